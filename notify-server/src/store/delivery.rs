@@ -1,4 +1,4 @@
-//! What the delivery engine keeps: dispatches, pages, checkpoints and retries.
+//! The data of the delivery engine: dispatches, pages, checkpoints and retries.
 //!
 //! ```text
 //! accepted ──start──▶ dispatch ──open_page──▶ page ──checkpoint…──▶ done
@@ -41,71 +41,71 @@ use crate::store::sql;
 use crate::store::sql::{Connection, params};
 use crate::store::{AppNo, DeviceKey, DeviceOutcome, DispatchNo, Operation, Store, StoreError};
 
-/// How many answers back an address that looks dead counts for the guard.
+/// Window of the mass-unregister guard, in responses.
 pub(crate) const GUARD_WINDOW: u32 = 1_000;
-/// Most addresses that look dead within that many answers: 2 % of them.
+/// Most unregistered addresses within the window: 2 %.
 pub(crate) const GUARD_THRESHOLD: usize = 20;
 
-/// A process that works on pages: drawn at random at each start, so that no two are alike and one
-/// that was relieved cannot pass for its successor.
+/// Identifies a server process. Drawn at random at each start, so that a process whose pages were
+/// reclaimed cannot be taken for its successor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct InstanceId(pub i64);
 
-/// How a process takes over open pages.
+/// How a process reclaims open pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReclaimRequest {
-    /// Whose they are from now on.
+    /// The new owner.
     pub instance: InstanceId,
-    /// The instant now.
+    /// Now.
     pub now: Timestamp,
-    /// Until when they are.
+    /// End of the new leases.
     pub lease_until: Timestamp,
-    /// Whether other servers may work on the same storage: what is held by one that is alive stays
-    /// its own. Where a lock of the storage proves that there are none, everything is taken.
+    /// Whether other servers may use the database. If so, live servers keep their pages. If a lock
+    /// proves that there are none, everything is reclaimed.
     pub clustered: bool,
 }
 
-/// A server says that it lives.
+/// A server's heartbeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heartbeat {
-    /// Which.
+    /// The server.
     pub instance: InstanceId,
-    /// The instant now.
+    /// Now.
     pub now: Timestamp,
-    /// Until when it counts as alive.
+    /// Until when the server counts as alive.
     pub lease_until: Timestamp,
 }
 
-/// What a server learns of the others when it says that it lives.
+/// What a heartbeat returns about the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClusterStatus {
-    /// Servers alive, this one included.
+    /// Live servers, including this one.
     pub servers: u32,
-    /// Whether pages or retries are held by one that is not.
+    /// Whether a dead server owns pages or retries.
     pub has_orphans: bool,
 }
 
-/// What this process takes over.
+/// What a process has reclaimed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reclaimed {
-    /// Pages that were open; they are this epoch's now.
+    /// Open pages, which this process owns now.
     pub pages: Vec<OpenPage>,
-    /// Dispatches whose scan is not done.
+    /// Dispatches that are not completely scanned.
     pub dispatches: Vec<DispatchNo>,
 }
 
-/// Which due notifications are started.
+/// Which due notifications to start.
 #[derive(Debug, Clone)]
 pub struct StartDue {
-    /// Those due by then.
+    /// Those that are due by then.
     pub now: Timestamp,
-    /// At most so many.
+    /// At most this many.
     pub limit: u32,
-    /// Opens the page of a notification to one device in the same transaction.
+    /// Opens the page of notifications to one device in the same transaction.
     pub opening: Option<Opening>,
 }
 
-/// Decides what to start in a commit that accepts a notification which is due; `None` leaves it to
+/// Decides what to start in a commit that accepts a due notification; `None` leaves it to
 /// [`Store::start`]. Called on the writer's thread.
 pub type StartHook = Box<dyn Fn() -> Option<StartInAccept> + Send + Sync>;
 
@@ -113,74 +113,76 @@ pub type StartHook = Box<dyn Fn() -> Option<StartInAccept> + Send + Sync>;
 pub struct StartInAccept {
     /// What to start.
     pub due: StartDue,
-    /// Called with what was started, before anything else is written; with `None` when the commit failed
-    /// or is in doubt. Dropped when the start failed.
+    /// Called with the result before the next write; with `None` if the commit failed or its result is
+    /// unknown. Dropped without a call if the start failed.
     pub done: Box<dyn FnOnce(Option<Started>) + Send>,
 }
 
-/// Who gets the pages that a start opens.
+/// The owner of the pages that a start opens.
 #[derive(Debug, Clone)]
 pub struct Opening {
     /// The process.
     pub instance: InstanceId,
-    /// Until when the pages are its own.
+    /// End of the leases.
     pub lease_until: Timestamp,
-    /// Where it takes such pages; dispatches of other applications and platforms are made without.
+    /// The applications and platforms whose pages it accepts; other dispatches are created without a
+    /// page.
     pub lanes: BTreeSet<(AppNo, Platform)>,
 }
 
-/// What a start made.
+/// The result of a start.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Started {
-    /// Dispatches whose pages are yet to be opened.
+    /// Dispatches without a page.
     pub dispatches: Vec<DispatchNo>,
-    /// Notifications to one device each, with their only page.
+    /// Dispatches to one device each, with their only page.
     pub opened: Vec<OpenedDispatch>,
-    /// What is to be done after that.
+    /// The next work.
     pub agenda: Agenda,
 }
 
 /// A dispatch to one device whose only page is open.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OpenedDispatch {
-    /// The dispatch, with nothing left to claim.
+    /// The dispatch, completely scanned.
     pub dispatch: Dispatch,
     /// Its page.
     pub page: OpenPage,
-    /// The device, which can be sent to.
+    /// The device, which has an address and is enabled.
     pub device: AudienceDevice,
 }
 
-/// What is to be done, as of one instant.
+/// The due work of the engine at one instant.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Agenda {
     /// When the next notification is due.
     pub next_due: Option<Timestamp>,
-    /// Applications and platforms with retries that are due.
+    /// Applications and platforms with due retries.
     pub retry_lanes: Vec<(AppNo, Platform)>,
     /// When the next retry is due.
     pub next_retry_due: Option<Timestamp>,
 }
 
 impl Store {
-    /// Takes over open pages, those of this epoch too, and frees the retries that other epochs had
-    /// claimed: at the start, whenever something is in doubt, and when another server died.
+    /// Reclaims open pages, including those of this process, and releases retries that other processes
+    /// had claimed. Called at start, when the result of a write is unknown, and when another server has
+    /// died.
     pub async fn reclaim(&self, adoption: ReclaimRequest) -> Result<Reclaimed, StoreError> {
         self.write(Operation::Reclaim, move |tx| page::reclaim(tx, adoption)).await
     }
 
-    /// Says that a server lives, and tells how the others are. Those that have been dead for a day
-    /// are forgotten.
+    /// Records a heartbeat and returns the state of the cluster. Servers that have been dead for a day
+    /// are deleted.
     pub async fn heartbeat(&self, beat: Heartbeat) -> Result<ClusterStatus, StoreError> {
         self.write(Operation::Heartbeat, move |tx| heartbeat(tx, beat)).await
     }
 
-    /// A server has stopped: what it still holds may be taken at once.
+    /// Records that a server has stopped, so that others can reclaim its work at once.
     pub async fn leave(&self, instance: InstanceId) -> Result<(), StoreError> {
         self.write(Operation::Leave, move |tx| leave(tx, instance)).await
     }
 
-    /// Dispatches whose keys are not all claimed, the oldest first, at most `limit`.
+    /// Dispatches that are not completely scanned, oldest first, at most `limit`.
     pub async fn unscanned_dispatches(&self, limit: u32) -> Result<Vec<DispatchNo>, StoreError> {
         self.read(move |connection| dispatch::unread(connection, limit)).await
     }
@@ -193,20 +195,20 @@ impl Store {
         self.read(move |connection| dispatch::which_canceled(connection, &dispatches)).await
     }
 
-    /// Makes dispatches of notifications that are due, oldest due first: resolves named ids (and
-    /// counts the unknown), fixes the audience of those that were scheduled, and ends at once those
-    /// whose audience is empty of platforms. One that names a single device which can be sent to has
-    /// its page opened with it, where that is asked for.
+    /// Creates dispatches of due notifications, oldest due first. Resolves named ids and counts the
+    /// unknown ones, fixes the audience of scheduled notifications, and ends those without any
+    /// platform. If `opening` is set, a notification to a single reachable device gets its page in the
+    /// same transaction.
     pub async fn start(&self, start: StartDue) -> Result<Started, StoreError> {
         self.write(Operation::Start, move |tx| start::due(tx, &start)).await
     }
 
-    /// Has notifications that are due when they are accepted started in the same commit from now on.
+    /// From now on, starts notifications that are due when they are accepted in the same commit.
     pub fn start_with_accept(&self, hook: StartHook) {
         self.writer.set_start_hook(hook);
     }
 
-    /// The same, opening no page: the new dispatches, and whether more are due.
+    /// [`Store::start`] without opening pages: the new dispatches, and whether more are due.
     #[cfg(any(test, feature = "testing"))]
     pub async fn start_due(
         &self,
@@ -217,7 +219,7 @@ impl Store {
         Ok((started.dispatches, started.agenda.next_due.is_some_and(|due| due <= now)))
     }
 
-    /// What is to be done at that instant, and when there is more.
+    /// The due work at this instant, and when there is more.
     pub async fn agenda(&self, now: Timestamp) -> Result<Agenda, StoreError> {
         self.read(move |connection| start::agenda(connection, now)).await
     }
@@ -227,12 +229,12 @@ impl Store {
         self.read(move |connection| dispatch::read(connection, no)).await
     }
 
-    /// How far the pages of a dispatch have come; `None` once every key is claimed, or it is gone.
+    /// The scan position of a dispatch; `None` if it is completely scanned or gone.
     pub async fn scan(&self, no: DispatchNo) -> Result<Option<Scan>, StoreError> {
         self.read(move |connection| dispatch::scan(connection, no)).await
     }
 
-    /// Reads the devices after `after`, at most `rows_max` rows.
+    /// Reads the next devices after `after`, from at most `rows_max` rows.
     pub async fn read_batch(
         &self,
         dispatch: &Dispatch,
@@ -243,7 +245,7 @@ impl Store {
         self.read(move |connection| audience::next(connection, &query, after, rows_max)).await
     }
 
-    /// Reads the devices of `(from, to]` again, as they are now.
+    /// Reads the devices of `(from, to]` again.
     pub async fn read_range(
         &self,
         dispatch: &Dispatch,
@@ -257,38 +259,38 @@ impl Store {
         .await
     }
 
-    /// Claims `(cursor, to]` as a page and moves the cursor; `end` ends the scan, and a dispatch
-    /// without open pages and retries with it. [`StoreError::Fenced`] when the cursor is not at
-    /// `from` any more. `targeted` and `excluded` are what the slice showed.
+    /// Claims `(cursor, to]` as a page and moves the cursor. `end` ends the scan, and the dispatch if
+    /// it has no open pages and retries. [`StoreError::Fenced`] if the cursor is no longer at `from`.
+    /// `targeted` and `excluded` are the counts of the batch.
     pub async fn open_page(&self, claim: PageClaim) -> Result<OpenPage, StoreError> {
         self.write(Operation::OpenPage, move |tx| page::open(tx, &claim)).await
     }
 
-    /// The devices of an adopted page that have an outcome or a retry, sorted: what a process that
-    /// adopts it must skip.
+    /// The devices of a page that have an outcome or a retry, sorted. A process that has reclaimed the
+    /// page must skip them.
     pub async fn settled_devices(&self, page: &OpenPage) -> Result<Vec<DeviceKey>, StoreError> {
         let page = *page;
         self.read(move |connection| page::settled_keys(connection, &page)).await
     }
 
-    /// Commits what happened on a page: a compare-and-set on epoch and checkpoint number.
-    /// Answers the page as it is now. The last checkpoint of the last page ends the dispatch, and
-    /// the last dispatch the notification.
+    /// Commits a checkpoint with a compare-and-set on instance and checkpoint number, and returns the
+    /// new state of the page. The last checkpoint of the last page ends the dispatch, and the last
+    /// dispatch ends the notification.
     pub async fn checkpoint(&self, checkpoint: Checkpoint) -> Result<OpenPage, StoreError> {
         let seen = Arc::clone(&self.seen);
         self.write(Operation::Checkpoint, move |tx| checkpoint::commit(tx, &seen, &checkpoint))
             .await
     }
 
-    /// Commits the last checkpoints of several pages as one; of each, whether it was still to be had
-    /// ([`StoreError::Fenced`] where not). Any other error concerns all of them.
+    /// Commits the last checkpoints of several pages in one transaction. Each can fail with
+    /// [`StoreError::Fenced`]; any other error concerns all of them.
     pub async fn finish_pages(
         &self,
         checkpoints: Vec<Checkpoint>,
     ) -> Result<Vec<Result<OpenPage, StoreError>>, StoreError> {
         let seen = Arc::clone(&self.seen);
         self.write(Operation::FinishPages, move |tx| {
-            // One that is fenced off has written nothing.
+            // A fenced checkpoint has written nothing.
             let finish = |checkpoint| match checkpoint::commit(tx, &seen, checkpoint) {
                 Err(error @ StoreError::Fenced) => Ok(Err(error)),
                 finished => finished.map(Ok),
@@ -298,20 +300,20 @@ impl Store {
         .await
     }
 
-    /// How many retries of that application and platform are open.
+    /// How many retries of this application and platform are open.
     pub async fn open_retries(&self, app: AppNo, platform: Platform) -> Result<u64, StoreError> {
         self.read(move |connection| retry::open(connection, app, platform)).await
     }
 
-    /// Takes at most `limit` due retries of one application and platform, the longest due first;
-    /// until `lease_until` nobody else gets them. `in_hand` are left out.
-    /// With `reclaim_own` those come too that the same claimer got without hearing of it.
+    /// Claims at most `limit` due retries of one application and platform until `lease_until`, longest
+    /// due first, without those in `exclude`. `reclaim_own` includes retries that an earlier claim of
+    /// this process may have taken.
     pub async fn claim_retries(&self, claim: RetryClaim) -> Result<Vec<ClaimedRetry>, StoreError> {
         self.write(Operation::ClaimRetries, move |tx| retry::claim(tx, &claim)).await
     }
 
-    /// Commits what became of claimed retries. Those that this epoch does not hold any more, or
-    /// that were ended meanwhile (canceled, erased), are left as they are.
+    /// Commits the results of claimed retries. Retries that this process no longer owns, or that were
+    /// canceled or erased, are left as they are.
     pub async fn settle_retries(
         &self,
         instance: InstanceId,
@@ -325,8 +327,8 @@ impl Store {
         .await
     }
 
-    /// Whether a device has an outcome, or waits to be tried again, in another zone of the same
-    /// notification: it changed its zone meanwhile.
+    /// Whether a device has an outcome or a retry in another zone of the same notification because its
+    /// zone changed.
     pub async fn had_in_another_zone(
         &self,
         dispatch: DispatchNo,
@@ -343,8 +345,8 @@ impl Store {
         self.read(move |connection| page::sibling_dispatches(connection, dispatch)).await
     }
 
-    /// Whether a newer notification with the same `collapse_key` went to that device: a retry of
-    /// this one would overwrite it.
+    /// Whether a newer notification with the same `collapse_key` was sent to the device, which a retry
+    /// of this one would overwrite.
     pub async fn superseded(
         &self,
         dispatch: DispatchNo,
@@ -353,18 +355,18 @@ impl Store {
         self.read(move |connection| page::superseded(connection, dispatch, key)).await
     }
 
-    /// Whether so many addresses of an application looked dead at once that nothing is sent before
-    /// an administrator says so.
+    /// Whether the mass-unregister guard has stopped a platform of an application until an
+    /// administrator resets it.
     pub async fn guard_tripped(&self, app: AppNo, platform: Platform) -> Result<bool, StoreError> {
         self.read(move |connection| checkpoint::is_guard_tripped(connection, app, platform)).await
     }
 
-    /// The platforms of an application of which that is so.
+    /// The platforms of an application that the guard has stopped.
     pub async fn guard_tripped_platforms(&self, app: AppNo) -> Result<Vec<Platform>, StoreError> {
         self.read(move |connection| checkpoint::tripped_platforms(connection, app)).await
     }
 
-    /// How the delivery of a dispatch to one device ended or stands: its outcome, if it has one.
+    /// The outcome of the delivery to one device, if it has one.
     pub async fn delivery_outcome(
         &self,
         dispatch: DispatchNo,
@@ -376,8 +378,8 @@ impl Store {
 
 #[cfg(test)]
 impl Store {
-    /// Whether the delivery of a notification to an address is a process's: its retry where one is
-    /// claimed, and else its page.
+    /// Whether a process owns the delivery of a notification to an address: its claimed retry if there
+    /// is one, otherwise its page.
     pub(crate) async fn is_in_hand(
         &self,
         notification: String,
@@ -402,12 +404,12 @@ impl Store {
     }
 }
 
-// Servers of one storage: who is alive, and what the dead ones held.
+// The servers of one database.
 
-/// How long a server that is dead is remembered, in milliseconds: a day.
+/// How long a dead server is kept, in milliseconds: a day.
 const REMEMBERED_MS: i64 = 86_400_000;
 
-/// Says that a server lives.
+/// Records a heartbeat.
 fn heartbeat(tx: &Connection, beat: Heartbeat) -> Result<ClusterStatus, StoreError> {
     let Heartbeat { instance, now, lease_until } = beat;
     tx.prepare_cached(
@@ -431,7 +433,7 @@ fn heartbeat(tx: &Connection, beat: Heartbeat) -> Result<ClusterStatus, StoreErr
     Ok(ClusterStatus { servers, has_orphans })
 }
 
-/// Forgets a server that has stopped.
+/// Deletes a server that has stopped.
 fn leave(tx: &Connection, instance: InstanceId) -> Result<(), StoreError> {
     tx.prepare_cached("delete from servers where epoch = ?1")?.execute([instance.0])?;
     Ok(())

@@ -1,5 +1,5 @@
-//! Reading the devices of an audience. Every read bounds the rows it looks at, not those that
-//! match: a tag of five devices is found among ten million without reading them all.
+//! Reading the devices of an audience. Every read bounds the rows that it scans, not those that match:
+//! a tag of five devices is found among ten million without scanning all of them.
 
 use notify_core::Timestamp;
 
@@ -21,7 +21,7 @@ const AUDIENCE: &str = "d.key, d.address, d.ios_env, d.push_disabled = 0 and d.d
 /// How many columns these are.
 const AUDIENCE_COLUMNS: usize = 13;
 
-/// What the devices of a dispatch are drawn from, and how far.
+/// Selects the devices of a dispatch.
 pub(crate) struct AudienceQuery {
     app: AppNo,
     until: DeviceKey,
@@ -42,7 +42,7 @@ impl AudienceQuery {
         }
     }
 
-    /// Whether a device is of the zone; of a list of names everybody is, by being on it.
+    /// Whether a device belongs to the zone. Named devices always do.
     fn takes(&self, read: &QueriedDevice) -> bool {
         match (&self.source, self.zone) {
             (AudienceSource::Named { .. }, _) | (_, Zone::All) => true,
@@ -69,14 +69,14 @@ pub(crate) struct KeyRange {
     pub(crate) to: DeviceKey,
 }
 
-/// A device as it was read, of the zone or not.
+/// A device that was read, of any zone.
 struct QueriedDevice {
     device: AudienceDevice,
     /// Offset from UTC, in minutes.
     offset: i64,
 }
 
-/// Reads the devices after `after`, at most that many rows.
+/// Reads the next devices after `after`, from at most `rows_max` rows.
 pub(super) fn next(
     connection: &Connection,
     query: &AudienceQuery,
@@ -84,7 +84,7 @@ pub(super) fn next(
     rows_max: u32,
 ) -> Result<DeviceBatch, StoreError> {
     if let AudienceSource::Named { keys, .. } = &query.source {
-        // What is read are the keys of the list; some of them may have no device any more.
+        // Reads keys of the list; the devices of some may be gone.
         let rest = keys.get(keys.partition_point(|key| *key <= after)..).unwrap_or_default();
         let rows_max = usize::try_from(rows_max).unwrap_or(usize::MAX);
         let end = rest.len() <= rows_max;
@@ -163,8 +163,7 @@ fn rows(
     }
 }
 
-/// Reads the devices of some keys, in the order of keys; where a tag is named, those without it are not
-/// eligible.
+/// Reads devices by key, in key order. With a tag, devices without it are not eligible.
 pub(crate) fn named(
     connection: &Connection,
     app: AppNo,
@@ -199,7 +198,7 @@ pub(crate) fn named(
     Ok(devices)
 }
 
-/// Reads one device; where a tag is named, one without it is not eligible.
+/// Reads one device. With a tag, a device without it is not eligible.
 pub(crate) fn device(
     connection: &Connection,
     key: DeviceKey,

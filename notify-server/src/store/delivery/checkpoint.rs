@@ -1,5 +1,5 @@
-//! Checkpoints: what happened on a page since its last one, committed as one and fenced by epoch
-//! and checkpoint number, so that a worker that lost its page overwrites nothing.
+//! Checkpoints: the changes of a page since its last one, committed in one transaction and fenced by
+//! instance and checkpoint number, so that a process that has lost its page overwrites nothing.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ use crate::store::{
     platform_of,
 };
 
-/// Commits a checkpoint; the page as it is now.
+/// Commits a checkpoint; returns the new state of the page.
 pub(super) fn commit(
     tx: &mut WriteTx<'_>,
     seen: &LastSeenBuffer,
@@ -81,7 +81,7 @@ pub(super) fn commit(
         let by = PendingDelta { pages: -i64::from(checkpoint.finished), retries, scan_done: false };
         settle::apply_delta(tx, page.dispatch, by, checkpoint.at)?;
     }
-    // What was on its way when the rest was canceled is not tried again either.
+    // Deliveries that were in flight when the dispatch was canceled are not retried.
     if retries > 0 && is_canceled(tx, page.dispatch)? {
         settle::cancel_retries_of_dispatch(tx, page.dispatch, checkpoint.at)?;
     }
@@ -92,10 +92,10 @@ pub(super) fn commit(
     })
 }
 
-/// What became of a page that a checkpoint did not find as it left it. A checkpoint that was stored,
-/// and its answer lost on the way, is no error: what its page has in flight would be sent again. Nor is
-/// finishing again what was finished when it was opened, without anybody to send to. Everything else has
-/// lost the page.
+/// Handles a checkpoint whose compare-and-set failed. If the same checkpoint is already stored because
+/// only its reply was lost, that is a success; otherwise its deliveries would be sent again. Finishing
+/// a page that was finished when it was opened, because it has no devices, is a success too. In all
+/// other cases the process has lost the page.
 fn resolve_conflict(tx: &Connection, checkpoint: &Checkpoint) -> Result<OpenPage, StoreError> {
     let page = checkpoint.page;
     let found: Option<i64> = tx
@@ -124,7 +124,7 @@ fn resolve_conflict(tx: &Connection, checkpoint: &Checkpoint) -> Result<OpenPage
     }
 }
 
-/// Whether the outcomes and retries of a checkpoint are those that are stored under its number.
+/// Whether the outcomes and retries of a checkpoint are stored under its number.
 fn matches_stored(tx: &Connection, checkpoint: &Checkpoint) -> Result<bool, StoreError> {
     let page = checkpoint.page;
     let entries: Option<Vec<u8>> = tx
@@ -148,7 +148,7 @@ fn matches_stored(tx: &Connection, checkpoint: &Checkpoint) -> Result<bool, Stor
     Ok(true)
 }
 
-/// How many of each outcome, by its code.
+/// The number of outcomes by code.
 fn sums(settled: &[DeviceOutcome]) -> [i64; Outcome::ALL.len()] {
     let mut sums = [0; Outcome::ALL.len()];
     for outcome in settled {
@@ -173,7 +173,7 @@ fn count_failures(
         .try_for_each(|(reason, by)| settle::count_failures(tx, dispatch, reason, by))
 }
 
-/// The reason under which an outcome is listed among the failures, if it is one.
+/// The reason of an outcome in the list of failures, if it is a failure.
 pub(super) fn failure(settled: Outcome, reason: Option<&str>) -> Option<&str> {
     match settled {
         Outcome::Failed | Outcome::Unregistered => Some(reason.unwrap_or(settled.as_str())),
@@ -218,10 +218,10 @@ fn insert_retries(
     Ok(())
 }
 
-// Disabling devices whose address a provider reported dead.
+// Disabling devices whose address a provider reported as unregistered.
 
-/// Devices that were disabled and are not counted yet: how many of one hour of creation, by one of
-/// them.
+/// Disabled devices that are not counted yet, by hour of creation: one of the devices, and how many
+/// there are.
 #[derive(Default)]
 struct PendingCounts(BTreeMap<(AppNo, Platform, i64), (DeviceKey, Timestamp, i64)>);
 
@@ -237,12 +237,12 @@ impl PendingCounts {
     }
 }
 
-/// Disables devices, each unless it has another address or host now, or registered after the
-/// report's time: the report is about what was sent to, not about what the device has become.
+/// Disables devices, except those that have another address or host now, or registered after the time
+/// of the report: a report is about the address that was sent to.
 ///
-/// Nobody is told. The page that reported one has had this device's turn, and would read all that is
-/// left of it again at each checkpoint; another one that is open meanwhile reads again within a
-/// second, and before that is told the same by the provider at the worst.
+/// This is not reported as a change. The page that reported the device is done with it and would have
+/// to read the rest of its devices again at each checkpoint. Other open pages read the device again
+/// within a second; until then the worst case is the same report.
 pub(super) fn disable<'r>(
     tx: &mut WriteTx<'_>,
     seen: &LastSeenBuffer,
@@ -256,7 +256,7 @@ pub(super) fn disable<'r>(
             continue;
         }
         if let Some(answers_before) = dead.ambiguous {
-            // The guard may enable those before it again: they have to be counted by then.
+            // The guard may enable earlier ones again, so they have to be counted first.
             pending.count(tx)?;
             if !record_and_check(tx, dead, answers_before)? {
                 continue;
@@ -269,12 +269,12 @@ pub(super) fn disable<'r>(
     pending.count(tx)
 }
 
-/// Disables one; when it was created, unless it was disabled before.
+/// Disables one device. Returns when it was created if it counts as disabled now.
 fn disable_device(
     tx: &mut WriteTx<'_>,
     dead: &DeadAddress,
 ) -> Result<Option<Timestamp>, StoreError> {
-    // Looked at first: an UPDATE that returns something builds a table for it each time.
+    // Read first, since an UPDATE with RETURNING builds a temporary table each time.
     let found = tx
         .prepare_cached(
             "select push_disabled, created_at from devices
@@ -299,14 +299,14 @@ fn disable_device(
     Ok((!push_disabled).then_some(created_at))
 }
 
-// The guard against disabling an audience by mistake: a wrong key or host makes every address
-// look dead. What looks dead in that way is counted in the commit that would disable it; above the
-// bound the latest are enabled again, and nothing more is disabled or sent.
+// The mass-unregister guard: a wrong key or host makes every address look unregistered. Such reports
+// are counted in the commit that would disable the device. Above the threshold the latest devices are
+// enabled again, and nothing more is disabled or sent.
 
-/// One that looked dead: the number of the answer, and the device.
+/// Recent reports: the number of the response, and the device.
 type RecentReports = Vec<(i64, DeviceKey)>;
 
-/// Whose addresses a guard counts.
+/// What a guard watches.
 #[derive(Clone, Copy)]
 struct GuardKey {
     app: AppNo,
@@ -320,7 +320,7 @@ struct Guard {
     stopped: bool,
 }
 
-/// Counts an address that looks dead. Answers whether it may be disabled.
+/// Counts an ambiguous report. Returns whether the device may be disabled.
 pub(super) fn record_and_check(
     tx: &mut WriteTx<'_>,
     dead: &DeadAddress,
@@ -347,7 +347,7 @@ pub(super) fn record_and_check(
     Ok(!guard.stopped)
 }
 
-/// Whether an application's platform is stopped.
+/// Whether the guard has stopped a platform of an application.
 pub(super) fn is_guard_tripped(
     connection: &Connection,
     app: AppNo,
@@ -362,7 +362,7 @@ pub(super) fn is_guard_tripped(
     Ok(stopped)
 }
 
-/// The platforms that are stopped.
+/// The platforms that the guard has stopped.
 pub(super) fn tripped_platforms(
     connection: &Connection,
     app: AppNo,
@@ -377,7 +377,7 @@ pub(super) fn tripped_platforms(
     Ok(stopped)
 }
 
-/// Begins anew: an administrator looked, or changed the credentials.
+/// Resets the guard and the breakers: an administrator checked or changed the credentials.
 pub(in crate::store) fn release(
     tx: &mut WriteTx<'_>,
     app: AppNo,
@@ -443,7 +443,7 @@ fn recent_reports(bytes: &[u8]) -> RecentReports {
     pairs.iter().map(|pair| (number(&pair[..8]), DeviceKey(number(&pair[8..])))).collect()
 }
 
-/// Enables a device again whose address was taken for dead.
+/// Enables a device again that the guard's reports had disabled.
 fn re_enable(tx: &mut WriteTx<'_>, key: DeviceKey) -> Result<(), StoreError> {
     let revived = tx
         .prepare_cached(

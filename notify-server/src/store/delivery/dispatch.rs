@@ -20,37 +20,38 @@ pub struct Dispatch {
     pub app: AppNo,
     /// Its application's id.
     pub app_id: AppId,
-    /// Its application's name, the title of what names none.
+    /// Its application's name, the title of notifications without one.
     pub app_name: String,
     /// Platform.
     pub platform: Platform,
     /// The body of the request, from which the payload is rendered.
     pub request: String,
-    /// Public address of its poll.
+    /// Public id of its poll.
     pub poll_public_id: Option<uuid::Uuid>,
     /// Its poll's answers, in their order.
     pub poll_answers: Vec<AnswerId>,
-    /// What its devices are drawn from.
+    /// The source of its devices.
     pub source: AudienceSource,
     /// The last key claimed by a page.
     pub cursor: DeviceKey,
-    /// The last key of the audience: who registers later is not in it, whatever the clock says.
+    /// The last key of the audience. Devices that register later are not in it, independent of any
+    /// clock.
     pub until: DeviceKey,
-    /// Whether every key up to `until` is claimed.
+    /// Whether it is completely scanned: every key up to `until` is claimed.
     pub scan_done: bool,
-    /// Whether it was canceled by request: what is left is counted, not sent.
+    /// Whether it was canceled by request; the rest is counted and not sent.
     pub canceled: bool,
     /// When it was due.
     pub due_at: Timestamp,
     /// `ttl_seconds` of the request, counted from `due_at`.
     pub ttl_seconds: u32,
-    /// Which devices it is for, by their offset from UTC.
+    /// Which devices it includes, by their offset from UTC.
     pub zone: Zone,
-    /// When the first dispatch of the notification was made.
+    /// When the first dispatch of the notification was created.
     pub started_at: Timestamp,
 }
 
-/// How far the pages of a dispatch have come.
+/// The scan position of a dispatch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scan {
     /// The last key claimed by a page.
@@ -59,19 +60,19 @@ pub struct Scan {
     pub canceled: bool,
 }
 
-/// Which devices a dispatch is for, by their offset from UTC (`send_at_local`).
+/// Which devices a dispatch includes, by their offset from UTC (`send_at_local`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Zone {
-    /// All of them.
+    /// All devices.
     All,
-    /// Those of that offset, in minutes.
+    /// Those with this offset, in minutes.
     Offset(i64),
-    /// Those whose offset changed since the first zone was due, and that got nothing.
+    /// Those whose offset changed since the first zone was due and that got nothing.
     CatchUp,
 }
 
 impl Zone {
-    /// How it is written in tables. Never renumbered; offsets are themselves.
+    /// The code in tables. Offsets are their own code; codes never change.
     #[must_use]
     pub fn code(self) -> i64 {
         match self {
@@ -81,7 +82,7 @@ impl Zone {
         }
     }
 
-    /// The zone of that code.
+    /// The zone of a code.
     #[must_use]
     pub fn from_code(code: i64) -> Self {
         match code {
@@ -92,64 +93,64 @@ impl Zone {
     }
 }
 
-/// What the devices of a dispatch are drawn from. Each bounds what is read, not what matches.
+/// The source of the devices of a dispatch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AudienceSource {
     /// Every device of the platform.
     Platform,
-    /// The devices that have this tag, over the tag's own index.
+    /// The devices with this tag, over the index of tags.
     Tag(String),
-    /// These devices, resolved from ids and sorted; of them those with the tag, if one is named.
+    /// Named devices, resolved from ids and sorted.
     Named {
-        /// Keys in order.
+        /// Their keys, sorted.
         keys: Vec<DeviceKey>,
         /// Only those that have this tag.
         tag: Option<String>,
     },
 }
 
-/// A device as the engine sees it when its turn comes.
+/// A device of an audience.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AudienceDevice {
     /// Key.
     pub key: DeviceKey,
-    /// Push token or other address; `None`: without an address.
+    /// Push token or other address, if it has one.
     pub address: Option<Box<str>>,
     /// APNs host.
     pub ios_env: IosEnv,
-    /// Enabled and, where a tag is named, having it.
+    /// Whether it is enabled and has the tag, if one is named.
     pub eligible: bool,
-    /// The device that had this address before, and since when it has not: one
-    /// that was sent to there in this dispatch is not sent to twice.
+    /// The device that had this address before, and until when, so that a dispatch does not send to an
+    /// address twice.
     pub previous_owner: Option<(DeviceKey, Timestamp)>,
-    /// What messages to a browser are encrypted for; `None` on other platforms.
+    /// Encryption keys of a browser; `None` on other platforms.
     pub web_keys: Option<Box<WebKeys>>,
-    /// Whether its offset from UTC changed since the first zone of its dispatch's notification was
-    /// due: it may have got the notification in another zone.
+    /// Whether its offset from UTC changed since the first zone of the notification was due, so that it
+    /// may have got the notification in another zone.
     pub zone_changed: bool,
-    /// When the person last wrote to us, on platforms where that opens a window for messages.
+    /// When the person last wrote to us, on platforms whose messaging window depends on it.
     pub last_inbound_at: Option<Timestamp>,
-    /// What its answers say about the application's credentials.
+    /// How much its responses say about the application's credentials.
     pub trust: AddressTrust,
 }
 
-/// How far the answers to an address say something about the application's credentials. Anybody can
-/// register a Web Push address: a page's visitor without an API key, or through the application's
-/// backend. Addresses of other platforms are always [`AddressTrust::Verified`].
+/// How much responses to an address say about the application's credentials. Any visitor of a page can
+/// register a Web Push address, without an API key or through the application's backend. Addresses of
+/// other platforms are always [`AddressTrust::Verified`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AddressTrust {
-    /// It took a message before, and came with an API key.
+    /// It has received a message and was registered with an API key.
     #[default]
     Verified,
-    /// It took a message before, and a browser registered it without an API key. Its owner can let it
-    /// expire at any time, so its death says nothing.
+    /// It has received a message, and a browser registered it without an API key. Its owner can let it
+    /// expire at any time, so a report that it is unregistered says nothing.
     Anonymous,
-    /// It has not taken a message yet: it may be made up, or belong to another VAPID key.
+    /// It has not received a message yet: it may be invented, or belong to another VAPID key.
     Unverified,
 }
 
 impl AddressTrust {
-    /// Whether it took a message before.
+    /// Whether it has received a message.
     #[must_use]
     pub fn is_verified(self) -> bool {
         self != Self::Unverified
@@ -176,12 +177,12 @@ impl std::fmt::Debug for AudienceDevice {
     }
 }
 
-/// The next part of an audience.
+/// The next devices of an audience.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceBatch {
-    /// Every device read, in key order, eligible or not.
+    /// The devices in key order, eligible or not.
     pub devices: Vec<AudienceDevice>,
-    /// The last key that this part covers, whether or not a device has it.
+    /// The last key that this batch covers, whether or not a device has it.
     pub to: DeviceKey,
     /// Whether the audience ends here.
     pub end: bool,
@@ -208,7 +209,7 @@ pub(crate) fn read(connection: &Connection, no: DispatchNo) -> Result<Dispatch, 
     Ok(dispatch)
 }
 
-/// How far its pages have come.
+/// The scan position of a dispatch.
 pub(super) fn scan(connection: &Connection, no: DispatchNo) -> Result<Option<Scan>, StoreError> {
     let scan = connection
         .prepare_cached(
@@ -219,7 +220,7 @@ pub(super) fn scan(connection: &Connection, no: DispatchNo) -> Result<Option<Sca
     Ok(scan)
 }
 
-/// Those whose keys are not all claimed, the oldest first.
+/// Dispatches that are not completely scanned, oldest first.
 pub(super) fn unread(connection: &Connection, limit: u32) -> Result<Vec<DispatchNo>, StoreError> {
     let unread = connection
         .prepare_cached(concat!(

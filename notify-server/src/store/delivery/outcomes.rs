@@ -1,5 +1,5 @@
-//! The compact form in which outcomes are kept: a device that was sent to takes one or two bytes.
-//! Keyed by sequence, never by position: a page that is read again after a crash is another set.
+//! The compact encoding of outcomes: a sent delivery takes one or two bytes. Keyed by device sequence
+//! and not by position, since a page that is read again after a crash may have other devices.
 //!
 //! ```text
 //! chunk  = words entry*            words = count (length bytes)*       all numbers are LEB128
@@ -14,12 +14,12 @@ use crate::store::sql::error::internal;
 use crate::store::{DeviceKey, DeviceOutcome, Outcome, StoreError};
 
 const CODE_BITS: u32 = 3;
-/// Sent, and not at the first attempt or not without a reason, so that both follow.
+/// Sent, but not at the first attempt or not without a reason, so both follow.
 const SENT_AT_LENGTH: u64 = 7;
-/// Sent, and the provider's id of the message is kept.
+/// Sent, with the provider's message id.
 const SENT_WITH_ID: u64 = 6;
 
-/// Writes outcomes of devices after `from`.
+/// Encodes outcomes of devices after `from`.
 pub(super) fn write(from: DeviceKey, outcomes: &[DeviceOutcome]) -> Result<Vec<u8>, StoreError> {
     let mut sorted: Vec<&DeviceOutcome> = outcomes.iter().collect();
     sorted.sort_unstable_by_key(|outcome| outcome.key);
@@ -64,7 +64,7 @@ pub(super) fn write(from: DeviceKey, outcomes: &[DeviceOutcome]) -> Result<Vec<u
     Ok(chunk)
 }
 
-/// The number of a reason, adding it when it is new. A chunk has few.
+/// The index of a reason, which is added if it is new. A chunk has few reasons.
 fn reason_index<'a>(reasons: &mut Vec<&'a str>, reason: Option<&'a str>) -> u64 {
     let Some(reason) = reason else { return 0 };
     let place = reasons.iter().position(|word| *word == reason).unwrap_or_else(|| {
@@ -74,7 +74,7 @@ fn reason_index<'a>(reasons: &mut Vec<&'a str>, reason: Option<&'a str>) -> u64 
     place as u64 + 1
 }
 
-/// Reads a chunk back, in the order of the keys.
+/// Decodes a chunk, in key order.
 pub(super) fn read(from: DeviceKey, chunk: &[u8]) -> Result<Vec<DeviceOutcome>, StoreError> {
     read_chunk(from, chunk).ok_or_else(|| internal("a chunk of outcomes cannot be read"))
 }

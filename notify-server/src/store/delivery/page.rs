@@ -1,4 +1,4 @@
-//! Pages: how they are claimed, and what is committed of them.
+//! Pages: claiming, reclaiming, and looking up their outcomes.
 
 use std::borrow::Cow;
 
@@ -21,25 +21,25 @@ use crate::store::{
 pub struct PageClaim {
     /// The dispatch.
     pub dispatch: DispatchNo,
-    /// Where its cursor was when the slice was read.
+    /// The cursor when the batch was read.
     pub from: DeviceKey,
-    /// Last key of the slice.
+    /// The last key of the batch.
     pub to: DeviceKey,
-    /// Whether the audience ends there.
+    /// Whether the audience ends with it.
     pub end: bool,
-    /// Eligible devices with an address that the slice showed.
+    /// Eligible devices with an address in the batch.
     pub targeted: u64,
-    /// Named devices of the slice that are left out.
+    /// Named devices of the batch that are not eligible.
     pub excluded: u64,
-    /// Who claims.
+    /// The claiming process.
     pub instance: InstanceId,
-    /// Until when.
+    /// End of the lease.
     pub lease_until: Timestamp,
     /// Now.
     pub at: Timestamp,
 }
 
-/// A page: the keys in `(from, to]` of a dispatch, worked on by one process.
+/// A page: the keys in `(from, to]` of a dispatch, which one process owns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenPage {
     /// Number.
@@ -50,40 +50,40 @@ pub struct OpenPage {
     pub from: DeviceKey,
     /// Its last key.
     pub to: DeviceKey,
-    /// Who works on it.
+    /// Its owner.
     pub instance: InstanceId,
-    /// How many checkpoints it has; the next one carries this number.
+    /// The number of its next checkpoint.
     pub checkpoint_no: i64,
-    /// Until when the process may work on it without renewing.
+    /// End of the lease.
     pub lease_until: Timestamp,
 }
 
-/// A provider's report that an address is dead.
+/// A provider's report that an address is unregistered.
 #[derive(Clone, PartialEq, Eq)]
 pub struct DeadAddress {
     /// The device.
     pub key: DeviceKey,
-    /// The address that was sent to: a device that has another one now is spared.
+    /// The address that was sent to. A device that has another one now is not disabled.
     pub address: Box<str>,
-    /// The APNs host that it was sent to: a device that has another one now is spared too.
+    /// The APNs host that was sent to. A device that has another one now is not disabled.
     pub ios_env: IosEnv,
-    /// The provider's word.
+    /// The provider's reason.
     pub reason: Cow<'static, str>,
-    /// Since when; a device registered later is spared.
+    /// Since when the address is unregistered. A device that registered later is not disabled.
     pub since: Option<Timestamp>,
     /// When the report came.
     pub at: Timestamp,
-    /// For a report that a wrong key or host looks the same as: answers since the last such one. Many
-    /// of them within a thousand answers stop disabling.
+    /// Set if a wrong key or host would cause the same report: the number of responses since the last
+    /// such report, for the mass-unregister guard.
     pub ambiguous: Option<u32>,
 }
 
-/// An address that took its first message.
+/// An address that received its first message.
 #[derive(Clone, PartialEq, Eq)]
 pub struct VerifiedAddress {
     /// The device.
     pub key: DeviceKey,
-    /// The address that was sent to: a device that has another one now stays unverified.
+    /// The address that was sent to. A device that has another one now stays unverified.
     pub address: Box<str>,
 }
 
@@ -94,12 +94,12 @@ impl std::fmt::Debug for VerifiedAddress {
     }
 }
 
-/// A provider's report that an address is another one now.
+/// A provider's report that an address was replaced.
 #[derive(Clone, PartialEq, Eq)]
 pub struct MovedAddress {
     /// The device.
     pub key: DeviceKey,
-    /// The address that was sent to: a device that has another one now keeps it.
+    /// The address that was sent to. A device that has another one now keeps it.
     pub from: Box<str>,
     /// The new one.
     pub to: Box<str>,
@@ -121,40 +121,37 @@ impl std::fmt::Debug for DeadAddress {
     }
 }
 
-/// What happened on a page since its last checkpoint; committed as one.
+/// The changes of a page since its last checkpoint, committed in one transaction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Checkpoint {
-    /// The page, as the worker knows it. Compared with the row's epoch and checkpoint number.
+    /// The page as its owner knows it. Instance and checkpoint number are compared with the row.
     pub page: OpenPage,
     /// Deliveries that ended.
     pub settled: Vec<DeviceOutcome>,
-    /// Deliveries that become rows of their own.
+    /// Deliveries that become retries.
     pub retries: Vec<NewRetry>,
     /// Addresses to disable.
     pub dead: Vec<DeadAddress>,
     /// Addresses to replace.
     pub moved: Vec<MovedAddress>,
-    /// Addresses that took their first message.
+    /// Addresses that received their first message.
     pub verified: Vec<VerifiedAddress>,
-    /// Devices known now to be targeted on this page, settled and retried ones included.
+    /// Targeted devices of this page, including settled and retried ones.
     pub targeted: u64,
-    /// Named devices of this page that were left out.
+    /// Named devices of this page that are not eligible.
     pub excluded: u64,
     /// When this happened.
     pub at: Timestamp,
     /// The new end of the lease.
     pub lease_until: Timestamp,
-    /// Whether nothing of the page is left.
+    /// Whether the page is finished.
     pub finished: bool,
 }
 
-// Pages: claiming the next range of a dispatch, taking over what another process left, looking up
-// what is settled.
-
-/// Takes over the open pages, and frees the retries that other processes had claimed.
+/// Reclaims open pages, and releases retries that other processes had claimed.
 pub(super) fn reclaim(tx: &Connection, adoption: ReclaimRequest) -> Result<Reclaimed, StoreError> {
     let ReclaimRequest { instance, now, lease_until, clustered } = adoption;
-    // Who is alive at the end of time is nobody: then all is taken.
+    // No server is alive at the end of time, so everything is reclaimed.
     let alive_at = if clustered { now.as_ms() } else { i64::MAX };
     let mut pages = tx
         .prepare_cached(
@@ -192,7 +189,7 @@ pub(super) fn reclaim(tx: &Connection, adoption: ReclaimRequest) -> Result<Recla
     Ok(Reclaimed { pages, dispatches })
 }
 
-/// Claims the next range of a dispatch. A page without anybody to send to is finished at once.
+/// Claims the next range of a dispatch. A page without targeted devices is finished at once.
 pub(super) fn open(tx: &mut WriteTx<'_>, claim: &PageClaim) -> Result<OpenPage, StoreError> {
     let claimed = tx
         .prepare_cached(
@@ -241,10 +238,10 @@ pub(super) fn insert(tx: &Connection, claim: &PageClaim) -> Result<OpenPage, Sto
     })
 }
 
-/// How many newer notifications with the same key are looked at, the newest first.
+/// How many newer notifications with the same key are checked, newest first.
 const SUPERSEDING_MAX: i64 = 16;
 
-/// What of a page is settled or waits to be tried again.
+/// The devices of a page that have an outcome or a retry.
 pub(super) fn settled_keys(
     connection: &Connection,
     page: &OpenPage,
@@ -292,7 +289,7 @@ pub(super) fn outcome(
     Ok(settled.map(|(outcome, _)| outcome).find(|outcome| outcome.key == key))
 }
 
-/// Whether a device was dealt with in another zone of the same notification.
+/// Whether a device has an outcome or a retry in another zone of the same notification.
 pub(super) fn had_in_another_zone(
     connection: &Connection,
     dispatch: DispatchNo,
@@ -324,7 +321,7 @@ pub(super) fn sibling_dispatches(
     Ok(others)
 }
 
-/// Whether a newer notification with the same key of replacement went to that device.
+/// Whether a newer notification with the same collapse key was sent to the device.
 pub(super) fn superseded(
     connection: &Connection,
     dispatch: DispatchNo,
@@ -348,7 +345,7 @@ pub(super) fn superseded(
     Ok(false)
 }
 
-/// The page that holds a device, where it begins, and whether it is finished.
+/// The page that contains a device, the key before its first, and whether it is finished.
 pub(crate) fn page_containing(
     connection: &Connection,
     dispatch: DispatchNo,

@@ -1,4 +1,4 @@
-//! Retries: deliveries that became rows of their own.
+//! Retries: deliveries with a row of their own and a due time.
 
 use std::borrow::Cow;
 use std::collections::hash_map::Entry;
@@ -19,7 +19,7 @@ use crate::store::{
     PageNo, RetryNo, StoreError, VerifiedAddress, platform_code, platform_of,
 };
 
-/// A delivery that is to be tried again.
+/// A new retry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewRetry {
     /// The device.
@@ -32,7 +32,7 @@ pub struct NewRetry {
     pub due_at: Timestamp,
     /// Why the last one failed.
     pub reason: Cow<'static, str>,
-    /// How many attempts had an unknown outcome.
+    /// How many attempts had an ambiguous result.
     pub unknown_outcomes: u16,
 }
 
@@ -43,22 +43,22 @@ pub struct RetryClaim {
     pub app: AppNo,
     /// Platform.
     pub platform: Platform,
-    /// Most rows.
+    /// Most retries.
     pub limit: u32,
-    /// Who claims.
+    /// The claiming process.
     pub instance: InstanceId,
-    /// Until when.
+    /// End of the lease.
     pub lease_until: Timestamp,
     /// Now.
     pub now: Timestamp,
-    /// Those that the claimer is at work on still: left out, however old their claim.
+    /// Retries that the process still works on, which are left out even if their lease has ended.
     pub exclude: Vec<RetryNo>,
-    /// A claim failed in a way that leaves open whether it was committed: what the claimer has
-    /// claimed and not in hand is taken too, however young its claim.
+    /// Set if it is unknown whether an earlier claim was committed: retries that this process has
+    /// claimed and that are not in `exclude` are claimed again at once.
     pub reclaim_own: bool,
 }
 
-/// A retry that this process works on now.
+/// A claimed retry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimedRetry {
     /// Number.
@@ -67,36 +67,36 @@ pub struct ClaimedRetry {
     pub dispatch: DispatchNo,
     /// The device.
     pub key: DeviceKey,
-    /// The device as it is now; `None`: erased meanwhile.
+    /// The device as it is now; `None` if it was erased.
     pub device: Option<AudienceDevice>,
     /// Attempts made so far.
     pub attempts: u16,
     /// When the first was made.
     pub first_attempt_at: Timestamp,
-    /// How many attempts had an unknown outcome.
+    /// How many attempts had an ambiguous result.
     pub unknown_outcomes: u16,
 }
 
-/// What became of a claimed retry.
+/// The result of a claimed retry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RetryResult {
-    /// It ended.
+    /// It has ended.
     Final {
-        /// How.
+        /// The outcome.
         settled: Outcome,
-        /// Why.
+        /// The reason.
         reason: Option<Cow<'static, str>>,
         /// Attempts made.
         attempts: u16,
-        /// The provider's id of the message, where it is to be kept.
+        /// The provider's message id, if ids are kept.
         message_id: Option<Box<str>>,
     },
-    /// It waits longer; nothing was tried.
+    /// It waits longer. No attempt was made.
     Deferred {
         /// When it is due.
         due_at: Timestamp,
     },
-    /// It is to be tried again.
+    /// It is tried again.
     Retry {
         /// Attempts made so far.
         attempts: u16,
@@ -104,34 +104,34 @@ pub enum RetryResult {
         due_at: Timestamp,
         /// Why the last one failed.
         reason: Cow<'static, str>,
-        /// How many attempts had an unknown outcome.
+        /// How many attempts had an ambiguous result.
         unknown_outcomes: u16,
     },
 }
 
-/// A retry's step, with the address to disable when it showed one dead.
+/// The result of a retry, and what it says about the address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryOutcome {
     /// The retry.
     pub no: RetryNo,
-    /// What became of it.
+    /// The result.
     pub result: RetryResult,
-    /// The address to disable.
+    /// An address to disable.
     pub dead: Option<DeadAddress>,
-    /// The address to replace.
+    /// An address to replace.
     pub moved: Option<MovedAddress>,
-    /// The address, when it took its first message.
+    /// The address, if it received its first message.
     pub verified: Option<VerifiedAddress>,
 }
 
 impl RetryOutcome {
-    /// One of which nothing else was learned.
+    /// A result that says nothing about the address.
     #[must_use]
     pub fn of(no: RetryNo, result: RetryResult) -> Self {
         Self { no, result, dead: None, moved: None, verified: None }
     }
 
-    /// When it is tried next, unless it is over.
+    /// When it is due next, unless it has ended.
     #[must_use]
     pub fn due_at(&self) -> Option<Timestamp> {
         match self.result {
@@ -141,18 +141,17 @@ impl RetryOutcome {
     }
 }
 
-// Deliveries that are tried again, each a row of its own with a due time.
-
-/// One application and platform with open retries, and when the first of them can be claimed.
+/// An application and platform with open retries, and when the first of them can be claimed.
 pub(super) struct Lane {
     pub(super) app: AppNo,
     pub(super) platform: Platform,
     pub(super) claimable_at: Timestamp,
 }
 
-/// Every lane with open retries. Jumps over the index from lane to lane, however many rows each has.
+/// Every lane with open retries. Jumps in the index from lane to lane, independent of the number of
+/// rows.
 pub(super) fn lanes(connection: &Connection) -> Result<Vec<Lane>, StoreError> {
-    // Two texts: of a comparison of rows the index serves only the first column.
+    // Two statements, since the index serves only the first column of a row comparison.
     let mut next_platform = connection.prepare_cached(
         "select app_no, platform, claimable_at from retries indexed by retries_open
          where outcome is null and app_no = ?1 and platform > ?2
@@ -214,7 +213,7 @@ pub(super) fn claim(tx: &Connection, claim: &RetryClaim) -> Result<Vec<ClaimedRe
     Ok(claimed)
 }
 
-/// Makes claimable again what the claimer got without hearing of it.
+/// Releases what an earlier claim of this process took without a reply.
 fn release_unacked(tx: &Connection, claim: &RetryClaim) -> Result<(), StoreError> {
     let mut own = tx.prepare_cached(
         "select no from retries indexed by retries_open
@@ -242,7 +241,7 @@ fn due(tx: &Connection, claim: &RetryClaim) -> Result<Vec<RetryNo>, StoreError> 
          order by claimable_at limit ?4",
     )?;
     let platform = platform_code(claim.platform);
-    // So many that those in hand can be passed over.
+    // Enough rows to skip the excluded ones.
     let rows_max = i64::from(claim.limit) + i64::try_from(claim.exclude.len()).unwrap_or(i64::MAX);
     let mut rows = due.query([claim.app.0, platform, claim.now.as_ms(), rows_max])?;
     let mut found = Vec::new();
@@ -259,7 +258,7 @@ fn due(tx: &Connection, claim: &RetryClaim) -> Result<Vec<RetryNo>, StoreError> 
 
 /// Claims one.
 fn claim_one(tx: &Connection, claim: &RetryClaim, no: RetryNo) -> Result<ClaimedRetry, StoreError> {
-    // Not returned by the update, which would build a table for it each time.
+    // Read first, since an UPDATE with RETURNING builds a temporary table each time.
     let claimed = tx
         .prepare_cached(
             "select dispatch_no, device_key, attempts, first_attempt_at, unknown_outcomes
@@ -292,7 +291,7 @@ fn tag_of(tx: &Connection, dispatch: DispatchNo) -> Result<Option<String>, Store
     Ok(tag)
 }
 
-/// Commits what became of claimed retries.
+/// Commits the results of claimed retries.
 pub(super) fn settle_retries(
     tx: &mut WriteTx<'_>,
     seen: &LastSeenBuffer,
@@ -312,7 +311,7 @@ pub(super) fn settle_retries(
     ended.count(tx, at)
 }
 
-/// What ended, to be counted once for each page and dispatch.
+/// Counters of ended retries, written once for each page and dispatch.
 #[derive(Default)]
 struct EndedCounts<'o> {
     pages: BTreeMap<(PageNo, Outcome), i64>,
@@ -344,8 +343,8 @@ impl EndedCounts<'_> {
     }
 }
 
-/// Writes one outcome. A retry that was ended meanwhile, or that another process claimed, stays as it
-/// is; what the provider said of its address counts all the same.
+/// Writes one result. A retry that has ended or that another process has claimed is left as it is; what
+/// the result says about the address is applied in any case.
 fn apply_result<'o>(
     tx: &Connection,
     instance: InstanceId,

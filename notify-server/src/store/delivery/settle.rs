@@ -1,6 +1,6 @@
-//! Ending what nothing is left of: retries, dispatches and at last the notification. Seen by
-//! counting down what is open, never by looking whether others are done, which two that
-//! end at once would both deny.
+//! Ending retries, dispatches and finally the notification. Completion is detected by counting down
+//! what is open, and not by checking whether others are finished, which two concurrent transactions
+//! would both deny.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{Connection, OptionalExtension, params};
 use crate::store::{AppNo, DeviceKey, DispatchNo, NotificationNo, Outcome, PageNo, StoreError};
 
-/// How the open parts of a dispatch change.
+/// A change of the open parts of a dispatch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct PendingDelta {
     pub(super) pages: i64,
@@ -20,7 +20,7 @@ pub(super) struct PendingDelta {
     pub(super) scan_done: bool,
 }
 
-/// Counts what is open of a dispatch; the change that leaves nothing ends it.
+/// Applies a change of the open parts. The change that leaves nothing open ends the dispatch.
 pub(super) fn apply_delta(
     tx: &mut WriteTx<'_>,
     dispatch: DispatchNo,
@@ -38,7 +38,7 @@ pub(super) fn apply_delta(
     if done == Some(true) { complete(tx, dispatch, at) } else { Ok(()) }
 }
 
-/// Ends a dispatch: its sums are kept with it, so that reading them later costs nothing.
+/// Ends a dispatch and stores its sums in its row, so that reading them later is cheap.
 fn complete(tx: &mut WriteTx<'_>, dispatch: DispatchNo, at: Timestamp) -> Result<(), StoreError> {
     let notification: i64 = tx
         .prepare_cached(
@@ -62,7 +62,7 @@ fn complete(tx: &mut WriteTx<'_>, dispatch: DispatchNo, at: Timestamp) -> Result
     }
     let notification = NotificationNo(notification);
     if is_local {
-        // Zones may be to come, and then a sweep: whoever looks at them ends it.
+        // More zones and the catch-up may follow. `zones` ends the notification.
         tx.prepare_cached(
             "update notifications set next_zone_at = coalesce(next_zone_at, ?2) where no = ?1",
         )?
@@ -72,7 +72,7 @@ fn complete(tx: &mut WriteTx<'_>, dispatch: DispatchNo, at: Timestamp) -> Result
     end_canceled_or_not(tx, notification, at)
 }
 
-/// Ends a notification, as canceled when something of it was canceled by request.
+/// Ends a notification, as canceled if a request canceled some of its deliveries.
 pub(crate) fn end_canceled_or_not(
     tx: &mut WriteTx<'_>,
     notification: NotificationNo,
@@ -84,7 +84,7 @@ pub(crate) fn end_canceled_or_not(
              from notifications where no = ?1",
         )?
         .query_row([notification.0], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-    // What was deleted before the request was not canceled by it.
+    // Deliveries of devices that were erased before the request were not canceled by it.
     let by_request = requested && (zones || canceled_so_far(tx, notification)? > before);
     end(tx, notification, by_request, at)
 }
@@ -102,17 +102,17 @@ pub(super) fn end(
     record_completion_event(tx, notification, canceled, at)
 }
 
-/// What an end comes to for who waits for it.
+/// The kind of end that webhooks report.
 enum End {
     Completed,
-    /// No provider took it for anybody.
+    /// No provider accepted it for any device.
     Failed,
     /// Every id that it names is unknown.
     NoSuchDevice,
 }
 
-/// Writes the event of an end: failed is what was for somebody, was not canceled, and no provider
-/// took for anybody, and what names devices none of which there is.
+/// Writes the event of an end. A notification failed if it had devices, was not canceled and no
+/// provider accepted it for any of them, or if all devices that it names are unknown.
 pub(crate) fn record_completion_event(
     tx: &mut WriteTx<'_>,
     notification: NotificationNo,
@@ -151,7 +151,7 @@ pub(crate) fn record_completion_event(
     event::record(tx, app, kind, about, at)
 }
 
-/// How many deliveries of a notification are canceled by now.
+/// How many deliveries of a notification are canceled so far.
 pub(crate) fn canceled_so_far(
     tx: &Connection,
     notification: NotificationNo,
@@ -166,7 +166,7 @@ pub(crate) fn canceled_so_far(
     Ok(sum)
 }
 
-/// Adds outcomes to the counters of a page; `retries` of them were retries of it.
+/// Adds outcomes to the counters of a page. `retries` of them were retries.
 pub(super) fn count(
     tx: &Connection,
     page: PageNo,
@@ -188,7 +188,7 @@ pub(super) fn count(
     Ok(())
 }
 
-/// Counts a reason for which deliveries failed.
+/// Counts failed deliveries by reason.
 pub(super) fn count_failures(
     tx: &Connection,
     dispatch: DispatchNo,
@@ -203,7 +203,7 @@ pub(super) fn count_failures(
     Ok(())
 }
 
-/// Ends the open retries of a device that is no more, as canceled: nothing of it is sent later.
+/// Cancels the open retries of an erased device.
 pub(crate) fn cancel_retries_of_device(
     tx: &mut WriteTx<'_>,
     key: DeviceKey,
@@ -225,7 +225,7 @@ pub(crate) fn cancel_retries_of_device(
     Ok(())
 }
 
-/// Ends the open retries of a dispatch that is canceled, those that are being tried included.
+/// Cancels the open retries of a canceled dispatch, including claimed ones.
 pub(crate) fn cancel_retries_of_dispatch(
     tx: &mut WriteTx<'_>,
     dispatch: DispatchNo,

@@ -1,4 +1,4 @@
-//! Making dispatches of what is due: one for each platform of the target.
+//! Creating the dispatches of due notifications: one for each platform of the target.
 
 use std::collections::BTreeMap;
 
@@ -24,14 +24,14 @@ pub(super) struct DueNotification {
     pub(super) no: NotificationNo,
     pub(super) app: AppNo,
     pub(super) platforms: i64,
-    /// The request, when it names devices.
+    /// The request, if it names devices.
     pub(super) naming: Option<String>,
     /// The last device sequence of its audience.
     pub(super) audience: i64,
     pub(super) due_at: Timestamp,
 }
 
-/// What a dispatch to one device is rendered from.
+/// The data from which a dispatch to one device is rendered.
 struct Rendering {
     id: String,
     app_id: AppId,
@@ -41,7 +41,7 @@ struct Rendering {
     ttl_seconds: u32,
 }
 
-/// What of an audience one dispatch sends to.
+/// The audience of one dispatch.
 pub(super) struct PlatformAudience {
     pub(super) platform: Platform,
     /// The devices that the platform's list names, sorted; `None` when the platform is scanned.
@@ -50,7 +50,7 @@ pub(super) struct PlatformAudience {
     pub(super) unknown: i64,
 }
 
-/// What a request that names devices sends to.
+/// The audience of a request that names devices.
 pub(super) struct Resolved {
     /// By platform.
     pub(super) parts: Vec<PlatformAudience>,
@@ -68,7 +68,7 @@ impl PlatformAudience {
     }
 }
 
-/// Starts what is due, oldest first, and of one instant what was accepted first.
+/// Starts due notifications, oldest due time first, then in the order of acceptance.
 pub(super) fn due(tx: &mut WriteTx<'_>, start_due: &StartDue) -> Result<Started, StoreError> {
     let mut started = Started::default();
     for (notification, rendering) in read_due(tx, start_due.now, start_due.limit)? {
@@ -110,8 +110,8 @@ pub(in crate::store) fn in_commit(
     Ok(Some(StartInCommit { started, done }))
 }
 
-/// What is due, at most that many. Without a poll, a notification that names devices comes with what it
-/// is rendered from.
+/// Due notifications, at most `limit`. One that names devices and has no poll comes with the data for
+/// rendering.
 fn read_due(
     tx: &Connection,
     now: Timestamp,
@@ -156,7 +156,7 @@ fn read_due(
     Ok(due)
 }
 
-/// What is to be done as of now.
+/// The due work as of now.
 pub(super) fn agenda(connection: &Connection, now: Timestamp) -> Result<Agenda, StoreError> {
     let lanes = retry::lanes(connection)?;
     let due = lanes.iter().filter(|lane| lane.claimable_at <= now);
@@ -167,8 +167,8 @@ pub(super) fn agenda(connection: &Connection, now: Timestamp) -> Result<Agenda, 
     })
 }
 
-/// When the next notification is due. One of an application that is being erased never starts, and
-/// must not stand before those that do.
+/// When the next notification is due. Those of an application that is being erased never start and must
+/// not hide others.
 fn next_due(connection: &Connection) -> Result<Option<Timestamp>, StoreError> {
     let due = connection
         .prepare_cached(
@@ -238,7 +238,7 @@ fn start_notification(
     Ok(())
 }
 
-/// Writes a dispatch to one device with its only page, as if the page had been opened afterwards.
+/// Writes a dispatch to one device with its only page.
 fn open(
     tx: &Connection,
     due: &DueNotification,
@@ -308,7 +308,7 @@ fn open(
     Ok(OpenedDispatch { dispatch, page, device })
 }
 
-/// Looks the named ids up. Lists that an erase emptied are left out.
+/// Resolves named ids. Lists that an erasure emptied are left out.
 pub(super) fn resolve(
     tx: &Connection,
     due: &DueNotification,

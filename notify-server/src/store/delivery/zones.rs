@@ -1,6 +1,6 @@
-//! Notifications at a wall-clock time of each device (`send_at_local`): a dispatch for each
-//! offset from UTC that devices have, made when its time has come, and at the end one for those whose
-//! offset changed meanwhile and that got nothing.
+//! Notifications at a local time of each device (`send_at_local`): one dispatch for each offset from
+//! UTC, created when it is due, and at the end a catch-up dispatch for devices whose offset changed and
+//! that got nothing.
 
 use std::collections::BTreeMap;
 
@@ -13,28 +13,29 @@ use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{Connection, OptionalExtension, params, seq_of};
 use crate::store::{AppNo, DeviceKey, DispatchNo, NotificationNo, StoreError, Zone, platform_of};
 
-/// How often zones are looked at while some are to come, in milliseconds: devices may come in, or
-/// change theirs. Offsets are quarters of an hour.
+/// How often zones are checked while some are not due, in milliseconds, since devices may register or
+/// change their zone. Offsets are multiples of a quarter of an hour.
 const LOOK_EVERY_MS: i64 = 15 * 60_000;
 
-/// A notification that has zones to come, or to end.
+/// A notification with zones that are not due yet, or that has to be ended.
 struct LocalTimeNotification {
     due: DueNotification,
     has_begun: bool,
-    /// The wall-clock time, as if it were UTC.
+    /// The local time, as if it were UTC.
     time: Timestamp,
     accepted_at: Timestamp,
     open_dispatches: i64,
 }
 
 impl LocalTimeNotification {
-    /// When devices of an offset, in minutes, are due; at once where that time had passed already.
+    /// When devices of an offset in minutes are due; at once if that time had passed when the
+    /// notification was accepted.
     fn due_at(&self, offset: i64) -> Timestamp {
         self.time.plus_ms(-offset * 60_000).max(self.accepted_at)
     }
 }
 
-/// Starts zones that are due, of at most that many notifications; the dispatches that it makes.
+/// Starts due zones of at most `limit` notifications; returns the new dispatches.
 pub(super) fn due(
     tx: &mut WriteTx<'_>,
     now: Timestamp,
@@ -75,7 +76,7 @@ pub(super) fn due(
     Ok(dispatches)
 }
 
-/// When zones are to be looked at next.
+/// When to check zones next.
 pub(super) fn next_due(connection: &Connection) -> Result<Option<Timestamp>, StoreError> {
     let next = connection
         .prepare_cached(
@@ -88,7 +89,7 @@ pub(super) fn next_due(connection: &Connection) -> Result<Option<Timestamp>, Sto
     Ok(next)
 }
 
-/// Starts what is due of one notification, and says when to look again or ends it.
+/// Starts the due zones of one notification, and ends it or schedules the next check.
 fn start_due_zones(
     tx: &mut WriteTx<'_>,
     local: &LocalTimeNotification,
@@ -131,7 +132,7 @@ fn start_due_zones(
             }
             None
         }
-        // Nobody is there yet: the time of UTC is the last to wait for.
+        // There are no devices yet; waits at most until the local time of UTC.
         None if now < local.due_at(0) => Some(local.due_at(0).min(now.plus_ms(LOOK_EVERY_MS))),
         None => {
             settle::end(tx, local.due.no, false, now)?;
@@ -162,7 +163,7 @@ fn begin(
     Ok(())
 }
 
-/// The zones that devices of the target's platforms have and that were not begun.
+/// The zones of devices of the target's platforms that have not been started.
 fn scanned(
     tx: &Connection,
     local: &LocalTimeNotification,
@@ -184,7 +185,7 @@ fn scanned(
         .collect())
 }
 
-/// The named devices that are in no dispatch yet, by the offset that each has now.
+/// The named devices that are in no dispatch yet, by their current offset.
 fn named(
     tx: &Connection,
     local: &LocalTimeNotification,
@@ -199,7 +200,7 @@ fn named(
     let is_begun = |platform: Platform| before.iter().any(|(begun, _)| *begun == platform);
     let mut parts = BTreeMap::<(i64, Platform), PlatformAudience>::new();
     for part in named {
-        // The unknown are counted once, with the first zone.
+        // Unknown ids are counted once, with the first zone.
         let mut unknown = if is_begun(part.platform) { 0 } else { part.unknown };
         for key in part.named.into_iter().flatten() {
             if before.iter().any(|(_, keys)| keys.binary_search(&key).is_ok()) {
@@ -212,7 +213,7 @@ fn named(
             place.named.get_or_insert_default().push(key);
         }
         if unknown > 0 {
-            // Nobody of that platform is there: an empty dispatch holds their number.
+            // No device of that platform exists, so an empty dispatch stores the count.
             let place = parts
                 .entry((0, part.platform))
                 .or_insert_with(|| PlatformAudience::named(part.platform));
@@ -229,8 +230,8 @@ fn offset_of(tx: &Connection, key: DeviceKey) -> Result<i64, StoreError> {
     Ok(offset)
 }
 
-/// The dispatches for devices whose offset changed since the first zone was due; none when they were
-/// made before, or when every device was named and has had its turn.
+/// The catch-up dispatches for devices whose offset changed since the first zone was due. None if they
+/// exist already, or if the notification names its devices.
 fn start_catch_up(
     tx: &Connection,
     local: &LocalTimeNotification,

@@ -1,5 +1,4 @@
-//! What is done with millions of rows: many at once, for as long as it takes, and with nobody else
-//! writing.
+//! Bulk operations on millions of rows: without time limits, while all other writers are blocked.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -12,24 +11,24 @@ use super::session::{Session, WRITE_LOCK, parameters};
 use super::statements::type_of;
 use crate::store::sql::{Result, Type, Value};
 
-/// Longest wait for an answer of a session that has much to do: what counts or analyses millions of
-/// rows takes minutes. A connection that is gone ends it before (`settings.rs`).
+/// Longest wait for a reply of a bulk operation: counting or analysing millions of rows takes minutes.
+/// A broken connection is detected earlier (`settings.rs`).
 const BULK_WAIT: Duration = Duration::from_secs(3_600);
 
 impl Session {
-    /// Lets each statement take as long as it needs.
+    /// Removes the time limits of statements.
     pub(super) fn disable_timeouts(&self) -> Result<()> {
         self.answer_wait.set(BULK_WAIT);
         self.execute_batch("set statement_timeout = 0; set idle_in_transaction_session_timeout = 0")
     }
 
-    /// Takes the lock that every transaction takes that writes, for as long as this session stands.
+    /// Takes the lock of write transactions for the lifetime of this session.
     pub(in crate::store) fn block_writers(&self) -> Result<()> {
         self.execute_batch(&format!("select pg_advisory_lock({WRITE_LOCK})"))
     }
 
-    /// The rows of a statement until they have that many bytes, the one with which they do included.
-    /// The others are thrown away as they come.
+    /// The rows of a statement, up to the row with which they reach that many bytes. The rest is
+    /// discarded.
     pub(in crate::store) fn query_within(
         &self,
         text: usize,
@@ -50,7 +49,7 @@ impl Session {
         })
     }
 
-    /// Inserts rows in one stream.
+    /// Inserts rows with COPY.
     pub(in crate::store) fn copy_in<'v>(
         &self,
         into: &str,

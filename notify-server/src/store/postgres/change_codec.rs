@@ -1,16 +1,16 @@
-//! What servers of one database tell each other of a commit: changes as one short text. What a server
-//! cannot read, being older, it takes for everything.
+//! Encodes the changes of a commit as the payload of a NOTIFY. A server that cannot decode a change,
+//! because it is older, treats it as a resync.
 
 use notify_core::{Platform, ProviderKind};
 
 use crate::store::{AppNo, Change, DeliveryChange, EnrichmentChange, NotificationNo};
 
-/// Longest text, in bytes; PostgreSQL takes less than 8,000. Of more changes everything is told.
+/// Longest payload, in bytes; PostgreSQL accepts less than 8,000. More changes are sent as a resync.
 const BYTES_MAX: usize = 7_000;
-/// Anything may have changed.
+/// The code of a resync.
 const EVERYTHING: &str = "*";
 
-/// The text of what a server committed; nothing where it concerns no other one.
+/// The payload of a server's changes; `None` if they do not concern other servers.
 pub(super) fn encode(server: u64, changes: &[Change]) -> Option<String> {
     let mut words: Vec<String> = changes.iter().filter_map(encode_one).collect();
     words.sort_unstable();
@@ -22,7 +22,7 @@ pub(super) fn encode(server: u64, changes: &[Change]) -> Option<String> {
     Some(if text.len() > BYTES_MAX { format!("{server:x} {EVERYTHING}") } else { text })
 }
 
-/// What another server told; nothing of what this one did.
+/// The changes of a payload; none if it is this server's own.
 pub(super) fn decode(server: u64, text: &str) -> Vec<Change> {
     let mut words = text.split(' ');
     if words.next() == Some(format!("{server:x}").as_str()) {
@@ -31,8 +31,8 @@ pub(super) fn decode(server: u64, text: &str) -> Vec<Change> {
     words.map(|word| decode_one(word).unwrap_or(Change::Resync)).collect()
 }
 
-/// A letter that says what, and of which. `None` for what concerns no other server: of a device each
-/// reads the address again before it is a second old.
+/// The code of a change: a letter and ids. `None` for changes of devices, since each server reads
+/// addresses again that are older than a second.
 fn encode_one(change: &Change) -> Option<String> {
     Some(match change {
         Change::Delivery(DeliveryChange::Device(_)) => return None,

@@ -1,4 +1,4 @@
-//! Making connections.
+//! Connecting to PostgreSQL.
 
 use std::io;
 
@@ -21,18 +21,18 @@ use crate::store::sql::{Error, Result};
 /// A stream with TLS, as the connector makes it.
 type TlsStream = <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream;
 
-/// A client, and the connection that somebody has to drive.
+/// A client and its connection, which the caller has to poll.
 pub(super) enum Connected {
     Plain(Client, Box<Connection<Socket, NoTlsStream>>),
     Tls(Client, Box<Connection<Socket, TlsStream>>),
 }
 
-/// A database that can be connected to.
+/// How to connect to a database.
 pub(super) struct ConnectConfig {
-    /// One for each host, in the order of the url. Not all hosts in one: the client has no time limit
-    /// for one that takes the connection and says nothing, and never asks the next.
+    /// One configuration per host, in the order of the URL. The client has no time limit for a host
+    /// that accepts the connection and does not reply, and would never try the next one.
     hosts: Vec<Config>,
-    /// Whether any of them may be the first.
+    /// Whether to begin with a random host.
     in_any_order: bool,
     tls: Option<MakeRustlsConnect>,
     /// Host, port and name, for people.
@@ -40,7 +40,7 @@ pub(super) struct ConnectConfig {
 }
 
 impl ConnectConfig {
-    /// Reads what the url names; nothing is connected to yet.
+    /// Reads the URL and the certificates, without connecting.
     pub(super) fn of(url: &DatabaseUrl) -> io::Result<Self> {
         let parsed = url.parsed();
         let mut common = options_of(&parsed.config);
@@ -62,7 +62,7 @@ impl ConnectConfig {
         })
     }
 
-    /// Connects, and sets the session up. Not to be called on a thread of a runtime.
+    /// Connects and configures the session. Must not be called on a thread of a runtime.
     pub(super) fn connect(&self) -> Result<Session> {
         let runtime = Builder::new_current_thread()
             .enable_all()
@@ -74,9 +74,9 @@ impl ConnectConfig {
         Ok(session)
     }
 
-    /// The client, whose connection goes on beside it on the same runtime.
+    /// The client; its connection runs on the same runtime.
     async fn client(&self) -> std::result::Result<Client, Failure> {
-        // How a connection ended is told to whoever asks something on it.
+        // The next query on the connection reports how it ended.
         match self.listener().await? {
             Connected::Tls(client, connection) => {
                 tokio::spawn(connection);
@@ -89,8 +89,8 @@ impl ConnectConfig {
         }
     }
 
-    /// A client and its connection, for who hears what the database says unasked: of the first host
-    /// that can be used, each having its part of [`ANSWER_WAIT`].
+    /// A client and its connection for LISTEN, to the first usable host. Each host has its share of
+    /// [`ANSWER_WAIT`].
     pub(super) async fn listener(&self) -> std::result::Result<Connected, Failure> {
         let mut hosts: Vec<_> = self.hosts.iter().collect();
         if self.in_any_order {
@@ -104,7 +104,8 @@ impl ConnectConfig {
                 Ok(Err(error)) => error.into(),
                 Err(_) => Failure::Late(wait),
             };
-            // What one answered, such as that the password is wrong, tells more than another's silence.
+            // An error that a host replied with, such as a wrong password, says more than a timeout of
+            // another one.
             if !matches!(told, Failure::Answered { .. }) {
                 told = failed;
             }
@@ -126,7 +127,7 @@ impl ConnectConfig {
     }
 }
 
-/// What the url says of every host.
+/// The options that apply to every host.
 fn options_of(config: &Config) -> Config {
     let mut options = Config::new();
     options

@@ -1,14 +1,13 @@
-//! What went wrong with PostgreSQL, without what it says of the values: its details quote rows.
+//! Errors of PostgreSQL without their details, which quote rows.
 
 use std::time::Duration;
 
 use tokio_postgres::error::{Severity, SqlState};
 
-/// Classes of states that pass by themselves: connection, resources, intervention of an operator,
-/// system, transaction rolled back (<https://www.postgresql.org/docs/current/errcodes-appendix.html>).
+/// Transient classes of SQLSTATE: connection, resources, intervention of an operator, system,
+/// transaction rolled back (<https://www.postgresql.org/docs/current/errcodes-appendix.html>).
 const PASSING_CLASSES: [&str; 5] = ["08", "53", "57", "58", "40"];
-/// States of other classes that do: the database may only be read, a lock was waited for too long,
-/// a transaction was idle for too long.
+/// Transient states of other classes: read-only database, lock timeout, idle transaction.
 const PASSING: [SqlState; 4] = [
     SqlState::READ_ONLY_SQL_TRANSACTION,
     SqlState::LOCK_NOT_AVAILABLE,
@@ -16,10 +15,10 @@ const PASSING: [SqlState; 4] = [
     SqlState::INVALID_TRANSACTION_STATE,
 ];
 
-/// A failure.
+/// An error of PostgreSQL or its connection.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::store) enum Failure {
-    /// The server answered with an error.
+    /// The server replied with an error.
     #[error("{message} (SQLSTATE {})", state.code())]
     Answered {
         /// Its code.
@@ -29,13 +28,13 @@ pub(in crate::store) enum Failure {
         /// Whether the server ended the connection with it.
         is_end: bool,
     },
-    /// The connection broke, or was not made.
+    /// The connection broke or could not be opened.
     #[error("the connection to the database failed")]
     Connection(#[source] tokio_postgres::Error),
-    /// There was no answer in time.
+    /// There was no reply in time.
     #[error("the database did not answer within {} s", .0.as_secs())]
     Late(Duration),
-    /// The runtime of the connection was not made.
+    /// The runtime of the connection could not be created.
     #[error("a connection cannot be driven")]
     Runtime(#[source] std::io::Error),
 }
@@ -53,7 +52,7 @@ impl From<tokio_postgres::Error> for Failure {
 }
 
 impl Failure {
-    /// Whether nothing more can be asked on the connection.
+    /// Whether the connection is unusable.
     pub(super) fn ends_connection(&self) -> bool {
         match self {
             Self::Answered { is_end, .. } => *is_end,
@@ -61,7 +60,7 @@ impl Failure {
         }
     }
 
-    /// Whether it may pass by itself; the rest is a defect.
+    /// Whether it is transient; everything else is a bug.
     pub(in crate::store) fn is_transient(&self) -> bool {
         match self {
             Self::Answered { state, is_end, .. } => {
@@ -72,7 +71,7 @@ impl Failure {
         }
     }
 
-    /// Whether another session held a lock for longer than a statement waits.
+    /// Whether another session kept a lock for longer than a statement waits.
     pub(in crate::store) fn is_busy(&self) -> bool {
         self.state() == Some(&SqlState::LOCK_NOT_AVAILABLE)
     }

@@ -1,5 +1,5 @@
-//! Hearing what other servers of the database commit (`LISTEN`), on a connection of its own. While
-//! that is down nothing is heard, so that with every new one anything may have changed.
+//! Receives the changes that other servers of the database commit (LISTEN), on its own connection.
+//! Changes are missed while the connection is down, so every new one begins with a resync.
 
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -18,22 +18,21 @@ use super::settings::ANSWER_WAIT;
 use crate::store::Change;
 use crate::store::sql::{Listeners, notify_listeners};
 
-/// What servers tell each other on.
+/// The NOTIFY channel.
 pub(super) const CHANNEL: &str = "notify_changes";
-/// Time between two tries to connect.
+/// Time between two attempts to connect.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
-/// How often the connection is asked whether it stands: a database that was moved away behind a
-/// proxy closes nothing.
+/// How often the connection is checked: a database that was moved behind a proxy does not close it.
 const ASKED_EVERY: Duration = Duration::from_secs(5);
 
-/// The thread that hears; it ends with this.
+/// The listener thread, which ends when this is dropped.
 pub(in crate::store) struct ListenThread {
     stopping: CancellationToken,
     thread: Option<JoinHandle<()>>,
 }
 
 impl ListenThread {
-    /// Starts to hear for a server, and returns when it does, or would after a while.
+    /// Starts the thread; returns once it listens, or after a time limit.
     pub(super) fn start(
         target: Arc<ConnectConfig>,
         listeners: Listeners,
@@ -46,7 +45,8 @@ impl ListenThread {
         let thread = std::thread::Builder::new()
             .name("store-hearing".to_owned())
             .spawn(move || runtime.block_on(ear.hear()))?;
-        // What is read from here on is heard of when it changes; later it is told as everything.
+        // From here on every change of what is read is received; if it connects later, it begins with a
+        // resync.
         let _ = heard.recv_timeout(ANSWER_WAIT);
         Ok(Self { stopping, thread: Some(thread) })
     }
@@ -66,7 +66,7 @@ struct Listener {
     listeners: Listeners,
     server: u64,
     stopping: CancellationToken,
-    /// Told once it hears.
+    /// Notified once it listens.
     hears: SyncSender<()>,
 }
 
@@ -75,7 +75,7 @@ impl Listener {
         let stopping = self.stopping.clone();
         let hearing = async {
             loop {
-                // Why it ended is of no use: the readers meet the same, and say it.
+                // The error is not used, since the readers run into the same one and report it.
                 match self.target.listener().await {
                     Ok(Connected::Plain(client, connection)) => {
                         self.listen(client, connection).await;
@@ -94,7 +94,7 @@ impl Listener {
         }
     }
 
-    /// Hears until the connection ends.
+    /// Listens until the connection ends.
     async fn listen<S, T>(&self, client: Client, mut connection: Box<Connection<S, T>>)
     where
         S: AsyncRead + AsyncWrite + Unpin,

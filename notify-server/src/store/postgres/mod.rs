@@ -1,9 +1,8 @@
-//! PostgreSQL: connections and their settings, migrations, words that are not SQLite's. The
-//! operations are those of `sql/`. Never logs.
+//! PostgreSQL: connections and their settings, migrations, translation of SQL. Never logs.
 //!
-//! Several equal servers may work on a database. The writes of each stand in line in its writer thread,
-//! as on SQLite, and each batch has the database's write lock beside that, so that what others write
-//! comes before or after. What a commit changed is told to the others (`notice.rs`, `hearing.rs`).
+//! Several equal servers can use one database. The writer thread of each runs its writes in order, as
+//! on SQLite, and each batch also takes the database's write lock, which orders the batches of all
+//! servers. The changes of a commit are sent to the other servers (`change_codec.rs`, `listener.rs`).
 
 mod bulk;
 mod change_codec;
@@ -43,12 +42,12 @@ use crate::store::sql::{
 };
 use crate::store::{CloseGuard, Store, StoreParts};
 
-/// Connects, and brings the tables up to date, making them in an empty database. Blocks.
+/// Connects and migrates the tables, or creates them in an empty database. Blocks.
 ///
 /// # Errors
-/// When a newer server wrote the database, or it cannot be used.
+/// When a newer server has migrated the database, or it cannot be used.
 pub fn open(url: &DatabaseUrl, options: PostgresOptions) -> Result<Arc<Store>, OpenError> {
-    // Connections are driven by runtimes of their own, which must not begin inside another one.
+    // Each connection has its own runtime, which must not be started inside another one.
     std::thread::scope(|scope| scope.spawn(|| open_here(url, options)).join())
         .unwrap_or_else(|_| Err(failed(&url.place(), "the opening broke down".into())))
 }
@@ -83,15 +82,16 @@ fn open_here(url: &DatabaseUrl, options: PostgresOptions) -> Result<Arc<Store>, 
     Ok(Store::new(StoreParts { writer, readers, listeners, busy, held, in_place: None }))
 }
 
-/// Looks what is in a database, and changes nothing. Blocks; not to be called on a thread of a runtime.
+/// Checks what a database contains, without changing it. Blocks; must not be called on a thread of a
+/// runtime.
 pub(in crate::store) fn found(url: &DatabaseUrl) -> Result<SchemaState, OpenError> {
     let target = ConnectConfig::of(url).map_err(OpenError::Certificates)?;
     let looked = target.connect().and_then(|session| open::look(&session));
     looked.map_err(|error| failed(&target.place, error.into()))
 }
 
-/// Connects for a move, which may take long over one statement. Blocks; not to be called on a thread
-/// of a runtime.
+/// Connects for a transfer, whose statements may take long. Blocks; must not be called on a thread of a
+/// runtime.
 pub(in crate::store) fn connect(url: &DatabaseUrl) -> Result<Connection, OpenError> {
     let target = ConnectConfig::of(url).map_err(OpenError::Certificates)?;
     migrate(&target, OLDER_WAIT)?;
@@ -102,7 +102,7 @@ pub(in crate::store) fn connect(url: &DatabaseUrl) -> Result<Connection, OpenErr
     connecting.map_err(|error| failed(&target.place, error.into()))
 }
 
-/// Makes the tables as a version had them. Blocks; not to be called on a thread of a runtime.
+/// Creates the tables of an old version. Blocks; must not be called on a thread of a runtime.
 #[cfg(test)]
 pub(in crate::store) fn make_version(url: &DatabaseUrl, version: i32) {
     open::make_version(&ConnectConfig::of(url).unwrap(), version);

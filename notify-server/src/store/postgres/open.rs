@@ -1,5 +1,4 @@
-//! Opening a database: its tables brought up to date by one server at a time, and refused where
-//! a newer one wrote them.
+//! Opening a database: migrations run on one server at a time; tables of a newer server are refused.
 
 use std::sync::Arc;
 use std::thread;
@@ -17,25 +16,25 @@ mod migrations {
     refinery::embed_migrations!("src/store/postgres/migrations");
 }
 
-/// The lock of whoever brings tables up to date; refinery takes none.
+/// The lock of migrations; refinery takes none.
 const MIGRATION_LOCK: i64 = 0x6e6f_7469_6679_0002;
-/// Longest wait for a migration, another server's before it included.
+/// Longest wait for a migration, including that of another server.
 const MIGRATION_WAIT: Duration = Duration::from_secs(3_600);
 
-/// Longest wait for servers of an older version to be gone: one that was killed counts as alive until
-/// the end of its lease, which is 15 s.
+/// Longest wait for servers of an older version to stop: a killed one counts as alive until the end of
+/// its lease of 15 s.
 pub(super) const OLDER_WAIT: Duration = Duration::from_secs(20);
-/// How often they are looked at.
+/// How often they are checked.
 const OLDER_LOOKED_AT: Duration = Duration::from_millis(250);
 
-/// Reader connections unless told otherwise.
+/// Default number of reader connections.
 pub const READERS_DEFAULT: usize = 4;
 
 /// How to open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PostgresOptions {
-    /// Whether this process is a server, one of several perhaps: it hears what the others commit.
-    /// The subcommands that work beside a server go without.
+    /// Whether this process is a server, which listens for the changes of other servers. Subcommands do
+    /// not.
     pub serves: bool,
     /// Connections that read.
     pub readers: usize,
@@ -50,7 +49,7 @@ impl Default for PostgresOptions {
 /// Why the database was not opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Its tables are of a later version.
+    /// Its tables have a newer version.
     #[error(
         "{place} was written by a newer notify-server (schema {found}; this one knows {known}): \
          update this server, or restore a backup"
@@ -63,7 +62,7 @@ pub enum OpenError {
         /// Latest version that this server knows.
         known: i64,
     },
-    /// Servers that know its tables as they are would go on with them while they change.
+    /// Servers of an older version are running; they cannot use migrated tables.
     #[error(
         "{place} is served by {servers} notify-server of an older version: stop them before this one \
          brings the tables up to date"
@@ -74,7 +73,7 @@ pub enum OpenError {
         /// How many.
         servers: i64,
     },
-    /// A move keeps it from being used.
+    /// It cannot be used because of a transfer.
     #[error("{place} cannot be used")]
     Moved {
         /// Host, port and name.
@@ -83,10 +82,10 @@ pub enum OpenError {
         #[source]
         source: Moved,
     },
-    /// What the url names beside the database cannot be read.
+    /// The certificates that the URL names cannot be read.
     #[error("the certificates of sslrootcert cannot be read")]
     Certificates(#[source] std::io::Error),
-    /// It cannot be connected to, or does not do what is asked.
+    /// It cannot be reached or used.
     #[error("{place} cannot be used as a database")]
     Database {
         /// Host, port and name.
@@ -97,24 +96,24 @@ pub enum OpenError {
     },
 }
 
-/// What is in a database before its tables are made.
+/// What a database contains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::store) enum SchemaState {
-    /// Our tables, of any version.
+    /// Tables of Notify, of any version.
     Notify,
     /// No table.
     Empty,
-    /// Tables of somebody else, such as this one.
+    /// Tables of other software, for example this one.
     Foreign(String),
 }
 
-/// Whether tables of ours were ever made.
+/// Whether it has tables of Notify.
 fn has_history(session: &Session) -> sql::Result<bool> {
     let is_there = "select 1 where to_regclass('refinery_schema_history') is not null";
     Ok(session.number(is_there)?.is_some())
 }
 
-/// Looks, and changes nothing.
+/// Checks what a database contains.
 pub(super) fn look(session: &Session) -> sql::Result<SchemaState> {
     if has_history(session)? {
         return Ok(SchemaState::Notify);
@@ -131,7 +130,8 @@ pub(super) fn look(session: &Session) -> sql::Result<SchemaState> {
     }
 }
 
-/// Brings the tables up to date, once no server of an older version lives; waits so long for that.
+/// Migrates the tables once no server of an older version is alive; waits at most `older_wait` for
+/// that.
 pub(super) fn migrate(target: &ConnectConfig, older_wait: Duration) -> Result<(), OpenError> {
     let database_error = |source: Box<dyn std::error::Error + Send + Sync>| OpenError::Database {
         place: target.place.clone(),
@@ -157,10 +157,10 @@ pub(super) fn migrate(target: &ConnectConfig, older_wait: Duration) -> Result<()
     Ok(())
 }
 
-/// Waits for the servers that live, which are of the version of the tables, since none opens tables of
-/// another; how many there are in the end.
+/// Waits until no server is alive; returns how many are left. Live servers have the version of the
+/// tables, since a server opens no others.
 fn wait_for_old_servers(session: &Session, wait: Duration) -> sql::Result<i64> {
-    // There was no such table in the first versions, nor more than one server.
+    // The first versions had no such table and no more than one server.
     if session.number("select 1 where to_regclass('servers') is not null")?.is_none() {
         return Ok(0);
     }
@@ -176,7 +176,7 @@ fn wait_for_old_servers(session: &Session, wait: Duration) -> sql::Result<i64> {
     }
 }
 
-/// Makes the tables as a version had them. Blocks; not to be called on a thread of a runtime.
+/// Creates the tables of an old version. Blocks; must not be called on a thread of a runtime.
 #[cfg(test)]
 pub(in crate::store) fn make_version(target: &ConnectConfig, version: i32) {
     let mut session = target.connect().unwrap();
@@ -186,8 +186,8 @@ pub(in crate::store) fn make_version(target: &ConnectConfig, version: i32) {
     runtime.block_on(runner.run_async(client)).unwrap();
 }
 
-/// Waits for whoever else migrates, and tells the version of the tables and the latest one. The lock
-/// goes with the session.
+/// Takes the migration lock, which the session keeps; returns the version of the tables and the latest
+/// version.
 fn lock_and_look(session: &Session) -> sql::Result<(i64, i64)> {
     session.execute_batch(
         "set statement_timeout = 0; set lock_timeout = 0;
@@ -208,10 +208,10 @@ fn lock_and_look(session: &Session) -> sql::Result<(i64, i64)> {
     Ok((found.unwrap_or(0), known))
 }
 
-/// Where the writer's connections come from, and how other servers hear of its commits.
+/// Opens the writer's connections and notifies other servers of commits.
 pub(super) struct WriterSource {
     target: Arc<ConnectConfig>,
-    /// Who tells.
+    /// The sending server.
     server: u64,
 }
 
@@ -229,7 +229,7 @@ impl WriterBackend for WriterSource {
     fn after_commit(&mut self, connection: &Connection, changes: &[Change]) -> bool {
         let Some(text) = change_codec::encode(self.server, changes) else { return true };
         let Connection::Postgres(session) = connection else { return true };
-        // Outside the transaction: a commit that tells waits for every other one that does.
+        // Outside of the transaction, since commits with NOTIFY wait for each other.
         session.execute_batch(&format!("select pg_notify('{CHANNEL}', '{text}')")).is_ok()
     }
 }

@@ -1,10 +1,9 @@
-//! What an operator is told of the database.
+//! Storage settings and sizes of the database.
 
 use crate::store::StorageReport;
 use crate::store::sql::{Connection, Result};
 
-/// How commits are made durable, and how large the database is. How much room is left only its own
-/// machine knows.
+/// Durability settings and size. Only the database's machine knows its free space.
 pub(in crate::store) fn report(connection: &Connection) -> Result<StorageReport> {
     connection
         .prepare_cached(
@@ -16,7 +15,8 @@ pub(in crate::store) fn report(connection: &Connection) -> Result<StorageReport>
             let is_whole: bool = row.get(2)?;
             Ok(StorageReport {
                 backend: "postgres",
-                // A log that the disk may lose, or that holds half pages, saves nothing in a crash.
+                // A log that may be lost, or that contains torn pages, does not protect against a
+                // crash.
                 journal_mode: if is_whole { "wal" } else { "wal without fsync" }.to_owned(),
                 synchronous: if commit == "off" { "off" } else { "full" }.to_owned(),
                 database_bytes: row.get::<i64>(0)?.unsigned_abs(),

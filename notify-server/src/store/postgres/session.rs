@@ -1,6 +1,5 @@
-//! One connection to PostgreSQL, driven by the thread that uses it: each question is asked, and
-//! waited for, on a runtime of the connection's own. Every wait has an end here too, whatever the
-//! server and the network between do.
+//! One connection to PostgreSQL with a blocking interface: each query runs on the connection's own
+//! runtime. Every wait has a time limit, independent of the server and the network.
 
 use std::cell::{Cell, RefCell};
 use std::pin::pin;
@@ -16,15 +15,15 @@ use super::settings::ANSWER_WAIT;
 use super::statements::Statements;
 use crate::store::sql::{Error, Result, Value};
 
-/// The lock that a transaction has that writes: as on SQLite, one after another.
+/// The lock of write transactions, which run one after another as on SQLite.
 pub(super) const WRITE_LOCK: i64 = 0x6e6f_7469_6679_0001;
 
-/// Where a transaction stands.
+/// The state of the transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     None,
     Open,
-    /// A statement failed: nothing more is taken before it is rolled back, to its savepoint at least.
+    /// A statement failed: the server accepts no other before a rollback, at least to the savepoint.
     Failed,
 }
 
@@ -35,24 +34,24 @@ pub(in crate::store) struct Session {
     pub(super) client: Client,
     statements: RefCell<Statements>,
     state: Cell<State>,
-    /// What goes out ahead of the next savepoint or commit, to save a round trip.
+    /// SQL that is sent with the next savepoint or commit, to save a round trip.
     pending_sql: Cell<&'static str>,
     lost: Cell<bool>,
-    /// Longest wait for an answer.
+    /// Longest wait for a reply.
     pub(super) answer_wait: Cell<Duration>,
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            // Waits for nothing: the server sees the socket close.
+            // Does not wait: the server notices that the socket is closed.
             runtime.shutdown_background();
         }
     }
 }
 
 impl Session {
-    /// A connection that stands, with the runtime that it lives on.
+    /// An open connection and its runtime.
     pub(super) fn new(runtime: Runtime, client: Client) -> Self {
         Self {
             runtime: Some(runtime),
@@ -65,7 +64,7 @@ impl Session {
         }
     }
 
-    /// Asks and waits for the answer.
+    /// Runs a query and waits for the result.
     pub(super) fn query_blocking<T>(
         &self,
         question: impl Future<Output = std::result::Result<T, tokio_postgres::Error>>,
@@ -73,7 +72,7 @@ impl Session {
         self.query_blocking_within(self.answer_wait.get(), question)
     }
 
-    /// The same with another bound.
+    /// The same with another time limit.
     pub(super) fn query_blocking_within<T>(
         &self,
         wait: Duration,
@@ -89,7 +88,7 @@ impl Session {
         if self.state.get() == State::Open {
             self.state.set(State::Failed);
         }
-        // What was asked may still be under way there: nothing can be said of this connection.
+        // The query may still be running on the server, so the connection is unusable.
         if failure.ends_connection() || self.client.is_closed() {
             self.lost.set(true);
         }
@@ -100,7 +99,7 @@ impl Session {
         self.query_blocking(self.client.batch_execute(sql))
     }
 
-    /// The same with another bound.
+    /// The same with another time limit.
     pub(super) fn batch_within(&self, wait: Duration, sql: &str) -> Result<()> {
         self.query_blocking_within(wait, self.client.batch_execute(sql))
     }
@@ -112,17 +111,17 @@ impl Session {
         crate::store::sql::Row::Postgres(row).get(0)
     }
 
-    /// The client, for what is no operation of the store.
+    /// The client, for migrations.
     pub(super) fn client(&mut self) -> (&Runtime, &mut Client) {
         (self.runtime.as_ref().expect("it is there until the drop"), &mut self.client)
     }
 
-    /// The place of a text among those that are kept compiled.
+    /// The index of a statement among the prepared ones.
     pub(in crate::store) fn text(&self, sql: &str) -> usize {
         self.statements.borrow_mut().intern(sql)
     }
 
-    /// How many rows a statement changed.
+    /// Runs a statement; returns the number of changed rows.
     pub(in crate::store) fn execute(&self, text: usize, values: &[Value<'_>]) -> Result<usize> {
         let statement = self.compiled(text, values, false)?;
         let changed =
@@ -130,12 +129,13 @@ impl Session {
         Ok(usize::try_from(changed).unwrap_or(usize::MAX))
     }
 
-    /// The rows of a statement, all of them: every query is bounded by its text.
+    /// Runs a statement; returns all its rows. Every query of the store is bounded.
     pub(in crate::store) fn query(&self, text: usize, values: &[Value<'_>]) -> Result<Vec<Row>> {
         self.rows(text, values, false)
     }
 
-    /// The rows of an insert, each with its `no`: the first value leads it, a sequence gives the rest.
+    /// Runs an insert; returns the generated keys. The first value is their prefix, a sequence gives
+    /// the rest.
     pub(in crate::store) fn insert(&self, text: usize, values: &[Value<'_>]) -> Result<Vec<Row>> {
         self.rows(text, values, true)
     }
@@ -163,14 +163,15 @@ impl Session {
         Ok(statement)
     }
 
-    /// Begins a transaction that writes, and waits until no other one does.
+    /// Begins a write transaction, and waits until there is no other.
     pub(in crate::store) fn begin_write(&self) -> Result<()> {
         self.begin(&format!(
             "begin isolation level read committed; select pg_advisory_xact_lock({WRITE_LOCK})"
         ))
     }
 
-    /// The same; whether the database has the mark of a move, asked in one go.
+    /// Begins a write transaction and returns whether the database has a transfer mark, in one round
+    /// trip.
     pub(in crate::store) fn begin_write_checked(&self) -> Result<bool> {
         self.state.set(State::Open);
         let said = self.query_blocking(self.client.simple_query(&format!(
@@ -186,7 +187,7 @@ impl Session {
         Ok(said.iter().any(is_mark))
     }
 
-    /// Begins a transaction that reads one state of the database.
+    /// Begins a read transaction on one snapshot.
     pub(in crate::store) fn begin_read(&self) -> Result<()> {
         self.begin("begin isolation level repeatable read read only")
     }
@@ -216,7 +217,7 @@ impl Session {
     }
 
     pub(in crate::store) fn commit(&self) -> Result<()> {
-        // The commit of a transaction that failed is answered as if nothing were wrong.
+        // PostgreSQL reports no error for the commit of a failed transaction.
         self.ensure_open()?;
         match self.pending_sql.take() {
             "" => self.execute_batch("commit")?,

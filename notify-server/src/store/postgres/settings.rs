@@ -1,31 +1,30 @@
-//! What every session has, in one place. A server that dies gives up its locks within seconds, and a
-//! database that dies is told within seconds from one that is slow.
+//! The settings of every session. The locks of a dead server are released within seconds, and a dead
+//! database is distinguished from a slow one within seconds.
 
 use std::time::Duration;
 
 use super::session::Session;
 use crate::store::sql::Result;
 
-/// Longest wait for a connection to an address, of which a host's name may stand for several.
+/// Longest wait for a connection to one address; a host name may have several.
 pub(super) const CONNECT_WAIT: Duration = Duration::from_secs(2);
 /// Longest run of a statement.
 const STATEMENT_WAIT: Duration = Duration::from_secs(4);
-/// Longest wait for a lock; shorter than a statement may take, so that its end is told apart.
+/// Longest wait for a lock; shorter than the statement limit, so that the two errors differ.
 const LOCK_WAIT: Duration = Duration::from_secs(3);
-/// Longest pause within a transaction, whose locks others wait for.
+/// Longest pause within a transaction, since others wait for its locks.
 const IDLE_WAIT: Duration = Duration::from_secs(5);
-/// Longest wait for an answer, a connection included. Longer than the server's own bounds, which
-/// leave the connection in use; and no longer, since a connection that was lost silently is noticed
-/// only then.
+/// Longest wait for a reply, including a connection attempt. Longer than the server's own limits, which
+/// leave the connection usable, but short, since it is how a silently lost connection is noticed.
 pub(super) const ANSWER_WAIT: Duration = Duration::from_secs(5);
-/// Longest wait of either side for the other's system to acknowledge what was sent.
+/// Longest wait of either side for TCP acknowledgements.
 pub(super) const TCP_WAIT: Duration = Duration::from_secs(5);
-/// When, how often and how many times either side asks whether the other one is still there.
+/// TCP keepalive of both sides: idle time, interval and number of probes.
 pub(super) const KEEPALIVE_IDLE: Duration = Duration::from_secs(3);
 pub(super) const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) const KEEPALIVE_RETRIES: u32 = 2;
 
-/// Sets a session up.
+/// Configures a session.
 pub(super) fn configure_session(session: &Session) -> Result<()> {
     session.execute_batch(&format!(
         "set statement_timeout = {statement}; set lock_timeout = {lock};

@@ -1,5 +1,5 @@
-//! Texts of the operations as PostgreSQL takes them, compiled once for each connection. They are
-//! SQLite's but for a few words, each of which is told here.
+//! Translates the store's statements for PostgreSQL and keeps them prepared, once per connection. They
+//! differ from SQLite's only in a few words.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use tokio_postgres::types::Type as PgType;
 
 use crate::store::sql::{Type, Value, table_of};
 
-/// The texts that a connection has seen.
+/// The statements of a connection.
 #[derive(Default)]
 pub(super) struct Statements {
     places: HashMap<Box<str>, usize>,
@@ -17,7 +17,7 @@ pub(super) struct Statements {
 
 struct Text {
     sql: String,
-    /// For what parameters it is compiled; as a rule one set.
+    /// Prepared statements by parameter types, usually one.
     compiled: Vec<Compiled>,
 }
 
@@ -28,7 +28,7 @@ struct Compiled {
 }
 
 impl Statements {
-    /// The place of a text, which is translated when it is new.
+    /// The index of a statement, which is translated if it is new.
     pub(super) fn intern(&mut self, sql: &str) -> usize {
         if let Some(intern) = self.places.get(sql) {
             return *intern;
@@ -39,8 +39,8 @@ impl Statements {
         intern
     }
 
-    /// The text compiled for these parameters; `numbers` where `$1` of an insert is to lead the number
-    /// that is drawn, and given back.
+    /// The prepared statement for these parameters. `numbers` is set if the insert draws a key with
+    /// `$1` as prefix and returns it.
     pub(super) fn compiled(
         &self,
         text: usize,
@@ -54,7 +54,7 @@ impl Statements {
         self.texts[text].compiled.iter().find(fits).map(|found| found.statement.clone())
     }
 
-    /// What to have compiled for these parameters. Their types are told, so that none is inferred.
+    /// The text to prepare for these parameters, and their types, so that PostgreSQL infers none.
     pub(super) fn to_compile(
         &self,
         text: usize,
@@ -66,7 +66,7 @@ impl Statements {
         (if numbers { returning_id(sql) } else { sql.clone() }, types.collect())
     }
 
-    /// Keeps what was compiled.
+    /// Stores a prepared statement.
     pub(super) fn keep(
         &mut self,
         text: usize,
@@ -88,8 +88,8 @@ pub(super) fn type_of(kind: Type) -> PgType {
     }
 }
 
-/// The same in PostgreSQL's words: `?1` is `$1`, hints for SQLite's planner go, `instr` is `strpos`,
-/// `max` of two is `greatest`, and `json_each` of a list gives its elements.
+/// Translates a statement: `?1` becomes `$1`, hints for SQLite's planner are removed, `instr` becomes
+/// `strpos`, `max` of two arguments becomes `greatest`, and `json_each` of a list becomes its elements.
 fn to_postgres_sql(sql: &str) -> String {
     let mut out = String::with_capacity(sql.len());
     let mut rest = sql;
@@ -114,7 +114,7 @@ fn to_postgres_sql(sql: &str) -> String {
     out
 }
 
-/// An insert that draws the number of its row and gives it back.
+/// An insert that draws the key of its row and returns it.
 fn returning_id(sql: &str) -> String {
     let sequence = sequence(table_of(sql));
     let (columns, rest) = sql.split_once("values ($1,").expect("a number is the first value");
@@ -126,7 +126,7 @@ pub(in crate::store) fn sequence(table: &str) -> String {
     format!("{table}_no_seq")
 }
 
-/// Whether a comma stands before the parenthesis is closed that was opened just before.
+/// Whether the open parenthesis contains more than one argument.
 fn is_of_two(arguments: &str) -> bool {
     let mut depth = 0_u32;
     for c in arguments.chars() {

@@ -1,4 +1,4 @@
-//! `postgres://` urls: where the database is, who we are there, and how much of TLS is asked for.
+//! `postgres://` URLs: address, user and TLS mode of a database.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -9,22 +9,22 @@ use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 use url::form_urlencoded;
 
-/// Which of several hosts is connected to; those that only read are left out unless it is said.
+/// Option for the kind of host among several; by default read-only hosts are skipped.
 const SESSION_ATTRS: &str = "target_session_attrs";
-/// Where a host that is named without a port listens.
+/// Default port.
 const PORT_DEFAULT: u16 = 5_432;
 
-/// The url of a database, with its password: shown nowhere.
+/// The URL of a database with its password, which is never displayed.
 #[derive(Debug, Clone)]
 pub struct DatabaseUrl(SecretString);
 
-/// What is wrong with a url; none of it is quoted.
+/// Why a URL is invalid; none of it is quoted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
-    /// It is not one of a PostgreSQL database.
+    /// It is not the URL of a PostgreSQL database.
     #[error("must be a url like postgres://user:password@host:5432/database")]
     Form,
-    /// A name or password with a letter that means something in urls.
+    /// A name or password contains a character that has a meaning in URLs.
     #[error(
         "has more than one `@`: in a name or password, `@` is written %40, `/` %2F, `#` %23, `?` %3F"
     )]
@@ -32,27 +32,27 @@ pub enum UrlError {
     /// It names no database.
     #[error("must name a database, like postgres://user:password@host:5432/database")]
     NoDatabase,
-    /// An option that is not known, or one with a value that is not.
+    /// An option or its value is unknown.
     #[error("has an option that is not known, or a value that its option does not take")]
     Option,
-    /// Another `sslmode` than those that there are.
+    /// An unknown `sslmode`.
     #[error("sslmode must be disable, prefer, require or verify-full")]
     SslMode,
 }
 
-/// How much of TLS is asked for.
+/// The TLS mode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum TlsMode {
     /// None.
     Disable,
-    /// Where the server has it, and whatever certificate it shows: as good as none against somebody
-    /// on the way who changes what passes, better than none against one who reads.
+    /// TLS if the server supports it, with any certificate: protects against eavesdropping, not against
+    /// active attackers.
     Prefer,
-    /// With a certificate for the host's name from the system's roots, or from that file alone.
+    /// TLS with a certificate for the host name, issued by the system's roots or by those of this file.
     Verify(Option<PathBuf>),
 }
 
-/// A url that was read.
+/// A parsed URL.
 pub(super) struct Parsed {
     pub(super) config: Config,
     pub(super) tls: TlsMode,
@@ -83,7 +83,7 @@ impl DatabaseUrl {
 }
 
 impl Serialize for DatabaseUrl {
-    /// As people are shown it: what was read cannot be read again from this.
+    /// The URL without user and password; it cannot be parsed again.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.place())
     }
@@ -96,12 +96,12 @@ impl<'de> Deserialize<'de> for DatabaseUrl {
 }
 
 fn parse(text: &str) -> Result<Parsed, UrlError> {
-    // Not a url to those who read urls: it may name several hosts.
+    // URL parsers reject it, since it may name several hosts.
     let (base, query) = text.split_once('?').unwrap_or((text, ""));
     if !["postgres://", "postgresql://"].iter().any(|scheme| base.starts_with(scheme)) {
         return Err(UrlError::Form);
     }
-    // Read further, a part of a password would count as the host, and be shown.
+    // Otherwise a part of the password would be taken for the host, and displayed.
     if base.matches('@').count() > 1 {
         return Err(UrlError::Reserved);
     }
@@ -113,7 +113,7 @@ fn parse(text: &str) -> Result<Parsed, UrlError> {
             _ => rest.push((name.into_owned(), value.into_owned())),
         }
     }
-    // libpq's `require` takes any certificate; here it does not.
+    // libpq's `require` accepts any certificate; here it does not.
     let tls = match mode.as_deref() {
         Some("disable") => TlsMode::Disable,
         Some("prefer") => TlsMode::Prefer,
@@ -123,7 +123,7 @@ fn parse(text: &str) -> Result<Parsed, UrlError> {
     };
     let mut options = form_urlencoded::Serializer::new(String::new());
     options.extend_pairs(&rest);
-    // What is a space to forms is a plus to PostgreSQL's urls.
+    // In PostgreSQL's URLs a plus is not a space, unlike in forms.
     let text = format!("{base}?{}", options.finish().replace('+', "%20"));
     let mut config = Config::from_str(&text).map_err(|_| UrlError::Option)?;
     config.ssl_mode(match tls {
@@ -139,7 +139,7 @@ fn parse(text: &str) -> Result<Parsed, UrlError> {
     Ok(Parsed { config, tls, place })
 }
 
-/// Hosts and ports for people; `None` where there are none, or not a port or an address for each.
+/// Hosts and ports for display; `None` if there are none, or if they do not match.
 fn hosts(config: &Config) -> Option<String> {
     let (hosts, ports) = (config.get_hosts(), config.get_ports());
     let addresses = config.get_hostaddrs().len();

@@ -1,8 +1,8 @@
-//! Values on PostgreSQL's wire, in its binary form. Integers and flags are `bigint`; what a query
-//! computes may be of other types, which are read as what they stand for.
+//! Values in PostgreSQL's binary format. Integers and flags are `bigint`; computed columns may have
+//! other types, which are converted.
 //!
-//! No text of PostgreSQL holds U+0000. Requests with one are refused before they come here; of what
-//! others say, such as a feed, or a path that names something, U+FFFD stands in its place.
+//! PostgreSQL's texts cannot contain U+0000. Requests with it are refused earlier; in other texts, such
+//! as those of feeds, it is replaced by U+FFFD.
 
 use tokio_postgres::types::private::BytesMut;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type};
@@ -24,7 +24,7 @@ impl ToSql for Value<'_> {
         }
     }
 
-    /// Statements are compiled for the types that their values have.
+    /// Statements are prepared for the types of their values.
     fn accepts(_: &Type) -> bool {
         true
     }

@@ -1,5 +1,5 @@
-//! Connections and statements as the operations see them: a thin synchronous layer over the drivers,
-//! in the manner of rusqlite. The text of a statement is SQLite's, with `?N` for its parameters.
+//! Connections and statements: a thin synchronous layer over the drivers, in the style of rusqlite.
+//! Statements are written for SQLite, with `?N` as parameters.
 
 use notify_core::Timestamp;
 use rusqlite::params_from_iter;
@@ -16,7 +16,7 @@ pub(in crate::store) enum Connection {
 }
 
 impl Connection {
-    /// A statement that is compiled once for this connection.
+    /// A statement that is prepared once per connection.
     pub(in crate::store) fn prepare_cached(&self, sql: &str) -> Result<Statement<'_>> {
         match self {
             Self::Sqlite(connection) => Ok(Statement::Sqlite(connection.prepare_cached(sql)?)),
@@ -24,7 +24,7 @@ impl Connection {
         }
     }
 
-    /// Runs statements that take nothing and give nothing.
+    /// Runs statements without parameters and results.
     #[cfg(any(test, feature = "testing"))]
     pub(in crate::store) fn execute_batch(&self, sql: &str) -> Result<()> {
         match self {
@@ -33,7 +33,7 @@ impl Connection {
         }
     }
 
-    /// What the clock of a database that servers share says.
+    /// The clock of a database that servers can share.
     pub(in crate::store) fn time(&self) -> Result<Option<Timestamp>> {
         match self {
             Self::Sqlite(_) => Ok(None),
@@ -44,7 +44,7 @@ impl Connection {
         }
     }
 
-    /// Begins a transaction that writes, alone among all that do.
+    /// Begins a write transaction, which excludes all others.
     pub(in crate::store) fn begin_write(&self) -> Result<()> {
         match self {
             Self::Sqlite(connection) => run(connection, "begin immediate"),
@@ -52,7 +52,7 @@ impl Connection {
         }
     }
 
-    /// The same; whether the database has the mark of a move.
+    /// Begins a write transaction and returns whether the database has a transfer mark.
     pub(in crate::store) fn begin_write_checked(&self) -> Result<bool> {
         match self {
             Self::Sqlite(connection) => {
@@ -63,7 +63,7 @@ impl Connection {
         }
     }
 
-    /// Begins a transaction that reads one state of the database.
+    /// Begins a read transaction on one snapshot.
     pub(in crate::store) fn begin_read(&self) -> Result<()> {
         match self {
             Self::Sqlite(connection) => run(connection, "begin"),
@@ -71,8 +71,8 @@ impl Connection {
         }
     }
 
-    /// Whether a single statement is cheaper without a transaction, and safe: of PostgreSQL the
-    /// beginning also tells whether the connection still stands.
+    /// Whether a single statement may run without a transaction. On PostgreSQL, beginning one also
+    /// checks that the connection is still usable.
     pub(in crate::store) fn can_read_without_tx(&self) -> bool {
         match self {
             Self::Sqlite(_) => true,
@@ -80,7 +80,7 @@ impl Connection {
         }
     }
 
-    /// Marks a place in the transaction to go back to.
+    /// Sets a savepoint.
     pub(in crate::store) fn savepoint(&self) -> Result<()> {
         match self {
             Self::Sqlite(connection) => run(connection, "savepoint job"),
@@ -88,7 +88,7 @@ impl Connection {
         }
     }
 
-    /// Keeps what was done since that place.
+    /// Releases the savepoint and keeps the changes since.
     pub(in crate::store) fn release_savepoint(&self) -> Result<()> {
         match self {
             Self::Sqlite(connection) => run(connection, "release job"),
@@ -96,7 +96,7 @@ impl Connection {
         }
     }
 
-    /// Takes back what was done since that place.
+    /// Undoes the changes since the savepoint.
     pub(in crate::store) fn rollback_to_savepoint(&self) -> Result<()> {
         match self {
             Self::Sqlite(connection) => {
@@ -107,7 +107,7 @@ impl Connection {
         }
     }
 
-    /// Makes the transaction durable.
+    /// Commits the transaction durably.
     pub(in crate::store) fn commit(&self) -> Result<()> {
         match self {
             Self::Sqlite(connection) => run(connection, "commit"),
@@ -115,7 +115,7 @@ impl Connection {
         }
     }
 
-    /// Ends the transaction without it; does nothing where there is none any more.
+    /// Rolls the transaction back; does nothing if there is none.
     pub(in crate::store) fn rollback(&self) -> Result<()> {
         match self {
             // A statement that failed may have ended the transaction already.
@@ -125,7 +125,7 @@ impl Connection {
         }
     }
 
-    /// Keeps everybody else from writing, as long as this connection stands.
+    /// Blocks all other writers for the lifetime of this connection.
     pub(in crate::store) fn block_writers(&self) -> Result<()> {
         match self {
             // Who has the lock of the file's server has it alone.
@@ -134,8 +134,8 @@ impl Connection {
         }
     }
 
-    /// Inserts many rows, by whatever is fastest: `into` names table and columns, `insert` is the
-    /// statement for one row.
+    /// Inserts many rows in the fastest way. `into` names table and columns; `insert` is the statement
+    /// for one row.
     pub(in crate::store) fn bulk_insert<'v>(
         &self,
         into: &str,
@@ -155,16 +155,16 @@ impl Connection {
         }
     }
 
-    /// Has the database collect statistics of a table, so that it plans well from the first query on.
+    /// Collects statistics of a table for the query planner.
     pub(in crate::store) fn analyze(&self, table: &str) -> Result<()> {
         match self {
-            // Its plans follow from the indexes alone.
+            // Its query plans depend only on the indexes.
             Self::Sqlite(_) => Ok(()),
             Self::Postgres(session) => session.execute_batch(&format!("analyze {table}")),
         }
     }
 
-    /// Whether the connection itself is gone, so that another one has to be opened.
+    /// Whether the connection is unusable and has to be replaced.
     pub(in crate::store) fn is_broken(&self) -> bool {
         match self {
             Self::Sqlite(_) => false,
@@ -172,8 +172,8 @@ impl Connection {
         }
     }
 
-    /// Whether the transaction can still be committed. A statement that fails can end the whole of
-    /// it: what is done after that would stand alone.
+    /// Whether the transaction can still be committed. A failed statement can end it; statements after
+    /// that would run outside of it.
     pub(in crate::store) fn in_transaction(&self) -> bool {
         match self {
             Self::Sqlite(connection) => !connection.is_autocommit(),
@@ -187,7 +187,7 @@ fn run(connection: &rusqlite::Connection, sql: &str) -> Result<()> {
     Ok(())
 }
 
-/// A statement that is compiled.
+/// A prepared statement.
 pub(in crate::store) enum Statement<'c> {
     Sqlite(rusqlite::CachedStatement<'c>),
     Postgres(&'c Session, usize),
@@ -211,7 +211,7 @@ fn count_statement() {
 }
 
 impl Statement<'_> {
-    /// Runs it; how many rows it changed.
+    /// Runs the statement; returns the number of changed rows.
     pub(in crate::store) fn execute(&mut self, params: impl Params) -> Result<usize> {
         count_statement();
         params.with(|values| match self {
@@ -220,7 +220,7 @@ impl Statement<'_> {
         })
     }
 
-    /// Its rows, to be walked through.
+    /// Runs the statement; returns its rows.
     pub(in crate::store) fn query(&mut self, params: impl Params) -> Result<Rows<'_>> {
         count_statement();
         params.with(|values| match self {
@@ -232,8 +232,8 @@ impl Statement<'_> {
         })
     }
 
-    /// Its rows until they have that many bytes, the one with which they do included; all of them
-    /// where the database finds each when it is asked for.
+    /// As [`Statement::query`], but stops after the row with which the rows reach that many bytes,
+    /// unless the database produces rows on demand.
     pub(in crate::store) fn query_within(
         &mut self,
         params: impl Params,
@@ -249,7 +249,7 @@ impl Statement<'_> {
         })
     }
 
-    /// Its rows, each made into something.
+    /// Runs the statement and maps its rows.
     pub(in crate::store) fn query_map<T, F>(
         &mut self,
         params: impl Params,
@@ -261,10 +261,10 @@ impl Statement<'_> {
         Ok(Mapped { rows: self.query(params)?, map })
     }
 
-    /// Its first row, made into something.
+    /// Runs the statement and maps its first row.
     ///
     /// # Errors
-    /// [`Error::NoRow`] where there is none, which [`OptionalExtension`] makes `None` of.
+    /// [`Error::NoRow`] if there is none; [`OptionalExtension`] turns it into `None`.
     pub(in crate::store) fn query_row<T>(
         &mut self,
         params: impl Params,
@@ -275,7 +275,7 @@ impl Statement<'_> {
         map(&row)
     }
 
-    /// Whether it has a row.
+    /// Whether the statement returns a row.
     pub(in crate::store) fn exists(&mut self, params: impl Params) -> Result<bool> {
         Ok(self.query(params)?.next()?.is_some())
     }
@@ -293,9 +293,9 @@ impl rusqlite::ToSql for Value<'_> {
     }
 }
 
-/// A row that need not be there.
+/// A row that may be missing.
 pub(in crate::store) trait OptionalExtension<T> {
-    /// `None` where there was no row.
+    /// `None` if there was no row.
     fn optional(self) -> Result<Option<T>>;
 }
 

@@ -1,4 +1,4 @@
-//! What an error of a database means to a caller: storage that cannot take it now, or a defect.
+//! Errors of a database, and what they mean to a caller: temporarily unavailable, or a bug.
 
 use rusqlite::ErrorCode;
 
@@ -7,12 +7,12 @@ use crate::store::postgres::Failure;
 use crate::store::sql::moves::Moved;
 use crate::store::sql::value::Type;
 
-/// A state that the tables should never be in, or a job that broke down.
+/// An unexpected state of the tables, or a job that panicked.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(in crate::store) struct Internal(pub(in crate::store) String);
 
-/// A defect with a text of our own.
+/// An internal error with this text.
 pub(in crate::store) fn internal(what: impl Into<String>) -> StoreError {
     StoreError::Backend(Box::new(Internal(what.into())))
 }
@@ -22,12 +22,12 @@ pub(in crate::store) fn inserted(no: Option<i64>) -> std::result::Result<i64, St
     no.ok_or_else(|| internal("a row was not inserted"))
 }
 
-/// Storage that does not answer, with the cause as text.
+/// Unavailable storage, with the cause as text.
 pub(in crate::store) fn unavailable(what: impl Into<String>) -> StoreError {
     StoreError::Unavailable(Box::new(Internal(what.into())))
 }
 
-/// A file of the database is not in its place any more.
+/// A file of the database was deleted or replaced.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{} was deleted or replaced while the server runs, and nothing is written: put the file back, or \
@@ -35,7 +35,7 @@ pub(in crate::store) fn unavailable(what: impl Into<String>) -> StoreError {
 )]
 pub struct Gone(pub(in crate::store) std::path::PathBuf);
 
-/// What a database answered with an error, or answered wrongly.
+/// An error of a database, or an unexpected result.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::store) enum Error {
     /// SQLite's own.
@@ -47,32 +47,32 @@ pub(in crate::store) enum Error {
     /// A row was expected.
     #[error("the query returned no row")]
     NoRow,
-    /// A column that its reader cannot read.
+    /// A column has an unexpected type.
     #[error("column {0} holds something else than was expected")]
     Column(usize),
-    /// A column with a value that a CHECK of the table should have kept out.
+    /// A column has a value that a CHECK should have prevented.
     #[error("column {0} holds a {1:?} that has no meaning")]
     UnexpectedValue(usize, Type),
-    /// A move keeps the database from being used.
+    /// The database cannot be used because of a transfer.
     #[error(transparent)]
     Moved(Moved),
-    /// A file of the database is not in its place any more.
+    /// A file of the database was deleted or replaced.
     #[error(transparent)]
     Gone(#[from] Gone),
-    /// A statement rolled the whole transaction back, not only itself.
+    /// A statement rolled back the whole transaction.
     #[error("a statement ended the transaction of its batch")]
     TransactionAborted,
-    /// What a test has it meet in place of a full disk.
+    /// A fault set by a test, in place of a full disk.
     #[cfg(any(test, feature = "testing"))]
     #[error("database or disk is full (set by a test)")]
     Fault,
 }
 
-/// What a database answers.
+/// The result of a database call.
 pub(in crate::store) type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// Whether another process held the database for longer than a statement waits.
+    /// Whether another process locked the database for longer than a statement waits.
     pub(in crate::store) fn is_busy(&self) -> bool {
         match self {
             Self::Sqlite(error) => matches!(
@@ -91,9 +91,9 @@ impl Error {
         }
     }
 
-    /// Whether it may pass by itself: a full or failing disk, and a lock that another process holds;
-    /// the rest is a defect. Constraints that a caller may break are looked at before they can fail,
-    /// so one that fails is a defect too.
+    /// Whether the error is transient: a full or failing disk, or a lock of another process. Everything
+    /// else is a bug, including failed constraints, since rules that a caller can break are checked
+    /// first.
     fn is_transient(&self) -> bool {
         match self {
             Self::Sqlite(error) => matches!(
@@ -113,7 +113,7 @@ impl Error {
                 )
             ),
             Self::Postgres(failure) => failure.is_transient(),
-            // Somebody has to stop this server, which sends and accepts nothing meanwhile.
+            // An operator has to stop this server. Until then it neither sends nor accepts anything.
             Self::TransactionAborted | Self::Moved(_) | Self::Gone(_) => true,
             Self::NoRow | Self::Column(_) | Self::UnexpectedValue(..) => false,
             #[cfg(any(test, feature = "testing"))]
@@ -122,7 +122,7 @@ impl Error {
     }
 }
 
-/// Whether work that has come back met a database that another process held.
+/// Whether a result failed because another process locked the database.
 pub(in crate::store) fn was_busy<T>(result: &std::result::Result<T, StoreError>) -> bool {
     match result {
         Err(StoreError::Unavailable(cause)) => cause.downcast_ref().is_some_and(Error::is_busy),
@@ -141,7 +141,7 @@ impl From<Error> for StoreError {
 }
 
 impl From<serde_json::Error> for StoreError {
-    /// What is kept as JSON was written by us, or checked before it came here.
+    /// Stored JSON was written by the server, or checked before.
     fn from(error: serde_json::Error) -> Self {
         Self::Backend(Box::new(error))
     }

@@ -1,5 +1,4 @@
-//! Faults that tests make the writer meet. In a build without the feature `testing` nothing here
-//! does anything.
+//! Faults that tests inject into the writer. Without the feature `testing` this does nothing.
 
 use crate::store::sql::connection::Connection;
 #[cfg(any(test, feature = "testing"))]
@@ -10,17 +9,17 @@ use crate::store::sql::error::Result;
 #[cfg(any(test, feature = "testing"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The n-th write meets a statement that ends the whole transaction, as a full disk does.
+    /// A statement of the n-th write ends the whole transaction, as a full disk does.
     Transaction(u32),
     /// The n-th commit fails.
     Commit(u32),
-    /// The n-th commit is done, and its answer lost on the way.
+    /// The n-th commit succeeds, and its reply is lost.
     Answer(u32),
-    /// Every commit fails, whoever asks for it, until the fault is lifted.
+    /// Every commit fails until the fault is removed.
     EveryCommit,
 }
 
-/// Where a fault is met.
+/// Where a fault happens.
 #[cfg(any(test, feature = "testing"))]
 #[derive(Debug, Clone, Copy)]
 enum Place {
@@ -43,12 +42,12 @@ impl Faults {
         *self.set.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(fault);
     }
 
-    /// Lifts the fault that is set.
+    /// Removes the fault that is set.
     pub(in crate::store) fn lift(&self) {
         *self.set.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = None;
     }
 
-    /// Meets the fault of the n-th write.
+    /// Fails the n-th write.
     pub(in crate::store) fn at_write(&self, connection: &Connection) -> Result<()> {
         let met = self.meet(Place::Write);
         if met.is_err() {
@@ -57,17 +56,17 @@ impl Faults {
         met
     }
 
-    /// Meets the fault of the n-th commit.
+    /// Fails the n-th commit.
     pub(in crate::store) fn at_commit(&self) -> Result<()> {
         self.meet(Place::Commit)
     }
 
-    /// Loses the answer of the n-th commit.
+    /// Loses the reply of the n-th commit.
     pub(in crate::store) fn at_answer(&self) -> Result<()> {
         self.meet(Place::Answer)
     }
 
-    /// Counts the fault of this place down, and meets it when its turn has come.
+    /// Counts down the fault of this place, and fails when the count is reached.
     fn meet(&self, place: Place) -> Result<()> {
         let mut set = self.set.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let Some(fault) = set.as_mut() else { return Ok(()) };

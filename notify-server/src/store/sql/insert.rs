@@ -1,6 +1,5 @@
-//! Rows that get a number (`store/key.rs`). Where it is drawn is the one thing that differs: SQLite has no
-//! sequences, so that a table holds the counts there; PostgreSQL's draw inside the insert, so that it
-//! stays one round trip.
+//! Inserting rows with generated keys (`store/key.rs`). SQLite has no sequences, so a table stores the
+//! counters; PostgreSQL draws from a sequence inside the insert, which keeps it one round trip.
 
 use std::iter::once;
 
@@ -11,8 +10,8 @@ use crate::store::sql::error::Result;
 use crate::store::sql::rows::Row;
 use crate::store::sql::value::{Params, Value, params};
 
-/// How `order by` says which rows of a table are older, whatever their application: the number without
-/// its lead. Indexes have it in these words, or they would not serve that order.
+/// Expression that orders rows of all applications by age: the key without its prefix. Indexes contain
+/// exactly this text; otherwise they would not serve the order.
 macro_rules! seq_of {
     ($no:literal) => {
         concat!("(", $no, " & 8796093022207)")
@@ -21,7 +20,7 @@ macro_rules! seq_of {
 
 pub(in crate::store) use seq_of;
 
-/// An insert into a table that numbers its rows.
+/// An insert into a table with generated keys.
 #[expect(clippy::large_enum_variant, reason = "it lives on the stack of whoever inserts")]
 pub(in crate::store) enum Insert<'c> {
     Sqlite {
@@ -34,12 +33,11 @@ pub(in crate::store) enum Insert<'c> {
 }
 
 impl Connection {
-    /// An insert of the form `insert into TABLE (no, …) values (?1, …)`, compiled once for this
-    /// connection: `?1` is the number, which is drawn. The table has its count in `numbers`, and in
-    /// PostgreSQL an identity.
+    /// Prepares `insert into TABLE (no, …) values (?1, …)` once per connection. `?1` is the generated
+    /// key. The table has a row in `numbers`, and in PostgreSQL an identity column.
     pub(in crate::store) fn prepare_insert<'c>(&'c self, sql: &'c str) -> Result<Insert<'c>> {
         Ok(match self {
-            // Not one statement that returns the count: SQLite would build a table for it each time.
+            // Two statements, since SQLite builds a temporary table for RETURNING each time.
             Self::Sqlite(_) => Insert::Sqlite {
                 insert: self.prepare_cached(sql)?,
                 increment: self
@@ -53,8 +51,8 @@ impl Connection {
 }
 
 impl Insert<'_> {
-    /// Inserts a row of an application; its number, or `None` when nothing was inserted. `params` are
-    /// those from `?2` on.
+    /// Inserts a row of an application; returns its key, or `None` if nothing was inserted. `params`
+    /// begin with `?2`.
     pub(in crate::store) fn insert(
         &mut self,
         app: AppNo,
@@ -63,8 +61,8 @@ impl Insert<'_> {
         self.with_number(app.key_prefix(), params)
     }
 
-    /// The same for a row that is numbered by the count alone: of no application, or of a table whose
-    /// key begins otherwise and whose numbers tell which row is later.
+    /// As [`Insert::insert`], without the application's prefix: for rows of no application, and for
+    /// numbers that only order rows.
     pub(in crate::store) fn insert_unprefixed(
         &mut self,
         params: impl Params,
@@ -73,7 +71,7 @@ impl Insert<'_> {
     }
 
     fn with_number(&mut self, prefix: i64, params: impl Params) -> Result<Option<i64>> {
-        // The number; in PostgreSQL what leads it, since the insert draws.
+        // The key; on PostgreSQL only its prefix, since the insert draws the rest.
         let first = match self {
             Self::Sqlite { increment, current, table, .. } => {
                 increment.execute(params![*table])?;
@@ -98,7 +96,7 @@ impl Insert<'_> {
     }
 }
 
-/// The table that a text inserts into.
+/// The table that an insert statement names.
 pub(in crate::store) fn table_of(insert: &str) -> &str {
     let after = insert.strip_prefix("insert into ").expect("an insert begins with its table");
     after.split(' ').next().unwrap_or(after)

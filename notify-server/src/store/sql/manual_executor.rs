@@ -1,6 +1,6 @@
-//! The store without threads of its own, for tests that decide what happens when: reads and writes
-//! wait until they are told to go on, on the thread of whoever tells. Transactions, savepoints,
-//! group commit and what happens after a fault are those of the threads.
+//! The store without threads, for tests that control the order of events: reads and writes wait until
+//! the test runs them, on the test's thread. Transactions, savepoints, group commit and error handling
+//! are the same as with threads.
 
 use futures_util::FutureExt;
 
@@ -9,7 +9,7 @@ use crate::store::sql::row;
 use crate::store::{DispatchNo, Store};
 
 impl Store {
-    /// Tells nobody of changes any more: listeners hold the store that holds them.
+    /// Removes all listeners, which have references to the store.
     ///
     /// # Panics
     /// When a listener panicked.
@@ -17,32 +17,32 @@ impl Store {
         self.listeners.write().expect("no listener panicked").clear();
     }
 
-    /// Returns once a write came in since the last call.
+    /// Returns once a write has arrived since the last call.
     pub async fn write_arrived(&self) {
         self.writer.arrived.notified().await;
     }
 
-    /// Commits at most that many of the writes that wait, as one batch; answers how many it took.
+    /// Commits at most `most` waiting writes as one batch; returns how many.
     pub fn commit_waiting(&self, most: usize) -> usize {
         self.writer.commit_waiting(most)
     }
 
-    /// Returns once a read came in since the last call.
+    /// Returns once a read has arrived since the last call.
     pub async fn read_arrived(&self) {
         self.readers.arrived.notified().await;
     }
 
-    /// Runs at most that many of the reads that wait; answers how many it took.
+    /// Runs at most `most` waiting reads; returns how many.
     pub fn read_waiting(&self, most: usize) -> usize {
         self.readers.read_waiting(most)
     }
 
-    /// Has the first of the reads that wait fail.
+    /// Makes the first waiting read fail.
     pub fn refuse_read(&self) {
         self.readers.refuse_waiting();
     }
 
-    /// Reads ahead of everything that waits, at once.
+    /// Runs a read immediately, ahead of everything that waits.
     ///
     /// # Panics
     /// When `reading` does more than read, or the store has threads.
@@ -66,7 +66,7 @@ impl Store {
         sent.expect("the file is readable")
     }
 
-    /// Every dispatch, those that were made first before the others.
+    /// Every dispatch, oldest first.
     ///
     /// # Panics
     /// When the database cannot be read.

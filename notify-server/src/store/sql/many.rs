@@ -1,5 +1,5 @@
-//! Many rows asked for in one statement, however many there are: where the database is another machine,
-//! each statement is a way there and back. A list is one parameter, a JSON array.
+//! Lists as parameters: one statement for any number of rows, since each statement is a round trip if
+//! the database is on another machine. A list is one parameter, a JSON array.
 
 use serde::Serialize;
 

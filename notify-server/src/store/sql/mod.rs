@@ -1,5 +1,5 @@
-//! What the store runs SQL on: one thread that writes with group commit, a few connections that read, and
-//! statements and rows that are the same for every backend. Never logs.
+//! Runs the store's SQL: one writer thread with group commit, some read-only connections, and
+//! statements and rows that are the same for both databases. Never logs.
 
 pub(super) mod connection;
 pub(super) mod error;

@@ -1,44 +1,44 @@
-//! Where a move of the whole installation stands (`transfer/`), and which databases nobody may serve
-//! because of it.
+//! Transfer marks: the state of a transfer of the whole installation (`transfer/`), which keeps servers
+//! from using an incomplete or retired database.
 
 use crate::store::sql::value::params;
 use crate::store::sql::{Connection, Error, OptionalExtension, Result};
 
-/// What a move made of a database.
+/// The state of a database in a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) enum MoveState {
-    /// Rows of another database come in.
+    /// It receives the rows of another database.
     Importing,
-    /// Its rows are carried to another one, until somebody uses it again.
+    /// Its rows are copied to another one, unless somebody uses it again.
     Exporting,
-    /// Its rows are in another one, where everything goes on.
+    /// Its rows are in another database, which is in use now.
     Retired,
 }
 
-/// The mark of a move, which the other database has too.
+/// The mark of a transfer; the other database has it too.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::store) struct MoveMark {
     pub(in crate::store) state: MoveState,
     pub(in crate::store) id: [u8; 16],
     /// The other database, for people.
     pub(in crate::store) place: String,
-    /// When, in unix milliseconds.
+    /// When it was set, in Unix milliseconds.
     pub(in crate::store) at: i64,
 }
 
 /// Why a database may not be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Moved {
-    /// A move into it is not over.
+    /// A transfer into it is not finished.
     #[error(
         "a move from {0} into this database is not over: run the same `notify-server move` again, \
          or empty this database"
     )]
     Importing(String),
-    /// A move from it is under way.
+    /// A transfer from it is running.
     #[error("this database is being moved to {0}: wait for the end of `notify-server move`")]
     Exporting(String),
-    /// It was moved away.
+    /// It was transferred to another database.
     #[error(
         "this database was moved to {0}, where everything goes on: serve that one; what waits here \
          would be sent twice. `notify-server move --undo` gives this one free again, as it was then"
@@ -71,7 +71,7 @@ pub(in crate::store) fn move_mark(connection: &Connection) -> Result<Option<Move
         .optional()
 }
 
-/// Marks a database, or takes its mark away. Within a transaction of the caller's.
+/// Sets or removes the mark of a database, in the caller's transaction.
 pub(in crate::store) fn mark_move(connection: &Connection, mark: Option<&MoveMark>) -> Result<()> {
     connection.prepare_cached("delete from moves")?.execute([])?;
     if let Some(mark) = mark {
@@ -84,13 +84,13 @@ pub(in crate::store) fn mark_move(connection: &Connection, mark: Option<&MoveMar
     Ok(())
 }
 
-/// Begins a transaction that writes, alone among all that do, unless a move keeps the database from it. A
-/// server that was cut off may learn only so that its database was moved away meanwhile.
+/// Begins a write transaction, unless a transfer mark forbids it. A server that had lost its connection
+/// may find out only here that its database was transferred.
 pub(in crate::store) fn begin_write_checked(connection: &Connection) -> Result<()> {
     let mark = if connection.begin_write_checked()? { move_mark(connection)? } else { None };
     let refused = match mark {
         None => return Ok(()),
-        // A move that ended on its way: what it carried may change from now on.
+        // An interrupted transfer; from now on the rows that it copied may change.
         Some(MoveMark { state: MoveState::Exporting, .. }) => return mark_move(connection, None),
         Some(MoveMark { state: MoveState::Importing, place, .. }) => Moved::Importing(place),
         Some(MoveMark { state: MoveState::Retired, place, .. }) => Moved::Retired(place),
@@ -99,7 +99,7 @@ pub(in crate::store) fn begin_write_checked(connection: &Connection) -> Result<(
     Err(Error::Moved(refused))
 }
 
-/// Whether a database may be used by a server or a subcommand.
+/// Checks that a server or subcommand may use a database.
 ///
 /// # Errors
 /// [`Error::Moved`] when it may not.

@@ -1,5 +1,5 @@
-//! Read-only connections, each with a thread of its own. Every read is one transaction and ends
-//! it, so that none holds the log back.
+//! Read-only connections, each with its own thread. Every read is one short transaction, so that none
+//! blocks checkpoints of the log.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,7 +23,7 @@ pub const READS_WAITING_MAX: usize = 8_192;
 
 type Job = Box<dyn FnOnce(&mut ReconnectingConnection) + Send>;
 
-/// The way to the connections.
+/// The pool of reader threads.
 pub(in crate::store) struct Readers {
     jobs: RwLock<Option<Sender<Job>>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -31,10 +31,10 @@ pub(in crate::store) struct Readers {
     /// How many statements reads have run.
     #[cfg(any(test, feature = "testing"))]
     pub(in crate::store) statements: Arc<AtomicU64>,
-    /// What a thread would have, where there is none.
+    /// The state of the thread, if there is none.
     #[cfg(any(test, feature = "testing"))]
     inline: Option<Mutex<Inline>>,
-    /// Told of each read that comes in.
+    /// Notified of each read that arrives.
     #[cfg(any(test, feature = "testing"))]
     pub(in crate::store) arrived: tokio::sync::Notify,
 }
@@ -44,12 +44,12 @@ pub(in crate::store) struct Readers {
 struct Inline {
     held: ReconnectingConnection,
     waiting: Receiver<Job>,
-    /// Whether a read is run as it comes in.
+    /// Whether reads run as they arrive.
     at_once: bool,
 }
 
 impl Readers {
-    /// Opens that many connections.
+    /// Opens this many connections.
     pub(in crate::store) fn start(
         open: &ConnectFn,
         connections: usize,
@@ -78,7 +78,7 @@ impl Readers {
         })
     }
 
-    /// Has no threads: what waits is read by whoever calls [`Readers::read_waiting`].
+    /// Starts no threads: [`Readers::read_waiting`] runs waiting reads.
     #[cfg(any(test, feature = "testing"))]
     pub(in crate::store) fn inline(open: ConnectFn) -> Result<Self, ReadersError> {
         let (jobs, waiting) = bounded::<Job>(READS_WAITING_MAX);
@@ -93,7 +93,7 @@ impl Readers {
         })
     }
 
-    /// Runs at most that many of the reads that wait; answers how many it took.
+    /// Runs at most `most` waiting reads; returns how many.
     #[cfg(any(test, feature = "testing"))]
     pub(in crate::store) fn read_waiting(&self, most: usize) -> usize {
         let Some(inline) = &self.inline else { return 0 };
@@ -102,7 +102,7 @@ impl Readers {
         waiting.try_iter().take(most).map(|job| job(held)).count()
     }
 
-    /// Has the first of the reads that wait fail.
+    /// Makes the first waiting read fail.
     #[cfg(any(test, feature = "testing"))]
     pub(in crate::store) fn refuse_waiting(&self) {
         if let Some(inline) = &self.inline {
@@ -110,7 +110,7 @@ impl Readers {
         }
     }
 
-    /// From now on runs reads as they come in, or lets them wait again.
+    /// From now on runs reads as they arrive, or lets them wait again.
     #[cfg(any(test, feature = "testing"))]
     pub(in crate::store) fn read_at_once(&self, at_once: bool) {
         if let Some(inline) = &self.inline {
@@ -127,7 +127,7 @@ impl Readers {
         self.run(false, work).await
     }
 
-    /// Runs a read of one statement, which is a snapshot by itself.
+    /// Runs a read of one statement, which needs no transaction for its snapshot.
     pub(in crate::store) async fn read_once<T, F>(&self, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
@@ -149,14 +149,14 @@ impl Readers {
         self.send(Box::new(move |held| {
             let is_given_up = || given_up_at.is_some_and(|at| at <= Instant::now());
             if is_given_up() {
-                // Its request was answered without it.
+                // Its request has ended without it.
                 return;
             }
             #[cfg(any(test, feature = "testing"))]
             let before = statements_of_thread();
             let result = match held.begin(is_one_statement) {
-                // Another connection may have taken all of its time.
-                Ok(_) if is_given_up() => Err(unavailable("nobody waits for it any more")),
+                // Opening another connection may have used up its time.
+                Ok(_) if is_given_up() => Err(unavailable("the caller no longer waits")),
                 Ok(connection) => catch_unwind(AssertUnwindSafe(|| work(connection)))
                     .unwrap_or_else(|_| Err(internal("a read panicked"))),
                 Err(error) => Err(error.into()),
@@ -196,7 +196,7 @@ impl Readers {
         Ok(())
     }
 
-    /// Finishes what waits and ends the threads. Blocks until then.
+    /// Finishes waiting reads and ends the threads. Blocks until then.
     pub(in crate::store) fn stop(&self) {
         self.jobs.write().unwrap_or_else(PoisonError::into_inner).take();
         let threads =

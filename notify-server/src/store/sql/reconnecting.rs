@@ -1,4 +1,4 @@
-//! A connection that is kept from one piece of work to the next, and opened again when it broke.
+//! A connection that is reopened when it is broken.
 
 use std::sync::Arc;
 
@@ -22,8 +22,7 @@ impl ReconnectingConnection {
         Ok(Self { open, connection })
     }
 
-    /// Begins to read. A connection that broke since the last read is replaced by a new one: nothing
-    /// was asked of it yet.
+    /// Begins a read. Replaces a connection that has broken since the last read.
     pub(in crate::store) fn begin(&mut self, is_one_statement: bool) -> Result<&Connection> {
         let begin = |connection: &Connection| {
             if is_one_statement && connection.can_read_without_tx() {
@@ -46,7 +45,7 @@ impl ReconnectingConnection {
         Ok(self.connection.insert(opened))
     }
 
-    /// Ends what was begun, if it has not ended by itself.
+    /// Ends the transaction, if it has not ended.
     pub(in crate::store) fn end(&mut self) -> Result<()> {
         let Some(connection) = &self.connection else { return Ok(()) };
         let ended = connection.rollback();

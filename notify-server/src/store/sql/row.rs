@@ -1,4 +1,4 @@
-//! How values of the API are written in columns and read back. Codes are never renumbered.
+//! Encoding of API values in columns. Codes never change.
 
 use notify_core::{EventType, IosEnv, Platform, PollLayout};
 use uuid::Uuid;
@@ -6,22 +6,22 @@ use uuid::Uuid;
 use crate::store::sql::{self, Connection, OptionalExtension, Row, Type};
 use crate::store::{AppNo, StoreError, platform_code};
 
-/// Bytes of an id that the server made.
+/// Reads a UUID.
 pub(in crate::store) fn uuid_at(row: &Row<'_>, column: usize) -> sql::Result<Uuid> {
     row.get::<[u8; 16]>(column).map(Uuid::from_bytes)
 }
 
-/// A count, which is never negative.
+/// Reads a count.
 pub(in crate::store) fn count_at(row: &Row<'_>, column: usize) -> sql::Result<u64> {
     row.get::<i64>(column).map(|count| u64::try_from(count).unwrap_or(0))
 }
 
-/// A count as a column takes it.
+/// A count as a column value.
 pub(in crate::store) fn count(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// A value that a CHECK of the table should have kept out.
+/// The error of a value that a CHECK should have prevented.
 pub(in crate::store) fn unexpected_value(column: usize, kind: Type) -> sql::Error {
     sql::Error::UnexpectedValue(column, kind)
 }
@@ -63,18 +63,18 @@ pub(in crate::store) fn platform_bits(platforms: &[Platform]) -> i64 {
     platforms.iter().fold(0, |bits, platform| bits | 1 << platform_code(*platform))
 }
 
-/// The platforms of a set of bits, in the order of the specification.
+/// The platforms of a set of bits, in their fixed order.
 pub(in crate::store) fn platforms_of(bits: i64) -> Vec<Platform> {
     Platform::ALL.into_iter().filter(|platform| bits >> platform_code(*platform) & 1 == 1).collect()
 }
 
-/// A text without its letter case, character by character, so that a part of a text folds to a
-/// part of the folded text.
+/// Folds letter case character by character, so that a substring folds to a substring of the folded
+/// text.
 pub(in crate::store) fn case_fold(text: &str) -> String {
     text.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
 }
 
-/// Refuses an application that is gone or being erased, and gives its device sequence.
+/// Fails if an application is gone or being erased; returns its device sequence.
 pub(in crate::store) fn require_app(tx: &Connection, app: AppNo) -> Result<i64, StoreError> {
     tx.prepare_cached("select device_sequence from apps where no = ?1 and status <> 'erasing'")?
         .query_row([app.0], |row| row.get(0))

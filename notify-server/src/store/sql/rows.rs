@@ -1,9 +1,9 @@
-//! What a query gives, row by row.
+//! The rows of a query.
 
 use crate::store::sql::error::{Error, Result};
 use crate::store::sql::value::{ColumnRef, FromColumn};
 
-/// The rows of a query. SQLite finds each when it is asked for, PostgreSQL has sent all of them.
+/// The rows of a query. SQLite produces them on demand; PostgreSQL has sent all of them.
 pub(in crate::store) enum Rows<'s> {
     Sqlite(rusqlite::Rows<'s>),
     Postgres { rest: std::vec::IntoIter<tokio_postgres::Row>, row: Option<tokio_postgres::Row> },
@@ -29,12 +29,12 @@ pub(in crate::store) enum Row<'r> {
 }
 
 impl Row<'_> {
-    /// What a column holds, the first being 0.
+    /// The value of a column; the first is 0.
     pub(in crate::store) fn get<T: FromColumn>(&self, column: usize) -> Result<T> {
         T::from_column(self.get_ref(column)?).ok_or(Error::Column(column))
     }
 
-    /// The same, left where it is.
+    /// The value of a column without a copy.
     pub(in crate::store) fn get_ref(&self, column: usize) -> Result<ColumnRef<'_>> {
         match self {
             Self::Sqlite(row) => match row.get_ref(column)? {
@@ -49,7 +49,7 @@ impl Row<'_> {
     }
 }
 
-/// The rows of a query, each made into something.
+/// The mapped rows of a query.
 pub(in crate::store) struct Mapped<'s, F> {
     pub(in crate::store) rows: Rows<'s>,
     pub(in crate::store) map: F,

@@ -1,7 +1,7 @@
-//! Values between the operations and a database: what a statement takes, and what a column gives.
-//! Nothing is copied on the way in, and a column is copied only where its reader keeps it.
+//! Parameters and column values. Parameters are not copied; a column is copied only if its reader keeps
+//! it.
 
-/// What a column, or the value for one, can be.
+/// The type of a column or parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(in crate::store) enum Type {
     Integer,
@@ -9,7 +9,7 @@ pub(in crate::store) enum Type {
     Blob,
 }
 
-/// A value that a statement takes. The absent one has a type too, which PostgreSQL wants to know.
+/// A parameter. NULL has a type too, which PostgreSQL requires.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::store) enum Value<'v> {
     Null(Type),
@@ -19,7 +19,7 @@ pub(in crate::store) enum Value<'v> {
 }
 
 impl Value<'_> {
-    /// Its type, as a statement is prepared for it.
+    /// The type for which a statement is prepared.
     pub(in crate::store) fn kind(&self) -> Type {
         match self {
             Self::Null(kind) => *kind,
@@ -30,12 +30,12 @@ impl Value<'_> {
     }
 }
 
-/// What can be given to a statement.
+/// A type that can be a parameter.
 pub(in crate::store) trait Param {
     /// The type of its column.
     const KIND: Type;
 
-    /// It, as a statement takes it.
+    /// The parameter value.
     fn value(&self) -> Value<'_>;
 }
 
@@ -118,11 +118,11 @@ impl<P: Param> Param for Option<P> {
 
 /// The parameters of one run of a statement.
 pub(in crate::store) trait Params: Sized {
-    /// Hands them over.
+    /// Passes them to `take`.
     fn with<R>(self, take: impl FnOnce(&[Value<'_>]) -> R) -> R;
 }
 
-/// One impl a length: `[]` says nothing of the type of its elements, and must mean one thing.
+/// One impl per length, since the type of the elements of `[]` must be unambiguous.
 macro_rules! params_of {
     ($($count:literal)*) => {
         impl Params for [Value<'_>; 0] {
@@ -139,7 +139,7 @@ macro_rules! params_of {
         )*
     };
 }
-/// As many as there are at the time.
+/// Parameters whose number is known only at run time.
 impl Params for &[Value<'_>] {
     fn with<R>(self, take: impl FnOnce(&[Value<'_>]) -> R) -> R {
         take(self)
@@ -148,7 +148,7 @@ impl Params for &[Value<'_>] {
 params_of!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16);
 
 impl Param for Value<'_> {
-    /// Not asked: a value that is there knows its own.
+    /// Not used, since a value knows its own type.
     const KIND: Type = Type::Integer;
 
     fn value(&self) -> Value<'_> {
@@ -156,7 +156,7 @@ impl Param for Value<'_> {
     }
 }
 
-/// What a column holds. Text is as the database gave it, which says that it is UTF-8.
+/// The value of a column. Text is the bytes from the database, which guarantees UTF-8.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::store) enum ColumnRef<'r> {
     Null,
@@ -166,7 +166,7 @@ pub(in crate::store) enum ColumnRef<'r> {
 }
 
 impl<'r> ColumnRef<'r> {
-    /// A text that stays where it is.
+    /// The text, not copied.
     pub(in crate::store) fn as_str(self) -> Option<&'r str> {
         match self {
             Self::Text(text) => std::str::from_utf8(text).ok(),
@@ -174,7 +174,7 @@ impl<'r> ColumnRef<'r> {
         }
     }
 
-    /// Bytes that stay where they are.
+    /// The bytes, not copied.
     pub(in crate::store) fn as_blob(self) -> Option<&'r [u8]> {
         match self {
             Self::Blob(bytes) => Some(bytes),
@@ -190,9 +190,9 @@ impl<'r> ColumnRef<'r> {
     }
 }
 
-/// What can be read from a column.
+/// A type that can be read from a column.
 pub(in crate::store) trait FromColumn: Sized {
-    /// `None` where the column holds something else.
+    /// `None` if the column has another type.
     fn from_column(column: ColumnRef<'_>) -> Option<Self>;
 }
 

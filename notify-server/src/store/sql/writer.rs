@@ -1,5 +1,5 @@
-//! The one thread that writes, with group commit: what waits is run each in its own savepoint, one
-//! `COMMIT` makes all of it durable, then everybody is answered. Never answers before the commit.
+//! The writer thread with group commit: each waiting write runs in its own savepoint, one `COMMIT`
+//! makes all of them durable, and only then do the callers get their results.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,26 +19,27 @@ use crate::store::sql::fault::Faults;
 use crate::store::sql::moves::begin_write_checked;
 use crate::store::{Change, ChangeListener, DeliveryChange, Operation, StartHook, StoreError};
 
-/// Most writes of one commit. At 256 rows a commit the fsync is a small part of the work (35,600
-/// devices a second; 1,024 rows came to 38,100); more would only make the first ones wait longer.
+/// Most writes of one commit. At 256 rows per commit the fsync is a small part of the work (35,600
+/// devices a second, compared with 38,100 at 1,024 rows); more would only make the first ones wait
+/// longer.
 pub const WRITES_PER_COMMIT_MAX: usize = 256;
 /// Most writes that wait for the writer; further ones are refused, so that a stalled disk shows.
 pub const WRITES_WAITING_MAX: usize = 8_192;
 
-/// Who hears of changes.
+/// The listeners for changes.
 pub(in crate::store) type Listeners = Arc<RwLock<Vec<Arc<dyn ChangeListener>>>>;
 
-/// The transaction that a write runs in. What it changes is told once it is committed.
+/// The transaction of a write. Listeners are called for its changes after the commit.
 pub(in crate::store) struct WriteTx<'c> {
     connection: &'c Connection,
     changes: &'c mut Vec<Change>,
 }
 
 impl WriteTx<'_> {
-    /// Notes a change, to be told after the commit.
+    /// Records a change for the listeners.
     pub(in crate::store) fn changed(&mut self, change: impl Into<Change>) {
         let change = change.into();
-        // A thousand events of one request are one thing to hear of.
+        // A thousand events of one request are one change.
         if self.changes.last() != Some(&change) {
             self.changes.push(change);
         }
@@ -59,22 +60,22 @@ impl std::ops::Deref for WriteTx<'_> {
     }
 }
 
-/// A write that waits, whatever its answer's type.
+/// A waiting write with any result type.
 trait Job: Send {
-    /// Whether somebody still waits for it.
+    /// Whether its caller still waits.
     fn is_awaited(&self) -> bool;
-    /// Runs it once; false when it failed and its savepoint is to be rolled back.
+    /// Runs it once; false if it failed and its savepoint has to be rolled back.
     fn run(&mut self, tx: &mut WriteTx<'_>) -> bool;
-    /// Answers its caller: with its own result, or with the cause that lost the whole batch.
+    /// Sends its caller the result, or the cause if the whole batch failed.
     fn answer(self: Box<Self>, lost: Option<&str>);
-    /// The operation of the store that it is, where it has a result to keep.
+    /// Its operation, if it succeeded.
     fn op_name(&self) -> Option<Operation>;
 }
 
 struct Write<T, F> {
     operation: Operation,
     work: Option<F>,
-    /// When its request will have been answered without it.
+    /// When its caller stops waiting.
     given_up_at: Option<Instant>,
     result: Option<Result<T, StoreError>>,
     caller: oneshot::Sender<Result<T, StoreError>>,
@@ -100,14 +101,14 @@ where
 
     fn answer(self: Box<Self>, lost: Option<&str>) {
         let result = match (lost, self.result) {
-            // Even a refusal may rest on what was lost with the batch.
+            // Even a refusal may depend on data that was lost with the batch.
             (Some(cause), _) => Err(unavailable(cause)),
             (None, Some(result)) => result,
-            // Its time was over before its turn; the caller's own clock may be a moment behind.
-            (None, None) if self.work.is_some() => Err(unavailable("nobody waits for it any more")),
+            // Its deadline passed before it ran; the caller may notice a moment later.
+            (None, None) if self.work.is_some() => Err(unavailable("the caller no longer waits")),
             (None, None) => Err(internal("a write was committed without being run")),
         };
-        // The caller may have gone away; the write stands all the same.
+        // The caller may be gone; the write is committed anyway.
         let _ = self.caller.send(result);
     }
 
@@ -117,28 +118,28 @@ where
     }
 }
 
-/// Where the writer gets its connection, and what goes on beside it.
+/// What a database provides to the writer.
 pub(in crate::store) trait WriterBackend: Send + 'static {
-    /// Opens a connection, in place of one that was lost.
+    /// Opens a connection in place of a broken one.
     fn open(&mut self) -> SqlResult<Connection>;
 
-    /// Fails when what is committed now would be lost. Called before each commit.
+    /// Fails if a commit would be lost. Called before each commit.
     fn check(&self) -> SqlResult<()> {
         Ok(())
     }
 
-    /// Called after each commit, when everybody is answered, with what the commit changed; whether
-    /// whoever else is to hear of that was told.
+    /// Called after each commit, once the callers have their results, with its changes. Returns whether
+    /// other servers were notified.
     fn after_commit(&mut self, _: &Connection, _: &[Change]) -> bool {
         true
     }
 }
 
-/// The writer without a thread, and what waits for it.
+/// The writer loop without a thread, and its queue.
 #[cfg(any(test, feature = "testing"))]
 type Inline = (WriterLoop, Receiver<Box<dyn Job>>);
 
-/// The way to the writer thread.
+/// The handle of the writer thread.
 pub(in crate::store) struct Writer {
     jobs: RwLock<Option<SyncSender<Box<dyn Job>>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -146,10 +147,10 @@ pub(in crate::store) struct Writer {
     pub(in crate::store) commits: Arc<AtomicU64>,
     start_hook: Arc<Mutex<Option<StartHook>>>,
     faults: Arc<Faults>,
-    /// What the thread would have, where there is none.
+    /// The state of the thread, if there is none.
     #[cfg(any(test, feature = "testing"))]
     inline: Option<Mutex<Inline>>,
-    /// Told of each write that comes in.
+    /// Notified of each write that arrives.
     #[cfg(any(test, feature = "testing"))]
     pub(in crate::store) arrived: tokio::sync::Notify,
 }
@@ -182,7 +183,7 @@ impl Writer {
         })
     }
 
-    /// Has no thread: what waits is committed by whoever calls [`Writer::commit_waiting`].
+    /// Starts no thread: [`Writer::commit_waiting`] runs waiting writes.
     #[cfg(any(test, feature = "testing"))]
     pub(in crate::store) fn inline(
         source: Box<dyn WriterBackend>,
@@ -204,7 +205,7 @@ impl Writer {
         }
     }
 
-    /// Commits at most that many of the writes that wait, as one batch; answers how many it took.
+    /// Commits at most `most` waiting writes as one batch; returns how many.
     #[cfg(any(test, feature = "testing"))]
     pub(in crate::store) fn commit_waiting(&self, most: usize) -> usize {
         let Some(inline) = &self.inline else { return 0 };
@@ -218,7 +219,7 @@ impl Writer {
         taken
     }
 
-    /// Runs a write and returns once it is on disk.
+    /// Runs a write and returns once it is durable.
     pub(in crate::store) async fn write<T, F>(
         &self,
         operation: Operation,
@@ -259,17 +260,17 @@ impl Writer {
         *self.start_hook.lock().unwrap_or_else(PoisonError::into_inner) = Some(hook);
     }
 
-    /// Finishes what waits and ends the thread. Blocks until then.
+    /// Finishes waiting writes and ends the thread. Blocks until then.
     pub(in crate::store) fn stop(&self) {
         self.jobs.write().unwrap_or_else(PoisonError::into_inner).take();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
-            // It catches the panics of its jobs; one of its own has nothing left to tell.
+            // The thread catches the panics of jobs; its own result does not matter.
             let _ = thread.join();
         }
     }
 
-    /// What tests make it meet.
+    /// The faults that tests inject.
     #[cfg_attr(not(any(test, feature = "testing")), expect(dead_code, reason = "a test seam"))]
     pub(in crate::store) fn faults(&self) -> &Faults {
         &self.faults
@@ -282,14 +283,14 @@ impl Drop for Writer {
     }
 }
 
-/// What the thread has.
+/// The state of the writer thread.
 struct WriterLoop {
     source: Box<dyn WriterBackend>,
-    /// `None` after a lost batch, until the next one opens it again.
+    /// `None` after a failed batch, until the next one opens a connection.
     connection: Option<Connection>,
-    /// Whether something may be stored that not everybody was told of: the answer to a commit was not
-    /// that it is done, or telling failed. The next commit says that anything may have changed; it comes
-    /// after the other, since both hold the same lock.
+    /// Set if a commit may be stored without all listeners and servers being notified, because its
+    /// reply or the notification failed. The next commit then reports [`Change::Resync`]; it is later
+    /// than the other one, since both hold the write lock.
     resync_pending: bool,
     listeners: Listeners,
     busy: Arc<AtomicU64>,
@@ -328,8 +329,7 @@ impl WriterLoop {
         }
     }
 
-    /// Commits a batch and answers it; afterwards the source does what it has to. What waited here
-    /// for so long that its request was answered with 503 is not begun any more.
+    /// Commits a batch and sends the results. Writes whose callers no longer wait are dropped.
     fn commit(&mut self, mut batch: Vec<Box<dyn Job>>) {
         batch.retain(|job| job.is_awaited());
         if batch.is_empty() {
@@ -351,7 +351,7 @@ impl WriterLoop {
             }
             Err(cause) => {
                 self.busy.fetch_add(u64::from(cause.is_busy()), Ordering::Relaxed);
-                // What a failed commit or fsync left in this connection cannot be trusted.
+                // The state of a connection after a failed commit or fsync cannot be trusted.
                 self.connection = None;
                 let cause = cause.to_string();
                 batch.into_iter().for_each(|job| job.answer(Some(&cause)));
@@ -367,10 +367,10 @@ impl WriterLoop {
     ) -> SqlResult<Vec<Change>> {
         let connection = begin(&mut self.connection, &mut *self.source)?;
         let mut changes = Vec::new();
-        // One that is alone needs no savepoint, which would copy every page that it changes.
+        // A single write needs no savepoint, which would copy every page that it changes.
         let is_alone = batch.len() == 1;
         for job in &mut *batch {
-            // Waiting for the lock, or for another connection, may have taken all of its time.
+            // Waiting for the lock or for another connection may have used up its time.
             if !job.is_awaited() {
                 continue;
             }
@@ -445,7 +445,7 @@ fn start_due(
     }
 }
 
-/// Tells everybody of changes, in order. A listener that panics takes nobody with it.
+/// Calls every listener for each change, in order. A panic of one listener does not affect the others.
 pub(in crate::store) fn notify_listeners(listeners: &Listeners, changes: &[Change]) {
     if changes.is_empty() {
         return;
@@ -458,8 +458,7 @@ pub(in crate::store) fn notify_listeners(listeners: &Listeners, changes: &[Chang
     }
 }
 
-/// Begins a batch. A connection that broke since the last one is replaced by a new one: nothing was
-/// asked of it yet.
+/// Begins a batch. Replaces a connection that has broken since the last one.
 fn begin<'k>(
     kept: &'k mut Option<Connection>,
     source: &mut dyn WriterBackend,
@@ -476,7 +475,7 @@ fn begin<'k>(
     Ok(kept.insert(connection))
 }
 
-/// Where tests have the process end.
+/// Fail points, where tests kill the process.
 fn reached(batch: &[Box<dyn Job>], stage: Stage) {
     if cfg!(any(test, feature = "testing")) {
         batch

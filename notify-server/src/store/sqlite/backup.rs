@@ -1,4 +1,4 @@
-//! A consistent copy of the file, while a server works on it.
+//! A consistent copy of the file while a server uses it.
 
 use std::path::Path;
 
@@ -9,11 +9,11 @@ use super::connection::open_reader;
 use super::open::{OpenError, private_file};
 use crate::store::sql::{self, MoveMark, MoveState, Moved, move_mark};
 
-/// Copies the database to a new file that only its owner may read. Blocks. What is committed while
-/// it copies is not in the copy, which is as the database was at its beginning.
+/// Copies the database to a new file that only its owner may read. Blocks. The copy is a snapshot from
+/// the beginning; later commits are not in it.
 ///
 /// # Errors
-/// When either file cannot be used; what was written of the copy then is no database.
+/// When either file cannot be used. The incomplete copy is then not a database.
 pub fn backup(database: &Path, copy: &Path) -> Result<(), OpenError> {
     let file_error = |source| OpenError::File { path: copy.to_owned(), source };
     refuse_moved(database)?;
@@ -25,14 +25,14 @@ pub fn backup(database: &Path, copy: &Path) -> Result<(), OpenError> {
     target.sync_all().map_err(file_error)
 }
 
-/// A copy of what was moved away would be kept as if it were the installation.
+/// A copy of a transferred database would be mistaken for a backup of the installation.
 fn refuse_moved(database: &Path) -> Result<(), OpenError> {
     let failed = |source: Box<dyn std::error::Error + Send + Sync>| OpenError::Database {
         path: database.to_owned(),
         source,
     };
     let source = open_reader(database).map_err(|error| failed(error.into()))?;
-    // Of an older version there is no mark.
+    // Older versions have no mark.
     let has_marks = source.table_exists(None, "moves").map_err(|error| failed(error.into()))?;
     let mark = match has_marks {
         true => {
@@ -50,14 +50,14 @@ fn refuse_moved(database: &Path) -> Result<(), OpenError> {
 
 fn copy_pages(database: &Path, copy: &Path) -> rusqlite::Result<()> {
     let source = open_reader(database)?;
-    // One transaction holds the snapshot, so that the writer cannot make the copy begin anew.
+    // One transaction keeps the snapshot; otherwise writes would restart the copy.
     source.execute_batch("begin; select count(*) from sqlite_schema")?;
     let mut target = Connection::open(copy)?;
     let copying = Backup::new(&source, &mut target)?;
-    // All pages in one step: a reader never keeps the writer from its work.
+    // All pages in one step: a reader never blocks the writer.
     match copying.step(-1)? {
         StepResult::Done => Ok(()),
-        // Both mean that the target is in use, since the snapshot cannot be.
+        // Both mean that the target is in use, since the snapshot cannot be locked.
         _ => Err(rusqlite::Error::SqliteFailure(
             rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY),
             Some("the copy is in use by another program".to_owned()),

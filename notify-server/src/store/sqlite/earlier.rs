@@ -1,4 +1,4 @@
-//! Files as earlier versions left them, with rows in every table: what an upgrade has to keep.
+//! Creates files of earlier versions with rows in every table, for upgrade tests.
 
 use std::path::Path;
 
@@ -18,21 +18,20 @@ const ROWS: [&str; 13] = [
     include_str!("earlier/V0008.sql"),
     include_str!("earlier/V0009.sql"),
     include_str!("earlier/V0010.sql"),
-    // What it remembers is written by a server that runs.
+    // Its row is written by a running server.
     "",
     include_str!("earlier/V0012.sql"),
     // A column with a default.
     "",
 ];
 
-/// The latest version, of which there is always a server.
+/// The latest version.
 #[must_use]
 pub fn latest_version() -> i32 {
     latest()
 }
 
-/// Makes a file as a version left it. The rows of each version are written before the next one changes
-/// the tables.
+/// Creates a file of a version. The rows of each version are written before the next migration.
 ///
 /// # Panics
 /// When the file cannot be written, or a version has no rows here.
@@ -51,8 +50,8 @@ pub fn make_earlier(path: &Path, version: i32) {
     closed(connection);
 }
 
-/// Makes a file whose last migration was committed without its record: so far came a process of a server
-/// before schema 11 that was ended between the two.
+/// Creates a file whose last migration is not recorded, as a server before schema 11 left it if it was
+/// killed between the two commits.
 ///
 /// # Panics
 /// As [`make_earlier`].
@@ -64,7 +63,7 @@ pub fn make_unrecorded(path: &Path, version: i32) {
     closed(connection);
 }
 
-/// Closes the last connection, so that the file has everything.
+/// Closes the last connection, which completes the file.
 fn closed(connection: Connection) {
     connection.close().expect("nothing holds the connection");
 }

@@ -1,6 +1,5 @@
-//! Bringing the tables of a file up to date. All migrations that are missing and their records are one
-//! transaction: whatever ends the process meanwhile, the file is as the earlier version left it, or as
-//! this one needs it.
+//! Migrations. All missing migrations and their records are one transaction, so that a crash leaves
+//! either the old or the new version.
 
 use std::collections::BTreeMap;
 use std::error::Error as _;
@@ -21,10 +20,10 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>
 /// Tables by their columns, indexes by their definition.
 type Schema = BTreeMap<(String, String), String>;
 
-/// Brings the tables up to date.
+/// Migrates the tables.
 ///
 /// # Errors
-/// When a newer server wrote them, or they cannot be changed. The file is as it was then.
+/// When a newer server has migrated them, or they cannot be changed. The file is unchanged then.
 pub(super) fn migrate(
     path: &Path,
     connection: &mut Connection,
@@ -46,7 +45,7 @@ pub(super) fn migrate(
     };
     let Err(source) = runner().run(connection) else { return Ok(()) };
     let path = path.to_owned();
-    // A question that fails too has the same cause as the migration.
+    // If this check fails too, it has the same cause as the migration.
     Err(if is_of_storage(&source) || is_of_version(connection, found).unwrap_or(true) {
         OpenError::Migration { path, found, known, source: source.into() }
     } else {
@@ -54,7 +53,7 @@ pub(super) fn migrate(
     })
 }
 
-/// Whether the disk, or another process, kept a migration from its end: the tables have no part in it.
+/// Whether the disk or another process caused the error, and not the tables.
 fn is_of_storage(error: &refinery::Error) -> bool {
     let mut cause = error.source();
     let failure = std::iter::from_fn(|| {
@@ -77,7 +76,7 @@ fn is_of_storage(error: &refinery::Error) -> bool {
     )
 }
 
-/// Runs what is missing, and records it, in one transaction.
+/// Runs and records the missing migrations in one transaction.
 fn runner() -> Runner {
     migrations::migrations::runner().set_grouped(true)
 }
@@ -88,7 +87,7 @@ pub(super) fn latest() -> i32 {
     versions.unwrap_or(0)
 }
 
-/// Version of the tables by their record; 0 for a new file.
+/// The recorded version of the tables; 0 for a new file.
 fn recorded_version(connection: &Connection) -> rusqlite::Result<i32> {
     let exists = connection
         .query_row(
@@ -109,8 +108,8 @@ fn recorded_version(connection: &Connection) -> rusqlite::Result<i32> {
 }
 
 /// Records a migration that is applied and not recorded; returns the version of the tables. Servers
-/// before schema 11 committed a migration and its record one after the other, so that a process which
-/// ended in between left such a file.
+/// before schema 11 committed a migration and its record separately, so a crash could leave such a
+/// file.
 fn record_what_is_applied(connection: &mut Connection, recorded: i32) -> Result<i32> {
     let file = schema(connection)?;
     let next = recorded + 1;
@@ -121,7 +120,7 @@ fn record_what_is_applied(connection: &mut Connection, recorded: i32) -> Result<
     Ok(next)
 }
 
-/// Whether everything is in the file that a version changed. What somebody added does not matter.
+/// Whether the file contains everything that a version added. Additional objects do not matter.
 fn is_applied(file: &Schema, before: &Schema, after: &Schema) -> bool {
     let mut changed =
         after.iter().filter(|(name, shape)| before.get(name) != Some(shape)).peekable();
@@ -131,7 +130,7 @@ fn is_applied(file: &Schema, before: &Schema, after: &Schema) -> bool {
         && dropped.all(|name| !file.contains_key(name))
 }
 
-/// Whether a file has all that a version has.
+/// Whether a file has the tables of a version.
 fn is_of_version(connection: &Connection, version: i32) -> Result<bool> {
     let file = schema(connection)?;
     Ok(schema_of(version)?.iter().all(|(name, shape)| file.get(name) == Some(shape)))
@@ -157,7 +156,7 @@ fn schema(connection: &Connection) -> rusqlite::Result<Schema> {
     objects.collect()
 }
 
-/// Makes the tables as a version had them.
+/// Creates the tables of a version.
 ///
 /// # Panics
 /// When the file cannot be written.
@@ -173,7 +172,7 @@ pub(in crate::store) fn make_version(path: &Path, version: i32) -> Connection {
 /// The statements of a migration.
 ///
 /// # Panics
-/// When there is none of that version.
+/// When the version has no migration.
 #[cfg(any(test, feature = "testing"))]
 pub(super) fn sql_of(version: i32) -> String {
     let runner = runner();

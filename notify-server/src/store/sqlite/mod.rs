@@ -1,5 +1,4 @@
-//! SQLite: opening the file, its settings and locks, checkpoints, copies. The operations are those of
-//! `sql/`. Never logs.
+//! SQLite: opening the file, its settings and locks, checkpoints, backups. Never logs.
 
 mod backup;
 mod connection;
@@ -42,13 +41,13 @@ use crate::store::sql::{
 pub use crate::store::sql::{READS_WAITING_MAX, WRITES_PER_COMMIT_MAX, WRITES_WAITING_MAX};
 use crate::store::{Change, CloseGuard, Store, StoreParts};
 
-/// Pages in the log (8 MiB) after which a move has them carried into the file: about two of its chunks.
+/// Pages of the log (8 MiB) after which a transfer checkpoints it: about two chunks.
 const CHECKPOINT_PAGES: i64 = 2_000;
 
-/// Opens the file, making it when it is missing, and brings its tables up to date. Blocks.
+/// Opens the file or creates it, and migrates its tables. Blocks.
 ///
 /// # Errors
-/// When another server uses the file, a newer one wrote it, or it cannot be used.
+/// When another server uses the file, a newer one has migrated it, or it cannot be used.
 pub fn open(path: &Path, options: SqliteOptions) -> Result<Arc<Store>, OpenError> {
     let opened = open::open(path, options)?;
     let places = Places::of(path);
@@ -105,12 +104,12 @@ fn start(
     }))
 }
 
-/// Opens the file for a move, making it when it is missing, with the lock of its server. Blocks.
+/// Opens or creates the file for a transfer, with the lock of its server. Blocks.
 pub(in crate::store) fn open_exclusive(
     path: &Path,
 ) -> Result<(Connection, Option<CloseGuard>), OpenError> {
     let opened = open::open(path, SqliteOptions { lock: true, readers: 0 })?;
-    // Nobody else runs checkpoints meanwhile.
+    // No other connection runs checkpoints.
     opened
         .connection
         .pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)
@@ -119,7 +118,7 @@ pub(in crate::store) fn open_exclusive(
     Ok((Connection::Sqlite(opened.connection), held))
 }
 
-/// Opens connections that can only read.
+/// Opens read-only connections.
 fn reading(path: &Path, places: Places) -> ConnectFn {
     let path = path.to_owned();
     Arc::new(move || {
@@ -128,17 +127,17 @@ fn reading(path: &Path, places: Places) -> ConnectFn {
     })
 }
 
-/// The file, as the writer has it.
+/// The writer's access to the file.
 struct WriterFile {
     path: PathBuf,
-    /// Opens a connection in place of one that was lost.
+    /// Opens a connection in place of a broken one.
     open: fn(&Path) -> rusqlite::Result<rusqlite::Connection>,
     checkpoints: WalCheckpointer,
     places: Places,
 }
 
 impl WriterFile {
-    /// A connection whose log is looked after.
+    /// A connection whose log is watched by the checkpointer.
     fn watched(&mut self, mut connection: rusqlite::Connection) -> rusqlite::Result<Connection> {
         self.checkpoints.watch(&mut connection)?;
         Ok(Connection::Sqlite(connection))

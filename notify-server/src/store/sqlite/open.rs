@@ -1,5 +1,5 @@
-//! Opening the file: lock, connections, migrations. A file that another server uses, or that a
-//! newer one has written, is refused before anything is touched.
+//! Opening the file: lock, connections, migrations. A file of another running server or of a newer
+//! version is refused before anything is changed.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
@@ -11,19 +11,18 @@ use super::connection::open_writer;
 use super::migrate::migrate;
 use crate::store::sql::Moved;
 
-/// Longest wait for the lock of a server that is ending.
+/// Longest wait for the lock of a server that is stopping.
 const LOCK_WAIT: Duration = Duration::from_secs(2);
-/// Time between two tries to take it.
+/// Time between two attempts to take it.
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
-/// Reader connections unless told otherwise.
+/// Default number of reader connections.
 pub const READERS_DEFAULT: usize = 4;
 
 /// How to open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SqliteOptions {
-    /// Whether this process is the server of the file: refused when another one is. The
-    /// subcommands that work beside a server go without.
+    /// Whether this process is the server of the file and takes its lock. Subcommands do not.
     pub lock: bool,
     /// Connections that read.
     pub readers: usize,
@@ -38,13 +37,13 @@ impl Default for SqliteOptions {
 /// Why the file was not opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Another server works on it.
+    /// Another server uses it.
     #[error(
         "{} is in use by another notify-server: stop that one, or give this one another data \
          folder", .0.display()
     )]
     InUse(PathBuf),
-    /// Its tables are of a later version.
+    /// Its tables have a newer version.
     #[error(
         "{} was written by a newer notify-server (schema {found}; this one knows {known}): update \
          this server, or restore a backup", path.display()
@@ -57,7 +56,7 @@ pub enum OpenError {
         /// Latest version that this server knows.
         known: i64,
     },
-    /// Its tables could not be brought up to date.
+    /// Its tables could not be migrated.
     #[error(
         "{} could not be brought from schema {found} to {known}; it is as it was, and the next start \
          tries again", path.display()
@@ -73,7 +72,7 @@ pub enum OpenError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// Its tables are not those that the record of its migrations names.
+    /// Its tables do not match its recorded version.
     #[error(
         "{} could not be brought from schema {found} to {known}: its record says schema {found}, and \
          its tables are others. It is as it was. Stop every server on it, keep a copy of the folder, \
@@ -82,7 +81,7 @@ pub enum OpenError {
     OtherTables {
         /// The file.
         path: PathBuf,
-        /// Version of its tables, by the record.
+        /// Recorded version of its tables.
         found: i32,
         /// Latest version that this server knows.
         known: i32,
@@ -90,7 +89,7 @@ pub enum OpenError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// A move keeps it from being used.
+    /// It cannot be used because of a transfer.
     #[error("{} cannot be used", path.display())]
     Moved {
         /// The file.
@@ -108,7 +107,7 @@ pub enum OpenError {
         #[source]
         source: std::io::Error,
     },
-    /// It is no database, or a damaged one.
+    /// It is not a database, or damaged.
     #[error("{} cannot be used as a database", path.display())]
     Database {
         /// The file.
@@ -119,13 +118,13 @@ pub enum OpenError {
     },
 }
 
-/// What opening gives: the writing connection, and the lock while it is held.
+/// An open file: the writer's connection, and the lock.
 pub(super) struct Opened {
     pub(super) connection: Connection,
     pub(super) lock: Option<File>,
 }
 
-/// The error of a file that is no usable database.
+/// The error of an unusable database.
 pub(super) fn unusable(
     path: &Path,
     source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -133,15 +132,16 @@ pub(super) fn unusable(
     OpenError::Database { path: path.to_owned(), source: source.into() }
 }
 
-/// Opens the file, making it when it is missing, and brings its tables up to date.
+/// Opens the file or creates it, and migrates its tables.
 pub(super) fn open(path: &Path, options: SqliteOptions) -> Result<Opened, OpenError> {
     let file_error = |source| OpenError::File { path: path.to_owned(), source };
     let lock = if options.lock { Some(lock_server(path)?) } else { None };
     if !path.exists() {
-        // Only a file that SQLite has not opened: closing one gives up its locks of this process.
+        // Only a file that SQLite has not opened, since closing a file releases this process's locks on
+        // it.
         private_file(path).map_err(file_error)?;
     }
-    // Two processes that open at once migrate one after the other.
+    // Processes that open at the same time migrate one after the other.
     let migrating = private_file(&beside(path, "migrate.lock")).map_err(file_error)?;
     migrating.lock().map_err(file_error)?;
     let mut connection = open_writer(path).map_err(|error| unusable(path, error))?;
@@ -149,9 +149,8 @@ pub(super) fn open(path: &Path, options: SqliteOptions) -> Result<Opened, OpenEr
     Ok(Opened { connection, lock })
 }
 
-/// Takes the lock that only one server has. It ends with the process, however that ends; the system
-/// may still be ending one that was killed when the next one starts, so that a lock that is held is
-/// tried for a moment before that counts as another server.
+/// Takes the lock of the server. The system releases it with the process. A killed process may still be
+/// ending when the next one starts, so this retries for a moment.
 fn lock_server(path: &Path) -> Result<File, OpenError> {
     let file_error = |source| OpenError::File { path: path.to_owned(), source };
     let file = private_file(&beside(path, "lock")).map_err(file_error)?;
@@ -176,7 +175,7 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Opens a file that only its owner may read; SQLite gives its log the same mode.
+/// Opens or creates a file that only its owner may read; SQLite uses the same mode for its log.
 pub(super) fn private_file(path: &Path) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);

@@ -1,5 +1,5 @@
-//! Whether the files of an open database are still in their places. A file that was deleted, replaced,
-//! or whose volume is gone takes writes as before, and nobody finds them again.
+//! Detects that the files of an open database were deleted or replaced. Such a file still accepts
+//! writes, and they are lost.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -9,18 +9,18 @@ use crate::store::sql::Gone;
 /// Device and inode of a file.
 type Identity = (u64, u64);
 
-/// The files of a database, as they were opened.
+/// The identity of the opened files.
 #[derive(Debug, Clone)]
 pub(super) struct Places(Vec<(PathBuf, Identity)>);
 
 impl Places {
-    /// The database and its log. The log stays as long as a connection is open.
+    /// The database and its log, which exists as long as a connection is open.
     pub(super) fn of(path: &Path) -> Self {
         let files = [path.to_owned(), log_of(path)];
         Self(files.into_iter().filter_map(|file| Some((file.clone(), identity(&file)?))).collect())
     }
 
-    /// Looks at each path: two calls of the system, and no file is opened.
+    /// Checks each path with two system calls, without opening a file.
     pub(super) fn check(&self) -> Result<(), Gone> {
         let is_gone = |file: &&(PathBuf, Identity)| identity(&file.0) != Some(file.1);
         self.0.iter().find(is_gone).map_or(Ok(()), |(path, _)| Err(Gone(path.clone())))
@@ -41,7 +41,7 @@ fn identity(path: &Path) -> Option<Identity> {
     Some((metadata.dev(), metadata.ino()))
 }
 
-/// Elsewhere an open file cannot be deleted or replaced.
+/// On other systems an open file cannot be deleted or replaced.
 #[cfg(not(unix))]
 fn identity(path: &Path) -> Option<Identity> {
     path.exists().then_some((0, 0))

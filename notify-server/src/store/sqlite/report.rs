@@ -1,4 +1,4 @@
-//! What an operator is told of the file.
+//! Storage settings and sizes of the file.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::store::{StorageReport, sql};
 /// Words of `synchronous`, by number (<https://sqlite.org/pragma.html#pragma_synchronous>).
 const SYNCHRONOUS: [&str; 4] = ["off", "normal", "full", "extra"];
 
-/// How the connection is set up, and how much room its file has.
+/// Settings of the connection, size and free space of its file.
 pub(in crate::store) fn report(connection: &Connection) -> sql::Result<StorageReport> {
     let journal_mode: String = connection.query_row("pragma journal_mode", [], |row| row.get(0))?;
     let synchronous: u8 = connection.query_row("pragma synchronous", [], |row| row.get(0))?;

@@ -1,4 +1,4 @@
-//! The store without threads of its own (`sql/manual_executor.rs`), and a file with a defect.
+//! Opening the store without threads (`sql/manual_executor.rs`), and raw SQL for tests.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,8 +9,7 @@ use super::{OpenError, SqliteOptions, WriterFile, connection, open, start};
 use crate::store::Store;
 use crate::store::sql::{Readers, Writer};
 
-/// Opens the file without starting a thread. What is committed survives the process, not the
-/// machine.
+/// Opens the file without starting threads. Commits survive a crash of the process, not of the machine.
 ///
 /// # Errors
 /// As [`super::open()`].
@@ -28,7 +27,7 @@ pub fn open_inline(path: &Path) -> Result<Arc<Store>, OpenError> {
     })
 }
 
-/// Changes the file behind the back of everybody, as a defect would.
+/// Runs SQL on the file without the store's knowledge.
 ///
 /// # Panics
 /// When it cannot.

@@ -1,5 +1,4 @@
-//! Checkpoints off the way of a commit: a thread of its own carries the log into the database
-//! file while the writer goes on.
+//! Checkpoints the write-ahead log on a separate thread, while the writer continues.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,21 +12,21 @@ use rusqlite::hooks::Wal;
 use super::connection::open_writer;
 use super::place::Places;
 
-/// Pages of the log from which the writer itself carries the rest over, after it has answered
-/// everybody: only while nobody writes can the log begin anew, and without that it grows for ever.
+/// Pages of the log from which on the writer checkpoints it itself, after it has sent the results: the
+/// log can be restarted only while there are no writes; otherwise it would grow forever.
 pub(super) const LOG_PAGES_MAX: i32 = 32_000;
-/// Fewest pages between two checkpoints of one log. Each writes every page anew that changed since the
+/// Fewest pages between two checkpoints of one log, since each writes all pages that changed since the
 /// last one, and some change with every commit.
 const CHECKPOINT_STEP_MIN: i32 = 500;
 
-/// The writer's side.
+/// The writer's side of the checkpointer.
 pub(super) struct WalCheckpointer {
     wake: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
     stop: Arc<AtomicBool>,
     /// Pages of the log after the last commit.
     log_pages: Arc<AtomicI32>,
-    /// Pages of the log when it was last carried over; 0 for a log that was not yet.
+    /// Pages of the log at its last checkpoint; 0 if there was none.
     carried_at: AtomicI32,
 }
 
@@ -55,7 +54,7 @@ impl WalCheckpointer {
         Ok(Self::new(Some(wake), Some(thread), stop))
     }
 
-    /// Has no thread: only a log of [`LOG_PAGES_MAX`] is carried over, by the writer.
+    /// Starts no thread: the writer checkpoints at [`LOG_PAGES_MAX`].
     #[cfg(any(test, feature = "testing"))]
     pub(super) fn inline() -> Self {
         Self::new(None, None, Arc::default())
@@ -69,7 +68,7 @@ impl WalCheckpointer {
         Self { wake, thread, stop, log_pages: Arc::default(), carried_at: AtomicI32::new(0) }
     }
 
-    /// Learns the length of the log from every commit of this connection.
+    /// Watches the length of the log after every commit of this connection.
     pub(super) fn watch(&self, connection: &mut Connection) -> rusqlite::Result<()> {
         let log_pages = Arc::clone(&self.log_pages);
         connection.wal_hook(Some(move |_: &mut Wal, pages: i32| {
@@ -78,8 +77,8 @@ impl WalCheckpointer {
         }))
     }
 
-    /// Has the log carried over when it is long. A checkpoint that fails is tried again at the
-    /// next commit; nothing is lost, since the log holds everything.
+    /// Starts a checkpoint if the log is long. A failed one is tried again at the next commit; nothing
+    /// is lost, since the log is complete.
     pub(super) fn after_commit(&self, connection: &Connection) {
         let pages = self.log_pages.load(Ordering::Relaxed);
         if pages >= LOG_PAGES_MAX {
@@ -87,7 +86,7 @@ impl WalCheckpointer {
             return;
         }
         let carried_at = match self.carried_at.load(Ordering::Relaxed) {
-            // The log began anew.
+            // The log was restarted.
             carried_at if carried_at > pages => 0,
             carried_at => carried_at,
         };
@@ -107,8 +106,8 @@ impl Drop for WalCheckpointer {
     }
 }
 
-/// The length at which a log that was carried over at that length is carried over next: halfway to the
-/// writer's own checkpoint, which then has little left.
+/// The length for the next checkpoint after one at this length: halfway to the writer's own checkpoint,
+/// which then has little left to do.
 fn next_after(carried_at: i32) -> i32 {
     carried_at + ((LOG_PAGES_MAX - carried_at) / 2).max(CHECKPOINT_STEP_MIN)
 }

@@ -1,4 +1,4 @@
-//! What a column of a row holds, on its way between two databases, and the digest of rows.
+//! Column values in a transfer, and the digest of rows.
 
 use aws_lc_rs::digest::{Context, SHA256};
 
@@ -26,7 +26,7 @@ impl Cell {
         })
     }
 
-    /// It, as a statement takes it.
+    /// The parameter value.
     pub(super) fn value(&self, kind: Type) -> Value<'_> {
         match self {
             Self::Null => Value::Null(kind),
@@ -36,7 +36,7 @@ impl Cell {
         }
     }
 
-    /// Bytes that it takes in memory.
+    /// Its size in memory, in bytes.
     pub(super) fn size(&self) -> usize {
         size_of::<Self>()
             + match self {
@@ -62,7 +62,7 @@ impl Digest {
                 self.0.update(&[1]);
                 self.0.update(&integer.to_le_bytes());
             }
-            // PostgreSQL holds U+FFFD in place of U+0000 (`postgres/value.rs`).
+            // PostgreSQL stores U+FFFD in place of U+0000 (`postgres/value.rs`).
             Cell::Text(text) if text.contains('\0') => {
                 self.bytes(2, text.replace('\0', "\u{fffd}").as_bytes())
             }

@@ -1,4 +1,4 @@
-//! Carrying rows over in chunks, and comparing what both sides have then.
+//! Copying rows in chunks, and comparing both databases.
 
 use super::cell::{Cell, Digest};
 use super::database::Database;
@@ -6,18 +6,18 @@ use super::table::Table;
 use super::{MoveError, Progress, Step, TableMoved, numbers};
 use crate::failpoint::{self, Stage};
 
-/// Bytes of values at which a chunk ends. Memory is bounded by these and one row more.
+/// Bytes at which a chunk ends. Memory is bounded by this and one row.
 const CHUNK_BYTES: usize = 4 * 1_024 * 1_024;
-/// Rows that are asked for at first, and at least: few are thrown away where they are wide.
+/// Rows of the first chunk, and the minimum: few are discarded if they are large.
 const CHUNK_ROWS_MIN: usize = 50;
 /// Rows of a chunk at most.
 const CHUNK_ROWS_MAX: usize = 10_000;
-/// Most that a chunk has more rows than the one before: rows differ.
+/// Most growth of the number of rows from chunk to chunk, since rows differ in size.
 const CHUNK_GROWTH_MAX: usize = 4;
 
 type Watch<'w> = &'w mut dyn FnMut(Progress<'_>);
 
-/// Walks through the rows of a table, a chunk at a time.
+/// Iterates over the rows of a table in chunks.
 struct Walk<'s> {
     side: &'s Database,
     table: &'s Table,
@@ -30,7 +30,7 @@ impl<'s> Walk<'s> {
         Self { side, table, after, rows: CHUNK_ROWS_MIN }
     }
 
-    /// The next rows; none at the end.
+    /// The next rows; empty at the end.
     fn next(&mut self, step: Step) -> Result<Vec<Vec<Cell>>, MoveError> {
         let limit = i64::try_from(self.rows).unwrap_or(i64::MAX);
         let chunk = self
@@ -46,19 +46,20 @@ impl<'s> Walk<'s> {
     }
 }
 
-/// How many rows the next chunk has, after one of so many rows and bytes.
+/// The number of rows of the next chunk, after one of this size.
 fn next_rows(asked: usize, rows: usize, bytes: usize) -> usize {
     let fitting = CHUNK_BYTES.saturating_mul(rows) / bytes.max(1);
     fitting.min(asked * CHUNK_GROWTH_MAX).clamp(CHUNK_ROWS_MIN, CHUNK_ROWS_MAX)
 }
 
-/// Rows of all tables.
+/// Number of rows of all tables.
 pub(super) fn count_rows(side: &Database, tables: &[Table]) -> Result<u64, MoveError> {
     let count = |table: &Table| side.count(table).map_err(side.failing(Step::Opening, &table.name));
     tables.iter().map(count).sum()
 }
 
-/// Copies what the target does not have yet of so many rows, and has its tables number on; how many.
+/// Copies the rows that the target does not have yet and its counters; returns how many. `of` is the
+/// number of all rows.
 pub(super) fn copy(
     source: &Database,
     target: &Database,
@@ -83,7 +84,7 @@ pub(super) fn copy(
         }
         numbers::carry(source, target, table)?;
     }
-    // Not the whole database: of tables that it may not look at, PostgreSQL logs a warning each.
+    // Not the whole database, since PostgreSQL logs a warning for each table without access.
     for table in tables {
         let failed = target.failing(Step::Copying, &table.name);
         target.connection.analyze(&table.name).map_err(failed)?;
@@ -91,7 +92,7 @@ pub(super) fn copy(
     Ok(copied)
 }
 
-/// Compares every table by the number of its rows and a digest over them.
+/// Compares the number of rows and their digest for every table.
 pub(super) fn compare(
     source: &Database,
     target: &Database,

@@ -1,4 +1,4 @@
-//! One of the two databases of a move: held, so that nobody else writes to it meanwhile.
+//! One of the two databases of a transfer, opened exclusively.
 
 use super::cell::Cell;
 use super::table::Table;
@@ -9,18 +9,18 @@ use crate::store::sql::{
 };
 use crate::store::{CloseGuard, sqlite};
 
-/// A database of a move.
+/// A database of a transfer.
 pub(super) struct Database {
-    /// For people.
+    /// Its location for display.
     pub(super) place: String,
-    /// Never lost and opened again: with it go the locks that keep others off.
+    /// Never reopened, since the locks depend on it.
     pub(super) connection: Connection,
-    /// Keeps servers off.
+    /// Keeps servers from using it.
     _held: Option<CloseGuard>,
 }
 
 impl Database {
-    /// Opens the database from which things are moved, which has to be there.
+    /// Opens the source, which has to exist.
     pub(super) fn source(place: &DatabaseLocation) -> std::result::Result<Self, MoveError> {
         let is_there = match place {
             DatabaseLocation::Sqlite(path) => path.exists(),
@@ -33,7 +33,7 @@ impl Database {
         }
     }
 
-    /// Opens the database to which they are moved, and makes its tables where there are none at all.
+    /// Opens the target, and creates its tables if it has none.
     pub(super) fn target(place: &DatabaseLocation) -> std::result::Result<Self, MoveError> {
         if let DatabaseLocation::Postgres(url) = place
             && let SchemaState::Foreign(table) = postgres::found(url)?
@@ -43,7 +43,7 @@ impl Database {
         Self::open_exclusive(place)
     }
 
-    /// Opens a database and keeps everybody else from writing to it.
+    /// Opens a database and blocks all other writers.
     pub(super) fn open_exclusive(place: &DatabaseLocation) -> std::result::Result<Self, MoveError> {
         let name = place.to_string();
         match place {
@@ -60,7 +60,7 @@ impl Database {
         }
     }
 
-    /// Of a database that several may use: with the lock of all that write, and no server alive.
+    /// Takes the write lock of a shared database, and checks that no server is alive.
     fn keep_others_off(&self) -> std::result::Result<(), MoveError> {
         let failed = self.failing(Step::Opening, "servers");
         match self.connection.block_writers() {
@@ -78,7 +78,7 @@ impl Database {
         Ok(())
     }
 
-    /// What makes an error of this database one of the move.
+    /// Maps an error of this database to one of the transfer.
     pub(super) fn failing(&self, step: Step, table: &str) -> impl Fn(Error) -> MoveError + use<> {
         MoveError::failing(&self.place, step, table)
     }
@@ -97,12 +97,12 @@ impl Database {
         self.durably(|| mark_move(&self.connection, mark))
     }
 
-    /// Has a source stay as it is until it is left, or this ends. Subcommands write to a file without
-    /// the lock of its server.
+    /// Prevents changes of the source until the end, since subcommands write to a file without the lock
+    /// of its server.
     pub(super) fn freeze(&self) -> Result<()> {
         match self.connection {
             Connection::Sqlite(_) => self.connection.begin_write(),
-            // Every writer waits for the lock that is held.
+            // Every writer waits for our lock.
             Connection::Postgres(_) => Ok(()),
         }
     }
@@ -118,18 +118,18 @@ impl Database {
         }
     }
 
-    /// Does something in a transaction.
+    /// Runs `work` in a durable transaction.
     pub(super) fn durably(&self, work: impl FnOnce() -> Result<()>) -> Result<()> {
         self.connection.begin_write()?;
         let done = work().and_then(|()| self.connection.commit());
         if done.is_err() {
-            // The error before says more than that of a connection that is gone.
+            // The first error says more than that of a broken connection.
             let _ = self.connection.rollback();
         }
         done
     }
 
-    /// Rows of a table.
+    /// The number of rows of a table.
     pub(super) fn count(&self, table: &Table) -> Result<u64> {
         Ok(self.number(&table.count(), [])?.try_into().unwrap_or_default())
     }
@@ -142,7 +142,7 @@ impl Database {
         cells(&row, table.key).map(Some)
     }
 
-    /// At most so many rows, after those of a key; fewer once they have that many bytes.
+    /// The next rows after a key, at most `limit` and up to `bytes`.
     pub(super) fn rows(
         &self,
         table: &Table,
@@ -165,7 +165,7 @@ impl Database {
         Ok(rows)
     }
 
-    /// Writes rows, all or none, durably.
+    /// Writes rows in one durable transaction.
     pub(super) fn write(&self, table: &Table, rows: &[Vec<Cell>]) -> Result<()> {
         let given = rows.iter().map(|row| values(table, row));
         let kinds: Vec<Type> = table.columns.iter().map(|column| column.kind).collect();
@@ -179,7 +179,7 @@ fn cells(row: &Row<'_>, count: usize) -> Result<Vec<Cell>> {
     (0..count).map(|column| Cell::of(row, column)).collect()
 }
 
-/// As many as there are cells, the key's first.
+/// The values of cells, those of the key first.
 fn values<'c>(table: &Table, cells: &'c [Cell]) -> Vec<Value<'c>> {
     let of_columns = cells.iter().zip(&table.columns);
     of_columns.map(|(cell, column)| cell.value(column.kind)).collect()

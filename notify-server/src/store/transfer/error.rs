@@ -1,21 +1,21 @@
-//! Why an installation was not moved.
+//! Why a transfer failed.
 
 use super::Step;
 use crate::store::sql::Error;
 use crate::store::{postgres, sqlite};
 
-/// What a text that names no place is answered. Nothing of it is quoted: it may hold a password.
+/// Why a text is not a location. None of it is quoted, since it may contain a password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LocationError {
     /// Neither of the two.
     #[error("must be postgres://user:password@host/database or sqlite:FILE")]
     Form,
-    /// A url that cannot be used.
+    /// An invalid URL.
     #[error("the url {0}")]
     Url(#[from] postgres::UrlError),
 }
 
-/// Why an installation was not moved. Places are named without user and password.
+/// Why a transfer failed. Locations are shown without user and password.
 #[derive(Debug, thiserror::Error)]
 pub enum MoveError {
     /// Both are of one kind.
@@ -24,16 +24,16 @@ pub enum MoveError {
          pg_dump a PostgreSQL database"
     )]
     SameKind,
-    /// There is nothing to move.
+    /// There is no source.
     #[error("there is no database at {0}")]
     NoSource(String),
-    /// A SQLite file cannot be opened, or is served.
+    /// A SQLite file cannot be opened or is in use.
     #[error(transparent)]
     Sqlite(#[from] sqlite::OpenError),
     /// A PostgreSQL database cannot be opened.
     #[error(transparent)]
     Postgres(#[from] postgres::OpenError),
-    /// Servers work on it.
+    /// Servers use it.
     #[error(
         "{place} is served ({servers} alive): stop every server first (one that was killed counts for \
          some 15 seconds)"
@@ -44,10 +44,10 @@ pub enum MoveError {
         /// How many.
         servers: i64,
     },
-    /// Somebody else writes to it.
+    /// Another process writes to it.
     #[error("{0} is being written by somebody else: nothing may write to it during a move")]
     Written(String),
-    /// There is something in the target.
+    /// The target is not empty.
     #[error(
         "{place} is not empty (there is {table}): a move needs an empty database. Old tables of ours, \
          moved away or not, are dropped by hand first"
@@ -58,7 +58,7 @@ pub enum MoveError {
         /// The first table with rows.
         table: String,
     },
-    /// The target holds a part of something else.
+    /// The target contains a part of another transfer.
     #[error(
         "{place} holds part of a move from {other} that cannot go on: the source was used since, or \
          is another one. Begin again with an empty one (drop schema public cascade; create schema public; or \
@@ -70,7 +70,7 @@ pub enum MoveError {
         /// Where those rows came from.
         other: String,
     },
-    /// The source is not whole.
+    /// The source is incomplete.
     #[error("a move into {place} from {other} is not over: finish that one first")]
     Unfinished {
         /// Which database.
@@ -78,7 +78,7 @@ pub enum MoveError {
         /// Where its rows come from.
         other: String,
     },
-    /// The source was moved already.
+    /// The source was already transferred.
     #[error(
         "{place} was moved to {other} already; `notify-server move --undo` gives it free again"
     )]
@@ -88,7 +88,7 @@ pub enum MoveError {
         /// Where to.
         other: String,
     },
-    /// The two differ after all was copied.
+    /// The databases differ after the copy.
     #[error(
         "table {table} is not the same in both: {source_rows} rows here, {target_rows} there. \
          Empty the target and begin again (after `move --undo` where the source is refused)"

@@ -1,4 +1,4 @@
-//! Moving a whole installation between SQLite and PostgreSQL: `notify-server move`.
+//! Transfers a whole installation between SQLite and PostgreSQL: `notify-server move`.
 //!
 //! ```text
 //! hold both ──▶ mark both ──▶ copy table by table ──▶ compare ──▶ source: left ──▶ target: free
@@ -6,9 +6,9 @@
 //!                   └──────────────── run again after any end ────────┘
 //! ```
 //!
-//! What was copied is known by the target's last key, so that a run that ended anywhere goes on there.
-//! The marks (`sql/moves.rs`) keep servers off a target that is not whole and off a source that was
-//! moved away, and tell a source that was used in between.
+//! The target's last key says what was copied, so an interrupted run continues from there. The marks
+//! (`sql/moves.rs`) keep servers from using an incomplete target or a transferred source, and reveal
+//! that a source was used in between.
 
 mod cell;
 mod copy;
@@ -31,15 +31,15 @@ use self::table::Table;
 use super::postgres::{self, DatabaseUrl};
 use super::sql::{Connection, MoveMark, MoveState};
 
-/// File of an installation where only its folder was named.
+/// File of an installation if only its folder is given.
 const FILE_NAME: &str = "notify.db";
 
-/// Where an installation is.
+/// The location of an installation.
 #[derive(Debug, Clone)]
 pub enum DatabaseLocation {
-    /// In a file.
+    /// A SQLite file.
     Sqlite(PathBuf),
-    /// In a PostgreSQL database.
+    /// A PostgreSQL database.
     Postgres(DatabaseUrl),
 }
 
@@ -65,7 +65,7 @@ impl FromStr for DatabaseLocation {
 }
 
 impl DatabaseLocation {
-    /// In a file, whose name says the same in every folder: marks name it.
+    /// A file by its absolute path, since marks contain it.
     #[must_use]
     pub fn file(path: &Path) -> Self {
         Self::Sqlite(std::path::absolute(path).unwrap_or_else(|_| path.to_owned()))
@@ -73,7 +73,7 @@ impl DatabaseLocation {
 }
 
 impl fmt::Display for DatabaseLocation {
-    /// As people are shown it: without user and password.
+    /// Displays it without user and password.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Sqlite(path) => write!(out, "{}", path.display()),
@@ -82,7 +82,7 @@ impl fmt::Display for DatabaseLocation {
     }
 }
 
-/// What a move does at the moment.
+/// The current step of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// Opens and marks the two databases.
@@ -106,20 +106,20 @@ impl fmt::Display for Step {
     }
 }
 
-/// How far a move is.
+/// The progress of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress<'t> {
-    /// What is done.
+    /// The step.
     pub step: Step,
-    /// With which table.
+    /// The table.
     pub table: &'t str,
-    /// Rows of all tables done in this step.
+    /// Rows that this step has finished.
     pub rows: u64,
     /// Rows of all tables.
     pub of: u64,
 }
 
-/// A table that is the same in both.
+/// A transferred table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableMoved {
     /// Its name.
@@ -130,22 +130,22 @@ pub struct TableMoved {
     pub digest: [u8; 32],
 }
 
-/// What a move did.
+/// The result of a transfer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MoveReport {
     /// Every table.
     pub tables: Vec<TableMoved>,
-    /// Rows that this run copied; the others were there from the runs before.
+    /// Rows that this run copied; earlier runs copied the others.
     pub copied: u64,
 }
 
-/// Moves everything from one place to the other, which has to be empty, or goes on with a move
-/// between the two that did not end. Blocks; not to be called on a thread of a runtime.
+/// Transfers everything to the other location, which has to be empty, or continues an interrupted
+/// transfer between the two. Blocks; must not be called on a thread of a runtime.
 ///
 /// # Errors
-/// When something uses one of the two, the target is not empty, or a database fails. Then the same call
-/// goes on with what was done. The source stays the one in use unless it failed while it ended: then
-/// neither can be served before that.
+/// When one of the two is in use, the target is not empty, or a database fails. The same call then
+/// continues. The source stays usable, unless the failure was in the last step; then neither is usable
+/// until the transfer is finished.
 pub fn move_installation(
     from: &DatabaseLocation,
     to: &DatabaseLocation,
@@ -174,7 +174,7 @@ pub fn move_installation(
     Ok(MoveReport { tables, copied })
 }
 
-/// Marks both sides, or finds them marked by a run of this move before; the id of the move.
+/// Marks both databases, or finds the marks of an earlier run of this transfer; returns its id.
 fn handshake(
     source: &Database,
     target: &Database,
@@ -211,7 +211,7 @@ fn handshake(
     }
 }
 
-/// A source that went elsewhere is refused before anything is made in the target.
+/// A source that was transferred elsewhere is refused before the target is changed.
 fn refuse_moved(source: &Database, to: &DatabaseLocation) -> Result<(), MoveError> {
     match source.mark().map_err(source.failing(Step::Opening, "moves"))? {
         Some(MoveMark { state: MoveState::Retired, place: other, .. })
@@ -223,7 +223,7 @@ fn refuse_moved(source: &Database, to: &DatabaseLocation) -> Result<(), MoveErro
     }
 }
 
-/// From here on nothing in the source changes; a subcommand that was quicker took the mark away.
+/// From here on the source cannot change. A subcommand that wrote before this has removed the mark.
 fn freeze(source: &Database, id: [u8; 16]) -> Result<(), MoveError> {
     let failed = source.failing(Step::Opening, "moves");
     source.freeze().map_err(&failed)?;
@@ -244,7 +244,7 @@ fn refuse_rows(target: &Database, tables: &[Table]) -> Result<(), MoveError> {
     Ok(())
 }
 
-/// The source is left before the target is free: between the two nobody may serve either, and never
+/// The source is retired before the target is released. Between the two neither is usable, and never
 /// both.
 fn finish(source: &Database, target: &Database, id: [u8; 16], at_ms: i64) -> Result<(), MoveError> {
     let (state, place) = (MoveState::Retired, target.place.clone());
@@ -254,10 +254,10 @@ fn finish(source: &Database, target: &Database, id: [u8; 16], at_ms: i64) -> Res
     target.set_mark(None).map_err(target.failing(Step::Ending, "moves"))
 }
 
-/// Gives a database free again that was moved away, as it was then; where it was moved to.
+/// Makes a transferred source usable again, in its old state; returns where it was transferred to.
 ///
 /// # Errors
-/// When something uses it. `None` where it was not moved away.
+/// When it is in use. Returns `None` if it was not transferred.
 pub fn undo_move(place: &DatabaseLocation) -> Result<Option<String>, MoveError> {
     let side = Database::source(place)?;
     let failed = side.failing(Step::Opening, "moves");

@@ -1,5 +1,5 @@
-//! The numbers that tables give their rows: what was given once is not given again, in the other
-//! database neither, since things outside may remember it.
+//! Transfers the key counters of tables, so that the target does not reuse keys either, which may be
+//! known outside.
 
 use super::database::Database;
 use super::table::Table;
@@ -7,7 +7,7 @@ use super::{MoveError, Step};
 use crate::store::postgres::sequence;
 use crate::store::sql::{self, Connection, OptionalExtension, params};
 
-/// Has a table of the target count on from the source.
+/// Continues the counter of a source table in the target.
 pub(super) fn carry(source: &Database, target: &Database, table: &Table) -> Result<(), MoveError> {
     if !table.is_numbered {
         return Ok(());
@@ -16,14 +16,14 @@ pub(super) fn carry(source: &Database, target: &Database, table: &Table) -> Resu
     set(target, table, given).map_err(target.failing(Step::Copying, &table.name))
 }
 
-/// The last count that a table gave.
+/// The last sequence number of a table.
 fn last(side: &Database, table: &Table) -> sql::Result<i64> {
     let connection = &side.connection;
     let found = match connection {
         Connection::Sqlite(_) => connection
             .prepare_cached("select last from numbers where name = ?1")?
             .query_row(params![table.name], |row| row.get(0)),
-        // A sequence that gave nothing yet says that its last value is 1, and that it was not called.
+        // An unused sequence reports 1 as its last value, and that it was not called.
         Connection::Postgres(_) => connection
             .prepare_cached(&format!(
                 "select case when is_called then last_value else last_value - 1 end from {}",
