@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use serde_json::Value;
 
-use crate::children::{Keys, Sandbox};
 use crate::http_load::call;
+use crate::servers::{Keys, Sandbox};
 
 /// Time between looks at a notification; one look costs the server some 50 µs.
 const LOOK_EVERY: Duration = Duration::from_millis(100);

@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::process::{Cost, cpu_us};
+use crate::proc::{Cost, cpu_us};
 
 /// Room for an answer's head; its body follows in the same buffer.
 const BUFFER_BYTES: usize = 16_384;

@@ -2,29 +2,29 @@
 //! peers in the same run, and prints one table. Measures nothing inside its own process but the
 //! bare SQLite loop.
 
-mod at_once;
 mod bare;
+mod benches;
 mod caller;
-mod child;
-mod children;
-mod costs;
 mod http_load;
+mod instant_provider;
 mod model;
+mod paths;
 mod peers;
-mod place;
 mod postgres;
+mod proc;
 mod process;
-mod rows;
 mod scale;
 mod seed;
+mod servers;
+mod stats;
 mod table;
 
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+use crate::paths::Place;
 use crate::peers::Peers;
-use crate::place::Place;
 use crate::scale::Scale;
 use crate::table::Report;
 
@@ -112,11 +112,11 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let wanted = |row: What| what == row || what == What::All;
     match &what {
         What::ScaleModel(question) => return model::run(question),
-        What::Sandbox { journal } => return children::serve_sandbox(*journal).await,
+        What::Sandbox { journal } => return servers::serve_sandbox(*journal).await,
         What::BareClient => return bare::h2_client::serve().await,
         What::BarePages => return bare::pages::serve().await,
         What::BareWebPush => return bare::web_push::serve().await,
-        What::AtOnce => return at_once::serve().await,
+        What::AtOnce => return instant_provider::serve().await,
         _ => {}
     }
     let mut scale = if arguments.quick { Scale::quick() } else { Scale::full() };
@@ -126,37 +126,37 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let peers = Peers::find(has_peers && !arguments.without_peers);
     let mut report = Report::default();
     if wanted(What::Accept) {
-        report.add(rows::accept::run(&scale, &place).await?);
+        report.add(benches::accept::run(&scale, &place).await?);
     }
     if wanted(What::Single) {
-        report.add(rows::single::run(&scale, &place).await?);
+        report.add(benches::single::run(&scale, &place).await?);
     }
     if wanted(What::Send) {
-        report.add(rows::send::run(&scale, &place, &peers).await?);
+        report.add(benches::send::run(&scale, &place, &peers).await?);
     }
     if wanted(What::WebPush) {
-        report.add(rows::web_push::run(&scale, &place, &peers).await?);
+        report.add(benches::web_push::run(&scale, &place, &peers).await?);
     }
     if wanted(What::Queue) {
-        report.add(rows::queue::run(&scale, &place, &peers).await?);
+        report.add(benches::queue::run(&scale, &place, &peers).await?);
     }
     if wanted(What::FanOut) {
-        report.add(rows::fan_out::run(&scale, &place).await?);
+        report.add(benches::fan_out::run(&scale, &place).await?);
     }
     if wanted(What::Trouble) {
-        report.add(rows::trouble::run(&scale, &place).await?);
+        report.add(benches::trouble::run(&scale, &place).await?);
     }
     if wanted(What::Memory) {
-        report.add(rows::memory::run(&scale, &place).await?);
+        report.add(benches::memory::run(&scale, &place).await?);
     }
     if wanted(What::Statistics) {
-        report.add(rows::statistics::run(&scale, &place).await?);
+        report.add(benches::statistics::run(&scale, &place).await?);
     }
     if wanted(What::Enrichment) {
-        report.add(rows::enrichment::run(&scale, &place).await?);
+        report.add(benches::enrichment::run(&scale, &place).await?);
     }
     if wanted(What::Databases) {
-        report.add(rows::databases::run(&scale, &place).await?);
+        report.add(benches::databases::run(&scale, &place).await?);
     }
     report.print();
     Ok(())

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::child::Process;
+use crate::process::Process;
 use crate::table::say;
 
 /// The scripts and what they need.

@@ -9,8 +9,8 @@ use std::process::Command;
 use anyhow::{Context, ensure};
 use tempfile::TempDir;
 
-use crate::place::Place;
-use crate::process::{Used, cpu_us, cpu_us_with_ended, written};
+use crate::paths::Place;
+use crate::proc::{Used, cpu_us, cpu_us_with_ended, written};
 
 /// Whose processes refuse to run as root, and who runs them then.
 const USER: &str = "postgres";

@@ -14,8 +14,8 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::children::{Keys, Server};
-use crate::place::Place;
+use crate::paths::Place;
+use crate::servers::{Keys, Server};
 use crate::table::say;
 
 /// Registrations under way while seeding: two full commits.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use comfy_table::{Cell, ContentArrangement, Table};
 
-use crate::process::machine;
+use crate::proc::machine;
 
 /// What a row has to reach.
 #[derive(Debug, Clone, Copy)]

@@ -3,9 +3,9 @@
 
 mod expiry;
 mod pair;
+mod reload;
 #[cfg(test)]
 mod tests;
-mod watching;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use tokio::sync::{Notify, watch};
 use tokio_rustls::TlsAcceptor;
 
 pub use pair::TlsError;
-pub(crate) use watching::watch;
+pub(crate) use reload::watch;
 
 use self::pair::{Pair, Stamp};
 use crate::private_file::warn_if_exposed;

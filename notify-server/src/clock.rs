@@ -1,6 +1,6 @@
 //! Time, as the one seam through which it comes in; tests turn a [`ManualClock`] instead of waiting.
 
-mod anchor;
+mod slewed;
 mod system;
 mod trusted;
 

@@ -10,10 +10,10 @@ use notify_core::{AppId, ProviderKind, Timestamp};
 use tokio::time::{Instant, timeout};
 
 pub(crate) use self::readiness::Readiness;
-use crate::causes::with_causes;
 use crate::certificates::Certificates;
 use crate::clock::{SharedClock, TrustedClock};
 use crate::delivery::EngineView;
+use crate::error_chain::with_causes;
 use crate::provider_source::StoredProviders;
 use crate::providers::Checked;
 use crate::store::{Queue, SharedStore, StoreError};

@@ -7,8 +7,8 @@ use http::HeaderMap;
 use notify_core::{AppId, ProviderKind, Timestamp};
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::causes::with_causes;
 use crate::delivery::{Configured, ProviderSource};
+use crate::error_chain::with_causes;
 use crate::payload::{Outgoing, TooLarge};
 use crate::provider_config::ProviderConfig;
 use crate::providers::{

@@ -7,9 +7,9 @@ use std::time::Duration;
 use notify_core::Timestamp;
 use tokio_util::sync::CancellationToken;
 
-use crate::causes::with_causes;
 use crate::clock::{SharedClock, TrustedClock};
 use crate::config::Config;
+use crate::error_chain::with_causes;
 use crate::store::{Deleted, Over, REPLAY_KEPT_MS, SharedStore, StoreError};
 use crate::telemetry::RetentionMetrics;
 

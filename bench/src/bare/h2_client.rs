@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::bare::h2_connection::H2;
-use crate::child::{self, ordered, perform};
 use crate::http_load::{Connection, write_request};
-use crate::process::Cost;
+use crate::proc::Cost;
+use crate::process::{self, ordered, perform};
 use crate::seed::{mixed, now, push_token};
 
 /// What stands for a device's token in path and body.
@@ -44,7 +44,7 @@ pub(crate) fn run(orders: &Orders) -> anyhow::Result<Cost> {
 
 /// The child's side.
 pub(crate) async fn serve() -> anyhow::Result<()> {
-    let orders: Orders = child::orders()?;
+    let orders: Orders = process::orders()?;
     let authorization = authorization(&orders).await?;
     let requests = Requests::of(&orders, authorization)?;
     let ca = orders.config["ca_certificate"].as_str().context("a certificate")?;

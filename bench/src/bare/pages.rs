@@ -7,8 +7,8 @@ use anyhow::ensure;
 use rusqlite::{Connection, OpenFlags, params};
 use serde::{Deserialize, Serialize};
 
-use crate::child::{self, ordered, perform};
-use crate::process::Cost;
+use crate::proc::Cost;
+use crate::process::{self, ordered, perform};
 
 /// Devices of a page, and outcomes of a checkpoint, as in the server.
 const PAGE_ROWS: u32 = 1_000;
@@ -63,7 +63,7 @@ pub(crate) fn run(orders: &Orders) -> anyhow::Result<Cost> {
 
 /// The child's side.
 pub(crate) async fn serve() -> anyhow::Result<()> {
-    let Orders { file, devices, what } = child::orders()?;
+    let Orders { file, devices, what } = process::orders()?;
     match what {
         What::Scan => {
             let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;

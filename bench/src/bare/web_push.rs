@@ -16,8 +16,8 @@ use serde_json::Value;
 use crate::bare::encryption::{encrypt, vapid};
 use crate::bare::h2_client::headers;
 use crate::bare::h2_connection::H2;
-use crate::child::{self, ordered, perform};
-use crate::process::Cost;
+use crate::proc::Cost;
+use crate::process::{self, ordered, perform};
 
 /// What to do, also for the peer from npm.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -54,7 +54,7 @@ pub(crate) fn run(orders: &Orders) -> anyhow::Result<Cost> {
 
 /// The child's side.
 pub(crate) async fn serve() -> anyhow::Result<()> {
-    let orders: Orders = child::orders()?;
+    let orders: Orders = process::orders()?;
     let text = |name: &str| orders.config[name].as_str().with_context(|| name.to_owned());
     let origin = format!("https://{}", orders.address);
     let token = vapid(text("vapid_private_key")?, text("subject")?, &origin)?;

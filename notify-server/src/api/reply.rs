@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 
-use crate::ready::Ready;
+use crate::cached_body::Ready;
 use crate::store::Done;
 
 /// The content type of every JSON answer (spec 1).

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 
 use super::ctx::Ctx;
-use crate::ready::Ready;
+use crate::cached_body::Ready;
 
 const PAGE: &str = concat!(
     "'use strict';\n(() => {\n",

@@ -17,9 +17,9 @@ use tokio_util::sync::CancellationToken;
 use super::Api;
 use super::ctx::Ctx;
 use super::error::ApiError;
-use crate::causes::with_causes;
-use crate::changes::Heard;
+use crate::error_chain::with_causes;
 use crate::keys::{KeyKind, key_hash};
+use crate::signal::Heard;
 use crate::store::{AppNo, EventSlice, EventTypes, ReadFrom, STREAM_WANTED_MS, StoreError};
 
 /// Most streams of one application, and of the server.

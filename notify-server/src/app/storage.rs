@@ -9,9 +9,9 @@ use secrecy::SecretString;
 use uuid::Uuid;
 
 use crate::app::AppError;
-use crate::causes::with_causes;
 use crate::clock::{Clock, SharedClock, SystemClock};
 use crate::config::{Config, MASTER_KEY_FILE, MASTER_KEY_VARIABLE};
+use crate::error_chain::with_causes;
 use crate::keys::{KeyKind, make_key};
 use crate::private_file::warn_if_exposed;
 use crate::secrets::{MasterKey, MasterKeyError, SecretError};

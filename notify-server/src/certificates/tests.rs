@@ -8,7 +8,7 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio_rustls::TlsConnector;
 use tokio_util::sync::CancellationToken;
 
-use super::watching::{LOOK_EVERY_MS, WARN_EVERY_MS};
+use super::reload::{LOOK_EVERY_MS, WARN_EVERY_MS};
 use super::*;
 use crate::clock::ManualClock;
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use notify_core::Timestamp;
 
 use super::Clock;
-use super::anchor::{Anchor, News};
+use super::slewed::{Anchor, News};
 
 /// Longest sleep without a look at the clock, in milliseconds: the machine may have slept meanwhile,
 /// or its wall clock been set.

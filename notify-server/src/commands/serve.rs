@@ -3,9 +3,9 @@
 use std::io::{IsTerminal, Write};
 
 use crate::app::App;
-use crate::causes::with_causes;
 use crate::config::Config;
 use crate::descriptors;
+use crate::error_chain::with_causes;
 use crate::keys::reveal;
 use crate::store::postgres::DatabaseUrl;
 

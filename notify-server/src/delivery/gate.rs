@@ -16,9 +16,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use notify_core::{Platform, Timestamp};
 
-use crate::changes::{Changes, Heard as ChangesHeard};
 use crate::delivery::news::News;
 use crate::providers::{Certainty, Reason};
+use crate::signal::{Changes, Heard as ChangesHeard};
 use crate::store::{AppNo, ChannelTold, ChannelWord, Epoch};
 use crate::telemetry::Pause;
 

@@ -26,7 +26,6 @@ use notify_core::Timestamp;
 
 pub(crate) use self::batch::Batch;
 use self::parked::Parked;
-use crate::changes::Heard;
 use crate::delivery::attempt::attempt;
 use crate::delivery::decision::{Attempted, Next};
 use crate::delivery::gate::Admission;
@@ -37,6 +36,7 @@ use crate::delivery::shared::Shared;
 use crate::delivery::slots::Claim;
 use crate::providers::{Answer, Reason};
 use crate::reasons;
+use crate::signal::Heard;
 use crate::store::{
     AudienceDevice, Checkpoint, DeadAddress, DeviceKey, DeviceOutcome, MovedAddress, NewRetry,
     OpenPage, PageNo, Settled, Source, StoreError, VerifiedAddress, Zone,

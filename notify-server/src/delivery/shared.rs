@@ -19,9 +19,9 @@ use super::news::News;
 use super::slots::Slots;
 use super::standing::Standing;
 use super::starts::Starts;
-use crate::causes::with_causes;
 use crate::channel::{ChannelState, Channels, ServiceState};
 use crate::clock::SharedClock;
+use crate::error_chain::with_causes;
 use crate::providers::SharedProvider;
 use crate::store::{
     AppNo, Change, ChangeListener, DispatchNo, Epoch, PageNo, SharedStore, StoreError,

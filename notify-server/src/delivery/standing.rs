@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use notify_core::Timestamp;
 
 use super::shared::Shared;
-use crate::changes::{Changes, Heard};
+use crate::signal::{Changes, Heard};
 use crate::store::{Heartbeat, Others};
 
 /// How this server stands among the others.

@@ -1,7 +1,7 @@
 //! What a device shows beside a notification: the feeds of campaigns, fetched by themselves, and the
 //! answers made of them (B30, B31).
 
-mod answers;
+mod cache;
 pub(crate) mod feeds;
 
-pub(crate) use answers::Answers;
+pub(crate) use cache::Answers;

@@ -8,8 +8,8 @@ use notify_core::Timestamp;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
 
-use crate::causes::with_causes;
 use crate::clock::SharedClock;
+use crate::error_chain::with_causes;
 use crate::store::{SharedStore, with_patience};
 
 /// How long the result of a check is used, in milliseconds. A failure is visible after this time and the

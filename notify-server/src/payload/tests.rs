@@ -2,10 +2,10 @@
 
 mod apns;
 mod fcm;
-mod left_out;
 mod messenger;
 mod preview;
 mod telegram;
+mod unsupported;
 mod web_push;
 
 use notify_core::json::JsonObject;

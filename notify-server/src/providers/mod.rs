@@ -6,12 +6,12 @@
 
 mod apns;
 mod fcm;
-mod keeper;
 mod messenger;
 mod registry;
 mod telegram;
 #[cfg(test)]
 mod tests;
+mod token_store;
 mod transport;
 mod web_push;
 
@@ -24,8 +24,8 @@ use http::StatusCode;
 use notify_core::{IosEnv, ProviderKind, Timestamp, WebSubscription};
 use tokio::time::Instant;
 
-pub(crate) use self::keeper::{KeeperError, KeptToken, SignedToken, TokenKeeper, TokenName};
 pub(crate) use self::registry::Providers;
+pub(crate) use self::token_store::{KeeperError, KeptToken, SignedToken, TokenKeeper, TokenName};
 pub(crate) use self::transport::{ADDRESS_NOT_ALLOWED, CONNECT_FAILED, Http1};
 use crate::payload::telegram::Forms;
 use crate::payload::{Around, Outgoing, TooLarge};

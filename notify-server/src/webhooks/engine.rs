@@ -13,11 +13,11 @@ use uuid::Uuid;
 
 use super::Around;
 use super::attempt::{ATTEMPT_TIMEOUT, Attempts};
-use super::happened::Happened;
+use super::notifier::Happened;
 use super::schedule::FAILING_MAX_MS;
-use crate::causes::with_causes;
-use crate::changes::Changes;
 use crate::clock::SharedClock;
+use crate::error_chain::with_causes;
+use crate::signal::Changes;
 use crate::store::{
     AttemptOutcome, ClaimedMessage, ClaimedWebhook, SharedStore, StoreError, WebhookClaim,
     WebhookNo,

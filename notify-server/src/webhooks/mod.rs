@@ -12,7 +12,7 @@
 
 mod attempt;
 mod engine;
-mod happened;
+mod notifier;
 mod schedule;
 mod signature;
 mod trim;
@@ -28,12 +28,12 @@ use tokio_util::task::TaskTracker;
 
 use self::attempt::Attempts;
 use self::engine::Engine;
-use self::happened::Happened;
+use self::notifier::Happened;
 use self::trim::Trimmer;
-use crate::changes::Changes;
 use crate::clock::{SharedClock, TrustedClock};
 use crate::outbound::Outbound;
 use crate::secrets::MasterKey;
+use crate::signal::Changes;
 use crate::store::{AppNo, SharedStore, StoreError};
 use crate::telemetry::WebhookMetrics;
 pub(crate) use crate::webhooks::signature::{make_secret, open_secret};

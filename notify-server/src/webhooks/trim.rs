@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::causes::with_causes;
 use crate::clock::{SharedClock, TrustedClock};
+use crate::error_chain::with_causes;
 use crate::store::SharedStore;
 use crate::telemetry::WebhookMetrics;
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use moka::sync::Cache;
 use notify_core::{AppId, AppStatus, KeyId, Timestamp};
 
-use crate::causes::with_causes;
+use crate::error_chain::with_causes;
 use crate::store::{AppAccess, Change, ChangeListener, SharedStore, StoreError, WebApp};
 
 /// How long a key is believed, where another process may have revoked it.

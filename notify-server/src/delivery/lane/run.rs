@@ -9,7 +9,6 @@ use tokio::sync::mpsc::error::SendError;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::{Id, JoinError, JoinSet};
 
-use crate::changes::Heard;
 use crate::delivery::gate::Admission;
 use crate::delivery::job::Job;
 use crate::delivery::lane::{Lane, LaneProvider};
@@ -18,6 +17,7 @@ use crate::delivery::page::{PageEnd, PageRun, Reading};
 use crate::delivery::retries;
 use crate::delivery::shared::Shared;
 use crate::delivery::singles::{self, LANE_SINGLES_MAX, Singles};
+use crate::signal::Heard;
 use crate::store::{
     ClaimedRetry, DeviceKey, DispatchNo, OpenPage, PageClaim, PageNo, RetryClaim, RetryNo,
     RetryOutcome, RetryStep, SEQUENCE_MAX, Slice, StoreError,

@@ -10,8 +10,8 @@
 mod charset;
 
 mod fetch;
+mod host_limiter;
 mod reader;
-mod turns;
 pub(crate) mod worker;
 
 mod parse;

@@ -13,11 +13,11 @@ use tokio::sync::Notify;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use crate::causes::with_causes;
 use crate::clock::SharedClock;
 use crate::enrichment::feeds::fetch::{FetchError, Head};
+use crate::enrichment::feeds::host_limiter::{Host, Turns};
 use crate::enrichment::feeds::reader::{FeedReader, Read};
-use crate::enrichment::feeds::turns::{Host, Turns};
+use crate::error_chain::with_causes;
 use crate::keys::sha256;
 use crate::store::{
     Change, ChangeListener, FeedClaim, FeedFetch, FeedItemRow, FeedItems, Moved, SharedStore,

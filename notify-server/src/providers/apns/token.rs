@@ -17,8 +17,8 @@ use notify_core::Timestamp;
 use secrecy::ExposeSecret;
 use serde::Serialize;
 
-use crate::causes::with_causes;
 use crate::clock::Reading;
+use crate::error_chain::with_causes;
 use crate::keys::sha256;
 use crate::provider_config::{ApnsConfig, KeyDigest};
 use crate::providers::registry::Shared;

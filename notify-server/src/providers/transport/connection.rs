@@ -17,7 +17,7 @@ use super::{
     ANSWER_HEADER_BYTES_MAX, ANSWERS_OF_A_LIFE, PING_INTERVAL, PING_INTERVAL_IDLE, PROOF_WAIT,
     SETTINGS_TIMEOUT, STREAMS_MAX,
 };
-use crate::providers::transport::reply::Failure;
+use crate::providers::transport::response::Failure;
 
 /// Bytes of answers that may be under way on one connection. A stream that is not read must not
 /// stop the others.

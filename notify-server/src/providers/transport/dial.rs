@@ -14,7 +14,7 @@ use tokio_rustls::client::TlsStream;
 
 use crate::outbound::{Outbound, system_roots, trusting};
 use crate::provider_config::{BaseUrl, ExtraRoots};
-use crate::providers::transport::reply::Failure;
+use crate::providers::transport::response::Failure;
 use crate::providers::transport::{ADDRESS_TIMEOUT, CONNECT_TIMEOUT, TLS_TIMEOUT};
 
 /// What is offered in the TLS handshake.

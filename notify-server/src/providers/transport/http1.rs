@@ -7,10 +7,10 @@ use rustls::RootCertStore;
 use tokio::time::{Instant, timeout_at};
 
 use super::CONNECT_TIMEOUT;
-use super::reply::{Body, Reply};
+use super::response::{Body, Reply};
 use crate::outbound::{Guarded, Outbound, plain_client, trusting, unreachable};
 use crate::providers::transport::dial::{TlsConfigs, Trust};
-use crate::providers::transport::reply::Failure;
+use crate::providers::transport::response::Failure;
 use crate::reasons;
 
 /// Most idle connections kept to one host.

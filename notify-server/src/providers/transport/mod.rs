@@ -6,7 +6,7 @@ mod connection;
 mod dial;
 mod http1;
 mod pool;
-mod reply;
+mod response;
 mod sender;
 #[cfg(test)]
 mod tests;
@@ -15,8 +15,8 @@ pub(crate) use dial::Protocols;
 pub(crate) use dial::Trust;
 pub(crate) use http1::Http1;
 pub(crate) use pool::{Pool, Pools};
-pub(crate) use reply::Reply;
-pub(crate) use reply::{ADDRESS_NOT_ALLOWED, CONNECT_FAILED, Failure};
+pub(crate) use response::Reply;
+pub(crate) use response::{ADDRESS_NOT_ALLOWED, CONNECT_FAILED, Failure};
 pub(crate) use sender::Sender;
 
 use std::time::Duration;

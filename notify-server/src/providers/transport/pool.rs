@@ -15,7 +15,7 @@ use crate::provider_config::BaseUrl;
 use crate::providers::registry::Shared;
 use crate::providers::transport::connection::{Connection, Driver, establish};
 use crate::providers::transport::dial::{Dial, Io, Protocols, TlsConfigs, Trust};
-use crate::providers::transport::reply::{Failure, Reply, read_body};
+use crate::providers::transport::response::{Failure, Reply, read_body};
 use crate::providers::transport::{
     CONNECTIONS_MAX, PROOF_WAIT, RECONNECT_INTERVAL, RESENDS_MAX, STREAMS_ASSUMED,
 };

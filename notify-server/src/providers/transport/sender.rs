@@ -13,7 +13,7 @@ use crate::provider_config::BaseUrl;
 use crate::providers::transport::dial::{Protocols, Trust};
 use crate::providers::transport::http1::{HTTP1_CONNECTIONS_KEPT, Http1};
 use crate::providers::transport::pool::{Pool, Pools};
-use crate::providers::transport::reply::{Failure, Reply};
+use crate::providers::transport::response::{Failure, Reply};
 use crate::providers::transport::{STREAMS_ASSUMED, http2_post};
 
 /// How messages travel to an endpoint.

@@ -11,7 +11,7 @@ use moka::sync::Cache;
 use notify_core::{CampaignId, CampaignRef, Enrichment, FeedId, FeedItem, FeedRef};
 use tokio::time::Instant;
 
-use crate::ready::Ready;
+use crate::cached_body::Ready;
 use crate::store::{AppNo, Change, ChangeListener, SharedStore, ShownCampaign, StoreError};
 
 /// Most bytes of answers kept, with what keeping each costs.

@@ -23,8 +23,8 @@ use notify_server::store::sqlite::{self, SqliteOptions};
 use notify_server::store::{AppNo, NewNotification, StoreError};
 use serde::{Deserialize, Serialize};
 
-use crate::child::{self, ordered, perform};
-use crate::process::Cost;
+use crate::proc::Cost;
+use crate::process::{self, ordered, perform};
 use crate::seed::{first_app, notification};
 
 /// Streams that the provider offers.
@@ -49,7 +49,7 @@ pub(crate) fn run(orders: &Orders) -> anyhow::Result<Cost> {
 
 /// The child's side: one notification to every device.
 pub(crate) async fn serve() -> anyhow::Result<()> {
-    let Orders { file, devices } = child::orders()?;
+    let Orders { file, devices } = process::orders()?;
     let store = sqlite::open(&file, SqliteOptions::default())?;
     let app = first_app(&store).await?;
     let clock = Arc::new(SystemClock::start());

@@ -5,12 +5,12 @@ use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
 use crate::caller::Caller;
-use crate::children::{Sandbox, Server};
-use crate::costs::Costs;
-use crate::place::Place;
-use crate::process::{Others, flush_p50};
+use crate::paths::Place;
+use crate::proc::{Others, flush_p50};
 use crate::scale::Scale;
 use crate::seed::{Seed, notification};
+use crate::servers::{Sandbox, Server};
+use crate::stats::Costs;
 use crate::table::{Goal, Line, Section, grouped, median, spread};
 
 /// One look in so many finds the stream limit at one; the next puts it back.

@@ -1,6 +1,6 @@
 //! The costs of one kind of work over the rounds.
 
-use crate::process::Cost;
+use crate::proc::Cost;
 use crate::table::{grouped, median, median_ratio};
 
 /// A cost a round.

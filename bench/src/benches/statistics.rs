@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::children::Server;
 use crate::http_load::{Make, load, write_request};
-use crate::place::Place;
-use crate::process::{Cost, Others, flush_p50};
+use crate::paths::Place;
+use crate::proc::{Cost, Others, flush_p50};
 use crate::scale::Scale;
 use crate::seed::{DAY_MS, DAYS, Seed, now};
+use crate::servers::Server;
 use crate::table::{Goal, Line, Section, grouped, median, median_ratio};
 
 /// Phases of each kind in a round: a request costs little, ticks are coarse.

@@ -7,17 +7,17 @@ use std::time::Instant;
 
 use anyhow::{Context, ensure};
 
+use crate::benches::accept::{post, registrations};
+use crate::benches::messages::PROVIDERS;
 use crate::caller::Caller;
-use crate::children::{Sandbox, Server};
-use crate::costs::Costs;
 use crate::http_load::load;
-use crate::place::Place;
+use crate::paths::Place;
 use crate::postgres::Postgres;
-use crate::process::{Cost, Others, Used, flush_p50, written};
-use crate::rows::accept::{post, registrations};
-use crate::rows::shown::PROVIDERS;
+use crate::proc::{Cost, Others, Used, flush_p50, written};
 use crate::scale::Scale;
 use crate::seed::{DAY_MS, DAYS, Seed, notification, now};
+use crate::servers::{Sandbox, Server};
+use crate::stats::Costs;
 use crate::table::{Goal, Line, Section, grouped, median, median_ratio, say};
 
 /// A fan-out on one database.
@@ -131,7 +131,7 @@ impl Database<'_> {
             None => Used { cpu_us: 0, written: 0 },
         };
         for server in servers {
-            used.cpu_us += crate::process::cpu_us(server.id())?;
+            used.cpu_us += crate::proc::cpu_us(server.id())?;
             used.written += written(server.id())?;
         }
         Ok(used)

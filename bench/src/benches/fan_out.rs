@@ -8,14 +8,14 @@ use rusqlite::Connection;
 
 use crate::bare::pages::{Orders, What};
 use crate::bare::{h2_client, pages};
+use crate::benches::messages::{CHANNELS, PROVIDERS, Shown};
 use crate::caller::Caller;
-use crate::children::{Sandbox, Server};
-use crate::costs::{Costs, sum};
-use crate::place::Place;
-use crate::process::{Cost, Others, flush_p50, memory_kib};
-use crate::rows::shown::{CHANNELS, PROVIDERS, Shown};
+use crate::paths::Place;
+use crate::proc::{Cost, Others, flush_p50, memory_kib};
 use crate::scale::Scale;
 use crate::seed::{Seed, empty_log, notification};
+use crate::servers::{Sandbox, Server};
+use crate::stats::{Costs, sum};
 use crate::table::{Goal, Line, Section, grouped, median};
 
 /// Everything over the rounds.

@@ -8,13 +8,13 @@ use notify_server::store::sqlite::{self, SqliteOptions};
 use notify_server::store::{Done, FeedFetch, FeedItemRow, FeedItems, Validators};
 use serde_json::{Value, json};
 
-use crate::children::Server;
-use crate::costs::Costs;
 use crate::http_load::{Make, call, load_timed, write_request};
-use crate::place::Place;
-use crate::process::{Others, flush_p50};
+use crate::paths::Place;
+use crate::proc::{Others, flush_p50};
 use crate::scale::Scale;
 use crate::seed::{Seed, device_id, empty_log, first_app, mixed, notification, now};
+use crate::servers::Server;
+use crate::stats::Costs;
 use crate::table::{Goal, Line, Section, grouped, median, median_ratio};
 
 /// Items that the feed holds, as many as a feed may.

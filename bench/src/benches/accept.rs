@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::bare::sqlite_loop::SqliteLoop;
-use crate::children::Server;
-use crate::costs::Costs;
 use crate::http_load::{Make, load, write_request};
-use crate::place::Place;
-use crate::process::{Others, flush_p50};
+use crate::paths::Place;
+use crate::proc::{Others, flush_p50};
 use crate::scale::Scale;
 use crate::seed::{DAY_MS, DAYS, Seed, mixed, notification, now, registered_now, registration};
+use crate::servers::Server;
+use crate::stats::Costs;
 use crate::table::{Goal, Line, Section, grouped, median, median_ratio};
 
 fn text(costs: &Costs) -> String {

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 use crate::bare::h2_client::{Orders, TOKEN};
 use crate::caller::Caller;
-use crate::children::Sandbox;
 use crate::http_load::call;
 use crate::seed::{device_id, notification, push_token};
+use crate::servers::Sandbox;
 
 /// Messages of the sandbox that shows what a request looks like.
 const SHOWN: usize = 16;

@@ -10,15 +10,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
+use crate::benches::messages::PROVIDERS;
 use crate::caller::Caller;
-use crate::children::{Sandbox, Server};
-use crate::costs::Costs;
 use crate::http_load::{Connection, Make, call, load, text, write_request};
-use crate::place::Place;
-use crate::process::{Others, flush_p50, written};
-use crate::rows::shown::PROVIDERS;
+use crate::paths::Place;
+use crate::proc::{Others, flush_p50, written};
 use crate::scale::Scale;
 use crate::seed::{DAY_MS, DAYS, Seed, device_id, is_android, notification, now, push_token};
+use crate::servers::{Sandbox, Server};
+use crate::stats::Costs;
 use crate::table::{Goal, Line, Section, grouped, median};
 
 /// Time between two looks at what has come in or is stored.

@@ -9,10 +9,10 @@ use anyhow::Context;
 use notify_sandbox::{Sandbox as FakeProviders, SandboxConfig};
 use serde_json::Value;
 
-use crate::child::Process;
 use crate::http_load::{call, text};
-use crate::place::Place;
-use crate::process::{Cost, cpu_us};
+use crate::paths::Place;
+use crate::proc::{Cost, cpu_us};
+use crate::process::Process;
 
 /// How long a server answers with the same figures.
 const METRICS_KEPT: Duration = Duration::from_millis(1_100);

@@ -1,6 +1,6 @@
 //! Word of events: to the engine of each, to a stream of those of its application.
 
-use crate::changes::{Changes, Heard};
+use crate::signal::{Changes, Heard};
 use crate::store::{AppNo, Change, ChangeListener};
 
 /// Places for word of applications. Those that share one wake each other's streams: a read more,

@@ -6,15 +6,15 @@ use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
 use crate::bare::h2_client::{self, Orders};
+use crate::benches::messages::{CHANNELS, PROVIDERS, Shown};
 use crate::caller::Caller;
-use crate::children::{Sandbox, Server};
-use crate::costs::Costs;
+use crate::paths::Place;
 use crate::peers::Peers;
-use crate::place::Place;
-use crate::process::{Others, flush_p50};
-use crate::rows::shown::{CHANNELS, PROVIDERS, Shown};
+use crate::proc::{Others, flush_p50};
 use crate::scale::Scale;
 use crate::seed::{Seed, notification, push_token};
+use crate::servers::{Sandbox, Server};
+use crate::stats::Costs;
 use crate::table::{Goal, Line, Section, grouped};
 
 /// Measures the row.

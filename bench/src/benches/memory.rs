@@ -2,11 +2,11 @@
 //! at once.
 
 use crate::caller::Caller;
-use crate::children::{Sandbox, Server};
-use crate::place::Place;
-use crate::process::{Others, flush_p50, memory_kib};
+use crate::paths::Place;
+use crate::proc::{Others, flush_p50, memory_kib};
 use crate::scale::Scale;
 use crate::seed::{Seed, notification};
+use crate::servers::{Sandbox, Server};
 use crate::table::{Goal, Line, Section, grouped, median, spread};
 
 /// Megabytes of one measurement.

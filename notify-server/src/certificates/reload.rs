@@ -7,8 +7,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::pair::{Pair, Stamp};
 use super::{Certificates, expiry};
-use crate::causes::with_causes;
 use crate::clock::SharedClock;
+use crate::error_chain::with_causes;
 use crate::private_file::warn_if_exposed;
 
 /// How often the files are looked at, in milliseconds.

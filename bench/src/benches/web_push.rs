@@ -11,16 +11,16 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::bare::web_push::{self, Orders, Subscription};
+use crate::benches::messages::{headers, received};
 use crate::caller::Caller;
-use crate::children::{Sandbox, Server};
-use crate::costs::Costs;
 use crate::http_load::{Connection, call, write_request};
+use crate::paths::Place;
 use crate::peers::Peers;
-use crate::place::Place;
-use crate::process::{Others, flush_p50};
-use crate::rows::shown::{headers, received};
+use crate::proc::{Others, flush_p50};
 use crate::scale::Scale;
 use crate::seed::notification;
+use crate::servers::{Sandbox, Server};
+use crate::stats::Costs;
 use crate::table::{Goal, Line, Section, grouped};
 
 /// Connections that subscribe.

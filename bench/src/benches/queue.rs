@@ -3,14 +3,14 @@
 
 use serde_json::json;
 
-use crate::at_once::{self, Orders};
-use crate::costs::Costs;
+use crate::instant_provider::{self, Orders};
+use crate::paths::Place;
 use crate::peers::Peers;
-use crate::place::Place;
 use crate::postgres::Postgres;
-use crate::process::{Cost, Others, flush_p50};
+use crate::proc::{Cost, Others, flush_p50};
 use crate::scale::Scale;
 use crate::seed::Seed;
+use crate::stats::Costs;
 use crate::table::{Goal, Line, Section, grouped, median_ratio};
 
 /// Measures the row.
@@ -25,7 +25,7 @@ pub(crate) async fn run(scale: &Scale, place: &Place, peers: &Peers) -> anyhow::
         section.flushes.push(flush_p50(place.disk())?);
         let data = seed.copy(place)?;
         let file = data.path().join("notify.db");
-        ours.0.push(at_once::run(&Orders { file, devices })?);
+        ours.0.push(instant_provider::run(&Orders { file, devices })?);
         match peer(scale, place, peers)? {
             Ok(cost) => npm.0.push(cost),
             Err(reason) => missing = reason,
