@@ -1,5 +1,5 @@
-//! The server's engine and store with a provider that answers at once, as a process of its own:
-//! what is left is the queue.
+//! The server's engine and store with a provider that responds immediately, in a process of its own:
+//! measures the queue alone.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,27 +14,27 @@ use notify_core::{
 };
 use notify_server::clock::{Clock, SystemClock};
 use notify_server::delivery::{
-    Address, Answer, Checked, Configured, Engine, EngineConfig, Prepared, PreparedBody, Provider,
-    ProviderSource, Surroundings,
+    Address, Configured, CredentialCheck, Engine, EngineConfig, Provider, ProviderSource,
+    RenderedBody, RenderedMessage, SendResult, Surroundings,
 };
-use notify_server::payload::{Outgoing, TooLarge};
+use notify_server::payload::{RenderContext, TooLarge};
 use notify_server::store::Store;
 use notify_server::store::sqlite::{self, SqliteOptions};
 use notify_server::store::{AppNo, NewNotification, StoreError};
 use serde::{Deserialize, Serialize};
 
 use crate::proc::Cost;
-use crate::process::{self, ordered, perform};
+use crate::process::{self, run_measured, start_worker};
 use crate::seed::{first_app, notification};
 
-/// Streams that the provider offers.
-const SLOTS: usize = 1_000;
-/// Time between looks at the notification.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Attempts that may run at the same time.
+const CONCURRENCY: usize = 1_000;
+/// How often the notification's status is read.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// How long the engine may take to stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What the child is to do.
+/// The child's task.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Orders {
     /// A seeded database, which is changed.
@@ -42,29 +42,29 @@ pub(crate) struct Orders {
     pub(crate) devices: u64,
 }
 
-/// Has a child carry them out.
+/// Runs them in a child process.
 pub(crate) fn run(orders: &Orders) -> anyhow::Result<Cost> {
-    ordered("at-once", orders)?.measure(orders.devices)
+    start_worker("instant-provider", orders)?.measure(orders.devices)
 }
 
 /// The child's side: one notification to every device.
 pub(crate) async fn serve() -> anyhow::Result<()> {
-    let Orders { file, devices } = process::orders()?;
+    let Orders { file, devices } = process::read_orders()?;
     let store = sqlite::open(&file, SqliteOptions::default())?;
     let app = first_app(&store).await?;
     let clock = Arc::new(SystemClock::start());
     let around = Surroundings {
         store: store.clone(),
-        providers: Arc::new(Source(Arc::new(AtOnce))),
+        providers: Arc::new(Source(Arc::new(InstantProvider))),
         clock: clock.clone(),
         public_url: String::new(),
         metrics: Default::default(),
     };
     let engine = Engine::start(around, EngineConfig::default())?;
-    perform(async {
+    run_measured(async {
         let id = accept(&store, app, clock.as_ref()).await?;
         loop {
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
             let record = store.notification(app, id.clone()).await?;
             if record.status == NotificationStatus::Completed {
                 let sent = record.counts.sent;
@@ -89,7 +89,7 @@ async fn accept(store: &Store, app: AppNo, clock: &SystemClock) -> anyhow::Resul
 }
 
 /// Every application's provider.
-struct Source(Arc<AtOnce>);
+struct Source(Arc<InstantProvider>);
 
 #[async_trait]
 impl ProviderSource for Source {
@@ -106,25 +106,25 @@ impl ProviderSource for Source {
     }
 }
 
-/// Takes everything.
-struct AtOnce;
+/// Accepts everything.
+struct InstantProvider;
 
 #[async_trait]
-impl Provider for AtOnce {
-    fn prepare(&self, _message: &Outgoing<'_>) -> Result<Prepared, TooLarge> {
-        let body = PreparedBody::Whole(Bytes::new());
-        Ok(Prepared { headers: HeaderMap::new(), body })
+impl Provider for InstantProvider {
+    fn render(&self, _context: &RenderContext<'_>) -> Result<RenderedMessage, TooLarge> {
+        let body = RenderedBody::Shared(Bytes::new());
+        Ok(RenderedMessage { headers: HeaderMap::new(), body })
     }
 
-    async fn attempt(&self, _prepared: &Prepared, _to: &Address) -> Answer {
-        Answer::Delivered { message_id: None }
+    async fn attempt(&self, _prepared: &RenderedMessage, _to: &Address) -> SendResult {
+        SendResult::Delivered { message_id: None }
     }
 
-    async fn check(&self) -> Checked {
-        Checked { ok: true, detail: String::new() }
+    async fn check(&self) -> CredentialCheck {
+        CredentialCheck { ok: true, detail: String::new() }
     }
 
-    fn slots(&self) -> usize {
-        SLOTS
+    fn max_concurrency(&self) -> usize {
+        CONCURRENCY
     }
 }

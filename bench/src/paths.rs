@@ -1,5 +1,4 @@
-//! Where things are: the server's binary beside our own, and a folder on a real disk for
-//! databases.
+//! Paths of a run: the server's binary next to our own, and a folder on a real disk for databases.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -8,17 +7,17 @@ use std::process::Command;
 use anyhow::{Context, bail};
 use tempfile::TempDir;
 
-/// The places of one run.
-pub(crate) struct Place {
+/// The paths of one run.
+pub(crate) struct Paths {
     /// The server that is measured.
     pub(crate) server: PathBuf,
     /// Seeded databases, by number of devices.
     pub(crate) seeds: PathBuf,
-    /// Everything else; gone at the end.
+    /// Everything else; deleted at the end.
     scratch: TempDir,
 }
 
-impl Place {
+impl Paths {
     /// Finds the binaries, building the server where that is not done.
     pub(crate) fn find(seeds: Option<PathBuf>) -> anyhow::Result<Self> {
         let own = std::env::current_exe()?;
@@ -28,7 +27,7 @@ impl Place {
         if !server.exists() {
             bail!("{} is missing: build notify-server first", server.display());
         }
-        // Below the build folder and not in /tmp, which may be memory: flushes have to cost.
+        // In the build folder and not in /tmp, which may be in memory: flushes must be real.
         let scratch = tempfile::Builder::new().prefix("notify-bench-").tempdir_in(folder)?;
         let seeds = seeds.unwrap_or_else(|| scratch.path().join("seeds"));
         std::fs::create_dir_all(&seeds)?;
@@ -46,8 +45,8 @@ impl Place {
     }
 }
 
-/// Builds the server in release, always, so that no old one is measured; cargo has little to do
-/// when it is fresh. Other profiles take what is there: they measure nothing.
+/// Always builds the server in release, so that no old binary is measured; this is fast when it is fresh.
+/// Other profiles use an existing binary, since they do not measure.
 fn build_server(folder: &Path, server: &Path) -> anyhow::Result<()> {
     let is_release = folder.file_name() == Some(OsStr::new("release"));
     let Some(cargo) = std::env::var_os("CARGO") else { return Ok(()) };

@@ -1,5 +1,5 @@
-//! What the kernel counts: CPU and memory of a process, CPU of the machine, and what a flush to
-//! this disk costs. Linux alone.
+//! Measurements from `/proc`: CPU and memory of a process, CPU of the machine; and the duration of a flush
+//! to this disk. Linux only.
 
 use std::fs;
 use std::io::Write;
@@ -15,7 +15,7 @@ const FLUSHES: usize = 50;
 /// Bytes of one flush, a database page.
 const FLUSH_BYTES: usize = 4_096;
 
-/// A phase's work and what it cost.
+/// The cost of a phase.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cost {
     pub(crate) count: u64,
@@ -39,21 +39,21 @@ pub(crate) fn cpu_us(pid: u32) -> anyhow::Result<u64> {
     Ok(ticks(&stat(pid)?, 2)? * TICK_US)
 }
 
-/// The same with that of its children that ended.
+/// The same, including its ended children.
 pub(crate) fn cpu_us_with_ended(pid: u32) -> anyhow::Result<u64> {
     Ok(ticks(&stat(pid)?, 4)? * TICK_US)
 }
 
-/// Bytes that a process had written to disk so far.
+/// Bytes that a process caused to be written to disk so far.
 pub(crate) fn written(pid: u32) -> anyhow::Result<u64> {
     let counters = fs::read_to_string(format!("/proc/{pid}/io"))?;
     let line = counters.lines().find_map(|line| line.strip_prefix("write_bytes: "));
     Ok(line.context("a counter of bytes")?.parse()?)
 }
 
-/// What processes used so far.
+/// CPU time and bytes written so far.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Used {
+pub(crate) struct Usage {
     pub(crate) cpu_us: u64,
     /// Bytes to disk.
     pub(crate) written: u64,
@@ -66,7 +66,7 @@ fn stat(pid: u32) -> anyhow::Result<String> {
 
 /// The first `count` of utime, stime, cutime and cstime, summed (proc(5), fields 14 to 17).
 fn ticks(stat: &str, count: usize) -> anyhow::Result<u64> {
-    // The name, in parentheses, may hold anything.
+    // The name, in parentheses, may contain any character.
     let fields = stat.rsplit_once(')').context("a stat line has a name")?.1.split_whitespace();
     let times: Vec<u64> = fields.skip(11).take(count).map(str::parse).collect::<Result<_, _>>()?;
     Ok(times.into_iter().sum())
@@ -80,19 +80,19 @@ pub(crate) fn memory_kib(pid: u32, field: &str) -> anyhow::Result<u64> {
     Ok(number.parse()?)
 }
 
-/// Watches how much of the machine goes to processes that are not ours.
-pub(crate) struct Others {
+/// Measures the CPU use of processes that are not ours.
+pub(crate) struct OtherLoad {
     since: Instant,
     machine: u64,
     ours: u64,
 }
 
-impl Others {
+impl OtherLoad {
     pub(crate) fn watch() -> anyhow::Result<Self> {
         Ok(Self { since: Instant::now(), machine: machine_ticks()?, ours: our_ticks()? })
     }
 
-    /// Their share of one core since then.
+    /// Their share of one core since [`OtherLoad::watch`].
     pub(crate) fn share(&self) -> anyhow::Result<f64> {
         let machine = machine_ticks()?.saturating_sub(self.machine);
         let ours = our_ticks()?.saturating_sub(self.ours);
@@ -117,7 +117,7 @@ fn our_ticks() -> anyhow::Result<u64> {
     for entry in fs::read_dir("/proc")? {
         let name = entry?.file_name();
         let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
-        // A process may be gone by now; then it is no child of ours, since we wait for those.
+        // A process may have ended by now; then it was no child of ours, since we wait for those.
         let Ok(stat) = stat(pid) else { continue };
         let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1));
         if parent == Some(own.to_string().as_str()) {

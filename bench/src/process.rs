@@ -1,4 +1,5 @@
-//! The processes beside this one, spoken with by lines. Each ends with this process.
+//! Child processes that are controlled by lines on standard input and output. Each ends with this
+//! process.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -8,10 +9,10 @@ use anyhow::{Context, bail};
 
 use crate::proc::{Cost, cpu_us};
 
-/// How long a child may take to end after it was asked to.
+/// How long a child may take to end after SIGTERM.
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A child that is spoken with by lines.
+/// A child process.
 pub(crate) struct Process {
     child: Child,
     input: Option<ChildStdin>,
@@ -30,13 +31,13 @@ impl Process {
         self.child.id()
     }
 
-    pub(crate) fn tell(&mut self, line: &str) -> anyhow::Result<()> {
+    pub(crate) fn send_line(&mut self, line: &str) -> anyhow::Result<()> {
         let input = self.input.as_mut().context("the input is open")?;
         writeln!(input, "{line}")?;
         Ok(input.flush()?)
     }
 
-    pub(crate) fn hear(&mut self) -> anyhow::Result<String> {
+    pub(crate) fn read_line(&mut self) -> anyhow::Result<String> {
         let mut line = String::new();
         if self.output.read_line(&mut line)? == 0 {
             bail!("the process ended: {}", self.child.wait()?);
@@ -44,15 +45,15 @@ impl Process {
         Ok(line.trim_end().to_owned())
     }
 
-    /// Has a child that is ready do its work (see [`perform`]): its CPU from then until it is done.
+    /// Starts the work of a child that is ready (see [`run_measured`]) and measures its CPU until the end.
     pub(crate) fn measure(&mut self, count: u64) -> anyhow::Result<Cost> {
         let cpu_before = cpu_us(self.id())?;
-        self.tell("go")?;
-        let wall = Duration::from_micros(self.hear()?.parse()?);
+        self.send_line("go")?;
+        let wall = Duration::from_micros(self.read_line()?.parse()?);
         Ok(Cost { count, wall, cpu_us: cpu_us(self.id())? - cpu_before })
     }
 
-    /// Asks it to end, and waits.
+    /// Sends SIGTERM and waits.
     pub(crate) fn stop(mut self) -> anyhow::Result<()> {
         Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status()?;
         let until = Instant::now() + STOP_TIMEOUT;
@@ -74,33 +75,35 @@ impl Drop for Process {
     }
 }
 
-/// A program of our own as a child that reads its orders from one line, ready to work.
-pub(crate) fn ordered(what: &str, orders: &impl serde::Serialize) -> anyhow::Result<Process> {
+/// Starts this program as a child, sends its orders on one line, and waits until it is ready.
+pub(crate) fn start_worker(what: &str, orders: &impl serde::Serialize) -> anyhow::Result<Process> {
     let mut command = Command::new(std::env::current_exe()?);
     let mut child = Process::start(command.arg(what))?;
-    child.tell(&serde_json::to_string(orders)?)?;
-    child.hear()?;
+    child.send_line(&serde_json::to_string(orders)?)?;
+    child.read_line()?;
     Ok(child)
 }
 
-/// The child's side: the orders.
-pub(crate) fn orders<Orders: serde::de::DeserializeOwned>() -> anyhow::Result<Orders> {
-    Ok(serde_json::from_str(&told()?)?)
+/// The child's side: reads the orders.
+pub(crate) fn read_orders<Orders: serde::de::DeserializeOwned>() -> anyhow::Result<Orders> {
+    Ok(serde_json::from_str(&read_stdin_line()?)?)
 }
 
-/// The child's side of [`Process::measure`]: says that it is ready, works when it is told to, and
-/// says how many microseconds it took.
-pub(crate) async fn perform(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
-    crate::table::say("ready");
-    told()?;
+/// The child's side of [`Process::measure`]: reports that it is ready, waits for the start signal, does
+/// the work and reports its duration in microseconds.
+pub(crate) async fn run_measured(
+    work: impl Future<Output = anyhow::Result<()>>,
+) -> anyhow::Result<()> {
+    crate::table::print_line("ready");
+    read_stdin_line()?;
     let started = Instant::now();
     work.await?;
-    crate::table::say(&started.elapsed().as_micros().to_string());
-    // The parent looks at us once more, then closes the input.
-    told().map(drop)
+    crate::table::print_line(&started.elapsed().as_micros().to_string());
+    // The parent reads our CPU time once more, then closes the input.
+    read_stdin_line().map(drop)
 }
 
-fn told() -> anyhow::Result<String> {
+fn read_stdin_line() -> anyhow::Result<String> {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line)?;
     Ok(line)

@@ -1,4 +1,4 @@
-//! The real server and the sandbox, as processes of their own.
+//! The real server and the sandbox as child processes.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -10,11 +10,11 @@ use notify_sandbox::{Sandbox as FakeProviders, SandboxConfig};
 use serde_json::Value;
 
 use crate::http_load::{call, text};
-use crate::paths::Place;
+use crate::paths::Paths;
 use crate::proc::{Cost, cpu_us};
 use crate::process::Process;
 
-/// How long a server answers with the same figures.
+/// How long the server caches its metrics.
 const METRICS_KEPT: Duration = Duration::from_millis(1_100);
 
 /// The keys of a first start.
@@ -31,18 +31,18 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts the binary on a data folder; the keys are there when it was empty.
-    pub(crate) fn start(place: &Place, data: &Path) -> anyhow::Result<(Self, Option<Keys>)> {
-        Self::start_on(place, data, None)
+    /// Starts the binary on a data folder; returns the keys if the folder was empty.
+    pub(crate) fn start(paths: &Paths, data: &Path) -> anyhow::Result<(Self, Option<Keys>)> {
+        Self::start_on(paths, data, None)
     }
 
     /// The same on a PostgreSQL database, with the master key of the folder.
     pub(crate) fn start_on(
-        place: &Place,
+        paths: &Paths,
         data: &Path,
         database_url: Option<&str>,
     ) -> anyhow::Result<(Self, Option<Keys>)> {
-        let mut command = Command::new(&place.server);
+        let mut command = Command::new(&paths.server);
         command.args(["serve", "--listen", "127.0.0.1:0", "--allow-private-networks"]);
         command.arg("--data-dir").arg(data);
         command.env("NOTIFY_LOG", "error");
@@ -53,7 +53,7 @@ impl Server {
         let mut process = Process::start(&mut command)?;
         let (mut api_key, mut admin_key) = (None, None);
         loop {
-            let line = process.hear()?;
+            let line = process.read_line()?;
             if let Some(key) = line.strip_prefix("api key: ") {
                 api_key = Some(key.to_owned());
             } else if let Some(key) = line.strip_prefix("admin key: ") {
@@ -71,15 +71,15 @@ impl Server {
         self.process.id()
     }
 
-    /// Transactions that it committed so far.
+    /// Transactions committed so far.
     pub(crate) async fn commits(&self) -> anyhow::Result<u64> {
         tokio::time::sleep(METRICS_KEPT).await;
         let metrics = text(self.address, "/metrics").await?;
-        let told = metrics.lines().find_map(|line| line.strip_prefix("notify_db_commits_total "));
-        Ok(told.context("a counter of commits")?.parse()?)
+        let value = metrics.lines().find_map(|line| line.strip_prefix("notify_db_commits_total "));
+        Ok(value.context("a counter of commits")?.parse()?)
     }
 
-    /// What some work costs the server.
+    /// Measures what `work` costs the server.
     pub(crate) async fn measure(
         &self,
         count: u64,
@@ -104,12 +104,12 @@ pub(crate) struct Sandbox {
 }
 
 impl Sandbox {
-    /// Starts them; they keep that many messages in full.
+    /// Starts them; the newest `journal` messages are kept in full.
     pub(crate) fn start(journal: usize) -> anyhow::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("sandbox").arg(journal.to_string());
         let mut process = Process::start(&mut command)?;
-        let address = process.hear()?.parse()?;
+        let address = process.read_line()?.parse()?;
         Ok(Self { _process: process, address })
     }
 
@@ -118,17 +118,17 @@ impl Sandbox {
         call(self.address, "GET", &format!("/sandbox/config/{provider}"), &[], None).await
     }
 
-    /// Tells it how to answer, or how to behave.
-    pub(crate) async fn tell(&self, path: &str, body: &Value) -> anyhow::Result<()> {
+    /// Posts rules or settings.
+    pub(crate) async fn configure(&self, path: &str, body: &Value) -> anyhow::Result<()> {
         call(self.address, "POST", path, &[], Some(body)).await.map(drop)
     }
 
-    /// What came so far.
+    /// The counts so far.
     pub(crate) async fn counts(&self) -> anyhow::Result<Value> {
         call(self.address, "GET", "/sandbox/counts", &[], None).await
     }
 
-    /// What came since the last time.
+    /// The counts since the last call.
     pub(crate) async fn take_accepted(&self) -> anyhow::Result<Accepted> {
         let counts = self.counts().await?;
         call(self.address, "DELETE", "/sandbox/received", &[], None).await?;
@@ -142,7 +142,7 @@ impl Sandbox {
 pub(crate) struct Accepted {
     /// Different tokens of accepted messages.
     pub(crate) tokens: u64,
-    /// Connections opened, those of whoever asks among them.
+    /// Connections opened, including those that read the counts.
     pub(crate) connections: u64,
 }
 
@@ -151,7 +151,7 @@ pub(crate) async fn serve_sandbox(journal: usize) -> anyhow::Result<()> {
     let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let config = SandboxConfig { log_entries_max: journal, ..SandboxConfig::default() };
     let sandbox = FakeProviders::start(listener, config).await?;
-    crate::table::say(&sandbox.addr().to_string());
+    crate::table::print_line(&sandbox.addr().to_string());
     let (ended, end) = tokio::sync::oneshot::channel();
     // A thread, since tokio's standard input is one too and would keep the runtime from ending.
     std::thread::spawn(move || {

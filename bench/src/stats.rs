@@ -3,7 +3,7 @@
 use crate::proc::Cost;
 use crate::table::{grouped, median, median_ratio};
 
-/// A cost a round.
+/// One cost per round.
 #[derive(Debug, Default)]
 pub(crate) struct Costs(pub(crate) Vec<Cost>);
 
@@ -16,7 +16,7 @@ impl Costs {
         self.0.iter().map(Cost::cpu_us_each).collect()
     }
 
-    /// CPU of one, and how many a second.
+    /// CPU of one operation, and the rate.
     pub(crate) fn text(&self) -> String {
         let (cpu, rate) = (median(&self.cpu()), grouped(median(&self.rates())));
         format!("CPU {cpu:.2} µs each, {rate}/s")
@@ -30,13 +30,13 @@ impl Costs {
         format!("{peer}: {}", self.text())
     }
 
-    /// How many times the CPU of the other one takes.
-    pub(crate) fn cpu_ratio(&self, beside: &Self) -> f64 {
-        median_ratio(&self.cpu(), &beside.cpu())
+    /// The CPU relative to the baseline's.
+    pub(crate) fn cpu_ratio(&self, baseline: &Self) -> f64 {
+        median_ratio(&self.cpu(), &baseline.cpu())
     }
 }
 
-/// Costs of the same round added up, as if one had followed the other.
+/// The sum of costs of the same round, as if one followed the other.
 pub(crate) fn sum(parts: &[Cost], count: u64) -> Cost {
     let wall = parts.iter().map(|part| part.wall).sum();
     Cost { count, wall, cpu_us: parts.iter().map(|part| part.cpu_us).sum() }

@@ -1,15 +1,17 @@
-//! Durable accepts: notifications and registrations over 64 connections, beside one connection,
-//! beside a bare rusqlite loop, beside a request that touches nothing.
+//! Durable notifications and registrations over 64 connections, compared with one connection, with a bare
+//! rusqlite loop, and with a request that stores nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::bare::sqlite_loop::SqliteLoop;
 use crate::http_load::{Make, load, write_request};
-use crate::paths::Place;
-use crate::proc::{Others, flush_p50};
+use crate::paths::Paths;
+use crate::proc::{OtherLoad, flush_p50};
 use crate::scale::Scale;
-use crate::seed::{DAY_MS, DAYS, Seed, mixed, notification, now, registered_now, registration};
+use crate::seed::{
+    DAY_MS, DAYS, Seed, notification, now, registered_now, registration, splitmix64,
+};
 use crate::servers::Server;
 use crate::stats::Costs;
 use crate::table::{Goal, Line, Section, grouped, median, median_ratio};
@@ -35,15 +37,15 @@ struct Measured {
 }
 
 /// Measures the row.
-pub(crate) async fn run(scale: &Scale, place: &Place) -> anyhow::Result<Section> {
-    let seed = Seed::with(place, scale.devices_many).await?;
-    let data = seed.copy(place)?;
+pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section> {
+    let seed = Seed::with(paths, scale.devices_many).await?;
+    let data = seed.copy(paths)?;
     registered_now(data.path())?;
     let later = now().plus_ms(DAYS * DAY_MS);
     let body = notification(&["android", "ios"], Some(later)).to_string();
-    let bare_folder = place.folder()?;
+    let bare_folder = paths.folder()?;
     let mut bare = SqliteLoop::open(bare_folder.path(), scale.devices_many, body.clone())?;
-    let (server, _) = Server::start(place, data.path())?;
+    let (server, _) = Server::start(paths, data.path())?;
     let target = (server.address, server.id());
     let health = health();
     let notify = post("/v1/notifications", &seed.keys.api_key, move |_| body.clone().into_bytes());
@@ -54,8 +56,8 @@ pub(crate) async fn run(scale: &Scale, place: &Place) -> anyhow::Result<Section>
     let mut costs = Measured::default();
     let (many, phase) = (scale.connections, scale.phase);
     for _ in 0..scale.rounds {
-        let others = Others::watch()?;
-        section.flushes.push(flush_p50(place.disk())?);
+        let other_load = OtherLoad::watch()?;
+        section.flushes.push(flush_p50(paths.disk())?);
         costs.health.0.push(load(target, many, phase, &health).await?);
         costs.notify_one.0.push(load(target, 1, phase, &notify).await?);
         costs.notify.0.push(load(target, many, phase, &notify).await?);
@@ -64,8 +66,8 @@ pub(crate) async fn run(scale: &Scale, place: &Place) -> anyhow::Result<Section>
         costs.changed.0.push(load(target, many, phase, &changed).await?);
         costs.changed_bare.push(bare.register(phase)?);
         costs.unchanged.0.push(load(target, many, phase, &unchanged).await?);
-        section.flushes.push(flush_p50(place.disk())?);
-        section.others.push(others.share()?);
+        section.flushes.push(flush_p50(paths.disk())?);
+        section.other_load.push(other_load.share()?);
     }
     server.stop()?;
     section.lines = lines(scale, &costs);
@@ -143,8 +145,8 @@ fn lines(scale: &Scale, costs: &Measured) -> Vec<Line> {
     ]
 }
 
-fn line(what: &str, figure: String, beside: String, ratio: f64, goal: Goal) -> Line {
-    Line { row: "accept", what: what.to_owned(), figure, beside, ratio, goal }
+fn line(what: &str, figure: String, baseline: String, ratio: f64, goal: Goal) -> Line {
+    Line { row: "accept", what: what.to_owned(), figure, baseline, ratio, goal }
 }
 
 fn health() -> Make {
@@ -162,15 +164,15 @@ pub(crate) fn post(
     })
 }
 
-/// Registrations of random devices. Those that change and those that do not are taken from
-/// different halves, which lie among each other in every table.
+/// Registrations of random devices. Changed and unchanged ones use different halves of the devices, which
+/// alternate in every table.
 pub(crate) fn registrations(seed: &Seed, devices: u64, is_changed: bool) -> Make {
     let made = AtomicU64::new(0);
     post("/v1/devices", &seed.keys.api_key, move |_| {
         let nth = made.fetch_add(1, Ordering::Relaxed);
         // Pairs of platforms: every second pair belongs to the changing half.
-        let half = mixed(nth) % devices / 4 * 4;
-        let number = half + (mixed(!nth) & 1) + if is_changed { 2 } else { 0 };
+        let half = splitmix64(nth) % devices / 4 * 4;
+        let number = half + (splitmix64(!nth) & 1) + if is_changed { 2 } else { 0 };
         let version = if is_changed { nth + 1 } else { 0 };
         serde_json::to_vec(&registration(number, version)).unwrap_or_default()
     })

@@ -1,5 +1,5 @@
-//! Out of one machine: the same work on PostgreSQL, with one server and with two, beside SQLite; and
-//! the move of an installation from one to the other and back.
+//! PostgreSQL with one server and with two, compared with SQLite; and the move of an installation from one
+//! database to the other and back.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,23 +11,23 @@ use crate::benches::accept::{post, registrations};
 use crate::benches::messages::PROVIDERS;
 use crate::caller::Caller;
 use crate::http_load::load;
-use crate::paths::Place;
+use crate::paths::Paths;
 use crate::postgres::Postgres;
-use crate::proc::{Cost, Others, Used, flush_p50, written};
+use crate::proc::{Cost, OtherLoad, Usage, flush_p50, written};
 use crate::scale::Scale;
 use crate::seed::{DAY_MS, DAYS, Seed, notification, now};
 use crate::servers::{Sandbox, Server};
 use crate::stats::Costs;
-use crate::table::{Goal, Line, Section, grouped, median, median_ratio, say};
+use crate::table::{Goal, Line, Section, grouped, median, median_ratio, print_line};
 
 /// A fan-out on one database.
 #[derive(Default)]
 struct FanOut {
     /// CPU of the servers, and of the database where it is a process of its own.
     costs: Costs,
-    /// Commits of the servers, by 1,000 devices.
+    /// Commits of the servers for each 1,000 devices.
     commits: Vec<f64>,
-    /// Bytes written to disk, by device.
+    /// Bytes written to disk for each device.
     bytes: Vec<f64>,
 }
 
@@ -42,42 +42,42 @@ struct Kind {
 
 /// A database, and the folder with its master key.
 struct Database<'p> {
-    place: &'p Place,
+    paths: &'p Paths,
     seed: &'p Seed,
     folder: &'p Path,
     postgres: Option<&'p Postgres>,
 }
 
 /// Measures the row.
-pub(crate) async fn run(scale: &Scale, place: &Place) -> anyhow::Result<Section> {
+pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section> {
     let mut section = Section::default();
-    let postgres = match Postgres::start(place)? {
+    let postgres = match Postgres::start(paths)? {
         Ok(postgres) => postgres,
         Err(missing) => {
             section.notes.push(format!("databases: missing ({missing})"));
             return Ok(section);
         }
     };
-    let seed = Seed::with(place, scale.devices_many).await?;
-    let (file, moved) = (seed.copy(place)?, seed.copy(place)?);
-    let there = move_installation(place, moved.path(), &postgres.url(), None)?;
-    let on_file = Database { place, seed: &seed, folder: file.path(), postgres: None };
-    let beside = Database { place, seed: &seed, folder: moved.path(), postgres: Some(&postgres) };
+    let seed = Seed::with(paths, scale.devices_many).await?;
+    let (file, moved) = (seed.copy(paths)?, seed.copy(paths)?);
+    let there = move_installation(paths, moved.path(), &postgres.url(), None)?;
+    let on_file = Database { paths, seed: &seed, folder: file.path(), postgres: None };
+    let baseline = Database { paths, seed: &seed, folder: moved.path(), postgres: Some(&postgres) };
     let (mut sqlite, mut servers) = (Kind::default(), Kind::default());
     for _ in 0..scale.rounds {
-        let others = Others::watch()?;
-        section.flushes.push(flush_p50(place.disk())?);
+        let other_load = OtherLoad::watch()?;
+        section.flushes.push(flush_p50(paths.disk())?);
         on_file.accept(scale, &mut sqlite).await?;
-        beside.accept(scale, &mut servers).await?;
+        baseline.accept(scale, &mut servers).await?;
         on_file.fan_out(scale.devices_many, 1, &mut sqlite.one).await?;
-        beside.fan_out(scale.devices_many, 1, &mut servers.one).await?;
-        beside.fan_out(scale.devices_many, 2, &mut servers.two).await?;
-        section.flushes.push(flush_p50(place.disk())?);
-        section.others.push(others.share()?);
+        baseline.fan_out(scale.devices_many, 1, &mut servers.one).await?;
+        baseline.fan_out(scale.devices_many, 2, &mut servers.two).await?;
+        section.flushes.push(flush_p50(paths.disk())?);
+        section.other_load.push(other_load.share()?);
     }
-    let back = place.folder()?;
+    let back = paths.folder()?;
     let to = format!("sqlite:{}", back.path().join("notify.db").display());
-    let back = move_installation(place, moved.path(), &to, Some(&postgres.url()))?;
+    let back = move_installation(paths, moved.path(), &to, Some(&postgres.url()))?;
     section.lines = lines(scale, (&sqlite, &servers), (&there, &back));
     section.notes.push(
         "databases: CPU is that of the servers and of PostgreSQL together, which has the settings that \
@@ -89,20 +89,20 @@ pub(crate) async fn run(scale: &Scale, place: &Place) -> anyhow::Result<Section>
     Ok(section)
 }
 
-/// Moves an installation; the rows, and how many a second with the comparison at the end.
-struct Moved {
+/// The rows of a moved installation, and the rate including the comparison at the end.
+struct MoveResult {
     rows: u64,
     per_second: f64,
 }
 
 fn move_installation(
-    place: &Place,
+    paths: &Paths,
     data: &Path,
     to: &str,
     from: Option<&str>,
-) -> anyhow::Result<Moved> {
-    say(&format!("moving {}", if from.is_some() { "back" } else { "to PostgreSQL" }));
-    let mut command = Command::new(&place.server);
+) -> anyhow::Result<MoveResult> {
+    print_line(&format!("moving {}", if from.is_some() { "back" } else { "to PostgreSQL" }));
+    let mut command = Command::new(&paths.server);
     command.arg("move").arg("--data-dir").arg(data).env("NOTIFY_MOVE_TO", to);
     if let Some(url) = from {
         command.env("NOTIFY_DATABASE_URL", url);
@@ -111,24 +111,24 @@ fn move_installation(
     let output = command.output()?;
     let seconds = started.elapsed().as_secs_f64();
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let said = String::from_utf8(output.stdout)?;
-    let line = said.lines().find_map(|line| line.strip_prefix("both databases hold the same "));
+    let stdout = String::from_utf8(output.stdout)?;
+    let line = stdout.lines().find_map(|line| line.strip_prefix("both databases hold the same "));
     let rows = line.and_then(|line| line.split(' ').next()).context("a line with the rows")?;
     let rows: u64 = rows.parse()?;
-    Ok(Moved { rows, per_second: rows as f64 / seconds })
+    Ok(MoveResult { rows, per_second: rows as f64 / seconds })
 }
 
 impl Database<'_> {
     fn serve(&self) -> anyhow::Result<Server> {
         let url = self.postgres.map(Postgres::url);
-        Ok(Server::start_on(self.place, self.folder, url.as_deref())?.0)
+        Ok(Server::start_on(self.paths, self.folder, url.as_deref())?.0)
     }
 
-    /// What servers and database used so far.
-    fn used(&self, servers: &[Server]) -> anyhow::Result<Used> {
+    /// CPU time and bytes written by servers and database so far.
+    fn usage(&self, servers: &[Server]) -> anyhow::Result<Usage> {
         let mut used = match self.postgres {
-            Some(postgres) => postgres.used()?,
-            None => Used { cpu_us: 0, written: 0 },
+            Some(postgres) => postgres.usage()?,
+            None => Usage { cpu_us: 0, written: 0 },
         };
         for server in servers {
             used.cpu_us += crate::proc::cpu_us(server.id())?;
@@ -147,33 +147,33 @@ impl Database<'_> {
         let servers = [self.serve()?];
         let target = (servers[0].address, servers[0].id());
         for (make, costs) in [(&notify, &mut kind.notify), (&changed, &mut kind.changed)] {
-            let before = self.used(&servers)?;
+            let before = self.usage(&servers)?;
             let cost = load(target, scale.connections, scale.phase, make).await?;
-            costs.0.push(Cost { cpu_us: self.used(&servers)?.cpu_us - before.cpu_us, ..cost });
+            costs.0.push(Cost { cpu_us: self.usage(&servers)?.cpu_us - before.cpu_us, ..cost });
         }
         let [server] = servers;
         server.stop()
     }
 
-    /// One notification to everybody, through so many servers.
+    /// One notification to every device, through `count` servers.
     async fn fan_out(&self, devices: u64, count: usize, all: &mut FanOut) -> anyhow::Result<()> {
         let sandbox = Sandbox::start(0)?;
         let servers = (0..count).map(|_| self.serve()).collect::<anyhow::Result<Vec<_>>>()?;
         let caller = Caller { address: servers[0].address, keys: self.seed.keys.clone() };
         caller.send_to(&sandbox, &PROVIDERS).await?;
         if let Some(postgres) = self.postgres {
-            // What was written before is on disk before.
-            postgres.ask("checkpoint")?;
+            // Flushes earlier writes, so that they are not counted.
+            postgres.query_value("checkpoint")?;
         }
-        let (before, commits_before) = (self.used(&servers)?, commits(&servers).await?);
+        let (before, commits_before) = (self.usage(&servers)?, commits(&servers).await?);
         let started = Instant::now();
         caller.fan_out(&notification(&["android", "ios"], None), devices).await?;
         let wall = started.elapsed();
         let commits = commits(&servers).await? - commits_before;
         if let Some(postgres) = self.postgres {
-            postgres.ask("checkpoint")?;
+            postgres.query_value("checkpoint")?;
         }
-        let after = self.used(&servers)?;
+        let after = self.usage(&servers)?;
         let accepted = sandbox.take_accepted().await?;
         ensure!(accepted.tokens == devices, "accepted {}", accepted.tokens);
         let cpu_us = after.cpu_us - before.cpu_us;
@@ -195,7 +195,7 @@ async fn commits(servers: &[Server]) -> anyhow::Result<u64> {
 fn lines(
     scale: &Scale,
     (sqlite, postgres): (&Kind, &Kind),
-    (there, back): (&Moved, &Moved),
+    (there, back): (&MoveResult, &MoveResult),
 ) -> Vec<Line> {
     let rates = |one: &Costs, other: &Costs| median_ratio(&one.rates(), &other.rates());
     let rate = |costs: &Costs| {
@@ -210,7 +210,7 @@ fn lines(
             median(&out.bytes)
         )
     };
-    let moved = |moved: &Moved| {
+    let moved = |moved: &MoveResult| {
         format!("{} rows, {}/s", grouped(moved.rows as f64), grouped(moved.per_second))
     };
     let accepts = [
@@ -219,12 +219,12 @@ fn lines(
     ];
     let mut lines: Vec<Line> = accepts
         .into_iter()
-        .map(|(what, ours, beside)| {
+        .map(|(what, ours, baseline)| {
             line(
                 format!("{what}, {many} connections, {devices} devices present"),
                 format!("PostgreSQL: {}", rate(ours)),
-                format!("SQLite: {}", rate(beside)),
-                rates(ours, beside),
+                format!("SQLite: {}", rate(baseline)),
+                rates(ours, baseline),
             )
         })
         .collect();
@@ -264,6 +264,6 @@ fn lines(
     lines
 }
 
-fn line(what: String, figure: String, beside: String, ratio: f64) -> Line {
-    Line { row: "databases", what, figure, beside, ratio, goal: Goal::Open }
+fn line(what: String, figure: String, baseline: String, ratio: f64) -> Line {
+    Line { row: "databases", what, figure, baseline, ratio, goal: Goal::Open }
 }

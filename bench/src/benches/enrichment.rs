@@ -1,4 +1,5 @@
-//! What devices ask for most: an enrichment over 64 connections, beside a request that touches nothing.
+//! Enrichments, the most common request of devices, over 64 connections, compared with a request that
+//! reads nothing.
 
 use std::sync::Arc;
 
@@ -9,15 +10,15 @@ use notify_server::store::{Done, FeedFetch, FeedItemRow, FeedItems, Validators};
 use serde_json::{Value, json};
 
 use crate::http_load::{Make, call, load_timed, write_request};
-use crate::paths::Place;
-use crate::proc::{Others, flush_p50};
+use crate::paths::Paths;
+use crate::proc::{OtherLoad, flush_p50};
 use crate::scale::Scale;
-use crate::seed::{Seed, device_id, empty_log, first_app, mixed, notification, now};
+use crate::seed::{Seed, device_id, empty_log, first_app, notification, now, splitmix64};
 use crate::servers::Server;
 use crate::stats::Costs;
 use crate::table::{Goal, Line, Section, grouped, median, median_ratio};
 
-/// Items that the feed holds, as many as a feed may.
+/// Items of the feed: the maximum.
 const ITEMS: i64 = 500;
 
 /// The costs of one kind of request, and its 99th percentile in microseconds, over the rounds.
@@ -50,11 +51,11 @@ impl Kind {
 }
 
 /// Measures the row.
-pub(crate) async fn run(scale: &Scale, place: &Place) -> anyhow::Result<Section> {
-    let seed = Seed::with(place, scale.statistics_few).await?;
-    let data = seed.copy(place)?;
+pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section> {
+    let seed = Seed::with(paths, scale.statistics_few).await?;
+    let data = seed.copy(paths)?;
     let feed = fill(&data.path().join("notify.db")).await?;
-    let (server, _) = Server::start(place, data.path())?;
+    let (server, _) = Server::start(paths, data.path())?;
     let target = (server.address, server.id());
     let key = [("x-api-key", seed.keys.api_key.as_str())];
     let made = call(server.address, "POST", "/v1/campaigns", &key, Some(&campaign(feed))).await?;
@@ -62,8 +63,8 @@ pub(crate) async fn run(scale: &Scale, place: &Place) -> anyhow::Result<Section>
     let later = notification(&["android"], Some(now().plus_ms(86_400_000)));
     let sent = call(server.address, "POST", "/v1/notifications", &key, Some(&later)).await?;
     let sent: NotificationId = serde_json::from_value(sent["id"].clone())?;
-    let shown = call(server.address, "GET", &path, &key, None).await?;
-    anyhow::ensure!(shown["features"][0]["data"]["items"].as_array().map(Vec::len) == Some(3));
+    let samples = call(server.address, "GET", &path, &key, None).await?;
+    anyhow::ensure!(samples["features"][0]["data"]["items"].as_array().map(Vec::len) == Some(3));
 
     let health: Make = Arc::new(|_, into| write_request(into, ("GET", "/healthz"), &[], b""));
     let plain = get(&seed.keys.api_key, {
@@ -72,53 +73,54 @@ pub(crate) async fn run(scale: &Scale, place: &Place) -> anyhow::Result<Section>
     });
     let devices = scale.statistics_few;
     let named = get(&seed.keys.api_key, move |number| {
-        let device = device_id(mixed(number) % devices);
+        let device = device_id(splitmix64(number) % devices);
         format!("{path}?notification_id={}&device_id={device}", sent.as_str())
     });
     let mut section = Section::default();
-    let (mut beside, mut kept, mut looked_up) = (Kind::default(), Kind::default(), Kind::default());
+    let (mut baseline, mut kept, mut looked_up) =
+        (Kind::default(), Kind::default(), Kind::default());
     for _ in 0..scale.rounds {
-        let others = Others::watch()?;
-        section.flushes.push(flush_p50(place.disk())?);
-        beside.measure(target, scale, &health).await?;
+        let other_load = OtherLoad::watch()?;
+        section.flushes.push(flush_p50(paths.disk())?);
+        baseline.measure(target, scale, &health).await?;
         kept.measure(target, scale, &plain).await?;
         looked_up.measure(target, scale, &named).await?;
-        section.others.push(others.share()?);
+        section.other_load.push(other_load.share()?);
     }
     server.stop()?;
     section.lines = vec![
-        rate("GET /v1/enrichments/:id", &kept, &beside, Goal::AtLeast(0.7)),
-        p99("GET /v1/enrichments/:id, p99", &kept, &beside),
-        rate("the same with notification and device", &looked_up, &beside, Goal::Open),
-        p99("the same with notification and device, p99", &looked_up, &beside),
+        rate("GET /v1/enrichments/:id", &kept, &baseline, Goal::AtLeast(0.7)),
+        p99("GET /v1/enrichments/:id, p99", &kept, &baseline),
+        rate("the same with notification and device", &looked_up, &baseline, Goal::Open),
+        p99("the same with notification and device, p99", &looked_up, &baseline),
     ];
     Ok(section)
 }
 
-fn rate(what: &str, kind: &Kind, beside: &Kind, goal: Goal) -> Line {
+fn rate(what: &str, kind: &Kind, baseline: &Kind, goal: Goal) -> Line {
     Line {
         row: "enrichment",
         what: what.to_owned(),
         figure: kind.text(),
-        beside: format!("GET /healthz: {}", beside.text()),
-        ratio: median_ratio(&kind.costs.rates(), &beside.costs.rates()),
+        baseline: format!("GET /healthz: {}", baseline.text()),
+        ratio: median_ratio(&kind.costs.rates(), &baseline.costs.rates()),
         goal,
     }
 }
 
-fn p99(what: &str, kind: &Kind, beside: &Kind) -> Line {
+fn p99(what: &str, kind: &Kind, baseline: &Kind) -> Line {
     let text = |kind: &Kind| format!("{:.0} µs", median(&kind.p99_us));
     Line {
         row: "enrichment",
         what: what.to_owned(),
         figure: text(kind),
-        beside: format!("GET /healthz: {}", text(beside)),
-        ratio: median_ratio(&kind.p99_us, &beside.p99_us),
+        baseline: format!("GET /healthz: {}", text(baseline)),
+        ratio: median_ratio(&kind.p99_us, &baseline.p99_us),
         goal: Goal::Open,
     }
 }
 
-/// A feed with items that is not fetched any more, so that the network has no part in this.
+/// A feed with items that is not fetched again, so that the network has no influence.
 async fn fill(file: &std::path::Path) -> anyhow::Result<FeedId> {
     let store = sqlite::open(file, SqliteOptions::default())?;
     let app = first_app(&store).await?;

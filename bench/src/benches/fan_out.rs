@@ -1,5 +1,5 @@
-//! A fan-out to many stored devices, from the POST until every outcome is durable, beside what it
-//! cannot do without, each alone: reading the devices, sending the requests, committing the pages.
+//! A fan-out to many stored devices, from the POST until every outcome is durable, compared with its parts
+//! measured alone: reading the devices, sending the requests, committing the pages.
 
 use std::path::Path;
 
@@ -8,10 +8,10 @@ use rusqlite::Connection;
 
 use crate::bare::pages::{Orders, What};
 use crate::bare::{h2_client, pages};
-use crate::benches::messages::{CHANNELS, PROVIDERS, Shown};
+use crate::benches::messages::{CHANNELS, PROVIDERS, SampleMessages};
 use crate::caller::Caller;
-use crate::paths::Place;
-use crate::proc::{Cost, Others, flush_p50, memory_kib};
+use crate::paths::Paths;
+use crate::proc::{Cost, OtherLoad, flush_p50, memory_kib};
 use crate::scale::Scale;
 use crate::seed::{Seed, empty_log, notification};
 use crate::servers::{Sandbox, Server};
@@ -30,23 +30,23 @@ struct Measured {
     growth: Vec<f64>,
     /// That peak, in megabytes.
     idle: Vec<f64>,
-    /// Bytes of database a device.
+    /// Bytes of database for each device.
     disk: Vec<f64>,
 }
 
 /// Measures the row.
-pub(crate) async fn run(scale: &Scale, place: &Place) -> anyhow::Result<Section> {
+pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section> {
     let devices = scale.devices_many;
-    let seed = Seed::with(place, devices).await?;
-    let shown = shown(place, &seed).await?;
+    let seed = Seed::with(paths, devices).await?;
+    let samples = samples(paths, &seed).await?;
     let mut section = Section::default();
     let mut all = Measured::default();
     for _ in 0..scale.rounds {
-        let others = Others::watch()?;
-        section.flushes.push(flush_p50(place.disk())?);
-        measure(place, &seed, devices, &mut all).await?;
-        beside(place, &seed, (devices, &shown), &mut all).await?;
-        section.others.push(others.share()?);
+        let other_load = OtherLoad::watch()?;
+        section.flushes.push(flush_p50(paths.disk())?);
+        measure(paths, &seed, devices, &mut all).await?;
+        baseline(paths, &seed, (devices, &samples), &mut all).await?;
+        section.other_load.push(other_load.share()?);
     }
     section.lines = lines(devices, &all);
     section.notes.push(format!(
@@ -60,24 +60,26 @@ pub(crate) async fn run(scale: &Scale, place: &Place) -> anyhow::Result<Section>
     Ok(section)
 }
 
-async fn shown(place: &Place, seed: &Seed) -> anyhow::Result<Shown> {
-    let data = seed.copy(place)?;
-    let (server, _) = Server::start(place, data.path())?;
-    let shown = Shown::by(&Caller { address: server.address, keys: seed.keys.clone() }).await?;
+async fn samples(paths: &Paths, seed: &Seed) -> anyhow::Result<SampleMessages> {
+    let data = seed.copy(paths)?;
+    let (server, _) = Server::start(paths, data.path())?;
+    let samples =
+        SampleMessages::capture(&Caller { address: server.address, keys: seed.keys.clone() })
+            .await?;
     server.stop()?;
-    Ok(shown)
+    Ok(samples)
 }
 
 /// One fan-out of a fresh server.
 async fn measure(
-    place: &Place,
+    paths: &Paths,
     seed: &Seed,
     devices: u64,
     all: &mut Measured,
 ) -> anyhow::Result<()> {
-    let data = seed.copy(place)?;
+    let data = seed.copy(paths)?;
     let bytes_before = bytes(data.path())?;
-    let (server, _) = Server::start(place, data.path())?;
+    let (server, _) = Server::start(paths, data.path())?;
     let sandbox = Sandbox::start(0)?;
     let caller = Caller { address: server.address, keys: seed.keys.clone() };
     caller.send_to(&sandbox, &PROVIDERS).await?;
@@ -106,19 +108,19 @@ fn bytes(folder: &Path) -> anyhow::Result<f64> {
 }
 
 /// The parts alone.
-async fn beside(
-    place: &Place,
+async fn baseline(
+    paths: &Paths,
     seed: &Seed,
-    (devices, shown): (u64, &Shown),
+    (devices, samples): (u64, &SampleMessages),
     all: &mut Measured,
 ) -> anyhow::Result<()> {
-    let data = seed.copy(place)?;
+    let data = seed.copy(paths)?;
     let file = data.path().join("notify.db");
     let scan = pages::run(&Orders { file, devices, what: What::Scan })?;
     let sandbox = Sandbox::start(0)?;
     let mut sent: Vec<Cost> = Vec::new();
     for channel in CHANNELS {
-        let orders = shown.orders(channel, &sandbox, devices / 2).await?;
+        let orders = samples.orders(channel, &sandbox, devices / 2).await?;
         sent.push(h2_client::run(&orders)?);
         let accepted = sandbox.take_accepted().await?;
         ensure!(accepted.tokens == devices / 2 + 1, "accepted {}", accepted.tokens);
@@ -134,11 +136,11 @@ async fn beside(
 }
 
 fn lines(devices: u64, all: &Measured) -> Vec<Line> {
-    let line = |what: &str, figure: String, beside: String, (ratio, goal): (f64, Goal)| Line {
+    let line = |what: &str, figure: String, baseline: String, (ratio, goal): (f64, Goal)| Line {
         row: "fan-out",
         what: format!("{} devices, {what}", grouped(devices as f64)),
         figure,
-        beside,
+        baseline,
         ratio,
         goal,
     };

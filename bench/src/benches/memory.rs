@@ -1,9 +1,9 @@
-//! Peak memory of a fan-out to many devices beside few: a fresh server each time, both platforms
+//! Peak memory of a fan-out to many devices compared with few: a fresh server each time, both platforms
 //! at once.
 
 use crate::caller::Caller;
-use crate::paths::Place;
-use crate::proc::{Others, flush_p50, memory_kib};
+use crate::paths::Paths;
+use crate::proc::{OtherLoad, flush_p50, memory_kib};
 use crate::scale::Scale;
 use crate::seed::{Seed, notification};
 use crate::servers::{Sandbox, Server};
@@ -16,24 +16,24 @@ struct Memory {
     peak: f64,
     /// `VmHWM` before it.
     before: f64,
-    /// `RssAnon` after it: without what is mapped of files.
+    /// `RssAnon` after it: without mapped files.
     own: f64,
-    /// `RssFile` after it: the program, and what is mapped of the database.
+    /// `RssFile` after it: the program and mapped parts of the database.
     mapped: f64,
 }
 
 /// Measures the row.
-pub(crate) async fn run(scale: &Scale, place: &Place) -> anyhow::Result<Section> {
+pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section> {
     let sizes = [scale.devices_many, scale.memory_few];
     let mut section = Section::default();
     let mut memory = [Vec::new(), Vec::new()];
     for _ in 0..scale.rounds {
-        let others = Others::watch()?;
-        section.flushes.push(flush_p50(place.disk())?);
+        let other_load = OtherLoad::watch()?;
+        section.flushes.push(flush_p50(paths.disk())?);
         for (devices, memory) in sizes.into_iter().zip(&mut memory) {
-            memory.push(fan_out(place, devices).await?);
+            memory.push(fan_out(paths, devices).await?);
         }
-        section.others.push(others.share()?);
+        section.other_load.push(other_load.share()?);
     }
     let [many, few] = &memory;
     let peaks = |all: &[Memory]| all.iter().map(|one| one.peak).collect::<Vec<_>>();
@@ -46,7 +46,7 @@ pub(crate) async fn run(scale: &Scale, place: &Place) -> anyhow::Result<Section>
         row: "memory",
         what: "peak RSS of a fan-out (VmHWM)".to_owned(),
         figure: text(sizes[0], many),
-        beside: text(sizes[1], few),
+        baseline: text(sizes[1], few),
         ratio: median(&growth),
         goal: Goal::MegabytesAtMost(10.0),
     });
@@ -64,10 +64,10 @@ pub(crate) async fn run(scale: &Scale, place: &Place) -> anyhow::Result<Section>
     Ok(section)
 }
 
-async fn fan_out(place: &Place, devices: u64) -> anyhow::Result<Memory> {
-    let seed = Seed::with(place, devices).await?;
-    let data = seed.copy(place)?;
-    let (server, _) = Server::start(place, data.path())?;
+async fn fan_out(paths: &Paths, devices: u64) -> anyhow::Result<Memory> {
+    let seed = Seed::with(paths, devices).await?;
+    let data = seed.copy(paths)?;
+    let (server, _) = Server::start(paths, data.path())?;
     let sandbox = Sandbox::start(0)?;
     let caller = Caller { address: server.address, keys: seed.keys };
     caller.send_to(&sandbox, &["fcm", "apns"]).await?;

@@ -1,4 +1,4 @@
-//! What the server's requests look like, so that bare clients can send the same.
+//! Samples of the server's requests, so that bare clients can send the same.
 
 use anyhow::Context;
 use serde_json::{Value, json};
@@ -9,19 +9,19 @@ use crate::http_load::call;
 use crate::seed::{device_id, notification, push_token};
 use crate::servers::Sandbox;
 
-/// Messages of the sandbox that shows what a request looks like.
-const SHOWN: usize = 16;
+/// Messages that the sampling sandbox keeps.
+const SAMPLES_MAX: usize = 16;
 
 /// A platform of seeded devices and its provider.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Channel {
     pub(crate) platform: &'static str,
     pub(crate) provider: &'static str,
-    /// The number of its first device; every second one is its.
+    /// The number of its first device; every second device belongs to it.
     pub(crate) first: u64,
 }
 
-/// Those that seeded devices are of.
+/// The platforms of seeded devices.
 pub(crate) const CHANNELS: [Channel; 2] = [
     Channel { platform: "android", provider: "fcm", first: 0 },
     Channel { platform: "ios", provider: "apns", first: 1 },
@@ -30,12 +30,12 @@ pub(crate) const CHANNELS: [Channel; 2] = [
 pub(crate) const PROVIDERS: [&str; 2] = ["fcm", "apns"];
 
 /// One message of each kind, as a sandbox received it.
-pub(crate) struct Shown(Vec<Value>);
+pub(crate) struct SampleMessages(Vec<Value>);
 
-impl Shown {
-    /// Has the server send one message of each kind to a sandbox of its own.
-    pub(crate) async fn by(caller: &Caller) -> anyhow::Result<Self> {
-        let sandbox = Sandbox::start(SHOWN)?;
+impl SampleMessages {
+    /// Lets the server send one message of each kind to a separate sandbox.
+    pub(crate) async fn capture(caller: &Caller) -> anyhow::Result<Self> {
+        let sandbox = Sandbox::start(SAMPLES_MAX)?;
         caller.send_to(&sandbox, &PROVIDERS).await?;
         for Channel { platform, first, .. } in CHANNELS {
             let mut body = notification(&[platform], None);
@@ -69,7 +69,7 @@ impl Shown {
     }
 }
 
-/// What a sandbox kept in full.
+/// The messages that a sandbox kept in full.
 pub(crate) async fn received(sandbox: &Sandbox) -> anyhow::Result<Vec<Value>> {
     let received = call(sandbox.address, "GET", "/sandbox/received", &[], None).await?;
     Ok(received["received"].as_array().context("a list")?.clone())

@@ -1,4 +1,4 @@
-//! The rows of the table, a file each.
+//! The benchmarks, one file for each row of the table.
 
 pub(crate) mod accept;
 pub(crate) mod databases;

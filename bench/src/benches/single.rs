@@ -1,6 +1,6 @@
-//! One notification to one device, the most common call of all: many over 64 connections, and one at
-//! a time, from the start of the `POST` to the provider's receipt and to the stored outcome. Beside
-//! a `POST` that only stores.
+//! One notification to one device, the most common call: many over 64 connections, and one at a time,
+//! from the start of the `POST` to the provider's receipt and to the stored outcome. The baseline is a
+//! `POST` that only stores.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,66 +13,66 @@ use serde_json::{Value, json};
 use crate::benches::messages::PROVIDERS;
 use crate::caller::Caller;
 use crate::http_load::{Connection, Make, call, load, text, write_request};
-use crate::paths::Place;
-use crate::proc::{Others, flush_p50, written};
+use crate::paths::Paths;
+use crate::proc::{OtherLoad, flush_p50, written};
 use crate::scale::Scale;
 use crate::seed::{DAY_MS, DAYS, Seed, device_id, is_android, notification, now, push_token};
 use crate::servers::{Sandbox, Server};
 use crate::stats::Costs;
 use crate::table::{Goal, Line, Section, grouped, median};
 
-/// Time between two looks at what has come in or is stored.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
-const LOOK_CLOSELY_EVERY: Duration = Duration::from_millis(1);
+/// How often received messages and stored outcomes are counted.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+const POLL_INTERVAL_SHORT: Duration = Duration::from_millis(1);
 /// Longest wait for the last outcome.
 const WAIT_MAX: Duration = Duration::from_secs(300);
-/// Messages that the sandbox keeps in full: more than one phase sends where times are looked at.
+/// Messages that the sandbox keeps in full: more than are sent by a phase that measures latencies.
 const JOURNAL: usize = 10_000;
 
-/// What a round of sends came to.
+/// The measurements of one kind of send, over all rounds.
 #[derive(Default)]
 struct Measured {
     costs: Costs,
-    /// Commits of the server by send; each is flushed once.
+    /// Commits of the server for each send; each commit is flushed once.
     commits: Vec<f64>,
-    /// Bytes written to disk by send.
+    /// Bytes written to disk for each send.
     bytes: Vec<f64>,
     /// Milliseconds from the start of the `POST` to the receipt, of all rounds.
     latencies: Vec<f64>,
 }
 
 /// Measures the row.
-pub(crate) async fn run(scale: &Scale, place: &Place) -> anyhow::Result<Section> {
+pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section> {
     let devices = scale.send_devices * 2;
-    let seed = Seed::with(place, devices).await?;
-    let data = seed.copy(place)?;
-    let (server, _) = Server::start(place, data.path())?;
+    let seed = Seed::with(paths, devices).await?;
+    let data = seed.copy(paths)?;
+    let (server, _) = Server::start(paths, data.path())?;
     let sandbox = Sandbox::start(JOURNAL)?;
     let caller = Caller { address: server.address, keys: seed.keys.clone() };
     caller.send_to(&sandbox, &PROVIDERS).await?;
-    let stage = Stage { server, sandbox, key: seed.keys.api_key.clone(), devices };
+    let setup = Setup { server, sandbox, key: seed.keys.api_key.clone(), devices };
     // Opens the connections to both providers.
-    stage.send(scale.connections as u64, scale.connections).await?;
+    setup.send(scale.connections as u64, scale.connections).await?;
 
     let mut section = Section::default();
     let (mut few, mut many, mut alone) =
         (Measured::default(), Measured::default(), Measured::default());
     let mut stored = Costs::default();
     let later = notification(&["android"], Some(now().plus_ms(DAYS * DAY_MS))).to_string();
-    let only_stored = post(&stage.key, move |_| later.clone());
+    let only_stored = post(&setup.key, move |_| later.clone());
     for _ in 0..scale.rounds {
-        let others = Others::watch()?;
-        section.flushes.push(flush_p50(place.disk())?);
-        let target = (stage.server.address, stage.server.id());
+        let other_load = OtherLoad::watch()?;
+        section.flushes.push(flush_p50(paths.disk())?);
+        let target = (setup.server.address, setup.server.id());
         stored.0.push(load(target, scale.connections, scale.phase, &only_stored).await?);
-        stage.measure(&mut few, scale.singles, scale.connections).await?;
-        stage.measure(&mut many, scale.singles_many, scale.connections).await?;
-        stage.measure(&mut alone, scale.singles_alone, 1).await?;
-        section.flushes.push(flush_p50(place.disk())?);
-        section.others.push(others.share()?);
+        setup.measure(&mut few, scale.singles, scale.connections).await?;
+        setup.measure(&mut many, scale.singles_many, scale.connections).await?;
+        setup.measure(&mut alone, scale.singles_alone, 1).await?;
+        section.flushes.push(flush_p50(paths.disk())?);
+        section.other_load.push(other_load.share()?);
     }
-    stage.server.stop()?;
-    let beside = format!("a POST that only stores: {}", stored.text());
+    setup.server.stop()?;
+    let baseline = format!("a POST that only stores: {}", stored.text());
     for (measured, count, goals) in [
         (&few, scale.singles, [Some(0.25), Some(8_000.0), Some(0.1), None]),
         (&many, scale.singles_many, [Some(0.25), Some(8_000.0), Some(0.1), None]),
@@ -90,8 +90,8 @@ pub(crate) async fn run(scale: &Scale, place: &Place) -> anyhow::Result<Section>
         let goals = figures.into_iter().zip(goals);
         for ((unit, ratio), goal) in goals.filter_map(|(figure, goal)| Some((figure, goal?))) {
             let (what, figure) = (format!("{what}: {unit}"), measured.text());
-            let (beside, goal) = (beside.clone(), Goal::FigureAtMost(goal));
-            section.lines.push(Line { row: "single", what, figure, beside, ratio, goal });
+            let (baseline, goal) = (baseline.clone(), Goal::FigureAtMost(goal));
+            section.lines.push(Line { row: "single", what, figure, baseline, ratio, goal });
         }
     }
     section.notes.push(
@@ -115,15 +115,15 @@ impl Measured {
 }
 
 /// A server with its providers.
-struct Stage {
+struct Setup {
     server: Server,
     sandbox: Sandbox,
     key: String,
     devices: u64,
 }
 
-impl Stage {
-    /// Sends to that many devices and adds what it came to.
+impl Setup {
+    /// Sends to that many devices and adds the measurements.
     async fn measure(
         &self,
         measured: &mut Measured,
@@ -154,8 +154,8 @@ impl Stage {
         Ok(())
     }
 
-    /// Sends to that many devices, and returns once every outcome is stored: when each `POST` began,
-    /// in unix milliseconds.
+    /// Sends to that many devices and waits until every outcome is stored. Returns when each `POST` began,
+    /// in Unix milliseconds.
     async fn send(&self, count: u64, connections: usize) -> anyhow::Result<Vec<f64>> {
         ensure!(count <= self.devices, "there are {} devices", self.devices);
         let sent = self.sent().await?;
@@ -193,7 +193,7 @@ impl Stage {
         let waiting = Instant::now();
         while self.sent().await? < sent + count {
             ensure!(waiting.elapsed() < WAIT_MAX, "not every outcome was stored");
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         Ok(began)
     }
@@ -233,7 +233,7 @@ async fn received(sandbox: std::net::SocketAddr, count: u64) -> anyhow::Result<(
             return Ok(());
         }
         ensure!(waiting.elapsed() < WAIT_MAX, "a message was not received");
-        tokio::time::sleep(LOOK_CLOSELY_EVERY).await;
+        tokio::time::sleep(POLL_INTERVAL_SHORT).await;
     }
 }
 
@@ -254,10 +254,10 @@ fn post(api_key: &str, body: impl Fn(u64) -> String + Send + Sync + 'static) -> 
     })
 }
 
-/// The value below which so many of a hundred lie; NaN of none.
+/// A percentile; NaN without values.
 fn percentile(values: &[f64], percent: usize) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
-    let place = (sorted.len() * percent / 100).min(sorted.len().saturating_sub(1));
-    sorted.get(place).copied().unwrap_or(f64::NAN)
+    let index = (sorted.len() * percent / 100).min(sorted.len().saturating_sub(1));
+    sorted.get(index).copied().unwrap_or(f64::NAN)
 }

@@ -1,25 +1,25 @@
-//! Device statistics over many devices beside few: both came evenly over the same 30 days.
+//! Device statistics over many devices compared with few; both registered evenly over the same 30 days.
 
 use std::sync::Arc;
 
 use crate::http_load::{Make, load, write_request};
-use crate::paths::Place;
-use crate::proc::{Cost, Others, flush_p50};
+use crate::paths::Paths;
+use crate::proc::{Cost, OtherLoad, flush_p50};
 use crate::scale::Scale;
 use crate::seed::{DAY_MS, DAYS, Seed, now};
 use crate::servers::Server;
 use crate::table::{Goal, Line, Section, grouped, median, median_ratio};
 
-/// Phases of each kind in a round: a request costs little, ticks are coarse.
-const TURNS: usize = 2;
+/// Phases of each kind in a round, since a request costs little and CPU ticks are coarse.
+const PHASES: usize = 2;
 
 /// Measures the row.
-pub(crate) async fn run(scale: &Scale, place: &Place) -> anyhow::Result<Section> {
+pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section> {
     let mut servers = Vec::new();
     for devices in [scale.devices_many, scale.statistics_few] {
-        let seed = Seed::with(place, devices).await?;
-        let data = seed.copy(place)?;
-        let (server, _) = Server::start(place, data.path())?;
+        let seed = Seed::with(paths, devices).await?;
+        let data = seed.copy(paths)?;
+        let (server, _) = Server::start(paths, data.path())?;
         servers.push((server, seed.keys.api_key, data));
     }
     // Neither end falls on an hour, so that both edges have to be counted one by one.
@@ -33,9 +33,9 @@ pub(crate) async fn run(scale: &Scale, place: &Place) -> anyhow::Result<Section>
     let mut section = Section::default();
     let mut costs = vec![[Vec::new(), Vec::new()]; queries.len()];
     for _ in 0..scale.rounds {
-        let others = Others::watch()?;
-        section.flushes.push(flush_p50(place.disk())?);
-        for _ in 0..TURNS {
+        let other_load = OtherLoad::watch()?;
+        section.flushes.push(flush_p50(paths.disk())?);
+        for _ in 0..PHASES {
             for ((_, path), costs) in queries.iter().zip(&mut costs) {
                 for ((server, key, _), costs) in servers.iter().zip(costs) {
                     let make = get(path, key);
@@ -44,7 +44,7 @@ pub(crate) async fn run(scale: &Scale, place: &Place) -> anyhow::Result<Section>
                 }
             }
         }
-        section.others.push(others.share()?);
+        section.other_load.push(other_load.share()?);
     }
     for ((what, _), [many, few]) in queries.iter().zip(&costs) {
         section.lines.push(line(scale, what, many, few));
@@ -64,7 +64,7 @@ fn line(scale: &Scale, what: &str, many: &[Cost], few: &[Cost]) -> Line {
         row: "statistics",
         what: format!("GET /v1/statistics/devices, {what}"),
         figure: text(scale.devices_many, many),
-        beside: text(scale.statistics_few, few),
+        baseline: text(scale.statistics_few, few),
         ratio: median_ratio(&cpu(many), &cpu(few)),
         goal: Goal::AtMost(2.0),
     }

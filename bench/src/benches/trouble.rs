@@ -1,58 +1,58 @@
-//! A fan-out on APNs through trouble, beside the same one without. Nothing may be lost, and nobody
-//! be sent to twice: the sandbox answers every request that it counts, or refuses it for certain.
+//! A fan-out on APNs with errors and broken connections, compared with the same one without. Nothing may
+//! be lost or sent twice: the sandbox answers every request that it counts, or refuses it definitely.
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
 use crate::caller::Caller;
-use crate::paths::Place;
-use crate::proc::{Others, flush_p50};
+use crate::paths::Paths;
+use crate::proc::{OtherLoad, flush_p50};
 use crate::scale::Scale;
 use crate::seed::{Seed, notification};
 use crate::servers::{Sandbox, Server};
 use crate::stats::Costs;
 use crate::table::{Goal, Line, Section, grouped, median, spread};
 
-/// One look in so many finds the stream limit at one; the next puts it back.
-const LOOKS_TO_LIMIT: usize = 5;
-/// Streams that APNs offers otherwise.
+/// The stream limit falls to one at every fifth poll, and is restored at the next.
+const POLLS_PER_LIMIT_CHANGE: usize = 5;
+/// The usual stream limit.
 const STREAMS: u32 = 1_000;
 
-/// What became of one fan-out.
+/// The result of one fan-out.
 #[derive(Debug, Default)]
 struct Outcome {
     sent: u64,
     unregistered: u64,
-    /// Devices without a true outcome.
+    /// Devices without an outcome, or with a wrong one.
     lost: u64,
     /// Messages that a device got twice.
     repeats: u64,
-    /// Answers beside success, and faults.
+    /// Responses other than success, and faults.
     troubles: u64,
     /// How often the stream limit fell to one.
     limits: u64,
 }
 
 /// Measures the row.
-pub(crate) async fn run(scale: &Scale, place: &Place) -> anyhow::Result<Section> {
-    let seed = Seed::with(place, scale.send_devices * 2).await?;
+pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section> {
+    let seed = Seed::with(paths, scale.send_devices * 2).await?;
     let mut section = Section::default();
     let (mut happy, mut troubled) = (Costs::default(), Costs::default());
     let mut outcomes = Vec::new();
     for _ in 0..scale.rounds {
-        let others = Others::watch()?;
-        section.flushes.push(flush_p50(place.disk())?);
-        let smooth = fan_out(scale, place, (&seed, false), &mut happy).await?;
+        let other_load = OtherLoad::watch()?;
+        section.flushes.push(flush_p50(paths.disk())?);
+        let smooth = fan_out(scale, paths, (&seed, false), &mut happy).await?;
         ensure!(smooth.sent == scale.send_devices && smooth.repeats == 0, "{smooth:?}");
-        outcomes.push(fan_out(scale, place, (&seed, true), &mut troubled).await?);
-        section.others.push(others.share()?);
+        outcomes.push(fan_out(scale, paths, (&seed, true), &mut troubled).await?);
+        section.other_load.push(other_load.share()?);
     }
     section.lines = lines(scale, (&troubled, &happy), &outcomes);
     let spread_of = |part: fn(&Outcome) -> u64| {
         spread(&outcomes.iter().map(|one| part(one) as f64).collect::<Vec<_>>(), "", 0)
     };
     section.notes.push(format!(
-        "trouble, a round: sent {}, unregistered {}, answers and faults beside success {}, the stream \
+        "trouble, a round: sent {}, unregistered {}, answers and faults baseline success {}, the stream \
          limit fell to 1 {} times",
         spread_of(|one| one.sent),
         spread_of(|one| one.unregistered),
@@ -62,8 +62,8 @@ pub(crate) async fn run(scale: &Scale, place: &Place) -> anyhow::Result<Section>
     Ok(section)
 }
 
-/// What APNs does: of as many requests as there are devices 10 % are gone, 2.5 % fail and 2.5 % are
-/// throttled. What comes after that is tried again, and is taken.
+/// The behaviour of the fake APNs: of as many requests as there are devices, 10 % are unregistered, 2.5 %
+/// fail and 2.5 % are throttled. Later requests, which are retries, succeed.
 fn rules(scale: &Scale) -> Value {
     let (devices, goaway) = (scale.send_devices, scale.goaway_every);
     json!([
@@ -76,35 +76,35 @@ fn rules(scale: &Scale) -> Value {
     ])
 }
 
-/// One fan-out of a fresh server: devices that are gone are disabled afterwards.
+/// One fan-out of a fresh server, since unregistered devices are disabled afterwards.
 async fn fan_out(
     scale: &Scale,
-    place: &Place,
+    paths: &Paths,
     (seed, in_trouble): (&Seed, bool),
     costs: &mut Costs,
 ) -> anyhow::Result<Outcome> {
-    let data = seed.copy(place)?;
-    let (server, _) = Server::start(place, data.path())?;
+    let data = seed.copy(paths)?;
+    let (server, _) = Server::start(paths, data.path())?;
     let sandbox = Sandbox::start(0)?;
     let caller = Caller { address: server.address, keys: seed.keys.clone() };
     caller.send_to(&sandbox, &["apns"]).await?;
     if in_trouble {
-        sandbox.tell("/sandbox/rules", &rules(scale)).await?;
+        sandbox.configure("/sandbox/rules", &rules(scale)).await?;
     }
     let mut outcome = Outcome::default();
     let mut record = Value::Null;
     let sent = async {
         let path = caller.post(&notification(&["ios"], None)).await?;
-        for looks in 1.. {
-            if let Some(completed) = caller.look(&path).await? {
+        for polls in 1.. {
+            if let Some(completed) = caller.poll_completed(&path).await? {
                 record = completed;
                 break;
             }
-            if in_trouble && looks % LOOKS_TO_LIMIT < 2 {
-                let falls = looks % LOOKS_TO_LIMIT == 0;
+            if in_trouble && polls % POLLS_PER_LIMIT_CHANGE < 2 {
+                let falls = polls % POLLS_PER_LIMIT_CHANGE == 0;
                 let streams = if falls { 1 } else { STREAMS };
                 sandbox
-                    .tell("/sandbox/settings", &json!({ "max_concurrent_streams": streams }))
+                    .configure("/sandbox/settings", &json!({ "max_concurrent_streams": streams }))
                     .await?;
                 outcome.limits += u64::from(falls);
             }
@@ -118,18 +118,19 @@ async fn fan_out(
 }
 
 impl Outcome {
-    /// Holds what the server says against what the sandbox saw.
-    fn count(&mut self, scale: &Scale, said: &Value, seen: &Value) -> anyhow::Result<()> {
+    /// Compares the server's counts with the sandbox's.
+    fn count(&mut self, scale: &Scale, reported: &Value, observed: &Value) -> anyhow::Result<()> {
         let number = |value: &Value| value.as_u64().context("a count");
-        let accepted = number(&seen["accepted"])?;
-        let tokens = number(&seen["accepted_tokens"])?;
-        let answers = seen["answers"].as_array().context("a list of answers")?;
+        let accepted = number(&observed["accepted"])?;
+        let tokens = number(&observed["accepted_tokens"])?;
+        let answers = observed["answers"].as_array().context("a list of answers")?;
         let with = |status: u64| {
             let of = answers.iter().filter(|answer| answer["status"] == status);
             of.filter_map(|answer| answer["count"].as_u64()).sum::<u64>()
         };
-        (self.sent, self.unregistered) = (number(&said["sent"])?, number(&said["unregistered"])?);
-        // Said to be sent or gone, and neither.
+        (self.sent, self.unregistered) =
+            (number(&reported["sent"])?, number(&reported["unregistered"])?);
+        // Recorded as sent or unregistered, and neither.
         let untrue = self.sent.saturating_sub(tokens) + self.unregistered.saturating_sub(with(410));
         let over = self.sent + self.unregistered;
         self.lost = scale.send_devices.saturating_sub(over) + untrue;
@@ -147,7 +148,7 @@ fn lines(scale: &Scale, (troubled, happy): (&Costs, &Costs), outcomes: &[Outcome
         row: "trouble",
         what: what.to_owned(),
         figure: format!("{count:.0}, the most of a round"),
-        beside: format!("{devices} devices"),
+        baseline: format!("{devices} devices"),
         ratio: count,
         goal: Goal::CountAtMost(0.0),
     };
@@ -161,7 +162,7 @@ fn lines(scale: &Scale, (troubled, happy): (&Costs, &Costs), outcomes: &[Outcome
                 grouped(scale.goaway_every as f64)
             ),
             figure: format!("{}, {:.1} s", troubled.text(), median(&times)),
-            beside: format!("without trouble: {}", happy.text()),
+            baseline: format!("without trouble: {}", happy.text()),
             ratio: troubled.cpu_ratio(happy),
             goal: Goal::AtMost(1.3),
         },

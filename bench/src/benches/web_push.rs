@@ -1,6 +1,6 @@
-//! A fan-out to browsers, each message encrypted for its own, beside a bare loop that encrypts and
-//! sends, and beside npm's web-push. The sandbox's browsers read every message, by code of their
-//! own: what they cannot read is not counted as accepted.
+//! A fan-out to browsers with each message encrypted, compared with a bare loop that encrypts and sends,
+//! and with npm's web-push. The sandbox's browsers decrypt every message with independent code; messages
+//! that they cannot read are not counted as accepted.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,33 +14,33 @@ use crate::bare::web_push::{self, Orders, Subscription};
 use crate::benches::messages::{headers, received};
 use crate::caller::Caller;
 use crate::http_load::{Connection, call, write_request};
-use crate::paths::Place;
+use crate::paths::Paths;
 use crate::peers::Peers;
-use crate::proc::{Others, flush_p50};
+use crate::proc::{OtherLoad, flush_p50};
 use crate::scale::Scale;
 use crate::seed::notification;
 use crate::servers::{Sandbox, Server};
 use crate::stats::Costs;
 use crate::table::{Goal, Line, Section, grouped};
 
-/// Connections that subscribe.
-const SUBSCRIBING_AT_ONCE: usize = 32;
+/// Concurrent connections that subscribe.
+const SUBSCRIBE_CONNECTIONS: usize = 32;
 /// Browsers whose messages a second implementation reads.
 const SAMPLE: usize = 100;
 
-/// What the server sends to a browser.
-struct Sent {
+/// A sample of what the server sends to a browser.
+struct Sample {
     headers: Vec<(String, String)>,
     payload: String,
 }
 
 /// Measures the row.
-pub(crate) async fn run(scale: &Scale, place: &Place, peers: &Peers) -> anyhow::Result<Section> {
+pub(crate) async fn run(scale: &Scale, paths: &Paths, peers: &Peers) -> anyhow::Result<Section> {
     let count = scale.browsers;
-    let Sent { headers, payload } = shown(place).await?;
-    let (server, caller, sandbox, _data) = start(place, 0).await?;
+    let Sample { headers, payload } = samples(paths).await?;
+    let (server, caller, sandbox, _data) = start(paths, 0).await?;
     let all = subscribe(&caller, &sandbox, count).await?;
-    let folder = place.folder()?;
+    let folder = paths.folder()?;
     let subscriptions = folder.path().join("subscriptions.json");
     std::fs::write(&subscriptions, serde_json::to_vec(&all)?)?;
     let config = sandbox.config("webpush").await?;
@@ -52,8 +52,8 @@ pub(crate) async fn run(scale: &Scale, place: &Place, peers: &Peers) -> anyhow::
     let [mut ours, mut bare, mut npm] = [(); 3].map(|()| Costs::default());
     let mut missing = String::new();
     for _ in 0..scale.rounds {
-        let others = Others::watch()?;
-        section.flushes.push(flush_p50(place.disk())?);
+        let other_load = OtherLoad::watch()?;
+        section.flushes.push(flush_p50(paths.disk())?);
         ours.0.push(
             server.measure(count, caller.fan_out(&notification(&["web"], None), count)).await?,
         );
@@ -67,25 +67,25 @@ pub(crate) async fn run(scale: &Scale, place: &Place, peers: &Peers) -> anyhow::
             }
             Err(reason) => missing = reason,
         }
-        section.others.push(others.share()?);
+        section.other_load.push(other_load.share()?);
     }
     server.stop()?;
-    let second = match read_elsewhere(place, peers).await? {
+    let second = match read_elsewhere(paths, peers).await? {
         Ok(read) => format!("{read} more were read by http_ece of npm"),
         Err(reason) => format!("http_ece of npm read none: {reason}"),
     };
-    let line = |beside: String, ratio: f64, goal: f64| Line {
+    let line = |baseline: String, ratio: f64, goal: f64| Line {
         row: "web push",
         what: format!("{} browsers, encrypted and sent", grouped(count as f64)),
         figure: ours.text(),
-        beside,
+        baseline,
         ratio,
         goal: Goal::AtMost(goal),
     };
-    let beside = format!("bare aws-lc-rs and h2: {}", bare.text());
-    section.lines.push(line(beside, ours.cpu_ratio(&bare), 1.25));
-    let beside = npm.text_or("web-push of npm", &missing);
-    section.lines.push(line(beside, ours.cpu_ratio(&npm), 0.15));
+    let baseline = format!("bare aws-lc-rs and h2: {}", bare.text());
+    section.lines.push(line(baseline, ours.cpu_ratio(&bare), 1.25));
+    let baseline = npm.text_or("web-push of npm", &missing);
+    section.lines.push(line(baseline, ours.cpu_ratio(&npm), 0.15));
     section.notes.push(format!(
         "web push: every message of all three was read by the sandbox's browsers, whose code is not \
          that which encrypts; {second}; npm's web-push sent {} a round",
@@ -96,11 +96,11 @@ pub(crate) async fn run(scale: &Scale, place: &Place, peers: &Peers) -> anyhow::
 
 /// An empty server and a sandbox that is its push service.
 async fn start(
-    place: &Place,
+    paths: &Paths,
     journal: usize,
 ) -> anyhow::Result<(Server, Caller, Sandbox, tempfile::TempDir)> {
-    let data = place.folder()?;
-    let (server, keys) = Server::start(place, data.path())?;
+    let data = paths.folder()?;
+    let (server, keys) = Server::start(paths, data.path())?;
     let sandbox = Sandbox::start(journal)?;
     let keys = keys.context("a first start shows keys")?;
     let caller = Caller { address: server.address, keys };
@@ -108,28 +108,28 @@ async fn start(
     Ok((server, caller, sandbox, data))
 }
 
-/// What one message looks like.
-async fn shown(place: &Place) -> anyhow::Result<Sent> {
-    let (server, caller, sandbox, _data) = start(place, 1).await?;
+/// Captures one message.
+async fn samples(paths: &Paths) -> anyhow::Result<Sample> {
+    let (server, caller, sandbox, _data) = start(paths, 1).await?;
     subscribe(&caller, &sandbox, 1).await?;
     caller.fan_out(&notification(&["web"], None), 1).await?;
     let received = received(&sandbox).await?;
     let message = received.first().context("the message")?;
-    let sent = Sent { headers: headers(message)?, payload: message["payload"].to_string() };
+    let sent = Sample { headers: headers(message)?, payload: message["payload"].to_string() };
     server.stop()?;
     Ok(sent)
 }
 
-/// Has browsers of a second implementation read what they are sent; answers how many did, or why
-/// there are none.
-async fn read_elsewhere(place: &Place, peers: &Peers) -> anyhow::Result<Result<usize, String>> {
+/// Lets browsers of a second implementation decrypt their messages; returns how many did, or why there
+/// are none.
+async fn read_elsewhere(paths: &Paths, peers: &Peers) -> anyhow::Result<Result<usize, String>> {
     let mut browsers = match peers.start("browsers.mjs", &json!({ "count": SAMPLE }))? {
         Ok(browsers) => browsers,
         Err(reason) => return Ok(Err(reason)),
     };
-    browsers.tell("{}")?;
-    let all: Vec<Value> = serde_json::from_str(&browsers.hear()?)?;
-    let (server, caller, sandbox, _data) = start(place, SAMPLE).await?;
+    browsers.send_line("{}")?;
+    let all: Vec<Value> = serde_json::from_str(&browsers.read_line()?)?;
+    let (server, caller, sandbox, _data) = start(paths, SAMPLE).await?;
     let mut keys = HashMap::new();
     for of_browser in all {
         let ask = json!({ "keys": of_browser });
@@ -146,8 +146,8 @@ async fn read_elsewhere(place: &Place, peers: &Peers) -> anyhow::Result<Result<u
         let token = message["token"].as_str().unwrap_or_default();
         json!({ "p256dh": keys[token], "encrypted": message["payload"]["encrypted"] })
     });
-    browsers.tell(&Value::from_iter(sent).to_string())?;
-    let read: Vec<Value> = serde_json::from_str(&browsers.hear()?)?;
+    browsers.send_line(&Value::from_iter(sent).to_string())?;
+    let read: Vec<Value> = serde_json::from_str(&browsers.read_line()?)?;
     server.stop()?;
     for text in &read {
         let message: Value = serde_json::from_str(text.as_str().context("a text")?)?;
@@ -157,7 +157,7 @@ async fn read_elsewhere(place: &Place, peers: &Peers) -> anyhow::Result<Result<u
     Ok(Ok(read.len()))
 }
 
-/// Has browsers subscribe at the sandbox, and registers them.
+/// Subscribes browsers at the sandbox and registers them.
 async fn subscribe(
     caller: &Caller,
     sandbox: &Sandbox,
@@ -165,7 +165,7 @@ async fn subscribe(
 ) -> anyhow::Result<Vec<Subscription>> {
     let next = Arc::new(AtomicU64::new(0));
     let mut tasks = JoinSet::new();
-    for _ in 0..SUBSCRIBING_AT_ONCE {
+    for _ in 0..SUBSCRIBE_CONNECTIONS {
         let next = Arc::clone(&next);
         let (server, sandbox) = (caller.address, sandbox.address);
         let key = caller.keys.api_key.clone();
@@ -197,7 +197,7 @@ async fn subscribe(
     Ok(all)
 }
 
-/// That so many different browsers read a message since the last time.
+/// Checks that so many different browsers read a message since the last call.
 async fn accepted(sandbox: &Sandbox, count: u64) -> anyhow::Result<()> {
     let accepted = sandbox.take_accepted().await?;
     ensure!(accepted.tokens == count, "{} of {count} browsers read it", accepted.tokens);
