@@ -1,19 +1,19 @@
-//! An error with what caused it, as one line for the log: a field of the log in JSON shows the error
-//! alone, without its sources.
+//! An error with its causes as one line for the log: the JSON log shows only the error
+//! itself, without its sources.
 
 use std::error::Error;
 
-/// The error and everything below it. A cause that says what stands above it, whole or behind a
-/// code of its own, is left out.
-pub fn with_causes(error: &dyn Error) -> String {
+/// The error and its causes. A cause that repeats the text above it, entirely or after a
+/// code, is left out.
+pub fn error_chain(error: &dyn Error) -> String {
     let mut last = error.to_string();
     let mut text = last.clone();
     let mut next = error.source();
     while let Some(cause) = next {
-        let said = cause.to_string();
-        if !last.ends_with(&said) && !said.ends_with(&last) {
-            text = format!("{text}: {said}");
-            last = said;
+        let cause_text = cause.to_string();
+        if !last.ends_with(&cause_text) && !cause_text.ends_with(&last) {
+            text = format!("{text}: {cause_text}");
+            last = cause_text;
         }
         next = cause.source();
     }
@@ -26,19 +26,19 @@ mod tests {
     use crate::store::StoreError;
 
     #[test]
-    fn every_cause_is_told_once() {
+    fn each_cause_appears_once() {
         let error = StoreError::Unavailable("disk full".into());
-        assert_eq!(with_causes(&error), "storage is not available: disk full");
-        assert_eq!(with_causes(&StoreError::NotFound), "not found");
+        assert_eq!(error_chain(&error), "storage is not available: disk full");
+        assert_eq!(error_chain(&StoreError::NotFound), "not found");
     }
 
     #[derive(Debug, thiserror::Error)]
     #[error("{0}")]
-    struct Says(&'static str, #[source] Option<Box<Self>>);
+    struct TestError(&'static str, #[source] Option<Box<Self>>);
 
     #[test]
-    fn what_is_said_already_is_left_out() {
-        for (texts, told) in [
+    fn repeated_causes_are_left_out() {
+        for (texts, expected) in [
             (["is no database", "code 26: is no database"], "is no database"),
             (["failed: disk full", "disk full"], "failed: disk full"),
             (
@@ -47,8 +47,8 @@ mod tests {
             ),
         ] {
             let [text, cause] = texts;
-            let error = Says(text, Some(Box::new(Says(cause, None))));
-            assert_eq!(with_causes(&error), told);
+            let error = TestError(text, Some(Box::new(TestError(cause, None))));
+            assert_eq!(error_chain(&error), expected);
         }
     }
 }

@@ -32,4 +32,4 @@ mod webhooks;
 
 pub use api::openapi_json;
 pub use certificates::TlsError;
-pub use error_chain::with_causes;
+pub use error_chain::error_chain;

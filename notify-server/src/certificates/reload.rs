@@ -8,10 +8,10 @@ use tokio_util::sync::CancellationToken;
 use super::pair::{Pair, Stamp};
 use super::{Certificates, expiry};
 use crate::clock::SharedClock;
-use crate::error_chain::with_causes;
+use crate::error_chain::error_chain;
 use crate::private_file::warn_if_exposed;
 
-/// How often the files are looked at, in milliseconds.
+/// How often the files are checked, in milliseconds.
 pub(super) const LOOK_EVERY_MS: i64 = 30_000;
 /// How often a certificate that ends soon is warned about, in milliseconds.
 pub(super) const WARN_EVERY_MS: i64 = 86_400_000;
@@ -22,7 +22,7 @@ pub(crate) async fn watch(
     clock: SharedClock,
     stopping: CancellationToken,
 ) {
-    // The pair may be older than this stamp by what a start takes; reading once more costs nothing.
+    // The pair was read at start-up, before this stamp; reading it once more costs nothing.
     let mut known = Known::default();
     let mut warned_at: Option<Timestamp> = None;
     loop {
@@ -39,7 +39,7 @@ pub(crate) async fn watch(
         let before = certificates.pair();
         known = follow(&certificates, known, is_forced).await;
         if !Arc::ptr_eq(&before, &certificates.pair()) {
-            // What was said of the pair before does not hold for this one.
+            // A warning about the previous pair does not apply to this one.
             warned_at = None;
         }
     }
@@ -48,7 +48,7 @@ pub(crate) async fn watch(
 /// What is known of the files.
 #[derive(Debug, Default)]
 struct Known {
-    /// What they looked like when they were read; `None`: they are read at the next look, since they were
+    /// The stamp when they were read; `None`: they are read at the next check, because they were
     /// not read yet or could not be.
     stamp: Option<Stamp>,
     /// Why they could not be read or used.
@@ -60,7 +60,7 @@ async fn follow(certificates: &Arc<Certificates>, known: Known, is_forced: bool)
     let reading = certificates.clone();
     // The files may lie on a disk that hangs.
     let read = tokio::task::spawn_blocking(move || {
-        // Taken before the files are read: a change that comes between is seen at the next look.
+        // Taken before the files are read, so that a change in between is noticed at the next check.
         let stamp = reading.stamp();
         let is_due = is_forced || known.stamp != Some(stamp);
         let read = is_due.then(|| Pair::read(&reading.files));
@@ -73,8 +73,8 @@ async fn follow(certificates: &Arc<Certificates>, known: Known, is_forced: bool)
             Known { stamp: Some(stamp), error: None }
         }
         Ok((_, Some(Err(error)), known)) => {
-            let cause = with_causes(&error).to_string();
-            // Read again at each look: what is wrong may be repaired without a trace in the files.
+            let cause = error_chain(&error).to_string();
+            // Read again at each check: the fault may be repaired without a change of the files.
             if is_forced || known.error.as_ref() != Some(&cause) {
                 tracing::error!(
                     cause,

@@ -21,7 +21,7 @@ use super::standing::Standing;
 use super::starts::Starts;
 use crate::channel::{ChannelState, Channels, ServiceState};
 use crate::clock::SharedClock;
-use crate::error_chain::with_causes;
+use crate::error_chain::error_chain;
 use crate::providers::SharedProvider;
 use crate::store::{
     AppNo, Change, ChangeListener, DispatchNo, Epoch, PageNo, SharedStore, StoreError,
@@ -206,7 +206,7 @@ impl Shared {
         };
         self.storage_failing.store(true, Ordering::Release);
         if !is_said {
-            tracing::error!(cause = with_causes(error), "delivery waits for storage");
+            tracing::error!(cause = error_chain(error), "delivery waits for storage");
         }
         tokio::time::sleep(STORAGE_PAUSE).await;
     }

@@ -1,7 +1,7 @@
-//! Answers of campaigns (B31), kept as the bytes that go out: what devices ask for most. An answer is
-//! kept with the generation of its application, read before the store was; every change that could
-//! show in it begins the next one before its caller is answered, so that no answer is older than the
-//! last write that this server told somebody of. Writes of other servers show after five seconds.
+//! Caches the responses of campaigns, the most frequent request of devices, as bytes. A response is
+//! cached with the generation of its application, which is read before the store. Every change that could
+//! affect it increments the generation before the change is acknowledged, so no response is older than the
+//! last write that this server acknowledged. Writes of other servers show after five seconds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,82 +11,82 @@ use moka::sync::Cache;
 use notify_core::{CampaignId, CampaignRef, Enrichment, FeedId, FeedItem, FeedRef};
 use tokio::time::Instant;
 
-use crate::cached_body::Ready;
+use crate::cached_body::CachedBody;
 use crate::store::{AppNo, Change, ChangeListener, SharedStore, ShownCampaign, StoreError};
 
-/// Most bytes of answers kept, with what keeping each costs.
-const KEPT_BYTES_MAX: u64 = 32 * 1_024 * 1_024;
-/// What keeping an answer costs beside its bytes, about.
+/// Most bytes of cached responses, including [`ENTRY_BYTES`] for each.
+const CACHE_BYTES_MAX: u64 = 32 * 1_024 * 1_024;
+/// Approximate overhead of a cached response, in bytes.
 const ENTRY_BYTES: u32 = 512;
-/// Longest time that an answer is kept. Of writes by another server of the same database nobody here
-/// is told.
-const KEPT_MAX: Duration = Duration::from_secs(5);
-/// Counters of generations. Applications that share one lose their answers together: more work, never
-/// an old answer.
+/// Longest age of a cached response. Writes by another server of the same database
+/// do not invalidate it.
+const AGE_MAX: Duration = Duration::from_secs(5);
+/// Number of generation counters. Applications that share one are invalidated together: more work, never
+/// a stale response.
 const GENERATIONS: usize = 1_024;
 
 /// A campaign of an application; `None` is the default one.
 type Key = (AppNo, Option<CampaignId>);
 
-/// An answer, the generation that it is of, and when it was read.
+/// A cached response, its generation, and when it was read.
 #[derive(Clone)]
-struct Kept {
+struct CachedResponse {
     generation: u64,
     read_at: Instant,
-    ready: Arc<Ready>,
+    body: Arc<CachedBody>,
 }
 
-/// Answers of campaigns.
-pub(crate) struct Answers {
+/// Cached responses of campaigns.
+pub(crate) struct EnrichmentCache {
     store: SharedStore,
-    kept: Cache<Key, Kept>,
+    cache: Cache<Key, CachedResponse>,
     generations: Arc<Generations>,
 }
 
-impl Answers {
-    /// Answers of what is in a store, hearing of its changes.
+impl EnrichmentCache {
+    /// A cache over a store, invalidated by its changes.
     pub(crate) fn new(store: SharedStore) -> Self {
         let generations = Arc::new(Generations::default());
         store.subscribe(generations.clone());
-        let weigh = |_: &Key, kept: &Kept| {
-            u32::try_from(kept.ready.body.len()).unwrap_or(u32::MAX).saturating_add(ENTRY_BYTES)
+        let weigh = |_: &Key, cached: &CachedResponse| {
+            u32::try_from(cached.body.body.len()).unwrap_or(u32::MAX).saturating_add(ENTRY_BYTES)
         };
-        let kept = Cache::builder().max_capacity(KEPT_BYTES_MAX).weigher(weigh).build();
-        Self { store, kept, generations }
+        let cache = Cache::builder().max_capacity(CACHE_BYTES_MAX).weigher(weigh).build();
+        Self { store, cache, generations }
     }
 
-    /// The answer of an active campaign.
+    /// The response for an active campaign.
     ///
     /// # Errors
-    /// `NotFound` when there is none; others of the store as they are, never an answer made without
+    /// `NotFound` when there is none; other errors of the store, and then never a response made without
     /// it.
     pub(crate) async fn get(
         &self,
         app: AppNo,
         campaign: CampaignRef,
-    ) -> Result<Arc<Ready>, StoreError> {
+    ) -> Result<Arc<CachedBody>, StoreError> {
         let id = match campaign {
             CampaignRef::Default => None,
             CampaignRef::Id(id) => Some(id),
         };
-        // Before the store is read: what changes meanwhile makes this one old at once.
+        // Before the store is read, so that a change in between makes this response stale at once.
         let (generation, read_at) = (self.generations.now(app), Instant::now());
-        if let Some(kept) = self.kept.get(&(app, id))
-            && kept.generation == generation
-            && read_at.duration_since(kept.read_at) < KEPT_MAX
+        if let Some(cached) = self.cache.get(&(app, id))
+            && cached.generation == generation
+            && read_at.duration_since(cached.read_at) < AGE_MAX
         {
-            return Ok(kept.ready);
+            return Ok(cached.body);
         }
         let shown = self.store.shown_campaign(app, campaign).await?;
         let body = serde_json::to_vec(&rendered(&shown))
             .map_err(|error| StoreError::Backend(error.into()))?;
-        let ready = Arc::new(Ready::of(body.into()));
-        self.kept.insert((app, id), Kept { generation, read_at, ready: ready.clone() });
+        let ready = Arc::new(CachedBody::of(body.into()));
+        self.cache.insert((app, id), CachedResponse { generation, read_at, body: ready.clone() });
         Ok(ready)
     }
 }
 
-/// What devices are answered: newest items first over all feeds of a feature (B31).
+/// The response for devices: newest items first over all feeds of a feature.
 fn rendered(shown: &ShownCampaign) -> Enrichment {
     let record = &shown.record;
     Enrichment::from_template(record.campaign.id, &record.template, |feeds| {
@@ -110,13 +110,13 @@ fn items_of(shown: &ShownCampaign, id: FeedId) -> Vec<FeedItem> {
         image_url: item.image_url,
         published_at: item.published_at,
         source: feed.name.clone(),
-        // Own feeds hold the application's own content (spec 2.5).
+        // The application's own feeds contain its own content.
         is_external: false,
     });
     items.collect()
 }
 
-/// How often what an application shows has changed.
+/// Counts the changes of each application's content.
 struct Generations(Box<[AtomicU64]>);
 
 impl Default for Generations {

@@ -1,4 +1,4 @@
-//! Where servers keep for each other what one of them signed: a provider never sees a row.
+//! The store through which servers share signed provider tokens: a provider never sees a row.
 
 use async_trait::async_trait;
 use notify_core::Timestamp;
@@ -11,57 +11,57 @@ pub(crate) use crate::keys::TokenName;
 pub(crate) struct SignedToken {
     /// The token.
     pub(crate) text: SecretString,
-    /// When, by the servers' clock.
+    /// When it was signed, by the servers' clock.
     pub(crate) at: Timestamp,
-    /// How far the wall clock, which it bears the time of, was ahead of that, in milliseconds.
+    /// How far the wall clock, whose time the token contains, was ahead of that, in milliseconds.
     pub(crate) wall_ahead_ms: i64,
 }
 
-/// What is kept under a name.
-pub(crate) struct KeptToken {
-    /// The token; `None` where it cannot be opened.
+/// A token in the store.
+pub(crate) struct StoredToken {
+    /// The token; `None` if it cannot be decrypted.
     pub(crate) token: Option<SignedToken>,
-    /// When it was signed, also where it cannot be opened.
+    /// When it was signed, even if it cannot be decrypted.
     pub(crate) at: Timestamp,
-    /// The provider wants it kept: no newer one before.
+    /// The provider demanded fewer changes: it must not be replaced before this time.
     pub(crate) frozen_until: Option<Timestamp>,
 }
 
-/// Why nothing was read or kept.
+/// Why a token could not be read or stored.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum KeeperError {
+pub(crate) enum TokenStoreError {
     /// Storage failed.
     #[error("storage failed")]
     Storage(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// Storage takes longer than a message is to wait.
+    /// Storage took longer than a message should wait.
     #[error("storage takes too long")]
-    Late,
+    Timeout,
 }
 
-/// Keeps tokens for all servers of one storage.
+/// Stores tokens for all servers of one storage.
 #[async_trait]
-pub(crate) trait TokenKeeper: Send + Sync {
-    /// What is kept.
+pub(crate) trait TokenStore: Send + Sync {
+    /// The stored token.
     ///
     /// # Errors
-    /// When that cannot be read.
-    async fn kept(&self, name: &TokenName) -> Result<Option<KeptToken>, KeeperError>;
+    /// When it cannot be read.
+    async fn get(&self, name: &TokenName) -> Result<Option<StoredToken>, TokenStoreError>;
 
-    /// Keeps a token in place of the one that was signed at `replaces`, unless another server was
-    /// first; answers what is kept now.
+    /// Replaces the token that was signed at `replaces`, unless another server did so first; returns the
+    /// token that is stored afterwards.
     ///
     /// # Errors
-    /// When storage fails: whether it is kept is not known.
-    async fn keep(
+    /// When storage fails: it is unknown whether the token is stored.
+    async fn put(
         &self,
         name: &TokenName,
         token: &SignedToken,
         replaces: Option<Timestamp>,
-    ) -> Result<KeptToken, KeeperError>;
+    ) -> Result<StoredToken, TokenStoreError>;
 
-    /// Has a token kept until then: the provider wants no newer one before.
+    /// Forbids a newer token until then, as the provider demanded.
     ///
     /// # Errors
-    /// When that cannot be written.
-    async fn freeze(&self, name: &TokenName, until: Timestamp) -> Result<(), KeeperError>;
+    /// When it cannot be written.
+    async fn freeze(&self, name: &TokenName, until: Timestamp) -> Result<(), TokenStoreError>;
 }

@@ -1,52 +1,52 @@
-//! Word of events: to the engine of each, to a stream of those of its application.
+//! Notifies of new events: the engine of all, a stream of those of its application.
 
-use crate::signal::{Changes, Heard};
+use crate::signal::{Signal, Waiter};
 use crate::store::{AppNo, Change, ChangeListener};
 
-/// Places for word of applications. Those that share one wake each other's streams: a read more,
-/// never an event less.
+/// Number of signals for applications. Applications that share one wake each other's streams: an additional
+/// read, and never a missed event.
 const PLACES: usize = 256;
 
-/// Tells of events that were written, and of what webhooks and applications became.
+/// Notifies of written events and of changed webhooks and applications.
 #[derive(Debug)]
-pub(crate) struct Happened {
-    any: Changes,
-    of_apps: Box<[Changes]>,
+pub(crate) struct EventNotifier {
+    any: Signal,
+    of_apps: Box<[Signal]>,
 }
 
-impl Default for Happened {
+impl Default for EventNotifier {
     fn default() -> Self {
-        let of_apps = std::iter::repeat_with(Changes::default).take(PLACES).collect();
-        Self { any: Changes::default(), of_apps }
+        let of_apps = std::iter::repeat_with(Signal::default).take(PLACES).collect();
+        Self { any: Signal::default(), of_apps }
     }
 }
 
-impl Happened {
-    /// Hears of every application from now on.
-    pub(super) fn subscribe_to_all(&self) -> Heard {
+impl EventNotifier {
+    /// Subscribes to the events of all applications.
+    pub(super) fn subscribe_to_all(&self) -> Waiter {
         self.any.subscribe()
     }
 
-    /// Hears of an application from now on.
-    pub(crate) fn subscribe(&self, app: AppNo) -> Heard {
+    /// Subscribes to the events of an application.
+    pub(crate) fn subscribe(&self, app: AppNo) -> Waiter {
         self.of(app).subscribe()
     }
 
-    fn of(&self, app: AppNo) -> &Changes {
+    fn of(&self, app: AppNo) -> &Signal {
         &self.of_apps[usize::try_from(app.0.unsigned_abs()).unwrap_or(0) % PLACES]
     }
 }
 
-impl ChangeListener for Happened {
+impl ChangeListener for EventNotifier {
     fn changed(&self, change: Change) {
         match change {
             Change::EventsDue(app) | Change::AppChanged(app) => {
-                self.any.tell();
-                self.of(app).tell();
+                self.any.notify();
+                self.of(app).notify();
             }
             Change::Everything => {
-                self.any.tell();
-                self.of_apps.iter().for_each(Changes::tell);
+                self.any.notify();
+                self.of_apps.iter().for_each(Signal::notify);
             }
             Change::NotificationDue
             | Change::NotificationScheduled
@@ -71,11 +71,11 @@ mod tests {
 
     #[test]
     fn streams_of_other_applications_are_not_woken() {
-        let happened = Happened::default();
-        let (mut all, mut own) = (happened.subscribe_to_all(), happened.subscribe(AppNo(1)));
-        let mut other = happened.subscribe(AppNo(2));
+        let notifier = EventNotifier::default();
+        let (mut all, mut own) = (notifier.subscribe_to_all(), notifier.subscribe(AppNo(1)));
+        let mut other = notifier.subscribe(AppNo(2));
         for change in [Change::EventsDue(AppNo(1)), Change::AppChanged(AppNo(1))] {
-            happened.changed(change);
+            notifier.changed(change);
             assert!(all.changed().now_or_never().is_some(), "{change:?}");
             assert!(own.changed().now_or_never().is_some(), "{change:?}");
             assert!(other.changed().now_or_never().is_none(), "{change:?}");

@@ -17,7 +17,7 @@ use crate::delivery::page::{PageEnd, PageRun, Reading};
 use crate::delivery::retries;
 use crate::delivery::shared::Shared;
 use crate::delivery::singles::{self, LANE_SINGLES_MAX, Singles};
-use crate::signal::Heard;
+use crate::signal::Waiter;
 use crate::store::{
     ClaimedRetry, DeviceKey, DispatchNo, OpenPage, PageClaim, PageNo, RetryClaim, RetryNo,
     RetryOutcome, RetryStep, SEQUENCE_MAX, Slice, StoreError,
@@ -42,7 +42,7 @@ pub(crate) struct LaneRun {
     pub(super) retries_wait: bool,
     /// Retries may be claimed here of which nothing was heard: their claim failed, or giving them back.
     pub(super) claims_lost: bool,
-    pub(super) gate_changes: Heard,
+    pub(super) gate_changes: Waiter,
     /// Whether it knows what stood before it.
     pub(super) begun: bool,
 }

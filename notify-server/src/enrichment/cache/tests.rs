@@ -17,7 +17,7 @@ const URLS: [&str; 2] = ["https://a.example/", "https://b.example/"];
 /// A store with one application, and its answers.
 struct Stage {
     store: Arc<Store>,
-    answers: Answers,
+    answers: EnrichmentCache,
     id: AppId,
     app: AppNo,
     folder: tempfile::TempDir,
@@ -28,7 +28,7 @@ impl Stage {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("notify.db");
         let store = sqlite::open(&file, SqliteOptions::default()).unwrap();
-        let answers = Answers::new(store.clone());
+        let answers = EnrichmentCache::new(store.clone());
         let id = AppId(Uuid::now_v7());
         let app = NewApp { name: "Shop".to_owned(), language: "en".to_owned() };
         let app = store.create_app(id, app, None, NOW).await.unwrap();
@@ -118,7 +118,7 @@ fn titles(answer: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_feature_shows_the_newest_items_of_all_its_feeds_as_many_as_its_layout() {
+async fn feature_shows_newest_items_of_all_feeds_up_to_layout_size() {
     let stage = Stage::set().await;
     let layouts = [
         (CampaignLayout::ContentWithTwo, 2),
@@ -144,7 +144,7 @@ async fn a_feature_shows_the_newest_items_of_all_its_feeds_as_many_as_its_layout
 }
 
 #[tokio::test]
-async fn every_change_that_shows_is_shown_to_whoever_asks_after_it() {
+async fn visible_changes_invalidate_the_cache() {
     let stage = Stage::set().await;
     let (app, layout) = (stage.app, CampaignLayout::ContentWithTwo);
     let mut one = draft(layout, &URLS[..1]);
@@ -183,7 +183,7 @@ async fn every_change_that_shows_is_shown_to_whoever_asks_after_it() {
 }
 
 #[tokio::test]
-async fn what_another_server_wrote_shows_after_seconds() {
+async fn writes_of_other_servers_show_after_seconds() {
     let stage = Stage::set().await;
     let campaign = stage.make(draft(CampaignLayout::ContentWithTwo, &[])).await;
     stage.shows(campaign).await;
@@ -193,13 +193,13 @@ async fn what_another_server_wrote_shows_after_seconds() {
     let CampaignRef::Id(id) = campaign else { unreachable!() };
     other.set_campaign_status(stage.app, id, CampaignStatus::Disabled).await.unwrap();
     tokio::time::pause();
-    tokio::time::advance(KEPT_MAX).await;
+    tokio::time::advance(AGE_MAX).await;
     tokio::time::resume();
     assert!(stage.is_gone(campaign).await);
 }
 
 #[tokio::test]
-async fn applications_do_not_see_each_others_answers_and_storage_that_fails_is_told() {
+async fn responses_are_per_application_and_storage_errors_are_returned() {
     let stage = Stage::set().await;
     let campaign = stage.make(draft(CampaignLayout::ContentWithTwo, &[])).await;
     stage.shows(campaign).await;

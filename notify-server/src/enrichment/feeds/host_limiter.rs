@@ -1,5 +1,5 @@
-//! Whose turn it is: a few fetches of one host at once, so that a host that is slow holds its own turns
-//! and not every slot. Redirects are not looked at: a host is that of the feed's url.
+//! Limits concurrent fetches by host, so that a slow host uses up its own slots
+//! and not all of them. Redirects are ignored: the host is that of the feed's url.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -8,14 +8,14 @@ use url::Url;
 
 use crate::store::FeedClaim;
 
-/// Fetches at once.
+/// Most concurrent fetches.
 const FETCHES_MAX: usize = 8;
-/// Fetches of one host at once.
+/// Most concurrent fetches of one host.
 const FETCHES_PER_HOST_MAX: usize = 2;
-/// Claimed feeds that wait for a turn of their host; further ones wait in the store.
+/// Most claimed feeds that wait for their host; others wait in the store.
 const WAITING_MAX: usize = 1_000;
-/// How long one waits, in milliseconds: what is left of its claim then is a fetch. Who waited for
-/// longer is let go, and due again when its claim runs out.
+/// Longest wait of a claimed feed, in milliseconds: the rest of its claim is for the fetch. A feed that waited
+/// longer is dropped, and due again when its claim expires.
 const WAIT_MAX_MS: i64 = 60_000;
 
 /// The host of a feed's url, as the URL standard writes it.
@@ -29,27 +29,27 @@ impl Host {
     }
 }
 
-/// Who has a turn, and who waits for one.
+/// Running and waiting fetches.
 #[derive(Default)]
-pub(super) struct Turns {
+pub(super) struct HostLimiter {
     under_way: HashMap<Host, usize>,
-    /// With the time since when, the longest waiting first.
+    /// With the start of the wait, the longest wait first.
     waiting: VecDeque<(Timestamp, Host, FeedClaim)>,
 }
 
-impl Turns {
-    /// How many feeds may be claimed: no more than could begin if each had a host of its own.
+impl HostLimiter {
+    /// How many feeds may be claimed: as many as could begin if each had a different host.
     pub(super) fn room(&self) -> usize {
         let slots = FETCHES_MAX.saturating_sub(self.under_way.values().sum());
         slots.min(WAITING_MAX.saturating_sub(self.waiting.len()))
     }
 
-    /// Has a claimed feed wait for its turn.
+    /// Adds a claimed feed to the queue.
     pub(super) fn wait(&mut self, claim: FeedClaim, now: Timestamp) {
         self.waiting.push_back((now, Host::of(&claim.url), claim));
     }
 
-    /// Gives a turn to who waits for the longest, of those whose host has one left.
+    /// Begins the feed that has waited longest, among those whose host has a free slot.
     pub(super) fn begin(&mut self, now: Timestamp) -> Option<(Host, FeedClaim)> {
         let is_over = |since: Timestamp| now.ms_since(since) >= WAIT_MAX_MS;
         while self.waiting.front().is_some_and(|(since, ..)| is_over(*since)) {
@@ -65,7 +65,7 @@ impl Turns {
         Some((host, claim))
     }
 
-    /// Takes a turn back.
+    /// Releases a slot.
     pub(super) fn end(&mut self, host: &Host) {
         if let Some(its) = self.under_way.get_mut(host) {
             *its -= 1;
@@ -100,50 +100,50 @@ mod tests {
     }
 
     /// The urls that begin, in order.
-    fn begun(turns: &mut Turns, now: Timestamp) -> Vec<String> {
-        std::iter::from_fn(|| turns.begin(now)).map(|(_, claim)| claim.url).collect()
+    fn begun(limiter: &mut HostLimiter, now: Timestamp) -> Vec<String> {
+        std::iter::from_fn(|| limiter.begin(now)).map(|(_, claim)| claim.url).collect()
     }
 
     #[test]
-    fn a_host_has_two_turns_and_all_of_them_eight() {
-        let mut turns = Turns::default();
+    fn two_fetches_per_host_and_eight_in_total() {
+        let mut limiter = HostLimiter::default();
         for number in 0..8 {
-            turns.wait(claim(&format!("https://slow.example/{number}")), NOW);
+            limiter.wait(claim(&format!("https://slow.example/{number}")), NOW);
         }
         // One host, however it is written and whatever its port.
-        turns.wait(claim("http://SLOW.example:8080/9"), NOW);
+        limiter.wait(claim("http://SLOW.example:8080/9"), NOW);
         let slow = |number: u32| format!("https://slow.example/{number}");
-        assert_eq!(begun(&mut turns, NOW), [slow(0), slow(1)]);
-        assert_eq!(turns.room(), 6, "those that wait take no slot");
+        assert_eq!(begun(&mut limiter, NOW), [slow(0), slow(1)]);
+        assert_eq!(limiter.room(), 6, "those that wait take no slot");
         for number in 0..7 {
-            turns.wait(claim(&format!("https://{number}.example/")), NOW);
+            limiter.wait(claim(&format!("https://{number}.example/")), NOW);
         }
         let others: Vec<_> = (0..6).map(|number| format!("https://{number}.example/")).collect();
-        assert_eq!(begun(&mut turns, NOW), others);
-        assert_eq!(turns.room(), 0);
-        // Who waits for the longest goes first, where its host has a turn.
-        turns.end(&Host::of("https://5.example/"));
-        assert_eq!(begun(&mut turns, NOW), ["https://6.example/"]);
-        turns.end(&Host::of("https://slow.example/"));
-        turns.end(&Host::of("https://slow.example/"));
-        assert_eq!(begun(&mut turns, NOW), [slow(2), slow(3)]);
+        assert_eq!(begun(&mut limiter, NOW), others);
+        assert_eq!(limiter.room(), 0);
+        // The longest wait goes first, if its host has a free slot.
+        limiter.end(&Host::of("https://5.example/"));
+        assert_eq!(begun(&mut limiter, NOW), ["https://6.example/"]);
+        limiter.end(&Host::of("https://slow.example/"));
+        limiter.end(&Host::of("https://slow.example/"));
+        assert_eq!(begun(&mut limiter, NOW), [slow(2), slow(3)]);
     }
 
     #[test]
-    fn who_waits_for_too_long_is_let_go_and_what_waits_is_bounded() {
-        let mut turns = Turns::default();
+    fn long_waits_are_dropped_and_the_queue_is_bounded() {
+        let mut limiter = HostLimiter::default();
         for number in 0..WAITING_MAX + 2 {
-            turns.wait(claim(&format!("https://slow.example/{number}")), NOW);
+            limiter.wait(claim(&format!("https://slow.example/{number}")), NOW);
             if number < 2 {
-                assert!(turns.begin(NOW).is_some());
+                assert!(limiter.begin(NOW).is_some());
             }
         }
-        assert_eq!((turns.room(), turns.begin(NOW)), (0, None));
-        turns.end(&Host::of("https://slow.example/0"));
+        assert_eq!((limiter.room(), limiter.begin(NOW)), (0, None));
+        limiter.end(&Host::of("https://slow.example/0"));
         let late = NOW.plus_ms(WAIT_MAX_MS);
-        assert!(turns.begin(late.plus_ms(-1)).is_some());
-        turns.end(&Host::of("https://slow.example/0"));
-        assert_eq!(turns.begin(late), None, "their claims are as good as over");
-        assert_eq!(turns.room(), 7);
+        assert!(limiter.begin(late.plus_ms(-1)).is_some());
+        limiter.end(&Host::of("https://slow.example/0"));
+        assert_eq!(limiter.begin(late), None, "their claims are as good as over");
+        assert_eq!(limiter.room(), 7);
     }
 }

@@ -3,7 +3,7 @@
 use notify_core::{Content, Message, NewAnswer, NewPoll, Platform, PollLayout};
 
 use super::{Given, full};
-use crate::payload::left_out;
+use crate::payload::unsupported;
 
 const URL: &str = "https://n.example/o";
 const IMAGE: &str = "https://i.example/1.png";
@@ -38,7 +38,7 @@ fn poll(answers: usize, text_chars: usize, image: bool) -> Given {
 }
 
 #[test]
-fn what_a_chat_cannot_carry_is_told() {
+fn unsupported_features_are_listed() {
     // What Messenger leaves out, and what Telegram does.
     let rows: Vec<(Given, &[&str], &[&str])> = vec![
         (message(160, Some(URL), Some(IMAGE), "Open"), &[], &[]),
@@ -83,9 +83,9 @@ fn what_a_chat_cannot_carry_is_told() {
         ),
     ];
     for (row, (given, messenger, telegram)) in rows.into_iter().enumerate() {
-        let left_out = |platform| left_out(&given.outgoing(), platform);
-        assert_eq!(left_out(Platform::FbMessenger), messenger, "row {row}");
-        assert_eq!(left_out(Platform::ChatApp), telegram, "row {row}");
-        assert_eq!(left_out(Platform::Ios), Vec::<String>::new(), "row {row}");
+        let notes = |platform| unsupported(&given.context(), platform);
+        assert_eq!(notes(Platform::FbMessenger), messenger, "row {row}");
+        assert_eq!(notes(Platform::ChatApp), telegram, "row {row}");
+        assert_eq!(notes(Platform::Ios), Vec::<String>::new(), "row {row}");
     }
 }

@@ -1,4 +1,4 @@
-//! An answer, read within bounds: whoever answers may not be who was meant.
+//! A response, read within bounds, since the peer may be hostile.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -11,31 +11,31 @@ use rustls::CertificateError;
 use tokio::time::{Instant, timeout_at};
 
 use crate::outbound::Unreachable;
-use crate::providers::{ANSWER_BYTES_MAX, Answer, Certainty, Reason};
+use crate::providers::{Processing, RESPONSE_BYTES_MAX, Reason, SendResult};
 
-/// What the server answered.
+/// A provider's response.
 #[derive(Debug)]
-pub(crate) struct Reply {
+pub(crate) struct ProviderResponse {
     /// Status.
     pub(crate) status: StatusCode,
     /// Header fields.
     pub(crate) headers: HeaderMap,
-    /// Body, at most [`ANSWER_BYTES_MAX`] of it; less when it broke off or took too long.
+    /// Body, at most [`RESPONSE_BYTES_MAX`] of it; shorter if the connection broke or was too slow.
     pub(crate) body: Bytes,
-    /// Which connection it came by; see `Pool::retire`.
+    /// The connection that it came over; see `Pool::retire`.
     pub(crate) connection: u64,
 }
 
-/// Reads a body until it ends, breaks off, is too long or too slow: the status has told what
-/// matters, and a message that was taken must not be repeated for the rest of an answer. Dropping the
-/// stream afterwards cancels what is left of it.
+/// Reads a body until it ends, breaks off, is too long or too slow. The status is what matters, and an
+/// accepted message must not be repeated because of an incomplete body. Dropping the stream afterwards
+/// cancels the rest.
 pub(super) async fn read_body(mut stream: RecvStream, deadline: Instant) -> Bytes {
     if stream.is_end_stream() {
         return Bytes::new();
     }
     let mut body = Body::default();
     while let Ok(Some(Ok(chunk))) = timeout_at(deadline, stream.data()).await {
-        // Fails only on a stream that is gone, which the next read tells as well.
+        // Fails only on a closed stream, which the next read reports as well.
         let _ = stream.flow_control().release_capacity(chunk.len());
         if body.is_full_after(chunk) {
             break;
@@ -44,7 +44,7 @@ pub(super) async fn read_body(mut stream: RecvStream, deadline: Instant) -> Byte
     body.finish()
 }
 
-/// A body as it comes in; one chunk is taken as it is.
+/// A body that is being read; a single chunk is not copied.
 #[derive(Default)]
 pub(super) struct Body {
     first: Bytes,
@@ -52,9 +52,9 @@ pub(super) struct Body {
 }
 
 impl Body {
-    /// Takes a chunk, up to the limit; tells whether the limit is reached.
+    /// Adds a chunk, up to the limit; returns whether the limit is reached.
     pub(super) fn is_full_after(&mut self, mut chunk: Bytes) -> bool {
-        let room = ANSWER_BYTES_MAX - self.first.len().max(self.rest.len());
+        let room = RESPONSE_BYTES_MAX - self.first.len().max(self.rest.len());
         chunk.truncate(room);
         let is_full = chunk.len() == room;
         if self.first.is_empty() && self.rest.is_empty() {
@@ -73,52 +73,50 @@ impl Body {
     }
 }
 
-// Why there is no answer, and whether the request may have been processed all the same.
-
 /// Longest cause kept in a reason, in characters.
 const CAUSE_CHARS_MAX: usize = 96;
 
-/// The reason of a connection that is not made.
+/// The reason when no connection could be made.
 pub(crate) const CONNECT_FAILED: &str = "connect_failed";
-/// The reason of a url that names an address that nothing is sent to.
+/// The reason for a url with a forbidden address.
 pub(crate) const ADDRESS_NOT_ALLOWED: &str = "address_not_allowed";
 
-/// A request without an answer.
+/// A request without a response: why, and whether it may have been processed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Failure {
-    /// What broke.
+pub(crate) struct TransportError {
+    /// A failed attempt.
     pub(crate) reason: Reason,
     /// Whether it may have been processed.
-    pub(crate) outcome: Certainty,
-    /// Whether the server speaks no HTTP/2, so that HTTP/1.1 may be tried.
+    pub(crate) outcome: Processing,
+    /// Whether the server does not speak HTTP/2, so that HTTP/1.1 may be tried.
     pub(crate) is_http1_only: bool,
 }
 
-impl Failure {
-    fn new(reason: Reason, outcome: Certainty) -> Self {
+impl TransportError {
+    fn new(reason: Reason, outcome: Processing) -> Self {
         Self { reason, outcome, is_http1_only: false }
     }
 
     /// Nothing was sent.
     pub(crate) fn unsent(reason: impl Into<Reason>) -> Self {
-        Self::new(reason.into(), Certainty::NotProcessed)
+        Self::new(reason.into(), Processing::NotProcessed)
     }
 
-    /// Nothing was sent, because of something with a cause worth telling.
+    /// Nothing was sent; the reason includes the cause.
     pub(crate) fn unsent_because(what: &str, cause: &dyn Error) -> Self {
-        Self::unsent(format!("{what}: {}", cleaned(&cause.to_string())))
+        Self::unsent(format!("{what}: {}", sanitized(&cause.to_string())))
     }
 
-    /// No connection was made. A certificate that cannot be verified has a cure that its error does
-    /// not tell; `has_extra_trust` says whether there is a `ca_certificate`.
+    /// No connection was made. If the certificate could not be verified, the reason suggests a remedy, which
+    /// depends on whether there is a `ca_certificate` (`has_extra_trust`).
     pub(super) fn unconnected(
         what: &str,
         cause: &(dyn Error + 'static),
         has_extra_trust: bool,
     ) -> Self {
         let mut failure = Self::unsent_because(what, cause);
-        if let Some(cure) = certificate_cure(cause, has_extra_trust) {
-            failure.reason = format!("{}; {cure}", failure.reason).into();
+        if let Some(remedy) = certificate_remedy(cause, has_extra_trust) {
+            failure.reason = format!("{}; {remedy}", failure.reason).into();
         }
         failure
     }
@@ -128,20 +126,20 @@ impl Failure {
         Self { is_http1_only: true, ..Self::unsent("no_http2") }
     }
 
-    /// It was sent and nothing came back.
+    /// It was sent, and there was no response.
     pub(crate) fn unknown(reason: impl Into<Reason>) -> Self {
-        Self::new(reason.into(), Certainty::Unknown)
+        Self::new(reason.into(), Processing::Unknown)
     }
 
-    /// The same without what the peer said: where a user chose the peer, its words must not be
-    /// shown, nor be a reason of their own each time.
-    pub(crate) fn without_cause(self) -> Self {
-        let word = self.reason.split(':').next().unwrap_or_default().to_owned();
-        Self { reason: word.into(), ..self }
+    /// The same without the peer's text: a peer that a user chose must not control what is shown, nor
+    /// create an unlimited number of reasons.
+    pub(crate) fn redacted(self) -> Self {
+        let code = self.reason.split(':').next().unwrap_or_default().to_owned();
+        Self { reason: code.into(), ..self }
     }
 
-    /// What an error on an open stream means (RFC 9113 §6.8, §8.7): a GOAWAY of the peer reaches
-    /// only streams above its last id, and `REFUSED_STREAM` promises that nothing was done.
+    /// The meaning of an error on an open stream (RFC 9113 sections 6.8 and 8.7): a GOAWAY of the peer affects
+    /// only streams above its last id, and `REFUSED_STREAM` guarantees that nothing was processed.
     pub(super) fn of_stream(error: &h2::Error) -> Self {
         if error.is_go_away() && error.is_remote() {
             return Self::unsent("goaway");
@@ -159,19 +157,19 @@ impl Failure {
     }
 }
 
-impl From<&Unreachable> for Failure {
+impl From<&Unreachable> for TransportError {
     fn from(unreachable: &Unreachable) -> Self {
         match unreachable {
             Unreachable::Unresolved(cause) => Self::unsent_because(CONNECT_FAILED, cause),
-            // As a name that does not resolve: an API key must not learn by addresses that it invents
-            // which names a resolver behind the server knows.
+            // The same as for a name that does not resolve: the owner of an API key must not learn through
+            // invented addresses which names the server's resolver knows.
             Unreachable::NotAllowed => Self::unsent(CONNECT_FAILED),
         }
     }
 }
 
-impl From<Failure> for Answer {
-    fn from(failure: Failure) -> Self {
+impl From<TransportError> for SendResult {
+    fn from(failure: TransportError) -> Self {
         Self::Retry { reason: failure.reason, after: None, outcome: failure.outcome }
     }
 }
@@ -180,9 +178,12 @@ fn describe(reason: Option<H2Reason>) -> Cow<'static, str> {
     reason.map_or(Cow::Borrowed("unknown"), |reason| format!("{reason:?}").into())
 }
 
-/// What to do about a certificate that no authority trusted here has signed. An authority that was
-/// made anew under the same name, as the sandbox's is, shows as a bad signature.
-fn certificate_cure(cause: &(dyn Error + 'static), has_extra_trust: bool) -> Option<&'static str> {
+/// A remedy for a certificate that no trusted authority has signed. An authority that was recreated under
+/// the same name, like the sandbox's, shows as a bad signature.
+fn certificate_remedy(
+    cause: &(dyn Error + 'static),
+    has_extra_trust: bool,
+) -> Option<&'static str> {
     let rustls::Error::InvalidCertificate(wrong) = tls_error(cause)? else { return None };
     let is_untrusted =
         matches!(wrong, CertificateError::BadSignature | CertificateError::UnknownIssuer);
@@ -193,12 +194,12 @@ fn certificate_cure(cause: &(dyn Error + 'static), has_extra_trust: bool) -> Opt
     }
 }
 
-/// The error of TLS, which comes inside errors of I/O; those hide it from `source`.
+/// The TLS error inside an I/O error, which hides it from `source`.
 fn tls_error<'e>(cause: &'e (dyn Error + 'static)) -> Option<&'e rustls::Error> {
     cause.downcast_ref().or_else(|| tls_error(cause.downcast_ref::<io::Error>()?.get_ref()?))
 }
 
-/// The beginning of a cause, printable.
-fn cleaned(cause: &str) -> String {
+/// The beginning of a cause, without control characters.
+fn sanitized(cause: &str) -> String {
     cause.chars().filter(|c| !c.is_control()).take(CAUSE_CHARS_MAX).collect()
 }
