@@ -1,14 +1,14 @@
-// Browsers by a second implementation, http_ece: makes their keys, then reads what they were sent.
+// Browsers of a second implementation, http_ece: generates their keys, then decrypts their messages.
 import { createECDH, randomBytes } from "node:crypto";
 import { createInterface } from "node:readline";
 import ece from "http_ece";
 
 const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
-const hear = async () => JSON.parse((await lines.next()).value);
+const readJson = async () => JSON.parse((await lines.next()).value);
 
-const { count } = await hear();
+const { count } = await readJson();
 console.log("ready");
-await hear();
+await readJson();
 const browsers = new Map();
 for (let made = 0; made < count; made += 1) {
   const privateKey = createECDH("prime256v1");
@@ -18,7 +18,7 @@ for (let made = 0; made < count; made += 1) {
 console.log(
   JSON.stringify([...browsers].map(([p256dh, { authSecret }]) => ({ p256dh, auth: authSecret }))),
 );
-const read = (await hear()).map(({ p256dh, encrypted }) => {
+const read = (await readJson()).map(({ p256dh, encrypted }) => {
   const { privateKey, authSecret } = browsers.get(p256dh);
   const body = Buffer.from(encrypted, "base64url");
   return ece.decrypt(body, { version: "aes128gcm", privateKey, authSecret }).toString("utf8");

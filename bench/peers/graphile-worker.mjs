@@ -1,5 +1,5 @@
-// graphile-worker: jobs in batches, then a pool with a local queue and batched completions, as its
-// own benchmark sets it; the task has nothing to do.
+// graphile-worker: jobs in batches, then a pool with a local queue and batched completions, with the
+// settings of its own benchmark; the task does nothing.
 import { Logger, makeWorkerUtils, run } from "graphile-worker";
 import pg from "pg";
 import { orders, perform } from "./orders.mjs";

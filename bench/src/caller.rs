@@ -1,4 +1,4 @@
-//! Speaks to one server as one application and as admin.
+//! A client of one server, with the keys of an application and of an administrator.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -6,11 +6,11 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use serde_json::Value;
 
-use crate::children::{Keys, Sandbox};
 use crate::http_load::call;
+use crate::servers::{Keys, Sandbox};
 
-/// Time between looks at a notification; one look costs the server some 50 µs.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How often a notification's status is read; one request costs the server some 50 µs.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// An application and the admin of a server.
 pub(crate) struct Caller {
@@ -43,28 +43,28 @@ impl Caller {
         Ok(())
     }
 
-    /// Accepts a notification and answers where its record is.
+    /// Posts a notification and returns the path of its record.
     pub(crate) async fn post(&self, body: &Value) -> anyhow::Result<String> {
         let created = self.v1("POST", "/v1/notifications", Some(body)).await?;
         Ok(format!("/v1/notifications/{}", created["id"].as_str().context("an id")?))
     }
 
-    /// After a moment, the record of a notification, once it is completed.
-    pub(crate) async fn look(&self, path: &str) -> anyhow::Result<Option<Value>> {
-        tokio::time::sleep(LOOK_EVERY).await;
+    /// Waits for [`POLL_INTERVAL`], then returns the record of a notification if it is completed.
+    pub(crate) async fn poll_completed(&self, path: &str) -> anyhow::Result<Option<Value>> {
+        tokio::time::sleep(POLL_INTERVAL).await;
         let record = self.v1("GET", path, None).await?;
         Ok((record["status"] == "completed").then_some(record))
     }
 
-    /// Sends a notification and returns when it is completed, all of it sent.
+    /// Sends a notification and returns when it is completed and every message was sent.
     pub(crate) async fn fan_out(&self, body: &Value, devices: u64) -> anyhow::Result<()> {
         let path = self.post(body).await?;
         let record = loop {
-            if let Some(record) = self.look(&path).await? {
+            if let Some(record) = self.poll_completed(&path).await? {
                 break record;
             }
         };
-        ensure!(record["counts"]["sent"] == devices, "not all was sent: {record}");
+        ensure!(record["counts"]["sent"] == devices, "not every message was sent: {record}");
         Ok(())
     }
 }

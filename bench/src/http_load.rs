@@ -1,5 +1,6 @@
-//! A load generator that costs little: HTTP/1.1 with kept connections over plain sockets, prepared
-//! bytes out, status and length in. Any answer but 200 ends the run: a wrong request is no load.
+//! A cheap load generator: HTTP/1.1 with persistent connections over plain sockets; sends prepared bytes
+//! and parses only status and length. Any status but 200 ends the run, since failing requests would falsify
+//! the figures.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,15 +12,15 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::process::{Cost, cpu_us};
+use crate::proc::{Cost, cpu_us};
 
-/// Room for an answer's head; its body follows in the same buffer.
+/// Initial size of the buffer of a response.
 const BUFFER_BYTES: usize = 16_384;
 
 /// Writes the `number`th request of a phase.
 pub(crate) type Make = Arc<dyn Fn(u64, &mut Vec<u8>) + Send + Sync>;
 
-/// A kept connection.
+/// A persistent connection.
 pub(crate) struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
@@ -32,7 +33,7 @@ impl Connection {
         Ok(Self { stream, buffer: Vec::with_capacity(BUFFER_BYTES) })
     }
 
-    /// Sends a request and reads its answer: status and body.
+    /// Sends a request and reads the response: status and body.
     pub(crate) async fn exchange(&mut self, request: &[u8]) -> anyhow::Result<(u16, &[u8])> {
         self.stream.write_all(request).await?;
         self.buffer.clear();
@@ -83,7 +84,7 @@ pub(crate) fn write_request(
     into.extend_from_slice(body);
 }
 
-/// Makes one request with JSON in and out.
+/// Sends one request with a JSON body and parses the JSON response.
 pub(crate) async fn call(
     address: SocketAddr,
     method: &str,
@@ -102,7 +103,7 @@ pub(crate) async fn call(
     Ok(serde_json::from_slice(answer)?)
 }
 
-/// The text that a GET without a key answers.
+/// The text of a GET without a key.
 pub(crate) async fn text(address: SocketAddr, path: &str) -> anyhow::Result<String> {
     let mut request = Vec::new();
     write_request(&mut request, ("GET", path), &[], b"");
@@ -122,7 +123,7 @@ pub(crate) async fn load(
     Ok(load_timed(target, connections, lasting, make).await?.0)
 }
 
-/// The same with how long each request took, in no order.
+/// The same, with the duration of each request in no particular order.
 pub(crate) async fn load_timed(
     (address, pid): (SocketAddr, u32),
     connections: usize,

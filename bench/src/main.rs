@@ -1,48 +1,46 @@
-//! The figures of the product by one command: starts the real binaries, measures them beside bare
-//! peers in the same run, and prints one table. Measures nothing inside its own process but the
-//! bare SQLite loop.
+//! Benchmarks in one command: starts the real binaries, measures them and baselines in the same run, and
+//! prints one table. Only the bare SQLite loop is measured inside this process.
 
-mod at_once;
 mod bare;
+mod benches;
 mod caller;
-mod child;
-mod children;
-mod costs;
 mod http_load;
-mod model;
+mod instant_provider;
+mod paths;
 mod peers;
-mod place;
 mod postgres;
+mod proc;
 mod process;
-mod rows;
 mod scale;
 mod seed;
+mod servers;
+mod stats;
 mod table;
 
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+use crate::paths::Paths;
 use crate::peers::Peers;
-use crate::place::Place;
 use crate::scale::Scale;
 use crate::table::Report;
 
-/// The server's, so that nothing beside it differs by that.
+/// The server's allocator, so that baselines do not differ by it.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Measures Notify beside bare peers and prints one table.
+/// Measures Notify and baselines, and prints one table.
 #[derive(Parser)]
 #[command(name = "notify-bench")]
 struct Arguments {
-    /// Small numbers that only prove that it works
+    /// Uses small numbers that only prove that the benchmark works
     #[arg(long, global = true)]
     quick: bool,
-    /// Interleaved rounds; three at least for figures
+    /// Interleaved rounds; at least three for usable figures
     #[arg(long, global = true)]
     rounds: Option<usize>,
-    /// Keeps the seeded databases in this folder, and takes up those that are there
+    /// Keeps the seeded databases in this folder and reuses those that exist
     #[arg(long, global = true, value_name = "DIR")]
     seeds: Option<PathBuf>,
     /// Leaves out the peers from npm, which are installed on first use
@@ -52,32 +50,30 @@ struct Arguments {
     what: Option<What>,
 }
 
-#[derive(Subcommand, Clone, PartialEq)]
+#[derive(Subcommand, Clone, Copy, PartialEq)]
 enum What {
-    /// A notification to one device each until its outcome is stored, beside a POST that only stores
+    /// Notifications to one device each until their outcomes are stored, and a POST that only stores
     Single,
-    /// Durable notifications and registrations, 64 connections beside one and beside bare SQLite
+    /// Durable notifications and registrations: 64 connections, one connection, bare SQLite
     Accept,
-    /// A fan-out to FCM and APNs beside a bare h2 client and node-apn
+    /// A fan-out to FCM and APNs, a bare h2 client, node-apn
     Send,
-    /// A fan-out to browsers beside bare encryption and sending, and npm's web-push
+    /// A fan-out to browsers, bare encryption and sending, npm's web-push
     WebPush,
-    /// The queue without providers beside graphile-worker on PostgreSQL
+    /// The queue without providers, graphile-worker on PostgreSQL
     Queue,
-    /// A fan-out to many devices until its outcomes are durable, beside its parts alone
+    /// A fan-out to many devices until its outcomes are durable, and its parts alone
     FanOut,
-    /// A fan-out with dead tokens, failures and broken connections, beside one without
+    /// A fan-out with unregistered tokens, failures and broken connections, and one without
     Trouble,
-    /// Peak memory of a fan-out to many devices beside few
+    /// Peak memory of a fan-out to many devices and to few
     Memory,
-    /// Device statistics over many devices beside few
+    /// Device statistics over many devices and over few
     Statistics,
-    /// PostgreSQL with one server and with two beside SQLite, and the move from one to the other
+    /// PostgreSQL with one server and with two, SQLite, and the move between them
     Databases,
-    /// Answers of enrichment, 64 connections, beside a request that touches nothing
+    /// Enrichments over 64 connections, and a request that reads nothing
     Enrichment,
-    /// What many devices would take, by the unit costs that were measured; measures nothing
-    ScaleModel(model::Question),
     /// Everything (the default)
     All,
     /// The fake providers, as a child process
@@ -86,7 +82,7 @@ enum What {
         /// Messages that are kept in full
         journal: usize,
     },
-    /// The bare h2 client, as a child process that reads its orders from standard input
+    /// The bare h2 client, as a child process
     #[command(hide = true)]
     BareClient,
     /// The bare reading and writing of pages, as a child process
@@ -95,14 +91,14 @@ enum What {
     /// The bare sender of Web Push, as a child process
     #[command(hide = true)]
     BareWebPush,
-    /// The engine with a provider that answers at once, as a child process
+    /// The engine with a provider that responds immediately, as a child process
     #[command(hide = true)]
-    AtOnce,
+    InstantProvider,
 }
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
-    // One thread: the load generator must leave the machine to what is measured.
+    // One thread, so that the load generator leaves the cores to the measured processes.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(run(arguments))
 }
@@ -111,52 +107,51 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let what = arguments.what.unwrap_or(What::All);
     let wanted = |row: What| what == row || what == What::All;
     match &what {
-        What::ScaleModel(question) => return model::run(question),
-        What::Sandbox { journal } => return children::serve_sandbox(*journal).await,
+        What::Sandbox { journal } => return servers::serve_sandbox(*journal).await,
         What::BareClient => return bare::h2_client::serve().await,
         What::BarePages => return bare::pages::serve().await,
         What::BareWebPush => return bare::web_push::serve().await,
-        What::AtOnce => return at_once::serve().await,
+        What::InstantProvider => return instant_provider::serve().await,
         _ => {}
     }
     let mut scale = if arguments.quick { Scale::quick() } else { Scale::full() };
     scale.rounds = arguments.rounds.unwrap_or(scale.rounds);
-    let place = Place::find(arguments.seeds)?;
+    let paths = Paths::find(arguments.seeds)?;
     let has_peers = [What::Send, What::WebPush, What::Queue].into_iter().any(wanted);
     let peers = Peers::find(has_peers && !arguments.without_peers);
     let mut report = Report::default();
     if wanted(What::Accept) {
-        report.add(rows::accept::run(&scale, &place).await?);
+        report.add(benches::accept::run(&scale, &paths).await?);
     }
     if wanted(What::Single) {
-        report.add(rows::single::run(&scale, &place).await?);
+        report.add(benches::single::run(&scale, &paths).await?);
     }
     if wanted(What::Send) {
-        report.add(rows::send::run(&scale, &place, &peers).await?);
+        report.add(benches::send::run(&scale, &paths, &peers).await?);
     }
     if wanted(What::WebPush) {
-        report.add(rows::web_push::run(&scale, &place, &peers).await?);
+        report.add(benches::web_push::run(&scale, &paths, &peers).await?);
     }
     if wanted(What::Queue) {
-        report.add(rows::queue::run(&scale, &place, &peers).await?);
+        report.add(benches::queue::run(&scale, &paths, &peers).await?);
     }
     if wanted(What::FanOut) {
-        report.add(rows::fan_out::run(&scale, &place).await?);
+        report.add(benches::fan_out::run(&scale, &paths).await?);
     }
     if wanted(What::Trouble) {
-        report.add(rows::trouble::run(&scale, &place).await?);
+        report.add(benches::trouble::run(&scale, &paths).await?);
     }
     if wanted(What::Memory) {
-        report.add(rows::memory::run(&scale, &place).await?);
+        report.add(benches::memory::run(&scale, &paths).await?);
     }
     if wanted(What::Statistics) {
-        report.add(rows::statistics::run(&scale, &place).await?);
+        report.add(benches::statistics::run(&scale, &paths).await?);
     }
     if wanted(What::Enrichment) {
-        report.add(rows::enrichment::run(&scale, &place).await?);
+        report.add(benches::enrichment::run(&scale, &paths).await?);
     }
     if wanted(What::Databases) {
-        report.add(rows::databases::run(&scale, &place).await?);
+        report.add(benches::databases::run(&scale, &paths).await?);
     }
     report.print();
     Ok(())

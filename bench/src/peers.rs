@@ -1,20 +1,20 @@
-//! Peers from npm: installed when they are first wanted. One that cannot be is told of in its row,
-//! in the place of a figure.
+//! Peers from npm, installed on first use. If one cannot be installed, its row shows the reason instead of
+//! a figure.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::child::Process;
-use crate::table::say;
+use crate::process::Process;
+use crate::table::print_line;
 
 /// The scripts and what they need.
 pub(crate) struct Peers(Result<PathBuf, String>);
 
 impl Peers {
-    /// Installs them, unless they are there or not wanted.
+    /// Installs them if they are needed and not yet installed.
     pub(crate) fn find(wanted: bool) -> Self {
         if !wanted {
-            return Self(Err("not wanted".to_owned()));
+            return Self(Err("not requested".to_owned()));
         }
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers");
         // npm writes this file last.
@@ -22,12 +22,12 @@ impl Peers {
         Self(if is_there { Ok(folder) } else { install(folder) })
     }
 
-    /// Why there are none.
+    /// Why they are not available.
     pub(crate) fn missing(&self) -> Option<&str> {
         self.0.as_ref().err().map(String::as_str)
     }
 
-    /// A peer that has its orders and is ready, or why there is none.
+    /// Starts a peer with its orders and waits until it is ready; the inner error is why it is not available.
     pub(crate) fn start(
         &self,
         script: &str,
@@ -39,15 +39,15 @@ impl Peers {
         };
         let mut command = Command::new("node");
         let mut peer = Process::start(command.arg(script).current_dir(folder))?;
-        peer.tell(&serde_json::to_string(orders)?)?;
-        peer.hear()?;
+        peer.send_line(&serde_json::to_string(orders)?)?;
+        peer.read_line()?;
         Ok(Ok(peer))
     }
 }
 
-/// Nothing but what the lock file names, and none of their scripts is run.
+/// Installs exactly what the lock file names, without running install scripts.
 fn install(folder: PathBuf) -> Result<PathBuf, String> {
-    say("installing the peers from npm");
+    print_line("installing the peers from npm");
     let mut npm = Command::new("npm");
     npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"]);
     match npm.current_dir(&folder).status() {

@@ -1,5 +1,4 @@
-//! A PostgreSQL of our own, for a peer or for servers: a new cluster on the disk that is measured, gone
-//! at the end.
+//! A temporary PostgreSQL cluster on the measured disk, for a peer or for servers.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
@@ -9,10 +8,10 @@ use std::process::Command;
 use anyhow::{Context, ensure};
 use tempfile::TempDir;
 
-use crate::place::Place;
-use crate::process::{Used, cpu_us, cpu_us_with_ended, written};
+use crate::paths::Paths;
+use crate::proc::{Usage, cpu_us, cpu_us_with_ended, written};
 
-/// Whose processes refuse to run as root, and who runs them then.
+/// The user that runs PostgreSQL when we are root, as which it refuses to run.
 const USER: &str = "postgres";
 
 /// A running server; dropping it stops it.
@@ -24,15 +23,15 @@ pub(crate) struct Postgres {
 }
 
 impl Postgres {
-    /// Makes a cluster with the settings it comes with and starts it, or says why there is none.
-    pub(crate) fn start(place: &Place) -> anyhow::Result<Result<Self, String>> {
+    /// Creates a cluster with default settings and starts it; the inner error is why there is none.
+    pub(crate) fn start(paths: &Paths) -> anyhow::Result<Result<Self, String>> {
         let (Some(initdb), Some(pg_ctl)) = (program("initdb"), program("pg_ctl")) else {
             return Ok(Err("no PostgreSQL".to_owned()));
         };
-        let folder = place.folder()?;
+        let folder = paths.folder()?;
         if is_root()? {
-            // Its user has to get there.
-            for above in [place.disk(), folder.path()] {
+            // The other user must be able to enter.
+            for above in [paths.disk(), folder.path()] {
                 std::fs::set_permissions(above, std::fs::Permissions::from_mode(0o755))?;
             }
             let made = Command::new("chown").arg(USER).arg(folder.path()).status()?;
@@ -53,24 +52,24 @@ impl Postgres {
         Ok(Ok(Self { pg_ctl, data, port, _folder: folder }))
     }
 
-    /// The answer to a query of one value.
-    pub(crate) fn ask(&self, sql: &str) -> anyhow::Result<String> {
+    /// Runs a query that returns one value.
+    pub(crate) fn query_value(&self, sql: &str) -> anyhow::Result<String> {
         let psql = program("psql").context("psql comes with PostgreSQL")?;
         let output = Command::new(psql).args(["-qAt", "-c", sql]).arg(self.url()).output()?;
         ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         Ok(String::from_utf8(output.stdout)?.trim().to_owned())
     }
 
-    /// What all its processes cost so far.
-    pub(crate) fn used(&self) -> anyhow::Result<Used> {
+    /// CPU time and bytes written by all its processes so far.
+    pub(crate) fn usage(&self) -> anyhow::Result<Usage> {
         let file = std::fs::read_to_string(self.data.join("postmaster.pid"))?;
         let postmaster: u32 = file.lines().next().context("a process id")?.parse()?;
         let children =
             std::fs::read_to_string(format!("/proc/{postmaster}/task/{postmaster}/children"))?;
         let mut used =
-            Used { cpu_us: cpu_us_with_ended(postmaster)?, written: written(postmaster)? };
+            Usage { cpu_us: cpu_us_with_ended(postmaster)?, written: written(postmaster)? };
         for child in children.split_whitespace() {
-            // One that ends meanwhile is counted with its parent the next time.
+            // A process that ends in the meantime is counted with its parent the next time.
             let Ok(child) = child.parse() else { continue };
             used.cpu_us += cpu_us(child).unwrap_or_default();
             used.written += written(child).unwrap_or_default();
@@ -78,7 +77,7 @@ impl Postgres {
         Ok(used)
     }
 
-    /// What clients connect with.
+    /// The URL for clients.
     pub(crate) fn url(&self) -> String {
         format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
     }
@@ -89,12 +88,12 @@ impl Drop for Postgres {
         let stop = as_user(&self.pg_ctl).map(|mut stop| {
             stop.args(["stop", "--mode=immediate", "--silent", "--pgdata"]).arg(&self.data).status()
         });
-        // Nothing is to be done about one that does not stop.
+        // Nothing can be done if it does not stop.
         drop(stop);
     }
 }
 
-/// A program of PostgreSQL: on the path, or where Debian keeps it.
+/// A program of PostgreSQL: on the path, or in Debian's folder.
 fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let on_path = std::env::split_paths(&path).map(|folder| folder.join(name));
@@ -114,7 +113,7 @@ fn as_user(program: &Path) -> anyhow::Result<Command> {
     }
     let mut command = Command::new("runuser");
     command.args(["-u", USER, "--"]).arg(program);
-    // A folder that its user may be in.
+    // A folder that the user can enter.
     command.current_dir("/");
     Ok(command)
 }

@@ -1,150 +1,110 @@
-//! What the kernel counts: CPU and memory of a process, CPU of the machine, and what a flush to
-//! this disk costs. Linux alone.
+//! Child processes that are controlled by lines on standard input and output. Each ends with this
+//! process.
 
-use std::fs;
-use std::io::Write;
-use std::path::Path;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 
-/// Microseconds of one tick of `/proc/*/stat` (`USER_HZ` is 100 on every Linux that is in use).
-const TICK_US: u64 = 10_000;
-/// Flushes of one measurement.
-const FLUSHES: usize = 50;
-/// Bytes of one flush, a database page.
-const FLUSH_BYTES: usize = 4_096;
+use crate::proc::{Cost, cpu_us};
 
-/// A phase's work and what it cost.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Cost {
-    pub(crate) count: u64,
-    pub(crate) wall: Duration,
-    /// CPU of the measured process.
-    pub(crate) cpu_us: u64,
+/// How long a child may take to end after SIGTERM.
+const STOP_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A child process.
+pub(crate) struct Process {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
 }
 
-impl Cost {
-    pub(crate) fn per_second(&self) -> f64 {
-        self.count as f64 / self.wall.as_secs_f64()
+impl Process {
+    pub(crate) fn start(command: &mut Command) -> anyhow::Result<Self> {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let input = child.stdin.take();
+        let output = BufReader::new(child.stdout.take().context("the output is a pipe")?);
+        Ok(Self { child, input, output })
     }
 
-    pub(crate) fn cpu_us_each(&self) -> f64 {
-        self.cpu_us as f64 / self.count as f64
-    }
-}
-
-/// User and system time of a process so far, its ended threads included.
-pub(crate) fn cpu_us(pid: u32) -> anyhow::Result<u64> {
-    Ok(ticks(&stat(pid)?, 2)? * TICK_US)
-}
-
-/// The same with that of its children that ended.
-pub(crate) fn cpu_us_with_ended(pid: u32) -> anyhow::Result<u64> {
-    Ok(ticks(&stat(pid)?, 4)? * TICK_US)
-}
-
-/// Bytes that a process had written to disk so far.
-pub(crate) fn written(pid: u32) -> anyhow::Result<u64> {
-    let counters = fs::read_to_string(format!("/proc/{pid}/io"))?;
-    let line = counters.lines().find_map(|line| line.strip_prefix("write_bytes: "));
-    Ok(line.context("a counter of bytes")?.parse()?)
-}
-
-/// What processes used so far.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Used {
-    pub(crate) cpu_us: u64,
-    /// Bytes to disk.
-    pub(crate) written: u64,
-}
-
-fn stat(pid: u32) -> anyhow::Result<String> {
-    let path = format!("/proc/{pid}/stat");
-    fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))
-}
-
-/// The first `count` of utime, stime, cutime and cstime, summed (proc(5), fields 14 to 17).
-fn ticks(stat: &str, count: usize) -> anyhow::Result<u64> {
-    // The name, in parentheses, may hold anything.
-    let fields = stat.rsplit_once(')').context("a stat line has a name")?.1.split_whitespace();
-    let times: Vec<u64> = fields.skip(11).take(count).map(str::parse).collect::<Result<_, _>>()?;
-    Ok(times.into_iter().sum())
-}
-
-/// A field of `/proc/PID/status` that is counted in KiB, such as `VmHWM`.
-pub(crate) fn memory_kib(pid: u32, field: &str) -> anyhow::Result<u64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
-    let number = line.and_then(|line| line.split_whitespace().next()).context("a memory field")?;
-    Ok(number.parse()?)
-}
-
-/// Watches how much of the machine goes to processes that are not ours.
-pub(crate) struct Others {
-    since: Instant,
-    machine: u64,
-    ours: u64,
-}
-
-impl Others {
-    pub(crate) fn watch() -> anyhow::Result<Self> {
-        Ok(Self { since: Instant::now(), machine: machine_ticks()?, ours: our_ticks()? })
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
-    /// Their share of one core since then.
-    pub(crate) fn share(&self) -> anyhow::Result<f64> {
-        let machine = machine_ticks()?.saturating_sub(self.machine);
-        let ours = our_ticks()?.saturating_sub(self.ours);
-        let theirs_us = machine.saturating_sub(ours) * TICK_US;
-        Ok(theirs_us as f64 / 1e6 / self.since.elapsed().as_secs_f64())
+    pub(crate) fn send_line(&mut self, line: &str) -> anyhow::Result<()> {
+        let input = self.input.as_mut().context("the input is open")?;
+        writeln!(input, "{line}")?;
+        Ok(input.flush()?)
     }
-}
 
-/// Busy ticks of all cores: user, nice, system, irq, softirq and steal.
-fn machine_ticks() -> anyhow::Result<u64> {
-    let text = fs::read_to_string("/proc/stat")?;
-    let first = text.lines().next().context("a first line")?;
-    let numbers: Vec<u64> =
-        first.split_whitespace().skip(1).map(str::parse).collect::<Result<_, _>>()?;
-    Ok([0, 1, 2, 5, 6, 7].iter().filter_map(|field| numbers.get(*field)).sum())
-}
-
-/// Ticks of this process, of its ended children and of those that run.
-fn our_ticks() -> anyhow::Result<u64> {
-    let own = std::process::id();
-    let mut sum = ticks(&stat(own)?, 4)?;
-    for entry in fs::read_dir("/proc")? {
-        let name = entry?.file_name();
-        let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
-        // A process may be gone by now; then it is no child of ours, since we wait for those.
-        let Ok(stat) = stat(pid) else { continue };
-        let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1));
-        if parent == Some(own.to_string().as_str()) {
-            sum += ticks(&stat, 2)?;
+    pub(crate) fn read_line(&mut self) -> anyhow::Result<String> {
+        let mut line = String::new();
+        if self.output.read_line(&mut line)? == 0 {
+            bail!("the process ended: {}", self.child.wait()?);
         }
+        Ok(line.trim_end().to_owned())
     }
-    Ok(sum)
+
+    /// Starts the work of a child that is ready (see [`run_measured`]) and measures its CPU until the end.
+    pub(crate) fn measure(&mut self, count: u64) -> anyhow::Result<Cost> {
+        let cpu_before = cpu_us(self.id())?;
+        self.send_line("go")?;
+        let wall = Duration::from_micros(self.read_line()?.parse()?);
+        Ok(Cost { count, wall, cpu_us: cpu_us(self.id())? - cpu_before })
+    }
+
+    /// Sends SIGTERM and waits.
+    pub(crate) fn stop(mut self) -> anyhow::Result<()> {
+        Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status()?;
+        let until = Instant::now() + STOP_TIMEOUT;
+        while self.child.try_wait()?.is_none() {
+            if Instant::now() > until {
+                bail!("a process did not end");
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
 }
 
-/// The median time of a page appended to a file and flushed.
-pub(crate) fn flush_p50(folder: &Path) -> anyhow::Result<Duration> {
-    let mut file = tempfile::tempfile_in(folder)?;
-    let mut times = Vec::with_capacity(FLUSHES);
-    for _ in 0..FLUSHES {
-        let started = Instant::now();
-        file.write_all(&[0x5a; FLUSH_BYTES])?;
-        file.sync_all()?;
-        times.push(started.elapsed());
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
-    times.sort_unstable();
-    Ok(times[FLUSHES / 2])
 }
 
-/// The model of the first core and how many there are.
-pub(crate) fn machine() -> String {
-    let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
-    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    format!("{cores} cores, {}", model.map_or("unknown model", |(_, model)| model))
+/// Starts this program as a child, sends its orders on one line, and waits until it is ready.
+pub(crate) fn start_worker(what: &str, orders: &impl serde::Serialize) -> anyhow::Result<Process> {
+    let mut command = Command::new(std::env::current_exe()?);
+    let mut child = Process::start(command.arg(what))?;
+    child.send_line(&serde_json::to_string(orders)?)?;
+    child.read_line()?;
+    Ok(child)
+}
+
+/// The child's side: reads the orders.
+pub(crate) fn read_orders<Orders: serde::de::DeserializeOwned>() -> anyhow::Result<Orders> {
+    Ok(serde_json::from_str(&read_stdin_line()?)?)
+}
+
+/// The child's side of [`Process::measure`]: reports that it is ready, waits for the start signal, does
+/// the work and reports its duration in microseconds.
+pub(crate) async fn run_measured(
+    work: impl Future<Output = anyhow::Result<()>>,
+) -> anyhow::Result<()> {
+    crate::table::print_line("ready");
+    read_stdin_line()?;
+    let started = Instant::now();
+    work.await?;
+    crate::table::print_line(&started.elapsed().as_micros().to_string());
+    // The parent reads our CPU time once more, then closes the input.
+    read_stdin_line().map(drop)
+}
+
+fn read_stdin_line() -> anyhow::Result<String> {
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line)?;
+    Ok(line)
 }

@@ -1,4 +1,4 @@
-//! How much is measured. The small scale proves that the benchmark works and nothing else.
+//! The size of the measurements. The small scale only proves that the benchmark works.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ pub(crate) struct Scale {
     pub(crate) phase: Duration,
     /// Connections of a loaded phase.
     pub(crate) connections: usize,
-    /// Devices present where many are: accept, memory, statistics, fan-out.
+    /// Devices of the large database: accept, memory, statistics, fan-out.
     pub(crate) devices_many: u64,
     /// Devices of the small fan-out of the memory row.
     pub(crate) memory_few: u64,
@@ -25,7 +25,7 @@ pub(crate) struct Scale {
     pub(crate) singles_alone: u64,
     /// Requests between two `GOAWAY` of the trouble row.
     pub(crate) goaway_every: u64,
-    /// Messages of node-apn, whose cost of each does not depend on how many there are.
+    /// Messages of node-apn, whose cost per message does not depend on their number.
     pub(crate) peer_devices: u64,
     /// Browsers of the web push row.
     pub(crate) browsers: u64,
@@ -36,7 +36,7 @@ pub(crate) struct Scale {
 }
 
 impl Scale {
-    /// What the goals are set for.
+    /// The scale of the goals.
     pub(crate) fn full() -> Self {
         Self {
             rounds: 3,
@@ -57,7 +57,7 @@ impl Scale {
         }
     }
 
-    /// Seconds in all, also in a debug build.
+    /// A few seconds in total, even in a debug build.
     pub(crate) fn quick() -> Self {
         Self {
             rounds: 1,

@@ -1,5 +1,5 @@
-//! Databases with many devices, made once and copied: the server makes the file, its own store
-//! fills it, so that indexes and counters are as in service. Every device follows from its number.
+//! Databases with many devices, created once and copied. The server creates the file and its own store
+//! fills it, so indexes and counters are as in production. Every device is derived from its number.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::children::{Keys, Server};
-use crate::place::Place;
-use crate::table::say;
+use crate::paths::Paths;
+use crate::servers::{Keys, Server};
+use crate::table::print_line;
 
-/// Registrations under way while seeding: two full commits.
+/// Concurrent registrations while seeding: two full commits.
 const SEEDING_AT_ONCE: usize = 512;
-/// How long ago the first device came; the others follow evenly. Statistics count by the hour.
+/// How long ago the first device registered; the others follow evenly. Statistics count by the hour.
 pub(crate) const DAYS: i64 = 30;
 pub(crate) const DAY_MS: i64 = 86_400_000;
 
@@ -29,12 +29,12 @@ pub(crate) fn now() -> Timestamp {
     SystemClock::start().now()
 }
 
-/// A number that looks random and is always the same (splitmix64).
-pub(crate) fn mixed(number: u64) -> u64 {
-    let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
+/// A pseudorandom number, the same in every run.
+pub(crate) fn splitmix64(number: u64) -> u64 {
+    let mut hash = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    hash ^ (hash >> 31)
 }
 
 /// Whether the device of that number is an Android one; the others are iPhones.
@@ -44,13 +44,13 @@ pub(crate) fn is_android(number: u64) -> bool {
 
 /// The id of a device, which sorts as random ones do.
 pub(crate) fn device_id(number: u64) -> String {
-    format!("{:016x}{:016x}", mixed(number), mixed(number ^ u64::MAX))
+    format!("{:016x}{:016x}", splitmix64(number), splitmix64(number ^ u64::MAX))
 }
 
-/// The push token of a device: 64 hex digits on iOS, 142 characters on Android. The sandbox takes
-/// orders from the ends of tokens (`…dead4100`, `…-429`); these give none.
+/// The push token of a device: 64 hex digits on iOS, 142 characters on Android. The sandbox reads
+/// scripts from the ends of tokens (`…dead4100`, `…-429`); these contain none.
 pub(crate) fn push_token(number: u64) -> String {
-    let [a, b, c, d] = [0_u64, 1, 2, 3].map(|part| mixed(number.wrapping_mul(8) + part));
+    let [a, b, c, d] = [0_u64, 1, 2, 3].map(|part| splitmix64(number.wrapping_mul(8) + part));
     if is_android(number) {
         let random = format!("{a:016x}{b:016x}{c:016x}{d:016x}");
         format!("{}:APA91b{random}{}", &random[..22], &random[..49])
@@ -70,7 +70,7 @@ pub(crate) fn registration(number: u64, version: u64) -> RegisterDevice {
     let text = |text: &str| Some(text.to_owned());
     RegisterDevice {
         sdk_version: text("4.2.0"),
-        app_version: Some(format!("1.{version}.{}", mixed(number) % 10)),
+        app_version: Some(format!("1.{version}.{}", splitmix64(number) % 10)),
         os_version: text("34"),
         store_identifier: text("com.example.notify"),
         timezone: text("GMT+01:00"),
@@ -89,16 +89,16 @@ pub(crate) struct Seed {
 }
 
 impl Seed {
-    /// A database with that many devices: the one that is there, or a new one.
-    pub(crate) async fn with(place: &Place, devices: u64) -> anyhow::Result<Self> {
-        let folder = place.seeds.join(devices.to_string());
+    /// A database with that many devices: the existing one, or a new one.
+    pub(crate) async fn with(paths: &Paths, devices: u64) -> anyhow::Result<Self> {
+        let folder = paths.seeds.join(devices.to_string());
         let keys_file = folder.join("keys.json");
         if let Ok(keys) = std::fs::read(&keys_file) {
             return Ok(Self { folder, keys: serde_json::from_slice(&keys)? });
         }
-        say(&format!("seeding {devices} devices"));
+        print_line(&format!("seeding {devices} devices"));
         std::fs::create_dir_all(&folder)?;
-        let (server, keys) = Server::start(place, &folder)?;
+        let (server, keys) = Server::start(paths, &folder)?;
         let keys = keys.with_context(|| format!("{} is half seeded", folder.display()))?;
         server.stop()?;
         fill(&folder.join("notify.db"), devices).await?;
@@ -107,9 +107,9 @@ impl Seed {
         Ok(Self { folder, keys })
     }
 
-    /// A copy of its own for one server.
-    pub(crate) fn copy(&self, place: &Place) -> anyhow::Result<TempDir> {
-        let copy = place.folder()?;
+    /// A copy for one server.
+    pub(crate) fn copy(&self, paths: &Paths) -> anyhow::Result<TempDir> {
+        let copy = paths.folder()?;
         for name in ["notify.db", "master.key"] {
             std::fs::copy(self.folder.join(name), copy.path().join(name))?;
         }
@@ -153,8 +153,8 @@ pub(crate) async fn first_app(store: &Store) -> anyhow::Result<AppNo> {
     Ok(store.app(app.id).await?.0)
 }
 
-/// Says of every device that it registered just now: only then is an unchanged registration
-/// nothing to write (B22). Devices keep their time of creation.
+/// Sets the registration time of every device to now: only then does an unchanged registration write
+/// nothing. The creation times stay.
 pub(crate) fn registered_now(folder: &Path) -> anyhow::Result<()> {
     let file = folder.join("notify.db");
     let connection = Connection::open(&file)?;
@@ -163,7 +163,7 @@ pub(crate) fn registered_now(folder: &Path) -> anyhow::Result<()> {
     empty_log(&file)
 }
 
-/// Carries the write-ahead log into the file, so that the file alone can be copied.
+/// Checkpoints the write-ahead log, so that the file alone can be copied.
 pub(crate) fn empty_log(file: &Path) -> anyhow::Result<()> {
     let connection = Connection::open(file)?;
     connection.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(()))?;

@@ -1,13 +1,12 @@
-//! What is printed: one table, and below it what the figures have to be read with. The only file
-//! that writes to standard output.
+//! The printed table and the notes below it. The only file that writes to standard output.
 
 use std::time::Duration;
 
 use comfy_table::{Cell, ContentArrangement, Table};
 
-use crate::process::machine;
+use crate::proc::machine;
 
-/// What a row has to reach.
+/// The goal of a line.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Goal {
     AtLeast(f64),
@@ -20,7 +19,7 @@ pub(crate) enum Goal {
     CountAtMost(f64),
     /// A figure in the unit that its line names.
     FigureAtMost(f64),
-    /// Shown for comparison.
+    /// No goal: shown for comparison.
     Open,
 }
 
@@ -30,7 +29,7 @@ pub(crate) struct Line {
     pub(crate) row: &'static str,
     pub(crate) what: String,
     pub(crate) figure: String,
-    pub(crate) beside: String,
+    pub(crate) baseline: String,
     /// Median over the rounds, in the goal's unit; NaN where it could not be measured.
     pub(crate) ratio: f64,
     pub(crate) goal: Goal,
@@ -67,19 +66,19 @@ impl Line {
         };
         let ratio = if self.ratio.is_nan() { "–".to_owned() } else { ratio };
         let [row, what] = [self.row.to_owned(), self.what.clone()];
-        [row, what, self.figure.clone(), self.beside.clone(), ratio, goal, met]
+        [row, what, self.figure.clone(), self.baseline.clone(), ratio, goal, met]
     }
 }
 
-/// What one row came to.
+/// The results of one benchmark.
 #[derive(Debug, Default)]
 pub(crate) struct Section {
     pub(crate) lines: Vec<Line>,
     pub(crate) notes: Vec<String>,
-    /// The cost of a flush in each round.
+    /// The duration of a flush in each round.
     pub(crate) flushes: Vec<Duration>,
-    /// What other processes used of a core in each round.
-    pub(crate) others: Vec<f64>,
+    /// The share of a core that other processes used in each round.
+    pub(crate) other_load: Vec<f64>,
 }
 
 /// Everything that was measured.
@@ -89,10 +88,10 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Adds a row, and shows its lines at once: a run is long.
+    /// Adds results and prints them at once, since a run takes long.
     pub(crate) fn add(&mut self, section: Section) {
         for line in &section.lines {
-            say(&line.cells().join(" | "));
+            print_line(&line.cells().join(" | "));
         }
         self.sections.push(section);
     }
@@ -101,21 +100,22 @@ impl Report {
     pub(crate) fn print(&self) {
         let mut table = Table::new();
         table.set_content_arrangement(ContentArrangement::Disabled);
-        table.set_header(["row", "what", "figure", "beside", "ratio", "goal", "met"]);
+        table.set_header(["row", "what", "figure", "baseline", "ratio", "goal", "met"]);
         for line in self.sections.iter().flat_map(|section| &section.lines) {
             table.add_row(line.cells().map(Cell::new));
         }
-        say(&format!("\n{table}\n"));
-        say(&format!("machine: {}", machine()));
+        print_line(&format!("\n{table}\n"));
+        print_line(&format!("machine: {}", machine()));
         let flushes = self.sections.iter().flat_map(|section| section.flushes.iter().copied());
         let flushes: Vec<f64> = flushes.map(|flush| flush.as_secs_f64() * 1e6).collect();
-        say(&format!("fsync p50, append of 4 KiB: {}", spread(&flushes, "µs", 0)));
-        let others = self.sections.iter().flat_map(|section| section.others.iter().copied());
-        let others: Vec<f64> = others.map(|share| share * 100.0).collect();
-        say(&format!("other processes, of one core: {}", spread(&others, "%", 0)));
-        say("figures: medians of the rounds; ratios: medians of each round's ratio");
+        print_line(&format!("fsync p50, append of 4 KiB: {}", spread(&flushes, "µs", 0)));
+        let other_load =
+            self.sections.iter().flat_map(|section| section.other_load.iter().copied());
+        let other_load: Vec<f64> = other_load.map(|share| share * 100.0).collect();
+        print_line(&format!("other processes, of one core: {}", spread(&other_load, "%", 0)));
+        print_line("figures: medians of the rounds; ratios: medians of each round's ratio");
         for note in self.sections.iter().flat_map(|section| &section.notes) {
-            say(note);
+            print_line(note);
         }
     }
 }
@@ -131,25 +131,25 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// The median of each pair's quotient.
-pub(crate) fn median_ratio(figures: &[f64], beside: &[f64]) -> f64 {
-    let ratios: Vec<f64> = figures.iter().zip(beside).map(|(one, other)| one / other).collect();
+/// The median of the ratios of each pair.
+pub(crate) fn median_ratio(figures: &[f64], baseline: &[f64]) -> f64 {
+    let ratios: Vec<f64> = figures.iter().zip(baseline).map(|(one, other)| one / other).collect();
     median(&ratios)
 }
 
-/// Median, least and most.
+/// Median, minimum and maximum.
 pub(crate) fn spread(values: &[f64], unit: &str, digits: usize) -> String {
     let least = values.iter().copied().fold(f64::INFINITY, f64::min);
     let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     format!("{:.digits$} {unit} ({least:.digits$} to {most:.digits$})", median(values))
 }
 
-/// A whole number with its thousands apart.
+/// A whole number with thousands separators.
 pub(crate) fn grouped(number: f64) -> String {
     let digits = format!("{number:.0}");
     let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place) % 3 == 0 {
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
             text.push(',');
         }
         text.push(digit);
@@ -159,6 +159,6 @@ pub(crate) fn grouped(number: f64) -> String {
 
 /// Prints a line.
 #[expect(clippy::print_stdout, reason = "the table is what this program is for")]
-pub(crate) fn say(line: &str) {
+pub(crate) fn print_line(line: &str) {
     println!("{line}");
 }

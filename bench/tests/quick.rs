@@ -1,10 +1,9 @@
-//! The benchmark with small numbers: it has to run to its end, so that it does not rot between the
-//! times when somebody wants figures. Measures nothing.
+//! The benchmark with small numbers must run to its end, so that it keeps working between measurements.
 
 use std::process::Command;
 
 #[test]
-fn the_benchmark_runs_to_its_end_with_small_numbers() {
+fn quick_run_prints_every_row() {
     let mut bench = Command::new(env!("CARGO_BIN_EXE_notify-bench"));
     let run = bench.args(["--quick", "--without-peers"]).output().unwrap();
     let (printed, errors) =

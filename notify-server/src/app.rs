@@ -24,15 +24,15 @@ use crate::clock::{SharedClock, TrustedClock};
 use crate::config::Config;
 use crate::delivery::{Engine, EngineConfig, Surroundings};
 use crate::descriptors;
-use crate::enrichment::Answers;
+use crate::enrichment::EnrichmentCache;
 use crate::enrichment::feeds::FeedReader;
 use crate::enrichment::feeds::worker::{self, FeedWorker};
 use crate::operations::{Operations, Readiness};
 use crate::outbound::Outbound;
+use crate::provider_source::DatabaseTokenStore;
 use crate::provider_source::StoredProviders;
-use crate::provider_source::StoredTokens;
 use crate::providers::Providers;
-use crate::retention::{Keep, Retention};
+use crate::retention::{Retention, RetentionPolicy};
 use crate::secrets::MasterKey;
 use crate::store::{SharedStore, StoreError};
 use crate::telemetry::Metrics;
@@ -112,7 +112,7 @@ impl App {
             store: store.clone(),
             clock: clock.clone(),
             trusted: trusted.clone(),
-            keep: Keep::of(&config),
+            policy: RetentionPolicy::of(&config),
             metrics: metrics.retention(),
         };
         let providers = stored_providers(&store, &master_key, &clock, &outbound);
@@ -137,14 +137,14 @@ impl App {
             last_sample: tokio::sync::Mutex::default(),
         };
         let stopping = CancellationToken::new();
-        let (webhooks, view) = Webhooks::start(webhooks::Around {
+        let (webhooks, view) = Webhooks::start(webhooks::Deps {
             store: store.clone(),
             clock: clock.clone(),
             trusted: trusted.clone(),
             outbound: outbound.clone(),
             master_key: master_key.clone(),
             metrics: metrics.webhooks(),
-            among_others: config.is_shared(),
+            clustered: config.is_shared(),
         });
         let feeds = FeedWorker {
             store: store.clone(),
@@ -164,7 +164,7 @@ impl App {
             public_url,
             config: config.clone(),
             channels: engine.channels(),
-            enrichments: Answers::new(store.clone()),
+            enrichments: EnrichmentCache::new(store.clone()),
             feed_checks: feeds.reader.clone(),
             webhooks: view,
             streams: api::Streams::new(stopping.clone()),
@@ -194,8 +194,8 @@ impl App {
         })
     }
 
-    /// Returns when the delivery engine came to its end though nobody asked for it: nothing is
-    /// delivered any more, and a new start takes up what is open.
+    /// Returns when the delivery engine ended unexpectedly: nothing is
+    /// delivered any more until a restart, which resumes open deliveries.
     pub async fn engine_ended(&self) {
         self.engine.view().ended().await;
     }
@@ -203,7 +203,7 @@ impl App {
     /// Notes that the keys of the first start were shown: no later start shows others.
     ///
     /// # Errors
-    /// When storage cannot be written. The next start then shows keys of its own.
+    /// When storage cannot be written. The next start then shows new keys.
     pub async fn keys_shown(&self) -> Result<(), StoreError> {
         self.store.keys_shown().await
     }
@@ -223,12 +223,12 @@ impl App {
         let serving = &self.serving;
         serving.stopping.cancel();
         serving.requests.close();
-        // Requests and messages in flight end beside each other.
+        // Requests and messages in flight end concurrently.
         let requests = tokio::time::timeout_at(deadline, serving.requests.wait());
-        let told = self.webhooks.stop(self.grace);
-        let (requests, delivered, told) =
-            tokio::join!(requests, self.engine.stop(self.grace), told);
-        let in_time = requests.is_ok() && delivered && told;
+        let webhooks = self.webhooks.stop(self.grace);
+        let (requests, delivered, webhooks_done) =
+            tokio::join!(requests, self.engine.stop(self.grace), webhooks);
+        let in_time = requests.is_ok() && delivered && webhooks_done;
         serving.closing.cancel();
         serving.connections.close();
         let closed = tokio::time::timeout(CLOSING_GRACE, serving.connections.wait()).await;
@@ -269,8 +269,9 @@ fn stored_providers(
     outbound: &Outbound,
 ) -> Arc<StoredProviders> {
     let (store, master_key) = (store.clone(), master_key.clone());
-    let tokens = StoredTokens { store: store.clone(), master_key: master_key.clone() };
-    let providers = Providers::new(clock.clone(), outbound.clone()).kept_by(Arc::new(tokens));
+    let tokens = DatabaseTokenStore { store: store.clone(), master_key: master_key.clone() };
+    let providers =
+        Providers::new(clock.clone(), outbound.clone()).with_token_store(Arc::new(tokens));
     Arc::new(StoredProviders { store, master_key, providers })
 }
 

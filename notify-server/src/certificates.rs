@@ -1,11 +1,11 @@
 //! The TLS certificate of the server: read from its files, replaced when they change, and watched
-//! for its end. A pair that cannot be used never replaces one that can.
+//! for its expiry. An unusable pair never replaces a usable one.
 
 mod expiry;
 mod pair;
+mod reload;
 #[cfg(test)]
 mod tests;
-mod watching;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ use tokio::sync::{Notify, watch};
 use tokio_rustls::TlsAcceptor;
 
 pub use pair::TlsError;
-pub(crate) use watching::watch;
+pub(crate) use reload::watch;
 
 use self::pair::{Pair, Stamp};
 use crate::private_file::warn_if_exposed;
 
-/// Where certificate and key are.
+/// Paths of certificate and key.
 #[derive(Debug, Clone)]
 pub(crate) struct TlsFiles {
     /// The chain, PEM.
@@ -45,14 +45,14 @@ impl Certificates {
     /// Reads the files.
     ///
     /// # Errors
-    /// When they hold no pair that can be served.
+    /// When they contain no usable pair.
     pub(crate) fn read(files: TlsFiles) -> Result<Arc<Self>, TlsError> {
         let served = watch::Sender::new(Arc::new(Pair::read(&files)?));
         warn_if_exposed(&files.key);
         Ok(Arc::new(Self { files, served, asked: Notify::new() }))
     }
 
-    /// What accepts TLS with whatever certificate is served at that time.
+    /// A TLS acceptor that always uses the current certificate.
     ///
     /// # Errors
     /// When the protocol versions cannot be set up.
@@ -65,12 +65,12 @@ impl Certificates {
         Ok(TlsAcceptor::from(Arc::new(config)))
     }
 
-    /// Has the files read again, whether they look changed or not.
+    /// Reads the files again, even if they look unchanged.
     pub(crate) fn reload(&self) {
         self.asked.notify_one();
     }
 
-    /// When the served certificate ends, if it says so legibly.
+    /// When the served certificate expires, if that can be parsed.
     pub(crate) fn not_after(&self) -> Option<Timestamp> {
         self.pair().not_after
     }

@@ -42,7 +42,7 @@ pub enum Action {
     },
     /// Carry the installation to another database.
     Move {
-        /// Where to, when it was said on the command line; unread, since it may hold a password.
+        /// The destination, if given on the command line; not parsed here, since it may contain a password.
         to: Option<String>,
     },
     /// Have a database served again that was moved away.
@@ -50,7 +50,7 @@ pub enum Action {
     /// Run fake providers.
     #[cfg(feature = "sandbox")]
     Sandbox {
-        /// Where, when it was said on the command line: the server's own address is no default.
+        /// The address, if given on the command line: the server's address is not its default.
         listen: Option<String>,
     },
 }
@@ -59,7 +59,7 @@ pub enum Action {
 #[must_use]
 pub fn command() -> Command {
     let mut command = whole();
-    // Settings come to the subcommands here; each takes all of them, and shows what it uses.
+    // Propagates the settings to the subcommands. Each accepts all of them, and shows those that it uses.
     command.build();
     for subcommand in command.get_subcommands_mut() {
         show_what_concerns(subcommand);
@@ -182,7 +182,7 @@ fn moving() -> Command {
         .args([to, undo])
 }
 
-/// What the command line asks for.
+/// The action that the command line requests.
 #[must_use]
 pub fn action(matches: &ArgMatches) -> Action {
     match matches.subcommand() {
@@ -212,7 +212,7 @@ pub fn action(matches: &ArgMatches) -> Action {
     }
 }
 
-/// The settings: flags wherever they stand, the environment, the file.
+/// The settings: flags in any position, the environment, the file.
 ///
 /// # Errors
 /// The first setting that cannot be used.
@@ -254,12 +254,12 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn clap_accepts_the_command() {
         command().debug_assert();
     }
 
     #[test]
-    fn flags_count_before_and_behind_the_subcommand() {
+    fn flags_work_before_and_after_the_subcommand() {
         let create = Action::CreateApp { name: "shop".into(), json: true };
         for arguments in [
             ["--data-dir", "/d", "app", "create", "shop", "--json"],
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_subcommand_it_serves() {
+    fn serve_is_the_default_subcommand() {
         assert_eq!(action(&parse(&[])), Action::Serve);
         assert_eq!(action(&parse(&["serve"])), Action::Serve);
         let config = settings(&parse(&["--allow-private-networks"]), &|_| None).unwrap();
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_move_goes_somewhere_or_is_undone() {
+    fn move_takes_a_destination_or_undo() {
         let to = Some("sqlite:x.db".to_owned());
         assert_eq!(action(&parse(&["move", "--to", "sqlite:x.db"])), Action::Move { to });
         assert_eq!(action(&parse(&["move"])), Action::Move { to: None });
@@ -293,7 +293,7 @@ mod tests {
 
     #[cfg(feature = "sandbox")]
     #[test]
-    fn the_sandbox_takes_an_address_of_its_own() {
+    fn sandbox_has_its_own_listen_address() {
         let listen = Some("127.0.0.1:0".to_owned());
         let matches = parse(&["sandbox", "--listen", "127.0.0.1:0"]);
         assert_eq!(action(&matches), Action::Sandbox { listen });

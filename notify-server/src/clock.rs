@@ -1,6 +1,6 @@
-//! Time, as the one seam through which it comes in; tests turn a [`ManualClock`] instead of waiting.
+//! The only source of time; tests advance a [`ManualClock`] instead of waiting.
 
-mod anchor;
+mod slewed;
 mod system;
 mod trusted;
 
@@ -15,29 +15,29 @@ use std::time::Duration;
 use notify_core::Timestamp;
 use tokio::sync::watch;
 
-/// Both times of a clock at one moment.
+/// Both times of a clock, read together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reading {
     /// The server's time.
     pub now: Timestamp,
-    /// What the wall clock says.
+    /// The time of the wall clock.
     pub wall: Timestamp,
 }
 
-/// Tells the time and wakes at a time. Shared by every part of the server.
+/// A source of time that can also sleep. Shared by every part of the server.
 #[async_trait::async_trait]
 pub trait Clock: Send + Sync + 'static {
-    /// The instant now. Never goes back, and follows the wall clock slowly (trap 16).
+    /// The current time. Never goes back, and follows the wall clock slowly.
     fn now(&self) -> Timestamp;
 
-    /// What the machine's wall clock says: for what others compare with theirs, such as the age of
+    /// The machine's wall clock, for times that others compare with their clocks, such as the age of
     /// a signed token. It may jump, and go back.
     fn wall(&self) -> Timestamp {
         self.now()
     }
 
-    /// Milliseconds by a clock that nobody sets, from a moment of its own: how much time passed between
-    /// two looks.
+    /// Milliseconds of a monotonic clock with an arbitrary start, to measure the time between
+    /// two readings.
     fn elapsed_ms(&self) -> i64 {
         self.now().as_ms()
     }
@@ -51,20 +51,20 @@ pub trait Clock: Send + Sync + 'static {
     async fn sleep_until(&self, until: Timestamp);
 }
 
-/// The clock, as everything holds it.
+/// A shared clock.
 pub type SharedClock = Arc<dyn Clock>;
 
-/// A clock that stands still until it is turned.
+/// A clock that stands still until it is advanced.
 #[derive(Debug)]
 pub struct ManualClock {
     wall_ahead_ms: AtomicI64,
-    /// How far it leapt, in which no time passed.
+    /// Sum of leaps, during which no time elapsed.
     leapt_ms: AtomicI64,
     now_ms: watch::Sender<i64>,
 }
 
 impl ManualClock {
-    /// A clock that stands at `now`.
+    /// A clock that is stopped at `now`.
     #[must_use]
     pub fn at(now: Timestamp) -> Arc<Self> {
         Arc::new(Self {
@@ -74,25 +74,25 @@ impl ManualClock {
         })
     }
 
-    /// Sets the wall clock so many milliseconds ahead of this one from now on; below 0 behind it.
+    /// Sets the wall clock this many milliseconds ahead of this clock; negative values are behind it.
     pub fn set_wall_ahead(&self, ms: i64) {
         self.wall_ahead_ms.store(ms, Ordering::SeqCst);
     }
 
-    /// Turns the clock forward in no time, as a wall clock that is set and followed.
+    /// Advances the clock without elapsed time, like a wall clock that was set and is followed.
     pub fn leap(&self, by: Duration) {
         let by_ms = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
         self.leapt_ms.fetch_add(by_ms, Ordering::SeqCst);
         self.advance(by);
     }
 
-    /// Turns the clock forward and wakes whoever waited for that.
+    /// Advances the clock and wakes tasks that waited for that time.
     pub fn advance(&self, by: Duration) {
         let by_ms = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
         self.now_ms.send_modify(|now_ms| *now_ms += by_ms);
     }
 
-    /// Shows the unix milliseconds of this clock to others, such as a sandbox.
+    /// Publishes the Unix milliseconds of this clock, for example to a sandbox.
     #[must_use]
     pub fn watch(&self) -> watch::Receiver<i64> {
         self.now_ms.subscribe()

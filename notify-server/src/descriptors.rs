@@ -1,23 +1,23 @@
-//! Descriptors of the process: connections of clients must not take those that deliveries, storage
+//! File descriptors of the process: client connections must not use up those that deliveries, storage
 //! and files need.
 
-/// Descriptors that connections of clients leave to everything else, where there are enough.
+/// Descriptors reserved for other uses, if the limit is large enough.
 const RESERVE: usize = 1_024;
-/// Part of a small limit that they leave, as a divisor.
+/// Reserved part of a small limit, as a divisor.
 const RESERVE_PART: usize = 4;
-/// Fewest descriptors that they leave.
+/// Fewest reserved descriptors.
 const RESERVE_MIN: usize = 64;
 
-/// How many connections of clients there may be.
+/// The share of client connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Share {
     /// Most connections.
     pub(crate) connections_max: usize,
-    /// The limit of the process, where it holds fewer than the setting.
+    /// The limit of the process, if it allows fewer than the setting.
     pub(crate) short_limit: Option<usize>,
 }
 
-/// Raises the limit of the process to the most that it may have itself.
+/// Raises the soft limit of the process to its hard limit.
 pub(crate) fn raise_limit() {
     #[cfg(unix)]
     {
@@ -33,7 +33,7 @@ pub(crate) fn raise_limit() {
     }
 }
 
-/// The limit of the process; `None` where it has none.
+/// The limit of the process; `None` if there is none.
 pub(crate) fn limit() -> Option<usize> {
     #[cfg(unix)]
     {
@@ -44,7 +44,7 @@ pub(crate) fn limit() -> Option<usize> {
     None
 }
 
-/// What a setting comes to below a limit.
+/// The effective value of a setting under a limit.
 pub(crate) fn share(wanted: usize, limit: Option<usize>) -> Share {
     let Some(limit) = limit else {
         return Share { connections_max: wanted, short_limit: None };
@@ -55,7 +55,7 @@ pub(crate) fn share(wanted: usize, limit: Option<usize>) -> Share {
     Share { connections_max: wanted.min(left), short_limit }
 }
 
-/// The limit that has room for that many connections.
+/// The limit that allows that many connections.
 pub(crate) fn needed(connections: usize) -> usize {
     connections.saturating_add(RESERVE)
 }
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_leave_a_reserve_below_every_limit() {
+    fn connection_share_leaves_a_reserve() {
         for (wanted, limit, connections_max, is_short) in [
             (16_384, None, 16_384, false),
             (16_384, Some(65_536), 16_384, false),
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_is_raised_to_what_the_process_may_have() {
+    fn descriptor_limit_is_raised_to_the_hard_limit() {
         raise_limit();
         let limits = rustix::process::getrlimit(rustix::process::Resource::Nofile);
         assert_eq!(limits.current, limits.maximum);

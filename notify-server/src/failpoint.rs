@@ -1,27 +1,27 @@
-//! Points at which tests have the process end as a power switch ends it: before and after each
+//! Points at which tests end the process as a power failure would: before and after each
 //! commit, and around each request to a provider. In a build without the feature `testing` nothing
 //! here does anything.
 //!
-//! A point is two words: what is done (an operation of the store, or a provider), and how far it
-//! is. `checkpoint written` is between the last statement of a checkpoint and the commit of its
-//! batch, `checkpoint committed` between that commit and whoever is told of it; `apns unsent` is
-//! before a request, `apns answered` after its answer.
+//! A point has two parts: the operation (of the store, or a provider), and its stage.
+//! `checkpoint written` is between the last statement of a checkpoint and the commit of its
+//! batch, `checkpoint committed` between that commit and its notifications; `apns unsent` is
+//! before a request, `apns answered` after its response.
 
-/// How far a thing is.
+/// The stage of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// Every statement is run, and nothing is committed.
+    /// Every statement has run, and nothing is committed.
     Written,
-    /// It is on disk, and nobody has heard of it.
+    /// It is on disk, and no listener has been notified.
     Committed,
-    /// Nothing went out yet.
+    /// Nothing was sent yet.
     Unsent,
-    /// The provider's answer is there, and nothing is done with it.
+    /// The provider has responded, and the result is not yet processed.
     Answered,
 }
 
 impl Stage {
-    /// Its word.
+    /// Its name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -48,19 +48,19 @@ mod armed {
     struct Armed {
         what: String,
         stage: String,
-        /// How often the point is still reached, the last time included.
+        /// How often the point is still reached, including the last time.
         left: AtomicU32,
     }
 
     static ARMED: OnceLock<Armed> = OnceLock::new();
 
-    /// Has this process end where it reaches a point for the `hit`-th time. The first call counts.
+    /// Ends this process when it reaches a point for the `hit`-th time. Only the first call has an effect.
     pub fn die_at(what: &str, stage: &str, hit: u32) {
         let (what, stage) = (what.to_owned(), stage.to_owned());
         ARMED.get_or_init(|| Armed { what, stage, left: AtomicU32::new(hit) });
     }
 
-    /// Ends the process, without a destructor run or a buffer flushed, if this is where.
+    /// Ends the process at the armed point, without running destructors or flushing buffers.
     pub(crate) fn reach(what: &str, stage: Stage) {
         let Some(armed) = ARMED.get() else { return };
         let is_here = armed.what == what && armed.stage == stage.as_str();
@@ -72,6 +72,6 @@ mod armed {
 
 #[cfg(not(any(test, feature = "testing")))]
 mod armed {
-    /// Goes on.
+    /// Does nothing.
     pub(crate) fn reach(_: &str, _: super::Stage) {}
 }

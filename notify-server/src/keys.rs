@@ -1,5 +1,5 @@
 //! API keys and admin keys: how they are made, checked offline and hashed. A key is shown once;
-//! nothing but its SHA-256 and a hint is ever kept.
+//! only its SHA-256 and a hint are stored.
 
 use aws_lc_rs::digest;
 use notify_core::{KeyId, Timestamp};
@@ -14,7 +14,7 @@ const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmn
 const RANDOM_CHARS: usize = 43;
 /// Characters of the checksum: 62^6 is more than 2^32.
 const CHECKSUM_CHARS: usize = 6;
-/// Longest text that is looked at as a key, in bytes.
+/// Longest text that is checked as a key, in bytes.
 const KEY_BYTES_MAX: usize = 256;
 /// How many characters of a key its hint ends with.
 const HINT_CHARS: usize = 4;
@@ -64,7 +64,7 @@ pub(crate) fn make_key(kind: KeyKind, name: Option<String>, at: Timestamp) -> Fr
     FreshKey { secret: text.into(), stored }
 }
 
-/// The hash to look a key up by; `None` for a text that cannot be a key of that kind. Costs no
+/// The hash by which a key is looked up; `None` for a text that cannot be a key of that kind. Costs no
 /// query, so that guessing is cheap for us.
 pub(crate) fn key_hash(kind: KeyKind, text: &str) -> Option<[u8; 32]> {
     let long_enough = text.len() >= kind.prefix().len() + RANDOM_CHARS + CHECKSUM_CHARS;
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_made_key_passes_its_own_check_and_no_other() {
+    fn generated_key_passes_only_the_check_of_its_kind() {
         for (kind, other) in [(KeyKind::Api, KeyKind::Admin), (KeyKind::Admin, KeyKind::Api)] {
             let key = make_key(kind, None, Timestamp(0));
             let text = reveal(&key.secret);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn every_changed_character_is_found_offline() {
+    fn checksum_detects_every_changed_character() {
         let text = reveal(&make_key(KeyKind::Api, None, Timestamp(0)).secret);
         for place in 0..text.len() {
             let mut bytes = text.clone().into_bytes();
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_checksum_is_the_well_known_crc() {
+    fn checksum_is_crc32() {
         // CRC-32 of "123456789" is 0xCBF43926 = 3_421_780_262.
         let mut rest = 0xCBF4_3926_u32;
         let mut expected = Vec::new();

@@ -2,9 +2,8 @@
 
 mod api;
 pub mod app;
-mod causes;
+mod cached_body;
 mod certificates;
-mod changes;
 mod channel;
 pub mod cli;
 pub mod clock;
@@ -13,6 +12,7 @@ pub mod config;
 pub mod delivery;
 mod descriptors;
 mod enrichment;
+mod error_chain;
 pub mod failpoint;
 mod keys;
 mod operations;
@@ -22,14 +22,14 @@ mod private_file;
 mod provider_config;
 mod provider_source;
 mod providers;
-mod ready;
 mod reasons;
 mod retention;
 mod secrets;
+mod signal;
 pub mod store;
 mod telemetry;
 mod webhooks;
 
 pub use api::openapi_json;
-pub use causes::with_causes;
 pub use certificates::TlsError;
+pub use error_chain::error_chain;

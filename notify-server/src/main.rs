@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use notify_server::{cli, commands, with_causes};
+use notify_server::{cli, commands, error_chain};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -14,7 +14,7 @@ fn main() -> ExitCode {
         Err(error) => {
             #[expect(clippy::print_stderr, reason = "the log may not have begun yet")]
             {
-                eprintln!("error: {}", with_causes(&*error));
+                eprintln!("error: {}", error_chain(&*error));
             }
             ExitCode::FAILURE
         }

@@ -1,5 +1,5 @@
-//! What an operator looks at and tries: whether the server works, what waits, whether a provider
-//! takes its credentials. It stands between the API and the parts that the API does not know.
+//! Diagnostics for operators: whether the server works, what waits, whether a provider
+//! accepts its credentials. It connects the API with the parts that the API does not know.
 
 mod readiness;
 
@@ -10,23 +10,23 @@ use notify_core::{AppId, ProviderKind, Timestamp};
 use tokio::time::{Instant, timeout};
 
 pub(crate) use self::readiness::Readiness;
-use crate::causes::with_causes;
 use crate::certificates::Certificates;
 use crate::clock::{SharedClock, TrustedClock};
 use crate::delivery::EngineView;
+use crate::error_chain::error_chain;
 use crate::provider_source::StoredProviders;
-use crate::providers::Checked;
+use crate::providers::CredentialCheck;
 use crate::store::{Queue, SharedStore, StoreError};
 use crate::telemetry::{Form, Metrics, QueueSample, Sample};
 
-/// Longest wait for the queues when metrics are asked for.
+/// Longest wait for the queues when metrics are requested.
 const QUEUES_WAIT: Duration = Duration::from_secs(2);
-/// How long a look serves those that ask after it.
+/// How long a sample is reused.
 const SAMPLE_KEPT: Duration = Duration::from_secs(1);
-/// Longest check of a provider, shorter than an attempt may take: whoever asked waits for it.
+/// Longest check of a provider; shorter than an attempt, since the caller waits for it.
 const CHECK_WAIT: Duration = Duration::from_secs(25);
 
-/// What an operator looks at and tries.
+/// Diagnostics for operators.
 pub(crate) struct Operations {
     pub(crate) store: SharedStore,
     pub(crate) clock: SharedClock,
@@ -41,16 +41,16 @@ pub(crate) struct Operations {
 }
 
 impl Operations {
-    /// What keeps the server from its work, a line each; none when it is ready.
-    pub(crate) async fn obstacles(&self) -> Vec<String> {
-        let mut obstacles: Vec<String> = self.readiness.obstacle().await.into_iter().collect();
+    /// Why the server is not ready, one line each; empty when it is.
+    pub(crate) async fn readiness_problems(&self) -> Vec<String> {
+        let mut problems: Vec<String> = self.readiness.problem().await.into_iter().collect();
         if !self.engine.is_running() {
-            obstacles.push("the delivery engine has ended".to_owned());
+            problems.push("the delivery engine has ended".to_owned());
         }
-        obstacles
+        problems
     }
 
-    /// When the TLS certificate expires, where there is one that says so.
+    /// When the TLS certificate expires, if there is one and its expiry is known.
     pub(crate) fn certificate_not_after(&self) -> Option<Timestamp> {
         self.certificates.as_ref()?.not_after()
     }
@@ -60,14 +60,14 @@ impl Operations {
         u64::try_from(self.trusted.leap().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// The text of `/metrics`. Who asks within a second of another gets the same look.
+    /// The text of `/metrics`. Requests within a second share one sample.
     pub(crate) async fn metrics(&self, form: Form) -> String {
         let sample = {
             let mut last = self.last_sample.lock().await;
             match &*last {
                 Some((at, sample)) if at.elapsed() < SAMPLE_KEPT => sample.clone(),
                 Some(_) | None => {
-                    let sample = Arc::new(self.look().await);
+                    let sample = Arc::new(self.collect().await);
                     *last = Some((Instant::now(), sample.clone()));
                     sample
                 }
@@ -76,12 +76,12 @@ impl Operations {
         self.metrics.encode(&sample, form)
     }
 
-    async fn look(&self) -> Sample {
+    async fn collect(&self) -> Sample {
         let now = self.clock.now();
         let queues = match timeout(QUEUES_WAIT, self.store.queue(now)).await {
             Ok(Ok(queues)) => Some(queues),
             Ok(Err(error)) => {
-                tracing::warn!(cause = with_causes(&error), "the queues cannot be read");
+                tracing::warn!(cause = error_chain(&error), "the queues cannot be read");
                 None
             }
             Err(_) => {
@@ -113,22 +113,24 @@ impl Operations {
         }
     }
 
-    /// Asks a provider whether it takes our credentials; [`StoreError::NotFound`] when none is
-    /// configured. On a task of its own: a caller that goes away must not cut the connection that
+    /// Checks a provider's credentials; [`StoreError::NotFound`] when none is
+    /// configured. Runs in its own task: a caller that disconnects must not close the connection that
     /// is being opened.
     pub(crate) async fn check(
         &self,
         app: AppId,
         provider: ProviderKind,
-    ) -> Result<Checked, StoreError> {
+    ) -> Result<CredentialCheck, StoreError> {
         let found = self.providers.for_check(app, provider).await?;
         let checking = tokio::spawn(timeout(CHECK_WAIT, async move { found.check().await }));
         Ok(match checking.await {
             Ok(Ok(checked)) => checked,
-            Ok(Err(_)) => Checked::bad("the provider did not answer in time"),
+            Ok(Err(_)) => CredentialCheck::failed("the provider did not answer in time"),
             Err(error) => {
                 tracing::error!(%error, "the check of a provider panicked");
-                Checked::bad("the check failed with an internal error; see the server's log")
+                CredentialCheck::failed(
+                    "the check failed with an internal error; see the server's log",
+                )
             }
         })
     }

@@ -1,9 +1,9 @@
-//! The one guard for addresses that users give, such as the endpoints of browsers: what such a url
-//! may look like, and, when it is connected to, which addresses its name may stand for. A name is
-//! resolved once for each connection, and what was checked is what is connected to, so that a name
-//! that changes its address meanwhile (DNS rebinding) gains nothing.
+//! The guard for user-supplied addresses, such as the endpoints of browsers: what such a url
+//! may look like and, on connecting, which addresses its name may resolve to. A name is
+//! resolved once for each connection, and the checked address is the one connected to, so that a name
+//! that changes its address in between (DNS rebinding) gains nothing.
 //!
-//! What an administrator configures does not pass here.
+//! Addresses that an administrator configures are not checked here.
 
 mod client;
 mod ranges;
@@ -24,49 +24,49 @@ use url::{Host, Url};
 
 /// The only port, unless private networks are allowed.
 const PORT: u16 = 443;
-/// The ports of pages of the web, unless private networks are allowed.
+/// The ports of web pages, unless private networks are allowed.
 const PAGE_PORTS: [u16; 2] = [80, PORT];
 
-/// Why a url is not taken, as the rule that it breaks.
+/// Why a url is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refused {
-    /// It cannot be read, or is not `https`.
+    /// It cannot be parsed, or is not `https`.
     #[error("must be an https url")]
     NotHttps,
     /// The url of a webhook is `http`.
     #[error("must be an https url: this server sends to no other without --allow-private-networks")]
     PlainHttp,
-    /// It cannot be read, or is neither `http` nor `https`.
+    /// It cannot be parsed, or is neither `http` nor `https`.
     #[error("must be an http or https url")]
     NotWeb,
     /// It carries a user name or a password.
     #[error("must not contain credentials")]
     Credentials,
-    /// Its host is a name of this machine, or an address that is not public.
+    /// Its host is a name of this machine, or a private address.
     #[error(
         "must not be a private address: this server sends to none without --allow-private-networks"
     )]
     Address,
-    /// It names a port of another service.
+    /// Its port is not allowed.
     #[error("must not name a port other than {PORT}")]
     Port,
 }
 
-/// Why a host gives nothing to connect to.
+/// Why a host has no allowed address.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unreachable {
     /// Its name does not resolve.
     #[error("the name does not resolve")]
     Unresolved(#[source] io::Error),
-    /// It resolves, to addresses that are not public alone.
+    /// It resolves only to private addresses.
     #[error("the address is not allowed")]
     NotAllowed,
 }
 
-/// Turns names into addresses.
+/// Resolves names.
 #[async_trait::async_trait]
 pub(crate) trait Resolver: Send + Sync {
-    /// The addresses of a name, or the one that a literal is.
+    /// The addresses of a name, or of a literal.
     async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>>;
 }
 
@@ -83,11 +83,11 @@ impl Resolver for SystemResolver {
 /// Which addresses may be connected to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Policy {
-    /// Every one: `--allow-private-networks`.
+    /// All: `--allow-private-networks`.
     Any,
     /// Public ones.
     Public,
-    /// Public ones, and one that plays a public one.
+    /// Public ones, and one that a test treats as public.
     #[cfg(test)]
     PublicAnd(IpAddr),
 }
@@ -113,8 +113,8 @@ impl Outbound {
         Self { policy, resolver: Arc::new(SystemResolver) }
     }
 
-    /// Reads a url that a user gave. Numbers in all the forms that the URL standard knows
-    /// (`0x7f.1`, `2130706433`) are seen as the addresses that they are; names are looked at when
+    /// Parses a user-supplied url. Addresses in all forms of the URL standard
+    /// (`0x7f.1`, `2130706433`) are recognized as addresses; names are checked when
     /// they are connected to.
     ///
     /// # Errors
@@ -124,8 +124,8 @@ impl Outbound {
         self.checked(url.ok_or(Refused::NotHttps)?, &[PORT])
     }
 
-    /// Reads the url of a webhook: as [`Self::target`], and `http` too where private networks are
-    /// allowed. What is sent there is signed, not secret.
+    /// Parses the url of a webhook: like [`Self::target`], and also `http` if private networks are
+    /// allowed. The messages are signed, not secret.
     ///
     /// # Errors
     /// The first rule that it breaks.
@@ -139,7 +139,7 @@ impl Outbound {
         }
     }
 
-    /// The same for a page of the web, such as a feed, which may be `http` too.
+    /// Parses the url of a web page, such as a feed, which may also be `http`.
     ///
     /// # Errors
     /// The first rule that it breaks.
@@ -168,7 +168,7 @@ impl Outbound {
         Ok(url)
     }
 
-    /// The addresses that may be connected to for a host: of a mixed answer those that are allowed.
+    /// The addresses of a host that may be connected to: of several, those that are allowed.
     ///
     /// # Errors
     /// When there is none.
@@ -195,7 +195,7 @@ impl Outbound {
     }
 }
 
-/// Names that stand for this machine whatever a resolver says (RFC 6761 §6.3).
+/// Names of this machine, regardless of the resolver (RFC 6761 §6.3).
 fn is_this_machine(name: &str) -> bool {
     let name = name.trim_end_matches('.').to_ascii_lowercase();
     name == "localhost" || name.ends_with(".localhost")

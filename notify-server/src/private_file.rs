@@ -1,9 +1,9 @@
-//! Files that hold secrets: who else may read or change them.
+//! Permissions of files with secrets.
 
 use std::path::Path;
 
-/// Warns about a file that others than its owner can read or change. A warning, no refusal: files
-/// that containers mount often have such modes, and nobody else is there.
+/// Warns about a file that others than its owner can read or change. Only a warning: files
+/// that containers mount often have such modes, and there are no other users.
 pub(crate) fn warn_if_exposed(path: &Path) {
     if let Some(mode) = exposed_mode(path) {
         tracing::warn!(
@@ -14,8 +14,8 @@ pub(crate) fn warn_if_exposed(path: &Path) {
     }
 }
 
-/// The mode of a file that is open to others. A group counts where the file is the server's own, as
-/// ssh has it: a file of another owner is readable by its group so that the server can read it.
+/// The mode of a file that is open to others. Group access counts only for the server's own files, as
+/// in ssh: another owner grants it so that the server can read the file.
 #[cfg(unix)]
 fn exposed_mode(path: &Path) -> Option<u32> {
     use std::os::unix::fs::MetadataExt;
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_file_is_for_its_owner_alone() {
+    fn secret_file_permissions_are_checked() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("key");
         std::fs::write(&path, "secret").unwrap();

@@ -1,4 +1,4 @@
-//! Where the engine's providers come from: the stored configuration, opened with the master key.
+//! Builds the engine's providers from the stored configuration, which the master key decrypts.
 
 use std::sync::Arc;
 
@@ -7,19 +7,19 @@ use http::HeaderMap;
 use notify_core::{AppId, ProviderKind, Timestamp};
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::causes::with_causes;
 use crate::delivery::{Configured, ProviderSource};
-use crate::payload::{Outgoing, TooLarge};
+use crate::error_chain::error_chain;
+use crate::payload::{RenderContext, TooLarge};
 use crate::provider_config::ProviderConfig;
 use crate::providers::{
-    Address, Answer, Checked, KeeperError, KeptToken, Prepared, PreparedBody, Provider, Providers,
-    SignedToken, TokenKeeper, TokenName,
+    Address, CredentialCheck, Provider, Providers, RenderedBody, RenderedMessage, SendResult,
+    SignedToken, StoredToken, TokenName, TokenStore, TokenStoreError,
 };
 use crate::reasons;
 use crate::secrets::MasterKey;
 use crate::store::{AppNo, SharedStore, StoreError, TokenRow};
 
-/// Providers as they are stored.
+/// The stored providers.
 pub(crate) struct StoredProviders {
     pub(crate) store: SharedStore,
     pub(crate) master_key: Arc<MasterKey>,
@@ -27,7 +27,7 @@ pub(crate) struct StoredProviders {
 }
 
 impl StoredProviders {
-    /// A provider to be checked, apart from those that the engine works with;
+    /// A provider for a check, isolated from those that the engine uses;
     /// [`StoreError::NotFound`] when none is configured.
     pub(crate) async fn for_check(
         &self,
@@ -37,11 +37,11 @@ impl StoredProviders {
         let mut rows = self.store.providers(app).await?.into_iter();
         let row = rows.find(|row| row.provider == provider).ok_or(StoreError::NotFound)?;
         Ok(match ProviderConfig::open(&self.master_key, app, &row) {
-            Ok(config) => self.providers.apart().build(&config),
+            Ok(config) => self.providers.isolated().build(&config),
             Err(error) => {
-                let (provider, cause) = (provider.as_str(), with_causes(&error));
+                let (provider, cause) = (provider.as_str(), error_chain(&error));
                 tracing::warn!(%app, provider, cause, "a provider cannot be tried");
-                Arc::new(Unreadable)
+                Arc::new(UndecryptableProvider)
             }
         })
     }
@@ -78,55 +78,61 @@ impl ProviderSource for StoredProviders {
                     tracing::warn!(
                         app = %app_id,
                         provider = provider.as_str(),
-                        cause = with_causes(&error),
+                        cause = error_chain(&error),
                         "a provider cannot be used: configure it anew"
                     );
                 }
-                Configured { app: app_id, provider: Arc::new(Unreadable), rate_per_second: None }
+                Configured {
+                    app: app_id,
+                    provider: Arc::new(UndecryptableProvider),
+                    rate_per_second: None,
+                }
             }
         }))
     }
 }
 
-/// A configuration that cannot be opened, since it was forgotten with a lost master key: deliveries
-/// are held like those whose credentials are refused, until the provider is configured anew.
-struct Unreadable;
+/// A configuration that cannot be decrypted, because the master key was lost: deliveries
+/// wait like those whose credentials are refused, until the provider is configured again.
+struct UndecryptableProvider;
 
 #[async_trait::async_trait]
-impl Provider for Unreadable {
-    fn prepare(&self, _message: &Outgoing<'_>) -> Result<Prepared, TooLarge> {
-        let body = PreparedBody::Whole(bytes::Bytes::new());
-        Ok(Prepared { headers: HeaderMap::new(), body })
+impl Provider for UndecryptableProvider {
+    fn render(&self, _context: &RenderContext<'_>) -> Result<RenderedMessage, TooLarge> {
+        let body = RenderedBody::Shared(bytes::Bytes::new());
+        Ok(RenderedMessage { headers: HeaderMap::new(), body })
     }
 
-    async fn attempt(&self, _prepared: &Prepared, _to: &Address) -> Answer {
-        Answer::Config { reason: reasons::CREDENTIALS_UNREADABLE.into() }
+    async fn attempt(&self, _prepared: &RenderedMessage, _to: &Address) -> SendResult {
+        SendResult::AuthRejected { reason: reasons::CREDENTIALS_UNREADABLE.into() }
     }
 
-    async fn check(&self) -> Checked {
-        Checked::bad("the credentials cannot be opened with the master key: configure it anew")
+    async fn check(&self) -> CredentialCheck {
+        CredentialCheck::failed(
+            "the credentials cannot be opened with the master key: configure it anew",
+        )
     }
 
-    fn slots(&self) -> usize {
+    fn max_concurrency(&self) -> usize {
         1
     }
 }
 
-// Provider tokens in the store, between store and providers: sealed, so that a copy of the database
-// sends nothing.
+// Provider tokens in the store: sealed, so that a copy of the database
+// cannot be used to send.
 
-/// Tokens as they are stored.
-pub(crate) struct StoredTokens {
+/// The tokens in the database.
+pub(crate) struct DatabaseTokenStore {
     pub(crate) store: SharedStore,
     pub(crate) master_key: Arc<MasterKey>,
 }
 
-impl StoredTokens {
-    fn opened(&self, name: &TokenName, row: &TokenRow) -> KeptToken {
+impl DatabaseTokenStore {
+    fn opened(&self, name: &TokenName, row: &TokenRow) -> StoredToken {
         let plain = self.master_key.open_token(name, &row.sealed);
-        // One of a master key of before is replaced like one that is old.
+        // A token sealed with a previous master key is replaced like an old one.
         let plain = plain.inspect_err(|error| {
-            let cause = with_causes(error);
+            let cause = error_chain(error);
             tracing::warn!(cause, "a kept provider token cannot be opened: it is signed anew");
         });
         let text = plain.ok().and_then(|plain| String::from_utf8(plain.to_vec()).ok());
@@ -135,23 +141,23 @@ impl StoredTokens {
             at: row.issued_at,
             wall_ahead_ms: row.wall_ahead_ms,
         });
-        KeptToken { token, at: row.issued_at, frozen_until: row.frozen_until }
+        StoredToken { token, at: row.issued_at, frozen_until: row.frozen_until }
     }
 }
 
 #[async_trait]
-impl TokenKeeper for StoredTokens {
-    async fn kept(&self, name: &TokenName) -> Result<Option<KeptToken>, KeeperError> {
+impl TokenStore for DatabaseTokenStore {
+    async fn get(&self, name: &TokenName) -> Result<Option<StoredToken>, TokenStoreError> {
         let row = self.store.provider_token(*name).await.map_err(storage_failed)?;
         Ok(row.map(|row| self.opened(name, &row)))
     }
 
-    async fn keep(
+    async fn put(
         &self,
         name: &TokenName,
         token: &SignedToken,
         replaces: Option<Timestamp>,
-    ) -> Result<KeptToken, KeeperError> {
+    ) -> Result<StoredToken, TokenStoreError> {
         let row = TokenRow {
             sealed: self.master_key.seal_token(name, token.text.expose_secret().as_bytes()),
             issued_at: token.at,
@@ -162,11 +168,11 @@ impl TokenKeeper for StoredTokens {
         Ok(self.opened(name, &kept.map_err(storage_failed)?))
     }
 
-    async fn freeze(&self, name: &TokenName, until: Timestamp) -> Result<(), KeeperError> {
+    async fn freeze(&self, name: &TokenName, until: Timestamp) -> Result<(), TokenStoreError> {
         self.store.freeze_provider_token(*name, until).await.map_err(storage_failed)
     }
 }
 
-fn storage_failed(error: StoreError) -> KeeperError {
-    KeeperError::Storage(error.into())
+fn storage_failed(error: StoreError) -> TokenStoreError {
+    TokenStoreError::Storage(error.into())
 }

@@ -1,5 +1,5 @@
-//! Deleting what is over, so that a server that runs for years keeps what it was told to keep and
-//! no more: notifications, outcomes device by device, events, answers kept for replay.
+//! Deletes expired data, so that a server that runs for years keeps only what it is configured to keep:
+//! notifications, outcomes of each device, events, and responses kept for replay.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,30 +7,30 @@ use std::time::Duration;
 use notify_core::Timestamp;
 use tokio_util::sync::CancellationToken;
 
-use crate::causes::with_causes;
 use crate::clock::{SharedClock, TrustedClock};
 use crate::config::Config;
+use crate::error_chain::error_chain;
 use crate::store::{REPLAY_KEPT_MS, RetentionCutoffs, RetentionProgress, SharedStore, StoreError};
 use crate::telemetry::RetentionMetrics;
 
-/// How often something is looked for that is over, in milliseconds.
-const LOOK_EVERY_MS: i64 = 3_600_000;
-/// How soon again after storage failed, in milliseconds.
-const LOOK_AGAIN_MS: i64 = 60_000;
-/// Time between two steps, which leaves the writer to others. Real time: it paces the machine.
+/// How often expired data is deleted, in milliseconds.
+const RUN_INTERVAL_MS: i64 = 3_600_000;
+/// Interval after an error of storage, in milliseconds.
+const RETRY_INTERVAL_MS: i64 = 60_000;
+/// Pause between two steps, in which other writes can run. Real time, since it limits the load of the machine.
 const PAUSE: Duration = Duration::from_millis(50);
 const DAY_MS: i64 = 86_400_000;
 
-/// How long what is kept, in days; 0 is for ever.
+/// How long each kind of data is kept, in days; 0 is forever.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Keep {
+pub(crate) struct RetentionPolicy {
     notifications_days: u32,
     outcomes_days: u32,
     events_days: u32,
     anonymous_devices_days: u32,
 }
 
-impl Keep {
+impl RetentionPolicy {
     pub(crate) fn of(config: &Config) -> Self {
         Self {
             notifications_days: config.keep_notifications_days,
@@ -40,7 +40,7 @@ impl Keep {
         }
     }
 
-    fn over_at(self, now: Timestamp) -> RetentionCutoffs {
+    fn cutoffs(self, now: Timestamp) -> RetentionCutoffs {
         let before = |days: u32| (days > 0).then(|| now.plus_ms(-i64::from(days) * DAY_MS));
         RetentionCutoffs {
             answers_before: now.plus_ms(-REPLAY_KEPT_MS),
@@ -58,7 +58,7 @@ pub(crate) struct Retention {
     pub(crate) store: SharedStore,
     pub(crate) clock: SharedClock,
     pub(crate) trusted: Arc<TrustedClock>,
-    pub(crate) keep: Keep,
+    pub(crate) policy: RetentionPolicy,
     pub(crate) metrics: RetentionMetrics,
 }
 
@@ -66,24 +66,24 @@ impl Retention {
     /// Deletes expired data at once and then every hour, until `stopping`. It keeps no state: the next
     /// run, of this process or another one, finds what is left.
     pub(crate) async fn run(self, stopping: CancellationToken) {
-        let Self { store, clock, trusted, keep, metrics } = self;
+        let Self { store, clock, trusted, policy, metrics } = self;
         loop {
-            // The next run counts from this one's instant, so that nothing that expires meanwhile is
+            // The next run counts from the start of this one, so that nothing that expires in between is
             // missed.
             let now = clock.now();
-            let next_ms = match look(&store, &trusted, keep, &stopping).await {
+            let next_ms = match run_once(&store, &trusted, policy, &stopping).await {
                 Ok(deleted) => {
                     metrics.anonymous_devices_removed(deleted.anonymous_devices);
-                    tell(deleted);
-                    // A confirmation is to take effect soon.
-                    if trusted.leap().is_zero() { LOOK_EVERY_MS } else { LOOK_AGAIN_MS }
+                    log_deleted(deleted);
+                    // A confirmation should take effect soon.
+                    if trusted.leap().is_zero() { RUN_INTERVAL_MS } else { RETRY_INTERVAL_MS }
                 }
                 Err(error) => {
                     tracing::warn!(
-                        cause = with_causes(&error),
+                        cause = error_chain(&error),
                         "expired data was not deleted; the server tries again"
                     );
-                    LOOK_AGAIN_MS
+                    RETRY_INTERVAL_MS
                 }
             };
             tokio::select! {
@@ -94,18 +94,18 @@ impl Retention {
     }
 }
 
-/// Deletes what is over by the trusted time, after that is on disk: a leap outlives a restart.
-async fn look(
+/// Deletes data that has expired by the trusted time. The trusted time is stored first, so that a leap is
+async fn run_once(
     store: &SharedStore,
     trusted: &TrustedClock,
-    keep: Keep,
+    policy: RetentionPolicy,
     stopping: &CancellationToken,
 ) -> Result<RetentionProgress, StoreError> {
     if store.keep_clock(trusted.mark()).await? {
         trusted.confirm();
         store.keep_clock(trusted.mark()).await?;
     }
-    delete_all(store, keep.over_at(trusted.now()), stopping).await
+    delete_all(store, policy.cutoffs(trusted.now()), stopping).await
 }
 
 async fn delete_all(
@@ -131,7 +131,7 @@ async fn delete_all(
     }
 }
 
-fn tell(deleted: RetentionProgress) {
+fn log_deleted(deleted: RetentionProgress) {
     let RetentionProgress { answers, outcomes, events, notifications, anonymous_devices, more: _ } =
         deleted;
     if outcomes + events + notifications + anonymous_devices > 0 {
@@ -151,9 +151,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn days_count_back_from_now_and_none_is_for_ever() {
+    fn cutoffs_count_days_back_and_zero_keeps_forever() {
         let now = Timestamp(1_780_000_000_000);
-        let keep = Keep {
+        let policy = RetentionPolicy {
             notifications_days: 90,
             outcomes_days: 1,
             events_days: 0,
@@ -167,6 +167,6 @@ mod tests {
             anonymous_before: Some(Timestamp(1_779_395_200_000)),
             at: now,
         };
-        assert_eq!(keep.over_at(now), expected);
+        assert_eq!(policy.cutoffs(now), expected);
     }
 }

@@ -1,6 +1,6 @@
 //! Secrets at rest: provider credentials are sealed with the master key before they reach the
-//! store (AES-256-GCM). The key's id stands beside the ciphertext, so that a wrong key is told
-//! apart from a damaged row; what is sealed is bound to its application and provider.
+//! store (AES-256-GCM). The key's id is stored with the ciphertext, so that a wrong key can be
+//! distinguished from a damaged row. A sealed secret is bound to its application and provider.
 
 mod file;
 
@@ -15,7 +15,7 @@ use crate::keys::{TokenName, sha256};
 
 /// Length of a master key, in bytes.
 const MASTER_KEY_BYTES: usize = 32;
-/// First byte of what is sealed; another layout takes another number.
+/// First byte of a sealed secret: the version of the layout.
 const LAYOUT: u8 = 1;
 const KEY_ID_BYTES: usize = 8;
 const NONCE_BYTES: usize = 12;
@@ -26,26 +26,26 @@ pub(crate) enum SecretError {
     /// It was sealed with another master key.
     #[error("sealed with another master key")]
     OtherKey,
-    /// It is not what was sealed: damaged, or of another application or provider.
+    /// It is damaged, or belongs to another application or provider.
     #[error("sealed secret is damaged")]
     Damaged,
 }
 
-/// Why there is no master key to work with.
+/// Why there is no usable master key.
 #[derive(Debug, thiserror::Error)]
 pub enum MasterKeyError {
-    /// The text is not one.
+    /// The text is not a key.
     #[error("the master key must be 32 bytes in base64")]
     Malformed,
-    /// The file cannot be read or made.
+    /// The file cannot be read or created.
     #[error("the file cannot be used")]
     File(#[from] std::io::Error),
-    /// There is none, and something is sealed.
+    /// There is no key, and the database contains sealed secrets.
     #[error(
         "it is missing, and the provider credentials in the database are sealed with it; {IF_LOST}"
     )]
     Missing,
-    /// It does not open what is sealed.
+    /// The key does not open the sealed secrets.
     #[error("the provider credentials in the database are sealed with another one; {IF_LOST}")]
     Other,
 }
@@ -68,7 +68,7 @@ impl std::fmt::Debug for MasterKey {
 }
 
 impl MasterKey {
-    /// Takes a key in base64.
+    /// Parses a key in base64.
     ///
     /// # Errors
     /// When the text is not 32 bytes in base64.
@@ -120,7 +120,7 @@ impl MasterKey {
     /// Opens what [`Self::seal`] sealed for the same application and provider.
     ///
     /// # Errors
-    /// When it was sealed with another key, or is not what was sealed.
+    /// When it was sealed with another key, or is damaged.
     pub(crate) fn open(
         &self,
         app: AppId,
@@ -177,7 +177,7 @@ impl MasterKey {
     }
 }
 
-/// What a sealed secret belongs to: a row copied to another place does not open.
+/// The owner of a sealed secret: a row copied to another owner cannot be opened.
 fn bound_to(app: AppId, provider: ProviderKind) -> String {
     format!("{app}/{provider}")
 }
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sealed_opens_for_the_same_application_and_provider_alone() {
+    fn sealed_secret_opens_only_for_its_application_and_provider() {
         let (app, other) = (AppId(Uuid::from_u128(1)), AppId(Uuid::from_u128(2)));
         let key = key(7);
         let sealed = key.seal(app, ProviderKind::Apns, b"secret");
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_opens_under_its_name_alone() {
+    fn sealed_token_opens_only_under_its_name() {
         let key = key(7);
         let sealed = key.seal_token(&[1; 32], b"token");
         assert_eq!(key.open_token(&[1; 32], &sealed).unwrap().as_slice(), b"token");
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn another_master_key_is_told_apart_from_damage() {
+    fn wrong_master_key_is_distinguished_from_damage() {
         let app = AppId(Uuid::from_u128(1));
         let sealed = key(7).seal(app, ProviderKind::Fcm, b"secret");
         assert_eq!(key(8).open(app, ProviderKind::Fcm, &sealed), Err(SecretError::OtherKey));
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_no_key_is_refused() {
+    fn invalid_master_key_text_is_refused() {
         for text in ["", "abc", &BASE64.encode([1; 31]), &BASE64.encode([1; 33])] {
             let outcome = MasterKey::from_base64(&SecretString::from(text.to_owned()));
             assert!(matches!(outcome, Err(MasterKeyError::Malformed)), "{text}");

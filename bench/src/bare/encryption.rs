@@ -1,5 +1,5 @@
-//! Encryption for a browser (RFC 8291) and the token that says who sends (RFC 8292), straight from
-//! aws-lc-rs: what a message for a browser cannot do without.
+//! Encryption for a browser (RFC 8291) and the VAPID token (RFC 8292), directly with aws-lc-rs: the minimum
+//! work for a message to a browser.
 
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::agreement::{ECDH_P256, PrivateKey, UnparsedPublicKey, agree};
@@ -18,10 +18,10 @@ use crate::seed::now;
 const RECORD_BYTES: u32 = 4_096;
 /// Length of a public key, in bytes.
 const POINT_BYTES: u8 = 65;
-/// How long a token lasts, in seconds.
+/// Lifetime of a token, in seconds.
 const TOKEN_SECONDS: i64 = 12 * 3_600;
 
-/// How much is derived, in bytes.
+/// Length of derived key material, in bytes.
 #[derive(Clone, Copy)]
 struct Length(usize);
 

@@ -1,5 +1,5 @@
 //! A bare h2 client: the requests that the server sends, from one thread over one TLS connection,
-//! with nothing stored. It runs as a process of its own, so that its CPU can be told apart.
+//! with nothing stored. It runs in a process of its own, so that its CPU can be measured.
 
 use std::net::SocketAddr;
 
@@ -12,15 +12,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::bare::h2_connection::H2;
-use crate::child::{self, ordered, perform};
 use crate::http_load::{Connection, write_request};
-use crate::process::Cost;
-use crate::seed::{mixed, now, push_token};
+use crate::proc::Cost;
+use crate::process::{self, run_measured, start_worker};
+use crate::seed::{now, push_token, splitmix64};
 
-/// What stands for a device's token in path and body.
+/// The placeholder of a device's token in path and body.
 pub(crate) const TOKEN: &str = "{token}";
 
-/// What the client is to do.
+/// The client's task.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Orders {
     pub(crate) address: SocketAddr,
@@ -37,14 +37,14 @@ pub(crate) struct Orders {
     pub(crate) count: u64,
 }
 
-/// Has a child carry them out.
+/// Runs them in a child process.
 pub(crate) fn run(orders: &Orders) -> anyhow::Result<Cost> {
-    ordered("bare-client", orders)?.measure(orders.count)
+    start_worker("bare-client", orders)?.measure(orders.count)
 }
 
 /// The child's side.
 pub(crate) async fn serve() -> anyhow::Result<()> {
-    let orders: Orders = child::orders()?;
+    let orders: Orders = process::read_orders()?;
     let authorization = authorization(&orders).await?;
     let requests = Requests::of(&orders, authorization)?;
     let ca = orders.config["ca_certificate"].as_str().context("a certificate")?;
@@ -53,10 +53,10 @@ pub(crate) async fn serve() -> anyhow::Result<()> {
     let other = orders.first + 2 * orders.count;
     connection.send(std::iter::once_with(|| requests.to(other))).await?;
     let numbers = (orders.first..).step_by(2).take(usize::try_from(orders.count)?);
-    perform(connection.send(numbers.map(|number| requests.to(number)))).await
+    run_measured(connection.send(numbers.map(|number| requests.to(number)))).await
 }
 
-/// A text with a place for the token, or without one.
+/// A text, with or without a placeholder for the token.
 struct Text {
     before: Bytes,
     after: Option<Bytes>,
@@ -97,7 +97,7 @@ impl Requests {
         Ok(Self { headers, has_id: orders.has_id, url, body })
     }
 
-    /// That to the device of this number.
+    /// The request to the device of this number.
     fn to(&self, number: u64) -> anyhow::Result<(Request<()>, Bytes)> {
         let token = push_token(number);
         let mut request = Request::new(());
@@ -106,7 +106,7 @@ impl Requests {
         *request.uri_mut() = Uri::from_maybe_shared(self.url.with(&token))?;
         *request.headers_mut() = self.headers.clone();
         if self.has_id {
-            let id = uuid::Uuid::from_u64_pair(mixed(number), mixed(!number)).to_string();
+            let id = uuid::Uuid::from_u64_pair(splitmix64(number), splitmix64(!number)).to_string();
             request.headers_mut().insert("apns-id", id.try_into()?);
         }
         Ok((request, self.body.with(&token)))
@@ -122,7 +122,7 @@ pub(crate) fn headers(fields: &[(String, String)]) -> anyhow::Result<HeaderMap> 
     Ok(headers)
 }
 
-/// The provider token of APNs, or an access token of Google's kind.
+/// A provider token for APNs, or a Google access token.
 async fn authorization(orders: &Orders) -> anyhow::Result<HeaderValue> {
     let text = |value: &Value| value.as_str().map(str::to_owned).context("a text");
     let at = now().as_seconds();

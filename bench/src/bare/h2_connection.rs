@@ -12,9 +12,9 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-/// Requests under way at once; APNs and the sandbox offer as many streams.
+/// Concurrent requests; APNs and the sandbox offer as many streams.
 const STREAMS: usize = 1_000;
-/// Bytes of answers that may be under way, as in the server.
+/// Flow-control window for responses, as in the server.
 const WINDOW_BYTES: u32 = 1_048_576;
 
 /// A connection.
@@ -23,7 +23,7 @@ pub(crate) struct H2 {
 }
 
 impl H2 {
-    /// Opens it; the peer's certificate is one of `ca`, in PEM.
+    /// Opens it; `ca` (PEM) signs the peer's certificate.
     pub(crate) async fn open(address: SocketAddr, ca: &str) -> anyhow::Result<Self> {
         let mut roots = rustls::RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(ca.as_bytes())?)?;
@@ -44,7 +44,7 @@ impl H2 {
         Ok(Self { send })
     }
 
-    /// Sends requests; any answer but success ends it.
+    /// Sends requests; fails at the first response that is not a success.
     pub(crate) async fn send(
         &self,
         requests: impl Iterator<Item = anyhow::Result<(Request<()>, Bytes)>>,

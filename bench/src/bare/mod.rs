@@ -1,4 +1,4 @@
-//! What stands beside the product: the same work with nothing around it.
+//! The baselines: the same work without a server around it.
 
 pub(crate) mod encryption;
 pub(crate) mod h2_client;

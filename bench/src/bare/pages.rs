@@ -1,5 +1,6 @@
-//! What a fan-out does to the database, alone: every device read in slices of a page, and a page's
-//! commits, each flushed. A process of its own, so that its CPU can be told apart.
+//! The database work of a fan-out alone: every device read in slices of a page, and a page's commits, each
+//! flushed. It runs in a process of its own, so that its
+//! CPU can be measured.
 
 use std::path::{Path, PathBuf};
 
@@ -7,14 +8,13 @@ use anyhow::ensure;
 use rusqlite::{Connection, OpenFlags, params};
 use serde::{Deserialize, Serialize};
 
-use crate::child::{self, ordered, perform};
-use crate::process::Cost;
+use crate::proc::Cost;
+use crate::process::{self, run_measured, start_worker};
 
 /// Devices of a page, and outcomes of a checkpoint, as in the server.
 const PAGE_ROWS: u32 = 1_000;
 const CHECKPOINT_ROWS: u32 = 200;
-/// Bytes in which the server keeps the outcome of a device that went well and whose sequence
-/// follows closely.
+/// Bytes of a stored outcome of a successful delivery to a device with consecutive keys.
 const OUTCOME_BYTES: usize = 1;
 
 /// The columns of an audience, in the server's order.
@@ -40,7 +40,7 @@ const CHECKPOINT: &str = "update pages set checkpoint_no = checkpoint_no + 1, se
 const KEEP: &str = "insert into outcomes values (?1, ?2, ?3, ?4)";
 const CLOSE_PAGE: &str = "update dispatches set open_pages = open_pages - 1";
 
-/// What the child is to do.
+/// The child's task.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Orders {
     /// A seeded database to read, or a new one to write.
@@ -49,30 +49,30 @@ pub(crate) struct Orders {
     pub(crate) what: What,
 }
 
-/// The two halves.
+/// The two parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum What {
     Scan,
     Commit,
 }
 
-/// Has a child carry them out.
+/// Runs them in a child process.
 pub(crate) fn run(orders: &Orders) -> anyhow::Result<Cost> {
-    ordered("bare-pages", orders)?.measure(orders.devices)
+    start_worker("bare-pages", orders)?.measure(orders.devices)
 }
 
 /// The child's side.
 pub(crate) async fn serve() -> anyhow::Result<()> {
-    let Orders { file, devices, what } = child::orders()?;
+    let Orders { file, devices, what } = process::read_orders()?;
     match what {
         What::Scan => {
             let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
             let connection = Connection::open_with_flags(&file, flags)?;
-            perform(async { scan(&connection, devices) }).await
+            run_measured(async { scan(&connection, devices) }).await
         }
         What::Commit => {
             let mut connection = tables(&file)?;
-            perform(async { commit(&mut connection, devices) }).await
+            run_measured(async { commit(&mut connection, devices) }).await
         }
     }
 }

@@ -1,18 +1,18 @@
 //! A bare rusqlite loop: the columns of the server's tables, one unique index, 256 rows a commit,
-//! every commit flushed. What the disk and SQLite give at the most.
+//! every commit flushed. The upper limit of disk and SQLite.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, Statement, params};
 
-use crate::seed::{device_id, mixed, push_token, registration};
+use crate::seed::{device_id, push_token, registration, splitmix64};
 
-/// Rows of one commit, as many as the server's writer takes at the most.
+/// Rows of one commit: the maximum of the server's writer.
 const ROWS_PER_COMMIT: u64 = 256;
-/// Page cache, in KiB: more than the server takes.
+/// Page cache, in KiB: more than the server uses.
 const CACHE_KIB: i64 = 262_144;
-/// Pages of the log from which it is carried over, so seldom that it hardly shows.
+/// Pages of the log at which it is checkpointed: rarely enough to have no visible cost.
 const CHECKPOINT_PAGES: i64 = 16_000;
 
 const DEVICES: &str = "create table devices (
@@ -40,10 +40,10 @@ const INSERT: &str = "insert into notifications (app_no, id, origin, status, cre
         request, platforms, names_devices, ttl_seconds)
     values (1, ?1, 'created', 'scheduled', ?2, ?3, ?4, 3, 0, 2419200)";
 
-/// When the devices came, unix ms.
+/// When the devices registered, in Unix milliseconds.
 const CREATED_AT_MS: i64 = 1_900_000_000_000;
 
-/// A device's row, made before the clock runs.
+/// A device's row, prepared before the measurement.
 struct Row {
     id: String,
     token: String,
@@ -61,7 +61,7 @@ impl Row {
             "device_description": device.device_description,
         });
         #[expect(clippy::cast_possible_wrap, reason = "a hash is any 64 bits")]
-        let hash = mixed(number) as i64;
+        let hash = splitmix64(number) as i64;
         let (id, token) = (device_id(number), push_token(number));
         Self { id, token, hash, details: details.to_string() }
     }
@@ -106,7 +106,7 @@ impl SqliteLoop {
     pub(crate) fn register(&mut self, lasting: Duration) -> anyhow::Result<f64> {
         let sql = format!("{INSERT_DEVICE} {REPLACE_DEVICE}");
         self.per_second(lasting, |bare, version| {
-            let number = |row| mixed(row ^ (version << 20)) % bare.devices;
+            let number = |row| splitmix64(row ^ (version << 20)) % bare.devices;
             let rows: Vec<_> =
                 (0..ROWS_PER_COMMIT).map(|row| Row::of(number(row), version)).collect();
             let mut upsert = bare.connection.prepare_cached(&sql)?;

@@ -1,5 +1,5 @@
 //! A bare sender of Web Push: each message encrypted for its browser and sent at once, from one
-//! thread over one connection, with nothing stored. A process of its own.
+//! thread over one connection, with nothing stored. It runs in a process of its own.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -16,24 +16,24 @@ use serde_json::Value;
 use crate::bare::encryption::{encrypt, vapid};
 use crate::bare::h2_client::headers;
 use crate::bare::h2_connection::H2;
-use crate::child::{self, ordered, perform};
-use crate::process::Cost;
+use crate::proc::Cost;
+use crate::process::{self, run_measured, start_worker};
 
-/// What to do, also for the peer from npm.
+/// The task, also of the peer from npm.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Orders {
     pub(crate) address: SocketAddr,
     /// The body of `PUT …/providers/webpush`.
     pub(crate) config: Value,
     pub(crate) headers: Vec<(String, String)>,
-    /// What the browser reads.
+    /// The decrypted payload.
     pub(crate) payload: String,
     /// A list of [`Subscription`]s in JSON.
     pub(crate) subscriptions: PathBuf,
     pub(crate) count: u64,
 }
 
-/// What a browser hands to its page.
+/// A subscription, as a browser creates it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Subscription {
     pub(crate) endpoint: String,
@@ -47,14 +47,14 @@ pub(crate) struct Keys {
     pub(crate) auth: String,
 }
 
-/// Has a child carry them out.
+/// Runs them in a child process.
 pub(crate) fn run(orders: &Orders) -> anyhow::Result<Cost> {
-    ordered("bare-web-push", orders)?.measure(orders.count)
+    start_worker("bare-web-push", orders)?.measure(orders.count)
 }
 
 /// The child's side.
 pub(crate) async fn serve() -> anyhow::Result<()> {
-    let orders: Orders = child::orders()?;
+    let orders: Orders = process::read_orders()?;
     let text = |name: &str| orders.config[name].as_str().with_context(|| name.to_owned());
     let origin = format!("https://{}", orders.address);
     let token = vapid(text("vapid_private_key")?, text("subject")?, &origin)?;
@@ -66,7 +66,7 @@ pub(crate) async fn serve() -> anyhow::Result<()> {
     let to = |subscription: &Subscription| request(&fields, payload, subscription);
     connection.send(all.iter().take(1).map(to)).await?;
     let count = usize::try_from(orders.count)?;
-    perform(connection.send(all.iter().take(count).map(to))).await
+    run_measured(connection.send(all.iter().take(count).map(to))).await
 }
 
 fn request(

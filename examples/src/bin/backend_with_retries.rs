@@ -1,5 +1,5 @@
-//! A shop's backend that confirms orders by push, over a network that loses answers. Its calls are
-//! tried again, and the `Idempotency-Key` sees to it that every customer hears of an order once.
+//! A shop's backend that confirms orders by push, over a network that loses responses. Calls are
+//! retried, and the `Idempotency-Key` ensures that every customer is notified of an order once.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use notify_tests::{TestServer, WAIT_MAX};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 
-/// The part of the backend that tells customers about their orders.
+/// The part of the backend that notifies customers of their orders.
 struct Orders {
     notify: Client,
 }
 
 impl Orders {
-    /// Tells a customer that an order was taken. Safe to call again, even after a crash: the key
-    /// comes from the order, and the server answers a repetition with the first answer.
+    /// Notifies a customer that an order was placed. Safe to call again, even after a crash: the key
+    /// is derived from the order, and the server repeats its first response.
     async fn confirm(
         &self,
         order: u32,
@@ -66,8 +66,8 @@ async fn main() -> anyhow::Result<()> {
     server.stop().await
 }
 
-/// A network that hands every request on, and loses the first `lost` answers. The server has done
-/// what it was asked by then: the caller cannot know.
+/// A network that forwards every request, and loses the first `lost` responses. The server has
+/// processed the request by then, which the caller cannot know.
 async fn lose_answers(origin: &str, lost: usize) -> anyhow::Result<SocketAddr> {
     let server = origin.strip_prefix("http://").context("the server speaks http")?.to_owned();
     let listener = TcpListener::bind("127.0.0.1:0").await?;

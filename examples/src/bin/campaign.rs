@@ -1,5 +1,5 @@
-//! Makes a campaign with a feature of every type, sends a notification with it, and reads the
-//! enrichment as the app on the phone does.
+//! Creates a campaign with a feature of every type, sends a notification with it, and reads the
+//! enrichment like the app on the phone.
 
 use anyhow::{bail, ensure};
 use notify_client::notify_core::{
@@ -28,7 +28,7 @@ async fn main() -> anyhow::Result<()> {
     println!("the phone got the notification with campaign_id {}", data["campaign_id"]);
     ensure!(data["campaign_id"] == campaign.to_string());
 
-    // The app reads campaign_id from the message and asks what to show beside it.
+    // The app reads campaign_id from the message and requests the content to show with it.
     let query = EnrichmentQuery {
         notification_id: Some(notification.to_string()),
         device_id: Some("pixel-7".into()),

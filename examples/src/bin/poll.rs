@@ -26,7 +26,7 @@ async fn main() -> anyhow::Result<()> {
 
     let poll = notify.polls().get(&id).await?;
     let (harbour, park) = (poll.answers[0].id, poll.answers[1].id);
-    // bob taps twice; one device has one answer.
+    // bob taps twice, but one device has one vote.
     for (name, answer) in [("ada", park), ("bob", harbour), ("bob", park), ("cyd", park)] {
         let by = AnswerPoll { device_id: Some(name.into()) };
         notify.polls().answer(&id, answer, &by).await?;

@@ -1,4 +1,4 @@
-//! Registers a device and sends to it; the sandbox, which plays FCM, shows what arrived.
+//! Registers a device and sends to it; the sandbox, a fake FCM, shows what it received.
 
 use anyhow::ensure;
 use notify_client::Client;

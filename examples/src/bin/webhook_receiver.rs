@@ -1,4 +1,4 @@
-//! A receiver of webhooks: it verifies what comes, answers at once, and takes each message once.
+//! A webhook receiver: it verifies signatures, responds at once, and processes each message once.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    // A server that may send to this machine; yours sends to https alone.
+    // A server that may send to this machine; by default only https is allowed.
     let server = TestServer::start().await?;
     let notify = server.client();
     let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -33,7 +33,7 @@ async fn main() -> Result<()> {
     server.stop().await
 }
 
-/// Takes one message; `None` for one that was taken before.
+/// Processes one message; `None` for a duplicate.
 async fn receive(
     listener: &TcpListener,
     verifier: &Verifier,
@@ -42,7 +42,7 @@ async fn receive(
     let (mut stream, _) = listener.accept().await?;
     let (headers, body) = read_request(&mut stream).await?;
     let verified = verifier.verify(&headers, &body);
-    // Whatever is to be done comes after the answer: the server waits 20 seconds.
+    // Do the actual work after the response: the server waits 20 seconds.
     let status = if verified.is_ok() { "204 No Content" } else { "401 Unauthorized" };
     let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
     stream.write_all(answer.as_bytes()).await?;

@@ -6,7 +6,7 @@ use http::{HeaderValue, StatusCode, header};
 use notify_core::{ErrorBody, Violations};
 
 use super::reply::{JSON_CONTENT_TYPE, json_bytes};
-use crate::causes::with_causes;
+use crate::error_chain::error_chain;
 use crate::store::{BackendError, StoreError};
 
 /// `Retry-After` where the server cannot take the request now, in seconds.
@@ -220,7 +220,7 @@ impl ApiError {
             | Self::Busy
             | Self::Stopping => return None,
         };
-        Some(Cause(with_causes(source)))
+        Some(Cause(error_chain(source)))
     }
 }
 

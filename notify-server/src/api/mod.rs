@@ -59,14 +59,14 @@ pub(crate) use stream::Streams;
 use crate::channel::Channels;
 use crate::clock::{SharedClock, TrustedClock};
 use crate::config::Config;
-use crate::enrichment::Answers;
-use crate::enrichment::feeds::FeedChecks;
+use crate::enrichment::EnrichmentCache;
+use crate::enrichment::feeds::FeedReader;
 use crate::operations::Operations;
 use crate::outbound::Outbound;
 use crate::secrets::MasterKey;
 use crate::store::SharedStore;
 use crate::telemetry::Metrics;
-use crate::webhooks::WebhooksView;
+use crate::webhooks::WebhooksHandle;
 
 /// The parts of the server that the API works with.
 pub(crate) struct Api {
@@ -94,13 +94,13 @@ pub(crate) struct Api {
     /// How deliveries stand.
     pub(crate) channels: Arc<dyn Channels>,
     /// What webhooks came to, and that events were written.
-    pub(crate) webhooks: WebhooksView,
+    pub(crate) webhooks: WebhooksHandle,
     /// Streams that are open.
     pub(crate) streams: Arc<Streams>,
     /// What campaigns show.
-    pub(crate) enrichments: Answers,
+    pub(crate) enrichments: EnrichmentCache,
     /// Looks at feeds.
-    pub(crate) feed_checks: Arc<dyn FeedChecks>,
+    pub(crate) feed_checks: Arc<FeedReader>,
 }
 
 impl Api {

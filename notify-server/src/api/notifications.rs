@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::ctx::{Ctx, page_request};
 use super::error::ApiError;
 use super::reply::Reply;
-use crate::payload::{self, Outgoing};
+use crate::payload::{self, RenderContext};
 use crate::provider_config::ProviderConfig;
 use crate::store::{Idempotent, NewNotification, NewReport, PollDraft, Reach, Reached, StoreError};
 
@@ -90,9 +90,9 @@ impl<'a> Draft<'a> {
         Self { id, app_name: &ctx.app().name, notification, poll, poll_url, due_at }
     }
 
-    pub(super) fn outgoing(&self) -> Outgoing<'_> {
+    pub(super) fn outgoing(&self) -> RenderContext<'_> {
         let ttl_seconds = self.notification.ttl_seconds;
-        Outgoing {
+        RenderContext {
             id: self.id,
             app_name: self.app_name,
             content: &self.notification.content,

@@ -20,7 +20,7 @@ pub(crate) async fn health(_: Ctx) -> http::Response<Bytes> {
 /// `GET /readyz`: 200 while storage can be read and written and the engine works. While the server
 /// stops the front answers 503 to it as to everything else.
 pub(crate) async fn ready(ctx: Ctx) -> http::Response<Bytes> {
-    let errors = ctx.api().operations.obstacles().await;
+    let errors = ctx.api().operations.readiness_problems().await;
     if errors.is_empty() {
         return json(StatusCode::OK, json_bytes(&Success { success: true }));
     }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 
-use crate::ready::Ready;
+use crate::cached_body::CachedBody;
 use crate::store::Idempotent;
 
 /// The content type of every JSON answer (spec 1).
@@ -36,8 +36,8 @@ impl<T: Serialize> Reply<T> {
     }
 
     /// An answer that is kept as its bytes, or 304 when the client has it already.
-    pub(crate) fn ready(ready: &Ready, if_none_match: Option<&HeaderValue>) -> Self {
-        let is_known = if_none_match.is_some_and(|known| ready.is_named_by(known));
+    pub(crate) fn ready(ready: &CachedBody, if_none_match: Option<&HeaderValue>) -> Self {
+        let is_known = if_none_match.is_some_and(|known| ready.matches(known));
         let body = if is_known { Bytes::new() } else { ready.body.clone() };
         let mut reply = Self::of(body, false);
         if is_known {
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_known_etag_is_answered_without_a_body() {
-        let one = Ready::of(json_bytes(&1));
+        let one = CachedBody::of(json_bytes(&1));
         let etag = Reply::<i32>::ready(&one, None).into_response().headers()["etag"].clone();
         let etag = etag.to_str().unwrap();
         let lists = [etag.to_owned(), format!("\"x\", W/{etag}"), "*".to_owned()];

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 
 use super::ctx::Ctx;
-use crate::ready::Ready;
+use crate::cached_body::CachedBody;
 
 const PAGE: &str = concat!(
     "'use strict';\n(() => {\n",
@@ -38,9 +38,9 @@ pub(crate) async fn worker(ctx: Ctx) -> http::Response<Bytes> {
 }
 
 fn script(ctx: &Ctx, text: &'static str, kept: &'static str) -> http::Response<Bytes> {
-    let ready = Ready::of(Bytes::from_static(text.as_bytes()));
+    let ready = CachedBody::of(Bytes::from_static(text.as_bytes()));
     let mut response = http::Response::new(ready.body.clone());
-    if ctx.header(&header::IF_NONE_MATCH).is_some_and(|known| ready.is_named_by(known)) {
+    if ctx.header(&header::IF_NONE_MATCH).is_some_and(|known| ready.matches(known)) {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         *response.body_mut() = Bytes::new();
     }

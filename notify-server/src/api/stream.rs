@@ -17,9 +17,9 @@ use tokio_util::sync::CancellationToken;
 use super::Api;
 use super::ctx::Ctx;
 use super::error::ApiError;
-use crate::causes::with_causes;
-use crate::changes::Heard;
+use crate::error_chain::error_chain;
 use crate::keys::{KeyKind, key_hash};
+use crate::signal::Waiter;
 use crate::store::{AppNo, EventCursor, EventPage, EventTypes, STREAM_WANTED_MS, StoreError};
 
 /// Most streams of one application, and of the server.
@@ -112,7 +112,7 @@ async fn open(ctx: &Ctx) -> Result<http::Response<Bytes>, ApiError> {
     let from = cursor.map_or(EventCursor::End, EventCursor::After);
     let types = EventTypes::of(&query.types);
     // Before the first read: what is written after it is heard of.
-    let happened = api.webhooks.happened().subscribe(app);
+    let happened = api.webhooks.notifier().subscribe(app);
     // Read before the head, so that a cursor which is none is refused with 400.
     let first = api.store.read_events(app, from, types).await?;
     let (pieces, rest) = mpsc::channel(CHUNKS_WAITING_MAX);
@@ -134,7 +134,7 @@ struct Reader {
     key: [u8; 32],
     types: EventTypes,
     pieces: mpsc::Sender<Bytes>,
-    happened: Heard,
+    happened: Waiter,
     wanted_again_at: Timestamp,
     _place: Place,
 }
@@ -152,7 +152,7 @@ impl Reader {
             () = stopping.cancelled() => {}
             () = pieces.closed() => {}
             ended = self.tell(first) => if let Err(error) = ended {
-                tracing::warn!(cause = with_causes(&error), "a stream ended: storage failed");
+                tracing::warn!(cause = error_chain(&error), "a stream ended: storage failed");
             },
         }
     }

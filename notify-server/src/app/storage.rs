@@ -9,9 +9,9 @@ use secrecy::SecretString;
 use uuid::Uuid;
 
 use crate::app::AppError;
-use crate::causes::with_causes;
 use crate::clock::{Clock, SharedClock, SystemClock};
 use crate::config::{Config, MASTER_KEY_FILE, MASTER_KEY_VARIABLE};
+use crate::error_chain::error_chain;
 use crate::keys::{KeyKind, make_key};
 use crate::private_file::warn_if_exposed;
 use crate::secrets::{MasterKey, MasterKeyError, SecretError};
@@ -27,7 +27,7 @@ const NOTE: &str = "installation";
 const NOTE_TEXT: &str = "This folder holds an installation of Notify. Its database is notify.db, and its \
                          secrets are sealed with master.key.\n";
 
-/// The keys of a first start: shown once, kept nowhere.
+/// The keys of a first start: shown once, and not stored.
 pub struct FirstKeys {
     /// Key of the application `default`.
     pub api_key: SecretString,
@@ -36,7 +36,7 @@ pub struct FirstKeys {
 }
 
 /// Opens the database of the settings, or the one in the data folder. One that `serves` is the only
-/// server of a file, and one of several on PostgreSQL; subcommands work beside servers.
+/// server of a file, and one of several on PostgreSQL; subcommands work while servers run.
 ///
 /// # Errors
 /// When the database, the folder or the file cannot be used.
@@ -57,7 +57,7 @@ pub async fn open_store(config: &Config, serves: bool) -> Result<Arc<Store>, App
     Ok(opening.await.map_err(|_| AppError::Interrupted)??)
 }
 
-/// Refuses a folder that held a database which is gone, or is empty: a new one in its place would look
+/// Refuses a folder whose database is gone or empty: a new one in its place would look
 /// as if nothing had ever been there. What shows it is made after the database and never before; the lock
 /// of the server and the master key may come first.
 fn refuse_without_database(config: &Config, path: &Path) -> Result<(), AppError> {
@@ -83,7 +83,7 @@ fn refuse_without_database(config: &Config, path: &Path) -> Result<(), AppError>
     }
 }
 
-/// Notes in the data folder that an installation is there, by a name that goes with no file of the
+/// Writes a marker of the installation to the data folder, with a name that differs from all files of the
 /// database.
 pub(super) fn note_installation(config: &Config) -> Result<(), AppError> {
     let path = config.data_dir.join(NOTE);
@@ -123,7 +123,7 @@ pub(super) async fn bootstrap(
     Ok(is_new.then_some(FirstKeys { api_key: api_key.secret, admin_key: admin_key.secret }))
 }
 
-// Which master key an installation has. One is drawn only where nothing is sealed yet: beside
+// The master key of an installation. A new one is generated only if nothing is sealed yet: with
 // sealed credentials a new key would be accepted today and missed at the next delivery.
 
 /// The key of the settings or of the data folder, which opens what the store holds.
@@ -189,16 +189,16 @@ fn failed(config: &Config, source: MasterKeyError) -> AppError {
     AppError::MasterKey { place, source }
 }
 
-// The clock of several servers is that of their database (trap 16): due times and leases that one
+// The clock of several servers is that of their database: due times and leases that one
 // writes mean the same to all.
 
-/// How often the difference to this machine's clock is looked at.
+/// How often the difference from this machine's clock is measured.
 const LOOKED_AT_EVERY: Duration = Duration::from_secs(30);
 /// Longest question whose answer counts, in milliseconds: the database read its clock somewhere
 /// within.
 const QUESTION_MS_MAX: i64 = 1_000;
 
-/// A clock that follows the database's, where that has one of its own, and else this machine's.
+/// A clock that follows the database's clock if it has one, and otherwise this machine's.
 pub(super) async fn start(store: &SharedStore) -> Result<SharedClock, StoreError> {
     let clock = Arc::new(SystemClock::start());
     let Some(ahead_ms) = ahead(store, &clock).await? else { return Ok(clock) };
@@ -208,7 +208,7 @@ pub(super) async fn start(store: &SharedStore) -> Result<SharedClock, StoreError
 }
 
 /// How far the database's clock is ahead of this machine's, in milliseconds: `None` where it has
-/// none, and within where the answer took too long to say.
+/// no clock, and inside it if the response took too long for a measurement.
 async fn ahead(store: &Store, clock: &SystemClock) -> Result<Option<Option<i64>>, StoreError> {
     let before = clock.wall();
     let Some(there) = store.time().await? else { return Ok(None) };
@@ -217,7 +217,7 @@ async fn ahead(store: &Store, clock: &SystemClock) -> Result<Option<Option<i64>>
     Ok(Some(is_sure.then(|| there.ms_since(before.plus_ms(took_ms / 2)))))
 }
 
-/// Looks again and again while somebody has the clock.
+/// Follows the database's clock as long as the clock is in use.
 async fn follow(store: Weak<Store>, clock: Weak<SystemClock>) {
     loop {
         tokio::time::sleep(LOOKED_AT_EVERY).await;
@@ -226,7 +226,7 @@ async fn follow(store: Weak<Store>, clock: Weak<SystemClock>) {
             Ok(Some(Some(ahead_ms))) => clock.set_ahead(ahead_ms),
             Ok(_) => {}
             Err(error) => {
-                let cause = with_causes(&error);
+                let cause = error_chain(&error);
                 tracing::debug!(cause, "the database's clock was not read");
             }
         }
@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_folder_that_lost_its_database_is_refused_and_nothing_is_made_in_it() {
+    async fn data_folder_without_its_database_is_refused_and_left_alone() {
         let folder = tempfile::tempdir().unwrap();
         let config = Config { data_dir: folder.path().to_owned(), ..Config::default() };
         // What a first start leaves that ends before it has made the database.
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_folder_whose_database_was_removed_with_all_its_files_or_emptied_is_refused() {
+    async fn data_folder_with_removed_or_emptied_database_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let config = Config { data_dir: folder.path().to_owned(), ..Config::default() };
         open_store(&config, true).await.unwrap().close().await;

@@ -6,7 +6,7 @@ use notify_core::Timestamp;
 /// come 30 days before the end or earlier, so that one is overdue by then.
 const WARNED_BEFORE_MS: i64 = 14 * 86_400_000;
 
-/// How a certificate stands.
+/// The state of a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expiry {
     /// Its end is far, or unknown.
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_certificate_is_warned_about_from_14_days_before_its_end() {
+    fn certificate_expiry_warns_from_14_days_before() {
         let wall = Timestamp(1_795_219_200_000);
         for (left, expected) in [
             (i64::MAX - wall.0, Expiry::Far),

@@ -1,4 +1,4 @@
-//! A certificate with its key, as PEM files hold them for HTTP/2 and HTTP/1.1.
+//! A certificate with its key, from PEM files, for HTTP/2 and HTTP/1.1.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -81,7 +81,7 @@ fn not_after(certificate: &CertificateDer<'_>) -> Option<Timestamp> {
     }
 }
 
-/// What changes when one of the files is written or replaced, also behind a symbolic link.
+/// Changes when one of the files is written or replaced, even behind a symbolic link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp([Option<FileStamp>; 2]);
 

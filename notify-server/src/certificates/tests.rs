@@ -8,7 +8,7 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio_rustls::TlsConnector;
 use tokio_util::sync::CancellationToken;
 
-use super::watching::{LOOK_EVERY_MS, WARN_EVERY_MS};
+use super::reload::{LOOK_EVERY_MS, WARN_EVERY_MS};
 use super::*;
 use crate::clock::ManualClock;
 
@@ -117,7 +117,7 @@ async fn new_files_are_served_to_new_connections_without_a_restart() {
 /// As certbot and Kubernetes renew: the names stay, what they lead to changes.
 #[cfg(unix)]
 #[tokio::test]
-async fn a_symbolic_link_that_leads_elsewhere_is_a_change() {
+async fn changed_symbolic_link_is_a_change() {
     let (first, second) = (made(), made());
     let folder = tempfile::tempdir().unwrap();
     for (name, pair) in [("1", &first), ("2", &second)] {
@@ -136,7 +136,7 @@ async fn a_symbolic_link_that_leads_elsewhere_is_a_change() {
 }
 
 #[tokio::test]
-async fn a_pair_that_cannot_be_used_leaves_the_one_before_in_place() {
+async fn unusable_pair_keeps_the_previous_one() {
     let (first, other, last) = (made(), made(), made());
     let watched = Watched::start(&first);
     let files = watched.files();
@@ -172,7 +172,7 @@ async fn a_pair_that_cannot_be_used_leaves_the_one_before_in_place() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_certificate_is_read_and_an_expired_one_is_served() {
+async fn expiry_is_parsed_and_expired_certificate_is_served() {
     const DAY_SECONDS: i64 = 86_400;
     let now_seconds = NOW.0 / 1_000;
     // 2049 and 2050 are written in two forms (RFC 5280 section 4.1.2.5).

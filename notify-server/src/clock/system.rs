@@ -7,9 +7,9 @@ use std::time::{Duration, Instant, SystemTime};
 use notify_core::Timestamp;
 
 use super::Clock;
-use super::anchor::{Anchor, News};
+use super::slewed::{ClockEvent, SlewedClock};
 
-/// Longest sleep without a look at the clock, in milliseconds: the machine may have slept meanwhile,
+/// Longest sleep without reading the clock, in milliseconds: the machine may have been suspended,
 /// or its wall clock been set.
 const LOOK_AGAIN_MS: i64 = 10_000;
 
@@ -17,27 +17,27 @@ const LOOK_AGAIN_MS: i64 = 10_000;
 #[derive(Debug)]
 pub struct SystemClock {
     started: Instant,
-    anchor: Mutex<Anchor>,
+    anchor: Mutex<SlewedClock>,
     /// How far the clock that all servers share is ahead of this machine's, in milliseconds.
     ahead_ms: AtomicI64,
 }
 
 impl SystemClock {
-    /// Anchors the server's time at the wall clock of this moment.
+    /// Starts the server's time at the current wall clock.
     #[must_use]
     pub fn start() -> Self {
         Self::start_ahead(0)
     }
 
-    /// Anchors it at a clock that is so many milliseconds ahead of this machine's: that of the
-    /// database, where several servers work on one (trap 16).
+    /// Starts it at a clock that is this many milliseconds ahead of this machine's: that of the
+    /// database, if several servers share it.
     #[must_use]
     pub fn start_ahead(ahead_ms: i64) -> Self {
-        let anchor = Mutex::new(Anchor::at(wall_ms() + ahead_ms));
+        let anchor = Mutex::new(SlewedClock::at(wall_ms() + ahead_ms));
         Self { started: Instant::now(), anchor, ahead_ms: AtomicI64::new(ahead_ms) }
     }
 
-    /// How far that clock is ahead now. It is followed as a wall clock is: slowly, and never back.
+    /// Sets how far that clock is ahead. It is followed like a wall clock: slowly, and never backwards.
     pub fn set_ahead(&self, ahead_ms: i64) {
         self.ahead_ms.store(ahead_ms, Ordering::Relaxed);
     }
@@ -53,22 +53,24 @@ fn wall_ms() -> i64 {
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         let mut anchor = self.anchor.lock().expect("nothing panics under this lock");
-        // Read under the lock, so that readings come in their order.
+        // Read under the lock, so that readings are in order.
         let elapsed_ms = self.elapsed_ms();
         let (now_ms, news) =
             anchor.read(elapsed_ms, wall_ms() + self.ahead_ms.load(Ordering::Relaxed));
         drop(anchor);
         match news {
-            Some(News::Jumped(ms)) if ms < 0 => tracing::warn!(
+            Some(ClockEvent::Jumped(ms)) if ms < 0 => tracing::warn!(
                 jump_ms = ms,
                 "the wall clock is behind the server's time, which does not go back: it passes more \
                  slowly until they agree. Restart the server to have it follow at once"
             ),
-            Some(News::Jumped(ms)) => tracing::warn!(
+            Some(ClockEvent::Jumped(ms)) => tracing::warn!(
                 jump_ms = ms,
                 "the wall clock jumped; it is followed once it has been steady for a minute"
             ),
-            Some(News::Followed(ms)) => tracing::warn!(jump_ms = ms, "the wall clock is followed"),
+            Some(ClockEvent::Followed(ms)) => {
+                tracing::warn!(jump_ms = ms, "the wall clock is followed")
+            }
             None => {}
         }
         Timestamp(now_ms)

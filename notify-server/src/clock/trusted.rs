@@ -1,6 +1,6 @@
-//! The time by which rows are deleted for their age. It follows the server's time, but not over a leap:
-//! a clock that is set wrong for a minute must not delete the history. Whether a leap is right is for an
-//! operator to say (`notify-server confirm-clock`).
+//! The time by which rows expire. It follows the server's time, but not across a leap:
+//! a clock that is wrong for a minute must not delete the history. An
+//! operator confirms a leap (`notify-server confirm-clock`).
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -9,35 +9,35 @@ use notify_core::Timestamp;
 
 use super::SharedClock;
 
-/// More than this beyond the time that passed is a leap, in milliseconds: a day.
+/// A difference above this from the elapsed time is a leap, in milliseconds: a day.
 pub(crate) const LEAP_MS: i64 = 86_400_000;
-/// Longest time that a server may have stood still, in milliseconds: 30 days. A start after more than
-/// that looks like a clock that is wrong.
+/// Longest plausible downtime, in milliseconds: 30 days. A start after more than
+/// that suggests a wrong clock.
 const STOPPED_MAX_MS: i64 = 30 * 86_400_000;
 
-/// What the store keeps of it over a restart.
+/// The state that the store keeps across restarts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockMark {
-    /// The latest time that is trusted.
+    /// The latest trusted time.
     pub trusted_at: Timestamp,
-    /// Whether the clock was further ahead than time can have passed.
+    /// Whether the clock was further ahead than the elapsed time allows.
     pub in_doubt: bool,
 }
 
-/// The clock with a judgement of its leaps.
+/// A clock that detects leaps.
 pub(crate) struct TrustedClock {
     clock: SharedClock,
     trust: Mutex<Trust>,
 }
 
-/// What is trusted, by the last look at the clocks.
+/// The trusted time, as of the last reading of the clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Trust {
-    /// The latest time that is trusted.
+    /// The latest trusted time.
     trusted_ms: i64,
-    /// The monotonic clock then.
+    /// The monotonic clock at that time.
     elapsed_ms: i64,
-    /// How far the clock is ahead of it by a leap; 0 when it is trusted.
+    /// How far the clock is ahead because of a leap; 0 when it is trusted.
     ahead_ms: i64,
 }
 
@@ -66,21 +66,21 @@ impl Trust {
             (self.trusted_ms, self.ahead_ms) = (expected_ms, ahead_ms);
             return expected_ms;
         }
-        // Under a clock that was set back nothing is trusted that was not before.
+        // After the clock was set back, no later time than before is trusted.
         (self.trusted_ms, self.ahead_ms) = (self.trusted_ms.max(now_ms), 0);
         now_ms
     }
 }
 
 impl TrustedClock {
-    /// Goes on from what the store kept.
+    /// Continues from the stored mark.
     pub(crate) fn start(clock: SharedClock, mark: Option<ClockMark>) -> Self {
         let trust = Trust::start(mark, clock.elapsed_ms(), clock.now().as_ms());
         warn_of(0, trust.ahead_ms);
         Self { clock, trust: Mutex::new(trust) }
     }
 
-    /// The time by which rows are deleted. It may go back with the server's after a leap.
+    /// The time by which rows expire. It may go back with the server's time after a leap.
     pub(crate) fn now(&self) -> Timestamp {
         let mut trust = self.trust.lock().expect("nothing panics under this lock");
         let before_ms = trust.ahead_ms;
@@ -91,21 +91,21 @@ impl TrustedClock {
         Timestamp(now)
     }
 
-    /// How far the server's time is ahead by a leap that is not confirmed; zero as a rule.
+    /// How far the server's time is ahead because of an unconfirmed leap; usually zero.
     pub(crate) fn leap(&self) -> Duration {
         self.now();
         let trust = self.trust.lock().expect("nothing panics under this lock");
         Duration::from_millis(u64::try_from(trust.ahead_ms).unwrap_or(0))
     }
 
-    /// What the store is to keep.
+    /// The state to store.
     pub(crate) fn mark(&self) -> ClockMark {
         self.now();
         let trust = self.trust.lock().expect("nothing panics under this lock");
         ClockMark { trusted_at: Timestamp(trust.trusted_ms), in_doubt: trust.ahead_ms > 0 }
     }
 
-    /// Trusts the server's time as it is.
+    /// Trusts the server's current time.
     pub(crate) fn confirm(&self) {
         let mut trust = self.trust.lock().expect("nothing panics under this lock");
         *trust = Trust::start(None, self.clock.elapsed_ms(), self.clock.now().as_ms());
@@ -114,7 +114,7 @@ impl TrustedClock {
     }
 }
 
-/// Once for each leap, and once when it is over.
+/// Logs once for each leap, and once when it has ended.
 fn warn_of(before_ms: i64, after_ms: i64) {
     if before_ms == 0 && after_ms > 0 {
         tracing::warn!(
@@ -137,18 +137,18 @@ mod tests {
     const YEAR: i64 = 365 * LEAP_MS;
 
     #[test]
-    fn time_that_passed_is_trusted_and_a_leap_is_not() {
+    fn elapsed_time_is_trusted_and_a_leap_is_not() {
         let mut trust = Trust::start(None, 0, NOW);
         for (elapsed, now, trusted, ahead) in [
             (HOUR, HOUR, HOUR, 0),
-            // Less than a day: the machine may have slept.
+            // Less than a day: the machine may have been suspended.
             (2 * HOUR, 22 * HOUR, 22 * HOUR, 0),
             (3 * HOUR, 23 * HOUR + YEAR, 23 * HOUR, YEAR),
             (4 * HOUR, 24 * HOUR + YEAR, 24 * HOUR, YEAR),
             // Set back.
             (5 * HOUR, 25 * HOUR, 25 * HOUR, 0),
             (6 * HOUR, 26 * HOUR, 26 * HOUR, 0),
-            // A month that passed in one look.
+            // A month between two readings.
             (6 * HOUR + 30 * LEAP_MS, 26 * HOUR + 30 * LEAP_MS, 26 * HOUR + 30 * LEAP_MS, 0),
         ] {
             assert_eq!(trust.read(elapsed, NOW + now), NOW + trusted, "at {elapsed}");
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_was_far_behind_may_come_back_to_what_was_trusted() {
+    fn clock_far_behind_may_return_to_trusted_time() {
         let mut trust = Trust::start(None, 0, NOW);
         assert_eq!(trust.read(HOUR, NOW - 20 * YEAR), NOW - 20 * YEAR);
         assert_eq!(trust.read(2 * HOUR, NOW + 2 * HOUR), NOW + 2 * HOUR);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_goes_on_from_what_was_kept() {
+    fn start_continues_from_the_stored_mark() {
         let day = LEAP_MS;
         for (in_doubt, stopped, is_leap) in [
             (false, day, false),
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_confirmed_is_trusted() {
+    fn confirmed_leap_is_trusted() {
         let clock = ManualClock::at(Timestamp(NOW));
         let trusted = TrustedClock::start(clock.clone(), None);
         clock.leap(Duration::from_secs(20 * 365 * 86_400));

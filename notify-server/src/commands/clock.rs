@@ -7,7 +7,7 @@ use crate::config::Config;
 
 use super::print;
 
-/// Has the servers of the database trust their clock. They look once a minute while they doubt it.
+/// Makes the servers of the database trust their clock. They check once a minute while they distrust it.
 pub(super) async fn confirm(config: &Config) -> anyhow::Result<()> {
     let database = config.database();
     let is_there = config.database_url.is_some() || database.exists();
@@ -16,7 +16,7 @@ pub(super) async fn confirm(config: &Config) -> anyhow::Result<()> {
     let is_confirmed = store.confirm_clock().await.context("the clock was not confirmed")?;
     store.close().await;
     print(if is_confirmed {
-        "the clock is confirmed: servers that run take it over within a minute"
+        "the clock is confirmed: running servers apply this within a minute"
     } else {
         "the clock is trusted already: there is nothing to confirm"
     })

@@ -1,5 +1,5 @@
-//! `notify-server healthcheck`: asks a server whether it can do its work, for whoever runs it in a
-//! container that holds nothing but this binary. Works on no file and no database.
+//! `notify-server healthcheck`: requests the readiness of a server, for
+//! containers that contain only this binary. Uses no file and no database.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::config::Config;
 /// Longest wait for the answer: below what container engines give a check, 30 s.
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// Answers without an error when the server says that it is ready.
+/// Succeeds when the server reports that it is ready.
 pub(super) async fn check(config: &Config, url: Option<Url>) -> anyhow::Result<()> {
     let is_own = url.is_none();
     let url = match url {
@@ -24,18 +24,18 @@ pub(super) async fn check(config: &Config, url: Option<Url>) -> anyhow::Result<(
         .timeout(ANSWER_WAIT_MAX)
         .no_proxy()
         .redirect(reqwest::redirect::Policy::none())
-        // The certificate is of the server's public name, and this asks the loopback address. No
-        // secret goes out, and nothing but a status comes back.
+        // The certificate has the server's public name, and this request goes to the loopback address. No
+        // secret is sent, and only a status is read.
         .tls_danger_accept_invalid_certs(is_own)
         .build()?;
-    let asked = client.get(url.clone()).send().await;
-    let answer = asked.with_context(|| format!("no answer from {url}"))?;
+    let response = client.get(url.clone()).send().await;
+    let answer = response.with_context(|| format!("no answer from {url}"))?;
     let status = answer.status();
     ensure!(status == StatusCode::OK, "{url} answered {status}");
     Ok(())
 }
 
-/// Where a server of these settings tells whether it is ready, as this machine reaches it.
+/// The readiness URL of a server with these settings, as reachable from this machine.
 fn own_readiness(config: &Config) -> anyhow::Result<Url> {
     let listen = match config.listen.parse::<SocketAddr>() {
         Ok(mut address) => {
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_is_asked_at_the_address_it_listens_on() {
+    fn healthcheck_uses_the_listen_address() {
         for (listen, is_tls, expected) in [
             ("127.0.0.1:8080", false, Some("http://127.0.0.1:8080/readyz")),
             ("0.0.0.0:8080", false, Some("http://127.0.0.1:8080/readyz")),

@@ -1,4 +1,4 @@
-//! `notify-server app create` and `notify-server admin-key create`: work on the database, beside a
+//! `notify-server app create` and `notify-server admin-key create`: work on the database, also next to a
 //! running server or without one.
 
 use std::io::Write;
@@ -15,7 +15,7 @@ use crate::store::{PageRequest, Store};
 
 use super::{open_or_make, print};
 
-/// Makes an application with a key; the first one of a database comes with an admin key.
+/// Creates an application with a key; the first one of a database comes with an admin key.
 pub(super) async fn create_app(config: &Config, name: String, json: bool) -> anyhow::Result<()> {
     let now = SystemClock::start().now();
     let request = CreateApp { name, language: None };
@@ -60,7 +60,7 @@ pub(super) async fn create_app(config: &Config, name: String, json: bool) -> any
 /// Applications that are read at a time.
 const APPS_PER_PAGE: u32 = 100;
 
-/// Whether more than one application has a name. Names may repeat, and the CLI takes a name for an id.
+/// Whether more than one application has this name. Names may repeat, and the CLI accepts a name as an id.
 async fn has_namesake(store: &Store, name: &str) -> anyhow::Result<bool> {
     let (mut cursor, mut found) = (None, 0);
     loop {

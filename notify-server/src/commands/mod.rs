@@ -23,10 +23,10 @@ use crate::config::{Config, MASTER_KEY_FILE, MASTER_KEY_VARIABLE};
 use crate::store::Store;
 use crate::telemetry::start_log;
 
-/// Does what the command line asks for.
+/// Performs an action.
 ///
 /// # Errors
-/// Why it could not be done, for a person to read.
+/// Why it failed, in words for an operator.
 pub async fn perform(action: Action, config: Config) -> anyhow::Result<()> {
     start_log(&config.log, config.log_format)?;
     match action {
@@ -45,8 +45,8 @@ pub async fn perform(action: Action, config: Config) -> anyhow::Result<()> {
     }
 }
 
-/// Opens the database of the data folder, making it when it is missing: whoever meant another
-/// folder is told which one that was.
+/// Opens the database of the data folder, and creates it if it is missing; in that case it prints the
+/// folder, since another one may have been intended.
 async fn open_or_make(config: &Config) -> anyhow::Result<Arc<Store>> {
     let is_new = config.database_url.is_none() && !config.database().exists();
     let store = open_store(config, false).await?;
@@ -58,18 +58,18 @@ async fn open_or_make(config: &Config) -> anyhow::Result<Arc<Store>> {
     Ok(store)
 }
 
-/// Where the master key of an installation is, for people.
+/// A description of where the master key of an installation is.
 fn master_key_place(config: &Config) -> String {
     match (&config.master_key, &config.master_key_file) {
         (Some(_), _) => format!("the key in {MASTER_KEY_VARIABLE}"),
         (None, Some(file)) => file.display().to_string(),
-        // Beside a database that other machines can reach lies none.
+        // A database on PostgreSQL has no key file next to it.
         (None, None) if config.database_url.is_some() => "the key that its servers had".to_owned(),
         (None, None) => config.data_dir.join(MASTER_KEY_FILE).display().to_string(),
     }
 }
 
-/// Writes a line on standard output. A reader that went away is no error.
+/// Writes a line to standard output. A closed pipe is no error.
 fn print(line: &str) -> anyhow::Result<()> {
     let mut output = std::io::stdout().lock();
     match writeln!(output, "{line}").and_then(|()| output.flush()) {

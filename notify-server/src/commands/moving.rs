@@ -15,7 +15,7 @@ use crate::store::transfer::{
     DatabaseLocation, MoveError, MoveReport, Progress, Step, move_installation, undo_move,
 };
 
-/// Holds what `--to` takes, where other users of the machine cannot read it.
+/// An alternative to `--to` that other users of the machine cannot read.
 const TO_VARIABLE: &str = "NOTIFY_MOVE_TO";
 const BAR: &str = "{msg:30} {bar:30} {percent}% of {human_len} rows ({eta} left)";
 /// Most rows between two lines where standard error is no terminal, in percent of all.
@@ -173,7 +173,7 @@ fn report(moved: &MoveReport, seconds: f64) -> Vec<String> {
     lines
 }
 
-/// What the new place needs beside the rows.
+/// What the destination needs in addition to the rows.
 fn advice(config: &Config) -> String {
     let key = master_key_place(config);
     format!(

@@ -6,7 +6,7 @@ use tokio::net::TcpListener;
 
 use super::{print, signals};
 
-/// Where the sandbox listens unless told otherwise: beside the server's own default.
+/// Default address of the sandbox: the port after the server's default.
 const LISTEN_DEFAULT: &str = "127.0.0.1:8081";
 
 /// Runs fake providers until a signal.

@@ -3,9 +3,9 @@
 use std::io::{IsTerminal, Write};
 
 use crate::app::App;
-use crate::causes::with_causes;
 use crate::config::Config;
 use crate::descriptors;
+use crate::error_chain::error_chain;
 use crate::keys::reveal;
 use crate::store::postgres::DatabaseUrl;
 
@@ -36,19 +36,19 @@ pub(super) async fn serve(config: Config) -> anyhow::Result<()> {
         // On standard error: scripts read the lines of standard output.
         tracing::warn!("save the api key and the admin key: they are not shown again");
         if let Err(error) = app.keys_shown().await {
-            let cause = with_causes(&error);
+            let cause = error_chain(&error);
             tracing::warn!(cause, "the next start shows other keys; these stay valid");
         }
     }
     print(&format!("listening on {}", app.origin))?;
     if app.first_keys.is_some() && std::io::stderr().is_terminal() {
-        // For who sits before it; a service's log has no use for it. Who closed it does not want it.
+        // For a person at a terminal; useless in a service's log. A closed output is no error.
         let _ = writeln!(std::io::stderr(), "\n{}", next_steps(&app.origin));
     }
     until_the_end(app, stop, hangups).await
 }
 
-/// What somebody does who has just started a server for the first time.
+/// Hints for the first start of a server.
 fn next_steps(origin: &str) -> String {
     format!(
         "next steps, in another terminal:\n  \
@@ -64,7 +64,7 @@ fn next_steps(origin: &str) -> String {
 
 /// Serves until `stop`, or until there is nothing left that delivers. That is an error: what broke
 /// the engine may have left more behind than the engine, so that it is not started again here, and
-/// whoever runs the server sees a process that failed. The next one takes up what is open.
+/// the supervisor sees a failed process. The next start resumes open deliveries.
 async fn until_the_end(
     app: App,
     stop: impl Future<Output = ()>,
@@ -102,7 +102,7 @@ mod tests {
     use crate::app::open_store;
     use crate::clock::Clock;
 
-    /// A clock that breaks the engine, and nothing else, once it is told to.
+    /// A clock that makes only the engine fail, once that is switched on.
     struct Brittle(AtomicBool);
 
     #[async_trait::async_trait]
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_steps_of_a_first_start_name_the_server_and_no_key() {
+    fn first_start_hints_name_the_server_and_no_key() {
         let steps = next_steps("http://127.0.0.1:8080");
         for part in ["NOTIFY_URL=http://127.0.0.1:8080\n", "providers put", "/docs\n"] {
             assert!(steps.contains(part), "{steps}");
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_engine_that_ended_is_told_and_ends_the_server_with_an_error() {
+    async fn ended_engine_is_logged_and_stops_the_server_with_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let config = Config { data_dir: folder.path().to_owned(), ..Config::default() };
         let store = open_store(&config, true).await.unwrap();

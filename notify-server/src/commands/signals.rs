@@ -1,4 +1,4 @@
-//! SIGTERM and SIGINT: the first asks to stop, the second stops. SIGHUP: reload.
+//! SIGTERM and SIGINT: the first one starts a graceful stop, the second one stops at once. SIGHUP: reload.
 
 use anyhow::Context;
 

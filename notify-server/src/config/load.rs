@@ -1,4 +1,4 @@
-//! Putting the settings together, and refusing those that have no use.
+//! Combines the sources of settings, and refuses invalid ones.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ pub enum ConfigError {
         #[source]
         source: std::io::Error,
     },
-    /// The file is no TOML, or holds what is no setting.
+    /// The file is not TOML, or contains a key that is not a setting.
     #[error("config: {}: {message}", path.display())]
     File {
         /// Which.
@@ -33,7 +33,7 @@ pub enum ConfigError {
         /// What is wrong, and where.
         message: String,
     },
-    /// A flag or variable has no use.
+    /// A flag or variable has an invalid value.
     #[error("{name}: {message}")]
     Value {
         /// The flag or variable, as it was given.
@@ -43,7 +43,7 @@ pub enum ConfigError {
     },
 }
 
-/// Where settings come from beside the file.
+/// Sources of settings other than the file.
 pub struct Sources<'s> {
     /// A flag's text, by its name without dashes.
     pub flag: &'s dyn Fn(&str) -> Option<String>,
@@ -52,10 +52,10 @@ pub struct Sources<'s> {
 }
 
 impl Config {
-    /// Puts the settings together.
+    /// Combines the settings.
     ///
     /// # Errors
-    /// The first setting that cannot be used, with the place it came from.
+    /// The first invalid setting, with its source.
     pub fn load(sources: &Sources<'_>) -> Result<Self, ConfigError> {
         let variable = |name: &str| (sources.variable)(name).filter(|text| !text.is_empty());
         let mut table = match (sources.flag)("config").or_else(|| variable(CONFIG_VARIABLE)) {
@@ -126,7 +126,7 @@ impl Config {
     }
 }
 
-/// The value of a flag or variable, tried on its own so that the error names its source.
+/// The value of a flag or variable, parsed on its own so that the error names its source.
 fn checked(setting: &Setting, text: &str) -> Result<Value, String> {
     let value = match setting.kind {
         Kind::Text => Value::String(text.to_owned()),
@@ -158,13 +158,13 @@ fn read_file(path: &Path) -> Result<Table, ConfigError> {
     }
     let text = std::fs::read_to_string(path).map_err(unreadable)?;
     // Read as a whole first, since only then do errors name their line.
-    toml::from_str::<Config>(&text).map_err(|error| broken(told(&error, &text)))?;
-    toml::from_str(&text).map_err(|error| broken(told(&error, &text)))
+    toml::from_str::<Config>(&text).map_err(|error| broken(describe(&error, &text)))?;
+    toml::from_str(&text).map_err(|error| broken(describe(&error, &text)))
 }
 
 /// What is wrong, and in which line. The line itself is not repeated: a secret that was put there
-/// by mistake would stand in the log.
-fn told(error: &toml::de::Error, text: &str) -> String {
+/// by mistake would appear in the log.
+fn describe(error: &toml::de::Error, text: &str) -> String {
     let message = error.message();
     let before = error.span().and_then(|span| text.get(..span.start));
     match before {

@@ -25,7 +25,7 @@ pub use settings::{LogFormat, Networks, Span};
 pub const DATABASE_FILE: &str = "notify.db";
 /// Name of the master key file in the data folder.
 pub const MASTER_KEY_FILE: &str = "master.key";
-/// Variable of the environment that holds the master key itself.
+/// Environment variable with the master key itself.
 pub(crate) const MASTER_KEY_VARIABLE: &str = "NOTIFY_MASTER_KEY";
 
 /// Every setting, with its default.
@@ -36,10 +36,10 @@ pub struct Config {
     pub listen: String,
     /// Folder of the database and the master key.
     pub data_dir: PathBuf,
-    /// PostgreSQL in place of the file.
+    /// PostgreSQL instead of the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub database_url: Option<DatabaseUrl>,
-    /// What poll urls begin with.
+    /// The base of poll urls.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "web_address")]
     pub public_url: Option<Url>,
     /// Certificate chain, PEM.
@@ -60,17 +60,17 @@ pub struct Config {
     pub web_requests_per_minute: u32,
     /// Browsers that subscribe a minute and application; 0 is no limit.
     pub web_subscriptions_per_minute: u32,
-    /// Whose `X-Forwarded-For` counts.
+    /// The proxies whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: Networks,
     /// Largest body of a request, in bytes.
     pub max_body_bytes: usize,
     /// Time for a request's head.
     pub header_timeout: Span,
-    /// Time for a request's body, unless it comes at 1 KiB a second or faster.
+    /// Time for a request's body, unless it arrives at 1 KiB a second or faster.
     pub body_timeout: Span,
-    /// How long a kept connection may be without a request.
+    /// How long a connection may be idle between requests.
     pub idle_timeout: Span,
-    /// How long a client may not take its answer.
+    /// How long a client may leave its response unread.
     pub write_timeout: Span,
     /// Most connections.
     pub max_connections: usize,
@@ -80,9 +80,9 @@ pub struct Config {
     pub shutdown_grace: Span,
     /// Connections that read the database.
     pub reader_threads: usize,
-    /// Most messages in flight, or answered but not noted down yet.
+    /// Most messages in flight or not yet recorded.
     pub delivery_credit: usize,
-    /// Whether the providers' ids of messages that went well are kept.
+    /// Whether the providers' ids of delivered messages are kept.
     pub keep_message_ids: bool,
     /// Days that a notification is kept after its end; 0 is forever.
     pub keep_notifications_days: u32,
@@ -98,15 +98,15 @@ pub struct Config {
     pub master_key_file: Option<PathBuf>,
     /// Filter of the log.
     pub log: String,
-    /// Form of the log.
+    /// Format of the log.
     pub log_format: LogFormat,
-    /// The master key itself, from `NOTIFY_MASTER_KEY` alone: it has no place in a file or in the
+    /// The master key itself, only from `NOTIFY_MASTER_KEY`: it must not be in a file or in the
     /// arguments, which others can read.
     #[serde(skip)]
     pub master_key: Option<SecretString>,
 }
 
-/// An address as people write it, and what it lacks where it is none.
+/// Parses a web address, with an error that says what is missing.
 fn web_address<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Url>, D::Error> {
     let text = String::deserialize(deserializer)?;
     let refused = |error| match error {
@@ -158,7 +158,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The database file, where no PostgreSQL takes its place.
+    /// The database file, if PostgreSQL is not used.
     #[must_use]
     pub fn database(&self) -> PathBuf {
         self.data_dir.join(DATABASE_FILE)

@@ -1,4 +1,4 @@
-//! The list of settings: what the command line, the environment, the file and the document share.
+//! The list of settings, shared by the command line, the environment, the file and the documentation.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// What the text of a setting is.
+/// The type of a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Any text.
@@ -23,16 +23,16 @@ pub(crate) enum Kind {
 pub(crate) struct Setting {
     /// Name, with dashes.
     pub(crate) name: &'static str,
-    /// What stands for its value in help texts.
+    /// Placeholder of the value in help texts.
     pub(crate) value: &'static str,
     /// What it does.
     pub(crate) help: &'static str,
-    /// What its text is.
+    /// Its type.
     pub(crate) kind: Kind,
 }
 
 impl Setting {
-    /// Its variable.
+    /// Its environment variable.
     pub(crate) fn variable(&self) -> String {
         format!("NOTIFY_{}", self.name.replace('-', "_").to_uppercase())
     }
@@ -156,14 +156,14 @@ pub(crate) const SETTINGS: &[Setting] = &[
 
 // Values of settings that are neither text nor number.
 
-/// Form of the log.
+/// Format of the log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
-    /// Lines for people.
+    /// Readable lines.
     #[default]
     Text,
-    /// A JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
@@ -172,13 +172,13 @@ pub enum LogFormat {
 pub struct Span(pub Duration);
 
 impl Span {
-    /// That many seconds.
+    /// A span of seconds.
     #[must_use]
     pub const fn from_secs(seconds: u64) -> Self {
         Self(Duration::from_secs(seconds))
     }
 
-    /// That many milliseconds.
+    /// A span of milliseconds.
     #[must_use]
     pub const fn from_millis(milliseconds: u64) -> Self {
         Self(Duration::from_millis(milliseconds))
@@ -245,7 +245,7 @@ impl<'de> Deserialize<'de> for Span {
 pub struct Networks(Vec<IpNet>);
 
 impl Networks {
-    /// Whether one of them holds the address.
+    /// Whether one of them contains the address.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         self.0.iter().any(|network| network.contains(&address))

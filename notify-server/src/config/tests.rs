@@ -16,7 +16,7 @@ fn load(flags: &[(&str, &str)], variables: &[(&str, &str)]) -> Result<Config, Co
 }
 
 #[test]
-fn a_flag_beats_the_environment_which_beats_the_file() {
+fn flag_overrides_environment_overrides_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("notify.toml");
     std::fs::write(&path, "rate-limit = 1\nlisten = \"f:1\"\nlog = \"file\"\n").unwrap();
@@ -30,7 +30,7 @@ fn a_flag_beats_the_environment_which_beats_the_file() {
 }
 
 #[test]
-fn errors_name_the_place_and_the_fault() {
+fn errors_name_source_and_fault() {
     let cases = [
         (("rate-limit", "x"), "--rate-limit: `x` is not a whole number of 0 or more"),
         (("rate-limit", "-1"), "--rate-limit: `-1` is not a whole number of 0 or more"),
@@ -63,7 +63,7 @@ fn errors_name_the_place_and_the_fault() {
 }
 
 #[test]
-fn a_key_that_is_no_setting_is_refused_with_its_line() {
+fn unknown_key_is_refused_with_its_line() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("notify.toml");
     std::fs::write(&path, "listen = \"x:1\"\nmaster-key = \"secret\"\n").unwrap();
@@ -75,7 +75,7 @@ fn a_key_that_is_no_setting_is_refused_with_its_line() {
 }
 
 #[test]
-fn spans_are_read_as_they_are_written() {
+fn spans_round_trip() {
     for (text, milliseconds) in
         [("30s", 30_000), ("30", 30_000), ("500ms", 500), ("2m", 120_000), ("1h", 3_600_000)]
     {
@@ -87,7 +87,7 @@ fn spans_are_read_as_they_are_written() {
 }
 
 #[test]
-fn the_list_of_settings_is_the_struct() {
+fn settings_list_matches_the_struct() {
     let full = Config {
         database_url: Some("postgres://u:p@h/d".parse().unwrap()),
         public_url: Some(Url::parse("https://a.example").unwrap()),
@@ -105,14 +105,14 @@ fn the_list_of_settings_is_the_struct() {
 }
 
 #[test]
-fn the_master_key_is_taken_from_the_environment_and_never_shown() {
+fn master_key_comes_from_environment_and_is_never_shown() {
     let config = load(&[], &[("NOTIFY_MASTER_KEY", "c2VjcmV0")]).unwrap();
     assert!(config.master_key.is_some());
     assert!(!format!("{config:?}").contains("c2VjcmV0"));
 }
 
 #[test]
-fn a_database_url_is_read_from_everywhere_and_never_shown() {
+fn database_url_comes_from_any_source_and_is_never_shown() {
     let url = "postgres://notify:geheim@db/notify";
     for (flags, variables) in
         [(vec![("database-url", url)], vec![]), (vec![], vec![("NOTIFY_DATABASE_URL", url)])]
@@ -129,7 +129,7 @@ fn a_database_url_is_read_from_everywhere_and_never_shown() {
 }
 
 #[test]
-fn the_document_of_settings_is_up_to_date() {
+fn configuration_document_is_up_to_date() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/configuration.md");
     let expected = configuration_document();
     if std::env::var_os("NOTIFY_WRITE_DOCS").is_some() {

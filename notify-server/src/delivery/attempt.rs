@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 use tokio::time::Instant;
 
 use crate::failpoint::{self, Stage};
-use crate::providers::{Address, Answer, Prepared, Reason, SharedProvider};
+use crate::providers::{Address, Reason, RenderedMessage, SendResult, SharedProvider};
 use crate::reasons;
 use crate::telemetry::{DeliveryMetrics, masked};
 
@@ -16,15 +16,15 @@ use crate::telemetry::{DeliveryMetrics, masked};
 pub(crate) async fn attempt(
     metrics: &DeliveryMetrics,
     provider: &SharedProvider,
-    payload: &Prepared,
+    payload: &RenderedMessage,
     address: &Address,
-) -> Answer {
+) -> SendResult {
     let began = Instant::now();
     failpoint::reach(address.provider().as_str(), Stage::Unsent);
     let attempt = AssertUnwindSafe(provider.attempt(payload, address));
     let answer = attempt.catch_unwind().await.unwrap_or_else(|_| {
         tracing::error!("an attempt broke off");
-        Answer::Unknown { reason: reasons::INTERNAL_ERROR.into() }
+        SendResult::Unknown { reason: reasons::INTERNAL_ERROR.into() }
     });
     failpoint::reach(address.provider().as_str(), Stage::Answered);
     metrics.attempted(address.provider(), began.elapsed());
@@ -36,16 +36,16 @@ pub(crate) async fn attempt(
 }
 
 /// Why an attempt did not deliver.
-fn reason(answer: &Answer) -> Option<&Reason> {
+fn reason(answer: &SendResult) -> Option<&Reason> {
     match answer {
-        Answer::Delivered { .. } | Answer::Moved { .. } => None,
-        Answer::TokenDead { reason, .. }
-        | Answer::Retry { reason, .. }
-        | Answer::Throttle { reason, .. }
-        | Answer::Config { reason }
-        | Answer::ServiceRefused { reason }
-        | Answer::BadMessage { reason }
-        | Answer::Policy { reason }
-        | Answer::Unknown { reason } => Some(reason),
+        SendResult::Delivered { .. } | SendResult::AddressChanged { .. } => None,
+        SendResult::Unregistered { reason, .. }
+        | SendResult::Retry { reason, .. }
+        | SendResult::Throttle { reason, .. }
+        | SendResult::AuthRejected { reason }
+        | SendResult::ServiceRefused { reason }
+        | SendResult::InvalidMessage { reason }
+        | SendResult::NotPermitted { reason }
+        | SendResult::Unknown { reason } => Some(reason),
     }
 }

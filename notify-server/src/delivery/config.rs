@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::RetryPolicy;
-use crate::providers::Answer;
+use crate::providers::SendResult;
 
 /// Most deliveries in flight or not committed yet, unless configured otherwise.
 pub const CREDIT_DEFAULT: usize = 4_096;
@@ -96,23 +96,23 @@ impl EngineConfig {
 
     /// The id that the provider gave the message, where it is to be kept. One that is too long is
     /// not: a provider may be anybody.
-    pub(crate) fn kept_message_id(&self, answer: &Answer) -> Option<Box<str>> {
+    pub(crate) fn kept_message_id(&self, answer: &SendResult) -> Option<Box<str>> {
         match answer {
-            Answer::Delivered { message_id: Some(id) }
+            SendResult::Delivered { message_id: Some(id) }
                 if self.keep_message_ids && id.len() <= MESSAGE_ID_BYTES_MAX =>
             {
                 Some(id.clone())
             }
-            Answer::Delivered { .. }
-            | Answer::TokenDead { .. }
-            | Answer::Retry { .. }
-            | Answer::Throttle { .. }
-            | Answer::Config { .. }
-            | Answer::ServiceRefused { .. }
-            | Answer::Moved { .. }
-            | Answer::BadMessage { .. }
-            | Answer::Policy { .. }
-            | Answer::Unknown { .. } => None,
+            SendResult::Delivered { .. }
+            | SendResult::Unregistered { .. }
+            | SendResult::Retry { .. }
+            | SendResult::Throttle { .. }
+            | SendResult::AuthRejected { .. }
+            | SendResult::ServiceRefused { .. }
+            | SendResult::AddressChanged { .. }
+            | SendResult::InvalidMessage { .. }
+            | SendResult::NotPermitted { .. }
+            | SendResult::Unknown { .. } => None,
         }
     }
 }

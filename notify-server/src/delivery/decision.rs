@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use notify_core::{Platform, Timestamp};
 
-use crate::providers::{Answer, Certainty, Reason, Scope};
+use crate::providers::{Processing, Reason, Scope, SendResult};
 use crate::reasons;
 use crate::store::Outcome;
 
@@ -134,24 +134,26 @@ pub enum Next {
 
 /// Decides what happens after an attempt.
 #[must_use]
-pub fn decide(answer: Answer, past: &Attempted, policy: &RetryPolicy) -> Next {
+pub fn decide(answer: SendResult, past: &Attempted, policy: &RetryPolicy) -> Next {
     match answer {
-        Answer::Delivered { .. } => Next::End { settled: Outcome::Sent, reason: None },
-        Answer::TokenDead { reason, since, ambiguous: _ } => Next::Disable { reason, since },
-        Answer::BadMessage { reason } | Answer::Policy { reason } => {
+        SendResult::Delivered { .. } => Next::End { settled: Outcome::Sent, reason: None },
+        SendResult::Unregistered { reason, since, ambiguous: _ } => Next::Disable { reason, since },
+        SendResult::InvalidMessage { reason } | SendResult::NotPermitted { reason } => {
             Next::End { settled: Outcome::Failed, reason: Some(reason) }
         }
-        Answer::Config { reason } => Next::Hold { reason, scope: Scope::Provider },
+        SendResult::AuthRejected { reason } => Next::Hold { reason, scope: Scope::Provider },
         // One alone may be a subscription made with another key. Many in a row, at addresses that took
         // messages before, point to our key or our clock (B40).
-        Answer::ServiceRefused { reason }
+        SendResult::ServiceRefused { reason }
             if past.service_refusals >= policy.service_refusals_max =>
         {
             Next::Hold { reason, scope: Scope::Service }
         }
-        Answer::Throttle { reason, after, scope } => throttled(reason, after, scope, past, policy),
-        Answer::Retry { reason, after, outcome } => {
-            let blind = outcome == Certainty::Unknown;
+        SendResult::Throttle { reason, after, scope } => {
+            throttled(reason, after, scope, past, policy)
+        }
+        SendResult::Retry { reason, after, outcome } => {
+            let blind = outcome == Processing::Unknown;
             let unknown_outcomes = past.unknown_outcomes.saturating_add(u16::from(blind));
             if blind
                 && !recognises_repeats(past.platform)
@@ -161,11 +163,13 @@ pub fn decide(answer: Answer, past: &Attempted, policy: &RetryPolicy) -> Next {
             }
             retry(reason, after, unknown_outcomes, past, policy)
         }
-        Answer::Moved { to } => moved(to, past, policy),
-        Answer::ServiceRefused { reason } if is_last(past, policy) && past.is_address_at_fault => {
+        SendResult::AddressChanged { to } => moved(to, past, policy),
+        SendResult::ServiceRefused { reason }
+            if is_last(past, policy) && past.is_address_at_fault =>
+        {
             Next::Disable { reason, since: None }
         }
-        Answer::Unknown { reason } | Answer::ServiceRefused { reason } => {
+        SendResult::Unknown { reason } | SendResult::ServiceRefused { reason } => {
             if is_last(past, policy) {
                 return Next::End { settled: Outcome::Failed, reason: Some(reason) };
             }

@@ -16,9 +16,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use notify_core::{Platform, Timestamp};
 
-use crate::changes::{Changes, Heard as ChangesHeard};
 use crate::delivery::news::News;
-use crate::providers::{Certainty, Reason};
+use crate::providers::{Processing, Reason};
+use crate::signal::{Signal, Waiter};
 use crate::store::{AppNo, ChannelTold, ChannelWord, InstanceId};
 use crate::telemetry::Pause;
 
@@ -93,7 +93,7 @@ pub(crate) enum Admission {
 #[derive(Debug)]
 pub(crate) struct Gate {
     state: Mutex<GateState>,
-    changed: Changes,
+    changed: Signal,
     probe_every_ms: i64,
     /// Attempts in a row that failed without a word about us or the message.
     failures_in_a_row: AtomicU32,
@@ -119,7 +119,7 @@ impl Gate {
         Self {
             others,
             state: Mutex::new(GateState::Open),
-            changed: Changes::default(),
+            changed: Signal::default(),
             probe_every_ms,
             failures_in_a_row: AtomicU32::new(0),
             was_held: AtomicBool::new(false),
@@ -311,16 +311,16 @@ impl Gate {
     /// An attempt failed without a word about us or the message. A provider out of reach, or one
     /// that fails many times in a row, is left alone for a while, then probed: an outage turns few
     /// deliveries into rows of their own, and brings few requests. Answers whether that is news.
-    pub(crate) fn failed(&self, outcome: Certainty, now: Timestamp) -> bool {
+    pub(crate) fn failed(&self, outcome: Processing, now: Timestamp) -> bool {
         let enough = match outcome {
-            Certainty::NotProcessed => true,
-            Certainty::Failed => {
+            Processing::NotProcessed => true,
+            Processing::Failed => {
                 let before = self.failures_in_a_row.fetch_add(1, Ordering::AcqRel);
                 before + 1 >= FAILURES_IN_A_ROW_MAX
             }
             // One connection that is cut ends a thousand streams, and says nothing of the next. A
             // probe that ends so is none, and the next must not wait for it.
-            Certainty::Unknown => false,
+            Processing::Unknown => false,
         };
         let mut news = false;
         self.change(|state| {
@@ -372,11 +372,11 @@ impl Gate {
 
     /// Wakes whoever waits at the gate, to look again at something else.
     pub(crate) fn nudge(&self) {
-        self.changed.tell();
+        self.changed.notify();
     }
 
     /// Hears of every change.
-    pub(crate) fn subscribe(&self) -> ChangesHeard {
+    pub(crate) fn subscribe(&self) -> Waiter {
         self.changed.subscribe()
     }
 
@@ -388,7 +388,7 @@ impl Gate {
                 others.changed();
             }
             drop(state);
-            self.changed.tell();
+            self.changed.notify();
         }
     }
 }
@@ -550,7 +550,7 @@ impl Gate {
         *state = taken;
         drop(told);
         drop(state);
-        self.changed.tell();
+        self.changed.notify();
         Heard::Taken
     }
 

@@ -9,8 +9,8 @@ use notify_core::{CreateNotification, Notification, Platform, Timestamp, WebSubs
 use crate::channel::service_of;
 use crate::delivery::lane::{Candidate, Lane, LaneProvider, Service};
 use crate::delivery::shared::Shared;
-use crate::payload::{Outgoing, poll_url};
-use crate::providers::{Address, Prepared, Reason, SharedProvider};
+use crate::payload::{RenderContext, poll_url};
+use crate::providers::{Address, Reason, RenderedMessage, SharedProvider};
 use crate::reasons;
 use crate::store::{
     AudienceDevice, AudienceSource, DeviceKey, Dispatch, DispatchNo, Outcome, StoreError, Zone,
@@ -181,9 +181,13 @@ impl Job {
     }
 
     /// How many streams the service behind a device takes; `None` where that is the provider's.
-    fn service_slots(&self, provider: &SharedProvider, device: &AudienceDevice) -> Option<usize> {
+    fn service_concurrency(
+        &self,
+        provider: &SharedProvider,
+        device: &AudienceDevice,
+    ) -> Option<usize> {
         match self.dispatch.platform {
-            Platform::Web => provider.service_slots(device.address.as_deref()?),
+            Platform::Web => provider.service_concurrency(device.address.as_deref()?),
             Platform::Android | Platform::Ios | Platform::FbMessenger | Platform::ChatApp => None,
         }
     }
@@ -197,7 +201,7 @@ impl Job {
     ) -> Candidate {
         Candidate {
             trust: device.trust,
-            service_slots: self.service_slots(provider, device),
+            service_concurrency: self.service_concurrency(provider, device),
             lane_slots: lane.slots_max(),
         }
     }
@@ -267,7 +271,7 @@ pub(crate) enum Mode {
         /// Through this provider.
         provider: SharedProvider,
         /// This.
-        payload: Arc<Prepared>,
+        payload: Arc<RenderedMessage>,
     },
     /// They are counted without being sent to (trap 10).
     Count {
@@ -283,7 +287,7 @@ pub(crate) enum Mode {
 struct Rendered {
     provider: SharedProvider,
     ttl_seconds: u32,
-    payload: Result<Arc<Prepared>, Reason>,
+    payload: Result<Arc<RenderedMessage>, Reason>,
 }
 
 impl Job {
@@ -337,12 +341,12 @@ impl Job {
         provider: &SharedProvider,
         ttl_seconds: u32,
         public_url: &str,
-    ) -> Result<Arc<Prepared>, Reason> {
+    ) -> Result<Arc<RenderedMessage>, Reason> {
         let Some(notification) = &self.notification else {
             return Err(reasons::REQUEST_UNREADABLE.into());
         };
         let poll_url = self.dispatch.poll_public_id.map(|id| poll_url(public_url, id));
-        let outgoing = Outgoing {
+        let outgoing = RenderContext {
             id: &self.dispatch.notification_id,
             app_name: &self.dispatch.app_name,
             content: &notification.content,
@@ -355,7 +359,7 @@ impl Job {
         };
         // A message that breaks the code fails alone, as in `attempt`: its page would be taken up
         // again, and break off again, for ever.
-        let prepared = catch_unwind(AssertUnwindSafe(|| provider.prepare(&outgoing)));
+        let prepared = catch_unwind(AssertUnwindSafe(|| provider.render(&outgoing)));
         let Ok(prepared) = prepared else {
             tracing::error!(dispatch.no = self.dispatch.no.0, "rendering broke off");
             return Err(reasons::INTERNAL_ERROR.into());

@@ -24,7 +24,7 @@ use crate::delivery::pace::{ChatPace, Pace};
 use crate::delivery::shared::Shared;
 use crate::delivery::singles::Singles;
 use crate::delivery::slots::Slots;
-use crate::providers::{Allowance, SharedProvider};
+use crate::providers::{ProviderLimit, SharedProvider};
 use crate::store::{AppNo, ChannelPlace, ChannelTold, DeviceKey, NewWord, OpenPage, StoreError};
 
 /// Streams assumed of a lane without a provider: what it settles does not go out.
@@ -221,16 +221,16 @@ impl Lane {
     /// What the provider's own limits say.
     fn allowed(&self, now: Timestamp) -> Result<(), Timestamp> {
         let allowance = match &self.known().provider {
-            LaneProvider::Ready(provider) => provider.allowance(now),
-            LaneProvider::Missing | LaneProvider::Unknown => Allowance::Unlimited,
+            LaneProvider::Ready(provider) => provider.limit(now),
+            LaneProvider::Missing | LaneProvider::Unknown => ProviderLimit::Unlimited,
         };
         match allowance {
-            Allowance::Unlimited => Ok(()),
-            Allowance::PerSecond(rate) => {
+            ProviderLimit::Unlimited => Ok(()),
+            ProviderLimit::PerSecond(rate) => {
                 self.own_pace.set_rate(Some(rate));
                 self.own_pace.admit(now)
             }
-            Allowance::Closed { until } => Err(until),
+            ProviderLimit::Exhausted { until } => Err(until),
         }
     }
 
@@ -306,7 +306,7 @@ impl Lane {
     pub(crate) fn slots_max(&self) -> usize {
         match &self.known().provider {
             LaneProvider::Ready(provider) => {
-                provider.slots().clamp(1, self.shared.config.lane_streams_max.max(1))
+                provider.max_concurrency().clamp(1, self.shared.config.lane_streams_max.max(1))
             }
             LaneProvider::Missing | LaneProvider::Unknown => SLOTS_WITHOUT_PROVIDER,
         }

@@ -35,7 +35,9 @@ pub use engine::EngineView;
 pub use shared::{Configured, ProviderSource, Surroundings};
 
 // What a provider is made of, for engines that are given another one.
-pub use crate::providers::{Address, Answer, Checked, Prepared, PreparedBody, Provider};
+pub use crate::providers::{
+    Address, CredentialCheck, Provider, RenderedBody, RenderedMessage, SendResult,
+};
 
 #[cfg(test)]
 mod simulation;

@@ -26,7 +26,6 @@ use notify_core::Timestamp;
 
 pub(crate) use self::batch::Batch;
 use self::parked::Parked;
-use crate::changes::Heard;
 use crate::delivery::attempt::attempt;
 use crate::delivery::decision::{Attempted, Next};
 use crate::delivery::gate::Admission;
@@ -35,8 +34,9 @@ use crate::delivery::lane::{Death, InService, Lane, Received};
 use crate::delivery::marks::Mark;
 use crate::delivery::shared::Shared;
 use crate::delivery::slots::Claim;
-use crate::providers::{Answer, Reason};
+use crate::providers::{Reason, SendResult};
 use crate::reasons;
+use crate::signal::Waiter;
 use crate::store::{
     AudienceDevice, AudienceSource, Checkpoint, DeadAddress, DeviceKey, DeviceOutcome,
     MovedAddress, NewRetry, OpenPage, Outcome, PageNo, StoreError, VerifiedAddress, Zone,
@@ -58,7 +58,7 @@ pub(crate) struct Landed {
     pub(crate) service: Option<InService>,
     /// Version of the provider that was asked.
     pub(crate) version: u64,
-    pub(crate) answer: Answer,
+    pub(crate) answer: SendResult,
 }
 
 /// How often a page looks whether there is room for retries again. Real time: it paces the machine.
@@ -117,7 +117,7 @@ pub(crate) struct PageRun {
     mode: Option<Mode>,
     /// Version of the provider that the mode is for.
     version: u64,
-    gate_changes: Heard,
+    gate_changes: Waiter,
     batch: Batch,
     slot: Claim,
     credit: Claim,

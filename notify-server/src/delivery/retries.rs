@@ -16,7 +16,7 @@ use crate::delivery::job::{Job, Mode};
 use crate::delivery::lane::{Death, Hand, InService, Lane, Received};
 use crate::delivery::marks::Mark;
 use crate::delivery::slots::Claim;
-use crate::providers::{Answer, Reason};
+use crate::providers::{Reason, SendResult};
 use crate::reasons;
 use crate::store::{
     AddressTrust, ClaimedRetry, DeadAddress, MovedAddress, Outcome, RetryOutcome, RetryResult,
@@ -32,7 +32,7 @@ struct Landed {
     service: Option<InService>,
     /// Version of the provider that was asked.
     version: u64,
-    answer: Answer,
+    answer: SendResult,
 }
 
 type Flights = FuturesUnordered<BoxFuture<'static, Landed>>;
@@ -301,7 +301,7 @@ fn fly(
                 attempt::attempt(&metrics, &provider, &payload, &address).await
             }
             (Mode::Send { .. } | Mode::Count { .. }, _) => {
-                Answer::BadMessage { reason: reasons::NO_ADDRESS.into() }
+                SendResult::InvalidMessage { reason: reasons::NO_ADDRESS.into() }
             }
         };
         Landed { retry, job, service, version, answer }

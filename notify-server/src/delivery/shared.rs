@@ -19,9 +19,9 @@ use super::news::News;
 use super::slots::Slots;
 use super::standing::Standing;
 use super::starts::Starts;
-use crate::causes::with_causes;
 use crate::channel::{ChannelState, Channels, ServiceState};
 use crate::clock::SharedClock;
+use crate::error_chain::error_chain;
 use crate::providers::SharedProvider;
 use crate::store::{
     AppNo, Change, ChangeListener, DeliveryChange, DispatchNo, InstanceId, PageNo, SharedStore,
@@ -207,7 +207,7 @@ impl Shared {
         };
         self.storage_failing.store(true, Ordering::Release);
         if !is_said {
-            tracing::error!(cause = with_causes(error), "delivery waits for storage");
+            tracing::error!(cause = error_chain(error), "delivery waits for storage");
         }
         tokio::time::sleep(STORAGE_PAUSE).await;
     }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use notify_core::Timestamp;
 
 use super::shared::Shared;
-use crate::changes::{Changes, Heard};
+use crate::signal::{Signal, Waiter};
 use crate::store::{ClusterStatus, Heartbeat};
 
 /// How this server stands among the others.
@@ -27,7 +27,7 @@ pub(crate) struct Standing {
     servers: AtomicU32,
     /// Others may have made dispatches, or canceled what is in hand here.
     catch_up_asked: AtomicBool,
-    renewed: Changes,
+    renewed: Signal,
 }
 
 impl Standing {
@@ -38,7 +38,7 @@ impl Standing {
             tenure: AtomicU64::new(0),
             servers: AtomicU32::new(1),
             catch_up_asked: AtomicBool::new(false),
-            renewed: Changes::default(),
+            renewed: Signal::default(),
         }
     }
 
@@ -54,7 +54,7 @@ impl Standing {
     }
 
     /// Hears of every heartbeat that came through.
-    pub(crate) fn subscribe(&self) -> Heard {
+    pub(crate) fn subscribe(&self) -> Waiter {
         self.renewed.subscribe()
     }
 
@@ -82,7 +82,7 @@ impl Standing {
         self.servers.store(others.servers.max(1), Ordering::Release);
         self.alive_until.store(until.as_ms(), Ordering::Release);
         self.ask_to_catch_up();
-        self.renewed.tell();
+        self.renewed.notify();
     }
 }
 

@@ -1,7 +1,7 @@
-//! What a device shows beside a notification: the feeds of campaigns, fetched by themselves, and the
-//! answers made of them (B30, B31).
+//! Content that devices show with a notification: the feeds of campaigns, fetched periodically, and the
+//! responses built from them.
 
-mod answers;
+mod cache;
 pub(crate) mod feeds;
 
-pub(crate) use answers::Answers;
+pub(crate) use cache::EnrichmentCache;

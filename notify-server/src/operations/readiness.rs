@@ -1,5 +1,5 @@
-//! Whether storage can be read and written, for `/readyz`, which anybody may ask. Each check is a commit,
-//! so that all who ask within a second share one.
+//! Whether storage can be read and written, for `/readyz`, which needs no key. Each check is a commit,
+//! so all requests within a second share one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,8 +8,8 @@ use notify_core::Timestamp;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
 
-use crate::causes::with_causes;
 use crate::clock::SharedClock;
+use crate::error_chain::error_chain;
 use crate::store::{SharedStore, with_deadline};
 
 /// How long the result of a check is used, in milliseconds. A failure is visible after this time and the
@@ -21,28 +21,28 @@ const CHECK_WAIT: Duration = Duration::from_secs(4);
 /// Longest time until a probe is answered, whatever hangs.
 const ANSWER_WAIT: Duration = Duration::from_millis(4_500);
 
-/// The last check, and how to do another.
+/// The last check, and what another one needs.
 #[derive(Clone)]
 pub(crate) struct Readiness {
     store: SharedStore,
     clock: SharedClock,
-    last: Arc<Mutex<Option<Checked>>>,
+    last: Arc<Mutex<Option<LastCheck>>>,
 }
 
 /// A result.
-struct Checked {
+struct LastCheck {
     at: Timestamp,
-    obstacle: Option<String>,
+    problem: Option<String>,
 }
 
 impl Readiness {
-    /// Nothing is checked yet.
+    /// Without a check yet.
     pub(crate) fn new(store: SharedStore, clock: SharedClock) -> Self {
         Self { store, clock, last: Arc::default() }
     }
 
-    /// What is wrong with storage, if anything is.
-    pub(crate) async fn obstacle(&self) -> Option<String> {
+    /// The problem of storage, if there is one.
+    pub(crate) async fn problem(&self) -> Option<String> {
         // A disk that hangs must not hang the probe.
         let until = Instant::now() + ANSWER_WAIT;
         let hangs = "storage did not answer in time";
@@ -52,15 +52,15 @@ impl Readiness {
         if let Some(checked) = &*last
             && (0..RESULT_KEPT_MS).contains(&self.clock.now().ms_since(checked.at))
         {
-            return checked.obstacle.clone();
+            return checked.problem.clone();
         }
         let this = self.clone();
-        // On a task of its own: a caller that goes away must not leave a check to the next one.
+        // In its own task, so that a caller that disconnects does not abort the check.
         let checking = tokio::spawn(async move {
-            let obstacle = this.check(last.as_ref()).await;
+            let problem = this.check(last.as_ref()).await;
             let at = this.clock.now();
-            *last = Some(Checked { at, obstacle: obstacle.clone() });
-            obstacle
+            *last = Some(LastCheck { at, problem: problem.clone() });
+            problem
         });
         match timeout_at(until, checking).await {
             Ok(checked) => checked.unwrap_or_else(|_| Some("storage was not checked".to_owned())),
@@ -68,31 +68,31 @@ impl Readiness {
         }
     }
 
-    /// Checks, and logs what differs from the last time.
-    async fn check(&self, last: Option<&Checked>) -> Option<String> {
+    /// Checks, and logs a change since the last check.
+    async fn check(&self, last: Option<&LastCheck>) -> Option<String> {
         let store = self.store.clone();
         let in_place = tokio::task::spawn_blocking(move || store.in_place()).await;
-        let (obstacle, cause) = match in_place.unwrap_or(Ok(())) {
+        let (problem, cause) = match in_place.unwrap_or(Ok(())) {
             Err(gone) => {
-                let obstacle = "a file of the database was deleted or replaced".to_owned();
-                (obstacle, gone.to_string())
+                let problem = "a file of the database was deleted or replaced".to_owned();
+                (problem, gone.to_string())
             }
             Ok(()) => match with_deadline(CHECK_WAIT, self.store.check()).await {
                 Err(error) => {
-                    let obstacle = "storage cannot be read and written".to_owned();
-                    (obstacle, with_causes(&error).to_string())
+                    let problem = "storage cannot be read and written".to_owned();
+                    (problem, error_chain(&error).to_string())
                 }
                 Ok(()) => {
-                    if last.is_some_and(|last| last.obstacle.is_some()) {
+                    if last.is_some_and(|last| last.problem.is_some()) {
                         tracing::info!("storage can be read and written again");
                     }
                     return None;
                 }
             },
         };
-        if last.and_then(|last| last.obstacle.as_ref()) != Some(&obstacle) {
-            tracing::warn!(cause, "{obstacle}");
+        if last.and_then(|last| last.problem.as_ref()) != Some(&problem) {
+            tracing::warn!(cause, "{problem}");
         }
-        Some(obstacle)
+        Some(problem)
     }
 }

@@ -1,5 +1,5 @@
 //! HTTP for addresses that users give: every name that it connects to has passed the guard, no
-//! redirect is followed by itself, no proxy is used, nothing is kept between two requests.
+//! redirect is followed automatically, no proxy is used, and no state is kept between requests.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::{Outbound, Unreachable};
 /// Longest time to connect, TLS included.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Gives out the addresses that the guard lets through, and no others. It sees no host that is an
+/// Resolves to the addresses that the guard allows, and no others. It sees no host that is an
 /// address itself: urls pass the guard before they come here.
 pub(crate) struct Guarded(pub(crate) Outbound);
 
@@ -20,7 +20,7 @@ impl Resolve for Guarded {
     fn resolve(&self, name: Name) -> Resolving {
         let guard = self.0.clone();
         Box::pin(async move {
-            // Port 0 stands for the url's own.
+            // Port 0 means the url's port.
             let addresses = guard.addresses(name.as_str(), 0).await?;
             Ok(Box::new(addresses.into_iter()) as Addrs)
         })
@@ -39,7 +39,7 @@ pub(crate) fn unreachable(error: &reqwest::Error) -> Option<&Unreachable> {
 }
 
 /// What of the system's roots can be read; some systems carry certificates that rustls refuses. Read
-/// once in the life of the process, as that takes a while.
+/// once per process, since that takes a while.
 pub(crate) fn system_roots() -> RootCertStore {
     static ROOTS: OnceLock<RootCertStore> = OnceLock::new();
     let read = || {
@@ -61,7 +61,7 @@ pub(crate) fn trusting(roots: RootCertStore) -> ClientConfig {
         .with_no_client_auth()
 }
 
-/// The beginning of a client of HTTP/1.1 without proxies and redirects. Which addresses a name may stand
+/// Builder of an HTTP/1.1 client without proxies and redirects. Which addresses a name may resolve
 /// for is not its matter: give it [`Guarded`] where users name hosts.
 pub(crate) fn plain_client(tls: ClientConfig) -> reqwest::ClientBuilder {
     reqwest::Client::builder()

@@ -51,7 +51,7 @@ pub(super) const BLOCKED_V6: [Ipv6Net; 4] = [
     v6(0x3fff, 0, 0, 20), // documentation
 ];
 
-/// Whether an address is one of the public internet; one mapped into IPv6 is what it maps.
+/// Whether an address is public; an IPv4 address mapped into IPv6 counts as IPv4.
 pub(super) fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => !BLOCKED_V4.iter().any(|range| range.contains(&address)),

@@ -1,5 +1,5 @@
-//! `Retry-After` of whoever is asked, providers, endpoints and feeds: seconds or a date (RFC 9110
-//! §10.2.3), never more than a day (B39).
+//! `Retry-After` of providers, endpoints and feeds: seconds or a date (RFC 9110
+//! §10.2.3), never more than a day.
 
 use std::time::Duration;
 
@@ -8,18 +8,18 @@ use http::header::RETRY_AFTER;
 use jiff::fmt::rfc2822::DateTimeParser;
 use notify_core::Timestamp;
 
-/// Longest wait that anybody is granted (B39).
+/// Longest wait that is honoured.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(86_400);
 
 /// A day of the week that is not the date's is no reason to come earlier.
 static DATE: DateTimeParser = DateTimeParser::new().relaxed_weekday(true);
 
-/// What was asked for; `None` when nothing readable. A date is compared with the wall clock, as that
+/// The requested wait; `None` if missing or unreadable. A date is compared with the wall clock, as that
 /// of the answer is, or with the answer's own `Date`.
 pub(crate) fn retry_after(headers: &HeaderMap, wall: Timestamp) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     let wait = if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        // More digits than a u64 holds are more than a day, too.
+        // A number that does not fit into a u64 is more than a day, too.
         text.parse().map_or(RETRY_AFTER_MAX, Duration::from_secs)
     } else {
         let date = DATE.parse_timestamp(text).ok()?;
@@ -36,6 +36,7 @@ mod tests {
     #[test]
     fn retry_after_is_seconds_or_a_date_and_at_most_a_day() {
         let now = Timestamp(784_111_777_000); // Sun, 06 Nov 1994 08:49:37 GMT
+
         let rows = [
             ("0", Some(0)),
             ("1", Some(1)),

@@ -116,7 +116,7 @@ fn strict() -> Outbound {
 }
 
 #[test]
-fn a_url_of_this_machine_or_its_network_is_refused_in_every_disguise() {
+fn private_urls_are_refused_in_every_notation() {
     for host in DISGUISES {
         for path in ["", "/", "/push/1?q#f"] {
             let url = format!("https://{host}{path}");
@@ -164,7 +164,7 @@ fn a_url_is_https_on_443_without_credentials() {
 }
 
 #[test]
-fn a_webhook_over_http_needs_private_networks_and_is_told_so() {
+fn http_webhook_needs_private_networks() {
     let refused = strict().webhook("http://127.0.0.1:9000/hook").unwrap_err();
     assert_eq!(refused, Refused::PlainHttp);
     assert!(refused.to_string().contains("--allow-private-networks"));
@@ -173,7 +173,7 @@ fn a_webhook_over_http_needs_private_networks_and_is_told_so() {
 }
 
 #[test]
-fn with_private_networks_allowed_only_https_and_credentials_are_left_to_refuse() {
+fn private_networks_still_require_https_and_no_credentials() {
     let lenient = Outbound::new(true);
     for host in DISGUISES {
         let url = format!("https://{host}:8443/push");
@@ -184,7 +184,7 @@ fn with_private_networks_allowed_only_https_and_credentials_are_left_to_refuse()
 }
 
 #[test]
-fn a_range_is_blocked_from_its_first_address_to_its_last_and_mapped_too() {
+fn ranges_are_blocked_entirely_also_when_mapped() {
     for range in BLOCKED_V4 {
         for address in [range.network(), range.broadcast()] {
             assert!(!is_public(address.into()), "{address}");
@@ -262,7 +262,7 @@ fn no_special_address_of_the_registries_is_public() {
 }
 
 #[test]
-fn what_lies_beside_the_ranges_is_public() {
+fn addresses_next_to_blocked_ranges_are_public() {
     let rows = [
         "1.1.1.1",
         "9.255.255.255",
@@ -303,7 +303,7 @@ fn what_lies_beside_the_ranges_is_public() {
 }
 
 #[tokio::test]
-async fn a_name_is_what_it_resolves_to() {
+async fn names_are_judged_by_their_addresses() {
     // Name, what it resolves to, and what may be connected to of it.
     type Row = (&'static str, Vec<SocketAddr>, Option<Vec<SocketAddr>>);
     let public = "1.1.1.1:443".parse::<SocketAddr>().unwrap();
@@ -338,7 +338,7 @@ async fn a_name_is_what_it_resolves_to() {
 }
 
 #[tokio::test]
-async fn a_name_that_changes_its_address_is_checked_each_time() {
+async fn rebound_name_is_checked_each_time() {
     let public = "1.1.1.1:443".parse::<SocketAddr>().unwrap();
     let private = SocketAddr::from((Ipv4Addr::LOCALHOST, 443));
     let resolver = Arc::new(TestResolver::default());

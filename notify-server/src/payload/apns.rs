@@ -1,5 +1,5 @@
-//! What goes to APNs (B15, B34 to B36; Apple, "Generating a remote notification"): payload and
-//! headers beside path, topic and authorization.
+//! Payload and headers for APNs (Apple, "Generating a remote notification"),
+//! except path, topic and authorization.
 
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
@@ -7,17 +7,17 @@ use notify_core::{Platform, Priority};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use uuid::Uuid;
 
-use super::{Outgoing, TooLarge, collapse};
+use super::{RenderContext, TooLarge, collapse};
 use crate::payload::APNS_BYTES_MAX;
-use crate::payload::{Shown, fit_title};
+use crate::payload::{DisplayFields, fit_title};
 
-/// What the system shows the message as; needed since watchOS 6.
+/// The kind of message; required since watchOS 6.
 pub const PUSH_TYPE: HeaderName = HeaderName::from_static("apns-push-type");
-/// `10` at once, `5` as the device's power allows.
+/// `10` immediately, `5` as the device's power allows.
 pub const PRIORITY: HeaderName = HeaderName::from_static("apns-priority");
-/// Unix seconds until which Apple keeps the message; `0` is one try.
+/// Unix seconds until which Apple keeps the message; `0` means one try.
 pub const EXPIRATION: HeaderName = HeaderName::from_static("apns-expiration");
-/// A later message with the same value replaces the shown one.
+/// A later message with the same value replaces this one on the device.
 pub const COLLAPSE_ID: HeaderName = HeaderName::from_static("apns-collapse-id");
 /// Topic of the message: the bundle id of the app.
 pub const TOPIC: HeaderName = HeaderName::from_static("apns-topic");
@@ -29,17 +29,17 @@ pub const ID: HeaderName = HeaderName::from_static("apns-id");
 pub struct Payload {
     /// JSON.
     pub body: Bytes,
-    /// Headers that are the same for every device. `apns-id` is the notification's: the sender
-    /// puts each delivery's own in its place.
+    /// Headers that are the same for every device. `apns-id` is the notification's; the sender
+    /// replaces it with that of each delivery.
     pub headers: HeaderMap,
 }
 
 /// Renders a notification.
 ///
 /// # Errors
-/// When the JSON is over the 4,096 bytes that APNs takes.
-pub fn render(outgoing: &Outgoing<'_>) -> Result<Payload, TooLarge> {
-    let shown = Shown::of(outgoing);
+/// When the JSON exceeds the 4,096 bytes that APNs accepts.
+pub fn render(context: &RenderContext<'_>) -> Result<Payload, TooLarge> {
+    let shown = DisplayFields::of(context);
     let too_large = |bytes| TooLarge { platform: Platform::Ios, bytes, limit: APNS_BYTES_MAX };
     let raw = shown.message.and_then(|message| message.ios_json.as_ref());
     let body = match raw {
@@ -47,7 +47,7 @@ pub fn render(outgoing: &Outgoing<'_>) -> Result<Payload, TooLarge> {
             return Err(too_large(raw.as_str().len()));
         }
         Some(raw) => Bytes::copy_from_slice(raw.as_str().as_bytes()),
-        None => fit_title(outgoing.app_name, APNS_BYTES_MAX, |title| {
+        None => fit_title(context.app_name, APNS_BYTES_MAX, |title| {
             let json = serde_json::to_vec(&Root { title, shown: &shown })
                 .expect("a payload is made of texts, numbers and valid JSON");
             let size = json.len();
@@ -55,40 +55,40 @@ pub fn render(outgoing: &Outgoing<'_>) -> Result<Payload, TooLarge> {
         })
         .map_err(too_large)?,
     };
-    Ok(Payload { body, headers: headers(outgoing) })
+    Ok(Payload { body, headers: headers(context) })
 }
 
-/// A stable UUID of one delivery, the same on every try: made of the
-/// notification's and the device token.
+/// A stable UUID of one delivery, the same on every attempt, derived from the
+/// notification's UUID and the device token.
 #[must_use]
 pub fn delivery_id(notification: &Uuid, device_token: &str) -> Uuid {
     Uuid::new_v5(notification, device_token.as_bytes())
 }
 
-/// The id that the delivery to a device with that token would have.
+/// The id of a delivery to a device with that token.
 pub(super) fn placeholder_id(notification: &str, device_token: &str) -> HeaderValue {
     visible(&delivery_id(&notification_uuid(notification), device_token).to_string())
 }
 
-fn headers(outgoing: &Outgoing<'_>) -> HeaderMap {
+fn headers(context: &RenderContext<'_>) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(8);
-    // `background` would forbid `alert`, which the payload always has, a raw one too (B15).
+    // `background` would forbid `alert`, which every payload has, raw ones included.
     headers.insert(PUSH_TYPE, HeaderValue::from_static("alert"));
-    let priority = match outgoing.priority {
+    let priority = match context.priority {
         Priority::High => "10",
         Priority::Normal => "5",
     };
     headers.insert(PRIORITY, HeaderValue::from_static(priority));
-    let expiration = outgoing.expires_at.map_or(0, |at| at.as_seconds());
+    let expiration = context.expires_at.map_or(0, |at| at.as_seconds());
     headers.insert(EXPIRATION, HeaderValue::from(expiration));
-    let identity = collapse::identity(outgoing);
+    let identity = collapse::identity(context);
     let collapse_id = collapse::fit(identity, collapse::APNS_COLLAPSE_ID_BYTES_MAX);
     headers.insert(COLLAPSE_ID, visible(&collapse_id));
-    headers.insert(ID, visible(&notification_uuid(outgoing.id.as_str()).to_string()));
+    headers.insert(ID, visible(&notification_uuid(context.id.as_str()).to_string()));
     headers
 }
 
-/// The UUID that a notification's id is, or one made of it.
+/// The notification's id as a UUID, or a UUID derived from it.
 fn notification_uuid(id: &str) -> Uuid {
     Uuid::try_parse(id).unwrap_or_else(|_| Uuid::new_v5(&Uuid::NAMESPACE_OID, id.as_bytes()))
 }
@@ -97,10 +97,10 @@ fn visible(text: &str) -> HeaderValue {
     HeaderValue::from_str(text).expect("made of visible ASCII")
 }
 
-/// `aps` and, beside it, the data keys.
+/// `aps` and the data keys.
 struct Root<'a> {
     title: &'a str,
-    shown: &'a Shown<'a>,
+    shown: &'a DisplayFields<'a>,
 }
 
 impl Serialize for Root<'_> {

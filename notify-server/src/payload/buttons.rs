@@ -1,4 +1,4 @@
-//! What buttons of chat platforms have in common: their labels, and which links they can carry.
+//! Buttons of chat platforms: their labels, and which links they support.
 
 use std::borrow::Cow;
 
@@ -7,20 +7,20 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use notify_core::{AnswerId, Content, Message, NewPoll, NotificationId};
 use uuid::Uuid;
 
-use crate::payload::Outgoing;
+use crate::payload::RenderContext;
 
-/// Label of the button that opens the url (spec 2.6).
+/// Label of the button that opens the url.
 const VIEW: &str = "View";
-/// Stands for what was cut off.
+/// Replaces the part that was cut off.
 const MARK: char = '…';
 
-/// The label of the button that opens the url, cut to so many characters.
+/// The label of the button that opens the url, cut to `chars_max` characters.
 pub(super) fn view_label<'a>(message: Option<&'a Message>, chars_max: usize) -> Cow<'a, str> {
     let own = message.and_then(|message| message.view_button.as_deref());
     cut(own.unwrap_or(VIEW), chars_max)
 }
 
-/// A url that a button can open: one with a custom scheme is left out (B16).
+/// A url that a button can open; `None` for one with a custom scheme.
 pub(super) fn web_link(url: Option<&str>) -> Option<&str> {
     url.filter(|url| {
         let scheme = url.split(':').next().unwrap_or_default();
@@ -28,20 +28,20 @@ pub(super) fn web_link(url: Option<&str>) -> Option<&str> {
     })
 }
 
-/// The answers of a poll with their labels, cut to so many characters; none of a message.
+/// The answers of a poll with their labels, cut to `chars_max` characters; empty for a message.
 pub(super) fn answers<'a>(
-    outgoing: &Outgoing<'a>,
+    context: &RenderContext<'a>,
     chars_max: usize,
 ) -> Vec<(Cow<'a, str>, AnswerId)> {
-    match outgoing.content {
+    match context.content {
         Content::Message(_) => Vec::new(),
         Content::Poll(poll) => {
-            labels(poll, chars_max).zip(outgoing.poll_answers.iter().copied()).collect()
+            labels(poll, chars_max).zip(context.poll_answers.iter().copied()).collect()
         }
     }
 }
 
-/// An answer that is an image alone goes by its number.
+/// An answer with only an image is labelled by its number.
 fn labels(poll: &NewPoll, chars_max: usize) -> impl Iterator<Item = Cow<'_, str>> {
     poll.answers.iter().enumerate().map(move |(place, answer)| match answer.text.as_str() {
         "" => Cow::Owned((place + 1).to_string()),
@@ -49,7 +49,7 @@ fn labels(poll: &NewPoll, chars_max: usize) -> impl Iterator<Item = Cow<'_, str>
     })
 }
 
-/// A text of at most so many characters, the last one a mark where something is missing.
+/// A text of at most `chars_max` characters, ending in [`MARK`] if it was cut.
 pub(super) fn cut(text: &str, chars_max: usize) -> Cow<'_, str> {
     if text.chars().nth(chars_max).is_none() {
         return Cow::Borrowed(text);
@@ -58,14 +58,14 @@ pub(super) fn cut(text: &str, chars_max: usize) -> Cow<'_, str> {
     Cow::Owned(kept.chain([MARK]).collect())
 }
 
-/// The text with a link below it, where both fit.
+/// The text with a link below it, if both fit.
 pub(super) fn with_link<'a>(text: &'a str, link: &str, chars_max: usize) -> Cow<'a, str> {
     let whole = format!("{text}\n{link}");
     if whole.chars().nth(chars_max).is_none() { Cow::Owned(whole) } else { Cow::Borrowed(text) }
 }
 
-// What a poll's button carries, so that a press names its answer: written into messages, read from
-// what comes back.
+// The payload of a poll's button, which identifies the answer: written into messages, and parsed from
+// callbacks.
 
 const PREFIX: &str = "poll:";
 
@@ -84,7 +84,7 @@ pub(crate) fn short(poll: &NotificationId, answer: AnswerId) -> Option<String> {
     Some(format!("{PREFIX}{poll}:{answer}"))
 }
 
-/// Reads either form; `None` for what is no button of ours.
+/// Parses either form; `None` for other texts.
 #[must_use]
 pub(crate) fn read(text: &str) -> Option<(NotificationId, AnswerId)> {
     let (poll, answer) = text.strip_prefix(PREFIX)?.split_once(':')?;
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_button_is_read_as_it_was_written_and_fits_telegram() {
+    fn button_payload_round_trips_and_fits_telegram() {
         let poll = NotificationId::new("01890a5d-ac96-774b-bcce-b302099a8057").unwrap();
         let answer = AnswerId(Uuid::from_u128(0x0189_0a5d_ac96_774b_bcce_b302_099a_8058));
         let long = long(&poll, answer);
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_button_of_ours_is_none() {
+    fn foreign_button_payloads_are_ignored() {
         for text in [
             "",
             "poll:",

@@ -1,12 +1,12 @@
-//! The stable collapse identity of a message (B36): a repeat after a crash replaces the first one
-//! on the device instead of showing twice.
+//! The stable collapse identity of a message: a repeat after a crash replaces the first message
+//! on the device instead of being shown twice.
 
 use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use super::Outgoing;
+use super::RenderContext;
 
 /// Longest `apns-collapse-id`, in bytes (Apple, "Sending notification requests to APNs").
 pub(super) const APNS_COLLAPSE_ID_BYTES_MAX: usize = 64;
@@ -15,18 +15,18 @@ pub(super) const APNS_COLLAPSE_ID_BYTES_MAX: usize = 64;
 const TOPIC_BYTES_MAX: usize = 32;
 
 /// The caller's `collapse_key`, else the notification's id.
-pub(super) fn identity<'a>(message: &Outgoing<'a>) -> &'a str {
+pub(super) fn identity<'a>(message: &RenderContext<'a>) -> &'a str {
     message.collapse_key.unwrap_or_else(|| message.id.as_str())
 }
 
-/// The identity as a header value: as it is where it fits and is visible ASCII, else its hash.
+/// The identity as a header value: unchanged if it fits and is visible ASCII, otherwise its hash.
 pub(super) fn fit(identity: &str, bytes_max: usize) -> Cow<'_, str> {
     let fits = identity.len() <= bytes_max && identity.bytes().all(|byte| byte.is_ascii_graphic());
     if fits { Cow::Borrowed(identity) } else { Cow::Owned(hashed(identity, bytes_max)) }
 }
 
-/// The identity as a `Topic`: as it is where it fits and is base64url that can be decoded, which a
-/// push service may do, else its hash.
+/// The identity as a `Topic`: unchanged if it fits and is valid base64url, which a
+/// push service may require, otherwise its hash.
 pub(super) fn topic(identity: &str) -> Cow<'_, str> {
     let fits =
         (1..=TOPIC_BYTES_MAX).contains(&identity.len()) && URL_SAFE_NO_PAD.decode(identity).is_ok();
@@ -46,7 +46,7 @@ mod tests {
     use super::{fit, topic};
 
     #[test]
-    fn an_identity_that_fits_stays_and_any_other_is_hashed() {
+    fn collapse_identity_is_kept_if_it_fits_else_hashed() {
         assert_eq!(fit("order-17", 64), "order-17");
         let long = "x".repeat(65);
         let unicode = "bestellung-ä";
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn a_topic_is_at_most_32_of_base64url_and_says_no_more_than_it_must() {
+    fn topic_is_at_most_32_base64url_characters() {
         let long = "k".repeat(33);
         let uuid = "01890a5d-ac96-774b-bcce-b302099a8057";
         assert_eq!(topic("order-17"), "order-17");

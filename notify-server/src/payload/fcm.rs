@@ -1,5 +1,5 @@
-//! What goes to FCM HTTP v1 (B15, B34, B34a, B36; Google, `projects.messages`): the body, cut where
-//! the device's registration token goes in.
+//! The body for FCM HTTP v1 (Google, `projects.messages`), as a template with a gap for
+//! the device's registration token.
 
 use std::borrow::Cow;
 
@@ -8,31 +8,34 @@ use notify_core::json::JsonObject;
 use notify_core::{Platform, Priority};
 use serde::{Serialize, Serializer};
 
-use super::{Around, Outgoing, TooLarge, collapse};
+use super::{BodyTemplate, RenderContext, TooLarge, collapse};
 use crate::payload::FCM_BYTES_MAX;
-use crate::payload::{Shown, fit_title};
+use crate::payload::{DisplayFields, fit_title};
 
 /// A rendered message.
 #[derive(Debug, Clone)]
 pub(crate) struct Payload {
-    /// The body around the token.
-    pub body: Around,
-    /// What the limit counts: see [`render`].
+    /// The body, with a gap for the token.
+    pub body: BodyTemplate,
+    /// Bytes that count towards the limit: see [`render`].
     pub counted: usize,
 }
 
-/// Renders a notification. With `enriched_as_data` one that has a campaign or a poll goes as data
-/// alone, so that the app's SDK gets to enrich it (B34a).
+/// Renders a notification. With `enriched_as_data`, one with a campaign or a poll is sent as data
+/// only, so that the app's SDK can enrich it.
 ///
 /// # Errors
-/// When keys and values together, those of `data`, `notification` and `android.notification`, are
-/// over [`FCM_BYTES_MAX`] (B16). The token and the delivery options do not count.
-pub(crate) fn render(outgoing: &Outgoing<'_>, enriched_as_data: bool) -> Result<Payload, TooLarge> {
-    let shown = Shown::of(outgoing);
+/// When the keys and values of `data`, `notification` and `android.notification` together exceed
+/// [`FCM_BYTES_MAX`]. The token and the delivery options do not count.
+pub(crate) fn render(
+    context: &RenderContext<'_>,
+    enriched_as_data: bool,
+) -> Result<Payload, TooLarge> {
+    let shown = DisplayFields::of(context);
     let settings_title = shown.message.and_then(|message| message.android_title.as_deref());
-    let title = settings_title.unwrap_or(outgoing.app_name);
+    let title = settings_title.unwrap_or(context.app_name);
     fit_title(title, FCM_BYTES_MAX, |title| {
-        let payload = Message::of(outgoing, &shown, title, enriched_as_data).into_payload();
+        let payload = Message::of(context, &shown, title, enriched_as_data).into_payload();
         let counted = payload.counted;
         (payload, counted)
     })
@@ -49,7 +52,7 @@ struct Message<'a> {
     android: Android<'a>,
 }
 
-/// Key and value of `data`, which holds texts alone.
+/// Key and value of `data`, which contains only strings.
 type Pair<'a> = (Cow<'a, str>, Cow<'a, str>);
 
 #[derive(Serialize)]
@@ -78,14 +81,19 @@ struct AndroidNotification<'a> {
 }
 
 impl<'a> Message<'a> {
-    fn of(outgoing: &Outgoing<'a>, shown: &'a Shown<'a>, title: &'a str, as_data: bool) -> Self {
+    fn of(
+        context: &RenderContext<'a>,
+        shown: &'a DisplayFields<'a>,
+        title: &'a str,
+        as_data: bool,
+    ) -> Self {
         let android = Android {
             collapse_key: None,
-            priority: match outgoing.priority {
+            priority: match context.priority {
                 Priority::High => "HIGH",
                 Priority::Normal => "NORMAL",
             },
-            ttl: format!("{}s", outgoing.ttl_seconds),
+            ttl: format!("{}s", context.ttl_seconds),
             notification: None,
         };
         if let Some(raw) = shown.message.and_then(|message| message.android_json.as_ref()) {
@@ -93,13 +101,13 @@ impl<'a> Message<'a> {
         }
         let mut data = shown_data(shown);
         if as_data && shown.is_enriched() {
-            // The app shows it: ours win over an extra pair of the same name.
+            // The app shows it: our keys win over an extra pair of the same name.
             data.retain(|(key, _)| !matches!(key.as_ref(), "title" | "body"));
             data.push((Cow::Borrowed("title"), Cow::Borrowed(title)));
             data.push((Cow::Borrowed("body"), Cow::Borrowed(shown.text)));
-            // No `tag` without a notification. A key per notification would evict others: Google
-            // stores four per device. So only the caller's own (B36).
-            let android = Android { collapse_key: outgoing.collapse_key, ..android };
+            // No `tag` without a notification. A key per notification would evict others, because Google
+            // stores four per device; so only the caller's key is used.
+            let android = Android { collapse_key: context.collapse_key, ..android };
             return Self { notification: None, data, android };
         }
         Self {
@@ -108,7 +116,7 @@ impl<'a> Message<'a> {
             android: Android {
                 notification: Some(AndroidNotification {
                     sound: shown.message.and_then(|message| message.android_sound.as_deref()),
-                    tag: collapse::identity(outgoing),
+                    tag: collapse::identity(context),
                 }),
                 ..android
             },
@@ -122,7 +130,7 @@ impl<'a> Message<'a> {
         after.put_slice(&json[1..]);
         after.put_slice(b"}");
         Payload {
-            body: Around {
+            body: BodyTemplate {
                 before: Bytes::from_static(br#"{"message":{"token":""#),
                 after: after.freeze(),
             },
@@ -146,8 +154,8 @@ impl<'a> Message<'a> {
     }
 }
 
-/// The data keys of B34; the extra value as JSON text.
-fn shown_data<'a>(shown: &'a Shown<'a>) -> Vec<Pair<'a>> {
+/// The data keys; the extra value as JSON text.
+fn shown_data<'a>(shown: &'a DisplayFields<'a>) -> Vec<Pair<'a>> {
     let texts = shown.data_texts().map(|(key, value)| (Cow::Borrowed(key), Cow::Borrowed(value)));
     let extra = shown
         .extra
@@ -155,7 +163,7 @@ fn shown_data<'a>(shown: &'a Shown<'a>) -> Vec<Pair<'a>> {
     texts.chain(extra).collect()
 }
 
-/// The caller's own data: texts as they are, everything else as its JSON text (B15).
+/// The caller's own data: strings unchanged, everything else as JSON text.
 fn raw_data(raw: &JsonObject) -> Vec<Pair<'static>> {
     raw.members()
         .into_iter()

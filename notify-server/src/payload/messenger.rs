@@ -1,5 +1,5 @@
-//! What goes to Messenger (B16, B34; Meta, "Send API", "Generic template", "Button template"): a
-//! text, or a template where there is a url or an image; the body is cut where the person goes in.
+//! The body for Messenger (Meta, "Send API", "Generic template", "Button template"): a
+//! text, or a template if there is a url or an image; with a gap for the recipient.
 
 use std::borrow::Cow;
 
@@ -7,8 +7,8 @@ use notify_core::Platform;
 use serde::Serialize;
 
 use super::buttons::{answers, cut, view_label, web_link, with_link};
-use super::{Around, Outgoing, TooLarge};
-use crate::payload::Shown;
+use super::{BodyTemplate, RenderContext, TooLarge};
+use crate::payload::DisplayFields;
 use crate::payload::buttons;
 use crate::payload::{MESSENGER_CHARS_MAX, check_text};
 
@@ -26,12 +26,12 @@ pub(super) const QUICK_REPLIES_MAX: usize = 13;
 /// Renders a notification.
 ///
 /// # Errors
-/// When its text is over [`MESSENGER_CHARS_MAX`] (B16).
-pub(crate) fn render(outgoing: &Outgoing<'_>) -> Result<Around, TooLarge> {
-    check_text(outgoing, Platform::FbMessenger, MESSENGER_CHARS_MAX)?;
-    // Inside the 24 hours after the person's last message; the provider sees to that.
-    let rest = Rest { messaging_type: "UPDATE", message: Message::of(outgoing) };
-    Ok(Around::members(r#"{"recipient":{"id":""#, r#""}"#, &rest))
+/// When its text exceeds [`MESSENGER_CHARS_MAX`].
+pub(crate) fn render(context: &RenderContext<'_>) -> Result<BodyTemplate, TooLarge> {
+    check_text(context, Platform::FbMessenger, MESSENGER_CHARS_MAX)?;
+    // Within the 24 hours after the person's last message, which the provider checks.
+    let rest = Rest { messaging_type: "UPDATE", message: Message::of(context) };
+    Ok(BodyTemplate::members(r#"{"recipient":{"id":""#, r#""}"#, &rest))
 }
 
 /// The request without its recipient.
@@ -100,12 +100,12 @@ struct QuickReply<'a> {
 }
 
 impl<'a> Message<'a> {
-    fn of(outgoing: &Outgoing<'a>) -> Self {
-        let shown = Shown::of(outgoing);
+    fn of(context: &RenderContext<'a>) -> Self {
+        let shown = DisplayFields::of(context);
         let link = web_link(shown.url);
-        let answers: Vec<_> = answers(outgoing, LABEL_CHARS_MAX)
+        let answers: Vec<_> = answers(context, LABEL_CHARS_MAX)
             .into_iter()
-            .map(|(title, answer)| (title, buttons::long(outgoing.id, answer)))
+            .map(|(title, answer)| (title, buttons::long(context.id, answer)))
             .collect();
         let has_room = shown.image_url.is_some() || fits(shown.text, BUTTON_TEMPLATE_CHARS_MAX);
         let view = link.map(|url| Button::WebUrl {
@@ -118,7 +118,7 @@ impl<'a> Message<'a> {
             let buttons = postbacks.chain(view).take(BUTTONS_MAX).collect();
             return Self::shown(&shown, link, buttons);
         }
-        // More answers than that are voted on at the poll's page alone.
+        // A poll with more answers is voted on only at its page.
         let is_quick = answers.len() <= QUICK_REPLIES_MAX;
         let quick = answers.into_iter().filter(|_| is_quick);
         let quick_replies = quick
@@ -127,10 +127,10 @@ impl<'a> Message<'a> {
         Self { quick_replies, ..Self::shown(&shown, link, view.into_iter().collect()) }
     }
 
-    /// The smallest form that holds the text: a text alone, a card of title and subtitle, a text
-    /// with buttons, and at last a text with its link. A card with an image is a card whatever the
-    /// text, which is then shortened.
-    fn shown(shown: &Shown<'a>, link: Option<&'a str>, buttons: Vec<Button<'a>>) -> Self {
+    /// The smallest form that fits the text: a text alone, a card of title and subtitle, a text
+    /// with buttons, and finally a text with its link. With an image it is always a card, and a long
+    /// text is shortened.
+    fn shown(shown: &DisplayFields<'a>, link: Option<&'a str>, buttons: Vec<Button<'a>>) -> Self {
         let (title, rest) = title_and_rest(shown.text);
         let fits_card = rest.is_none_or(|rest| fits(rest, TITLE_CHARS_MAX));
         let template = if shown.image_url.is_some() || (fits_card && !buttons.is_empty()) {
@@ -156,12 +156,12 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Whether a text is shortened beside an image.
+/// Whether a text is shortened when there is an image.
 pub(super) fn is_cut_beside_image(text: &str) -> bool {
     title_and_rest(text).1.is_some_and(|rest| !fits(rest, TITLE_CHARS_MAX))
 }
 
-/// Whether a url has no room with a text: neither as a button nor below it.
+/// Whether a url does not fit with a text, neither as a button nor below it.
 pub(super) fn has_no_room(text: &str, url: &str) -> bool {
     !fits(text, BUTTON_TEMPLATE_CHARS_MAX)
         && matches!(with_link(text, url, MESSENGER_CHARS_MAX), Cow::Borrowed(_))
@@ -171,7 +171,7 @@ fn fits(text: &str, chars_max: usize) -> bool {
     text.chars().nth(chars_max).is_none()
 }
 
-/// A text cut into a title and what is left of it, between two words where there are two.
+/// A text split into a title and the rest, between two words if possible.
 fn title_and_rest(text: &str) -> (&str, Option<&str>) {
     let Some((end, _)) = text.char_indices().nth(TITLE_CHARS_MAX) else { return (text, None) };
     // A title may end right before the space that follows it.

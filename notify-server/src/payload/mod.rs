@@ -1,5 +1,5 @@
-//! What goes on the wire to each provider (B15, B34 to B36), as pure functions: from a validated
-//! notification to payload, headers and their size (B16). No I/O and no credentials.
+//! The messages for each provider, as pure functions: from a validated
+//! notification to payload, headers and their size. No I/O and no credentials.
 
 pub mod apns;
 pub(crate) mod buttons;
@@ -23,36 +23,36 @@ use uuid::Uuid;
 use self::buttons::{web_link, with_link};
 pub(crate) use self::preview::{Preview, PreviewSettings, preview};
 
-/// The public address of a poll (B32). `public_url` may end in a slash.
+/// The public address of a poll. `public_url` may end in a slash.
 #[must_use]
 pub(crate) fn poll_url(public_url: &str, public_id: Uuid) -> String {
     format!("{}/polls/{public_id}", public_url.trim_end_matches('/'))
 }
 
-/// What every payload is made from: one notification, as the engine or the API sees it.
+/// The input of every payload: one notification, from the engine or the API.
 #[derive(Debug, Clone, Copy)]
-pub struct Outgoing<'a> {
-    /// Id of the notification; a poll has the same (B14).
+pub struct RenderContext<'a> {
+    /// Id of the notification; a poll has the same.
     pub id: &'a NotificationId,
-    /// Name of the application: the title where the request names none (B34).
+    /// Name of the application: the default title.
     pub app_name: &'a str,
     /// What is shown.
     pub content: &'a Content,
-    /// Public page of the poll, when the content is one (B34).
+    /// Public page of the poll, when the content is one.
     pub poll_url: Option<&'a str>,
     /// Ids of the poll's answers, in their order; empty unless the content is a poll.
     pub poll_answers: &'a [AnswerId],
     /// How soon to deliver.
     pub priority: Priority,
-    /// The caller's own key of replacement (B36).
+    /// The caller's collapse key.
     pub collapse_key: Option<&'a str>,
-    /// When the last try is worth making; `None` means one try (B19: `ttl_seconds` 0).
+    /// When the message expires; `None` means one try (`ttl_seconds` 0).
     pub expires_at: Option<Timestamp>,
-    /// What is left of `ttl_seconds`.
+    /// The rest of `ttl_seconds`.
     pub ttl_seconds: u32,
 }
 
-/// A payload that no provider would take (B16).
+/// A payload that the provider would not accept.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the payload for {platform} would be {bytes} {}, {limit} are allowed",
@@ -61,26 +61,26 @@ pub struct Outgoing<'a> {
 pub struct TooLarge {
     /// The platform whose limit is broken.
     pub platform: Platform,
-    /// Size of the payload; of the text in characters on Messenger and the chat app.
+    /// Size of the payload in bytes; on Messenger and the chat app, length of the text in characters.
     pub bytes: usize,
-    /// What the provider allows.
+    /// The provider's limit.
     pub limit: usize,
 }
 
-// A body that is the same for every device but for the address inside it.
+// Bodies that differ only by the device's address.
 
-/// A JSON body, cut where the address of a device goes in as a string.
+/// A JSON body with a gap for the address of a device, as a string.
 #[derive(Debug, Clone)]
-pub struct Around {
-    /// Up to and with the opening quote of the address.
+pub struct BodyTemplate {
+    /// The part up to and including the opening quote of the address.
     pub before: Bytes,
-    /// From its closing quote on.
+    /// The part from the closing quote of the address.
     pub after: Bytes,
 }
 
-impl Around {
-    /// A body that begins with `before` and goes on with the members of `rest`, a JSON object.
-    /// `close` ends what the address stands in.
+impl BodyTemplate {
+    /// A body that begins with `before` and continues with the members of `rest`, a JSON object.
+    /// `close` ends the value that contains the address.
     fn members(before: &'static str, close: &'static str, rest: &impl Serialize) -> Self {
         let json = serde_json::to_vec(rest).expect("a message is made of texts");
         let mut after = BytesMut::with_capacity(close.len() + json.len() + 1);
@@ -109,13 +109,13 @@ impl Around {
     }
 }
 
-// What a notification shows, the same on every platform: a message or a poll (B14, B34).
+// The displayed content, which is the same on every platform: a message or a poll.
 
-/// Fewest characters of a title that is shortened to fit (B16); a shorter one is never touched.
+/// Fewest characters left of a title that is shortened to fit; a shorter title is never cut.
 const TITLE_CHARS_KEPT: usize = 80;
 
 /// Text, image and data of a notification.
-struct Shown<'a> {
+struct DisplayFields<'a> {
     /// The message, unless it is a poll.
     message: Option<&'a Message>,
     /// Main text; the question of a poll.
@@ -124,18 +124,18 @@ struct Shown<'a> {
     url: Option<&'a str>,
     /// Image.
     image_url: Option<&'a str>,
-    /// Campaign, as the devices ask for it.
+    /// Campaign, in the form that devices request.
     campaign_id: Option<String>,
-    /// The extra pair (B16).
+    /// The extra pair.
     extra: Option<&'a Extra>,
     notification_id: &'a str,
     is_poll: bool,
 }
 
-impl<'a> Shown<'a> {
-    fn of(outgoing: &Outgoing<'a>) -> Self {
-        let notification_id = outgoing.id.as_str();
-        match outgoing.content {
+impl<'a> DisplayFields<'a> {
+    fn of(context: &RenderContext<'a>) -> Self {
+        let notification_id = context.id.as_str();
+        match context.content {
             Content::Message(message) => Self {
                 message: Some(message),
                 text: &message.text,
@@ -149,7 +149,7 @@ impl<'a> Shown<'a> {
             Content::Poll(poll) => Self {
                 message: None,
                 text: &poll.text,
-                url: outgoing.poll_url,
+                url: context.poll_url,
                 image_url: poll.image_url.as_deref(),
                 campaign_id: None,
                 extra: None,
@@ -159,12 +159,12 @@ impl<'a> Shown<'a> {
         }
     }
 
-    /// Whether an enrichment SDK has something to add: a campaign or a poll (B34a).
+    /// Whether an enrichment SDK can add something: a campaign or a poll.
     fn is_enriched(&self) -> bool {
         self.is_poll || self.campaign_id.is_some()
     }
 
-    /// The data keys that hold text, those that are set (B34).
+    /// The data keys with text values that are set.
     fn data_texts(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let poll_id = self.is_poll.then_some(self.notification_id);
         [
@@ -178,7 +178,7 @@ impl<'a> Shown<'a> {
         .filter_map(|(key, value)| value.map(|value| (key, value)))
     }
 
-    /// Writes the data keys, the extra value as the object it is.
+    /// Writes the data keys, and the extra value as an object.
     fn write_data<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
         for (key, value) in self.data_texts() {
             map.serialize_entry(key, value)?;
@@ -190,11 +190,11 @@ impl<'a> Shown<'a> {
     }
 }
 
-/// Renders with the title, cut only where the whole would not fit and the title is long (B16).
-/// `render` answers the payload and its size.
+/// Renders with the title, which is shortened only if the payload would not fit and the title is long.
+/// `render` returns the payload and its size.
 ///
 /// # Errors
-/// The size of the payload with its whole title, when even the shortened one does not fit.
+/// The size of the payload with the whole title, if even the shortened one does not fit.
 fn fit_title<T>(
     title: &str,
     limit: usize,
@@ -208,24 +208,24 @@ fn fit_title<T>(
     let Some((kept, _)) = title.char_indices().nth(TITLE_CHARS_KEPT) else {
         return Err(size);
     };
-    // A byte taken from the title takes at least one from the payload.
+    // Each byte removed from the title removes at least one from the payload.
     let end = title.len().saturating_sub(size - limit + MARK.len()).max(kept);
     let shortened = format!("{}{MARK}", &title[..title.floor_char_boundary(end)]);
     let (payload, shortened_size) = render(&shortened);
     if shortened_size <= limit { Ok(payload) } else { Err(size) }
 }
 
-// What Messenger and Telegram cannot carry of a notification (B16), in words for who previews it.
+// Parts of a notification that Messenger and Telegram do not support, as notes for a preview.
 
-/// What is left out or shortened; nothing on platforms that are not chats.
+/// Notes on what is left out or shortened; empty on platforms that are not chats.
 #[must_use]
-pub(crate) fn left_out(outgoing: &Outgoing<'_>, platform: Platform) -> Vec<String> {
+pub(crate) fn unsupported(context: &RenderContext<'_>, platform: Platform) -> Vec<String> {
     let (label_chars_max, answers_max) = match platform {
         Platform::Android | Platform::Ios | Platform::Web => return Vec::new(),
         Platform::FbMessenger => (messenger::LABEL_CHARS_MAX, messenger::QUICK_REPLIES_MAX),
         Platform::ChatApp => (telegram::LABEL_CHARS_MAX, telegram::BUTTONS_MAX - 1),
     };
-    let shown = Shown::of(outgoing);
+    let shown = DisplayFields::of(context);
     let mut all = Vec::new();
     let link = web_link(shown.url);
     if shown.url.is_some() && link.is_none() {
@@ -240,14 +240,14 @@ pub(crate) fn left_out(outgoing: &Outgoing<'_>, platform: Platform) -> Vec<Strin
     if link.is_some() && own_label.is_some_and(|label| is_longer(label, label_chars_max)) {
         all.push(format!("view_button is shortened to {label_chars_max} characters"));
     }
-    match outgoing.content {
+    match context.content {
         Content::Message(_) => {}
         Content::Poll(poll) => of_poll(poll, label_chars_max, answers_max, &mut all),
     }
     all
 }
 
-fn of_messenger(shown: &Shown<'_>, link: Option<&str>, all: &mut Vec<String>) {
+fn of_messenger(shown: &DisplayFields<'_>, link: Option<&str>, all: &mut Vec<String>) {
     if shown.image_url.is_some() && messenger::is_cut_beside_image(shown.text) {
         all.push("the text is shortened to fit beside the image".to_owned());
     }
@@ -257,7 +257,7 @@ fn of_messenger(shown: &Shown<'_>, link: Option<&str>, all: &mut Vec<String>) {
     }
 }
 
-fn of_telegram(shown: &Shown<'_>, all: &mut Vec<String>) {
+fn of_telegram(shown: &DisplayFields<'_>, all: &mut Vec<String>) {
     let Some(image) = shown.image_url else { return };
     if !is_longer(shown.text, telegram::CAPTION_CHARS_MAX) {
         return;
@@ -286,56 +286,60 @@ fn is_longer(text: &str, chars_max: usize) -> bool {
     text.chars().nth(chars_max).is_some()
 }
 
-// The providers' limits (B16), checked for every targeted platform before anything is accepted.
+// The providers' limits, checked for every targeted platform before a notification is accepted.
 
 /// Most bytes of JSON on APNs.
 const APNS_BYTES_MAX: usize = 4_096;
-/// Most bytes of keys and values together on FCM; what counts is said at [`fcm::render`].
+/// Most bytes of keys and values together on FCM, as counted by [`fcm::render`].
 const FCM_BYTES_MAX: usize = 4_096;
-/// Most bytes of JSON on Web Push: 4,096 less what encryption adds (RFC 8291 section 4).
+/// Most bytes of JSON on Web Push: 4,096 minus the overhead of encryption (RFC 8291 section 4).
 const WEB_PUSH_BYTES_MAX: usize = 3_993;
 /// Most Unicode characters of text on Messenger.
 const MESSENGER_CHARS_MAX: usize = 2_000;
 /// Most Unicode characters of text on Telegram.
 const TELEGRAM_CHARS_MAX: usize = 4_096;
 
-/// Checks that every platform's provider would take the notification (B16).
+/// Checks that every platform's provider would accept the notification.
 ///
 /// # Errors
-/// Every platform whose limit it would exceed, with size and limit.
+/// Each platform whose limit would be exceeded, with size and limit.
 pub(crate) fn check_size(
-    outgoing: &Outgoing<'_>,
+    context: &RenderContext<'_>,
     platforms: &[Platform],
     fcm_enriched_as_data: bool,
 ) -> Result<(), Vec<TooLarge>> {
     let broken: Vec<TooLarge> = platforms
         .iter()
-        .filter_map(|platform| check_platform(outgoing, *platform, fcm_enriched_as_data).err())
+        .filter_map(|platform| check_platform(context, *platform, fcm_enriched_as_data).err())
         .collect();
     if broken.is_empty() { Ok(()) } else { Err(broken) }
 }
 
 fn check_platform(
-    outgoing: &Outgoing<'_>,
+    context: &RenderContext<'_>,
     platform: Platform,
     fcm_enriched_as_data: bool,
 ) -> Result<(), TooLarge> {
     match platform {
-        Platform::Ios => apns::render(outgoing).map(drop),
-        Platform::Android => fcm::render(outgoing, fcm_enriched_as_data).map(drop),
-        Platform::Web => web_push::render(outgoing).map(drop),
-        Platform::FbMessenger => check_text(outgoing, platform, MESSENGER_CHARS_MAX),
-        Platform::ChatApp => check_text(outgoing, platform, TELEGRAM_CHARS_MAX),
+        Platform::Ios => apns::render(context).map(drop),
+        Platform::Android => fcm::render(context, fcm_enriched_as_data).map(drop),
+        Platform::Web => web_push::render(context).map(drop),
+        Platform::FbMessenger => check_text(context, platform, MESSENGER_CHARS_MAX),
+        Platform::ChatApp => check_text(context, platform, TELEGRAM_CHARS_MAX),
     }
 }
 
-/// Checks a limit that is one of the text, in Unicode characters.
-fn check_text(outgoing: &Outgoing<'_>, platform: Platform, limit: usize) -> Result<(), TooLarge> {
-    let chars = Shown::of(outgoing).text.chars().count();
+/// Checks a limit of the text, in Unicode characters.
+fn check_text(
+    context: &RenderContext<'_>,
+    platform: Platform,
+    limit: usize,
+) -> Result<(), TooLarge> {
+    let chars = DisplayFields::of(context).text.chars().count();
     if chars <= limit { Ok(()) } else { Err(TooLarge { platform, bytes: chars, limit }) }
 }
 
-/// What the limit of a platform counts.
+/// The unit of a platform's limit.
 fn unit(platform: Platform) -> &'static str {
     match platform {
         Platform::Android | Platform::Ios | Platform::Web => "bytes",

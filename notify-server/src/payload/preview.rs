@@ -1,13 +1,13 @@
-//! What a notification would be on the wire, before anything is sent (B37): for one placeholder
-//! device, with what a person would want to know.
+//! Previews the message that would be sent, for one placeholder
+//! device, with notes for the author.
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use notify_core::Platform;
 
-use super::{Outgoing, TooLarge, apns, fcm, messenger, telegram, web_push};
-use crate::payload::Shown;
-use crate::payload::left_out;
+use super::{RenderContext, TooLarge, apns, fcm, messenger, telegram, web_push};
+use crate::payload::DisplayFields;
+use crate::payload::unsupported;
 use crate::payload::{
     APNS_BYTES_MAX, FCM_BYTES_MAX, MESSENGER_CHARS_MAX, TELEGRAM_CHARS_MAX, WEB_PUSH_BYTES_MAX,
 };
@@ -18,41 +18,41 @@ const TOKEN: &str = "device-token";
 /// The person or chat of the placeholder device.
 const RECIPIENT: &str = "recipient-id";
 
-/// What of a provider's configuration shows in its messages.
+/// The parts of a provider's configuration that affect its messages.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PreviewSettings {
     /// Topic of every message to APNs.
     pub(crate) apns_topic: Option<String>,
-    /// Whether what is enriched goes to FCM as data alone (B34a).
+    /// Whether enriched notifications are sent to FCM as data only.
     pub(crate) fcm_enriched_as_data: bool,
 }
 
 /// A message to one placeholder device.
 #[derive(Debug)]
 pub(crate) struct Preview {
-    /// JSON; `None` when the provider would not take it.
+    /// JSON; `None` if the provider would not accept it.
     pub(crate) payload: Option<Bytes>,
-    /// Header fields but for the authorization.
+    /// Header fields, except the authorization.
     pub(crate) headers: HeaderMap,
-    /// Size of what the limit counts.
+    /// Size, in the unit of the limit.
     pub(crate) size: usize,
-    /// What the provider takes.
+    /// The provider's limit.
     pub(crate) limit: usize,
-    /// What a person would want to know.
+    /// Notes for the author.
     pub(crate) problems: Vec<String>,
 }
 
 /// Renders a notification for a placeholder device of a platform.
 pub(crate) fn preview(
     platform: Platform,
-    outgoing: &Outgoing<'_>,
+    context: &RenderContext<'_>,
     settings: &PreviewSettings,
 ) -> Preview {
     let rendered = match platform {
-        Platform::Android => to_android(outgoing, settings),
-        Platform::Ios => to_ios(outgoing, settings),
-        Platform::Web => to_web(outgoing),
-        Platform::FbMessenger | Platform::ChatApp => to_chat(outgoing, platform),
+        Platform::Android => to_android(context, settings),
+        Platform::Ios => to_ios(context, settings),
+        Platform::Web => to_web(context),
+        Platform::FbMessenger | Platform::ChatApp => to_chat(context, platform),
     };
     rendered.unwrap_or_else(|too_large| Preview {
         payload: None,
@@ -63,14 +63,14 @@ pub(crate) fn preview(
     })
 }
 
-fn to_ios(outgoing: &Outgoing<'_>, settings: &PreviewSettings) -> Result<Preview, TooLarge> {
-    let apns::Payload { body, mut headers } = apns::render(outgoing)?;
-    headers.insert(apns::ID, apns::placeholder_id(outgoing.id.as_str(), TOKEN));
+fn to_ios(context: &RenderContext<'_>, settings: &PreviewSettings) -> Result<Preview, TooLarge> {
+    let apns::Payload { body, mut headers } = apns::render(context)?;
+    headers.insert(apns::ID, apns::placeholder_id(context.id.as_str(), TOKEN));
     let topic = settings.apns_topic.as_deref().and_then(|topic| topic.parse().ok());
     if let Some(topic) = topic {
         headers.insert(apns::TOPIC, topic);
     }
-    let shown = Shown::of(outgoing);
+    let shown = DisplayFields::of(context);
     let mut problems = Vec::new();
     if shown.message.is_some_and(|message| message.ios_json.is_some()) {
         problems.push("ios_json replaces everything else of the notification".to_owned());
@@ -85,18 +85,21 @@ fn to_ios(outgoing: &Outgoing<'_>, settings: &PreviewSettings) -> Result<Preview
                     .to_owned(),
             );
         }
-        note_shortened(outgoing.app_name, &body, &mut problems);
+        note_shortened(context.app_name, &body, &mut problems);
     }
     let size = body.len();
     Ok(Preview { payload: Some(body), headers, size, limit: APNS_BYTES_MAX, problems })
 }
 
-fn to_android(outgoing: &Outgoing<'_>, settings: &PreviewSettings) -> Result<Preview, TooLarge> {
-    let rendered = fcm::render(outgoing, settings.fcm_enriched_as_data)?;
+fn to_android(
+    context: &RenderContext<'_>,
+    settings: &PreviewSettings,
+) -> Result<Preview, TooLarge> {
+    let rendered = fcm::render(context, settings.fcm_enriched_as_data)?;
     let body = rendered.body.put(TOKEN);
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    let shown = Shown::of(outgoing);
+    let shown = DisplayFields::of(context);
     let mut problems = Vec::new();
     if shown.message.is_some_and(|message| message.android_json.is_some()) {
         problems.push(
@@ -113,36 +116,36 @@ fn to_android(outgoing: &Outgoing<'_>, settings: &PreviewSettings) -> Result<Pre
             );
         }
         let title = shown.message.and_then(|message| message.android_title.as_deref());
-        note_shortened(title.unwrap_or(outgoing.app_name), &body, &mut problems);
+        note_shortened(title.unwrap_or(context.app_name), &body, &mut problems);
     }
     let (size, limit) = (rendered.counted, FCM_BYTES_MAX);
     Ok(Preview { payload: Some(body), headers, size, limit, problems })
 }
 
-fn to_web(outgoing: &Outgoing<'_>) -> Result<Preview, TooLarge> {
-    let web_push::Payload { body, headers } = web_push::render(outgoing)?;
+fn to_web(context: &RenderContext<'_>) -> Result<Preview, TooLarge> {
+    let web_push::Payload { body, headers } = web_push::render(context)?;
     let mut problems = Vec::new();
-    note_shortened(outgoing.app_name, &body, &mut problems);
+    note_shortened(context.app_name, &body, &mut problems);
     let (size, limit) = (body.len(), WEB_PUSH_BYTES_MAX);
     Ok(Preview { payload: Some(body), headers, size, limit, problems })
 }
 
-/// A message to a person or a chat: what counts is the text.
-fn to_chat(outgoing: &Outgoing<'_>, platform: Platform) -> Result<Preview, TooLarge> {
+/// A message to a person or a chat, whose limit applies to the text.
+fn to_chat(context: &RenderContext<'_>, platform: Platform) -> Result<Preview, TooLarge> {
     let (body, limit) = match platform {
-        Platform::FbMessenger => (messenger::render(outgoing)?.put(RECIPIENT), MESSENGER_CHARS_MAX),
+        Platform::FbMessenger => (messenger::render(context)?.put(RECIPIENT), MESSENGER_CHARS_MAX),
         Platform::ChatApp | Platform::Android | Platform::Ios | Platform::Web => {
-            (telegram::render(outgoing)?.first.body.put(RECIPIENT), TELEGRAM_CHARS_MAX)
+            (telegram::render(context)?.first.body.put(RECIPIENT), TELEGRAM_CHARS_MAX)
         }
     };
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    let size = Shown::of(outgoing).text.chars().count();
-    let problems = left_out(outgoing, platform);
+    let size = DisplayFields::of(context).text.chars().count();
+    let problems = unsupported(context, platform);
     Ok(Preview { payload: Some(body), headers, size, limit, problems })
 }
 
-/// Notes a title that was cut so that the whole fits (B16).
+/// Adds a note if the title was shortened to fit.
 fn note_shortened(title: &str, body: &[u8], problems: &mut Vec<String>) {
     let whole = serde_json::to_string(title).expect("a text is JSON");
     if !body.windows(whole.len()).any(|part| part == whole.as_bytes()) {

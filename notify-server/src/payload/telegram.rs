@@ -1,6 +1,6 @@
-//! What goes to the chat app (B16, B34; Telegram, `sendMessage`, `sendPhoto`): a text or a photo
-//! with inline buttons; no `parse_mode`, so that no text can be taken for markup. The body is cut
-//! where the chat goes in.
+//! The calls of Telegram's Bot API (`sendMessage`, `sendPhoto`): a text or a photo
+//! with inline buttons; no `parse_mode`, so that no text is interpreted as markup. The body has a gap
+//! for the chat.
 
 use std::borrow::Cow;
 
@@ -8,8 +8,8 @@ use notify_core::Platform;
 use serde::Serialize;
 
 use super::buttons::{answers, view_label, web_link, with_link};
-use super::{Around, Outgoing, TooLarge};
-use crate::payload::Shown;
+use super::{BodyTemplate, RenderContext, TooLarge};
+use crate::payload::DisplayFields;
 use crate::payload::buttons;
 use crate::payload::{TELEGRAM_CHARS_MAX, check_text};
 
@@ -22,47 +22,50 @@ pub(super) const BUTTONS_MAX: usize = 100;
 
 /// One call of the Bot API.
 #[derive(Debug, Clone)]
-pub struct Form {
+pub struct BotCall {
     /// Name of the method.
     pub method: &'static str,
-    /// Its parameters around the chat.
-    pub body: Around,
+    /// Its parameters, with a gap for the chat.
+    pub body: BodyTemplate,
 }
 
-/// A message, and a plainer form of it for when Telegram refuses the first one for its looks.
+/// A message, and a fallback for when Telegram refuses its photo or markup.
 #[derive(Debug, Clone)]
-pub struct Forms {
-    /// As it should look.
-    pub first: Form,
-    /// A photo as a text with its link.
-    pub plainer: Option<Form>,
+pub struct BotCalls {
+    /// The message.
+    pub first: BotCall,
+    /// The photo as a text with its link.
+    pub fallback: Option<BotCall>,
 }
 
 /// Renders a notification.
 ///
 /// # Errors
-/// When its text is over [`TELEGRAM_CHARS_MAX`] (B16).
-pub(crate) fn render(outgoing: &Outgoing<'_>) -> Result<Forms, TooLarge> {
-    check_text(outgoing, Platform::ChatApp, TELEGRAM_CHARS_MAX)?;
-    let shown = Shown::of(outgoing);
-    let keyboard = Keyboard::of(outgoing, &shown);
+/// When its text exceeds [`TELEGRAM_CHARS_MAX`].
+pub(crate) fn render(context: &RenderContext<'_>) -> Result<BotCalls, TooLarge> {
+    check_text(context, Platform::ChatApp, TELEGRAM_CHARS_MAX)?;
+    let shown = DisplayFields::of(context);
+    let keyboard = Keyboard::of(context, &shown);
     let Some(photo) = shown.image_url else {
-        return Ok(Forms { first: message(Cow::Borrowed(shown.text), &keyboard), plainer: None });
+        return Ok(BotCalls {
+            first: message(Cow::Borrowed(shown.text), &keyboard),
+            fallback: None,
+        });
     };
-    let plainer = message(with_link(shown.text, photo, TELEGRAM_CHARS_MAX), &keyboard);
+    let fallback = message(with_link(shown.text, photo, TELEGRAM_CHARS_MAX), &keyboard);
     if shown.text.chars().nth(CAPTION_CHARS_MAX).is_some() {
-        return Ok(Forms { first: plainer, plainer: None });
+        return Ok(BotCalls { first: fallback, fallback: None });
     }
     let photo = Photo { photo, caption: shown.text, reply_markup: keyboard.shown() };
-    Ok(Forms { first: form("sendPhoto", &photo), plainer: Some(plainer) })
+    Ok(BotCalls { first: form("sendPhoto", &photo), fallback: Some(fallback) })
 }
 
-fn message(text: Cow<'_, str>, keyboard: &Keyboard<'_>) -> Form {
+fn message(text: Cow<'_, str>, keyboard: &Keyboard<'_>) -> BotCall {
     form("sendMessage", &Message { text, reply_markup: keyboard.shown() })
 }
 
-fn form(method: &'static str, parameters: &impl Serialize) -> Form {
-    Form { method, body: Around::members(r#"{"chat_id":""#, "\"", parameters) }
+fn form(method: &'static str, parameters: &impl Serialize) -> BotCall {
+    BotCall { method, body: BodyTemplate::members(r#"{"chat_id":""#, "\"", parameters) }
 }
 
 #[derive(Serialize)]
@@ -80,7 +83,7 @@ struct Photo<'a> {
     reply_markup: Option<&'a Keyboard<'a>>,
 }
 
-/// Buttons, one a row.
+/// Buttons, one per row.
 #[derive(Serialize)]
 struct Keyboard<'a> {
     inline_keyboard: Vec<[Button<'a>; 1]>,
@@ -98,20 +101,20 @@ struct Button<'a> {
 enum Does<'a> {
     /// Opens a page.
     Url(&'a str),
-    /// Tells the bot, in at most 64 bytes.
+    /// Calls back the bot, with at most 64 bytes.
     CallbackData(String),
 }
 
 impl<'a> Keyboard<'a> {
-    /// A poll's answers, then the link. More answers than there is room for are voted on at the
-    /// poll's page alone.
-    fn of(outgoing: &Outgoing<'a>, shown: &Shown<'a>) -> Self {
+    /// A poll's answers, then the link. A poll with too many answers is voted on only at the
+    /// poll's page.
+    fn of(context: &RenderContext<'a>, shown: &DisplayFields<'a>) -> Self {
         let link = web_link(shown.url)
             .map(|url| (view_label(shown.message, LABEL_CHARS_MAX), Does::Url(url)));
-        let answers: Vec<_> = answers(outgoing, LABEL_CHARS_MAX)
+        let answers: Vec<_> = answers(context, LABEL_CHARS_MAX)
             .into_iter()
             .filter_map(|(text, answer)| {
-                let data = buttons::short(outgoing.id, answer)?;
+                let data = buttons::short(context.id, answer)?;
                 Some((text, Does::CallbackData(data)))
             })
             .collect();

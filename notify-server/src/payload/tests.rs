@@ -2,10 +2,10 @@
 
 mod apns;
 mod fcm;
-mod left_out;
 mod messenger;
 mod preview;
 mod telegram;
+mod unsupported;
 mod web_push;
 
 use notify_core::json::JsonObject;
@@ -16,7 +16,7 @@ use notify_core::{
 use serde_json::{Value, json};
 
 use super::{
-    Outgoing, TooLarge, apns as to_apns, check_size, fcm as to_fcm, web_push as to_browser,
+    RenderContext, TooLarge, apns as to_apns, check_size, fcm as to_fcm, web_push as to_browser,
 };
 
 const ID: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
@@ -26,7 +26,7 @@ fn answer_id(number: u128) -> AnswerId {
     AnswerId(uuid::Uuid::from_u128(number))
 }
 
-/// A notification to render, with everything that an [`Outgoing`] borrows.
+/// A notification to render, with everything that an [`RenderContext`] borrows.
 struct Given {
     id: NotificationId,
     app_name: String,
@@ -61,8 +61,8 @@ impl Given {
         Self::message(Message { text: text.into(), ..Message::default() })
     }
 
-    fn outgoing(&self) -> Outgoing<'_> {
-        Outgoing {
+    fn context(&self) -> RenderContext<'_> {
+        RenderContext {
             id: &self.id,
             app_name: &self.app_name,
             content: &self.content,
@@ -76,16 +76,16 @@ impl Given {
     }
 
     fn apns(&self) -> Value {
-        serde_json::from_slice(&to_apns::render(&self.outgoing()).unwrap().body).unwrap()
+        serde_json::from_slice(&to_apns::render(&self.context()).unwrap().body).unwrap()
     }
 
     fn fcm(&self, enriched_as_data: bool) -> Value {
-        let payload = to_fcm::render(&self.outgoing(), enriched_as_data).unwrap();
+        let payload = to_fcm::render(&self.context(), enriched_as_data).unwrap();
         serde_json::from_slice(&payload.body.put("t0ken")).unwrap()
     }
 
     fn web(&self) -> Value {
-        serde_json::from_slice(&to_browser::render(&self.outgoing()).unwrap().body).unwrap()
+        serde_json::from_slice(&to_browser::render(&self.context()).unwrap().body).unwrap()
     }
 }
 
@@ -148,9 +148,9 @@ fn raw() -> Given {
 #[test]
 fn every_limit_holds_to_the_last_byte() {
     let filled = |text_len: usize| Given::text("x".repeat(text_len));
-    let apns_rest = to_apns::render(&filled(1).outgoing()).unwrap().body.len() - 1;
-    let fcm_rest = to_fcm::render(&filled(1).outgoing(), false).unwrap().counted - 1;
-    let web_rest = to_browser::render(&filled(1).outgoing()).unwrap().body.len() - 1;
+    let apns_rest = to_apns::render(&filled(1).context()).unwrap().body.len() - 1;
+    let fcm_rest = to_fcm::render(&filled(1).context(), false).unwrap().counted - 1;
+    let web_rest = to_browser::render(&filled(1).context()).unwrap().body.len() - 1;
     let rows = [
         (Platform::Ios, 4_096, apns_rest),
         (Platform::Android, 4_096, fcm_rest),
@@ -159,12 +159,12 @@ fn every_limit_holds_to_the_last_byte() {
         (Platform::ChatApp, 4_096, 0),
     ];
     for (platform, limit, rest) in rows {
-        let check = |len: usize| check_size(&filled(len).outgoing(), &[platform], false);
+        let check = |len: usize| check_size(&filled(len).context(), &[platform], false);
         assert_eq!(check(limit - rest), Ok(()), "{platform}");
         let broken = vec![TooLarge { platform, bytes: limit + 1, limit }];
         assert_eq!(check(limit - rest + 1), Err(broken), "{platform}");
     }
-    let all = check_size(&filled(5_000).outgoing(), &Platform::ALL, false).unwrap_err();
+    let all = check_size(&filled(5_000).context(), &Platform::ALL, false).unwrap_err();
     assert_eq!(all.len(), 5, "every broken limit is listed");
     assert_eq!(
         all[3].to_string(),
@@ -188,7 +188,7 @@ fn fcm_counts_keys_and_values_of_what_the_device_receives() {
         + "ding".len()
         + "tag".len()
         + ID.len();
-    assert_eq!(to_fcm::render(&given.outgoing(), false).unwrap().counted, expected);
+    assert_eq!(to_fcm::render(&given.context(), false).unwrap().counted, expected);
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn raw_payloads_are_measured_too() {
         ..Message::default()
     });
     let broken =
-        check_size(&given.outgoing(), &[Platform::Ios, Platform::Android], false).unwrap_err();
+        check_size(&given.context(), &[Platform::Ios, Platform::Android], false).unwrap_err();
     assert_eq!(broken[1].bytes, 4_101);
     assert_eq!(broken[0].bytes, "{\"aps\":{},\"k\":\"\"}".len() + 4_100);
 }
@@ -217,8 +217,8 @@ fn a_long_title_is_shortened_to_fit_and_a_short_one_never() {
         assert!(title.chars().count() > 1_000, "no more is cut than needed");
         assert_eq!(payload["body"], "Hello");
     }
-    assert!(to_apns::render(&given.outgoing()).unwrap().body.len() <= 4_096);
+    assert!(to_apns::render(&given.context()).unwrap().body.len() <= 4_096);
     assert!(given.web()["title"].as_str().unwrap().ends_with('…'));
     let hopeless = Given { app_name: "ä".repeat(3_000), ..Given::text("x".repeat(4_000)) };
-    assert!(to_apns::render(&hopeless.outgoing()).unwrap_err().bytes > 10_000);
+    assert!(to_apns::render(&hopeless.context()).unwrap_err().bytes > 10_000);
 }

@@ -1,4 +1,4 @@
-//! What goes to a browser (B34, B36): the JSON that the service worker shows, before encryption, and
+//! The message for a browser: the JSON that the service worker shows, before encryption, and
 //! the headers that the push service reads (RFC 8030).
 
 use bytes::Bytes;
@@ -6,16 +6,16 @@ use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, Header
 use notify_core::{ActionButton, Platform, Priority};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use super::{Outgoing, TooLarge, collapse};
+use super::{RenderContext, TooLarge, collapse};
 use crate::payload::WEB_PUSH_BYTES_MAX;
-use crate::payload::{Shown, fit_title};
+use crate::payload::{DisplayFields, fit_title};
 
-/// Seconds that the push service keeps the message for a browser that is away; `0` is one try
+/// Seconds for which the push service keeps the message for an offline browser; `0` means one try
 /// (RFC 8030 §5.2).
 const TTL: HeaderName = HeaderName::from_static("ttl");
-/// How soon a browser has to be woken (RFC 8030 §5.3).
+/// How soon a browser must be woken (RFC 8030 §5.3).
 const URGENCY: HeaderName = HeaderName::from_static("urgency");
-/// A later message with the same value replaces the waiting one (RFC 8030 §5.4).
+/// A later message with the same value replaces one that still waits (RFC 8030 §5.4).
 const TOPIC: HeaderName = HeaderName::from_static("topic");
 
 /// A rendered message.
@@ -30,11 +30,11 @@ pub(crate) struct Payload {
 /// Renders a notification.
 ///
 /// # Errors
-/// When its JSON is over [`WEB_PUSH_BYTES_MAX`].
-pub(crate) fn render(outgoing: &Outgoing<'_>) -> Result<Payload, TooLarge> {
-    let shown = Shown::of(outgoing);
-    let body = fit_title(outgoing.app_name, WEB_PUSH_BYTES_MAX, |title| {
-        let root = Root { title, shown: &shown, tag: collapse::identity(outgoing) };
+/// When its JSON exceeds [`WEB_PUSH_BYTES_MAX`].
+pub(crate) fn render(context: &RenderContext<'_>) -> Result<Payload, TooLarge> {
+    let shown = DisplayFields::of(context);
+    let body = fit_title(context.app_name, WEB_PUSH_BYTES_MAX, |title| {
+        let root = Root { title, shown: &shown, tag: collapse::identity(context) };
         let json = serde_json::to_vec(&root).expect("a payload is made of texts and valid JSON");
         let size = json.len();
         (Bytes::from(json), size)
@@ -44,18 +44,18 @@ pub(crate) fn render(outgoing: &Outgoing<'_>) -> Result<Payload, TooLarge> {
         bytes,
         limit: WEB_PUSH_BYTES_MAX,
     })?;
-    Ok(Payload { body, headers: headers(outgoing) })
+    Ok(Payload { body, headers: headers(context) })
 }
 
-fn headers(outgoing: &Outgoing<'_>) -> HeaderMap {
+fn headers(context: &RenderContext<'_>) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(8);
-    headers.insert(TTL, HeaderValue::from(outgoing.ttl_seconds));
-    let urgency = match outgoing.priority {
+    headers.insert(TTL, HeaderValue::from(context.ttl_seconds));
+    let urgency = match context.priority {
         Priority::High => "high",
         Priority::Normal => "normal",
     };
     headers.insert(URGENCY, HeaderValue::from_static(urgency));
-    let topic = collapse::topic(collapse::identity(outgoing));
+    let topic = collapse::topic(collapse::identity(context));
     headers.insert(TOPIC, HeaderValue::from_str(&topic).expect("base64url is visible ASCII"));
     headers.insert(CONTENT_ENCODING, HeaderValue::from_static("aes128gcm"));
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
@@ -65,7 +65,7 @@ fn headers(outgoing: &Outgoing<'_>) -> HeaderMap {
 /// The options of the Notifications API.
 struct Root<'a> {
     title: &'a str,
-    shown: &'a Shown<'a>,
+    shown: &'a DisplayFields<'a>,
     tag: &'a str,
 }
 
@@ -92,7 +92,7 @@ impl Serialize for Root<'_> {
     }
 }
 
-struct Data<'a>(&'a Shown<'a>);
+struct Data<'a>(&'a DisplayFields<'a>);
 
 impl Serialize for Data<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -3,9 +3,9 @@
 
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use notify_core::IosEnv;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::{BaseUrl, ExtraRoots, KeyDigest, ProviderConfigError, digest};
+use super::{BaseUrl, ExtraRoots, KeyDigest, ProviderConfigError, digest, without_nulls};
 use crate::provider_config::Fields;
 
 /// Apple's host for apps from the store and from `TestFlight`.
@@ -25,11 +25,11 @@ pub(crate) struct ApnsConfig {
     pub(crate) key_digest: KeyDigest,
     /// Topic of every message: the app's bundle id.
     pub topic: String,
-    /// In place of Apple's production host; alone it stands for both.
+    /// Replaces Apple's production host; without `sandbox_endpoint` it replaces both hosts.
     pub endpoint: Option<BaseUrl>,
     /// In place of Apple's development host.
     pub sandbox_endpoint: Option<BaseUrl>,
-    /// Roots trusted beside the system's.
+    /// Roots trusted in addition to the system's.
     pub ca_certificate: Option<ExtraRoots>,
     /// Most messages a second.
     pub rate_per_second: Option<u32>,
@@ -72,7 +72,7 @@ impl ApnsConfig {
         })
     }
 
-    /// Where devices of that environment are reached (B35).
+    /// Where devices of that environment are reached.
     #[must_use]
     pub(crate) fn base_url_for(&self, env: IosEnv) -> BaseUrl {
         let (own, apple) = match env {
@@ -86,27 +86,19 @@ impl ApnsConfig {
     /// Without the key.
     #[must_use]
     pub(crate) fn redacted(&self) -> Value {
-        let mut shown = Map::new();
-        shown.insert("team_id".to_owned(), json!(self.team_id));
-        shown.insert("key_id".to_owned(), json!(self.key_id));
-        shown.insert("topic".to_owned(), json!(self.topic));
-        if let Some(endpoint) = &self.endpoint {
-            shown.insert("endpoint".to_owned(), json!(endpoint.to_string()));
-        }
-        if let Some(endpoint) = &self.sandbox_endpoint {
-            shown.insert("sandbox_endpoint".to_owned(), json!(endpoint.to_string()));
-        }
-        if let Some(roots) = &self.ca_certificate {
-            shown.insert("ca_certificate".to_owned(), json!(roots.pem()));
-        }
-        if let Some(rate) = self.rate_per_second {
-            shown.insert("rate_per_second".to_owned(), json!(rate));
-        }
-        Value::Object(shown)
+        without_nulls(json!({
+            "team_id": self.team_id,
+            "key_id": self.key_id,
+            "topic": self.topic,
+            "endpoint": self.endpoint.as_ref().map(ToString::to_string),
+            "sandbox_endpoint": self.sandbox_endpoint.as_ref().map(ToString::to_string),
+            "ca_certificate": self.ca_certificate.as_ref().map(ExtraRoots::pem),
+            "rate_per_second": self.rate_per_second,
+        }))
     }
 }
 
-/// The key, if it can sign: the PEM reader alone would take a key of another curve.
+/// The key, if it can sign: the PEM reader alone would accept a key of another curve.
 fn signing_key(pem: &str) -> Option<EncodingKey> {
     let key = EncodingKey::from_ec_pem(pem.as_bytes()).ok()?;
     jsonwebtoken::encode(&Header::new(Algorithm::ES256), &json!({}), &key).ok()?;

@@ -1,10 +1,10 @@
-//! Configuration of FCM: Google's service account, as it is downloaded.
+//! Configuration of FCM: Google's service account file.
 
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use url::Url;
 
-use super::{BaseUrl, ExtraRoots, KeyDigest, ProviderConfigError, digest};
+use super::{BaseUrl, ExtraRoots, KeyDigest, ProviderConfigError, digest, without_nulls};
 use crate::provider_config::Fields;
 
 /// Google's host.
@@ -17,9 +17,9 @@ pub(crate) struct FcmConfig {
     pub service_account: ServiceAccount,
     /// Where messages go.
     pub endpoint: Option<BaseUrl>,
-    /// Whether what is enriched goes as data alone (B34a).
+    /// Whether enriched notifications are sent as data only.
     pub enriched_as_data: bool,
-    /// Roots trusted beside the system's.
+    /// Roots trusted in addition to the system's.
     pub ca_certificate: Option<ExtraRoots>,
     /// Most messages a second.
     pub rate_per_second: Option<u32>,
@@ -35,7 +35,7 @@ pub(crate) struct ServiceAccount {
     /// RSA key; its debug output is redacted.
     pub private_key: EncodingKey,
     pub(crate) key_digest: KeyDigest,
-    /// Who signs.
+    /// The signer of an application.
     pub client_email: String,
     /// Where an assertion is exchanged for an access token.
     pub token_uri: Url,
@@ -81,27 +81,20 @@ impl FcmConfig {
     #[must_use]
     pub(crate) fn redacted(&self) -> Value {
         let account = &self.service_account;
-        let mut shown_account = Map::new();
-        shown_account.insert("type".to_owned(), json!("service_account"));
-        shown_account.insert("project_id".to_owned(), json!(account.project_id));
-        if let Some(id) = &account.private_key_id {
-            shown_account.insert("private_key_id".to_owned(), json!(id));
-        }
-        shown_account.insert("client_email".to_owned(), json!(account.client_email));
-        shown_account.insert("token_uri".to_owned(), json!(account.token_uri.as_str()));
-        let mut shown = Map::new();
-        shown.insert("service_account".to_owned(), Value::Object(shown_account));
-        if let Some(endpoint) = &self.endpoint {
-            shown.insert("endpoint".to_owned(), json!(endpoint.to_string()));
-        }
-        shown.insert("enriched_as_data".to_owned(), json!(self.enriched_as_data));
-        if let Some(roots) = &self.ca_certificate {
-            shown.insert("ca_certificate".to_owned(), json!(roots.pem()));
-        }
-        if let Some(rate) = self.rate_per_second {
-            shown.insert("rate_per_second".to_owned(), json!(rate));
-        }
-        Value::Object(shown)
+        let account = without_nulls(json!({
+            "type": "service_account",
+            "project_id": account.project_id,
+            "private_key_id": account.private_key_id,
+            "client_email": account.client_email,
+            "token_uri": account.token_uri.as_str(),
+        }));
+        without_nulls(json!({
+            "service_account": account,
+            "endpoint": self.endpoint.as_ref().map(ToString::to_string),
+            "enriched_as_data": self.enriched_as_data,
+            "ca_certificate": self.ca_certificate.as_ref().map(ExtraRoots::pem),
+            "rate_per_second": self.rate_per_second,
+        }))
     }
 }
 

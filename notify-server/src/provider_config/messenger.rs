@@ -1,9 +1,9 @@
 //! Configuration of Messenger: a page's access token (Meta, "Send API").
 
 use secrecy::{ExposeSecret, SecretString};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::{BaseUrl, ExtraRoots, KeyDigest, ProviderConfigError, digest};
+use super::{BaseUrl, ExtraRoots, KeyDigest, ProviderConfigError, digest, without_nulls};
 use crate::provider_config::Fields;
 
 /// Meta's host.
@@ -21,7 +21,7 @@ pub(crate) struct MessengerConfig {
     pub verify_token: Option<SecretString>,
     /// In place of Meta's host.
     pub endpoint: Option<BaseUrl>,
-    /// Roots trusted beside the system's.
+    /// Roots trusted in addition to the system's.
     pub ca_certificate: Option<ExtraRoots>,
     /// Most messages a second.
     pub rate_per_second: Option<u32>,
@@ -65,16 +65,10 @@ impl MessengerConfig {
     /// Without the secrets.
     #[must_use]
     pub(crate) fn redacted(&self) -> Value {
-        let mut shown = Map::new();
-        if let Some(endpoint) = &self.endpoint {
-            shown.insert("endpoint".to_owned(), json!(endpoint.to_string()));
-        }
-        if let Some(roots) = &self.ca_certificate {
-            shown.insert("ca_certificate".to_owned(), json!(roots.pem()));
-        }
-        if let Some(rate) = self.rate_per_second {
-            shown.insert("rate_per_second".to_owned(), json!(rate));
-        }
-        Value::Object(shown)
+        without_nulls(json!({
+            "endpoint": self.endpoint.as_ref().map(ToString::to_string),
+            "ca_certificate": self.ca_certificate.as_ref().map(ExtraRoots::pem),
+            "rate_per_second": self.rate_per_second,
+        }))
     }
 }

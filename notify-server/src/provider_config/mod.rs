@@ -29,13 +29,13 @@ use crate::store::ProviderRow;
 /// Why a configuration is not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ProviderConfigError {
-    /// Broken rules, each as `path: what is wrong` (B2).
+    /// Broken rules, each as `path: what is wrong`.
     #[error("{}", .0.join("; "))]
     Invalid(Vec<String>),
 }
 
 impl ProviderConfigError {
-    /// The lines that the API lists (B2).
+    /// The lines that the API lists.
     #[must_use]
     pub(crate) fn into_lines(self) -> Vec<String> {
         match self {
@@ -74,10 +74,10 @@ pub(crate) enum ProviderConfig {
 }
 
 impl ProviderConfig {
-    /// Puts into the body of a `PUT` what it leaves out and the server keeps from before, or makes.
-    pub(crate) fn complete(kind: ProviderKind, body: &mut Value, earlier: Option<&Value>) {
+    /// Fills in the fields that a `PUT` left out and that the server keeps or generates.
+    pub(crate) fn fill_defaults(kind: ProviderKind, body: &mut Value, earlier: Option<&Value>) {
         match kind {
-            ProviderKind::WebPush => webpush::complete(body, earlier),
+            ProviderKind::WebPush => webpush::fill_defaults(body, earlier),
             ProviderKind::Apns
             | ProviderKind::Fcm
             | ProviderKind::Messenger
@@ -144,7 +144,7 @@ impl ProviderConfig {
         }
     }
 
-    /// Whether what is enriched goes to FCM as data alone (B34a).
+    /// Whether enriched notifications are sent to FCM as data only.
     #[must_use]
     pub(crate) fn enriched_as_data(&self) -> bool {
         match self {
@@ -175,7 +175,15 @@ fn digest(key_pem: &str) -> KeyDigest {
     digest.as_ref().try_into().expect("SHA-256 has 32 bytes")
 }
 
-// Reads a configuration object field by field, collecting every broken rule with its path (B1, B2).
+/// An object without its `null` members.
+fn without_nulls(mut object: Value) -> Value {
+    if let Some(members) = object.as_object_mut() {
+        members.retain(|_, value| !value.is_null());
+    }
+    object
+}
+
+// Reads a configuration object field by field, collecting every broken rule with its path.
 
 /// Longest text of a configuration, in bytes: room for a bundle of certificates.
 const TEXT_BYTES_MAX: usize = 65_536;
@@ -211,7 +219,7 @@ impl<'a> Fields<'a> {
         Self { members: Some(object), prefix, known: Vec::new(), broken: Vec::new() }
     }
 
-    /// A field that is set: `null` and `""` equal leaving it out (B1).
+    /// A field that is set: `null` and `""` equal leaving it out.
     fn set(&mut self, name: &'static str) -> Option<&'a Value> {
         self.known.push(name);
         let value = self.members?.get(name)?;
@@ -330,7 +338,7 @@ impl<'a> Fields<'a> {
         self.broken.extend(inner.broken);
     }
 
-    /// Ends the reading: fields that nobody asked for are broken rules too.
+    /// Ends the reading: unknown fields are violations, too.
     fn finish(mut self) -> Result<(), ProviderConfigError> {
         for name in self.members.into_iter().flat_map(Map::keys) {
             if self.known.contains(&name.as_str()) {
@@ -431,7 +439,7 @@ fn service_account() -> Value {
     })
 }
 
-/// `null` and `""` equal leaving a field out (B1), whatever its type.
+/// `null` and `""` equal leaving a field out, whatever its type.
 fn or_unset(schema: &Value) -> Value {
     json!({ "anyOf": [schema, { "enum": [null, ""] }] })
 }

@@ -1,9 +1,9 @@
 //! Configuration of the chat app: a bot's token (Telegram, "Bot API").
 
 use secrecy::SecretString;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::{BaseUrl, ExtraRoots, KeyDigest, ProviderConfigError, digest};
+use super::{BaseUrl, ExtraRoots, KeyDigest, ProviderConfigError, digest, without_nulls};
 use crate::provider_config::Fields;
 
 /// Telegram's host.
@@ -21,7 +21,7 @@ pub(crate) struct TelegramConfig {
     pub webhook_secret: Option<SecretString>,
     /// In place of Telegram's host.
     pub endpoint: Option<BaseUrl>,
-    /// Roots trusted beside the system's.
+    /// Roots trusted in addition to the system's.
     pub ca_certificate: Option<ExtraRoots>,
     /// Most messages a second.
     pub rate_per_second: Option<u32>,
@@ -62,21 +62,15 @@ impl TelegramConfig {
     /// Without the secrets.
     #[must_use]
     pub(crate) fn redacted(&self) -> Value {
-        let mut shown = Map::new();
-        if let Some(endpoint) = &self.endpoint {
-            shown.insert("endpoint".to_owned(), json!(endpoint.to_string()));
-        }
-        if let Some(roots) = &self.ca_certificate {
-            shown.insert("ca_certificate".to_owned(), json!(roots.pem()));
-        }
-        if let Some(rate) = self.rate_per_second {
-            shown.insert("rate_per_second".to_owned(), json!(rate));
-        }
-        Value::Object(shown)
+        without_nulls(json!({
+            "endpoint": self.endpoint.as_ref().map(ToString::to_string),
+            "ca_certificate": self.ca_certificate.as_ref().map(ExtraRoots::pem),
+            "rate_per_second": self.rate_per_second,
+        }))
     }
 }
 
-/// What `setWebhook` would take; anything else could never be repeated by Telegram.
+/// What `setWebhook` accepts; Telegram could never send anything else.
 fn webhook_secret(fields: &mut Fields<'_>) -> Option<SecretString> {
     let text = fields.text("webhook_secret")?;
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');

@@ -3,12 +3,12 @@
 use aws_lc_rs::encoding::AsDer;
 use aws_lc_rs::rsa::{KeyPair, KeySize};
 
-/// A P-256 key as Apple's .p8 holds it.
+/// A P-256 key in the format of Apple's .p8 file.
 pub(crate) fn p256_pem() -> String {
     rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).unwrap().serialize_pem()
 }
 
-/// An RSA key as Google's file holds it.
+/// An RSA key in the format of Google's file.
 pub(crate) fn rsa_pem() -> String {
     use base64::Engine as _;
     let pair = KeyPair::generate(KeySize::Rsa2048).unwrap();

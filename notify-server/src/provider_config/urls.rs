@@ -83,7 +83,7 @@ impl std::fmt::Display for BaseUrl {
 const SUBJECT_BYTES_MAX: usize = 255;
 /// Longest label of a domain (RFC 1035 §2.3.4).
 const LABEL_BYTES_MAX: usize = 63;
-/// Top-level names that nobody can own (RFC 2606, RFC 6761, RFC 6762).
+/// Reserved top-level names (RFC 2606, RFC 6761, RFC 6762).
 const NOT_REAL: [&str; 7] =
     ["localhost", "local", "localdomain", "internal", "invalid", "test", "example"];
 
@@ -119,7 +119,7 @@ pub(super) fn check_subject(text: &str) -> Result<(), &'static str> {
     }
 }
 
-/// Whether a domain can be somebody's.
+/// Whether a domain can be registered.
 fn is_real(domain: &str) -> bool {
     let labels: Vec<&str> = domain.split('.').collect();
     let is_label = |label: &&str| {
@@ -135,7 +135,7 @@ fn is_real(domain: &str) -> bool {
         && !NOT_REAL.contains(&top.as_str())
 }
 
-// `ca_certificate`: roots trusted beside the system's, for all connections of one provider.
+// `ca_certificate`: roots trusted in addition to the system's, for all connections of one provider.
 
 /// Certificates, read and known to be usable as roots. Equal texts are equal trust.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -184,7 +184,7 @@ mod tests {
     use super::{DOMAIN, FORM, check_subject};
 
     #[test]
-    fn a_subject_is_a_contact_that_can_be_real() {
+    fn vapid_subject_must_be_a_plausible_contact() {
         let rows = [
             ("mailto:push@shop.com", Ok(())),
             ("mailto:push+web@mail.shop.co.uk", Ok(())),

@@ -1,5 +1,5 @@
 //! Configuration of Web Push: who sends, and the VAPID key (RFC 8292) that browsers are subscribed
-//! with. The key is made where none is given and kept from then on: with another one, every
+//! with. The key is generated if none is given, and kept from then on: with another one, every
 //! subscription would be refused.
 
 use aws_lc_rs::agreement::{ECDH_P256, PrivateKey};
@@ -9,14 +9,14 @@ use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, URL_SAFE_NO_PAD};
 use base64::{Engine as _, alphabet};
 use jsonwebtoken::EncodingKey;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
-use super::{ExtraRoots, ProviderConfigError};
+use super::{ExtraRoots, ProviderConfigError, without_nulls};
 use crate::provider_config::Fields;
 use crate::provider_config::urls::check_subject;
 
-/// The field that is kept from before, or made.
+/// The field that is kept from the previous configuration, or generated.
 const PRIVATE_KEY: &str = "vapid_private_key";
 
 /// base64url as key generators write it, with or without padding.
@@ -32,7 +32,7 @@ pub(crate) struct WebPushConfig {
     pub(crate) subject: String,
     /// What browsers are subscribed with.
     pub(crate) vapid: VapidKey,
-    /// Roots trusted beside the system's.
+    /// Roots trusted in addition to the system's.
     pub(crate) ca_certificate: Option<ExtraRoots>,
     /// Most messages a second.
     pub(crate) rate_per_second: Option<u32>,
@@ -49,7 +49,7 @@ pub(crate) struct VapidKey {
 }
 
 impl WebPushConfig {
-    /// Reads and checks a configuration that was completed, see [`complete`].
+    /// Reads and checks a configuration that was completed, see [`fill_defaults`].
     ///
     /// # Errors
     /// Every broken rule.
@@ -87,21 +87,17 @@ impl WebPushConfig {
     /// Without the private key.
     #[must_use]
     pub(crate) fn redacted(&self) -> Value {
-        let mut shown = Map::new();
-        shown.insert("subject".to_owned(), json!(self.subject));
-        shown.insert("vapid_public_key".to_owned(), json!(self.vapid.public));
-        if let Some(roots) = &self.ca_certificate {
-            shown.insert("ca_certificate".to_owned(), json!(roots.pem()));
-        }
-        if let Some(rate) = self.rate_per_second {
-            shown.insert("rate_per_second".to_owned(), json!(rate));
-        }
-        Value::Object(shown)
+        without_nulls(json!({
+            "subject": self.subject,
+            "vapid_public_key": self.vapid.public,
+            "ca_certificate": self.ca_certificate.as_ref().map(ExtraRoots::pem),
+            "rate_per_second": self.rate_per_second,
+        }))
     }
 }
 
-/// Puts the private key in that a `PUT` left out: the one from before, else a new one.
-pub(super) fn complete(body: &mut Value, earlier: Option<&Value>) {
+/// Fills in a missing private key: the previous one, or a new one.
+pub(super) fn fill_defaults(body: &mut Value, earlier: Option<&Value>) {
     let Some(members) = body.as_object_mut() else { return };
     let given = members.get(PRIVATE_KEY);
     if given.is_some_and(|given| !given.is_null() && given.as_str() != Some("")) {

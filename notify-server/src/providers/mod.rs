@@ -1,17 +1,18 @@
-//! The platform push providers. Each makes one attempt and says what it saw, in the vocabulary of
-//! [`Answer`]. None decides whether a delivery goes on, stores or counts: policy is `delivery`'s.
+//! The platforms' push providers. Each makes one attempt and classifies the response as a
+//! [`SendResult`]. None decides about retries, stores or counts anything: policy is in `delivery`.
 //!
-//! To add a provider: a file here with its configuration, payload in `payload/`, its answer table,
-//! one line in [`Providers`], and an entry in the shared checks of `providers/tests.rs`.
+//! To add a provider: a file here, its configuration in `provider_config/`, its payload in `payload/`,
+//! a table that classifies its responses, a line in [`Providers`], and an entry in the shared tests of
+//! `providers/tests.rs`.
 
 mod apns;
 mod fcm;
-mod keeper;
 mod messenger;
 mod registry;
 mod telegram;
 #[cfg(test)]
 mod tests;
+mod token_store;
 mod transport;
 mod web_push;
 
@@ -24,16 +25,18 @@ use http::StatusCode;
 use notify_core::{IosEnv, ProviderKind, Timestamp, WebSubscription};
 use tokio::time::Instant;
 
-pub(crate) use self::keeper::{KeeperError, KeptToken, SignedToken, TokenKeeper, TokenName};
 pub(crate) use self::registry::Providers;
+pub(crate) use self::token_store::{
+    SignedToken, StoredToken, TokenName, TokenStore, TokenStoreError,
+};
 pub(crate) use self::transport::{ADDRESS_NOT_ALLOWED, CONNECT_FAILED, Http1};
-use crate::payload::telegram::Forms;
-use crate::payload::{Around, Outgoing, TooLarge};
+use crate::payload::telegram::BotCalls;
+use crate::payload::{BodyTemplate, RenderContext, TooLarge};
 
-/// Where one device is reached: what differs between the devices of a dispatch.
+/// The address of one device: what differs between the devices of a dispatch.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Address {
-    /// An APNs device token and the host it belongs to (B35).
+    /// An APNs device token and the host it belongs to.
     Apns {
         /// Device token, hex.
         token: Box<str>,
@@ -51,8 +54,8 @@ pub enum Address {
     Messenger {
         /// Page-scoped id.
         recipient: Box<str>,
-        /// When the person last wrote to the page, as far as it is known: messages are allowed for
-        /// 24 hours from then.
+        /// When the person last wrote to the page, if known: messages are allowed for 24 hours from
+        /// then.
         last_inbound_at: Option<Timestamp>,
     },
     /// A chat of a Telegram bot.
@@ -63,7 +66,7 @@ pub enum Address {
 }
 
 impl Address {
-    /// Whose address it is.
+    /// The provider that the address belongs to.
     pub(crate) fn provider(&self) -> ProviderKind {
         match self {
             Self::Apns { .. } => ProviderKind::Apns,
@@ -74,7 +77,7 @@ impl Address {
         }
     }
 
-    /// The part of it that must not be shown.
+    /// The secret part of the address.
     pub(crate) fn text(&self) -> &str {
         match self {
             Self::Apns { token, .. } | Self::Fcm { token } => token,
@@ -103,255 +106,254 @@ impl std::fmt::Debug for Address {
 /// A configured provider of one application.
 #[async_trait::async_trait]
 pub trait Provider: Send + Sync {
-    /// Renders what is the same for every device of a dispatch, once.
+    /// Renders the parts of a message that are the same for every device of a dispatch, once.
     ///
     /// # Errors
-    /// When the payload is larger than the provider takes (B16).
-    fn prepare(&self, message: &Outgoing<'_>) -> Result<Prepared, TooLarge>;
+    /// When the payload is larger than the provider accepts.
+    fn render(&self, context: &RenderContext<'_>) -> Result<RenderedMessage, TooLarge>;
 
-    /// Makes one attempt. Its time is bounded (`REQUEST_TIMEOUT_SECONDS`), what it reads of the answer
-    /// too (`ANSWER_BYTES_MAX`).
-    async fn attempt(&self, prepared: &Prepared, to: &Address) -> Answer;
+    /// Makes one attempt. Its duration (`REQUEST_TIMEOUT_SECONDS`) and the bytes read of the response
+    /// (`RESPONSE_BYTES_MAX`) are bounded.
+    async fn attempt(&self, rendered: &RenderedMessage, to: &Address) -> SendResult;
 
-    /// Asks the provider whether it takes our credentials, without sending anything to anybody: a
-    /// message to an address that nobody can have, a dry run, or a question about ourselves. What
-    /// can be told without asking is told so. Its time is bounded like an attempt's.
-    async fn check(&self) -> Checked;
+    /// Checks whether the provider accepts our credentials without sending a message to anyone: with a
+    /// message to an impossible address, a dry run, or a query about our own account. What can be
+    /// decided locally is decided without a request. The duration is bounded like an attempt's.
+    async fn check(&self) -> CredentialCheck;
 
-    /// How many attempts can usefully be under way now: the sum of the live stream limits of the
+    /// How many attempts can usefully run at the same time: the sum of the current stream limits of the
     /// connections that exist or may be opened. At least 1.
-    fn slots(&self) -> usize;
+    fn max_concurrency(&self) -> usize;
 
-    /// How many attempts to the push service of this endpoint can usefully be under way; `None`
-    /// where all addresses are behind one, for which [`Provider::slots`] speaks.
-    fn service_slots(&self, _endpoint: &str) -> Option<usize> {
+    /// How many attempts can usefully run at the same time to the push service of this endpoint;
+    /// `None` where all addresses share one service and [`Provider::max_concurrency`] applies.
+    fn service_concurrency(&self, _endpoint: &str) -> Option<usize> {
         None
     }
 
-    /// What the provider's own limits allow now, beside what an administrator set.
-    fn allowance(&self, _now: Timestamp) -> Allowance {
-        Allowance::Unlimited
+    /// The provider's own rate limit at the moment, apart from the one that an administrator set.
+    fn limit(&self, _now: Timestamp) -> ProviderLimit {
+        ProviderLimit::Unlimited
     }
 }
 
-/// What a provider's own limits allow.
+/// A provider's own rate limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Allowance {
-    /// Whatever the streams carry.
+pub enum ProviderLimit {
+    /// As many as the streams carry.
     Unlimited,
-    /// At most so many attempts a second.
+    /// At most this many attempts a second.
     PerSecond(u32),
-    /// None before that instant: the quota is used up.
-    Closed {
-        /// When it opens again.
+    /// The quota is used up: no attempt before this time.
+    Exhausted {
+        /// When attempts are allowed again.
         until: Timestamp,
     },
 }
 
-/// A provider, as the engine holds it.
+/// A provider, as the engine stores it.
 pub(crate) type SharedProvider = Arc<dyn Provider>;
 
-/// Longest time one attempt takes, in seconds.
+/// Longest duration of one attempt, in seconds.
 pub(crate) const REQUEST_TIMEOUT_SECONDS: u64 = 30;
+/// Most bytes read of a provider's response, since the peer is not trusted.
+pub(crate) const RESPONSE_BYTES_MAX: usize = 65_536;
 
-/// When an attempt that begins now has taken too long.
+/// The deadline of an attempt that begins now.
 fn deadline() -> Instant {
     Instant::now() + Duration::from_secs(REQUEST_TIMEOUT_SECONDS)
 }
-/// Most bytes read of a provider's answer: it may be anybody's.
-pub(crate) const ANSWER_BYTES_MAX: usize = 65_536;
 
-/// What is the same for every device of a dispatch.
+/// The parts of a message that are the same for every device of a dispatch.
 #[derive(Debug, Clone)]
-pub struct Prepared {
-    /// Header fields beside path and authorization.
+pub struct RenderedMessage {
+    /// Header fields, except path and authorization.
     pub headers: http::HeaderMap,
-    /// The body; for FCM cut where the token goes in.
-    pub body: PreparedBody,
+    /// The body.
+    pub body: RenderedBody,
 }
 
-/// A body rendered once.
+/// A body that is rendered once for all devices.
 #[derive(Debug, Clone)]
-pub enum PreparedBody {
+pub enum RenderedBody {
     /// The same bytes for every device.
-    Whole(Bytes),
-    /// The bytes around the device's token.
-    Around(Around),
-    /// Calls of the Bot API around the chat.
-    Forms(Forms),
+    Shared(Bytes),
+    /// Bytes with a gap for the device's address.
+    Template(BodyTemplate),
+    /// Calls of Telegram's Bot API, with a gap for the chat.
+    Calls(BotCalls),
 }
 
-// The common vocabulary of what a provider answered: one for all of them, so that policy knows
-// none by name.
-
-/// The provider's own word for what happened, or ours: short, stored and counted.
+/// Why an attempt ended as it did: the provider's own code or one of ours; short, stored and counted.
 pub(crate) type Reason = Cow<'static, str>;
 
-/// What one attempt came to. Every answer of every provider maps to exactly one variant.
+/// The result of one attempt, in terms that all providers share, so that the retry policy knows no
+/// provider by name. Every response of every provider maps to exactly one variant.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
-    /// The provider took it.
+pub enum SendResult {
+    /// The provider accepted the message.
     Delivered {
         /// The provider's id of the message.
         message_id: Option<Box<str>>,
     },
-    /// The address will never work again.
-    TokenDead {
-        /// The provider's word.
+    /// The address is permanently invalid.
+    Unregistered {
+        /// The provider's code.
         reason: Reason,
-        /// Whether a wrong environment or key looks the same (the mass-purge guard counts these).
+        /// Whether a wrong environment or key would give the same response (the mass-purge guard counts
+        /// these).
         ambiguous: bool,
-        /// Since when, as APNs 410 tells; a device registered later is spared (B22).
+        /// Since when, as reported by APNs with 410; a device that registered later is not disabled.
         since: Option<Timestamp>,
     },
-    /// Transient: this delivery alone is tried again.
+    /// Transient: this delivery alone is retried.
     Retry {
-        /// The provider's word, or what broke.
+        /// The provider's code, or what failed.
         reason: Reason,
-        /// What the provider asked for.
+        /// The wait that the provider requested.
         after: Option<Duration>,
-        /// Whether the provider may have taken it all the same.
-        outcome: Certainty,
+        /// Whether the provider may have processed the message anyway.
+        outcome: Processing,
     },
-    /// The provider asks to slow down; no attempt is burnt.
+    /// The provider asks to slow down; this does not count as an attempt.
     Throttle {
-        /// The provider's word.
+        /// The provider's code.
         reason: Reason,
-        /// What the provider asked for.
+        /// The wait that the provider requested.
         after: Option<Duration>,
         /// What has to slow down.
         scope: Scope,
     },
-    /// Our credentials, topic or project are wrong: the whole provider is held, nothing fails.
-    Config {
-        /// The provider's word.
+    /// Our credentials, topic or project are wrong: all deliveries of the provider wait, none fails.
+    AuthRejected {
+        /// The provider's code.
         reason: Reason,
     },
-    /// The push service refuses this address: it may belong to another key, or be made up, or our key
-    /// or clock may be wrong. Many in a row, of addresses that took messages before, are about us and
-    /// hold this service alone (B40).
+    /// The push service refuses this address: it may belong to another key or be invented, or our key
+    /// or clock may be wrong. Many in a row, for addresses that accepted messages before, indicate a
+    /// fault on our side and pause this service alone.
     ServiceRefused {
-        /// The provider's word.
+        /// The provider's code.
         reason: Reason,
     },
-    /// The address is another one now; it is kept, and sent to at once.
-    Moved {
+    /// The address has changed; the new one is stored and used at once.
+    AddressChanged {
         /// The new address.
         to: Box<str>,
     },
-    /// This payload or address can never be accepted; the device stays.
-    BadMessage {
-        /// The provider's word.
+    /// This payload or address can never be accepted; the device is kept.
+    InvalidMessage {
+        /// The provider's code.
         reason: Reason,
     },
-    /// Not allowed now, by the provider's policy; the device stays.
-    Policy {
-        /// The provider's word.
+    /// The provider's policy does not allow the message now; the device is kept.
+    NotPermitted {
+        /// The provider's code.
         reason: Reason,
     },
-    /// An answer that says nothing known.
+    /// A response that no table lists.
     Unknown {
-        /// Status and a short, cleaned piece of the answer.
+        /// Status and a short, sanitized part of the response.
         reason: Reason,
     },
 }
 
-impl Answer {
-    /// A failure that the provider answered with, and that may pass.
+impl SendResult {
+    /// A transient failure that the provider reported.
     fn failed(reason: Reason) -> Self {
-        Self::Retry { reason, after: None, outcome: Certainty::Failed }
+        Self::Retry { reason, after: None, outcome: Processing::Failed }
     }
 
-    /// The same answer with what `Retry-After` asks for, where it is one that waits.
-    fn waiting(mut self, asked: Option<Duration>) -> Self {
+    /// The same result with the wait of `Retry-After`, if it is one that can wait.
+    fn with_retry_after(mut self, requested: Option<Duration>) -> Self {
         if let Self::Retry { after, .. } | Self::Throttle { after, .. } = &mut self {
-            *after = asked;
+            *after = requested;
         }
         self
     }
 }
 
-/// Whether a failed attempt may have reached the device: what decides whether a repeat can show
-/// twice.
+/// Whether a failed attempt may have reached the device, which decides whether a repeat can show twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Certainty {
+pub enum Processing {
     /// Never processed: refused, above the last stream id, or not sent at all. Resending at once
     /// on another connection is safe.
     NotProcessed,
-    /// The provider answered that it failed.
+    /// The provider reported a failure.
     Failed,
-    /// Cut or timed out after sending: it may have been taken.
+    /// The connection broke or timed out after sending: the provider may have accepted the message.
     Unknown,
 }
 
-/// What a throttle is about.
+/// What a throttle applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     /// This address alone.
     Address,
-    /// The push service of this address; the same as the provider where there is but one.
+    /// The push service of this address; the whole provider where there is only one service.
     Service,
-    /// Everything that goes through these credentials.
+    /// Everything that uses these credentials.
     Provider,
 }
 
-/// Longest word of a provider that is kept, in bytes.
-const WORD_BYTES_MAX: usize = 64;
+/// Longest code of a provider that is kept, in bytes.
+const REASON_BYTES_MAX: usize = 64;
 
-/// A reason for an answer that is not in a table: the status, and the provider's word where it
-/// looks like one. Anything else might echo an address, and would be a reason of its own each time.
-pub(crate) fn word(status: StatusCode, text: &str) -> Reason {
-    let is_word = !text.is_empty()
-        && text.len() <= WORD_BYTES_MAX
+/// A reason for a response that is in no table: the status, and the provider's code if it looks like
+/// one. Any other text might contain an address, and would make each reason unique.
+pub(crate) fn reason_from_status(status: StatusCode, text: &str) -> Reason {
+    let is_code = !text.is_empty()
+        && text.len() <= REASON_BYTES_MAX
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
     match status.as_u16() {
-        code if is_word => Cow::Owned(format!("http_{code} {text}")),
-        code => Cow::Owned(format!("http_{code}")),
+        status if is_code => Cow::Owned(format!("http_{status} {text}")),
+        status => Cow::Owned(format!("http_{status}")),
     }
 }
 
-// What a check of credentials came to.
-
-/// What a check of credentials came to. The detail is for an administrator: the provider's own
-/// word, and never a secret.
+/// The result of a check of credentials. The detail is for an administrator: it contains the provider's
+/// own code, and never a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Checked {
-    /// Whether messages can go out with these credentials, as far as can be told.
+pub struct CredentialCheck {
+    /// Whether messages can be sent with these credentials, as far as can be known.
     pub ok: bool,
-    /// What the provider said, or why it was not heard.
+    /// The provider's response, or why there was none.
     pub detail: String,
 }
 
-impl Checked {
-    /// The credentials are good.
-    pub(crate) fn good(detail: impl Into<String>) -> Self {
+impl CredentialCheck {
+    /// The credentials are valid.
+    pub(crate) fn passed(detail: impl Into<String>) -> Self {
         Self { ok: true, detail: detail.into() }
     }
 
-    /// They are not, or that could not be found out.
-    pub(crate) fn bad(detail: impl Into<String>) -> Self {
+    /// The credentials are invalid, or could not be checked.
+    pub(crate) fn failed(detail: impl Into<String>) -> Self {
         Self { ok: false, detail: detail.into() }
     }
 
-    /// What the answer to a message says that nobody can get: that its address is refused means
-    /// that everything before it was taken.
-    pub(crate) fn of_answer(answer: &Answer) -> Self {
-        let refused = |reason: &Reason| Self::bad(format!("the credentials are refused: {reason}"));
-        match answer {
-            Answer::Delivered { .. } | Answer::TokenDead { .. } | Answer::Moved { .. } => {
-                Self::good("the credentials are accepted")
+    /// The check from the result of a message to an impossible address: if only the address is refused,
+    /// everything checked before it was accepted.
+    pub(crate) fn from_result(result: &SendResult) -> Self {
+        let refused =
+            |reason: &Reason| Self::failed(format!("the credentials are refused: {reason}"));
+        match result {
+            SendResult::Delivered { .. }
+            | SendResult::Unregistered { .. }
+            | SendResult::AddressChanged { .. } => Self::passed("the credentials are accepted"),
+            SendResult::AuthRejected { reason } | SendResult::ServiceRefused { reason } => {
+                refused(reason)
             }
-            Answer::Config { reason } | Answer::ServiceRefused { reason } => refused(reason),
-            Answer::Throttle { reason, .. } => {
-                Self::bad(format!("the provider asks to wait: {reason}"))
+            SendResult::Throttle { reason, .. } => {
+                Self::failed(format!("the provider asks to wait: {reason}"))
             }
-            Answer::Retry { reason, .. } => {
-                Self::bad(format!("the provider gave no answer that counts: {reason}"))
+            SendResult::Retry { reason, .. } => {
+                Self::failed(format!("the provider gave no answer that counts: {reason}"))
             }
-            Answer::BadMessage { reason }
-            | Answer::Policy { reason }
-            | Answer::Unknown { reason } => {
-                Self::bad(format!("the provider did not take the check: {reason}"))
+            SendResult::InvalidMessage { reason }
+            | SendResult::NotPermitted { reason }
+            | SendResult::Unknown { reason } => {
+                Self::failed(format!("the provider did not take the check: {reason}"))
             }
         }
     }

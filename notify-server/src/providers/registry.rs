@@ -1,5 +1,4 @@
-//! Builds providers from their configuration and holds what they share: connections, TLS and
-//! tokens.
+//! Builds providers from their configuration, and owns what they share: connections, TLS and tokens.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -13,27 +12,27 @@ use crate::provider_config::ProviderConfig;
 use crate::providers::apns::{Apns, ProviderTokens};
 use crate::providers::fcm::{AccessTokens, Fcm};
 use crate::providers::messenger::{Messenger, Quotas};
-use crate::providers::telegram::{Floods, Telegram};
+use crate::providers::telegram::{ChatThrottles, Telegram};
 use crate::providers::transport::Pools;
 use crate::providers::web_push::{Services, VapidTokens, WebPush};
-use crate::providers::{SharedProvider, TokenKeeper};
+use crate::providers::{SharedProvider, TokenStore};
 
-/// Where every provider of the server comes from.
+/// Builds every provider of the server.
 pub(crate) struct Providers {
     clock: SharedClock,
     pools: Arc<Pools>,
     provider_tokens: Arc<ProviderTokens>,
     access_tokens: AccessTokens,
-    page_quotas: Quotas,
-    bot_floods: Floods,
+    messenger_quotas: Quotas,
+    telegram_throttles: ChatThrottles,
     guard: Outbound,
     services: Services,
     vapid_tokens: VapidTokens,
 }
 
 impl Providers {
-    /// Nothing is opened before something is sent. `guard` says which of the addresses that users
-    /// give may be connected to.
+    /// Opens no connection before a message is sent. `guard` decides which user-supplied addresses may be
+    /// connected to.
     #[must_use]
     pub(crate) fn new(clock: SharedClock, guard: Outbound) -> Self {
         let pools: Arc<Pools> = Arc::default();
@@ -45,27 +44,27 @@ impl Providers {
             pools,
             provider_tokens: Arc::default(),
             access_tokens: AccessTokens::default(),
-            page_quotas: Quotas::default(),
-            bot_floods: Floods::default(),
+            messenger_quotas: Quotas::default(),
+            telegram_throttles: ChatThrottles::default(),
         }
     }
 
     /// The same, with tokens that all servers of one storage share.
     #[must_use]
-    pub(crate) fn kept_by(self, keeper: Arc<dyn TokenKeeper>) -> Self {
-        Self { provider_tokens: Arc::new(ProviderTokens::kept_by(keeper)), ..self }
+    pub(crate) fn with_token_store(self, store: Arc<dyn TokenStore>) -> Self {
+        Self { provider_tokens: Arc::new(ProviderTokens::with_token_store(store)), ..self }
     }
 
-    /// The same providers, with connections and access tokens of their own: what a check opens is
-    /// not the engine's to drive, and a token fetched before a key was revoked proves nothing.
-    /// Apple's tokens stay shared, since Apple answers 429 to who makes many.
+    /// The same providers with separate connections and access tokens, for checks: the engine must not
+    /// depend on a check's connection, and a token fetched before a key was revoked proves nothing.
+    /// Apple's tokens stay shared, because Apple responds 429 when they change too often.
     #[must_use]
-    pub(crate) fn apart(&self) -> Self {
+    pub(crate) fn isolated(&self) -> Self {
         let provider_tokens = Arc::clone(&self.provider_tokens);
         Self { provider_tokens, ..Self::new(Arc::clone(&self.clock), self.guard.clone()) }
     }
 
-    /// Connections over HTTP/2 of each provider: those with requests under way, and those without.
+    /// HTTP/2 connections of each provider: busy ones, and idle ones.
     #[must_use]
     pub(crate) fn connections(&self) -> Vec<(ProviderKind, [u64; 2])> {
         let counts = ProviderKind::ALL.map(|kind| (kind, self.pools.connections(kind.as_str())));
@@ -81,8 +80,8 @@ impl Providers {
         apns.into_iter().chain(fcm).map(|(kind, at)| (kind, now.ms_since(at))).collect()
     }
 
-    /// The provider of one application. Two of the same credentials share their connections and
-    /// tokens; the shared parts go when the last one does.
+    /// The provider of one application. Providers with the same credentials share connections and tokens,
+    /// which are dropped with the last of them.
     #[must_use]
     pub(crate) fn build(&self, config: &ProviderConfig) -> SharedProvider {
         let clock = Arc::clone(&self.clock);
@@ -94,10 +93,10 @@ impl Providers {
                 Arc::new(Fcm::new(config, clock, &self.pools, &self.access_tokens))
             }
             ProviderConfig::Messenger(config) => {
-                Arc::new(Messenger::new(config, clock, &self.pools, &self.page_quotas))
+                Arc::new(Messenger::new(config, clock, &self.pools, &self.messenger_quotas))
             }
             ProviderConfig::Telegram(config) => {
-                Arc::new(Telegram::new(config, clock, &self.pools, &self.bot_floods))
+                Arc::new(Telegram::new(config, clock, &self.pools, &self.telegram_throttles))
             }
             ProviderConfig::WebPush(config) => {
                 Arc::new(WebPush::new(config, clock, &self.services, &self.vapid_tokens))
@@ -106,21 +105,19 @@ impl Providers {
     }
 }
 
-// What several applications use together: one value for each key, as long as somebody uses it.
-
-/// Values by key. It holds none of them itself: with its last user a value goes.
-pub(super) struct Shared<K, V> {
+/// Shared values by key. It holds weak references: a value is dropped with its last user.
+pub(super) struct WeakMap<K, V> {
     values: Mutex<HashMap<K, Weak<V>>>,
 }
 
-impl<K, V> Default for Shared<K, V> {
+impl<K, V> Default for WeakMap<K, V> {
     fn default() -> Self {
         Self { values: Mutex::default() }
     }
 }
 
-impl<K: Eq + Hash, V> Shared<K, V> {
-    /// The value of that key, made where nobody uses one.
+impl<K: Eq + Hash, V> WeakMap<K, V> {
+    /// The value of that key, created if none is in use.
     pub(super) fn get(&self, key: K, make: impl FnOnce(&K) -> V) -> Arc<V> {
         let mut values = self.values.lock().expect("nothing panics under this lock");
         if let Some(value) = values.get(&key).and_then(Weak::upgrade) {

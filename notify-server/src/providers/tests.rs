@@ -1,10 +1,10 @@
 //! Every provider against the sandbox: over real TLS and HTTP/2, each answer that it can give.
 
-pub(super) mod answers;
 mod chat;
 mod credentials;
 mod discipline;
 mod malicious;
+pub(super) mod results;
 mod web_push;
 
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use notify_core::{Content, IosEnv, Message, NotificationId, Priority, ProviderKi
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use super::{Address, Answer, Prepared, Providers, Scope, SharedProvider};
+use super::{Address, Providers, RenderedMessage, Scope, SendResult, SharedProvider};
 use crate::clock::ManualClock;
 use crate::outbound::Outbound;
-use crate::payload::Outgoing;
+use crate::payload::RenderContext;
 use crate::provider_config::ProviderConfig;
 use notify_sandbox::{
     ApnsReason, Fault, Provider, Rule, Sandbox, SandboxConfig, ScriptedResponse, apns_token,
@@ -73,7 +73,7 @@ impl Fixture {
     }
 }
 
-fn prepare(provider: &SharedProvider) -> Prepared {
+fn prepare(provider: &SharedProvider) -> RenderedMessage {
     prepare_message(
         provider,
         Message {
@@ -88,9 +88,9 @@ fn prepare(provider: &SharedProvider) -> Prepared {
     )
 }
 
-fn prepare_message(provider: &SharedProvider, message: Message) -> Prepared {
+fn prepare_message(provider: &SharedProvider, message: Message) -> RenderedMessage {
     let content = Content::Message(Box::new(message));
-    let outgoing = Outgoing {
+    let outgoing = RenderContext {
         id: &NotificationId::new(ID).unwrap(),
         app_name: "Shop",
         content: &content,
@@ -101,7 +101,7 @@ fn prepare_message(provider: &SharedProvider, message: Message) -> Prepared {
         expires_at: Some(NOW.plus_ms(3_600_000)),
         ttl_seconds: 3_600,
     };
-    provider.prepare(&outgoing).unwrap()
+    provider.render(&outgoing).unwrap()
 }
 
 fn to_apns(token: &str) -> Address {
@@ -117,7 +117,7 @@ async fn attempt(
     provider: &SharedProvider,
     kind: ProviderKind,
     wanted: &ScriptedResponse,
-) -> Answer {
+) -> SendResult {
     let prepared = prepare(provider);
     let address = match kind {
         ProviderKind::Apns => to_apns(&apns_token(1, wanted)),
@@ -127,27 +127,27 @@ async fn attempt(
 }
 
 /// What of an answer the tables tell: its kind, reason, and what goes with that.
-fn told(answer: &Answer) -> String {
+fn describe(answer: &SendResult) -> String {
     match answer {
-        Answer::Delivered { .. } => "delivered".to_owned(),
-        Answer::TokenDead { reason, ambiguous, since } => {
+        SendResult::Delivered { .. } => "delivered".to_owned(),
+        SendResult::Unregistered { reason, ambiguous, since } => {
             let since = if since.is_some() { " since" } else { "" };
             let ambiguous = if *ambiguous { " ambiguous" } else { "" };
             format!("dead {reason}{ambiguous}{since}")
         }
-        Answer::Retry { reason, outcome, .. } => format!("retry {reason} {outcome:?}"),
-        Answer::Throttle { reason, scope, .. } => format!("throttle {reason} {scope:?}"),
-        Answer::Config { reason } => format!("config {reason}"),
-        Answer::ServiceRefused { reason } => format!("service refused {reason}"),
-        Answer::Moved { to } => format!("moved to {to}"),
-        Answer::BadMessage { reason } => format!("bad {reason}"),
-        Answer::Policy { reason } => format!("policy {reason}"),
-        Answer::Unknown { reason } => format!("unknown {reason}"),
+        SendResult::Retry { reason, outcome, .. } => format!("retry {reason} {outcome:?}"),
+        SendResult::Throttle { reason, scope, .. } => format!("throttle {reason} {scope:?}"),
+        SendResult::AuthRejected { reason } => format!("config {reason}"),
+        SendResult::ServiceRefused { reason } => format!("service refused {reason}"),
+        SendResult::AddressChanged { to } => format!("moved to {to}"),
+        SendResult::InvalidMessage { reason } => format!("bad {reason}"),
+        SendResult::NotPermitted { reason } => format!("policy {reason}"),
+        SendResult::Unknown { reason } => format!("unknown {reason}"),
     }
 }
 
 #[tokio::test]
-async fn apns_gets_what_it_demands_on_both_hosts() {
+async fn apns_requests_are_valid_on_both_hosts() {
     let fixture = fixture().await;
     let apns = fixture.apns();
     let prepared = prepare(&apns);
@@ -155,7 +155,7 @@ async fn apns_gets_what_it_demands_on_both_hosts() {
     for env in [IosEnv::Production, IosEnv::Sandbox] {
         let address = Address::Apns { token: token.clone().into(), env };
         let answer = apns.attempt(&prepared, &address).await;
-        assert!(matches!(answer, Answer::Delivered { message_id: Some(_) }), "{answer:?}");
+        assert!(matches!(answer, SendResult::Delivered { message_id: Some(_) }), "{answer:?}");
     }
     let journal = fixture.sandbox.received();
     assert_eq!(journal.len(), 2);
@@ -181,7 +181,7 @@ async fn apns_gets_what_it_demands_on_both_hosts() {
 }
 
 #[tokio::test]
-async fn every_reason_of_apns_is_understood() {
+async fn every_reason_of_apns_is_classified() {
     let fixture = fixture().await;
     let apns = fixture.apns();
     for reason in ApnsReason::ALL {
@@ -198,12 +198,12 @@ async fn every_reason_of_apns_is_understood() {
             _ => format!("bad {name}"),
         };
         let answer = attempt(&apns, ProviderKind::Apns, &ScriptedResponse::reason(name)).await;
-        assert_eq!(told(&answer), expected);
+        assert_eq!(describe(&answer), expected);
     }
 }
 
 #[tokio::test]
-async fn every_error_of_fcm_is_understood() {
+async fn every_error_of_fcm_is_classified() {
     let fixture = fixture().await;
     let fcm = fixture.fcm();
     let rows = [
@@ -223,16 +223,16 @@ async fn every_error_of_fcm_is_understood() {
     ];
     for (reason, expected) in rows {
         let answer = attempt(&fcm, ProviderKind::Fcm, &ScriptedResponse::reason(reason)).await;
-        assert_eq!(told(&answer), expected, "{reason}");
+        assert_eq!(describe(&answer), expected, "{reason}");
     }
     let rule = Rule::on(Provider::Fcm, ScriptedResponse::reason("DEVICE_QUOTA_EXCEEDED"));
     fixture.sandbox.add_rule(rule).unwrap();
     let answer = attempt(&fcm, ProviderKind::Fcm, &ScriptedResponse::ok()).await;
-    assert!(matches!(answer, Answer::Throttle { scope: Scope::Address, .. }), "{answer:?}");
+    assert!(matches!(answer, SendResult::Throttle { scope: Scope::Address, .. }), "{answer:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn faults_on_the_wire_tell_what_may_have_been_processed() {
+async fn connection_faults_report_what_may_have_been_processed() {
     // Each is followed by a second's pause before the next connection: time jumps over it.
     let fixture = fixture().await;
     for (kind, provider) in
@@ -251,20 +251,20 @@ async fn faults_on_the_wire_tell_what_may_have_been_processed() {
         ];
         for (wanted, expected) in rows {
             let answer = attempt(&provider, kind, &wanted).await;
-            assert_eq!(told(&answer), expected, "{kind} {wanted:?}");
+            assert_eq!(describe(&answer), expected, "{kind} {wanted:?}");
         }
     }
 }
 
 #[tokio::test]
-async fn fcm_gets_what_it_demands_over_http2_and_over_plain_http1() {
+async fn fcm_requests_are_valid_over_http2_and_http1() {
     let fixture = fixture().await;
     let mut plain = fixture.sandbox.fcm_config();
     let endpoint = plain["endpoint"].as_str().unwrap().replace("https://", "http://");
     plain["endpoint"] = json!(endpoint);
     for fcm in [fixture.fcm(), fixture.build(ProviderKind::Fcm, &plain)] {
         let answer = fcm.attempt(&prepare(&fcm), &to_fcm("phone:1")).await;
-        let Answer::Delivered { message_id: Some(name) } = answer else {
+        let SendResult::Delivered { message_id: Some(name) } = answer else {
             panic!("not delivered: {answer:?}");
         };
         assert!(name.starts_with("projects/"), "{name}");
@@ -293,7 +293,11 @@ async fn a_thousand_messages_share_few_connections_and_one_access_token() {
     let fixture = fixture().await;
     let (apns, fcm) = (fixture.apns(), fixture.fcm());
     let (to_ios, to_android) = (prepare(&apns), prepare(&fcm));
-    assert_eq!((apns.slots(), fcm.slots()), (100, 100), "assumed before the first connection");
+    assert_eq!(
+        (apns.max_concurrency(), fcm.max_concurrency()),
+        (100, 100),
+        "assumed before the first connection"
+    );
     let sends = (0..500).map(|seed| {
         let (apns, fcm, to_ios, to_android) = (&apns, &fcm, &to_ios, &to_android);
         async move {
@@ -303,24 +307,24 @@ async fn a_thousand_messages_share_few_connections_and_one_access_token() {
         }
     });
     for (ios, android) in join_all(sends).await {
-        assert!(matches!(ios, Answer::Delivered { .. }), "{ios:?}");
-        assert!(matches!(android, Answer::Delivered { .. }), "{android:?}");
+        assert!(matches!(ios, SendResult::Delivered { .. }), "{ios:?}");
+        assert!(matches!(android, SendResult::Delivered { .. }), "{android:?}");
     }
     let counts = fixture.sandbox.counts();
     assert_eq!((counts.accepted, counts.refused_streams), (1_000, 0));
     assert!(counts.connections <= 4, "{} connections", counts.connections);
     let exchanges = counts.answers.iter().filter(|count| count.provider == Provider::Oauth);
     assert_eq!(exchanges.map(|count| count.count).sum::<u64>(), 1, "single flight");
-    assert_eq!((apns.slots(), fcm.slots()), (1_000, 1_000));
+    assert_eq!((apns.max_concurrency(), fcm.max_concurrency()), (1_000, 1_000));
 }
 
 #[tokio::test]
-async fn an_address_of_another_provider_is_refused_without_a_word() {
+async fn address_of_another_provider_is_refused_without_a_request() {
     let fixture = fixture().await;
     let apns = fixture.apns();
     let answer = apns.attempt(&prepare(&apns), &to_fcm("a")).await;
-    assert_eq!(told(&answer), "bad address_of_another_provider");
+    assert_eq!(describe(&answer), "bad address_of_another_provider");
     let fcm = fixture.fcm();
     let answer = fcm.attempt(&prepare(&fcm), &to_apns("aa")).await;
-    assert_eq!(told(&answer), "bad address_of_another_provider");
+    assert_eq!(describe(&answer), "bad address_of_another_provider");
 }

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_key_file_is_made_once_and_private() {
+    fn key_file_is_created_once_and_private() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("master.key");
         let made = MasterKey::read_or_make(&path).unwrap();

@@ -1,5 +1,5 @@
-//! What the delivery engine counts. Cheap enough for every attempt: the series of a channel are
-//! looked up once and kept.
+//! Metrics of the delivery engine. Cheap enough for every attempt: the series of a channel are
+//! looked up once and cached.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use prometheus_client::registry::{Registry, Unit};
 use crate::reasons;
 use crate::store::{DeadAddress, DeviceOutcome, Outcome, RetryOutcome, RetryResult};
 
-/// Bounds of an attempt's duration, in seconds: from a provider next door to the attempt's timeout.
+/// Histogram bounds of an attempt's duration, in seconds: from a provider on the same network to the timeout.
 const ATTEMPT_BUCKETS_SECONDS: [f64; 8] = [0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -35,7 +35,7 @@ struct Disabled {
     reason: &'static str,
 }
 
-/// What the delivery engine counts; clones count together.
+/// Metrics of the delivery engine, shared by clones.
 #[derive(Debug, Clone, Default)]
 pub struct DeliveryMetrics(Arc<Counts>);
 
@@ -58,7 +58,7 @@ impl Default for Counts {
             disabled: Family::default(),
         };
         for provider in ProviderKind::ALL {
-            // A rate needs a zero to begin from, and an alarm a name that is there.
+            // A rate needs an initial zero, and an alert needs the series to exist.
             drop(counts.attempts.get_or_create(&channel(provider)));
             drop(counts.durations.get_or_create(&channel(provider)));
             let (channel, outcome) = (provider.as_str(), Outcome::Sent.as_str());
@@ -72,7 +72,7 @@ impl Default for Counts {
 }
 
 impl DeliveryMetrics {
-    /// Adds them to what is told.
+    /// Registers the metrics.
     pub(super) fn register(&self, registry: &mut Registry) {
         let Counts { attempts, durations, ended, disabled } = &*self.0;
         let help = "Requests to a provider that carry a message";
@@ -86,17 +86,17 @@ impl DeliveryMetrics {
         registry.register("tokens_disabled", help, disabled.clone());
     }
 
-    /// A request to a provider came back, or was given up.
+    /// Counts a finished attempt.
     pub(crate) fn attempted(&self, provider: ProviderKind, took: Duration) {
         let channel = channel(provider);
         self.0.attempts.get_or_create(&channel).inc();
         self.0.durations.get_or_create(&channel).observe(took.as_secs_f64());
     }
 
-    /// What a page committed.
+    /// Counts the outcomes committed by a page.
     pub(crate) fn settled(&self, settled: &[DeviceOutcome], dead: &[DeadAddress]) {
         let mut rest = settled;
-        // A checkpoint is mostly one outcome again and again.
+        // A checkpoint consists mostly of equal outcomes.
         while let Some(first) = rest.first() {
             let same = |other: &&DeviceOutcome| {
                 (other.key.platform(), other.settled, &other.reason)
@@ -110,7 +110,7 @@ impl DeliveryMetrics {
         dead.iter().for_each(|dead| self.disabled(dead));
     }
 
-    /// What became of retries, committed.
+    /// Counts the committed outcomes of retries.
     pub(crate) fn retried(&self, provider: ProviderKind, outcomes: &[RetryOutcome]) {
         for outcome in outcomes {
             if let RetryResult::Final { settled, reason, .. } = &outcome.result {
@@ -122,7 +122,7 @@ impl DeliveryMetrics {
         }
     }
 
-    /// So many deliveries ended alike.
+    /// Counts deliveries with the same outcome.
     pub(crate) fn ended(
         &self,
         provider: ProviderKind,
@@ -146,10 +146,10 @@ fn channel(provider: ProviderKind) -> Channel {
     Channel { channel: provider.as_str() }
 }
 
-// Reasons as labels: a closed list, since providers may say anything.
+// Reasons as labels: a closed list, since providers can send any text.
 
-/// The words that are labels beside ours: the providers' own that the answer tables of `providers/`
-/// name. What is in neither counts as [`OTHER`], and is spelt out by the notification's `failures`.
+/// Reasons that are labels in addition to ours: those of the tables in `providers/`.
+/// All others count as [`OTHER`]; the notification's `failures` show them in full.
 const REASONS: &[&str] = &[
     // APNs.
     "BadCollapseId",
@@ -170,7 +170,7 @@ const REASONS: &[&str] = &[
     "SENDER_ID_MISMATCH",
     "UNAVAILABLE",
     "UNREGISTERED",
-    // Web Push and what answers in HTTP alone.
+    // Web Push and plain HTTP responses.
     "http_400",
     "http_403",
     "http_404",
@@ -185,13 +185,13 @@ const REASONS: &[&str] = &[
 /// Every reason that is not in the list.
 pub(super) const OTHER: &str = "other";
 
-/// The label of a reason; none where nothing went wrong.
+/// The label of a reason; empty without a failure.
 pub(super) fn label(reason: Option<&str>) -> &'static str {
     let Some(reason) = reason else { return "" };
     reasons::ALL.iter().chain(REASONS).find(|known| **known == reason).unwrap_or(&OTHER)
 }
 
-/// How many labels there can be.
+/// The number of possible labels.
 #[cfg(test)]
 pub(super) const LABELS_MAX: usize = reasons::ALL.len() + REASONS.len() + 2;
 
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_reason_is_another() {
+    fn unknown_reason_gets_the_label_other() {
         assert_eq!(label(Some("BadDeviceToken")), "BadDeviceToken");
         assert_eq!(label(Some("overtaken")), "overtaken");
         assert_eq!(label(Some("http_418 token-of-somebody")), "other");

@@ -1,4 +1,4 @@
-//! The log on standard error: one line an event, whatever is in its fields.
+//! The log on standard error: one line for each event, whatever its fields contain.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -10,21 +10,21 @@ use tracing_subscriber::EnvFilter;
 
 use crate::config::LogFormat;
 
-/// Why logging could not begin.
+/// Why logging could not be started.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LogError {
-    /// The filter is not one.
+    /// The filter is invalid.
     #[error("log: not a filter, such as `info` or `notify_server=debug`")]
     Filter(#[source] tracing_subscriber::filter::ParseError),
-    /// Something else logs already.
+    /// Another subscriber is installed already.
     #[error("log: already begun")]
     Begun(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// Begins to log on standard error; once in a process.
+/// Starts logging to standard error; once per process.
 ///
 /// # Errors
-/// When the filter is malformed, or logging has begun already.
+/// When the filter is malformed, or logging has been started already.
 pub(crate) fn start_log(filter: &str, format: LogFormat) -> Result<(), LogError> {
     let filter = EnvFilter::try_new(filter).map_err(LogError::Filter)?;
     let colours = std::io::stderr().is_terminal() && format == LogFormat::Text;
@@ -40,11 +40,11 @@ pub(crate) fn start_log(filter: &str, format: LogFormat) -> Result<(), LogError>
 }
 
 /// Writes each event as one line: the unprintable characters of its values are escaped, so that
-/// they can neither begin lines of their own nor steer the terminal of who reads them. The subscriber
-/// hands over an event at a time, with the end of its line.
+/// they can neither forge lines nor control a reader's terminal. The subscriber
+/// writes one event at a time, with its newline.
 struct OneLine<W> {
     to: W,
-    /// Whether escape sequences are the subscriber's own; it escapes those of values itself.
+    /// Whether escape sequences come from the subscriber, which escapes those of values itself.
     colours: bool,
 }
 
@@ -66,7 +66,7 @@ impl<W: Write> Write for OneLine<W> {
                 '\n' => line.push_str("\\n"),
                 '\r' => line.push_str("\\r"),
                 '\t' => line.push_str("\\t"),
-                // The form of JSON, which is the other format.
+                // As in JSON, the other format.
                 character => push_escape(&mut line, character),
             }
         }
@@ -88,18 +88,18 @@ impl<W> OneLine<W> {
     }
 }
 
-// Push tokens and endpoints where a log has to tell them apart.
+// Push tokens and endpoints in logs.
 
-/// Characters of an address that are shown.
+/// Number of characters of an address that are shown.
 const SHOWN_CHARS: usize = 6;
-/// Shortest address of which any are, in characters: of a chat id they would be most of it.
+/// Shortest address that is shown in part, in characters: a chat id would be shown almost entirely.
 const SHOWN_OF_CHARS_MIN: usize = 32;
 
-/// Drawn at each start, so that no list of addresses can be tried against a log.
+/// Generated at each start, so that a list of addresses cannot be matched against a log.
 static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
-/// An address as a log may show it: its first six characters and a hash that is the same for the
-/// same address until the server stops. Of a short one the hash alone.
+/// An address for the log: its first six characters and a hash that stays the same for the
+/// same address until the server stops. For a short address, only the hash.
 pub(crate) fn masked(address: &str) -> impl fmt::Display + use<> {
     let is_long = address.chars().nth(SHOWN_OF_CHARS_MIN - 1).is_some();
     let shown = address.chars().take(if is_long { SHOWN_CHARS } else { 0 }).collect();
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_one_line_whatever_is_in_it() {
+    fn text_event_is_one_line() {
         for value in [
             "a\nERROR forged",
             "a\r\nb",
@@ -192,7 +192,7 @@ mod masked_tests {
     use super::*;
 
     #[test]
-    fn an_address_shows_its_beginning_and_a_hash() {
+    fn address_is_logged_as_prefix_and_hash() {
         let token = "fa11ed0e5ec7e7fa11ed0e5ec7e7fa11ed0e5ec7e7";
         let text = masked(token).to_string();
         assert!(text.starts_with("fa11ed…#") && text.len() == "fa11ed…#".len() + 16, "{text}");

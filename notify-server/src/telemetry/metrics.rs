@@ -1,4 +1,4 @@
-//! Everything that is counted, and the text of `/metrics`.
+//! All metrics, and the text of `/metrics`.
 
 #[cfg(test)]
 mod tests;
@@ -17,11 +17,11 @@ use crate::store::{AttemptOutcome, MessageStep};
 use crate::telemetry::delivery::DeliveryMetrics;
 use crate::telemetry::sample::{Gauges, Sample};
 
-/// Bounds of the request duration, in seconds: from an answer out of memory to the body timeout.
-/// Few, since each is a series of every route.
+/// Histogram bounds of a request's duration, in seconds: from a response from memory to the body timeout.
+/// Few, since each adds a series to every route.
 const DURATION_BUCKETS_SECONDS: [f64; 7] = [0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 15.0];
 
-/// Labels of an answered request. The route is a template of the table or `unknown`, the method one
+/// Labels of a request. The route is a template or `unknown`, the method is one
 /// that the route has or `other`: a closed set.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Answered {
@@ -35,7 +35,7 @@ struct Route {
     route: &'static str,
 }
 
-/// Everything that is counted. Each server has its own, so that tests share nothing.
+/// All metrics. Each server has its own, so that tests share nothing.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Mutex<Registry>,
@@ -90,34 +90,34 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// What the delivery engine counts.
+    /// Metrics of the delivery engine.
     #[must_use]
     pub(crate) fn delivery(&self) -> DeliveryMetrics {
         self.delivery.clone()
     }
 
-    /// What the webhook engine counts.
+    /// Metrics of the webhook engine.
     #[must_use]
     pub(crate) fn webhooks(&self) -> WebhookMetrics {
         self.webhooks.clone()
     }
 
-    /// What fetching feeds counts.
+    /// Metrics of feeds.
     #[must_use]
     pub(crate) fn feeds(&self) -> FeedMetrics {
         self.feeds.clone()
     }
 
-    /// What retention counts.
+    /// Metrics of retention.
     #[must_use]
     pub(crate) fn retention(&self) -> RetentionMetrics {
         self.retention.clone()
     }
 
-    /// Everything, with what was just looked up.
+    /// The text of all metrics, with the given sample.
     pub(crate) fn encode(&self, sample: &Sample, form: Form) -> String {
         let mut text = String::new();
-        // Held over both, so that no other look comes in between.
+        // Locked during both steps, so that no other sample comes in between.
         let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         self.gauges.show(sample);
         prometheus_client::encoding::text::encode(&mut text, &registry)
@@ -126,7 +126,7 @@ impl Metrics {
         form.render(text)
     }
 
-    /// Counts an answer to a method of a route.
+    /// Counts a response.
     pub(crate) fn answered(
         &self,
         method: &'static str,
@@ -144,8 +144,8 @@ impl Metrics {
     }
 }
 
-// The two forms of the metrics: the text format of Prometheus (version 0.0.4), which every reader
-// takes, and `OpenMetrics` for those that ask for it.
+// The two formats of the metrics: the text format of Prometheus (version 0.0.4), which every reader
+// accepts, and `OpenMetrics` on request.
 
 /// A form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -157,7 +157,7 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// What an `Accept` header asks for; Prometheus' own format unless it names the other.
+    /// The format of an `Accept` header; Prometheus' format unless it names `OpenMetrics`.
     pub(crate) fn of(accept: Option<&str>) -> Self {
         match accept {
             Some(accept) if accept.contains("application/openmetrics-text") => Self::OpenMetrics,
@@ -173,7 +173,7 @@ impl Form {
         }
     }
 
-    /// The form of what was written as `OpenMetrics`.
+    /// Converts from `OpenMetrics` to this format.
     pub(super) fn render(self, open_metrics: String) -> String {
         match self {
             Self::OpenMetrics => open_metrics,
@@ -182,8 +182,8 @@ impl Form {
     }
 }
 
-/// In Prometheus' format a family has the name of its samples, ending included; it knows neither
-/// units, nor `info`, nor an end of the text.
+/// In Prometheus' format a family has the name of its samples, including the suffix; it has neither
+/// units, nor `info`, nor an end marker.
 fn prometheus(open_metrics: &str) -> String {
     let mut text = String::with_capacity(open_metrics.len());
     let mut help: Option<(&str, &str)> = None;
@@ -212,12 +212,12 @@ fn prometheus(open_metrics: &str) -> String {
     text
 }
 
-// What fetching feeds counts.
+// Metrics of feeds.
 
 /// How a fetch ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FeedResult {
-    /// It was read.
+    /// The feed was read.
     Read,
     /// It had not changed (304).
     Unchanged,
@@ -225,9 +225,9 @@ pub(crate) enum FeedResult {
     Blocked,
     /// It is gone (410).
     Gone,
-    /// What it answered is no feed, or too large.
+    /// The response is no feed, or too large.
     Unreadable,
-    /// It did not answer, or with an error.
+    /// No response, or an error.
     Failed,
 }
 
@@ -252,7 +252,7 @@ struct Ended {
     result: &'static str,
 }
 
-/// What fetching feeds counts; clones count together.
+/// Metrics of feeds, shared by clones.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FeedMetrics(Family<Ended, Counter>);
 
@@ -260,7 +260,7 @@ impl FeedMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
         registry.register("feed_fetches", "Fetches of feeds by how they ended", self.0.clone());
         for result in FeedResult::ALL {
-            // From the start, so that a rate has something to begin with.
+            // Created at the start, since a rate needs an initial zero.
             drop(self.0.get_or_create(&Ended { result: result.as_str() }));
         }
     }
@@ -271,7 +271,7 @@ impl FeedMetrics {
     }
 }
 
-// What the webhook engine counts.
+// Metrics of the webhook engine.
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Attempted {
@@ -284,7 +284,7 @@ struct Disabled {
     reason: &'static str,
 }
 
-/// What the webhook engine counts; clones count together.
+/// Metrics of the webhook engine, shared by clones.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct WebhookMetrics {
     attempts: Family<Attempted, Counter>,
@@ -305,12 +305,12 @@ impl WebhookMetrics {
     /// Counts an attempt.
     pub(crate) fn attempted(&self, outcome: &AttemptOutcome) {
         let reason = outcome.reason.unwrap_or("none");
-        let word = match outcome.step {
+        let label = match outcome.step {
             MessageStep::Delivered => "delivered",
             MessageStep::Again { .. } => "again",
             MessageStep::Failed => "failed",
         };
-        self.attempts.get_or_create(&Attempted { outcome: word, reason }).inc();
+        self.attempts.get_or_create(&Attempted { outcome: label, reason }).inc();
     }
 
     /// Counts a webhook that was disabled.
@@ -324,9 +324,9 @@ impl WebhookMetrics {
     }
 }
 
-// What retention counts.
+// Metrics of retention.
 
-/// What retention counts; clones count together.
+/// Metrics of retention, shared by clones.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RetentionMetrics {
     anonymous_devices_removed: Counter,
@@ -353,7 +353,7 @@ mod exposition_tests {
     use super::*;
 
     #[test]
-    fn the_form_is_prometheus_own_unless_the_other_is_asked_for() {
+    fn format_is_prometheus_unless_openmetrics_is_accepted() {
         let scraper = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4";
         for (accept, form) in [
             (None, Form::Prometheus),

@@ -1,6 +1,6 @@
-//! What the server tells about itself: the log on standard error and the metrics of `/metrics`.
-//! Never a key, token, body or id as a label or field value of its own accord; labels come from
-//! closed lists, so that the number of series is bounded whatever clients and providers send.
+//! Observability: the log on standard error and the metrics of `/metrics`.
+//! No key, token or body is ever a label or field; labels come from
+//! closed lists, so that the number of series is bounded.
 
 mod delivery;
 mod log;

@@ -1,4 +1,4 @@
-//! What is looked up when somebody asks: queues, pauses, connections, tokens.
+//! Metrics that are sampled on request: queues, pauses, connections, tokens.
 
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -10,16 +10,16 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
-/// Why deliveries of a lane wait, from what passes by itself to what somebody has to mend.
+/// Why deliveries of a lane wait, from transient causes to those that an operator must fix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Pause {
     /// The provider asked to slow down.
     Throttled,
     /// The provider cannot be reached.
     Unreachable,
-    /// The provider refuses our credentials, or a probe of them is out.
+    /// The provider refuses our credentials, or they are being probed.
     Credentials,
-    /// So many addresses looked dead that an administrator has to look.
+    /// So many addresses were reported as unregistered that an administrator must check.
     Guard,
 }
 
@@ -46,14 +46,14 @@ pub(crate) struct QueueSample {
     pub(crate) retry_due: u64,
     /// Retries whose time has not come.
     pub(crate) retry_waiting: u64,
-    /// Age of the oldest thing that is due and not done, in seconds; 0 where there is none.
+    /// Age of the oldest due item that is not done, in seconds; 0 if there is none.
     pub(crate) oldest_due_age_seconds: f64,
 }
 
-/// One look at the server.
+/// One sample of the server.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sample {
-    /// `None`: storage does not answer.
+    /// `None`: storage does not respond.
     pub(crate) queues: Option<Vec<QueueSample>>,
     /// A lane each.
     pub(crate) pauses: Vec<(ProviderKind, Pause)>,
@@ -91,7 +91,7 @@ struct Paused {
 }
 
 type Seconds = Gauge<f64, AtomicU64>;
-/// The labels of what may be missing but has no kinds.
+/// No labels.
 type NoLabels = [(&'static str, &'static str); 0];
 
 /// The last sample, as series.

@@ -1,5 +1,5 @@
-//! One attempt: a signed POST to an address that the guard lets through, and what it came to. Of the
-//! answer only the status and `Retry-After` are looked at.
+//! One attempt: a signed POST to an address that the guard allows, and its result. Of the
+//! response only the status and `Retry-After` are read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use zeroize::Zeroizing;
 
 use super::schedule::{self, Failed};
-use super::{Around, body, signature};
+use super::{Deps, body, signature};
 use crate::clock::SharedClock;
 use crate::outbound::{Outbound, retry_after};
 use crate::providers::{ADDRESS_NOT_ALLOWED, CONNECT_FAILED, Http1};
@@ -27,7 +27,7 @@ const TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
 const SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("notify/", env!("CARGO_PKG_VERSION")));
 
-/// What attempts need.
+/// Dependencies of attempts.
 pub(super) struct Attempts {
     clock: SharedClock,
     guard: Outbound,
@@ -35,55 +35,59 @@ pub(super) struct Attempts {
     http: Http1,
 }
 
-/// What an attempt came to.
+/// The result of an attempt.
 #[derive(Debug, PartialEq)]
-pub(super) struct Ended {
+pub(super) struct AttemptResult {
     pub(super) step: MessageStep,
     pub(super) status: Option<u16>,
     pub(super) reason: Option<&'static str>,
     pub(super) is_gone: bool,
 }
 
-/// What came back.
-enum Came {
-    Answer {
+/// The result of a POST.
+enum PostResult {
+    Response {
         status: StatusCode,
         retry_after: Option<Duration>,
     },
-    /// Nothing, and why; worth another attempt or not.
-    Nothing {
+    /// No response: why, and whether to retry.
+    NoResponse {
         reason: &'static str,
         again: bool,
     },
 }
 
 impl Attempts {
-    pub(super) fn new(around: &Around) -> Self {
+    pub(super) fn new(deps: &Deps) -> Self {
         Self {
-            clock: around.clock.clone(),
-            guard: around.outbound.clone(),
-            master_key: around.master_key.clone(),
-            http: Http1::to_users(&around.outbound),
+            clock: deps.clock.clone(),
+            guard: deps.outbound.clone(),
+            master_key: deps.master_key.clone(),
+            http: Http1::to_users(&deps.outbound),
         }
     }
 
-    /// Makes one.
-    pub(super) async fn make(&self, to: &ClaimedWebhook, message: &ClaimedMessage) -> Ended {
-        let came = self.post(to, message).await;
-        decide(&came, message, &self.clock)
+    /// Makes one attempt.
+    pub(super) async fn make(
+        &self,
+        to: &ClaimedWebhook,
+        message: &ClaimedMessage,
+    ) -> AttemptResult {
+        let result = self.post(to, message).await;
+        decide(&result, message, &self.clock)
     }
 
-    async fn post(&self, to: &ClaimedWebhook, message: &ClaimedMessage) -> Came {
-        // What was allowed when it was created need not be now.
+    async fn post(&self, to: &ClaimedWebhook, message: &ClaimedMessage) -> PostResult {
+        // It was allowed when the webhook was created, but need not be now.
         let Ok(url) = self.guard.webhook(&to.url) else {
-            return Came::Nothing { reason: ADDRESS_NOT_ALLOWED, again: false };
+            return PostResult::NoResponse { reason: ADDRESS_NOT_ALLOWED, again: false };
         };
         let Ok(secrets) = self.secrets(to) else {
-            return Came::Nothing { reason: "secret_cannot_be_opened", again: true };
+            return PostResult::NoResponse { reason: "secret_cannot_be_opened", again: true };
         };
         let body = body(message.at, message.data.clone());
         let id = message.id.to_string();
-        // Receivers compare it with their wall clock.
+        // Receivers compare this time with their wall clock.
         let seconds = self.clock.wall().as_seconds();
         let secrets = secrets.iter().map(|secret| secret.as_slice());
         let signature = signature::header(secrets, &id, seconds, &body);
@@ -92,9 +96,9 @@ impl Attempts {
         match self.send(url.as_str(), headers, body, deadline).await {
             Ok((status, headers)) => {
                 let retry_after = retry_after(&headers, self.clock.wall());
-                Came::Answer { status, retry_after }
+                PostResult::Response { status, retry_after }
             }
-            Err(came) => came,
+            Err(result) => result,
         }
     }
 
@@ -104,15 +108,15 @@ impl Attempts {
         headers: HeaderMap,
         body: Bytes,
         deadline: Instant,
-    ) -> Result<(StatusCode, HeaderMap), Came> {
+    ) -> Result<(StatusCode, HeaderMap), PostResult> {
         self.http.post_for_head(url, headers, body, deadline).await.map_err(|failure| {
-            // Words of ours: what the peer or its name server said is not told.
-            let reason = match failure.without_cause().reason.as_ref() {
+            // Our own reasons: texts of the peer or its name server are not shown.
+            let reason = match failure.redacted().reason.as_ref() {
                 "timeout" => "timeout",
                 CONNECT_FAILED => CONNECT_FAILED,
                 _ => "connection_cut",
             };
-            Came::Nothing { reason, again: true }
+            PostResult::NoResponse { reason, again: true }
         })
     }
 
@@ -134,14 +138,14 @@ fn headers(id: &str, seconds: i64, signature: &str) -> HeaderMap {
     headers
 }
 
-/// The one place with policy: 2xx is a success, 410 the end of the endpoint, everything else a
-/// failure that is tried again while the schedule lasts; a test is tried once.
-fn decide(came: &Came, message: &ClaimedMessage, clock: &SharedClock) -> Ended {
-    let status = came.status();
-    let told = status.map(|status| status.as_u16());
-    let ended = |step, reason| Ended {
+/// The retry policy: 2xx is a success, 410 disables the endpoint, everything else is a
+/// failure that is retried until the schedule ends; a test is tried once.
+fn decide(result: &PostResult, message: &ClaimedMessage, clock: &SharedClock) -> AttemptResult {
+    let status = result.status();
+    let status_code = status.map(|status| status.as_u16());
+    let ended = |step, reason| AttemptResult {
         step,
-        status: told,
+        status: status_code,
         reason,
         is_gone: status == Some(StatusCode::GONE),
     };
@@ -149,58 +153,58 @@ fn decide(came: &Came, message: &ClaimedMessage, clock: &SharedClock) -> Ended {
         return ended(MessageStep::Delivered, None);
     }
     let is_test = matches!(message.data, WebhookData::WebhookTest(_));
-    let step = if came.is_worth_another() && !is_test {
+    let step = if result.is_retryable() && !is_test {
         let failed = Failed {
             attempts: message.attempts + 1,
             started_at: message.started_at,
             now: clock.now(),
-            is_slowed: came.is_slowed(),
-            retry_after: came.retry_after(),
+            is_backpressure: result.is_backpressure(),
+            retry_after: result.retry_after(),
         };
-        schedule::after(failed, fastrand::f64() * 2.0 - 1.0)
+        schedule::next_attempt(failed, fastrand::f64() * 2.0 - 1.0)
     } else {
         MessageStep::Failed
     };
-    ended(step, Some(came.reason()))
+    ended(step, Some(result.reason()))
 }
 
-impl Came {
+impl PostResult {
     fn status(&self) -> Option<StatusCode> {
         match self {
-            Self::Answer { status, .. } => Some(*status),
-            Self::Nothing { .. } => None,
+            Self::Response { status, .. } => Some(*status),
+            Self::NoResponse { .. } => None,
         }
     }
 
     fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::Answer { retry_after, .. } => *retry_after,
-            Self::Nothing { .. } => None,
+            Self::Response { retry_after, .. } => *retry_after,
+            Self::NoResponse { .. } => None,
         }
     }
 
-    /// A word for a failure.
+    /// The reason of a failure.
     fn reason(&self) -> &'static str {
         match self {
-            Self::Answer { status: StatusCode::GONE, .. } => WEBHOOK_GONE,
-            Self::Answer { status, .. } if status.is_redirection() => "redirected",
-            Self::Answer { .. } => "status",
-            Self::Nothing { reason, .. } => reason,
+            Self::Response { status: StatusCode::GONE, .. } => WEBHOOK_GONE,
+            Self::Response { status, .. } if status.is_redirection() => "redirected",
+            Self::Response { .. } => "status",
+            Self::NoResponse { reason, .. } => reason,
         }
     }
 
-    fn is_worth_another(&self) -> bool {
+    fn is_retryable(&self) -> bool {
         match self {
-            Self::Answer { status, .. } => *status != StatusCode::GONE,
-            Self::Nothing { again, .. } => *again,
+            Self::Response { status, .. } => *status != StatusCode::GONE,
+            Self::NoResponse { again, .. } => *again,
         }
     }
 
-    /// Whether the endpoint was too slow, or asks for less.
-    fn is_slowed(&self) -> bool {
+    /// Whether the endpoint was too slow, or asks to slow down.
+    fn is_backpressure(&self) -> bool {
         match self {
-            Self::Answer { status, .. } => matches!(status.as_u16(), 429 | 502 | 504),
-            Self::Nothing { reason, .. } => *reason == "timeout",
+            Self::Response { status, .. } => matches!(status.as_u16(), 429 | 502 | 504),
+            Self::NoResponse { reason, .. } => *reason == "timeout",
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The engine: looks what there is to do, claims messages of each endpoint up to its slots, and
-//! commits what came of them. A slow endpoint holds its own slots and nobody else's.
+//! The engine: polls for due work, claims messages of each endpoint up to its slots, and
+//! commits the results. A slow endpoint uses up only its own slots.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,13 +11,13 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
-use super::Around;
+use super::Deps;
 use super::attempt::{ATTEMPT_TIMEOUT, Attempts};
-use super::happened::Happened;
+use super::notifier::EventNotifier;
 use super::schedule::FAILING_MAX_MS;
-use crate::causes::with_causes;
-use crate::changes::Changes;
 use crate::clock::SharedClock;
+use crate::error_chain::error_chain;
+use crate::signal::Signal;
 use crate::store::{
     AttemptOutcome, ClaimedMessage, ClaimedWebhook, SharedStore, StoreError, WebhookClaim,
     WebhookNo,
@@ -34,87 +34,90 @@ const LEASE_MS: i64 = 2 * ATTEMPT_TIMEOUT.as_millis() as i64;
 const MADE_PER_CLAIM: usize = 100;
 /// Least time between two looks, so that a storm of events costs a few. Real time: it paces the
 /// machine.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+const POLL_INTERVAL_MIN: Duration = Duration::from_millis(20);
 /// How long until it looks again though nothing is due, in milliseconds.
-const LOOK_AT_LEAST_EVERY_MS: i64 = 60_000;
+const POLL_INTERVAL_MAX_MS: i64 = 60_000;
 /// How soon again after storage failed.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const ERROR_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// The engine.
 pub(super) struct Engine {
     store: SharedStore,
     clock: SharedClock,
     metrics: WebhookMetrics,
     attempts: Arc<Attempts>,
-    settled: Arc<Changes>,
-    happened: Arc<Happened>,
+    settled: Arc<Signal>,
+    notifier: Arc<EventNotifier>,
     in_flight: Arc<Mutex<HashMap<WebhookNo, u32>>>,
     tasks: TaskTracker,
-    among_others: bool,
+    clustered: bool,
 }
 
 impl Engine {
     pub(super) fn new(
-        around: Around,
+        deps: Deps,
         attempts: Attempts,
-        settled: Arc<Changes>,
-        happened: Arc<Happened>,
+        settled: Arc<Signal>,
+        notifier: Arc<EventNotifier>,
         tasks: TaskTracker,
     ) -> Self {
-        let Around { store, clock, metrics, among_others, .. } = around;
+        let Deps { store, clock, metrics, clustered, .. } = deps;
         let (attempts, in_flight) = (Arc::new(attempts), Arc::default());
-        Self { store, clock, metrics, attempts, settled, happened, in_flight, tasks, among_others }
+        Self { store, clock, metrics, attempts, settled, notifier, in_flight, tasks, clustered }
     }
 
     /// Runs until `stopping`.
     pub(super) async fn run(self, stopping: CancellationToken) {
-        let (mut settled, mut happened) =
-            (self.settled.subscribe(), self.happened.subscribe_to_all());
+        let (mut settled, mut notifier) =
+            (self.settled.subscribe(), self.notifier.subscribe_to_all());
         // Among others some of that may be theirs: then leases run out, here as where this fails.
-        if !self.among_others
+        if !self.clustered
             && let Err(error) = self.store.release_messages().await
         {
-            let cause = with_causes(&error);
+            let cause = error_chain(&error);
             tracing::warn!(cause, "what was claimed before the start was not given back");
         }
         loop {
             let looked_at = Instant::now();
-            let until = match self.look().await {
-                // There is more to look at than one claim does.
+            let until = match self.poll().await {
+                // There is more work than one claim takes.
                 Ok((_, true)) => self.clock.now(),
                 Ok((next_at, false)) => {
-                    let later = self.clock.now().plus_ms(LOOK_AT_LEAST_EVERY_MS);
+                    let later = self.clock.now().plus_ms(POLL_INTERVAL_MAX_MS);
                     next_at.map_or(later, |next| next.min(later))
                 }
                 Err(error) => {
-                    let cause = with_causes(&error);
-                    tracing::warn!(cause, "webhooks cannot be looked after; it is tried again");
+                    let cause = error_chain(&error);
+                    tracing::warn!(
+                        cause,
+                        "due webhook messages could not be read; the engine tries again"
+                    );
                     tokio::select! {
                         () = stopping.cancelled() => return,
-                        () = tokio::time::sleep(LOOK_AGAIN) => continue,
+                        () = tokio::time::sleep(ERROR_RETRY_INTERVAL) => continue,
                     }
                 }
             };
             tokio::select! {
                 () = stopping.cancelled() => return,
                 () = settled.changed() => {}
-                () = happened.changed() => {}
+                () = notifier.changed() => {}
                 () = self.clock.sleep_until(until) => {}
             }
             tokio::select! {
                 () = stopping.cancelled() => return,
-                () = tokio::time::sleep_until(looked_at + LOOK_EVERY) => {}
+                () = tokio::time::sleep_until(looked_at + POLL_INTERVAL_MIN) => {}
             }
         }
     }
 
-    /// Starts what can be started; when the next message is due, and whether to look again at once.
-    async fn look(&self) -> Result<(Option<Timestamp>, bool), StoreError> {
+    /// Starts what can be started; returns when the next message is due, and whether to poll again at once.
+    async fn poll(&self) -> Result<(Option<Timestamp>, bool), StoreError> {
         let now = self.clock.now();
         let work = self.store.webhook_work(now).await?;
         let mut again = false;
         for webhook in work.ready {
             let slots = self.free_slots(webhook);
-            // Nothing started where there was something: events that it does not want.
+            // Nothing was started although there were events: none that the webhook subscribes to.
             again |= slots > 0 && self.start(webhook, slots, now).await? == 0;
         }
         Ok((work.next_at, again))
@@ -127,7 +130,7 @@ impl Engine {
         IN_FLIGHT_PER_WEBHOOK_MAX.saturating_sub(its).min(IN_FLIGHT_MAX.saturating_sub(all))
     }
 
-    /// Claims messages of a webhook and starts an attempt of each; how many.
+    /// Claims messages of a webhook and starts an attempt for each; returns their number.
     async fn start(
         &self,
         webhook: WebhookNo,
@@ -164,12 +167,12 @@ impl Engine {
                         tracing::warn!(app = %to.app, webhook = %to.id, reason, "a webhook was disabled");
                     }
                     Err(error) => {
-                        let cause = with_causes(&error);
-                        tracing::warn!(cause, "what came of a webhook's message was not stored");
+                        let cause = error_chain(&error);
+                        tracing::warn!(cause, "what result of a webhook's message was not stored");
                     }
                 }
                 drop(slot);
-                settled.tell();
+                settled.notify();
             });
         }
         Ok(started)
@@ -201,7 +204,7 @@ async fn attempt(
     }
 }
 
-/// One attempt's place; given back when it is dropped, also by a panic.
+/// The slot of one attempt; released on drop, even after a panic.
 struct Slot(Arc<Mutex<HashMap<WebhookNo, u32>>>, WebhookNo);
 
 impl Slot {

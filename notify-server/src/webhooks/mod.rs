@@ -1,18 +1,18 @@
-//! Events out: webhooks by the Standard Webhooks scheme, and the streams that show the same.
+//! Outgoing events: webhooks by the Standard Webhooks scheme, and streams of the same events.
 //!
 //! ```text
-//! what happens ──▶ events (log, same transaction) ──┬──▶ stream ──▶ readers
+//! changes ───────▶ events (log, same transaction) ──┬──▶ stream ──▶ readers
 //!                                                   └──▶ messages (a row each) ──▶ engine ──▶ endpoints
 //! ```
 //!
-//! A small engine of its own beside `delivery`: an endpoint is a url that any application gives, so
-//! that nothing of it, neither slots nor connections nor pauses, is shared with the push path. What
-//! it does is in rows: after a crash a message is tried again under the same `webhook-id` once its
-//! lease ran out.
+//! This engine is separate from `delivery`: an endpoint is a url from any application, so
+//! it shares neither slots nor connections nor pauses with the push path. Its state
+//! is in rows: after a crash a message is retried with the same `webhook-id` when its
+//! lease has expired.
 
 mod attempt;
 mod engine;
-mod happened;
+mod notifier;
 mod schedule;
 mod signature;
 mod trim;
@@ -28,21 +28,21 @@ use tokio_util::task::TaskTracker;
 
 use self::attempt::Attempts;
 use self::engine::Engine;
-use self::happened::Happened;
+use self::notifier::EventNotifier;
 use self::trim::Trimmer;
-use crate::changes::Changes;
 use crate::clock::{SharedClock, TrustedClock};
 use crate::outbound::Outbound;
 use crate::secrets::MasterKey;
+use crate::signal::Signal;
 use crate::store::{AppNo, SharedStore, StoreError};
 use crate::telemetry::WebhookMetrics;
 pub(crate) use crate::webhooks::signature::{make_secret, open_secret};
 
-/// How long who tests a webhook waits for what comes of it: an attempt, and a little.
+/// How long a test of a webhook waits for its result: slightly longer than an attempt.
 const TEST_WAIT: Duration = Duration::from_secs(25);
 
-/// What the engine works with.
-pub(crate) struct Around {
+/// Dependencies of the engine.
+pub(crate) struct Deps {
     pub(crate) store: SharedStore,
     pub(crate) clock: SharedClock,
     pub(crate) trusted: Arc<TrustedClock>,
@@ -50,46 +50,46 @@ pub(crate) struct Around {
     pub(crate) master_key: Arc<MasterKey>,
     pub(crate) metrics: WebhookMetrics,
     /// Whether other servers may work on the same storage.
-    pub(crate) among_others: bool,
+    pub(crate) clustered: bool,
 }
 
-/// The engine, running.
+/// The running engine.
 pub(crate) struct Webhooks {
     stopping: CancellationToken,
     tasks: TaskTracker,
 }
 
-/// What the API sees of it.
+/// The API's view of the engine.
 #[derive(Clone)]
-pub(crate) struct WebhooksView {
+pub(crate) struct WebhooksHandle {
     store: SharedStore,
-    settled: Arc<Changes>,
-    happened: Arc<Happened>,
+    settled: Arc<Signal>,
+    notifier: Arc<EventNotifier>,
 }
 
 impl Webhooks {
     /// Starts it.
-    pub(crate) fn start(around: Around) -> (Self, WebhooksView) {
-        let (settled, happened) = (Arc::<Changes>::default(), Arc::<Happened>::default());
-        let view = WebhooksView {
-            store: around.store.clone(),
+    pub(crate) fn start(deps: Deps) -> (Self, WebhooksHandle) {
+        let (settled, notifier) = (Arc::<Signal>::default(), Arc::<EventNotifier>::default());
+        let view = WebhooksHandle {
+            store: deps.store.clone(),
             settled: settled.clone(),
-            happened: happened.clone(),
+            notifier: notifier.clone(),
         };
-        around.store.subscribe(happened.clone());
+        deps.store.subscribe(notifier.clone());
         let (stopping, tasks) = (CancellationToken::new(), TaskTracker::new());
-        let attempts = Attempts::new(&around);
+        let attempts = Attempts::new(&deps);
         let (store, clock, metrics) =
-            (around.store.clone(), around.clock.clone(), around.metrics.clone());
-        let trusted = around.trusted.clone();
+            (deps.store.clone(), deps.clock.clone(), deps.metrics.clone());
+        let trusted = deps.trusted.clone();
         tasks.spawn(Trimmer { store, clock, trusted, metrics }.run(stopping.clone()));
-        let engine = Engine::new(around, attempts, settled, happened, tasks.clone());
+        let engine = Engine::new(deps, attempts, settled, notifier, tasks.clone());
         tasks.spawn(engine.run(stopping.clone()));
         (Self { stopping, tasks }, view)
     }
 
-    /// Begins nothing more, and waits for what is under way; false when that took longer than the
-    /// grace. What is left is tried again at the next start.
+    /// Starts no new attempts and waits for those in flight; false when that took longer than the
+    /// grace. The rest is retried at the next start.
     pub(crate) async fn stop(&self, grace: Duration) -> bool {
         self.stopping.cancel();
         self.tasks.close();
@@ -97,13 +97,13 @@ impl Webhooks {
     }
 }
 
-impl WebhooksView {
-    /// Tells of events that were written.
-    pub(crate) fn happened(&self) -> &Happened {
-        &self.happened
+impl WebhooksHandle {
+    /// Notifies of written events.
+    pub(crate) fn notifier(&self) -> &EventNotifier {
+        &self.notifier
     }
 
-    /// What came of the first attempt of a message, or how it stands when that takes too long.
+    /// The result of the first attempt of a message, or its current state when that takes too long.
     pub(crate) async fn outcome(
         &self,
         app: AppNo,

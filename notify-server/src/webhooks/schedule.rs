@@ -1,4 +1,4 @@
-//! When a message is tried again: the schedule of Standard Webhooks, pure.
+//! When a message is retried: the schedule of Standard Webhooks, as a pure function.
 
 use std::time::Duration;
 
@@ -20,38 +20,38 @@ pub(super) const ATTEMPTS_AT_MS: [i64; 10] = [
     185_700_000,
     272_100_000,
 ];
-/// Least wait after an endpoint was too slow or asked for less, in milliseconds.
+/// Least wait after an endpoint was too slow or asked to slow down, in milliseconds.
 const SLOWED_MIN_MS: i64 = 60_000;
 /// Least wait after any failure, in milliseconds.
 const WAIT_MIN_MS: i64 = 1_000;
-/// How far an attempt may lie from its place, as a part of the wait before it.
+/// Jitter of an attempt, as a part of the wait before it.
 const JITTER: f64 = 0.2;
 /// How long a webhook may fail before it is disabled, in milliseconds: 120 hours.
 pub(super) const FAILING_MAX_MS: i64 = 120 * 3_600_000;
 
-/// What failed.
+/// A failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Failed {
     /// Attempts made, this one included.
     pub(super) attempts: u32,
-    /// What the schedule counts from.
+    /// The start of the schedule.
     pub(super) started_at: Timestamp,
-    /// The instant now.
+    /// The current time.
     pub(super) now: Timestamp,
-    /// Whether the endpoint was too slow or asked for less (timeout, 429, 502, 504).
-    pub(super) is_slowed: bool,
-    /// What it asked for.
+    /// Whether the endpoint was too slow or asked to slow down (timeout, 429, 502, 504).
+    pub(super) is_backpressure: bool,
+    /// The wait that it requested.
     pub(super) retry_after: Option<Duration>,
 }
 
-/// How a message goes on; `draw` is from -1 to 1.
-pub(super) fn after(failed: Failed, draw: f64) -> MessageStep {
+/// How a message goes on; `jitter` is from -1 to 1.
+pub(super) fn next_attempt(failed: Failed, jitter: f64) -> MessageStep {
     let place = usize::try_from(failed.attempts).unwrap_or(usize::MAX);
     let Some(at_ms) = ATTEMPTS_AT_MS.get(place) else { return MessageStep::Failed };
     let gap_ms = at_ms - ATTEMPTS_AT_MS[place - 1];
     #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "days in ms")]
-    let jitter_ms = (gap_ms as f64 * JITTER * draw) as i64;
-    let wait_min_ms = if failed.is_slowed { SLOWED_MIN_MS } else { WAIT_MIN_MS };
+    let jitter_ms = (gap_ms as f64 * JITTER * jitter) as i64;
+    let wait_min_ms = if failed.is_backpressure { SLOWED_MIN_MS } else { WAIT_MIN_MS };
     let asked_ms = failed.retry_after.map_or(0, |wait| wait.as_millis());
     let asked_ms = i64::try_from(asked_ms).unwrap_or(i64::MAX);
     let earliest = failed.now.plus_ms(wait_min_ms.max(asked_ms));
@@ -66,7 +66,7 @@ mod tests {
 
     fn failed(attempts: u32, after_ms: i64) -> Failed {
         let now = START.plus_ms(after_ms);
-        Failed { attempts, started_at: START, now, is_slowed: false, retry_after: None }
+        Failed { attempts, started_at: START, now, is_backpressure: false, retry_after: None }
     }
 
     fn due_ms(step: MessageStep) -> Option<i64> {
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn attempts_lie_where_the_schedule_says() {
+    fn attempts_follow_the_schedule() {
         let hours = |hours: i64| (hours * 60 + 35) * 60_000;
         let expected = [
             5_000,
@@ -92,28 +92,32 @@ mod tests {
         ];
         for (attempts, at_ms) in (1..).zip(expected) {
             let before = ATTEMPTS_AT_MS[attempts as usize - 1];
-            assert_eq!(due_ms(after(failed(attempts, before), 0.0)), Some(at_ms), "{attempts}");
-            for draw in [-1.0, 1.0] {
-                let due = due_ms(after(failed(attempts, before), draw)).unwrap();
+            assert_eq!(
+                due_ms(next_attempt(failed(attempts, before), 0.0)),
+                Some(at_ms),
+                "{attempts}"
+            );
+            for jitter in [-1.0, 1.0] {
+                let due = due_ms(next_attempt(failed(attempts, before), jitter)).unwrap();
                 let gap = at_ms - before;
-                assert!((due - at_ms).abs() * 5 <= gap, "{attempts} {draw}: {due}");
+                assert!((due - at_ms).abs() * 5 <= gap, "{attempts} {jitter}: {due}");
             }
         }
-        assert_eq!(after(failed(10, 272_100_000), 0.0), MessageStep::Failed);
+        assert_eq!(next_attempt(failed(10, 272_100_000), 0.0), MessageStep::Failed);
     }
 
     #[test]
-    fn an_endpoint_that_is_slow_or_asks_for_time_gets_it() {
+    fn slow_endpoints_and_retry_after_delay_the_next_attempt() {
         let rows = [
             (failed(1, 0), 5_000),
-            (Failed { is_slowed: true, ..failed(1, 20_000) }, 80_000),
+            (Failed { is_backpressure: true, ..failed(1, 20_000) }, 80_000),
             (Failed { retry_after: Some(Duration::from_secs(120)), ..failed(1, 0) }, 120_000),
             (Failed { retry_after: Some(Duration::from_secs(1)), ..failed(2, 5_000) }, 300_000),
             // Late, since the server was down: not in the past.
             (failed(1, 400_000), 401_000),
         ];
         for (failed, at_ms) in rows {
-            assert_eq!(due_ms(after(failed, 0.0)), Some(at_ms), "{failed:?}");
+            assert_eq!(due_ms(next_attempt(failed, 0.0)), Some(at_ms), "{failed:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Signatures of Standard Webhooks 1.0.0: what was sent, when, and under which id.
+//! Signatures of Standard Webhooks 1.0.0, over id, time and body.
 
 use aws_lc_rs::hmac;
 use base64::Engine;
@@ -29,21 +29,21 @@ fn v1(secret: &[u8], id: &str, seconds: i64, body: &[u8]) -> String {
     format!("v1,{}", BASE64.encode(signing.sign()))
 }
 
-// Secrets of webhooks: made here, sealed with the master key, shown once.
+// Secrets of webhooks: generated here, sealed with the master key, shown once.
 
-/// What every secret begins with (Standard Webhooks 1.0.0).
+/// Prefix of every secret (Standard Webhooks 1.0.0).
 const PREFIX: &str = "whsec_";
 /// Random bytes of a secret; the scheme asks for 24 to 64.
 const SECRET_BYTES: usize = 32;
 
-/// Makes a secret of a webhook, sealed.
+/// Generates and seals a secret for a webhook.
 pub(crate) fn make_secret(key: &MasterKey, app: AppId, id: WebhookId) -> SealedSecret {
     let mut secret = Zeroizing::new([0; SECRET_BYTES]);
     aws_lc_rs::rand::fill(secret.as_mut_slice()).expect("the operating system gives random bytes");
     SealedSecret { id, sealed: key.seal_webhook(app, id, secret.as_slice()) }
 }
 
-/// The secret as its webhook's owner sees it.
+/// The secret in the form that the webhook's owner sees.
 pub(crate) fn open_secret(
     key: &MasterKey,
     app: AppId,
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_published_vector_is_signed() {
+    fn signature_matches_the_published_vector() {
         let secret = BASE64.decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
         let id = "msg_p5jXN8AQM9LWM0D4loKWxJek";
         let body = br#"{"test": 2432232314}"#;

@@ -1,4 +1,4 @@
-//! Deletes what is over of the log of events and of messages, a step at a time, beside the engine: no
+//! Deletes expired events and messages in small steps, concurrently with the engine, so that no
 //! attempt waits for it.
 
 use std::sync::Arc;
@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::causes::with_causes;
 use crate::clock::{SharedClock, TrustedClock};
+use crate::error_chain::error_chain;
 use crate::store::SharedStore;
 use crate::telemetry::WebhookMetrics;
 
-/// How often what is over is trimmed, in milliseconds.
+/// How often expired rows are deleted, in milliseconds.
 const TRIM_EVERY_MS: i64 = 60_000;
-/// Time between two steps of a trim, which leaves the writer to others. Real time: it paces the
+/// Pause between two steps, in which other writes can run. Real time, since it limits the load of the
 /// machine.
 const TRIM_PAUSE: Duration = Duration::from_millis(50);
 
-/// What trimming works with.
+/// The task that deletes expired events and messages.
 pub(super) struct Trimmer {
     pub(super) store: SharedStore,
     pub(super) clock: SharedClock,
@@ -26,7 +26,7 @@ pub(super) struct Trimmer {
 }
 
 impl Trimmer {
-    /// Trims until `stopping`.
+    /// Runs until `stopping`.
     pub(super) async fn run(self, stopping: CancellationToken) {
         loop {
             if self.step().await {
@@ -43,7 +43,7 @@ impl Trimmer {
         }
     }
 
-    /// One step; whether there is more.
+    /// Runs one step; returns whether there is more.
     async fn step(&self) -> bool {
         match self.store.trim_events(self.trusted.now()).await {
             Ok(trimmed) => {
@@ -55,7 +55,7 @@ impl Trimmer {
                 trimmed.more
             }
             Err(error) => {
-                let cause = with_causes(&error);
+                let cause = error_chain(&error);
                 tracing::warn!(cause, "expired events were not deleted");
                 false
             }

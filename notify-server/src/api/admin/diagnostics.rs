@@ -21,7 +21,7 @@ pub(crate) async fn server(ctx: Ctx, _: NoQuery) -> Result<Reply<Diagnostics>, A
         version: env!("CARGO_PKG_VERSION").to_owned(),
         at: ctx.at(),
         public_url: api.public_url.clone(),
-        obstacles: api.operations.obstacles().await,
+        obstacles: api.operations.readiness_problems().await,
         storage: StorageDiagnostics {
             backend: storage.backend.to_owned(),
             journal_mode: storage.journal_mode,

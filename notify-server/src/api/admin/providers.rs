@@ -53,7 +53,7 @@ pub(crate) async fn put(ctx: Ctx, body: ProviderConfig) -> Result<Reply<Success>
     let mut config = serde_json::from_slice(&body.0).expect("json::check let nothing else through");
     let _alone = before_deadline(ctx.api().provider_changes.lock()).await?;
     let earlier = earlier(ctx.api(), app, provider).await?;
-    provider_config::ProviderConfig::complete(provider, &mut config, earlier.as_ref());
+    provider_config::ProviderConfig::fill_defaults(provider, &mut config, earlier.as_ref());
     provider_config::ProviderConfig::parse(provider, &config)
         .map_err(|error| ApiError::Invalid(error.into_lines()))?;
     let plain = Zeroizing::new(config.to_string());

@@ -9,7 +9,7 @@ use std::time::Duration;
 use moka::sync::Cache;
 use notify_core::{AppId, AppStatus, KeyId, Timestamp};
 
-use crate::causes::with_causes;
+use crate::error_chain::error_chain;
 use crate::store::{AppAccess, Change, ChangeListener, SharedStore, StoreError, WebApp};
 
 /// How long a key is believed, where another process may have revoked it.
@@ -116,7 +116,7 @@ impl Keyring {
             return;
         }
         if let Err(error) = self.store.touch_keys(used.into_iter().collect()).await {
-            let cause = with_causes(&error);
+            let cause = error_chain(&error);
             tracing::warn!(cause, "the last use of keys was not written");
         }
     }

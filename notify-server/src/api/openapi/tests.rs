@@ -317,7 +317,7 @@ fn every_example_of_a_provider_is_one_that_it_takes() {
         let kind = ProviderKind::ALL.into_iter().find(|kind| kind.as_str() == name);
         let kind = kind.unwrap_or_else(|| panic!("{name} is no provider"));
         let mut config = example["value"].clone();
-        ProviderConfig::complete(kind, &mut config, None);
+        ProviderConfig::fill_defaults(kind, &mut config, None);
         let taken = ProviderConfig::parse(kind, &config);
         assert!(taken.is_ok(), "{name}: {taken:?}");
     }

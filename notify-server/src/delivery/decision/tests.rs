@@ -22,8 +22,8 @@ fn first_attempt() -> Attempted {
     }
 }
 
-fn retry(after: Option<Duration>, outcome: Certainty) -> Answer {
-    Answer::Retry { reason: "ServiceUnavailable".into(), after, outcome }
+fn retry(after: Option<Duration>, outcome: Processing) -> SendResult {
+    SendResult::Retry { reason: "ServiceUnavailable".into(), after, outcome }
 }
 
 fn due_in_ms(next: &Next) -> i64 {
@@ -39,25 +39,25 @@ fn every_class_of_answer_has_its_consequence() {
         |reason: &'static str| Next::End { settled: Outcome::Failed, reason: Some(reason.into()) };
     let rows = [
         (
-            Answer::Delivered { message_id: None },
+            SendResult::Delivered { message_id: None },
             Next::End { settled: Outcome::Sent, reason: None },
         ),
         (
-            Answer::TokenDead {
+            SendResult::Unregistered {
                 reason: "Unregistered".into(),
                 ambiguous: false,
                 since: Some(Timestamp(5)),
             },
             Next::Disable { reason: "Unregistered".into(), since: Some(Timestamp(5)) },
         ),
-        (Answer::BadMessage { reason: "BadPriority".into() }, failed("BadPriority")),
-        (Answer::Policy { reason: "outside window".into() }, failed("outside window")),
+        (SendResult::InvalidMessage { reason: "BadPriority".into() }, failed("BadPriority")),
+        (SendResult::NotPermitted { reason: "outside window".into() }, failed("outside window")),
         (
-            Answer::Config { reason: "InvalidProviderToken".into() },
+            SendResult::AuthRejected { reason: "InvalidProviderToken".into() },
             Next::Hold { reason: "InvalidProviderToken".into(), scope: Scope::Provider },
         ),
         (
-            Answer::Throttle {
+            SendResult::Throttle {
                 reason: "QUOTA_EXCEEDED".into(),
                 after: None,
                 scope: Scope::Provider,
@@ -65,7 +65,7 @@ fn every_class_of_answer_has_its_consequence() {
             Next::Pause { until: NOW.plus_ms(60 * SECOND_MS), scope: Scope::Provider },
         ),
         (
-            Answer::Throttle {
+            SendResult::Throttle {
                 reason: "TooManyRequests".into(),
                 after: None,
                 scope: Scope::Address,
@@ -78,7 +78,7 @@ fn every_class_of_answer_has_its_consequence() {
             },
         ),
         (
-            retry(None, Certainty::Unknown),
+            retry(None, Processing::Unknown),
             Next::Retry {
                 due_at: NOW.plus_ms(2 * SECOND_MS),
                 reason: "ServiceUnavailable".into(),
@@ -87,7 +87,7 @@ fn every_class_of_answer_has_its_consequence() {
             },
         ),
         (
-            Answer::Unknown { reason: "HTTP 418".into() },
+            SendResult::Unknown { reason: "HTTP 418".into() },
             Next::Retry {
                 due_at: NOW.plus_ms(2 * SECOND_MS),
                 reason: "HTTP 418".into(),
@@ -107,10 +107,10 @@ fn the_delay_doubles_from_two_seconds_to_fifteen_minutes_and_jitter_halves_it_at
     let policy = RetryPolicy::default();
     for (attempts_before, whole_s) in [(0, 2), (1, 4), (2, 8), (8, 512), (9, 900), (40, 900)] {
         let mut past = Attempted { attempts_before, ..first_attempt() };
-        let next = decide(retry(None, Certainty::Failed), &past, &policy);
+        let next = decide(retry(None, Processing::Failed), &past, &policy);
         assert_eq!(due_in_ms(&next), whole_s * SECOND_MS, "attempt {attempts_before}");
         past.jitter = 1.0;
-        let next = decide(retry(None, Certainty::Failed), &past, &policy);
+        let next = decide(retry(None, Processing::Failed), &past, &policy);
         assert_eq!(due_in_ms(&next), whole_s * SECOND_MS / 2, "attempt {attempts_before}");
     }
 }
@@ -128,14 +128,14 @@ fn what_the_provider_asks_for_is_never_undercut_and_bounded_to_a_day() {
     for (asked, expected_ms) in rows {
         for jitter in [0.0, 0.5, 1.0] {
             let past = Attempted { jitter, ..first_attempt() };
-            let throttle = Answer::Throttle {
+            let throttle = SendResult::Throttle {
                 reason: "QUOTA_EXCEEDED".into(),
                 after: Some(asked),
                 scope: Scope::Provider,
             };
             assert_eq!(due_in_ms(&decide(throttle, &past, &policy)), expected_ms);
             if expected_ms < policy.age_ms_max {
-                let next = decide(retry(Some(asked), Certainty::Failed), &past, &policy);
+                let next = decide(retry(Some(asked), Processing::Failed), &past, &policy);
                 assert_eq!(due_in_ms(&next), expected_ms);
             }
         }
@@ -151,7 +151,7 @@ fn expiry_and_age_end_a_delivery() {
     for (past, expected) in
         [(one_try, Outcome::Expired), (soon_over, Outcome::Expired), (old, Outcome::Failed)]
     {
-        let next = decide(retry(None, Certainty::Failed), &past, &policy);
+        let next = decide(retry(None, Processing::Failed), &past, &policy);
         let reason = Some("ServiceUnavailable".into());
         assert_eq!(next, Next::End { settled: expected, reason });
     }
@@ -168,12 +168,12 @@ fn where_a_repeat_cannot_be_recognised_an_unknown_outcome_is_tried_once_more() {
         (Platform::ChatApp, false),
     ] {
         let first = Attempted { platform, ..first_attempt() };
-        let next = decide(retry(None, Certainty::Unknown), &first, &policy);
+        let next = decide(retry(None, Processing::Unknown), &first, &policy);
         assert!(matches!(next, Next::Retry { unknown_outcomes: 1, .. }), "{platform}");
         let second = Attempted { unknown_outcomes: 1, attempts_before: 1, ..first };
-        let next = decide(retry(None, Certainty::Unknown), &second, &policy);
+        let next = decide(retry(None, Processing::Unknown), &second, &policy);
         assert_eq!(matches!(next, Next::Retry { .. }), repeats, "{platform}");
-        let failed = decide(retry(None, Certainty::Failed), &second, &policy);
+        let failed = decide(retry(None, Processing::Failed), &second, &policy);
         assert!(matches!(failed, Next::Retry { .. }), "an answer that it failed is no doubt");
     }
 }
@@ -182,14 +182,14 @@ fn where_a_repeat_cannot_be_recognised_an_unknown_outcome_is_tried_once_more() {
 fn an_answer_that_says_nothing_known_has_a_low_cap() {
     let policy = RetryPolicy::default();
     let past = Attempted { attempts_before: policy.unknown_attempts_max - 1, ..first_attempt() };
-    let next = decide(Answer::Unknown { reason: "HTTP 418".into() }, &past, &policy);
+    let next = decide(SendResult::Unknown { reason: "HTTP 418".into() }, &past, &policy);
     assert_eq!(next, Next::End { settled: Outcome::Failed, reason: Some("HTTP 418".into()) });
 }
 
 /// B40: 401 and 403 of a push service hold it when they come in the number; one alone is tried again.
 #[test]
 fn a_push_service_that_refuses_is_held_when_it_does_so_many_times_in_a_row() {
-    let refused = || Answer::ServiceRefused { reason: "http_403".into() };
+    let refused = || SendResult::ServiceRefused { reason: "http_403".into() };
     let policy = RetryPolicy::default();
     for service_refusals in 1..policy.service_refusals_max {
         let past = Attempted { service_refusals, ..first_attempt() };

@@ -67,18 +67,18 @@ fn a_lost_probe_is_followed_by_another() {
 #[test]
 fn an_outage_is_probed_more_seldom_each_time_until_an_answer_comes() {
     let gate = Gate::new(MINUTE_MS, None);
-    assert!(gate.failed(Certainty::NotProcessed, at(0)));
-    assert!(!gate.failed(Certainty::NotProcessed, at(0)), "failures of one wave count once");
+    assert!(gate.failed(Processing::NotProcessed, at(0)));
+    assert!(!gate.failed(Processing::NotProcessed, at(0)), "failures of one wave count once");
     assert_eq!(gate.admit(at(0)), Admission::Wait(at(1_000)));
     assert_eq!(gate.admit(at(1_000)), Admission::Go, "the probe");
     assert_eq!(gate.admit(at(1_000)), Admission::Wait(at(61_000)), "alone");
     assert!(!gate.is_held(at(1_000)), "credentials are not in question");
-    assert!(!gate.failed(Certainty::NotProcessed, at(1_000)), "no news");
+    assert!(!gate.failed(Processing::NotProcessed, at(1_000)), "no news");
     assert_eq!(gate.admit(at(1_000)), Admission::Wait(at(3_000)));
     assert_eq!(gate.admit(at(3_000)), Admission::Go);
     gate.answered();
     assert_eq!(gate.admit(at(3_000)), Admission::Go);
-    gate.failed(Certainty::NotProcessed, at(4_000));
+    gate.failed(Processing::NotProcessed, at(4_000));
     assert_eq!(gate.admit(at(4_000)), Admission::Wait(at(5_000)), "from the beginning");
 }
 
@@ -86,14 +86,14 @@ fn an_outage_is_probed_more_seldom_each_time_until_an_answer_comes() {
 fn failures_count_when_many_come_in_a_row() {
     let gate = Gate::new(MINUTE_MS, None);
     for nth in 1..FAILURES_IN_A_ROW_MAX {
-        assert!(!gate.failed(Certainty::Failed, at(0)), "{nth}");
+        assert!(!gate.failed(Processing::Failed, at(0)), "{nth}");
     }
     gate.answered();
     for nth in 1..FAILURES_IN_A_ROW_MAX {
-        assert!(!gate.failed(Certainty::Failed, at(0)), "{nth} after an answer");
+        assert!(!gate.failed(Processing::Failed, at(0)), "{nth} after an answer");
     }
     assert_eq!(gate.admit(at(0)), Admission::Go);
-    assert!(gate.failed(Certainty::Failed, at(0)));
+    assert!(gate.failed(Processing::Failed, at(0)));
     assert_eq!(gate.admit(at(0)), Admission::Wait(at(1_000)));
 }
 
@@ -101,13 +101,13 @@ fn failures_count_when_many_come_in_a_row() {
 fn a_cut_connection_closes_no_gate_and_ends_a_probe() {
     let gate = Gate::new(60_000, None);
     for _ in 0..1_000 {
-        assert!(!gate.failed(Certainty::Unknown, at(0)));
+        assert!(!gate.failed(Processing::Unknown, at(0)));
     }
     assert_eq!(gate.admit(at(0)), Admission::Go);
 
-    gate.failed(Certainty::NotProcessed, at(0));
+    gate.failed(Processing::NotProcessed, at(0));
     assert_eq!(gate.admit(at(1_000)), Admission::Go, "the probe");
-    gate.failed(Certainty::Unknown, at(1_000));
+    gate.failed(Processing::Unknown, at(1_000));
     assert_eq!(
         gate.admit(at(3_000)),
         Admission::Go,

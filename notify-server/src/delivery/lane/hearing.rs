@@ -9,7 +9,7 @@ use crate::delivery::decision::{Attempted, Next, decide};
 use crate::delivery::gate::Refusal;
 use crate::delivery::lane::Lane;
 use crate::delivery::lane::services::{InService, Service};
-use crate::providers::{Answer, Certainty, Reason, Scope};
+use crate::providers::{Processing, Reason, Scope, SendResult};
 use crate::store::{AddressTrust, DeviceKey, GUARD_THRESHOLD, GUARD_WINDOW};
 
 /// What was learned from one answer beside its delivery.
@@ -33,7 +33,7 @@ impl Learned {
 
 /// An answer, and what it is about.
 pub(crate) struct Received<'a> {
-    pub(crate) answer: Answer,
+    pub(crate) answer: SendResult,
     pub(crate) key: DeviceKey,
     /// What lies behind the address.
     pub(crate) service: Option<&'a InService>,
@@ -72,24 +72,24 @@ impl Lane {
     /// registered neither counts for the guard nor slows its service down for long.
     fn attributed(
         &self,
-        answer: Answer,
+        answer: SendResult,
         service: &Service,
         trust: AddressTrust,
         now: Timestamp,
-    ) -> Answer {
+    ) -> SendResult {
         match (answer, trust) {
             (
-                Answer::TokenDead { reason, ambiguous: true, since },
+                SendResult::Unregistered { reason, ambiguous: true, since },
                 AddressTrust::Anonymous | AddressTrust::Unverified,
             ) if self.platform == Platform::Web => match trust {
                 _ if service.believes_death() => {
-                    Answer::TokenDead { reason, ambiguous: false, since }
+                    SendResult::Unregistered { reason, ambiguous: false, since }
                 }
-                AddressTrust::Unverified => Answer::ServiceRefused { reason },
-                AddressTrust::Anonymous | AddressTrust::Verified => Answer::Unknown { reason },
+                AddressTrust::Unverified => SendResult::ServiceRefused { reason },
+                AddressTrust::Anonymous | AddressTrust::Verified => SendResult::Unknown { reason },
             },
             (
-                Answer::Throttle { reason, after, scope: Scope::Service },
+                SendResult::Throttle { reason, after, scope: Scope::Service },
                 AddressTrust::Anonymous | AddressTrust::Unverified,
             ) => {
                 if !service.works(now) && !service.gate.is_held(now) {
@@ -99,7 +99,7 @@ impl Lane {
                     });
                     service.gate.pause(now.plus_ms(pause_ms.min(policy.throttle_ms)));
                 }
-                Answer::Throttle { reason, after, scope: Scope::Address }
+                SendResult::Throttle { reason, after, scope: Scope::Address }
             }
             (answer, _) => answer,
         }
@@ -107,29 +107,29 @@ impl Lane {
 
     /// An answer as it is meant: one that asks an address to slow down which was asked before, while
     /// others got through, is about that address alone, whatever it says.
-    fn narrowed(&self, answer: Answer, key: DeviceKey, version: u64) -> Answer {
+    fn narrowed(&self, answer: SendResult, key: DeviceKey, version: u64) -> SendResult {
         if version != self.provider_version() {
             return answer;
         }
         match answer {
-            Answer::Throttle { reason, after, scope: Scope::Provider | Scope::Service }
+            SendResult::Throttle { reason, after, scope: Scope::Provider | Scope::Service }
                 if self.throttled.is_alone(key) =>
             {
-                Answer::Throttle { reason, after, scope: Scope::Address }
+                SendResult::Throttle { reason, after, scope: Scope::Address }
             }
-            Answer::Delivered { .. }
-            | Answer::TokenDead { .. }
-            | Answer::Moved { .. }
-            | Answer::BadMessage { .. }
-            | Answer::Policy { .. } => {
+            SendResult::Delivered { .. }
+            | SendResult::Unregistered { .. }
+            | SendResult::AddressChanged { .. }
+            | SendResult::InvalidMessage { .. }
+            | SendResult::NotPermitted { .. } => {
                 self.throttled.passed(key);
                 answer
             }
-            Answer::Throttle { .. }
-            | Answer::Retry { .. }
-            | Answer::Config { .. }
-            | Answer::ServiceRefused { .. }
-            | Answer::Unknown { .. } => answer,
+            SendResult::Throttle { .. }
+            | SendResult::Retry { .. }
+            | SendResult::AuthRejected { .. }
+            | SendResult::ServiceRefused { .. }
+            | SendResult::Unknown { .. } => answer,
         }
     }
 
@@ -137,7 +137,7 @@ impl Lane {
     /// the one that is there now.
     fn learn(
         &self,
-        answer: &Answer,
+        answer: &SendResult,
         (service, env, trust): (Option<&InService>, IosEnv, AddressTrust),
         version: u64,
         now: Timestamp,
@@ -146,37 +146,37 @@ impl Lane {
         if version != self.provider_version() {
             // An address that looks dead to credentials of before is asked about again: the guard
             // does not count it.
-            let looks_dead = matches!(answer, Answer::TokenDead { ambiguous: true, .. });
+            let looks_dead = matches!(answer, SendResult::Unregistered { ambiguous: true, .. });
             learned.death = looks_dead.then_some(Death::Doubted);
             return learned;
         }
-        learned.death =
-            self.count_death(matches!(answer, Answer::TokenDead { ambiguous: true, .. }), env);
+        learned.death = self
+            .count_death(matches!(answer, SendResult::Unregistered { ambiguous: true, .. }), env);
         match answer {
             // The decision about it holds the gate.
-            Answer::Config { .. } => {}
-            Answer::ServiceRefused { reason } => match service {
+            SendResult::AuthRejected { .. } => {}
+            SendResult::ServiceRefused { reason } => match service {
                 Some(service) if trust.is_verified() => {
                     learned.service_refusals = service.refused();
                 }
                 Some(service) => service.refused_unverified(reason, service.is_probe(), now),
                 None => {}
             },
-            Answer::Retry { outcome, reason, .. } => {
+            SendResult::Retry { outcome, reason, .. } => {
                 self.failed(*outcome, reason, service.map(|service| &**service), now);
             }
-            Answer::Delivered { .. } => {
+            SendResult::Delivered { .. } => {
                 if let Some(service) = service {
                     service.delivered(now);
                 }
                 self.gate.answered();
             }
-            Answer::TokenDead { .. }
-            | Answer::Throttle { .. }
-            | Answer::Moved { .. }
-            | Answer::BadMessage { .. }
-            | Answer::Policy { .. }
-            | Answer::Unknown { .. } => {
+            SendResult::Unregistered { .. }
+            | SendResult::Throttle { .. }
+            | SendResult::AddressChanged { .. }
+            | SendResult::InvalidMessage { .. }
+            | SendResult::NotPermitted { .. }
+            | SendResult::Unknown { .. } => {
                 match service {
                     Some(service) if trust.is_verified() => service.answered(),
                     Some(service) if service.is_probe() => service.gate.reached(now),
@@ -229,12 +229,12 @@ impl Lane {
 
     fn failed(
         &self,
-        outcome: Certainty,
+        outcome: Processing,
         reason: &Reason,
         service: Option<&Service>,
         now: Timestamp,
     ) {
-        if outcome == Certainty::Unknown
+        if outcome == Processing::Unknown
             && let Some(service) = service
         {
             service.timed_out();
@@ -281,7 +281,7 @@ impl Lane {
         if self.refused(&reason, (scope, service), version, past.now) {
             return Next::Hold { reason, scope };
         }
-        decide(Answer::Unknown { reason }, past, &self.shared.config.retry)
+        decide(SendResult::Unknown { reason }, past, &self.shared.config.retry)
     }
 
     /// Whether deliveries wait after a refusal.

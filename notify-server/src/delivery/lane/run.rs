@@ -9,7 +9,6 @@ use tokio::sync::mpsc::error::SendError;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::{Id, JoinError, JoinSet};
 
-use crate::changes::Heard;
 use crate::delivery::gate::Admission;
 use crate::delivery::job::Job;
 use crate::delivery::lane::{Lane, LaneProvider};
@@ -18,6 +17,7 @@ use crate::delivery::page::{PageEnd, PageRun, Reading};
 use crate::delivery::retries;
 use crate::delivery::shared::Shared;
 use crate::delivery::singles::{self, LANE_SINGLES_MAX, Singles};
+use crate::signal::Waiter;
 use crate::store::{
     ClaimedRetry, DeviceBatch, DeviceKey, DispatchNo, OpenPage, PageClaim, PageNo, RetryClaim,
     RetryNo, RetryOutcome, RetryResult, SEQUENCE_MAX, StoreError,
@@ -42,7 +42,7 @@ pub(crate) struct LaneRun {
     pub(super) retries_wait: bool,
     /// Retries may be claimed here of which nothing was heard: their claim failed, or giving them back.
     pub(super) claims_lost: bool,
-    pub(super) gate_changes: Heard,
+    pub(super) gate_changes: Waiter,
     /// Whether it knows what stood before it.
     pub(super) begun: bool,
 }

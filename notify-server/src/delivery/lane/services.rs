@@ -68,7 +68,7 @@ pub(crate) struct Candidate {
     /// What its answer will say about the credentials.
     pub(crate) trust: AddressTrust,
     /// How many streams the service takes; `None`: the lane alone limits them.
-    pub(crate) service_slots: Option<usize>,
+    pub(crate) service_concurrency: Option<usize>,
     /// How many streams the lane has.
     pub(crate) lane_slots: usize,
 }
@@ -182,8 +182,9 @@ impl Service {
             }
         }
         let in_flight = self.in_flight.load(Ordering::Acquire);
-        let mut room = candidate.service_slots.unwrap_or(usize::MAX).saturating_sub(in_flight);
-        if candidate.service_slots.is_some() && !self.is_tested.load(Ordering::Acquire) {
+        let mut room =
+            candidate.service_concurrency.unwrap_or(usize::MAX).saturating_sub(in_flight);
+        if candidate.service_concurrency.is_some() && !self.is_tested.load(Ordering::Acquire) {
             let most = candidate.lane_slots / UNTESTED_STREAMS_PART;
             let left = most.saturating_sub(self.untested.load(Ordering::Acquire));
             // Every service has one stream to show how it is.

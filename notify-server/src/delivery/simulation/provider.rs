@@ -9,8 +9,8 @@ use notify_core::{IosEnv, Platform, ProviderKind};
 use super::defects::Defect;
 use super::world::{Attempt, SharedWorld, lock};
 use crate::delivery::{Configured, ProviderSource};
-use crate::payload::{Outgoing, TooLarge};
-use crate::providers::{Address, Answer, Prepared, PreparedBody, Provider};
+use crate::payload::{RenderContext, TooLarge};
+use crate::providers::{Address, Provider, RenderedBody, RenderedMessage, SendResult};
 use crate::store::{AppNo, SharedStore, StoreError};
 
 /// Providers as they are stored: their configuration is a rate, 0 for none.
@@ -58,17 +58,17 @@ struct SimulatedProvider {
 
 #[async_trait::async_trait]
 impl Provider for SimulatedProvider {
-    fn prepare(&self, message: &Outgoing<'_>) -> Result<Prepared, TooLarge> {
-        let body = PreparedBody::Whole(bytes::Bytes::from(message.id.as_str().to_owned()));
-        Ok(Prepared { headers: HeaderMap::new(), body })
+    fn render(&self, context: &RenderContext<'_>) -> Result<RenderedMessage, TooLarge> {
+        let body = RenderedBody::Shared(bytes::Bytes::from(context.id.as_str().to_owned()));
+        Ok(RenderedMessage { headers: HeaderMap::new(), body })
     }
 
-    async fn check(&self) -> crate::providers::Checked {
-        crate::providers::Checked::good("simulated")
+    async fn check(&self) -> crate::providers::CredentialCheck {
+        crate::providers::CredentialCheck::passed("simulated")
     }
 
-    async fn attempt(&self, prepared: &Prepared, to: &Address) -> Answer {
-        let PreparedBody::Whole(id) = &prepared.body else { panic!("prepared otherwise") };
+    async fn attempt(&self, prepared: &RenderedMessage, to: &Address) -> SendResult {
+        let RenderedBody::Shared(id) = &prepared.body else { panic!("prepared otherwise") };
         let id = String::from_utf8(id.to_vec()).expect("an id is text");
         let (token, env) = match to {
             Address::Apns { token, env } => (token.to_string(), *env),
@@ -90,21 +90,21 @@ impl Provider for SimulatedProvider {
         }
         let answer = self.send(attempt).await;
         match (defect, &answer) {
-            (Some(Defect::AnswerLost), Answer::Retry { .. }) => std::future::pending().await,
-            (Some(Defect::FailureTakenForSent), Answer::BadMessage { .. }) => {
-                Answer::Delivered { message_id: None }
+            (Some(Defect::AnswerLost), SendResult::Retry { .. }) => std::future::pending().await,
+            (Some(Defect::FailureTakenForSent), SendResult::InvalidMessage { .. }) => {
+                SendResult::Delivered { message_id: None }
             }
             _ => answer,
         }
     }
 
-    fn slots(&self) -> usize {
+    fn max_concurrency(&self) -> usize {
         lock(&self.world).services[&(self.app, self.platform.provider())].slots
     }
 }
 
 impl SimulatedProvider {
-    async fn send(&self, attempt: Attempt) -> Answer {
+    async fn send(&self, attempt: Attempt) -> SendResult {
         let (forecast, names) = lock(&self.world).depart(&attempt);
         let mut flight = Flight { world: self.world.clone(), attempt, is_over: false };
         tokio::time::sleep(forecast.after).await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use notify_core::{Platform, Timestamp};
 
-use crate::providers::{Answer, Certainty, REQUEST_TIMEOUT_SECONDS, Scope};
+use crate::providers::{Processing, REQUEST_TIMEOUT_SECONDS, Scope, SendResult};
 
 /// What a push service is like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl Weather {
 /// An answer to come.
 pub(super) struct Forecast {
     pub(super) after: Duration,
-    pub(super) answer: Answer,
+    pub(super) answer: SendResult,
 }
 
 /// What one attempt comes to.
@@ -53,14 +53,14 @@ pub(super) fn forecast(
     now: Timestamp,
 ) -> Forecast {
     let quick = Duration::from_millis(rng.u64(1..80));
-    let delivered = Answer::Delivered { message_id: None };
+    let delivered = SendResult::Delivered { message_id: None };
     let (after, answer) = match weather {
         Weather::Fine => (quick, delivered),
         Weather::Slow => (Duration::from_millis(rng.u64(500..9_000)), delivered),
-        Weather::Gone => (quick, retry(rng, "unreachable", Certainty::NotProcessed)),
+        Weather::Gone => (quick, retry(rng, "unreachable", Processing::NotProcessed)),
         Weather::Silent => silence(),
         Weather::Throttling => (quick, throttle(rng)),
-        Weather::Refusing => (quick, Answer::Config { reason: "credentials".into() }),
+        Weather::Refusing => (quick, SendResult::AuthRejected { reason: "credentials".into() }),
         Weather::Mixed if rng.u8(0..60) == 0 => silence(),
         Weather::Mixed => {
             let slow = rng.u8(0..20) == 0;
@@ -72,51 +72,53 @@ pub(super) fn forecast(
 }
 
 /// A provider bounds its attempts itself.
-fn silence() -> (Duration, Answer) {
+fn silence() -> (Duration, SendResult) {
     let answer =
-        Answer::Retry { reason: "timeout".into(), after: None, outcome: Certainty::Unknown };
+        SendResult::Retry { reason: "timeout".into(), after: None, outcome: Processing::Unknown };
     (Duration::from_secs(REQUEST_TIMEOUT_SECONDS), answer)
 }
 
-fn mixed(rng: &mut fastrand::Rng, platform: Platform, now: Timestamp) -> Answer {
+fn mixed(rng: &mut fastrand::Rng, platform: Platform, now: Timestamp) -> SendResult {
     match rng.u8(0..100) {
-        0..8 => retry(rng, "http_503", Certainty::Failed),
-        8..12 => retry(rng, "cut", Certainty::Unknown),
-        12..15 => retry(rng, "refused_stream", Certainty::NotProcessed),
+        0..8 => retry(rng, "http_503", Processing::Failed),
+        8..12 => retry(rng, "cut", Processing::Unknown),
+        12..15 => retry(rng, "refused_stream", Processing::NotProcessed),
         15..19 => throttle(rng),
-        19 => Answer::Config { reason: "credentials".into() },
-        20..23 => Answer::BadMessage { reason: "bad_message".into() },
-        23..25 => Answer::Policy { reason: "policy".into() },
+        19 => SendResult::AuthRejected { reason: "credentials".into() },
+        20..23 => SendResult::InvalidMessage { reason: "bad_message".into() },
+        23..25 => SendResult::NotPermitted { reason: "policy".into() },
         25..30 => dead(rng, now),
-        30..33 => Answer::Unknown { reason: "http_418".into() },
-        33..36 if platform == Platform::Web => Answer::ServiceRefused { reason: "refused".into() },
-        33..36 if platform == Platform::ChatApp => {
-            Answer::Moved { to: format!("moved-{:08x}", rng.u32(..)).into() }
+        30..33 => SendResult::Unknown { reason: "http_418".into() },
+        33..36 if platform == Platform::Web => {
+            SendResult::ServiceRefused { reason: "refused".into() }
         }
-        _ => Answer::Delivered { message_id: None },
+        33..36 if platform == Platform::ChatApp => {
+            SendResult::AddressChanged { to: format!("moved-{:08x}", rng.u32(..)).into() }
+        }
+        _ => SendResult::Delivered { message_id: None },
     }
 }
 
-fn dead(rng: &mut fastrand::Rng, now: Timestamp) -> Answer {
+fn dead(rng: &mut fastrand::Rng, now: Timestamp) -> SendResult {
     let since = match rng.u8(0..4) {
         0 => Some(now.plus_ms(-rng.i64(0..3_600_000))),
         1 => Some(now),
         _ => None,
     };
-    Answer::TokenDead { reason: "gone".into(), ambiguous: rng.u8(0..4) == 0, since }
+    SendResult::Unregistered { reason: "gone".into(), ambiguous: rng.u8(0..4) == 0, since }
 }
 
-fn retry(rng: &mut fastrand::Rng, reason: &'static str, outcome: Certainty) -> Answer {
-    Answer::Retry { reason: reason.into(), after: asked(rng), outcome }
+fn retry(rng: &mut fastrand::Rng, reason: &'static str, outcome: Processing) -> SendResult {
+    SendResult::Retry { reason: reason.into(), after: asked(rng), outcome }
 }
 
-fn throttle(rng: &mut fastrand::Rng) -> Answer {
+fn throttle(rng: &mut fastrand::Rng) -> SendResult {
     let scope = match rng.u8(0..3) {
         0 => Scope::Provider,
         1 => Scope::Service,
         _ => Scope::Address,
     };
-    Answer::Throttle { reason: "slow_down".into(), after: asked(rng), scope }
+    SendResult::Throttle { reason: "slow_down".into(), after: asked(rng), scope }
 }
 
 fn asked(rng: &mut fastrand::Rng) -> Option<Duration> {

@@ -14,7 +14,7 @@ use super::notices::Notice;
 use super::trace::{START, Trace};
 use super::weather::Weather;
 use crate::clock::Clock;
-use crate::providers::Answer;
+use crate::providers::SendResult;
 use crate::store::AppNo;
 
 /// A push service as one application uses it.
@@ -192,7 +192,7 @@ impl World {
     }
 
     /// An attempt is answered.
-    pub(super) fn arrive(&mut self, attempt: &Attempt, names: &[String], answer: &Answer) {
+    pub(super) fn arrive(&mut self, attempt: &Attempt, names: &[String], answer: &SendResult) {
         self.land(attempt);
         let Attempt { app, platform, id, token, env } = attempt;
         self.note(&format!("{} {platform} ← {token} of {id}: {answer:?}", app.0));
@@ -201,13 +201,13 @@ impl World {
         let notice = notice.unwrap_or(&mut unknown);
         let reached = notice.reached.entry((*platform, token.clone())).or_default();
         match answer {
-            Answer::Delivered { .. } => {
+            SendResult::Delivered { .. } => {
                 reached.tries += 1;
                 reached.taken += 1;
                 notice.taken += 1;
                 self.taken += 1;
             }
-            Answer::TokenDead { since, reason, .. } => {
+            SendResult::Unregistered { since, reason, .. } => {
                 reached.tries += 1;
                 reached.dead = true;
                 // Many in a row while nothing gets through are not believed.
@@ -230,7 +230,7 @@ impl World {
                 };
                 self.deaths.entry((*app, *platform)).or_default().push(death);
             }
-            Answer::Moved { to } => {
+            SendResult::AddressChanged { to } => {
                 for name in names {
                     let entry = self.devices.entries.get_mut(&(*app, name.clone()));
                     if let Some(now) = entry.and_then(|entry| entry.now.as_mut())
@@ -240,20 +240,20 @@ impl World {
                     }
                 }
             }
-            Answer::ServiceRefused { reason } => {
+            SendResult::ServiceRefused { reason } => {
                 reached.refused = true;
                 notice.reasons.insert(reason.to_string());
                 let (names, token) = (names.to_vec(), token.clone());
                 let death = Death { counts: true, names, token, env: *env };
                 self.deaths.entry((*app, *platform)).or_default().push(death);
             }
-            Answer::Throttle { reason, .. } | Answer::Config { reason } => {
+            SendResult::Throttle { reason, .. } | SendResult::AuthRejected { reason } => {
                 notice.reasons.insert(reason.to_string());
             }
-            Answer::Retry { reason, .. }
-            | Answer::BadMessage { reason }
-            | Answer::Policy { reason }
-            | Answer::Unknown { reason } => {
+            SendResult::Retry { reason, .. }
+            | SendResult::InvalidMessage { reason }
+            | SendResult::NotPermitted { reason }
+            | SendResult::Unknown { reason } => {
                 reached.tries += 1;
                 notice.reasons.insert(reason.to_string());
             }

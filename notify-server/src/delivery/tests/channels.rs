@@ -7,7 +7,7 @@ use notify_core::{NotificationId, NotificationRecord, NotificationStatus, Platfo
 use super::rig::{FakeProvider, Rig, START, Told, delivered};
 use crate::channel::ChannelState;
 use crate::clock::Clock;
-use crate::providers::{Answer, Certainty, Scope};
+use crate::providers::{Processing, Scope, SendResult};
 
 /// Streams of each server.
 const SLOTS: usize = 4;
@@ -19,23 +19,23 @@ const HELD: usize = 100;
 const SECOND: Duration = Duration::from_secs(1);
 
 fn refused() -> Told {
-    Told::Answer(Answer::Config { reason: "PERMISSION_DENIED".into() })
+    Told::Answer(SendResult::AuthRejected { reason: "PERMISSION_DENIED".into() })
 }
 
 fn failing() -> Told {
     let reason = "UNAVAILABLE".into();
-    let outcome = Certainty::NotProcessed;
-    Told::Answer(Answer::Retry { reason, after: None, outcome })
+    let outcome = Processing::NotProcessed;
+    Told::Answer(SendResult::Retry { reason, after: None, outcome })
 }
 
 fn throttled() -> Told {
     let after = Some(Duration::from_secs(90));
     let reason = "QUOTA_EXCEEDED".into();
-    Told::Answer(Answer::Throttle { reason, after, scope: Scope::Provider })
+    Told::Answer(SendResult::Throttle { reason, after, scope: Scope::Provider })
 }
 
 fn looks_dead() -> Told {
-    Told::Answer(Answer::TokenDead {
+    Told::Answer(SendResult::Unregistered {
         reason: "BadDeviceToken".into(),
         ambiguous: true,
         since: None,

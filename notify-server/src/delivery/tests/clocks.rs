@@ -9,7 +9,7 @@ use notify_core::{NotificationId, NotificationRecord, NotificationStatus, Timest
 
 use super::rig::{Rig, START, Told, delivered};
 use crate::clock::ManualClock;
-use crate::providers::{Answer, Certainty};
+use crate::providers::{Processing, SendResult};
 
 const DEVICES: usize = 300;
 /// Every so many-th device's first attempt fails, and becomes a row that is due later.
@@ -42,7 +42,7 @@ async fn under_way() -> (Rig, NotificationId) {
         }
         let reason = "UNAVAILABLE".into();
         Told::Answer(match fails(token) && attempt == 1 {
-            true => Answer::Retry { reason, after: None, outcome: Certainty::Failed },
+            true => SendResult::Retry { reason, after: None, outcome: Processing::Failed },
             false => delivered(),
         })
     });

@@ -171,7 +171,7 @@ async fn a_retry_that_was_claimed_when_the_process_died_is_tried_by_the_next() {
     let mut rig = Rig::new(5).await;
     rig.device("one").await;
     rig.provider.script(|_, attempt| match attempt {
-        1 => Told::Answer(crate::providers::Answer::Unknown { reason: "HTTP 418".into() }),
+        1 => Told::Answer(crate::providers::SendResult::Unknown { reason: "HTTP 418".into() }),
         2 => Told::Held(delivered()),
         _ => Told::Answer(delivered()),
     });

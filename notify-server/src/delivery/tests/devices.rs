@@ -5,7 +5,7 @@ use notify_core::{
 };
 
 use super::rig::{Rig, START, Told, delivered};
-use crate::providers::Answer;
+use crate::providers::SendResult;
 
 fn id(name: &str) -> DeviceId {
     DeviceId::new(name).unwrap()
@@ -96,7 +96,8 @@ async fn a_token_that_moves_twice_is_sent_to_once() {
 async fn one_try_does_not_wait_for_credentials_to_be_mended() {
     let mut rig = Rig::new(2).await;
     rig.devices(5).await;
-    rig.provider.script(|_, _| Told::Answer(Answer::Config { reason: "invalid_grant".into() }));
+    rig.provider
+        .script(|_, _| Told::Answer(SendResult::AuthRejected { reason: "invalid_grant".into() }));
     rig.start();
     let once = CreateNotification {
         text: Some("Now or never".into()),

@@ -5,10 +5,10 @@ use std::time::Duration;
 use notify_core::{CreateNotification, NotificationRecord, NotificationStatus, ProviderKind};
 
 use super::rig::{FakeProvider, Rig, Told, delivered};
-use crate::providers::{Answer, Certainty};
+use crate::providers::{Processing, SendResult};
 
-fn looks_dead() -> Answer {
-    Answer::TokenDead { reason: "BadDeviceToken".into(), ambiguous: true, since: None }
+fn looks_dead() -> SendResult {
+    SendResult::Unregistered { reason: "BadDeviceToken".into(), ambiguous: true, since: None }
 }
 
 fn over(record: &NotificationRecord) -> bool {
@@ -59,7 +59,7 @@ async fn an_address_that_moved_is_sent_to_at_once() {
     let mut rig = Rig::new(4).await;
     rig.devices(3).await;
     rig.provider.script(|token, _| match token {
-        "token-d00001" => Told::Answer(Answer::Moved { to: "elsewhere".into() }),
+        "token-d00001" => Told::Answer(SendResult::AddressChanged { to: "elsewhere".into() }),
         _ => Told::Answer(delivered()),
     });
     rig.start();
@@ -79,8 +79,11 @@ async fn an_address_that_moved_is_sent_to_at_once() {
 async fn a_retry_does_not_overwrite_a_newer_notification() {
     let mut rig = Rig::new(4).await;
     rig.device("phone").await;
-    let unavailable =
-        || Answer::Retry { reason: "UNAVAILABLE".into(), after: None, outcome: Certainty::Failed };
+    let unavailable = || SendResult::Retry {
+        reason: "UNAVAILABLE".into(),
+        after: None,
+        outcome: Processing::Failed,
+    };
     rig.provider.script(move |_, attempt| match attempt {
         1 => Told::Answer(unavailable()),
         _ => Told::Answer(delivered()),
@@ -110,7 +113,7 @@ async fn retries_are_bounded_and_go_first() {
     rig.config.lane_retry_rows_max = 20;
     rig.config.checkpoint_outcomes = 5;
     rig.devices(200).await;
-    let unavailable = || Answer::Throttle {
+    let unavailable = || SendResult::Throttle {
         reason: "busy".into(),
         after: None,
         scope: crate::providers::Scope::Address,
@@ -142,7 +145,9 @@ async fn one_refused_address_holds_nobody_else() {
     let mut rig = Rig::new(1).await;
     rig.devices(20).await;
     rig.provider.script(|token, _| match token {
-        "token-d00003" => Told::Answer(Answer::Config { reason: "PERMISSION_DENIED".into() }),
+        "token-d00003" => {
+            Told::Answer(SendResult::AuthRejected { reason: "PERMISSION_DENIED".into() })
+        }
         _ => Told::Answer(delivered()),
     });
     rig.start();

@@ -8,12 +8,12 @@ use notify_core::{
 
 use super::rig::{FakeProvider, Rig, Told, delivered};
 use crate::clock::Clock;
-use crate::providers::Answer;
+use crate::providers::SendResult;
 use crate::store::StoreError;
 use crate::store::sqlite::Fault;
 
-fn refused() -> Answer {
-    Answer::Config { reason: "PERMISSION_DENIED".into() }
+fn refused() -> SendResult {
+    SendResult::AuthRejected { reason: "PERMISSION_DENIED".into() }
 }
 
 fn to_device(name: &str) -> CreateNotification {

@@ -12,9 +12,10 @@ use tokio::sync::{Notify, watch};
 use super::super::{Configured, Engine, ProviderSource, Surroundings};
 use super::rig::{FakeProvider, Rig, Told, delivered};
 use crate::clock::Clock;
-use crate::payload::{Outgoing, TooLarge};
+use crate::payload::{RenderContext, TooLarge};
 use crate::providers::{
-    Address, Answer, Certainty, Checked, Prepared, PreparedBody, Provider, SharedProvider,
+    Address, CredentialCheck, Processing, Provider, RenderedBody, RenderedMessage, SendResult,
+    SharedProvider,
 };
 use crate::store::Store;
 use crate::store::{AppNo, InstanceId, StoreError};
@@ -91,11 +92,11 @@ struct Watched {
 
 #[async_trait::async_trait]
 impl Provider for Watched {
-    fn prepare(&self, message: &Outgoing<'_>) -> Result<Prepared, TooLarge> {
-        self.answers.prepare(message)
+    fn render(&self, context: &RenderContext<'_>) -> Result<RenderedMessage, TooLarge> {
+        self.answers.render(context)
     }
 
-    async fn attempt(&self, prepared: &Prepared, to: &Address) -> Answer {
+    async fn attempt(&self, prepared: &RenderedMessage, to: &Address) -> SendResult {
         if !self.has_brake.swap(true, Ordering::SeqCst) {
             let brake = self.brake.clone();
             tokio::spawn(async move {
@@ -105,7 +106,7 @@ impl Provider for Watched {
                 }
             });
         }
-        let PreparedBody::Whole(id) = &prepared.body else { panic!("the rig's body") };
+        let RenderedBody::Shared(id) = &prepared.body else { panic!("the rig's body") };
         let (id, token) = (String::from_utf8(id.to_vec()).unwrap(), to.text().to_owned());
         while self.instance.get().is_none() {
             tokio::task::yield_now().await;
@@ -119,12 +120,12 @@ impl Provider for Watched {
         self.answers.attempt(prepared, to).await
     }
 
-    async fn check(&self) -> Checked {
+    async fn check(&self) -> CredentialCheck {
         self.answers.check().await
     }
 
-    fn slots(&self) -> usize {
-        self.answers.slots()
+    fn max_concurrency(&self) -> usize {
+        self.answers.max_concurrency()
     }
 }
 
@@ -170,8 +171,8 @@ impl World {
         answers.script(|token, attempt| {
             let fails = attempt % 2 == 1 && token.ends_with(['3', '7']);
             let reason = "UNAVAILABLE".into();
-            let outcome = Certainty::Failed;
-            let failed = Answer::Retry { reason, after: None, outcome };
+            let outcome = Processing::Failed;
+            let failed = SendResult::Retry { reason, after: None, outcome };
             Told::Answer(if fails { failed } else { delivered() })
         });
         let store = self.rig.store_of_another();

@@ -9,7 +9,7 @@ use std::time::Duration;
 use notify_core::{CreateNotification, NotificationRecord, NotificationStatus, RegisterDevice};
 
 use super::rig::{Rig, Told, delivered};
-use crate::providers::Answer;
+use crate::providers::SendResult;
 
 /// Devices of one page.
 const PAGE: usize = 500;
@@ -58,7 +58,7 @@ async fn what_breaks_the_code_fails_alone_in_a_page_of_five_hundred() {
         }
         let is_odd = ODD.contains(&token);
         Told::Answer(match is_odd {
-            true => Answer::BadMessage { reason: "InvalidRegistration".into() },
+            true => SendResult::InvalidMessage { reason: "InvalidRegistration".into() },
             false => delivered(),
         })
     });

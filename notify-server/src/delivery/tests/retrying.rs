@@ -6,10 +6,10 @@ use notify_core::{CreateNotification, DeviceId, NotificationStatus, ProviderKind
 
 use super::rig::{FakeProvider, Rig, START, Told, delivered};
 use crate::clock::Clock;
-use crate::providers::{Answer, Certainty, Scope};
+use crate::providers::{Processing, Scope, SendResult};
 
-fn failed() -> Answer {
-    Answer::Retry { reason: "UNAVAILABLE".into(), after: None, outcome: Certainty::Failed }
+fn failed() -> SendResult {
+    SendResult::Retry { reason: "UNAVAILABLE".into(), after: None, outcome: Processing::Failed }
 }
 
 /// A rig whose devices all failed once and are due again, of which the first does not answer.
@@ -78,7 +78,7 @@ async fn a_retry_that_is_paused_expires_in_time() {
         let (reason, after) = ("QUOTA_EXCEEDED".into(), Some(Duration::from_secs(86_400)));
         Told::Answer(match attempt {
             1 => failed(),
-            _ => Answer::Throttle { reason, after, scope: Scope::Provider },
+            _ => SendResult::Throttle { reason, after, scope: Scope::Provider },
         })
     });
     rig.start();
@@ -118,10 +118,10 @@ async fn retries_in_line_are_given_back_at_a_stop() {
 async fn one_without_an_answer_holds_up_no_other_retry() {
     let mut rig = Rig::new(4).await;
     rig.devices(2).await;
-    let later = |seconds| Answer::Retry {
+    let later = |seconds| SendResult::Retry {
         reason: "UNAVAILABLE".into(),
         after: Some(Duration::from_secs(seconds)),
-        outcome: Certainty::Failed,
+        outcome: Processing::Failed,
     };
     rig.provider.script(move |token, attempt| match (token, attempt) {
         ("token-d00000", 1) => Told::Answer(later(1)),
@@ -149,10 +149,10 @@ async fn one_without_an_answer_holds_up_no_other_retry() {
 async fn retries_behind_a_probe_go_on_as_soon_as_it_went_well() {
     let mut rig = Rig::new(40).await;
     rig.devices(30).await;
-    let first = Answer::Retry {
+    let first = SendResult::Retry {
         reason: "UNAVAILABLE".into(),
         after: Some(Duration::from_secs(3)),
-        outcome: Certainty::Failed,
+        outcome: Processing::Failed,
     };
     rig.provider.script(move |_, attempt| match attempt {
         1 => Told::Answer(first.clone()),

@@ -17,9 +17,9 @@ use uuid::Uuid;
 use super::super::{Configured, Engine, EngineConfig, ProviderSource, Surroundings};
 use crate::channel::{ChannelState, ServiceState};
 use crate::clock::ManualClock;
-use crate::payload::{Outgoing, TooLarge};
+use crate::payload::{RenderContext, TooLarge};
 use crate::providers::{
-    Address, Answer, Checked, Prepared, PreparedBody, Provider, SharedProvider,
+    Address, CredentialCheck, Provider, RenderedBody, RenderedMessage, SendResult, SharedProvider,
 };
 use crate::store::Store;
 use crate::store::postgres::testing::{TestCluster, TestDatabase};
@@ -40,9 +40,9 @@ const TURN_WAIT: Duration = Duration::from_millis(4);
 #[derive(Clone)]
 pub(super) enum Told {
     /// This, at once.
-    Answer(Answer),
+    Answer(SendResult),
     /// This, once the gate number of the rig's `release` is reached.
-    Held(Answer),
+    Held(SendResult),
     /// Nothing, ever.
     Silence,
 }
@@ -60,7 +60,7 @@ pub(super) struct FakeProvider {
     released: watch::Sender<bool>,
     slots: AtomicUsize,
     /// Streams of one push service.
-    service_slots: AtomicUsize,
+    service_concurrency: AtomicUsize,
 }
 
 impl FakeProvider {
@@ -74,13 +74,13 @@ impl FakeProvider {
             arrived: watch::Sender::new(0),
             released: watch::Sender::new(false),
             slots: AtomicUsize::new(slots),
-            service_slots: AtomicUsize::new(usize::MAX),
+            service_concurrency: AtomicUsize::new(usize::MAX),
         })
     }
 
     /// From now on each push service takes so many streams.
     pub(super) fn limit_services(&self, slots: usize) {
-        self.service_slots.store(slots, Ordering::SeqCst);
+        self.service_concurrency.store(slots, Ordering::SeqCst);
     }
 
     /// What is answered from now on, by token and number of attempt (from 1).
@@ -126,20 +126,20 @@ impl FakeProvider {
     }
 }
 
-pub(super) fn delivered() -> Answer {
-    Answer::Delivered { message_id: None }
+pub(super) fn delivered() -> SendResult {
+    SendResult::Delivered { message_id: None }
 }
 
 #[async_trait::async_trait]
 impl Provider for FakeProvider {
-    fn prepare(&self, message: &Outgoing<'_>) -> Result<Prepared, TooLarge> {
-        assert!(!message.app_name.is_empty());
+    fn render(&self, context: &RenderContext<'_>) -> Result<RenderedMessage, TooLarge> {
+        assert!(!context.app_name.is_empty());
         assert!(!self.breaks.load(Ordering::SeqCst), "a defect in the rendering");
-        let body = PreparedBody::Whole(bytes::Bytes::from(message.id.as_str().to_owned()));
-        Ok(Prepared { headers: HeaderMap::new(), body })
+        let body = RenderedBody::Shared(bytes::Bytes::from(context.id.as_str().to_owned()));
+        Ok(RenderedMessage { headers: HeaderMap::new(), body })
     }
 
-    async fn attempt(&self, prepared: &Prepared, to: &Address) -> Answer {
+    async fn attempt(&self, prepared: &RenderedMessage, to: &Address) -> SendResult {
         let token = match to {
             Address::Apns { token: of, .. }
             | Address::Fcm { token: of }
@@ -165,23 +165,24 @@ impl Provider for FakeProvider {
             }
             Told::Silence => std::future::pending().await,
         };
-        if let (Answer::Delivered { .. }, PreparedBody::Whole(id)) = (&answer, &prepared.body) {
+        if let (SendResult::Delivered { .. }, RenderedBody::Shared(id)) = (&answer, &prepared.body)
+        {
             let id = String::from_utf8(id.to_vec()).unwrap();
             self.delivered.lock().unwrap().push((id, token));
         }
         answer
     }
 
-    async fn check(&self) -> Checked {
-        Checked::good("a rig")
+    async fn check(&self) -> CredentialCheck {
+        CredentialCheck::passed("a rig")
     }
 
-    fn slots(&self) -> usize {
+    fn max_concurrency(&self) -> usize {
         self.slots.load(Ordering::SeqCst)
     }
 
-    fn service_slots(&self, _endpoint: &str) -> Option<usize> {
-        Some(self.service_slots.load(Ordering::SeqCst))
+    fn service_concurrency(&self, _endpoint: &str) -> Option<usize> {
+        Some(self.service_concurrency.load(Ordering::SeqCst))
     }
 }
 

@@ -7,7 +7,7 @@ use notify_core::{NotificationStatus, Platform, ProviderKind};
 
 use super::rig::{FakeProvider, Rig, Told, delivered};
 use crate::clock::Clock;
-use crate::providers::{Answer, Scope};
+use crate::providers::{Scope, SendResult};
 
 /// Ten browsers that took messages before at each of two push services, by turns.
 async fn rig(slots: usize) -> (Rig, Arc<FakeProvider>) {
@@ -33,7 +33,7 @@ fn at_a(endpoint: &str) -> bool {
 async fn a_push_service_that_refuses_is_held_and_the_other_goes_on() {
     let (mut rig, provider) = rig(1).await;
     let refused = |endpoint: &str| match at_a(endpoint) {
-        true => Answer::ServiceRefused { reason: "http_403".into() },
+        true => SendResult::ServiceRefused { reason: "http_403".into() },
         false => delivered(),
     };
     provider.script(move |endpoint, _| Told::Answer(refused(endpoint)));
@@ -77,7 +77,7 @@ async fn a_silent_push_service_uses_its_own_streams_alone() {
 #[tokio::test]
 async fn a_push_service_that_throttles_is_paused_alone() {
     let (mut rig, provider) = rig(1).await;
-    let throttle = || Answer::Throttle {
+    let throttle = || SendResult::Throttle {
         reason: "http_429".into(),
         after: Some(Duration::from_secs(30)),
         scope: Scope::Service,

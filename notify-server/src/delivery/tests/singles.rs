@@ -7,7 +7,7 @@ use notify_core::{
 };
 
 use super::rig::{FakeProvider, Rig, START, Told, delivered};
-use crate::providers::{Answer, Certainty, Scope};
+use crate::providers::{Processing, Scope, SendResult};
 use crate::store::sqlite::Fault;
 
 const STEP: Duration = Duration::from_millis(250);
@@ -183,14 +183,16 @@ async fn one_that_is_throttled_or_fails_is_tried_again_and_one_whose_address_is_
     rig.provider.script(move |token, attempt| {
         Told::Answer(match (token, attempt) {
             ("token-d00000", 1) => {
-                Answer::Throttle { reason: reason(), after: None, scope: Scope::Provider }
+                SendResult::Throttle { reason: reason(), after: None, scope: Scope::Provider }
             }
             ("token-d00001", 1) => {
-                Answer::Retry { reason: reason(), after: None, outcome: Certainty::Failed }
+                SendResult::Retry { reason: reason(), after: None, outcome: Processing::Failed }
             }
-            ("token-d00002", _) => {
-                Answer::TokenDead { reason: "UNREGISTERED".into(), ambiguous: false, since: None }
-            }
+            ("token-d00002", _) => SendResult::Unregistered {
+                reason: "UNREGISTERED".into(),
+                ambiguous: false,
+                since: None,
+            },
             _ => delivered(),
         })
     });

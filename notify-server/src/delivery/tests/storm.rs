@@ -12,7 +12,7 @@ use notify_core::{
 
 use super::rig::{Rig, Told, delivered};
 use crate::clock::Clock;
-use crate::providers::{Answer, Certainty, Scope};
+use crate::providers::{Processing, Scope, SendResult};
 use crate::store::StoreError;
 use crate::store::sqlite::Fault;
 
@@ -20,21 +20,21 @@ const DEVICES: usize = 60;
 const STEPS: usize = 120;
 
 /// What a provider answers to the n-th attempt at a token, the same for the same seed.
-fn answer(seed: u64, token: &str, attempt: usize) -> Answer {
+fn answer(seed: u64, token: &str, attempt: usize) -> SendResult {
     let text = token.bytes().fold(seed, |hash, byte| hash.wrapping_mul(31) + u64::from(byte));
     let mut rng = fastrand::Rng::with_seed(text.wrapping_add(attempt as u64));
     let after = rng.bool().then(|| Duration::from_secs(rng.u64(1..90)));
     let reason = "it says so".into();
     match rng.u8(0..100) {
-        0..8 => Answer::Retry { reason, after, outcome: Certainty::Failed },
-        8..12 => Answer::Retry { reason, after: None, outcome: Certainty::NotProcessed },
-        12..15 => Answer::Retry { reason, after: None, outcome: Certainty::Unknown },
-        15..18 => Answer::Throttle { reason, after, scope: Scope::Provider },
-        18..20 => Answer::Throttle { reason, after, scope: Scope::Address },
-        20..23 => Answer::TokenDead { reason, ambiguous: false, since: None },
-        23..25 => Answer::BadMessage { reason },
-        25..27 => Answer::Unknown { reason },
-        27..28 => Answer::Config { reason },
+        0..8 => SendResult::Retry { reason, after, outcome: Processing::Failed },
+        8..12 => SendResult::Retry { reason, after: None, outcome: Processing::NotProcessed },
+        12..15 => SendResult::Retry { reason, after: None, outcome: Processing::Unknown },
+        15..18 => SendResult::Throttle { reason, after, scope: Scope::Provider },
+        18..20 => SendResult::Throttle { reason, after, scope: Scope::Address },
+        20..23 => SendResult::Unregistered { reason, ambiguous: false, since: None },
+        23..25 => SendResult::InvalidMessage { reason },
+        25..27 => SendResult::Unknown { reason },
+        27..28 => SendResult::AuthRejected { reason },
         _ => delivered(),
     }
 }

@@ -11,7 +11,7 @@ use notify_core::{Platform, ProviderKind};
 use super::rig::{FakeProvider, Rig, Told, delivered};
 use crate::channel::ChannelState;
 use crate::clock::Clock;
-use crate::providers::{Answer, Certainty, Scope};
+use crate::providers::{Processing, Scope, SendResult};
 
 const GOOD: usize = 40;
 /// How far the clock turns at a time: little, so that the engine keeps up.
@@ -58,7 +58,7 @@ fn is_good(endpoint: &str) -> bool {
 }
 
 /// Good addresses take the message, the others answer that.
-fn script(provider: &FakeProvider, answer: impl Fn(usize) -> Answer + Send + Sync + 'static) {
+fn script(provider: &FakeProvider, answer: impl Fn(usize) -> SendResult + Send + Sync + 'static) {
     provider.script(move |endpoint, attempt| {
         Told::Answer(if is_good(endpoint) { delivered() } else { answer(attempt) })
     });
@@ -76,12 +76,12 @@ async fn is_stopped(rig: &Rig) -> bool {
     rig.store.guard_tripped(rig.app, Platform::Web).await.unwrap()
 }
 
-fn dead() -> Answer {
-    Answer::TokenDead { reason: "http_404".into(), ambiguous: true, since: None }
+fn dead() -> SendResult {
+    SendResult::Unregistered { reason: "http_404".into(), ambiguous: true, since: None }
 }
 
-fn refused() -> Answer {
-    Answer::ServiceRefused { reason: "http_403".into() }
+fn refused() -> SendResult {
+    SendResult::ServiceRefused { reason: "http_403".into() }
 }
 
 #[tokio::test]
@@ -140,7 +140,7 @@ async fn addresses_of_another_key_hold_nothing_and_end_as_unregistered() {
 /// Nothing shows that the address is at fault, or that the key is: the device stays.
 #[tokio::test]
 async fn a_refused_address_stays_where_nothing_gets_through() {
-    for (answer, unregistered) in [(refused as fn() -> Answer, 0), (dead, 20)] {
+    for (answer, unregistered) in [(refused as fn() -> SendResult, 0), (dead, 20)] {
         let mut rig = Rig::new(1).await;
         for number in 0..30 {
             rig.browser(&format!("stranger-{number}"), &invented(number)).await;
@@ -251,7 +251,7 @@ async fn throttled_for_a_day(took_a_message: bool) {
              where address like '%/invented/%'",
         );
     }
-    let throttled = || Answer::Throttle {
+    let throttled = || SendResult::Throttle {
         reason: "http_429".into(),
         after: Some(24 * HOUR),
         scope: Scope::Service,
@@ -272,10 +272,10 @@ async fn throttled_for_a_day(took_a_message: bool) {
 async fn strangers_that_fail_cost_the_others_a_moment() {
     let (mut rig, provider) = rig(100, invented).await;
     more_good(&rig).await;
-    script(&provider, |_| Answer::Retry {
+    script(&provider, |_| SendResult::Retry {
         reason: "http_500".into(),
         after: None,
-        outcome: Certainty::Failed,
+        outcome: Processing::Failed,
     });
     provider.offer(1);
     rig.start();

@@ -9,10 +9,10 @@ use notify_core::{
 
 use super::rig::{Rig, START, Told, delivered};
 use crate::clock::Clock;
-use crate::providers::{Answer, Certainty, Scope};
+use crate::providers::{Processing, Scope, SendResult};
 
-fn failed(after: Option<Duration>) -> Answer {
-    Answer::Retry { reason: "UNAVAILABLE".into(), after, outcome: Certainty::Failed }
+fn failed(after: Option<Duration>) -> SendResult {
+    SendResult::Retry { reason: "UNAVAILABLE".into(), after, outcome: Processing::Failed }
 }
 
 #[tokio::test]
@@ -87,7 +87,7 @@ async fn a_throttled_provider_pauses_and_burns_no_attempt() {
         if token == "token-d00000" && attempt == 1 {
             let after = Some(Duration::from_secs(30));
             let reason = "QUOTA_EXCEEDED".into();
-            return Told::Answer(Answer::Throttle { reason, after, scope: Scope::Provider });
+            return Told::Answer(SendResult::Throttle { reason, after, scope: Scope::Provider });
         }
         Told::Answer(delivered())
     });
@@ -112,7 +112,7 @@ async fn one_throttled_address_holds_nobody_else() {
         let after = Some(Duration::from_secs(30));
         let reason = "QUOTA_EXCEEDED".into();
         Told::Answer(match token {
-            "token-d00003" => Answer::Throttle { reason, after, scope: Scope::Provider },
+            "token-d00003" => SendResult::Throttle { reason, after, scope: Scope::Provider },
             _ => delivered(),
         })
     });
@@ -143,7 +143,8 @@ async fn one_throttled_address_holds_nobody_else() {
 async fn refused_credentials_hold_everything_and_fail_nothing_until_they_are_mended() {
     let mut rig = Rig::new(4).await;
     rig.devices(40).await;
-    rig.provider.script(|_, _| Told::Held(Answer::Config { reason: "PERMISSION_DENIED".into() }));
+    rig.provider
+        .script(|_, _| Told::Held(SendResult::AuthRejected { reason: "PERMISSION_DENIED".into() }));
     rig.start();
     let id = rig.broadcast().await;
     rig.provider.arrived(4).await;
@@ -174,7 +175,11 @@ async fn refused_credentials_hold_everything_and_fail_nothing_until_they_are_men
 }
 
 fn dead(since: Option<Timestamp>) -> Told {
-    Told::Answer(Answer::TokenDead { reason: "UNREGISTERED".into(), ambiguous: false, since })
+    Told::Answer(SendResult::Unregistered {
+        reason: "UNREGISTERED".into(),
+        ambiguous: false,
+        since,
+    })
 }
 
 #[tokio::test]
@@ -275,8 +280,8 @@ async fn an_unreachable_provider_turns_few_deliveries_into_rows() {
     rig.devices(300).await;
     rig.provider.script(|_, _| {
         let reason = "connection refused".into();
-        let outcome = Certainty::NotProcessed;
-        Told::Answer(Answer::Retry { reason, after: None, outcome })
+        let outcome = Processing::NotProcessed;
+        Told::Answer(SendResult::Retry { reason, after: None, outcome })
     });
     rig.start();
     let id = rig.broadcast().await;

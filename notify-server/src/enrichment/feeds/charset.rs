@@ -23,7 +23,7 @@ const UTF_8_CHARACTERS_MIN: usize = 8;
 #[derive(Debug)]
 pub(super) struct Decoded<'b> {
     pub(super) text: Cow<'b, str>,
-    /// No name fitted the bytes: the charset is a guess, or some of them stand for no character.
+    /// No named charset fits the bytes: the charset is a guess, or some bytes are invalid.
     pub(super) is_guess: bool,
 }
 
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn the_charset_is_the_first_name_that_the_bytes_do_not_contradict() {
+    fn charset_is_the_first_name_consistent_with_the_bytes() {
         let russian: &[u8] = b"\xcf\xf0\xe8\xe2\xe5\xf2";
         let cases: [(Vec<u8>, Option<&str>, &str); 21] = [
             (b"<caf\xc3\xa9".into(), None, "<café"),
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_name_fits_is_a_guess() {
+    fn charset_is_guessed_when_no_name_fits() {
         let cases: [(Vec<u8>, Option<&str>, &str); 3] = [
             (
                 b"<p>Un caf\xe9 cr\xe8me, s'il vous pla\xeet".into(),
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn charsets_that_are_known_and_not_supported_are_refused() {
+    fn unsupported_charsets_are_refused() {
         for name in ["utf-7", "hz-gb-2312", "iso-2022-kr"] {
             assert_eq!(
                 decode(&declaring(name, b"a"), None).err(),
@@ -387,7 +387,7 @@ mod labels_tests {
     use super::*;
 
     #[test]
-    fn names_of_every_origin_are_known() {
+    fn charset_aliases_are_known() {
         let cases = [
             ("UTF-8", "UTF-8"),
             ("utf_8", "UTF-8"),

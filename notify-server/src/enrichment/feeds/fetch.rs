@@ -1,5 +1,5 @@
 //! One fetch of one feed: conditional, through the guard at every hop, within ten seconds and five
-//! mebibytes. What goes wrong is told by its kind alone, so that nobody can look through a feed's
+//! mebibytes. An error reveals only its kind, so that a user cannot explore internal networks through a feed's
 //! error into a network behind the server.
 
 use std::io::Read;
@@ -15,21 +15,21 @@ use super::{FEED_BYTES_MAX, ParseError, time};
 use crate::outbound::{Outbound, Unreachable, guarded_client, retry_after, unreachable};
 use crate::store::Validators;
 
-/// Longest time that a fetch takes, all redirects included.
+/// Longest duration of a fetch, including redirects.
 pub(crate) const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
 /// Most redirects that are followed.
 const REDIRECTS_MAX: usize = 3;
 /// Longest `ETag` and `Last-Modified` that are kept, in bytes.
 const VALIDATOR_BYTES_MAX: usize = 512;
-/// What is asked for; some servers answer HTML to whoever does not say so.
+/// The `Accept` header; without it some servers respond with HTML.
 const ACCEPT: &str = "application/rss+xml, application/atom+xml, application/feed+json, \
     application/xml;q=0.9, text/xml;q=0.9, application/json;q=0.8, */*;q=0.1";
 const USER_AGENT: &str = concat!("notify-server/", env!("CARGO_PKG_VERSION"), " (feeds)");
 
-/// What is told of a name that leads nowhere, or inside.
+/// Error text for a name that does not resolve, or only to private addresses.
 const NO_PUBLIC_ADDRESS: &str = "the name of the host does not resolve, or only to private addresses, \
     which need --allow-private-networks";
-/// What is told of an address that the guard refuses.
+/// Error text for an address that the guard refuses.
 const NOT_ALLOWED: &str = "the address is not allowed: private addresses, and other ports than 80 and \
     443, need --allow-private-networks";
 
@@ -39,18 +39,18 @@ pub(crate) enum FetchError {
     /// The guard refused it, or one of its redirects, by what is written there.
     #[error("{NOT_ALLOWED}")]
     Blocked,
-    /// Its name resolves to addresses inside alone. Told like a name that there is not, so that nobody
+    /// Its name resolves only to private addresses. Reported like an unknown name, so that no user
     /// learns which names there are behind the server (S4).
     #[error("{NO_PUBLIC_ADDRESS}")]
-    Inside,
+    PrivateAddress,
     /// Its name does not resolve.
     #[error("{NO_PUBLIC_ADDRESS}")]
     Unresolved,
-    /// It came, and this server did not get to reading it, or failed at that: nothing is known of the
+    /// It arrived, but this server did not read it or failed to: nothing is known of the
     /// feed.
     #[error("could not be read by this server this time")]
-    Unread,
-    /// No connection, no HTTP, or not in time: one text, which tells no more than that.
+    NotAttempted,
+    /// No connection, no HTTP, or not in time: one text that reveals nothing else.
     #[error("the host does not answer, or not in time")]
     Unreachable,
     /// Another status than 200 or 304.
@@ -58,13 +58,13 @@ pub(crate) enum FetchError {
     Status {
         /// The status.
         status: u16,
-        /// When to ask again (429, 503), in milliseconds from the answer.
+        /// The requested wait (429, 503), in milliseconds from the response.
         retry_after_ms: Option<i64>,
     },
     /// 410: not fetched any more.
     #[error("is gone (status 410) and not fetched any more")]
     Gone,
-    /// A redirect too many, or one that names no place, or one with a url over 2,048 bytes (B11): what is
+    /// A redirect too many, or one that names no place, or one with a url over 2,048 bytes: what is
     /// relative in a feed is made of it again and again.
     #[error("redirects too often, or to nowhere")]
     Redirected,
@@ -79,7 +79,7 @@ pub(crate) enum FetchError {
     Unreadable(#[from] ParseError),
 }
 
-/// What an answer's head says, beside the status.
+/// The relevant headers of a response.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Head {
     /// `Cache-Control: max-age`, in seconds.
@@ -92,9 +92,9 @@ pub(crate) struct Head {
 /// An answer.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    /// What is known is still true.
+    /// The feed has not changed.
     Unchanged(Head),
-    /// A body, as it came.
+    /// A body as received.
     Changed(Body),
 }
 
@@ -133,12 +133,12 @@ impl FeedClient {
         let mut url = self.guard.page(url).map_err(|_| FetchError::Blocked)?;
         let (mut head, mut is_for_good) = (Head::default(), true);
         for _ in 0..=REDIRECTS_MAX {
-            let response = self.ask(&url, known).await?;
+            let response = self.request(&url, known).await?;
             let status = response.status();
             if !is_redirect(status) {
                 return answer(response, url, head).await;
             }
-            // Some servers write what is not ASCII as it is.
+            // Some servers do not escape characters outside ASCII.
             let place = response.headers().get(header::LOCATION).map(HeaderValue::as_bytes);
             let place = place.and_then(|place| std::str::from_utf8(place).ok());
             let next = place.filter(|place| place.len() <= URL_BYTES_MAX);
@@ -154,11 +154,15 @@ impl FeedClient {
         Err(FetchError::Redirected)
     }
 
-    async fn ask(&self, url: &Url, known: &Validators) -> Result<reqwest::Response, FetchError> {
+    async fn request(
+        &self,
+        url: &Url,
+        known: &Validators,
+    ) -> Result<reqwest::Response, FetchError> {
         let client = self.client.get_or_init(|| guarded_client(&self.guard));
         let sent = client.get(url.clone()).headers(asked_with(known)).send().await;
         sent.map_err(|error| match unreachable(&error) {
-            Some(Unreachable::NotAllowed) => FetchError::Inside,
+            Some(Unreachable::NotAllowed) => FetchError::PrivateAddress,
             Some(Unreachable::Unresolved(_)) => FetchError::Unresolved,
             None => FetchError::Unreachable,
         })
@@ -209,8 +213,8 @@ async fn answer(
         Some(_) => return Err(FetchError::Compression),
     };
     let validators = Validators {
-        etag: kept(headers, header::ETAG),
-        last_modified: kept(headers, header::LAST_MODIFIED),
+        etag: validator(headers, header::ETAG),
+        last_modified: validator(headers, header::LAST_MODIFIED),
     };
     let charset = charset(headers);
     let announced = response.content_length().and_then(|length| usize::try_from(length).ok());
@@ -234,7 +238,7 @@ impl Body {
         if !self.is_gzip {
             return Ok((&self.bytes[..]).into());
         }
-        // Once, for the most that it may be: growing would hold it twice.
+        // Allocated once at the maximum size: growing would copy it.
         let mut plain = Vec::with_capacity(FEED_BYTES_MAX + 1);
         let limit = FEED_BYTES_MAX as u64 + 1;
         let mut gzip = flate2::read::MultiGzDecoder::new(&self.bytes[..]).take(limit);
@@ -252,8 +256,8 @@ fn text_of(headers: &HeaderMap, name: header::HeaderName) -> Option<String> {
     headers.get(name)?.to_str().ok().map(|text| text.trim().to_ascii_lowercase())
 }
 
-/// A validator as it came, weak ones included, unless it is too long to be kept.
-fn kept(headers: &HeaderMap, name: header::HeaderName) -> Option<String> {
+/// A validator as received, including weak ones, unless it is too long.
+fn validator(headers: &HeaderMap, name: header::HeaderName) -> Option<String> {
     let text = headers.get(name)?.to_str().ok()?;
     (!text.is_empty() && text.len() <= VALIDATOR_BYTES_MAX).then(|| text.to_owned())
 }
@@ -291,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_head_says_of_time_and_charset_is_read() {
+    fn response_headers_of_time_and_charset_are_parsed() {
         for (value, expected) in [
             ("max-age=60", Some(60)),
             ("public, Max-Age=3600, must-revalidate", Some(3_600)),

@@ -1,17 +1,17 @@
-//! Feeds: fetched from addresses that users give, read whatever they hold, kept in the store.
+//! Feeds: fetched from user-supplied addresses, parsed leniently, kept in the store.
 //!
 //! ```text
-//! store (due) -> worker -> fetch (guard, redirects, caps) -> parse (a thread of its own) -> store
+//! store (due) -> worker -> fetch (guard, redirects, caps) -> parse (on its own thread) -> store
 //! ```
 //!
-//! A feed is nobody's friend: every step has a bound of bytes, time or count, and what goes wrong is
-//! told in words that give nothing away of who was asked.
+//! Feeds are not trusted: every step is bounded in bytes, time or count, and errors reveal nothing about the
+//! host.
 
 mod charset;
 
 mod fetch;
+mod host_limiter;
 mod reader;
-mod turns;
 pub(crate) mod worker;
 
 mod parse;
@@ -27,7 +27,7 @@ mod rss;
 mod time;
 
 use parse::{FEED_BYTES_MAX, ParseError, ParsedFeed, Source, parse};
-pub(crate) use reader::{CHECK_TIMEOUT, FeedChecks, FeedReader};
+pub(crate) use reader::{CHECK_TIMEOUT, FeedReader};
 
 #[cfg(test)]
 mod tests;

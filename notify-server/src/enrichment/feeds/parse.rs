@@ -1,4 +1,4 @@
-//! What a feed says, whichever of the formats it is in.
+//! A parsed feed, independent of its format.
 
 use url::Url;
 
@@ -10,7 +10,7 @@ use crate::store::FeedItemRow;
 
 /// Most bytes of a feed, decompressed.
 pub(crate) const FEED_BYTES_MAX: usize = 5 * 1_024 * 1_024;
-/// Most items of a feed that are kept: the first ones.
+/// Most items kept of a feed: the first ones.
 pub(super) const ITEMS_MAX: usize = 500;
 /// Most items of a feed at all: no feed, but an archive or an attack.
 pub(super) const ITEMS_READ_MAX: usize = 20_000;
@@ -32,21 +32,21 @@ pub(crate) struct Source<'a> {
 /// A feed that was read.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ParsedFeed {
-    /// Newest first, those without a date last; equal ones as they came.
+    /// Newest first, those without a date last; otherwise in document order.
     pub(crate) items: Vec<FeedItemRow>,
     /// How long it may be kept, in minutes, where it says so.
     pub(crate) ttl_minutes: Option<u32>,
-    /// Items without a link or a title, which nobody could open.
+    /// Number of items without a link or a title, which cannot be shown.
     pub(crate) left_out: usize,
     /// Items beyond the first 500.
     pub(crate) beyond: usize,
     /// It breaks off, or its tags do not match: what could be read is here.
     pub(crate) is_broken: bool,
-    /// Its charset is a guess, or some bytes stand for no character.
+    /// Its charset is a guess, or some bytes are no valid characters.
     pub(crate) is_charset_guess: bool,
 }
 
-/// Why a feed cannot be read. The texts tell nothing of what it holds.
+/// Why a feed cannot be read. The texts reveal nothing of its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ParseError {
     /// It is something else.
@@ -69,7 +69,7 @@ pub(crate) enum ParseError {
     TooMany(&'static str),
 }
 
-/// Reads a feed. Blocks for as long as 5 MiB take; every bound is one of counting.
+/// Parses a feed. Blocks while it reads up to 5 MiB; all bounds are counts.
 pub(crate) fn parse(source: &Source<'_>) -> Result<ParsedFeed, ParseError> {
     let decoded = charset::decode(source.bytes, source.charset)?;
     let text = &decoded.text[start(&decoded.text)..];

@@ -263,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_a_picture_by_type_medium_or_extension() {
+    fn picture_is_recognized_by_type_medium_or_extension() {
         use Likeness::{Other, Picture, Unclear};
         let cases = [
             (None, None, "https://i.example/a.jpg", Picture),
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decoration_is_known_by_its_host_or_its_name() {
+    fn decoration_is_recognized_by_host_or_name() {
         let cases = [
             ("https://feeds.feedburner.com/~r/news/~4/x", true),
             ("http://vg01.met.vgwort.de/na/0123", true),

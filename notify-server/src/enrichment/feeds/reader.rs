@@ -1,5 +1,5 @@
-//! Fetching and reading as one: the body of an answer is read on a thread of its own, one at a time,
-//! so that whatever a feed holds takes one core at most, and that not from the API.
+//! Fetches and parses feeds. Bodies are parsed on a separate thread, one at a time,
+//! so that a feed uses at most one core, and none of the API's threads.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,41 +13,33 @@ use super::{ParsedFeed, Source, parse};
 use crate::outbound::Outbound;
 use crate::store::{AppNo, Validators};
 
-/// Feeds read at once. One takes up to 5 MiB, its text and its items.
+/// Most feeds parsed at once. Each takes up to 5 MiB, plus its text and items.
 const READ_AT_ONCE: usize = 1;
-/// Longest wait for a feed to be read, its turn included; its thread ends by itself, as all that it
-/// counts is bounded.
+/// Longest wait until a feed is parsed, including the queue; the thread ends by itself, since its work
+/// is bounded.
 const READ_TIMEOUT: Duration = Duration::from_secs(15);
-/// Longest time that a look at a feed takes: less than clients wait for an answer, 30 s.
+/// Longest check of a feed: less than the 30 s that clients wait for a response.
 pub(crate) const CHECK_TIMEOUT: Duration =
     Duration::from_secs(FETCH_TIMEOUT.as_secs() + READ_TIMEOUT.as_secs());
-/// Feeds that callers have looked at, at once.
+/// Most concurrent checks.
 const CHECKS_AT_ONCE: usize = 4;
-/// Most items that a look at a feed shows.
+/// Most items in the result of a check.
 const ITEMS_SHOWN_MAX: usize = 20;
 
-/// What a fetch gave.
+/// The result of a fetch.
 #[derive(Debug)]
 pub(crate) enum Read {
-    /// What is known is still true.
+    /// The feed has not changed.
     Unchanged(Head),
     /// A feed.
     Changed {
-        /// What the head of its answer says.
+        /// The headers of its response.
         head: Head,
-        /// What to name in the next request.
+        /// The validators for the next request.
         validators: Validators,
         /// The feed.
         feed: ParsedFeed,
     },
-}
-
-/// Looks at a feed without keeping anything: what the API may do with addresses.
-#[async_trait::async_trait]
-pub(crate) trait FeedChecks: Send + Sync {
-    /// What would be taken from a url; `None` while too many others are being looked at, or another one
-    /// for the same application. Takes [`CHECK_TIMEOUT`] at most.
-    async fn check(&self, app: AppNo, url: &str) -> Option<FeedCheck>;
 }
 
 /// Fetches and reads feeds.
@@ -58,7 +50,7 @@ pub(crate) struct FeedReader {
     checking: Mutex<HashSet<AppNo>>,
 }
 
-/// An application's place among those that look at a feed; given back when it is dropped.
+/// Marks an application as checking a feed; released on drop.
 struct Checking<'r>(&'r FeedReader, AppNo);
 
 impl<'r> Checking<'r> {
@@ -95,7 +87,7 @@ impl FeedReader {
     /// Fetches and reads a feed.
     pub(crate) async fn read(&self, url: &str, known: &Validators) -> Result<Read, FetchError> {
         match self.client.get(url, known).await? {
-            // Nothing was named that could be unchanged.
+            // No validator was sent that could match.
             Answer::Unchanged(_) if *known == Validators::default() => {
                 Err(FetchError::Status { status: 304, retry_after_ms: None })
             }
@@ -111,8 +103,10 @@ impl FeedReader {
     async fn parse(&self, body: Body) -> Result<ParsedFeed, FetchError> {
         let reading = Arc::clone(&self.reading);
         let parsing = async {
-            // Held by the thread, not by who waits for it.
-            let Ok(turn) = reading.acquire_owned().await else { return Err(FetchError::Unread) };
+            // Held by the thread, not by the caller that waits for it.
+            let Ok(turn) = reading.acquire_owned().await else {
+                return Err(FetchError::NotAttempted);
+            };
             let parsing = tokio::task::spawn_blocking(move || {
                 let _turn = turn;
                 let bytes = body.plain()?;
@@ -120,25 +114,24 @@ impl FeedReader {
                 Ok(parse(&source)?)
             });
             parsing.await.unwrap_or_else(|_| {
-                // Where is told by the panic itself; what a feed holds is not to be in the log.
+                // The panic message names the place; the content of a feed must not be logged.
                 tracing::error!("a feed could not be read: its reader panicked");
-                Err(FetchError::Unread)
+                Err(FetchError::NotAttempted)
             })
         };
         let parsed = tokio::time::timeout(READ_TIMEOUT, parsing).await;
-        parsed.unwrap_or(Err(FetchError::Unread))
+        parsed.unwrap_or(Err(FetchError::NotAttempted))
     }
-}
 
-#[async_trait::async_trait]
-impl FeedChecks for FeedReader {
-    async fn check(&self, app: AppNo, url: &str) -> Option<FeedCheck> {
+    /// Checks what a url would bring, without storing anything; `None` while too many other checks run, or
+    /// another one for the same application. Takes at most [`CHECK_TIMEOUT`].
+    pub(crate) async fn check(&self, app: AppNo, url: &str) -> Option<FeedCheck> {
         let _place = Checking::begin(self, app)?;
         let _turn = self.checks.try_acquire().ok()?;
         let read = self.read(url, &Validators::default()).await;
         Some(match read {
             Ok(Read::Changed { head, feed, .. }) => shown(&head, feed),
-            // Nothing was named that could be unchanged.
+            // No validator was sent that could match.
             Ok(Read::Unchanged(_)) => {
                 failed(FetchError::Status { status: 304, retry_after_ms: None })
             }

@@ -459,7 +459,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_picture_is_no_pixel_no_button_and_no_placeholder() {
+    fn tracking_pixels_buttons_and_placeholders_are_no_pictures() {
         let cases = [
             ("<img src='/a.jpg'>", Some("/a.jpg")),
             ("<p>x<IMG ALT=a SRC=/a.jpg></p>", Some("/a.jpg")),

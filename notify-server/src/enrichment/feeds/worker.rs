@@ -13,11 +13,11 @@ use tokio::sync::Notify;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use crate::causes::with_causes;
 use crate::clock::SharedClock;
 use crate::enrichment::feeds::fetch::{FetchError, Head};
+use crate::enrichment::feeds::host_limiter::{Host, HostLimiter};
 use crate::enrichment::feeds::reader::{FeedReader, Read};
-use crate::enrichment::feeds::turns::{Host, Turns};
+use crate::error_chain::error_chain;
 use crate::keys::sha256;
 use crate::store::{
     Change, ChangeListener, EnrichmentChange, FeedClaim, FeedFetch, FeedItemRow, FeedItems, Moved,
@@ -58,18 +58,18 @@ impl ChangeListener for Due {
     }
 }
 
-/// Fetches under way, and who waits for their turn.
+/// Running and waiting fetches.
 #[derive(Default)]
 struct Fetches {
     tasks: JoinSet<()>,
     hosts: HashMap<Id, Host>,
-    turns: Turns,
+    limiter: HostLimiter,
 }
 
 impl Fetches {
     /// Begins those whose turn it is.
     fn begin(&mut self, worker: &Arc<FeedWorker>, now: Timestamp) {
-        while let Some((host, claim)) = self.turns.begin(now) {
+        while let Some((host, claim)) = self.limiter.begin(now) {
             let worker = Arc::clone(worker);
             let task = self.tasks.spawn(async move { fetch(&worker, claim).await });
             self.hosts.insert(task.id(), host);
@@ -94,7 +94,7 @@ impl Fetches {
     fn note(&mut self, ended: Result<(Id, ()), JoinError>) {
         let id = ended.map_or_else(|error| error.id(), |(id, ())| id);
         if let Some(host) = self.hosts.remove(&id) {
-            self.turns.end(&host);
+            self.limiter.end(&host);
         }
     }
 }
@@ -108,11 +108,11 @@ pub(crate) async fn run(worker: FeedWorker, stopping: CancellationToken) {
         let look_at = match begin_due(&worker, &mut fetches).await {
             Ok(next) => next,
             Err(error) => {
-                tracing::warn!(cause = with_causes(&error), "feeds were not looked for");
+                tracing::warn!(cause = error_chain(&error), "due feeds could not be read");
                 worker.clock.now().plus_ms(LOOK_AGAIN_MS)
             }
         };
-        let is_full = fetches.turns.room() == 0;
+        let is_full = fetches.limiter.room() == 0;
         tokio::select! {
             () = stopping.cancelled() => return,
             () = fetches.end(), if !fetches.tasks.is_empty() => {}
@@ -122,7 +122,7 @@ pub(crate) async fn run(worker: FeedWorker, stopping: CancellationToken) {
     }
 }
 
-/// Begins what is due, as far as there is room; when to look again.
+/// Begins due fetches as capacity allows; returns when to check again.
 async fn begin_due(
     worker: &Arc<FeedWorker>,
     fetches: &mut Fetches,
@@ -130,18 +130,18 @@ async fn begin_due(
     fetches.end_more();
     let now = worker.clock.now();
     fetches.begin(worker, now);
-    let room = fetches.turns.room();
+    let room = fetches.limiter.room();
     let later = now.plus_ms(LOOK_AGAIN_MS);
     let Some(next) = worker.store.next_feed_due().await? else { return Ok(later) };
     if next > now || room == 0 {
         return Ok(next.min(later));
     }
     for claim in worker.store.claim_feeds(now, now.plus_ms(CLAIM_MS), room).await? {
-        fetches.turns.wait(claim, now);
+        fetches.limiter.wait(claim, now);
     }
     fetches.begin(worker, now);
     // There may be more, as many as there was room for were taken.
-    Ok(if fetches.turns.room() == 0 { later } else { now.plus_ms(1) })
+    Ok(if fetches.limiter.room() == 0 { later } else { now.plus_ms(1) })
 }
 
 async fn fetch(worker: &FeedWorker, claim: FeedClaim) {
@@ -152,7 +152,7 @@ async fn fetch(worker: &FeedWorker, claim: FeedClaim) {
         // The feed is gone, or another fetch followed this one.
         Ok(()) | Err(StoreError::NotFound) => {}
         Err(error) => {
-            tracing::warn!(cause = with_causes(&error), "a fetched feed was not kept");
+            tracing::warn!(cause = error_chain(&error), "a fetched feed was not stored");
         }
     }
 }
@@ -161,7 +161,7 @@ fn result_of(read: &Result<Read, FetchError>) -> FeedResult {
     match read {
         Ok(Read::Changed { .. }) => FeedResult::Read,
         Ok(Read::Unchanged(_)) => FeedResult::Unchanged,
-        Err(FetchError::Blocked | FetchError::Inside) => FeedResult::Blocked,
+        Err(FetchError::Blocked | FetchError::PrivateAddress) => FeedResult::Blocked,
         Err(FetchError::Gone) => FeedResult::Gone,
         Err(FetchError::Unreadable(_) | FetchError::TooLarge | FetchError::Compression) => {
             FeedResult::Unreadable
@@ -169,7 +169,7 @@ fn result_of(read: &Result<Read, FetchError>) -> FeedResult {
         Err(
             FetchError::Unresolved
             | FetchError::Unreachable
-            | FetchError::Unread
+            | FetchError::NotAttempted
             | FetchError::Status { .. }
             | FetchError::Redirected,
         ) => FeedResult::Failed,
@@ -192,14 +192,14 @@ fn ended(now: Timestamp, claim: &FeedClaim, read: Result<Read, FetchError>) -> F
         Err(error) => error,
     };
     // What is ours is no failure of the feed's.
-    let counted = u32::from(error != FetchError::Unread);
+    let counted = u32::from(error != FetchError::NotAttempted);
     let failures = claim.failures.saturating_add(counted);
     let ended = match error {
         FetchError::Gone => Ended::Gone,
         FetchError::Status { retry_after_ms, .. } => Ended::Failed { failures, retry_after_ms },
-        FetchError::Unread => Ended::Failed { failures: 1, retry_after_ms: None },
+        FetchError::NotAttempted => Ended::Failed { failures: 1, retry_after_ms: None },
         FetchError::Blocked
-        | FetchError::Inside
+        | FetchError::PrivateAddress
         | FetchError::Unresolved
         | FetchError::Unreachable
         | FetchError::Redirected
@@ -259,7 +259,7 @@ fn digest(items: &[FeedItemRow]) -> [u8; 32] {
 
 /// Shortest time between two fetches of a feed, in milliseconds: 15 minutes.
 pub(crate) const INTERVAL_MIN_MS: i64 = 15 * 60_000;
-/// Longest time between two fetches, whatever anybody asks for, in milliseconds: a day.
+/// Longest time between two fetches, regardless of the server's request, in milliseconds: a day.
 pub(crate) const INTERVAL_MAX_MS: i64 = 86_400_000;
 /// Same answers in a row after which a move is believed.
 pub(crate) const MOVED_TIMES: u32 = 3;
@@ -278,7 +278,7 @@ pub(crate) enum Ended {
     Failed {
         /// n.
         failures: u32,
-        /// When the server asks to be asked again (429 and 503), in milliseconds from now.
+        /// The wait that the server requested (429 and 503), in milliseconds from now.
         retry_after_ms: Option<i64>,
     },
     /// It is gone for good (410).
@@ -319,7 +319,7 @@ mod schedule_tests {
     }
 
     #[test]
-    fn the_next_fetch_is_not_before_anybody_wants_it_nor_a_day_away() {
+    fn next_fetch_honours_all_waits_up_to_a_day() {
         let cases = [
             (well(None, None), Some(15 * MINUTE_MS)),
             (well(60, None), Some(HOUR_MS)),

@@ -454,7 +454,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_vocabulary_has_many_names() {
+    fn vocabularies_have_aliases() {
         let cases = [
             ("media", "http://search.yahoo.com/mrss/", Ns::Media),
             ("m", "https://search.yahoo.com/mrss", Ns::Media),

@@ -77,7 +77,7 @@ fn apns_wakes_the_app_for_an_image_or_a_campaign_alone() {
 #[test]
 fn apns_sends_a_raw_payload_byte_for_byte() {
     let given = raw();
-    let payload = apns::render(&given.outgoing()).unwrap();
+    let payload = apns::render(&given.context()).unwrap();
     assert_eq!(
         payload.body,
         "{ \"zz\": 1,\n\"aps\": {\"sound\":\"s\",  \"badge\":1e0,\"alert\":\"hi\"} }"
@@ -86,7 +86,7 @@ fn apns_sends_a_raw_payload_byte_for_byte() {
 
 #[test]
 fn apns_headers_follow_priority_time_and_collapse_key() {
-    let headers = |given: &Given| apns::render(&given.outgoing()).unwrap().headers;
+    let headers = |given: &Given| apns::render(&given.context()).unwrap().headers;
     let expect = |given: &Given, priority: &str, expiration: &str, collapse: &str| {
         let mut expected = HeaderMap::new();
         expected.insert("apns-push-type", "alert".parse().unwrap());
@@ -107,7 +107,7 @@ fn apns_headers_follow_priority_time_and_collapse_key() {
 fn an_id_that_is_no_uuid_still_makes_valid_apns_headers() {
     let mut given = Given::text("x");
     given.id = NotificationId::new("ä".repeat(255)).unwrap();
-    let headers = apns::render(&given.outgoing()).unwrap().headers;
+    let headers = apns::render(&given.context()).unwrap().headers;
     assert_eq!(headers["apns-collapse-id"].len(), 43);
     assert!(uuid::Uuid::try_parse(headers["apns-id"].to_str().unwrap()).is_ok());
 }

@@ -45,7 +45,7 @@ fn fcm_carries_every_setting() {
 }
 
 #[test]
-fn fcm_sends_what_is_enriched_as_data_alone_when_asked_to() {
+fn fcm_sends_enriched_notifications_as_data_when_configured() {
     let given = Given { collapse_key: Some("k"), ..full() };
     assert_eq!(
         given.fcm(true),
@@ -103,7 +103,7 @@ fn fcm_shows_a_poll_as_its_question() {
 }
 
 #[test]
-fn fcm_sends_a_raw_payload_as_data_of_texts_with_nothing_of_ours() {
+fn fcm_sends_raw_payload_as_string_data_unchanged() {
     let given = Given { priority: Priority::Normal, ttl_seconds: 0, ..raw() };
     assert_eq!(
         given.fcm(true),
@@ -123,9 +123,9 @@ fn fcm_sends_a_raw_payload_as_data_of_texts_with_nothing_of_ours() {
 }
 
 #[test]
-fn a_token_goes_in_as_a_json_string_whatever_it_holds() {
+fn token_is_escaped_as_a_json_string() {
     let given = Given::text("x");
-    let payload = fcm::render(&given.outgoing(), false).unwrap();
+    let payload = fcm::render(&given.context(), false).unwrap();
     for token in ["abc:APA91b-_", "quo\"te", "back\\slash", "ünïcode \u{1}"] {
         let body = payload.body.put(token);
         let body: Value = serde_json::from_slice(&body).unwrap();

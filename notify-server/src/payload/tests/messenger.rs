@@ -11,7 +11,7 @@ const IMAGE: &str = "https://i.example/1.png";
 const POLL_URL: &str = "https://n.example/p/1";
 
 fn sent(given: &Given) -> Value {
-    let body = messenger::render(&given.outgoing()).unwrap().put("4711");
+    let body = messenger::render(&given.context()).unwrap().put("4711");
     serde_json::from_slice(&body).unwrap()
 }
 
@@ -63,7 +63,7 @@ fn poll_of(text: &str, image: Option<&str>, answers: &[&str]) -> Given {
 }
 
 #[test]
-fn a_message_is_a_text_or_a_template_where_there_is_a_url_or_an_image() {
+fn message_is_a_text_or_a_template_with_url_or_image() {
     let own = Given::message(Message {
         text: "Hello".to_owned(),
         url: Some(URL.to_owned()),
@@ -96,7 +96,7 @@ fn a_message_is_a_text_or_a_template_where_there_is_a_url_or_an_image() {
                 "buttons": [view("View", URL)],
             })),
         ),
-        // A custom scheme is left out (B16).
+        // A custom scheme is left out.
         (message("Hello", Some("shop://order/1"), None), json!({"text": "Hello"})),
         (full(), card(&json!({"title": "Läuft", "image_url": IMAGE}))),
     ];
@@ -106,7 +106,7 @@ fn a_message_is_a_text_or_a_template_where_there_is_a_url_or_an_image() {
 }
 
 #[test]
-fn a_text_takes_the_smallest_form_that_holds_it() {
+fn text_uses_the_smallest_form_that_fits() {
     // 16 words of 5 letters make 80 characters with their spaces, the last one aside.
     let words = |count: usize| vec!["abcd"; count].join(" ");
     let (title, rest) = (words(16), words(16));
@@ -226,8 +226,8 @@ fn a_poll_is_its_question_with_a_button_for_each_answer() {
 }
 
 #[test]
-fn a_person_s_id_goes_in_as_a_json_string_whatever_it_holds() {
-    let body = messenger::render(&Given::text("x").outgoing()).unwrap();
+fn recipient_id_is_escaped_as_a_json_string() {
+    let body = messenger::render(&Given::text("x").context()).unwrap();
     for id in ["4711", "a\"b\\c", "ü\u{1}"] {
         let body: Value = serde_json::from_slice(&body.put(id)).unwrap();
         assert_eq!(body["recipient"]["id"], id);
@@ -235,9 +235,9 @@ fn a_person_s_id_goes_in_as_a_json_string_whatever_it_holds() {
 }
 
 #[test]
-fn a_text_over_the_limit_is_not_rendered() {
+fn overlong_text_is_not_rendered() {
     let given = Given::text("ü".repeat(2_001));
-    let error = messenger::render(&given.outgoing()).unwrap_err();
+    let error = messenger::render(&given.context()).unwrap_err();
     let expected = TooLarge { platform: Platform::FbMessenger, bytes: 2_001, limit: 2_000 };
     assert_eq!(error, expected);
 }

@@ -1,4 +1,4 @@
-//! B37: the payload that would be sent, and what a person would want to know of it.
+//! Previews: the payload that would be sent, and notes on it.
 
 use notify_core::{Content, Platform};
 use serde_json::{Value, json};
@@ -11,12 +11,12 @@ fn settings(fcm_enriched_as_data: bool) -> PreviewSettings {
 }
 
 fn seen(given: &Given, platform: Platform, as_data: bool) -> (Option<Value>, Vec<String>) {
-    let preview = preview(platform, &given.outgoing(), &settings(as_data));
+    let preview = preview(platform, &given.context(), &settings(as_data));
     (preview.payload.map(|json| serde_json::from_slice(&json).unwrap()), preview.problems)
 }
 
 #[test]
-fn the_payload_is_the_one_that_is_sent() {
+fn preview_payload_equals_the_sent_one() {
     for given in [full(), Given::text("Hi"), poll()] {
         assert_eq!(seen(&given, Platform::Ios, false).0, Some(given.apns()));
         assert_eq!(seen(&given, Platform::Web, false).0, Some(given.web()));
@@ -29,8 +29,8 @@ fn the_payload_is_the_one_that_is_sent() {
 }
 
 #[test]
-fn headers_are_those_of_a_delivery_but_for_the_authorization() {
-    let preview = preview(Platform::Ios, &Given::text("Hi").outgoing(), &settings(false));
+fn preview_headers_equal_the_sent_ones_without_authorization() {
+    let preview = preview(Platform::Ios, &Given::text("Hi").context(), &settings(false));
     let id = to_apns::delivery_id(&ID.parse().unwrap(), "device-token").to_string();
     let expected = [
         ("apns-push-type", "alert"),
@@ -48,7 +48,7 @@ fn headers_are_those_of_a_delivery_but_for_the_authorization() {
 }
 
 #[test]
-fn problems_say_what_a_person_would_want_to_know() {
+fn preview_lists_problems() {
     const NO_BADGE: &str = "no ios_settings: the badge stays as it is, the sound is `default`";
     const SLEEPS: &str = "while the app sleeps the system shows this without its campaign or poll: \
         set enriched_as_data of the fcm provider";
@@ -98,10 +98,10 @@ fn problems_say_what_a_person_would_want_to_know() {
 }
 
 #[test]
-fn what_is_too_large_has_its_size_and_no_payload() {
+fn oversized_preview_has_size_and_no_payload() {
     let given = Given::text("x".repeat(5_000));
     for platform in [Platform::Android, Platform::Ios, Platform::Web, Platform::ChatApp] {
-        let preview = preview(platform, &given.outgoing(), &settings(false));
+        let preview = preview(platform, &given.context(), &settings(false));
         assert!(preview.payload.is_none() && preview.size >= 5_000, "{platform}");
         assert!(preview.size > preview.limit && preview.problems.len() == 1, "{platform}");
     }

@@ -12,8 +12,8 @@ const POLL_URL: &str = "https://n.example/p/1";
 
 /// Method and parameters of a notification's forms.
 fn calls(given: &Given) -> Vec<(&'static str, Value)> {
-    let forms = telegram::render(&given.outgoing()).unwrap();
-    let all = std::iter::once(forms.first).chain(forms.plainer);
+    let calls = telegram::render(&given.context()).unwrap();
+    let all = std::iter::once(calls.first).chain(calls.fallback);
     all.map(|form| (form.method, serde_json::from_slice(&form.body.put("-100123")).unwrap()))
         .collect()
 }
@@ -70,7 +70,7 @@ fn a_message_is_a_text_or_a_photo_with_an_inline_url_button() {
             message("Hello", Some(URL), Some(IMAGE)),
             vec![photo_with("Hello", IMAGE, &[view(URL)]), text_with(&linked, &[view(URL)])],
         ),
-        // A custom scheme is left out (B16).
+        // A custom scheme is left out.
         (message("Hello", Some("shop://order/1"), None), vec![text("Hello")]),
         (full(), vec![photo("Läuft", IMAGE), text(&format!("Läuft\n{IMAGE}"))]),
     ];
@@ -80,7 +80,7 @@ fn a_message_is_a_text_or_a_photo_with_an_inline_url_button() {
 }
 
 #[test]
-fn a_text_too_long_for_a_caption_goes_with_the_photo_s_link() {
+fn text_too_long_for_a_caption_is_sent_with_the_photo_link() {
     let caption = "ü".repeat(1_024);
     let longer = "ü".repeat(1_025);
     let longest = "ü".repeat(4_096 - IMAGE.len() - 1);
@@ -136,9 +136,9 @@ fn a_poll_is_its_question_with_a_button_for_each_answer_and_its_page() {
 }
 
 #[test]
-fn a_text_over_the_limit_is_not_rendered() {
+fn overlong_text_is_not_rendered() {
     let given = Given::text("ü".repeat(4_097));
-    let error = telegram::render(&given.outgoing()).unwrap_err();
+    let error = telegram::render(&given.context()).unwrap_err();
     let expected = TooLarge { platform: Platform::ChatApp, bytes: 4_097, limit: 4_096 };
     assert_eq!(error, expected);
 }

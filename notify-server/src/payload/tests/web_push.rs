@@ -78,7 +78,7 @@ fn web_push_headers_follow_priority_time_and_collapse_key() {
         expected.insert("topic", topic.parse().unwrap());
         expected.insert("content-encoding", "aes128gcm".parse().unwrap());
         expected.insert("content-type", "application/octet-stream".parse().unwrap());
-        assert_eq!(web_push::render(&given.outgoing()).unwrap().headers, expected);
+        assert_eq!(web_push::render(&given.context()).unwrap().headers, expected);
     };
     // The first 32 of base64url(SHA-256(ID)): an id is longer than a topic may be.
     let hashed = "h71q2LHwBdr9PyMJmXan76iNx9FndrWK";

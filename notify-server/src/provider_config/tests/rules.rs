@@ -185,7 +185,7 @@ fn telegram_names_every_broken_rule_with_its_path() {
 }
 
 #[test]
-fn without_an_endpoint_it_is_the_provider_s_own() {
+fn default_endpoint_is_the_providers() {
     let base_url = |kind, body: &Value| {
         let config = ProviderConfig::parse(kind, body).unwrap();
         if let ProviderConfig::Messenger(config) = &config {
@@ -246,20 +246,20 @@ fn web_push_names_every_broken_rule_with_its_path() {
 }
 
 #[test]
-fn a_vapid_key_is_made_once_and_kept_until_another_is_given() {
-    let complete = |mut body: Value, earlier: Option<&Value>| {
-        ProviderConfig::complete(ProviderKind::WebPush, &mut body, earlier);
+fn vapid_key_is_generated_once_and_kept() {
+    let fill_defaults = |mut body: Value, earlier: Option<&Value>| {
+        ProviderConfig::fill_defaults(ProviderKind::WebPush, &mut body, earlier);
         body
     };
     let without = || json!({"subject": "mailto:push@shop.com"});
-    let made = complete(without(), None);
+    let made = fill_defaults(without(), None);
     let config = ProviderConfig::parse(ProviderKind::WebPush, &made).unwrap();
     let public = config.redacted()["vapid_public_key"].as_str().unwrap().to_owned();
     assert_eq!((public.len(), &public[..1]), (87, "B"), "an uncompressed point in base64url");
-    assert_ne!(complete(without(), None), made, "no two are alike");
+    assert_ne!(fill_defaults(without(), None), made, "no two are alike");
     for unset in [without(), with(without(), "/vapid_private_key", Some(json!(null)))] {
-        assert_eq!(complete(unset, Some(&made)), made);
+        assert_eq!(fill_defaults(unset, Some(&made)), made);
     }
-    assert_eq!(complete(webpush(), Some(&made)), webpush(), "a key that is given stands");
-    assert_eq!(complete(json!([]), Some(&made)), json!([]));
+    assert_eq!(fill_defaults(webpush(), Some(&made)), webpush(), "a key that is given stands");
+    assert_eq!(fill_defaults(json!([]), Some(&made)), json!([]));
 }

@@ -101,7 +101,7 @@ fn debug_output_shows_no_key() {
 }
 
 #[test]
-fn one_apns_endpoint_stands_for_both_hosts_and_none_for_apples() {
+fn single_apns_endpoint_replaces_both_hosts() {
     let parse = |body: &Value| {
         let config = ProviderConfig::parse(ProviderKind::Apns, body).unwrap();
         let ProviderConfig::Apns(config) = config else { unreachable!("asked for APNs") };

@@ -1,5 +1,5 @@
-//! The answers of APNs (Apple, "Handling notification responses from APNs"; B39 and B40 where they
-//! differ), as one pure function.
+//! Classifies the responses of APNs (Apple, "Handling notification responses from APNs"; deviations are
+//! noted below), as one pure function.
 
 use std::borrow::Cow;
 
@@ -8,10 +8,10 @@ use notify_core::Timestamp;
 use serde::Deserialize;
 
 use crate::outbound::retry_after;
-use crate::providers::word;
-use crate::providers::{Answer, Reason, Scope};
+use crate::providers::reason_from_status;
+use crate::providers::{Reason, Scope, SendResult};
 
-/// What an answer says about our end, beside the message.
+/// A problem on our side that the response reports, apart from the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
     /// Nothing.
@@ -35,23 +35,23 @@ struct Body<'a> {
     timestamp: Option<serde_json::Value>,
 }
 
-/// What an answer means.
+/// Classifies a response.
 pub(super) fn classify(
     status: &StatusCode,
     headers: &HeaderMap,
     body: &[u8],
     wall: Timestamp,
-) -> (Answer, Refusal) {
+) -> (SendResult, Refusal) {
     if *status == StatusCode::OK {
         let id = headers.get(crate::payload::apns::ID).and_then(|id| id.to_str().ok());
-        return (Answer::Delivered { message_id: id.map(Box::from) }, Refusal::None);
+        return (SendResult::Delivered { message_id: id.map(Box::from) }, Refusal::None);
     }
     let body: Body<'_> = serde_json::from_slice(body).unwrap_or_default();
     let reason = body.reason.as_deref().unwrap_or_default();
     let refusal = refusal(status.as_u16(), reason);
     let answer = known(status.as_u16(), reason, body.timestamp.as_ref(), wall)
         .unwrap_or_else(|| by_status(*status, reason));
-    (answer.waiting(retry_after(headers, wall)), refusal)
+    (answer.with_retry_after(retry_after(headers, wall)), refusal)
 }
 
 fn refusal(status: u16, reason: &str) -> Refusal {
@@ -67,21 +67,21 @@ fn refusal(status: u16, reason: &str) -> Refusal {
     }
 }
 
-/// The rows of Apple's table.
+/// Apple's table.
 fn known(
     status: u16,
     reason: &str,
     timestamp: Option<&serde_json::Value>,
     wall: Timestamp,
-) -> Option<Answer> {
-    let word = |reason: &str| -> Reason { Cow::Owned(reason.to_owned()) };
+) -> Option<SendResult> {
+    let owned = |reason: &str| -> Reason { Cow::Owned(reason.to_owned()) };
     let answer = match (status, reason) {
         (400, "BadDeviceToken") => {
-            Answer::TokenDead { reason: word(reason), ambiguous: true, since: None }
+            SendResult::Unregistered { reason: owned(reason), ambiguous: true, since: None }
         }
         (410, "Unregistered" | "ExpiredToken") => {
             let since = timestamp.and_then(|timestamp| since(timestamp, wall));
-            Answer::TokenDead { reason: word(reason), ambiguous: false, since }
+            SendResult::Unregistered { reason: owned(reason), ambiguous: false, since }
         }
         (400, "MissingTopic" | "BadTopic" | "TopicDisallowed")
         | (
@@ -95,7 +95,7 @@ fn known(
             | "UnrelatedKeyIdInToken"
             | "BadEnvironmentKeyIdInToken"
             | "BadEnvironmentKeyInToken",
-        ) => Answer::Config { reason: word(reason) },
+        ) => SendResult::AuthRejected { reason: owned(reason) },
         (
             400,
             "DeviceTokenNotForTopic"
@@ -110,34 +110,34 @@ fn known(
         )
         | (404, "BadPath")
         | (405, "MethodNotAllowed")
-        | (413, "PayloadTooLarge") => Answer::BadMessage { reason: word(reason) },
+        | (413, "PayloadTooLarge") => SendResult::InvalidMessage { reason: owned(reason) },
         (400, "IdleTimeout")
         | (500, "InternalServerError")
-        | (503, "ServiceUnavailable" | "Shutdown") => Answer::failed(word(reason)),
+        | (503, "ServiceUnavailable" | "Shutdown") => SendResult::failed(owned(reason)),
         (429, "TooManyRequests") => {
-            Answer::Throttle { reason: word(reason), after: None, scope: Scope::Address }
+            SendResult::Throttle { reason: owned(reason), after: None, scope: Scope::Address }
         }
         (429, "TooManyProviderTokenUpdates") => {
-            Answer::Throttle { reason: word(reason), after: None, scope: Scope::Provider }
+            SendResult::Throttle { reason: owned(reason), after: None, scope: Scope::Provider }
         }
         _ => return None,
     };
     Some(answer)
 }
 
-/// Answers that are not in the table: pages of an edge server, or a newer APNs.
-fn by_status(status: StatusCode, reason: &str) -> Answer {
-    let reason = word(status, reason);
+/// Responses that are not in the table: pages of an edge server, or a newer APNs.
+fn by_status(status: StatusCode, reason: &str) -> SendResult {
+    let reason = reason_from_status(status, reason);
     match status.as_u16() {
-        413 => Answer::BadMessage { reason },
-        429 => Answer::Throttle { reason, after: None, scope: Scope::Provider },
-        408 | 500..=599 => Answer::failed(reason),
-        _ => Answer::Unknown { reason },
+        413 => SendResult::InvalidMessage { reason },
+        429 => SendResult::Throttle { reason, after: None, scope: Scope::Provider },
+        408 | 500..=599 => SendResult::failed(reason),
+        _ => SendResult::Unknown { reason },
     }
 }
 
-/// When the token died. A time ahead of ours is now: it must not disable a device that registers
-/// between the two.
+/// When the token became invalid. A time ahead of ours counts as now: it must not disable a device that
+/// registers in between.
 fn since(timestamp: &serde_json::Value, wall: Timestamp) -> Option<Timestamp> {
     let ms = timestamp.as_i64().filter(|ms| *ms >= 0);
     ms.map(|ms| Timestamp(ms).min(wall))

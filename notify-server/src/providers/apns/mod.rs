@@ -1,6 +1,6 @@
 //! Apple Push Notification service (developer.apple.com, "Sending notification requests to APNs"):
 //! HTTP/2 alone, token authentication, 4,096 bytes of JSON. Permanent are 410 and `BadDeviceToken`;
-//! what names our credentials holds the provider.
+//! errors about our credentials pause the provider.
 
 mod classify;
 #[cfg(test)]
@@ -19,10 +19,12 @@ use self::classify::{Refusal, classify};
 pub(super) use self::token::{ProviderToken, ProviderTokens};
 use crate::clock::SharedClock;
 use crate::payload::apns::TOPIC;
-use crate::payload::{Outgoing, TooLarge, apns as payload};
+use crate::payload::{RenderContext, TooLarge, apns as payload};
 use crate::provider_config::{ApnsConfig, BaseUrl};
 use crate::providers::transport::{Pool, Pools, Protocols, STREAMS_ASSUMED, http2_post};
-use crate::providers::{Address, Answer, Checked, Prepared, PreparedBody, Provider, deadline};
+use crate::providers::{
+    Address, CredentialCheck, Provider, RenderedBody, RenderedMessage, SendResult, deadline,
+};
 use crate::reasons;
 
 const HEX: &[u8; 16] = b"0123456789ABCDEF";
@@ -120,18 +122,21 @@ fn push_path_segment(path: &mut String, token: &str) {
 
 #[async_trait::async_trait]
 impl Provider for Apns {
-    fn prepare(&self, message: &Outgoing<'_>) -> Result<Prepared, TooLarge> {
-        let payload = payload::render(message)?;
+    fn render(&self, context: &RenderContext<'_>) -> Result<RenderedMessage, TooLarge> {
+        let payload = payload::render(context)?;
         let mut headers = payload.headers;
         headers.insert(TOPIC, self.topic.clone());
-        // Holds the place, so that a copy of the map need not grow for each device.
+        // Reserves the entry, so that a copy of the map need not grow for each device.
         headers.insert(AUTHORIZATION, HeaderValue::from_static(""));
-        Ok(Prepared { headers, body: PreparedBody::Whole(payload.body) })
+        Ok(RenderedMessage { headers, body: RenderedBody::Shared(payload.body) })
     }
 
-    async fn attempt(&self, prepared: &Prepared, to: &Address) -> Answer {
-        let (Address::Apns { token, env }, PreparedBody::Whole(body)) = (to, &prepared.body) else {
-            return Answer::BadMessage { reason: reasons::ADDRESS_OF_ANOTHER_PROVIDER.into() };
+    async fn attempt(&self, rendered: &RenderedMessage, to: &Address) -> SendResult {
+        let (Address::Apns { token, env }, RenderedBody::Shared(body)) = (to, &rendered.body)
+        else {
+            return SendResult::InvalidMessage {
+                reason: reasons::ADDRESS_OF_ANOTHER_PROVIDER.into(),
+            };
         };
         let host = self.host(*env);
         let deadline = deadline();
@@ -139,12 +144,12 @@ impl Provider for Apns {
         loop {
             let bearer = match self.token.current(self.clock.read()).await {
                 Ok(bearer) => bearer,
-                Err(reason) => return Answer::Config { reason },
+                Err(reason) => return SendResult::AuthRejected { reason },
             };
             let build = || {
-                let mut headers = prepared.headers.clone();
+                let mut headers = rendered.headers.clone();
                 headers.insert(AUTHORIZATION, bearer.clone());
-                if let Some(id) = delivery_id(&prepared.headers, token) {
+                if let Some(id) = delivery_id(&rendered.headers, token) {
                     headers.insert(payload::ID, id);
                 }
                 http2_post(host.uri(token), headers)
@@ -156,7 +161,7 @@ impl Provider for Apns {
             let at = self.clock.read();
             let (answer, refusal) = classify(&reply.status, &reply.headers, &reply.body, at.wall);
             match refusal {
-                // Nothing was processed: with another token (B39), or on a connection that has not
+                // Nothing was processed: with another token, or on a connection that has not
                 // seen another key, it may go at once, each once.
                 Refusal::TokenExpired if !was_renewed && self.token.renew(&bearer, at).await => {
                     was_renewed = true;
@@ -178,14 +183,16 @@ impl Provider for Apns {
         }
     }
 
-    async fn check(&self) -> Checked {
+    async fn check(&self) -> CredentialCheck {
         both_hosts(self).await
     }
 
-    fn slots(&self) -> usize {
+    fn max_concurrency(&self) -> usize {
         let hosts = [&self.production, &self.sandbox];
         let is_one = Arc::ptr_eq(&self.production.pool, &self.sandbox.pool);
-        let live = hosts[..if is_one { 1 } else { 2 }].iter().filter_map(|host| host.pool.slots());
+        let live = hosts[..if is_one { 1 } else { 2 }]
+            .iter()
+            .filter_map(|host| host.pool.max_concurrency());
         live.reduce(|sum, slots| sum + slots).unwrap_or(STREAMS_ASSUMED).max(1)
     }
 }
@@ -198,12 +205,12 @@ fn delivery_id(headers: &HeaderMap, token: &str) -> Option<HeaderValue> {
     HeaderValue::from_str(id).ok()
 }
 
-// Checking the credentials of APNs: a push to a device token that no device has. Apple looks at
+// Checking the credentials of APNs: a push to an impossible device token. Apple checks
 // the provider token and at the topic first, so that `BadDeviceToken` means that both were taken.
 
 /// A device token by its form, of no device.
 const IMPOSSIBLE_TOKEN: &str = "0000000000000000000000000000000000000000000000000000000000000000";
-/// Shows nothing even where a device took it.
+/// Shows nothing, even if a device received it.
 const SILENT: &[u8] = br#"{"aps":{"content-available":1}}"#;
 const SILENT_HEADERS: [(&str, &str); 3] =
     [("apns-push-type", "background"), ("apns-priority", "5"), ("apns-expiration", "0")];
@@ -211,59 +218,65 @@ const SILENT_HEADERS: [(&str, &str); 3] =
 /// authentication tokens").
 const OTHER_ENVIRONMENT: [&str; 2] = ["BadEnvironmentKeyIdInToken", "BadEnvironmentKeyInToken"];
 
-/// Asks production and development host; where both are one, once. A key may be for one of the two
+/// Checks the production and the development host; once, if both are the same. A key may be for one of the two
 /// environments, and is good then.
-async fn both_hosts(apns: &Apns) -> Checked {
+async fn both_hosts(apns: &Apns) -> CredentialCheck {
     if Arc::ptr_eq(&apns.production.pool, &apns.sandbox.pool) {
-        return Checked::of_answer(&ask(apns, IosEnv::Production).await);
+        return CredentialCheck::from_result(&send_impossible(apns, IosEnv::Production).await);
     }
-    let (production, sandbox) =
-        tokio::join!(ask(apns, IosEnv::Production), ask(apns, IosEnv::Sandbox));
-    judge(&production, &sandbox)
+    let (production, sandbox) = tokio::join!(
+        send_impossible(apns, IosEnv::Production),
+        send_impossible(apns, IosEnv::Sandbox)
+    );
+    combine(&production, &sandbox)
 }
 
-fn judge(production: &Answer, sandbox: &Answer) -> Checked {
-    let (here, there) = (Checked::of_answer(production), Checked::of_answer(sandbox));
-    let is_good = |checked: &Checked, other: &Checked, answer: &Answer| {
+fn combine(production: &SendResult, sandbox: &SendResult) -> CredentialCheck {
+    let (here, there) =
+        (CredentialCheck::from_result(production), CredentialCheck::from_result(sandbox));
+    let is_good = |checked: &CredentialCheck, other: &CredentialCheck, answer: &SendResult| {
         checked.ok || (other.ok && is_for_the_other(answer))
     };
-    Checked {
+    CredentialCheck {
         ok: is_good(&here, &there, production) && is_good(&there, &here, sandbox),
         detail: format!("production: {}; sandbox: {}", here.detail, there.detail),
     }
 }
 
-fn is_for_the_other(answer: &Answer) -> bool {
-    matches!(answer, Answer::Config { reason } if OTHER_ENVIRONMENT.contains(&&**reason))
+fn is_for_the_other(answer: &SendResult) -> bool {
+    matches!(answer, SendResult::AuthRejected { reason } if OTHER_ENVIRONMENT.contains(&&**reason))
 }
 
-async fn ask(apns: &Apns, env: IosEnv) -> Answer {
+async fn send_impossible(apns: &Apns, env: IosEnv) -> SendResult {
     let mut headers = HeaderMap::new();
     for (name, value) in SILENT_HEADERS {
         headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
     }
     headers.insert(TOPIC, apns.topic.clone());
     headers.insert(AUTHORIZATION, HeaderValue::from_static(""));
-    let body = PreparedBody::Whole(Bytes::from_static(SILENT));
+    let body = RenderedBody::Shared(Bytes::from_static(SILENT));
     let to = Address::Apns { token: IMPOSSIBLE_TOKEN.into(), env };
-    apns.attempt(&Prepared { headers, body }, &to).await
+    apns.attempt(&RenderedMessage { headers, body }, &to).await
 }
 
 #[cfg(test)]
 mod check_tests {
     use super::*;
-    use crate::providers::{Certainty, Scope};
+    use crate::providers::{Processing, Scope};
 
     #[test]
-    fn a_key_is_good_that_one_host_takes_and_the_other_knows_as_not_its_own() {
-        let taken =
-            Answer::TokenDead { reason: "BadDeviceToken".into(), ambiguous: true, since: None };
-        let config = |reason: &'static str| Answer::Config { reason: reason.into() };
+    fn key_for_one_environment_passes_the_check() {
+        let taken = SendResult::Unregistered {
+            reason: "BadDeviceToken".into(),
+            ambiguous: true,
+            since: None,
+        };
+        let config = |reason: &'static str| SendResult::AuthRejected { reason: reason.into() };
         let (other, wrong) = (config(OTHER_ENVIRONMENT[0]), config("InvalidProviderToken"));
         let reason = "connect_timeout".into();
-        let gone = Answer::Retry { reason, after: None, outcome: Certainty::NotProcessed };
+        let gone = SendResult::Retry { reason, after: None, outcome: Processing::NotProcessed };
         let reason = "TooManyProviderTokenUpdates".into();
-        let many = Answer::Throttle { reason, after: None, scope: Scope::Provider };
+        let many = SendResult::Throttle { reason, after: None, scope: Scope::Provider };
         for (production, sandbox, ok) in [
             (&taken, &taken, true),
             (&taken, &other, true),
@@ -274,12 +287,12 @@ mod check_tests {
             (&taken, &gone, false),
             (&many, &taken, false),
         ] {
-            let checked = judge(production, sandbox);
+            let checked = combine(production, sandbox);
             assert_eq!(checked.ok, ok, "{}", checked.detail);
         }
-        let told = judge(&taken, &wrong).detail;
+        let detail = combine(&taken, &wrong).detail;
         let expected = "production: the credentials are accepted; sandbox: the credentials are \
                         refused: InvalidProviderToken";
-        assert_eq!(told, expected);
+        assert_eq!(detail, expected);
     }
 }

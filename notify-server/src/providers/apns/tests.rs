@@ -13,24 +13,28 @@ use super::token::{ProviderToken, ProviderTokens};
 use super::{Host, push_path_segment};
 use crate::clock::Reading;
 use crate::provider_config::{ApnsConfig, BaseUrl, ProviderConfig};
-use crate::providers::tests::answers::{bad, config, retry, throttle, unknown};
+use crate::providers::tests::results::{bad, config, retry, throttle, unknown};
 use crate::providers::transport::{Pools, Protocols};
-use crate::providers::{Answer, Certainty, Scope};
+use crate::providers::{Processing, Scope, SendResult};
 
 const NOW: Timestamp = Timestamp(1_700_000_000_000);
 const MINUTE_MS: i64 = 60_000;
 
-fn answer(status: u16, body: &str) -> (Answer, Refusal) {
+fn answer(status: u16, body: &str) -> (SendResult, Refusal) {
     classify(&StatusCode::from_u16(status).unwrap(), &HeaderMap::new(), body.as_bytes(), NOW)
 }
 
-fn dead(reason: &str, ambiguous: bool, since: Option<i64>) -> Answer {
-    Answer::TokenDead { reason: reason.to_owned().into(), ambiguous, since: since.map(Timestamp) }
+fn dead(reason: &str, ambiguous: bool, since: Option<i64>) -> SendResult {
+    SendResult::Unregistered {
+        reason: reason.to_owned().into(),
+        ambiguous,
+        since: since.map(Timestamp),
+    }
 }
 
 #[test]
 fn every_reason_of_apples_table_is_classified() {
-    let rows: Vec<(u16, &str, Answer, Refusal)> = vec![
+    let rows: Vec<(u16, &str, SendResult, Refusal)> = vec![
         (400, "BadDeviceToken", dead("BadDeviceToken", true, None), Refusal::None),
         (400, "DeviceTokenNotForTopic", bad("DeviceTokenNotForTopic"), Refusal::None),
         (400, "MissingTopic", config("MissingTopic"), Refusal::None),
@@ -94,7 +98,7 @@ fn every_reason_of_apples_table_is_classified() {
 }
 
 #[test]
-fn answers_that_are_not_apples_never_kill_a_token_nor_hold_the_provider() {
+fn foreign_responses_never_unregister_or_pause() {
     let pages = ["", "<html>nope</html>", "{", "[1]", "{\"reason\":7}", "\u{0}\u{1}"];
     let rows = [
         (301, unknown("http_301")),
@@ -122,7 +126,7 @@ fn answers_that_are_not_apples_never_kill_a_token_nor_hold_the_provider() {
 }
 
 #[test]
-fn a_dead_token_tells_since_when_and_never_a_time_ahead() {
+fn unregistered_since_is_never_in_the_future() {
     let rows = [
         (json!(1_600_000_000_000_i64), Some(1_600_000_000_000)),
         (json!(253_402_300_799_999_i64), Some(NOW.as_ms())),
@@ -138,15 +142,15 @@ fn a_dead_token_tells_since_when_and_never_a_time_ahead() {
 }
 
 #[test]
-fn retry_after_is_passed_on_where_it_is_given() {
+fn retry_after_is_passed_on() {
     let mut headers = HeaderMap::new();
     headers.insert("retry-after", HeaderValue::from_static("7"));
     let body = br#"{"reason":"ServiceUnavailable"}"#;
     let (answer, _) = classify(&StatusCode::SERVICE_UNAVAILABLE, &headers, body, NOW);
-    let expected = Answer::Retry {
+    let expected = SendResult::Retry {
         reason: "ServiceUnavailable".into(),
         after: Some(Duration::from_secs(7)),
-        outcome: Certainty::Failed,
+        outcome: Processing::Failed,
     };
     assert_eq!(answer, expected);
 }
@@ -156,11 +160,11 @@ fn a_success_carries_apples_id() {
     let mut headers = HeaderMap::new();
     headers.insert("apns-id", HeaderValue::from_static("id-1"));
     let (answer, _) = classify(&StatusCode::OK, &headers, b"", NOW);
-    assert_eq!(answer, Answer::Delivered { message_id: Some("id-1".into()) });
+    assert_eq!(answer, SendResult::Delivered { message_id: Some("id-1".into()) });
 }
 
 #[test]
-fn a_token_becomes_a_path_whatever_it_holds() {
+fn token_is_escaped_in_the_path() {
     let base_url = BaseUrl::parse("https://127.0.0.1:8443/fake").unwrap();
     let pool = Pools::default().get(&base_url, String::new(), None, Protocols::Http2);
     let host = Host::new(&base_url, pool);

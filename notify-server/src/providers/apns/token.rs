@@ -1,10 +1,10 @@
 //! The provider token (Apple, "Establishing a token-based connection to APNs"): one for each team
-//! and key, whichever application, worker and server uses it. Apple answers 429 to who makes them
+//! and key, shared by all applications and servers. Apple responds 429 to tokens that change
 //! too often.
 //!
 //! ```text
-//! lasts? ──yes──▶ sent          kept by another server, and good for us? ──▶ taken
-//!    └──no──▶ one looks ──────▶ otherwise signed ──▶ kept, unless another server was first
+//! valid? ──yes──▶ use           stored by another server, and usable here? ──▶ install
+//!    └──no──▶ one task refreshes ─▶ otherwise sign ──▶ store, unless another server was first
 //! ```
 
 use std::future::Future;
@@ -17,39 +17,39 @@ use notify_core::Timestamp;
 use secrecy::ExposeSecret;
 use serde::Serialize;
 
-use crate::causes::with_causes;
 use crate::clock::Reading;
+use crate::error_chain::error_chain;
 use crate::keys::sha256;
 use crate::provider_config::{ApnsConfig, KeyDigest};
-use crate::providers::registry::Shared;
-use crate::providers::{KeeperError, KeptToken, Reason, SignedToken, TokenKeeper, TokenName};
+use crate::providers::registry::WeakMap;
+use crate::providers::{Reason, SignedToken, StoredToken, TokenName, TokenStore, TokenStoreError};
 use crate::reasons;
 
 /// Age at which a token is replaced, in milliseconds; Apple refuses it at 60 minutes.
 const REFRESH_AGE_MS: i64 = 50 * 60_000;
-/// Age past which a token is replaced even where Apple wants it kept, in milliseconds: a minute
+/// Age above which a token is replaced even if Apple demanded fewer changes, in milliseconds: a minute
 /// before Apple refuses it.
 const KEPT_AGE_MS_MAX: i64 = 59 * 60_000;
 /// Least age at which a token may be replaced, in milliseconds.
 const REFRESH_AGE_MS_MIN: i64 = 20 * 60_000;
-/// How much the wall clock may have been set since a token was signed, in milliseconds: what was
-/// signed by a clock that was wrong is refused, however young it is.
+/// How far the wall clock may have been changed since a token was signed, in milliseconds: a token
+/// signed by a wrong clock is refused, however young it is.
 const CLOCK_SET_MS_MAX: i64 = 60_000;
 
-/// Names a token without holding its key: the digest tells a mended key from the broken one.
+/// Identifies a token without containing its key: the digest distinguishes a corrected key from the wrong one.
 type TokenKey = (String, String, KeyDigest);
 
-/// All provider tokens of the server, each as long as some application uses it.
+/// All provider tokens of the server. A token exists as long as some application uses it.
 #[derive(Default)]
 pub(in crate::providers) struct ProviderTokens {
-    tokens: Shared<TokenKey, ProviderToken>,
-    keeper: Option<Arc<dyn TokenKeeper>>,
+    tokens: WeakMap<TokenKey, ProviderToken>,
+    store: Option<Arc<dyn TokenStore>>,
 }
 
 impl ProviderTokens {
     /// Tokens that all servers of one storage share.
-    pub(in crate::providers) fn kept_by(keeper: Arc<dyn TokenKeeper>) -> Self {
-        Self { tokens: Shared::default(), keeper: Some(keeper) }
+    pub(in crate::providers) fn with_token_store(store: Arc<dyn TokenStore>) -> Self {
+        Self { tokens: WeakMap::default(), store: Some(store) }
     }
 
     /// When the oldest token in use was signed.
@@ -69,7 +69,7 @@ impl ProviderTokens {
             key_id: config.key_id.clone(),
             private_key: config.private_key.clone(),
             state: Mutex::default(),
-            keeper: self.keeper.clone().map(|keeper| Keeper::new(keeper, config)),
+            shared: self.store.clone().map(|store| SharedToken::new(store, config)),
             refresh: tokio::sync::Mutex::default(),
         })
     }
@@ -81,16 +81,16 @@ pub(in crate::providers) struct ProviderToken {
     key_id: String,
     private_key: EncodingKey,
     state: Mutex<State>,
-    /// Where the other servers are.
-    keeper: Option<Keeper>,
-    /// Held by the one who looks for another token.
+    /// The token shared with other servers.
+    shared: Option<SharedToken>,
+    /// Locked by the task that refreshes the token.
     refresh: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
 struct State {
-    current: Option<Signed>,
-    /// Apple found the changes too many: none before this.
+    current: Option<BearerToken>,
+    /// Apple reported too many changes: none before this time.
     frozen_until: Option<Timestamp>,
 }
 
@@ -99,10 +99,10 @@ impl State {
         self.frozen_until.is_some_and(|until| now < until)
     }
 
-    /// The token, where it is the one to send.
-    fn lasting(&self, at: Reading) -> Option<HeaderValue> {
+    /// The token, if it can be sent.
+    fn valid_token(&self, at: Reading) -> Option<HeaderValue> {
         let is_frozen = self.is_frozen(at.now);
-        let signed = self.current.as_ref().filter(|signed| signed.lasts(at, is_frozen))?;
+        let signed = self.current.as_ref().filter(|signed| signed.is_valid(at, is_frozen))?;
         Some(signed.bearer.clone())
     }
 }
@@ -119,55 +119,55 @@ impl ProviderToken {
     /// # Errors
     /// When there is none, and none can be signed.
     pub(super) async fn current(&self, at: Reading) -> Result<HeaderValue, Reason> {
-        if let Some(bearer) = self.state().lasting(at) {
+        if let Some(bearer) = self.state().valid_token(at) {
             return Ok(bearer);
         }
         let _alone = match self.refresh.try_lock() {
             Ok(alone) => alone,
             Err(_) => {
-                // Nobody waits for who looks while Apple still takes the old one.
+                // No need to wait for the refresh while Apple still accepts the old token.
                 if let Some(signed) = &self.state().current
-                    && signed.lasts(at, true)
-                    && signed.is_of_this_clock(at)
+                    && signed.is_valid(at, true)
+                    && signed.clock_matches(at)
                 {
                     return Ok(signed.bearer.clone());
                 }
                 self.refresh.lock().await
             }
         };
-        let lasting = self.state().lasting(at);
-        match lasting {
-            // Somebody was first.
+        let valid_token = self.state().valid_token(at);
+        match valid_token {
+            // Another task was first.
             Some(bearer) => Ok(bearer),
             None => self.replace(at).await,
         }
     }
 
-    /// Replaces a token that Apple called expired; tells whether there is another one to try.
+    /// Replaces a token that Apple reported as expired; returns whether there is another one to try.
     pub(super) async fn renew(&self, refused: &HeaderValue, at: Reading) -> bool {
-        if let Some(known) = self.is_another(refused, at) {
+        if let Some(known) = self.has_newer(refused, at) {
             return known;
         }
         let _alone = self.refresh.lock().await;
-        match self.is_another(refused, at) {
+        match self.has_newer(refused, at) {
             Some(known) => known,
             None => self.replace(at).await.is_ok_and(|bearer| bearer != *refused),
         }
     }
 
-    /// Whether there is another token than the one refused; `None` where one may be looked for.
-    fn is_another(&self, refused: &HeaderValue, at: Reading) -> Option<bool> {
+    /// Whether there is another token than the refused one; `None` if a refresh is allowed.
+    fn has_newer(&self, refused: &HeaderValue, at: Reading) -> Option<bool> {
         let state = self.state();
         let Some(signed) = &state.current else { return Some(false) };
         if signed.bearer != *refused {
             return Some(true);
         }
-        // A young token that is called expired means a wrong clock: another would not help.
+        // If a young token is reported as expired, the clock is wrong, and another token would not help.
         let is_young = at.now.ms_since(signed.at) < REFRESH_AGE_MS_MIN;
         (is_young || state.is_frozen(at.now)).then_some(false)
     }
 
-    /// Keeps the current token for as long as Apple wants it kept.
+    /// Forbids a change of the token for as long as Apple demands.
     pub(super) async fn freeze(&self, now: Timestamp) {
         let until = now.plus_ms(REFRESH_AGE_MS_MIN);
         let was_frozen = {
@@ -176,44 +176,46 @@ impl ProviderToken {
             state.frozen_until = Some(until);
             was_frozen
         };
-        // Every message in flight may be told so: the others hear it once.
-        if let Some(keeper) = self.keeper.as_ref().filter(|_| !was_frozen) {
-            keeper.freeze(until).await;
+        // Every message in flight may get this response; it is stored once.
+        if let Some(shared) = self.shared.as_ref().filter(|_| !was_frozen) {
+            shared.freeze(until).await;
         }
     }
 
-    /// Takes the token of another server, or signs one for all.
+    /// Installs the token of another server, or signs one for all.
     async fn replace(&self, at: Reading) -> Result<HeaderValue, Reason> {
-        let Some(keeper) = &self.keeper else { return Ok(self.take(own(&self.sign(at)?))) };
-        let Some(kept) = keeper.kept().await else {
-            // Sending goes on without storage.
-            return Ok(self.take(own(&self.sign(at)?)));
+        let Some(shared) = &self.shared else {
+            return Ok(self.install(from_signed(&self.sign(at)?)));
+        };
+        let Some(kept) = shared.get().await else {
+            // Sending continues without storage.
+            return Ok(self.install(from_signed(&self.sign(at)?)));
         };
         if let Some(frozen_until) = kept.as_ref().and_then(|kept| kept.frozen_until) {
             let mut state = self.state();
             state.frozen_until = state.frozen_until.max(Some(frozen_until));
-            if let Some(bearer) = state.lasting(at) {
+            if let Some(bearer) = state.valid_token(at) {
                 return Ok(bearer);
             }
         }
-        if let Some(theirs) = kept.as_ref().and_then(|kept| self.fitting(kept, at)) {
-            return Ok(self.take(theirs));
+        if let Some(theirs) = kept.as_ref().and_then(|kept| self.usable_stored(kept, at)) {
+            return Ok(self.install(theirs));
         }
         let mine = self.sign(at)?;
-        let winner = keeper.keep(&mine, kept.map(|kept| kept.at)).await;
-        let winner = winner.and_then(|kept| self.fitting(&kept, at));
-        Ok(self.take(winner.unwrap_or_else(|| own(&mine))))
+        let winner = shared.put(&mine, kept.map(|kept| kept.at)).await;
+        let winner = winner.and_then(|kept| self.usable_stored(&kept, at));
+        Ok(self.install(winner.unwrap_or_else(|| from_signed(&mine))))
     }
 
-    /// A kept token, where it does for this server.
-    fn fitting(&self, kept: &KeptToken, at: Reading) -> Option<Signed> {
-        let signed = Signed::of(kept.token.as_ref()?)?;
+    /// A stored token, if this server can use it.
+    fn usable_stored(&self, kept: &StoredToken, at: Reading) -> Option<BearerToken> {
+        let signed = BearerToken::of(kept.token.as_ref()?)?;
         let state = self.state();
         let is_frozen = state.is_frozen(at.now);
-        signed.fits(at, state.current.as_ref(), is_frozen).then_some(signed)
+        signed.is_preferable(at, state.current.as_ref(), is_frozen).then_some(signed)
     }
 
-    fn take(&self, signed: Signed) -> HeaderValue {
+    fn install(&self, signed: BearerToken) -> HeaderValue {
         let bearer = signed.bearer.clone();
         self.state().current = Some(signed);
         bearer
@@ -234,22 +236,22 @@ impl ProviderToken {
     }
 }
 
-fn own(token: &SignedToken) -> Signed {
-    Signed::of(token).expect("a token is base64url and dots")
+fn from_signed(token: &SignedToken) -> BearerToken {
+    BearerToken::of(token).expect("a token is base64url and dots")
 }
 
-// A token that was signed, and for how long it does.
+// A signed token and its validity.
 
-/// A token that was signed.
-struct Signed {
+/// A signed token as a header value.
+struct BearerToken {
     bearer: HeaderValue,
     at: Timestamp,
     /// How far the wall clock, which it bears the time of, was ahead of the servers'.
     wall_ahead_ms: i64,
 }
 
-impl Signed {
-    /// `None` where the text is no token: it was kept by nobody of ours.
+impl BearerToken {
+    /// `None` if the text is no token.
     fn of(token: &SignedToken) -> Option<Self> {
         let mut bearer =
             HeaderValue::try_from(format!("bearer {}", token.text.expose_secret())).ok()?;
@@ -257,79 +259,79 @@ impl Signed {
         Some(Self { bearer, at: token.at, wall_ahead_ms: token.wall_ahead_ms })
     }
 
-    /// Whether it is the one to send.
-    fn lasts(&self, at: Reading, is_frozen: bool) -> bool {
+    /// Whether it can be sent.
+    fn is_valid(&self, at: Reading, is_frozen: bool) -> bool {
         let age_ms = at.now.ms_since(self.at);
         match is_frozen {
             true => age_ms < KEPT_AGE_MS_MAX,
-            false => age_ms < REFRESH_AGE_MS && self.is_of_this_clock(at),
+            false => age_ms < REFRESH_AGE_MS && self.clock_matches(at),
         }
     }
 
-    /// Whether the wall clock goes as it did where and when it was signed.
-    fn is_of_this_clock(&self, at: Reading) -> bool {
+    /// Whether the wall clock agrees with the one that it was signed by.
+    fn clock_matches(&self, at: Reading) -> bool {
         let clock_set_ms = at.wall.ms_since(at.now) - self.wall_ahead_ms;
         clock_set_ms.abs() <= CLOCK_SET_MS_MAX
     }
 
-    /// Whether it is taken from another server in place of `own`. Behind one's own it comes only
-    /// while it lasts long enough: Apple counts the changes of each connection.
-    fn fits(&self, at: Reading, own: Option<&Self>, is_frozen: bool) -> bool {
+    /// Whether this token of another server replaces `own`. It replaces a present token only
+    /// if it remains valid long enough, since Apple counts the changes of each connection.
+    fn is_preferable(&self, at: Reading, own: Option<&Self>, is_frozen: bool) -> bool {
         let age_ms = at.now.ms_since(self.at);
         let age_ms_max = match (own, is_frozen) {
             (Some(_), _) => REFRESH_AGE_MS - REFRESH_AGE_MS_MIN,
             (None, true) => KEPT_AGE_MS_MAX,
             (None, false) => REFRESH_AGE_MS,
         };
-        // One of the future was signed by a clock that was wrong.
+        // A token from the future was signed by a wrong clock.
         (-CLOCK_SET_MS_MAX..age_ms_max).contains(&age_ms)
-            && self.is_of_this_clock(at)
+            && self.clock_matches(at)
             && own.is_none_or(|own| own.bearer != self.bearer)
     }
 }
 
-// The token as all servers of one storage share it.
+// The token that all servers of one storage share.
 
-/// Longest wait for storage: a message waits meanwhile, and can go with a token of our own.
-const KEEPER_WAIT: Duration = Duration::from_secs(3);
+/// Longest wait for storage: a message waits in the meantime, and can use a token of this server.
+const TOKEN_STORE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Where the token of one team and key is kept.
-struct Keeper {
-    keeper: Arc<dyn TokenKeeper>,
+/// The shared token of one team and key.
+struct SharedToken {
+    store: Arc<dyn TokenStore>,
     name: TokenName,
 }
 
-impl Keeper {
-    fn new(keeper: Arc<dyn TokenKeeper>, config: &ApnsConfig) -> Self {
+impl SharedToken {
+    fn new(store: Arc<dyn TokenStore>, config: &ApnsConfig) -> Self {
         // Neither id may contain a space.
         let whose = format!("apns {} {} ", config.team_id, config.key_id);
         let name = sha256(&[whose.as_bytes(), &config.key_digest].concat());
-        Self { keeper, name }
+        Self { store, name }
     }
 
-    /// What is kept; `None` where storage does not say.
-    async fn kept(&self) -> Option<Option<KeptToken>> {
-        in_time(self.keeper.kept(&self.name)).await
+    /// The stored token; `None` if storage fails.
+    async fn get(&self) -> Option<Option<StoredToken>> {
+        with_timeout(self.store.get(&self.name)).await
     }
 
-    /// Keeps a token, unless another server was first; what is kept now. `None` where storage does
-    /// not say.
-    async fn keep(&self, token: &SignedToken, replaces: Option<Timestamp>) -> Option<KeptToken> {
-        in_time(self.keeper.keep(&self.name, token, replaces)).await
+    /// Stores a token, unless another server was first; returns the stored token. `None` if storage
+    /// fails.
+    async fn put(&self, token: &SignedToken, replaces: Option<Timestamp>) -> Option<StoredToken> {
+        with_timeout(self.store.put(&self.name, token, replaces)).await
     }
 
-    /// Tells the other servers that the token is to be kept.
+    /// Forbids other servers to replace the token.
     async fn freeze(&self, until: Timestamp) {
-        in_time(self.keeper.freeze(&self.name, until)).await;
+        with_timeout(self.store.freeze(&self.name, until)).await;
     }
 }
 
-/// What storage says, where it does so in time.
-async fn in_time<T>(asked: impl Future<Output = Result<T, KeeperError>>) -> Option<T> {
-    let told = tokio::time::timeout(KEEPER_WAIT, asked).await;
-    let told = told.unwrap_or(Err(KeeperError::Late));
-    told.inspect_err(|error| {
-        let cause = with_causes(error);
+/// The result of storage, if it succeeds in time.
+async fn with_timeout<T>(operation: impl Future<Output = Result<T, TokenStoreError>>) -> Option<T> {
+    let result = tokio::time::timeout(TOKEN_STORE_TIMEOUT, operation).await;
+    let result = result.unwrap_or(Err(TokenStoreError::Timeout));
+    result.inspect_err(|error| {
+        let cause = error_chain(error);
         tracing::warn!(
             provider = "apns",
             cause,

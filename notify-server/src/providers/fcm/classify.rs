@@ -1,4 +1,4 @@
-//! The answers of FCM (Google, "FCM error codes"; B39 and B40 where they differ), as one pure
+//! Classifies the responses of FCM (Google, "FCM error codes"; deviations are noted below), as one pure
 //! function: `errorCode` first, then the canonical status, then the HTTP status.
 
 use std::borrow::Cow;
@@ -8,14 +8,14 @@ use notify_core::Timestamp;
 use serde::Deserialize;
 
 use crate::outbound::retry_after;
-use crate::providers::transport::Reply;
-use crate::providers::word;
-use crate::providers::{Answer, Reason, Scope};
+use crate::providers::reason_from_status;
+use crate::providers::transport::ProviderResponse;
+use crate::providers::{Reason, Scope, SendResult};
 
-/// The key of another push service that is stored at Google is refused; a fresh token is no help.
+/// A key of another push service that is stored at Google was refused; a new token would not help.
 pub(super) const THIRD_PARTY: &str = "THIRD_PARTY_AUTH_ERROR";
 
-/// Most details of an error that are looked at.
+/// Most details of an error that are read.
 const DETAILS_MAX: usize = 16;
 
 #[derive(Default, Deserialize)]
@@ -88,15 +88,15 @@ impl GoogleError {
     }
 }
 
-/// What an answer means.
-pub(super) fn classify(reply: &Reply, wall: Timestamp) -> Answer {
+/// Classifies a response.
+pub(super) fn classify(reply: &ProviderResponse, wall: Timestamp) -> SendResult {
     if reply.status == StatusCode::OK {
-        // A page that is no JSON did not come from FCM.
+        // A body that is not JSON did not come from FCM.
         return match serde_json::from_slice::<Success>(&reply.body) {
             Ok(success) => {
-                Answer::Delivered { message_id: success.name.map(String::into_boxed_str) }
+                SendResult::Delivered { message_id: success.name.map(String::into_boxed_str) }
             }
-            Err(_) => Answer::Unknown { reason: word(reply.status, "") },
+            Err(_) => SendResult::Unknown { reason: reason_from_status(reply.status, "") },
         };
     }
     let failed: Failed = serde_json::from_slice(&reply.body).unwrap_or_default();
@@ -104,62 +104,64 @@ pub(super) fn classify(reply: &Reply, wall: Timestamp) -> Answer {
     by_error_code(&error)
         .or_else(|| by_canonical_status(reply.status, &error))
         .unwrap_or_else(|| by_http_status(reply.status, &error))
-        .waiting(retry_after(&reply.headers, wall))
+        .with_retry_after(retry_after(&reply.headers, wall))
 }
 
-fn by_error_code(error: &GoogleError) -> Option<Answer> {
+fn by_error_code(error: &GoogleError) -> Option<SendResult> {
     let code = error.error_code();
     let reason = || -> Reason { Cow::Owned(code.to_owned()) };
     let answer = match code {
-        "UNREGISTERED" => Answer::TokenDead { reason: reason(), ambiguous: false, since: None },
+        "UNREGISTERED" => {
+            SendResult::Unregistered { reason: reason(), ambiguous: false, since: None }
+        }
         "INVALID_ARGUMENT" => invalid_argument(error),
-        "SENDER_ID_MISMATCH" => Answer::BadMessage { reason: reason() },
-        THIRD_PARTY => Answer::Config { reason: Reason::Borrowed(THIRD_PARTY) },
+        "SENDER_ID_MISMATCH" => SendResult::InvalidMessage { reason: reason() },
+        THIRD_PARTY => SendResult::AuthRejected { reason: Reason::Borrowed(THIRD_PARTY) },
         "QUOTA_EXCEEDED" => quota(error, reason()),
-        "INTERNAL" | "UNAVAILABLE" => Answer::failed(reason()),
-        "UNSPECIFIED_ERROR" => Answer::Unknown { reason: reason() },
+        "INTERNAL" | "UNAVAILABLE" => SendResult::failed(reason()),
+        "UNSPECIFIED_ERROR" => SendResult::Unknown { reason: reason() },
         _ => return None,
     };
     Some(answer)
 }
 
-fn by_canonical_status(http: StatusCode, error: &GoogleError) -> Option<Answer> {
+fn by_canonical_status(http: StatusCode, error: &GoogleError) -> Option<SendResult> {
     let reason = || -> Reason { Cow::Owned(error.status.clone()) };
     let answer = match (http.as_u16(), error.status.as_str()) {
         (400, "INVALID_ARGUMENT") => invalid_argument(error),
         (401, "UNAUTHENTICATED") | (403, "PERMISSION_DENIED") | (404, "NOT_FOUND") => {
-            Answer::Config { reason: reason() }
+            SendResult::AuthRejected { reason: reason() }
         }
         (429, "RESOURCE_EXHAUSTED") => quota(error, reason()),
-        (500, "INTERNAL") | (503, "UNAVAILABLE") => Answer::failed(reason()),
+        (500, "INTERNAL") | (503, "UNAVAILABLE") => SendResult::failed(reason()),
         _ => return None,
     };
     Some(answer)
 }
 
-/// Answers without Google's words: pages of an edge server, or of something that is not FCM.
-fn by_http_status(http: StatusCode, error: &GoogleError) -> Answer {
-    let reason = word(http, &error.status);
+/// Responses without Google's codes: pages of an edge server, or of something that is not FCM.
+fn by_http_status(http: StatusCode, error: &GoogleError) -> SendResult {
+    let reason = reason_from_status(http, &error.status);
     match http.as_u16() {
-        // A wrong project or endpoint, never a dead token (B40).
-        401 | 404 => Answer::Config { reason },
-        413 => Answer::BadMessage { reason },
+        // A wrong project or endpoint, never an unregistered token.
+        401 | 404 => SendResult::AuthRejected { reason },
+        413 => SendResult::InvalidMessage { reason },
         429 => quota(error, reason),
-        408 | 500..=599 => Answer::failed(reason),
-        _ => Answer::Unknown { reason },
+        408 | 500..=599 => SendResult::failed(reason),
+        _ => SendResult::Unknown { reason },
     }
 }
 
-fn invalid_argument(error: &GoogleError) -> Answer {
+fn invalid_argument(error: &GoogleError) -> SendResult {
     let reason = Reason::Borrowed("INVALID_ARGUMENT");
     if error.names_the_token() {
-        Answer::TokenDead { reason, ambiguous: true, since: None }
+        SendResult::Unregistered { reason, ambiguous: true, since: None }
     } else {
-        Answer::BadMessage { reason }
+        SendResult::InvalidMessage { reason }
     }
 }
 
-fn quota(error: &GoogleError, reason: Reason) -> Answer {
+fn quota(error: &GoogleError, reason: Reason) -> SendResult {
     let scope = if error.is_quota_of_address() { Scope::Address } else { Scope::Provider };
-    Answer::Throttle { reason, after: None, scope }
+    SendResult::Throttle { reason, after: None, scope }
 }

@@ -18,15 +18,17 @@ use http::uri::Uri;
 use self::classify::classify;
 use self::oauth::AccessToken;
 use super::transport::{Pools, Sender};
-use super::{Address, Answer, Checked, Prepared, PreparedBody, Provider, deadline};
+use super::{
+    Address, CredentialCheck, Provider, RenderedBody, RenderedMessage, SendResult, deadline,
+};
 use crate::clock::SharedClock;
-use crate::payload::{Outgoing, TooLarge, fcm as payload};
+use crate::payload::{RenderContext, TooLarge, fcm as payload};
 use crate::provider_config::FcmConfig;
 use crate::reasons;
 
 /// A registration token that no app has.
 const IMPOSSIBLE_TOKEN: &str = "notify-check";
-/// A request that Google looks at and does not send, up to the token and after it.
+/// A request that Google validates and does not send, up to the token and after it.
 const DRY_RUN_BEFORE: &str =
     r#"{"validate_only":true,"message":{"data":{"notify":"check"},"token":""#;
 const DRY_RUN_AFTER: &str = r#""}}"#;
@@ -65,19 +67,21 @@ impl Fcm {
 
 #[async_trait::async_trait]
 impl Provider for Fcm {
-    fn prepare(&self, message: &Outgoing<'_>) -> Result<Prepared, TooLarge> {
-        let payload = payload::render(message, self.enriched_as_data)?;
+    fn render(&self, context: &RenderContext<'_>) -> Result<RenderedMessage, TooLarge> {
+        let payload = payload::render(context, self.enriched_as_data)?;
         let mut headers = HeaderMap::with_capacity(4);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        // Holds the place, so that a copy of the map need not grow for each device.
+        // Reserves the entry, so that a copy of the map need not grow for each device.
         headers.insert(AUTHORIZATION, HeaderValue::from_static(""));
-        let body = PreparedBody::Around(payload.body);
-        Ok(Prepared { headers, body })
+        let body = RenderedBody::Template(payload.body);
+        Ok(RenderedMessage { headers, body })
     }
 
-    async fn attempt(&self, prepared: &Prepared, to: &Address) -> Answer {
-        let (Address::Fcm { token }, PreparedBody::Around(body)) = (to, &prepared.body) else {
-            return Answer::BadMessage { reason: reasons::ADDRESS_OF_ANOTHER_PROVIDER.into() };
+    async fn attempt(&self, rendered: &RenderedMessage, to: &Address) -> SendResult {
+        let (Address::Fcm { token }, RenderedBody::Template(body)) = (to, &rendered.body) else {
+            return SendResult::InvalidMessage {
+                reason: reasons::ADDRESS_OF_ANOTHER_PROVIDER.into(),
+            };
         };
         let deadline = deadline();
         let body = body.put(token);
@@ -89,7 +93,7 @@ impl Provider for Fcm {
                 Err(answer) => return answer,
             };
             let headers = || {
-                let mut headers = prepared.headers.clone();
+                let mut headers = rendered.headers.clone();
                 headers.insert(AUTHORIZATION, bearer.clone());
                 headers
             };
@@ -99,10 +103,10 @@ impl Provider for Fcm {
                 Err(failure) => return failure.into(),
             };
             let answer = classify(&reply, self.clock.wall());
-            // A token that Google took back before its time: one fresh one, then it is our
+            // A token that Google revoked early: retry with a new one, once; then it is our
             // credentials. Nothing was processed.
             let is_stale = reply.status == StatusCode::UNAUTHORIZED
-                && !matches!(&answer, Answer::Config { reason } if *reason == classify::THIRD_PARTY);
+                && !matches!(&answer, SendResult::AuthRejected { reason } if *reason == classify::THIRD_PARTY);
             if !is_stale || refused.is_some() {
                 return answer;
             }
@@ -110,18 +114,18 @@ impl Provider for Fcm {
         }
     }
 
-    /// A dry run (`validate_only`) to a registration token that nobody has: it goes through the
-    /// OAuth endpoint, the project and the service account's role before Google looks at the token.
-    async fn check(&self) -> Checked {
+    /// A dry run (`validate_only`) to an impossible registration token: it passes the
+    /// OAuth endpoint, the project and the service account's role before Google checks the token.
+    async fn check(&self) -> CredentialCheck {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let (before, after) = (DRY_RUN_BEFORE.into(), DRY_RUN_AFTER.into());
         let to = Address::Fcm { token: IMPOSSIBLE_TOKEN.into() };
-        let body = PreparedBody::Around(crate::payload::Around { before, after });
-        Checked::of_answer(&self.attempt(&Prepared { headers, body }, &to).await)
+        let body = RenderedBody::Template(crate::payload::BodyTemplate { before, after });
+        CredentialCheck::from_result(&self.attempt(&RenderedMessage { headers, body }, &to).await)
     }
 
-    fn slots(&self) -> usize {
-        self.sender.slots()
+    fn max_concurrency(&self) -> usize {
+        self.sender.max_concurrency()
     }
 }

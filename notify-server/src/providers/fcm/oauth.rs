@@ -1,5 +1,5 @@
-//! Access tokens of a service account (RFC 7523): one for each credential, fetched by one of those
-//! who wait for it, and again five minutes before it ends.
+//! Access tokens of a service account (RFC 7523): one for each credential, fetched by one of the tasks
+//! that need it, and again five minutes before it expires.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,38 +12,38 @@ use tokio::time::{Duration, Instant, timeout_at};
 use crate::clock::{Reading, SharedClock};
 use crate::outbound::retry_after;
 use crate::provider_config::{ExtraRoots, FcmConfig, KeyDigest, ServiceAccount};
-use crate::providers::registry::Shared;
-use crate::providers::transport::{Http1, Reply};
-use crate::providers::word;
-use crate::providers::{Answer, Certainty, Reason};
+use crate::providers::reason_from_status;
+use crate::providers::registry::WeakMap;
+use crate::providers::transport::{Http1, ProviderResponse};
+use crate::providers::{Processing, Reason, SendResult};
 use crate::reasons;
 
 /// What the token is for.
 const SCOPE: &str = "https://www.googleapis.com/auth/firebase.messaging";
-/// Life of an assertion, in seconds: the longest that Google takes.
+/// Lifetime of an assertion, in seconds: the longest that Google accepts.
 const ASSERTION_SECONDS: i64 = 3_600;
-/// How long before its end a token is replaced, in milliseconds.
+/// How long before its expiry a token is replaced, in milliseconds.
 const REFRESH_BEFORE_END_MS: i64 = 5 * 60_000;
-/// Longest life of a token that is believed, in seconds.
+/// Longest lifetime of a token that is assumed, in seconds.
 const LIFE_SECONDS_MAX: i64 = 86_400;
-/// How long a failed exchange answers for those that come after it.
+/// How long a failed fetch is reused for later callers.
 const FAILURE_KEPT: Duration = Duration::from_secs(1);
-/// Least time between two exchanges that a 401 asks for, in milliseconds: where fresh tokens are
-/// refused as well, each message would fetch another.
+/// Least time between two fetches caused by a 401, in milliseconds: if new tokens are
+/// refused as well, each message would otherwise fetch another.
 const FORCED_INTERVAL_MS: i64 = 30_000;
 
-/// Names a token without holding its key.
+/// Identifies a token without containing its key.
 type TokenKey = (String, String, Option<String>, KeyDigest, Option<ExtraRoots>);
 
-/// All access tokens of the server, each as long as some application uses it.
+/// All access tokens of the server. A token exists as long as some application uses it.
 #[derive(Default)]
-pub(in crate::providers) struct AccessTokens(Shared<TokenKey, AccessToken>);
+pub(in crate::providers) struct AccessTokens(WeakMap<TokenKey, AccessToken>);
 
 impl AccessTokens {
     /// When the oldest token in use was granted.
     pub(in crate::providers) fn oldest(&self) -> Option<Timestamp> {
-        let granted = |token: &AccessToken| token.lock().as_ref().map(|granted| granted.at);
-        self.0.all().iter().filter_map(|(_, token)| granted(token)).min()
+        let granted_at = |token: &AccessToken| token.lock().as_ref().map(|token| token.at);
+        self.0.all().iter().filter_map(|(_, token)| granted_at(token)).min()
     }
 
     /// The token of that account.
@@ -60,7 +60,7 @@ impl AccessTokens {
             account: account.clone(),
             http: http.clone(),
             current: Mutex::default(),
-            exchange: tokio::sync::Mutex::default(),
+            refresh: tokio::sync::Mutex::default(),
         })
     }
 }
@@ -69,19 +69,19 @@ impl AccessTokens {
 pub(in crate::providers) struct AccessToken {
     account: ServiceAccount,
     http: Http1,
-    current: Mutex<Option<Granted>>,
-    /// Held by the one who fetches.
-    exchange: tokio::sync::Mutex<Exchange>,
+    current: Mutex<Option<CachedToken>>,
+    /// Locked by the task that fetches.
+    refresh: tokio::sync::Mutex<RefreshState>,
 }
 
 #[derive(Default)]
-struct Exchange {
-    failed: Option<(Instant, Answer)>,
+struct RefreshState {
+    failed: Option<(Instant, SendResult)>,
     forced_at: Option<Timestamp>,
 }
 
 #[derive(Clone)]
-struct Granted {
+struct CachedToken {
     bearer: HeaderValue,
     at: Timestamp,
     ends_at: Timestamp,
@@ -97,7 +97,7 @@ struct Claims<'a> {
 }
 
 #[derive(Deserialize)]
-struct Grant {
+struct TokenResponse {
     access_token: String,
     #[serde(default)]
     expires_in: Option<i64>,
@@ -105,7 +105,7 @@ struct Grant {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Denied {
+struct ErrorResponse {
     error: String,
 }
 
@@ -113,52 +113,52 @@ impl AccessToken {
     /// The `authorization` value to send now, other than the one that was `refused`.
     ///
     /// # Errors
-    /// What the attempt came to, when there is no token.
+    /// The result of the attempt, if there is no token.
     pub(super) async fn get(
         &self,
         clock: &SharedClock,
         refused: Option<&HeaderValue>,
         deadline: Instant,
-    ) -> Result<HeaderValue, Answer> {
+    ) -> Result<HeaderValue, SendResult> {
         let came_at = Instant::now();
-        if let Some(granted) = self.usable(clock.now(), refused, REFRESH_BEFORE_END_MS) {
-            return Ok(granted);
+        if let Some(token) = self.usable(clock.now(), refused, REFRESH_BEFORE_END_MS) {
+            return Ok(token);
         }
-        let Ok(mut exchange) = timeout_at(deadline, self.exchange.lock()).await else {
+        let Ok(mut refresh) = timeout_at(deadline, self.refresh.lock()).await else {
             return Err(unsent(Reason::Borrowed("oauth_timeout")));
         };
         let now = clock.now();
-        if let Some(granted) = self.usable(now, refused, REFRESH_BEFORE_END_MS) {
-            return Ok(granted);
+        if let Some(token) = self.usable(now, refused, REFRESH_BEFORE_END_MS) {
+            return Ok(token);
         }
         if refused.is_some()
-            && exchange.forced_at.is_some_and(|at| now.ms_since(at) < FORCED_INTERVAL_MS)
+            && refresh.forced_at.is_some_and(|at| now.ms_since(at) < FORCED_INTERVAL_MS)
         {
-            return Err(Answer::Config { reason: Reason::Borrowed("UNAUTHENTICATED") });
+            return Err(SendResult::AuthRejected { reason: Reason::Borrowed("UNAUTHENTICATED") });
         }
-        let answer = match &exchange.failed {
-            // Many wait for one exchange: each trying again would be a storm on a sick endpoint.
+        let answer = match &refresh.failed {
+            // Many callers share one fetch: separate retries would overload a failing endpoint.
             Some((at, answer)) if *at >= came_at || at.elapsed() < FAILURE_KEPT => answer.clone(),
             Some(_) | None => match self.fetch(clock.read(), deadline).await {
-                Ok(granted) => {
-                    exchange.failed = None;
-                    // Only now: one that failed was no answer about fresh tokens.
-                    exchange.forced_at = refused.map_or(exchange.forced_at, |_| Some(now));
-                    let bearer = granted.bearer.clone();
-                    *self.lock() = Some(granted);
+                Ok(token) => {
+                    refresh.failed = None;
+                    // Only after success: a failed fetch says nothing about new tokens.
+                    refresh.forced_at = refused.map_or(refresh.forced_at, |_| Some(now));
+                    let bearer = token.bearer.clone();
+                    *self.lock() = Some(token);
                     return Ok(bearer);
                 }
                 Err(answer) => {
-                    exchange.failed = Some((Instant::now(), answer.clone()));
+                    refresh.failed = Some((Instant::now(), answer.clone()));
                     answer
                 }
             },
         };
-        // What is left of the old one is better than nothing.
+        // The old token may still be valid.
         self.usable(now, refused, 0).ok_or(answer)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Granted>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<CachedToken>> {
         self.current.lock().expect("nothing panics under this lock")
     }
 
@@ -169,15 +169,15 @@ impl AccessToken {
         before_end_ms: i64,
     ) -> Option<HeaderValue> {
         let current = self.lock();
-        let granted = current.as_ref()?;
-        let is_fresh = granted.ends_at.ms_since(now) > before_end_ms;
-        (is_fresh && refused != Some(&granted.bearer)).then(|| granted.bearer.clone())
+        let token = current.as_ref()?;
+        let is_fresh = token.ends_at.ms_since(now) > before_end_ms;
+        (is_fresh && refused != Some(&token.bearer)).then(|| token.bearer.clone())
     }
 
-    async fn fetch(&self, at: Reading, deadline: Instant) -> Result<Granted, Answer> {
+    async fn fetch(&self, at: Reading, deadline: Instant) -> Result<CachedToken, SendResult> {
         let assertion = self
             .assertion(at.wall)
-            .ok_or(Answer::Config { reason: reasons::SIGNING_FAILED.into() })?;
+            .ok_or(SendResult::AuthRejected { reason: reasons::SIGNING_FAILED.into() })?;
         let form = format!(
             "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion={assertion}"
         );
@@ -190,7 +190,7 @@ impl AccessToken {
             .post(url, headers, form.into(), deadline)
             .await
             .map_err(|failure| unsent(format!("oauth {}", failure.reason).into()))?;
-        read_grant(&reply, at)
+        parse_token_response(&reply, at)
     }
 
     fn assertion(&self, wall: Timestamp) -> Option<String> {
@@ -208,31 +208,31 @@ impl AccessToken {
     }
 }
 
-/// What the token endpoint said: refusals are our credentials, everything else may pass (B39).
-fn read_grant(reply: &Reply, at: Reading) -> Result<Granted, Answer> {
+/// Parses the token endpoint's response: refusals concern our credentials, everything else is transient.
+fn parse_token_response(reply: &ProviderResponse, at: Reading) -> Result<CachedToken, SendResult> {
     let status = reply.status;
     if status.is_success() {
-        let grant = serde_json::from_slice::<Grant>(&reply.body).ok();
-        return grant
-            .and_then(|grant| granted(&grant, at.now))
+        let response = serde_json::from_slice::<TokenResponse>(&reply.body).ok();
+        return response
+            .and_then(|response| cached_token(&response, at.now))
             .ok_or_else(|| unsent(Reason::Borrowed("oauth_unreadable")));
     }
-    let denied: Denied = serde_json::from_slice(&reply.body).unwrap_or_default();
-    let reason = Reason::Owned(format!("oauth {}", word(status, &denied.error)));
+    let error: ErrorResponse = serde_json::from_slice(&reply.body).unwrap_or_default();
+    let reason = Reason::Owned(format!("oauth {}", reason_from_status(status, &error.error)));
     if status.is_client_error() && !matches!(status.as_u16(), 408 | 429) {
-        return Err(Answer::Config { reason });
+        return Err(SendResult::AuthRejected { reason });
     }
     let after = retry_after(&reply.headers, at.wall);
-    Err(Answer::Retry { reason, after, outcome: Certainty::NotProcessed })
+    Err(SendResult::Retry { reason, after, outcome: Processing::NotProcessed })
 }
 
-fn granted(grant: &Grant, now: Timestamp) -> Option<Granted> {
-    let mut bearer = HeaderValue::from_str(&format!("Bearer {}", grant.access_token)).ok()?;
+fn cached_token(response: &TokenResponse, now: Timestamp) -> Option<CachedToken> {
+    let mut bearer = HeaderValue::from_str(&format!("Bearer {}", response.access_token)).ok()?;
     bearer.set_sensitive(true);
-    let life_seconds = grant.expires_in.unwrap_or(ASSERTION_SECONDS).clamp(0, LIFE_SECONDS_MAX);
-    Some(Granted { bearer, at: now, ends_at: now.plus_ms(life_seconds * 1_000) })
+    let life_seconds = response.expires_in.unwrap_or(ASSERTION_SECONDS).clamp(0, LIFE_SECONDS_MAX);
+    Some(CachedToken { bearer, at: now, ends_at: now.plus_ms(life_seconds * 1_000) })
 }
 
-fn unsent(reason: Reason) -> Answer {
-    Answer::Retry { reason, after: None, outcome: Certainty::NotProcessed }
+fn unsent(reason: Reason) -> SendResult {
+    SendResult::Retry { reason, after: None, outcome: Processing::NotProcessed }
 }

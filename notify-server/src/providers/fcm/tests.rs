@@ -2,27 +2,19 @@
 
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::HeaderValue;
 use notify_core::Timestamp;
 use serde_json::{Value, json};
 
 use super::classify::classify;
-use crate::providers::tests::answers::{bad, config, retry, throttle, unknown};
-use crate::providers::transport::Reply;
-use crate::providers::{Answer, Scope};
+use crate::providers::tests::results::{
+    assert_status_decides, bad, config, reply, retry, throttle, unknown,
+};
+use crate::providers::{Scope, SendResult};
 
 const NOW: Timestamp = Timestamp(1_700_000_000_000);
 
-fn reply(status: u16, body: &str) -> Reply {
-    Reply {
-        status: StatusCode::from_u16(status).unwrap(),
-        headers: HeaderMap::new(),
-        body: body.to_owned().into(),
-        connection: 1,
-    }
-}
-
-fn answer(status: u16, body: &str) -> Answer {
+fn answer(status: u16, body: &str) -> SendResult {
     classify(&reply(status, body), NOW)
 }
 
@@ -46,8 +38,8 @@ fn error(
     json!({"error": error}).to_string()
 }
 
-fn dead(reason: &str, ambiguous: bool) -> Answer {
-    Answer::TokenDead { reason: reason.to_owned().into(), ambiguous, since: None }
+fn dead(reason: &str, ambiguous: bool) -> SendResult {
+    SendResult::Unregistered { reason: reason.to_owned().into(), ambiguous, since: None }
 }
 
 fn violation(field: &str) -> Value {
@@ -65,7 +57,7 @@ fn quota(subject: &str) -> Value {
 }
 
 /// HTTP status, canonical status, `errorCode`, message, more details, and what it means.
-type Row = (u16, &'static str, Option<&'static str>, &'static str, Vec<Value>, Answer);
+type Row = (u16, &'static str, Option<&'static str>, &'static str, Vec<Value>, SendResult);
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "one row for each of Google's")]
@@ -159,7 +151,7 @@ fn every_row_of_googles_table_is_classified() {
 }
 
 #[test]
-fn answers_that_are_not_googles_never_kill_a_token() {
+fn non_google_responses_never_unregister() {
     let pages = [
         "",
         "<html>nope</html>",
@@ -181,29 +173,25 @@ fn answers_that_are_not_googles_never_kill_a_token() {
         (500, retry("http_500")),
         (503, retry("http_503")),
     ];
-    for (status, expected) in rows {
-        for page in pages {
-            assert_eq!(answer(status, page), expected, "{status} {page}");
-        }
-    }
+    assert_status_decides(&pages, rows, answer);
 }
 
 #[test]
 fn a_success_carries_googles_name_of_the_message() {
     let name = "projects/shop-1/messages/0:17";
     let body = json!({"name": name}).to_string();
-    assert_eq!(answer(200, &body), Answer::Delivered { message_id: Some(name.into()) });
-    assert_eq!(answer(200, "{}"), Answer::Delivered { message_id: None });
+    assert_eq!(answer(200, &body), SendResult::Delivered { message_id: Some(name.into()) });
+    assert_eq!(answer(200, "{}"), SendResult::Delivered { message_id: None });
     for page in ["", "<html>welcome</html>", "{", "[]", "7"] {
         assert_eq!(answer(200, page), unknown("http_200"), "{page} did not come from FCM");
     }
 }
 
 #[test]
-fn retry_after_is_passed_on_where_it_is_given() {
+fn retry_after_is_passed_on() {
     let mut reply = reply(429, &error(429, "RESOURCE_EXHAUSTED", Some("QUOTA_EXCEEDED"), "", &[]));
     reply.headers.insert("retry-after", HeaderValue::from_static("3600"));
-    let expected = Answer::Throttle {
+    let expected = SendResult::Throttle {
         reason: "QUOTA_EXCEEDED".into(),
         after: Some(Duration::from_secs(3_600)),
         scope: Scope::Provider,

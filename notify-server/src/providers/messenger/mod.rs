@@ -1,6 +1,6 @@
 //! Facebook Messenger (developers.facebook.com, "Send API"): a page's access token, one request a
 //! person, 2,000 characters of text, and only within 24 hours of what the person wrote last.
-//! Permanent is the error for no such user; what names our token or permissions holds the provider.
+//! The error for no such user is permanent; errors about our token or permissions pause the provider.
 
 mod classify;
 #[cfg(test)]
@@ -22,12 +22,13 @@ use serde::de::DeserializeOwned;
 use self::classify::{OUTSIDE_WINDOW, classify};
 use crate::clock::SharedClock;
 use crate::keys::hex;
-use crate::payload::{Outgoing, TooLarge, messenger as payload};
+use crate::payload::{RenderContext, TooLarge, messenger as payload};
 use crate::provider_config::{BaseUrl, KeyDigest, MessengerConfig};
-use crate::providers::registry::Shared;
+use crate::providers::registry::WeakMap;
 use crate::providers::transport::{Pools, Sender};
 use crate::providers::{
-    Address, Allowance, Answer, Checked, Prepared, PreparedBody, Provider, deadline,
+    Address, CredentialCheck, Provider, ProviderLimit, RenderedBody, RenderedMessage, SendResult,
+    deadline,
 };
 use crate::reasons;
 
@@ -36,8 +37,8 @@ const VERSION: &str = "v25.0";
 /// How long after a person's last message the page may write, in milliseconds: 24 hours.
 const WINDOW_MS: i64 = 24 * 60 * 60 * 1_000;
 
-/// What is known of each page's quota, shared by all that send with its token.
-pub(super) type Quotas = Shared<KeyDigest, Quota>;
+/// The quota of each page, shared by all applications that use its token.
+pub(super) type Quotas = WeakMap<KeyDigest, Quota>;
 
 /// Messenger for one application.
 pub(super) struct Messenger {
@@ -73,7 +74,7 @@ impl Messenger {
     }
 }
 
-/// Where messages go. With the app's secret every call proves that it comes from who has it (Meta,
+/// The endpoint for messages. With the app's secret, every call proves that the sender knows it (Meta,
 /// "Securing Graph API Requests"): HMAC-SHA256 of the token.
 fn messages_uri(base_url: &BaseUrl, token: &str, app_secret: Option<&SecretString>) -> Uri {
     let version = if names_version(base_url) { String::new() } else { format!("/{VERSION}") };
@@ -86,7 +87,7 @@ fn messages_uri(base_url: &BaseUrl, token: &str, app_secret: Option<&SecretStrin
     uri.parse().expect("a base url is checked, and what follows it is plain")
 }
 
-/// Whether an endpoint ends in a version of its own, as in `/v26.0`.
+/// Whether an endpoint ends in a version, as in `/v26.0`.
 fn names_version(base_url: &BaseUrl) -> bool {
     let last = base_url.prefix.rsplit('/').next().unwrap_or_default();
     let number = last.strip_prefix('v').and_then(|number| number.split_once('.'));
@@ -96,27 +97,29 @@ fn names_version(base_url: &BaseUrl) -> bool {
 
 #[async_trait::async_trait]
 impl Provider for Messenger {
-    fn prepare(&self, message: &Outgoing<'_>) -> Result<Prepared, TooLarge> {
-        let body = PreparedBody::Around(payload::render(message)?);
+    fn render(&self, context: &RenderContext<'_>) -> Result<RenderedMessage, TooLarge> {
+        let body = RenderedBody::Template(payload::render(context)?);
         let mut headers = HeaderMap::with_capacity(4);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        Ok(Prepared { headers, body })
+        Ok(RenderedMessage { headers, body })
     }
 
-    async fn attempt(&self, prepared: &Prepared, to: &Address) -> Answer {
-        let (Address::Messenger { recipient, last_inbound_at }, PreparedBody::Around(body)) =
-            (to, &prepared.body)
+    async fn attempt(&self, rendered: &RenderedMessage, to: &Address) -> SendResult {
+        let (Address::Messenger { recipient, last_inbound_at }, RenderedBody::Template(body)) =
+            (to, &rendered.body)
         else {
-            return Answer::BadMessage { reason: reasons::ADDRESS_OF_ANOTHER_PROVIDER.into() };
+            return SendResult::InvalidMessage {
+                reason: reasons::ADDRESS_OF_ANOTHER_PROVIDER.into(),
+            };
         };
-        // Meta counts what it refuses against the page. A person of whom nothing is known is tried.
+        // Meta counts refused messages against the page. If the time is unknown, the message is tried.
         let now = self.clock.now();
         if last_inbound_at.is_some_and(|at| now.ms_since(at) > WINDOW_MS) {
-            return Answer::Policy { reason: OUTSIDE_WINDOW.into() };
+            return SendResult::NotPermitted { reason: OUTSIDE_WINDOW.into() };
         }
         let deadline = deadline();
         let headers = || {
-            let mut headers = prepared.headers.clone();
+            let mut headers = rendered.headers.clone();
             headers.insert(AUTHORIZATION, self.bearer.clone());
             headers
         };
@@ -128,10 +131,10 @@ impl Provider for Messenger {
         let now = self.clock.now();
         let usage = usage(&reply.headers);
         let mut answer = classify(&reply, self.clock.wall());
-        if let Answer::Throttle { after, .. } = &mut answer {
+        if let SendResult::Throttle { after, .. } = &mut answer {
             let named = usage.and_then(|usage| usage.regain).max(*after);
             *after = Some(self.quota.throttled(named, now));
-        } else if matches!(answer, Answer::Delivered { .. }) {
+        } else if matches!(answer, SendResult::Delivered { .. }) {
             self.quota.delivered();
         }
         self.quota.seen(usage, now);
@@ -139,53 +142,53 @@ impl Provider for Messenger {
     }
 
     /// `GET /me` reads the page, and sends nothing.
-    async fn check(&self) -> Checked {
+    async fn check(&self) -> CredentialCheck {
         let deadline = deadline();
         let url = self.uri.to_string().replacen("/me/messages", "/me", 1);
         let headers = HeaderMap::from_iter([(AUTHORIZATION, self.bearer.clone())]);
         match self.sender.http1().get(&url, headers, deadline).await {
             Ok(reply) if reply.status == StatusCode::OK => {
-                Checked::good("the page's token is accepted")
+                CredentialCheck::passed("the page's token is accepted")
             }
-            Ok(reply) => Checked::of_answer(&classify(&reply, self.clock.wall())),
-            Err(failure) => Checked::of_answer(&failure.into()),
+            Ok(reply) => CredentialCheck::from_result(&classify(&reply, self.clock.wall())),
+            Err(failure) => CredentialCheck::from_result(&failure.into()),
         }
     }
 
-    fn slots(&self) -> usize {
-        self.sender.slots()
+    fn max_concurrency(&self) -> usize {
+        self.sender.max_concurrency()
     }
 
-    fn allowance(&self, now: Timestamp) -> Allowance {
-        self.quota.allowance(self.per_second, now)
+    fn limit(&self, now: Timestamp) -> ProviderLimit {
+        self.quota.limit(self.per_second, now)
     }
 }
 
-// What is left of a page's quota, as Meta's usage headers tell it (Meta, "Rate Limits"), and how
-// long to wait where an answer asks for it without saying how long.
+// The rest of a page's quota, from Meta's usage headers (Meta, "Rate Limits"), and how
+// long to wait when a response asks to wait without a time.
 
-/// Messages a second of a page, unless an administrator wants others: above 40 its inbox stops
+/// Messages a second of a page, unless configured otherwise: above 40 its inbox stops
 /// working.
 const PER_SECOND: u32 = 30;
-/// Share of the quota from which on a page slows down, in percent.
+/// Share of the quota at which a page slows down, in percent.
 const SLOW_PERCENT: u32 = 80;
 /// Share at which it stops.
 const FULL_PERCENT: u32 = 100;
-/// How long a share is believed: the quota's window, an hour.
+/// How long a reported share is valid: the quota's window, an hour.
 const USAGE_MS: i64 = 60 * 60 * 1_000;
-/// First wait where none is named; it doubles.
+/// First wait if Meta gives none; it doubles.
 const WAIT_FIRST: Duration = Duration::from_secs(60);
-/// Longest wait where none is named.
+/// Longest wait if Meta gives none.
 const WAIT_MAX: Duration = Duration::from_secs(60 * 60);
-/// Longest wait that Meta is granted (B39).
+/// Longest wait requested by Meta that is honoured.
 const REGAIN_MINUTES_MAX: u64 = 24 * 60;
 
-/// What the headers of one answer say.
+/// The usage headers of one response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Usage {
     /// The fullest of the quotas, in percent; more than 100 is 100.
     percent: u32,
-    /// When access is regained, where Meta says so.
+    /// When access is regained, if Meta says so.
     regain: Option<Duration>,
 }
 
@@ -212,7 +215,7 @@ impl Shares {
     }
 }
 
-/// Reads `X-App-Usage` and `X-Business-Use-Case-Usage`; `None` where neither says anything.
+/// Reads `X-App-Usage` and `X-Business-Use-Case-Usage`; `None` if both are missing.
 fn usage(headers: &HeaderMap) -> Option<Usage> {
     let app: Option<Shares> = read(headers, "x-app-usage");
     let cases: Option<HashMap<String, Vec<Shares>>> = read(headers, "x-business-use-case-usage");
@@ -234,10 +237,10 @@ pub(super) struct Quota(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// The last share that was told, and when.
+    /// The last reported share, and when.
     share: Option<(u32, Timestamp)>,
     closed_until: Option<Timestamp>,
-    /// Waits in a row for which Meta named no time.
+    /// Consecutive waits without a time from Meta.
     waits: u32,
 }
 
@@ -246,7 +249,7 @@ impl Quota {
         self.0.lock().expect("nothing panics under this lock")
     }
 
-    /// Takes note of an answer's headers.
+    /// Records a response's headers.
     fn seen(&self, usage: Option<Usage>, now: Timestamp) {
         let Some(usage) = usage else { return };
         let mut state = self.state();
@@ -257,13 +260,13 @@ impl Quota {
         }
     }
 
-    /// Meta took a message: the waits begin anew.
+    /// Meta accepted a message: the waits start over.
     fn delivered(&self) {
         self.state().waits = 0;
     }
 
-    /// Meta asks to slow down, for that long if it says so: how long to wait. Answers to what was
-    /// under way when the first one came do not lengthen the wait.
+    /// Meta asks to slow down, for `named` if given; returns how long to wait. Responses to requests that were
+    /// in flight at the first such response do not extend the wait.
     fn throttled(&self, named: Option<Duration>, now: Timestamp) -> Duration {
         let mut state = self.state();
         if named.is_none()
@@ -280,22 +283,22 @@ impl Quota {
         wait
     }
 
-    /// What may be sent now: less than `per_second` from four fifths of the quota on, a message a
+    /// The current limit: less than `per_second` from four fifths of the quota, and a message a
     /// second at its end.
-    fn allowance(&self, per_second: u32, now: Timestamp) -> Allowance {
+    fn limit(&self, per_second: u32, now: Timestamp) -> ProviderLimit {
         let mut state = self.state();
         if let Some(until) = state.closed_until.filter(|until| *until > now) {
-            return Allowance::Closed { until };
+            return ProviderLimit::Exhausted { until };
         }
         state.closed_until = None;
         let share = state.share.filter(|(_, at)| now.ms_since(*at) < USAGE_MS);
         let percent = share.map_or(0, |(percent, _)| percent);
         if percent < SLOW_PERCENT {
-            return Allowance::PerSecond(per_second);
+            return ProviderLimit::PerSecond(per_second);
         }
         let left = FULL_PERCENT.saturating_sub(percent);
         let slowed = per_second.saturating_mul(left) / (FULL_PERCENT - SLOW_PERCENT + 1);
-        Allowance::PerSecond(slowed.max(1))
+        ProviderLimit::PerSecond(slowed.max(1))
     }
 }
 

@@ -4,40 +4,32 @@ mod quota;
 
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::HeaderValue;
 use notify_core::Timestamp;
 use serde_json::json;
 
 use super::classify::classify;
 use super::{messages_uri, names_version};
 use crate::provider_config::BaseUrl;
-use crate::providers::tests::answers::{bad, config, retry, throttle, unknown};
-use crate::providers::transport::Reply;
-use crate::providers::{Answer, Certainty, Scope};
+use crate::providers::tests::results::{
+    assert_status_decides, bad, config, reply, retry, throttle, unknown,
+};
+use crate::providers::{Processing, Scope, SendResult};
 
 const NOW: Timestamp = Timestamp(1_700_000_000_000);
 
-fn reply(status: u16, body: &str) -> Reply {
-    Reply {
-        status: StatusCode::from_u16(status).unwrap(),
-        headers: HeaderMap::new(),
-        body: body.to_owned().into(),
-        connection: 1,
-    }
-}
-
-fn answer(status: u16, body: &str) -> Answer {
+fn answer(status: u16, body: &str) -> SendResult {
     classify(&reply(status, body), NOW)
 }
 
-fn policy(reason: &str) -> Answer {
-    Answer::Policy { reason: reason.to_owned().into() }
+fn policy(reason: &str) -> SendResult {
+    SendResult::NotPermitted { reason: reason.to_owned().into() }
 }
 
 #[test]
 fn every_row_of_meta_s_table_is_classified() {
     let throttled = |reason| throttle(reason, Scope::Provider);
-    let no_such_user = Answer::TokenDead {
+    let no_such_user = SendResult::Unregistered {
         reason: "no_such_user (100/2018001)".into(),
         ambiguous: true,
         since: None,
@@ -78,7 +70,7 @@ fn every_row_of_meta_s_table_is_classified() {
         (403, 10, 0, config("permission_missing (10)")),
         (403, 230, 0, config("permission_missing (230)")),
         (400, 368, 0, config("blocked_for_policy (368)")),
-        // Not in the table: a 403 that says nothing known is retried and counted (B40).
+        // Not in the table: a 403 that says nothing known is retried and counted.
         (403, 10, 7, unknown("http_403 code_10_7")),
         (403, 200, 7, unknown("http_403 code_200_7")),
         (400, 803, 0, unknown("http_400 code_803_0")),
@@ -100,7 +92,7 @@ fn every_row_of_meta_s_table_is_classified() {
 }
 
 #[test]
-fn answers_that_are_not_meta_s_never_kill_an_address() {
+fn non_meta_responses_never_unregister() {
     let pages =
         ["", "<html>nope</html>", "{", "[]", "{\"error\":7}", "{\"error\":{\"code\":\"x\"}}"];
     let rows = [
@@ -116,39 +108,35 @@ fn answers_that_are_not_meta_s_never_kill_an_address() {
         (502, retry("http_502")),
         (504, retry("http_504")),
     ];
-    for (status, expected) in rows {
-        for page in pages {
-            assert_eq!(answer(status, page), expected, "{status} {page}");
-        }
-    }
+    assert_status_decides(&pages, rows, answer);
 }
 
 #[test]
 fn a_success_carries_meta_s_id_and_a_broken_one_is_an_unknown_outcome() {
     let body = json!({"recipient_id": "4711", "message_id": "m_1"}).to_string();
-    assert_eq!(answer(200, &body), Answer::Delivered { message_id: Some("m_1".into()) });
-    assert_eq!(answer(200, "{}"), Answer::Delivered { message_id: None });
+    assert_eq!(answer(200, &body), SendResult::Delivered { message_id: Some("m_1".into()) });
+    assert_eq!(answer(200, "{}"), SendResult::Delivered { message_id: None });
     let unsure =
-        Answer::Retry { reason: "http_200".into(), after: None, outcome: Certainty::Unknown };
+        SendResult::Retry { reason: "http_200".into(), after: None, outcome: Processing::Unknown };
     for page in ["", "<html>", "{\"recipient_id\": \"47", "7"] {
         assert_eq!(answer(200, page), unsure, "{page}");
     }
 }
 
 #[test]
-fn retry_after_is_passed_on_where_it_is_given() {
+fn retry_after_is_passed_on() {
     let mut reply = reply(500, r#"{"error":{"code":2}}"#);
     reply.headers.insert("retry-after", HeaderValue::from_static("120"));
-    let expected = Answer::Retry {
+    let expected = SendResult::Retry {
         reason: "service_unavailable (2)".into(),
         after: Some(Duration::from_secs(120)),
-        outcome: Certainty::Failed,
+        outcome: Processing::Failed,
     };
     assert_eq!(classify(&reply, NOW), expected);
 }
 
 #[test]
-fn the_version_is_ours_unless_the_endpoint_names_one() {
+fn graph_version_can_be_set_by_the_endpoint() {
     let rows = [
         ("https://graph.facebook.com", "https://graph.facebook.com/v25.0/me/messages"),
         ("http://127.0.0.1:8081/messenger", "http://127.0.0.1:8081/messenger/v25.0/me/messages"),
@@ -164,7 +152,7 @@ fn the_version_is_ours_unless_the_endpoint_names_one() {
 }
 
 #[test]
-fn with_the_app_s_secret_every_call_carries_its_proof() {
+fn app_secret_proof_is_sent_with_every_call() {
     let base_url = BaseUrl::parse("https://graph.facebook.com").unwrap();
     let uri = messages_uri(&base_url, "what do ya want for nothing?", Some(&"Jefe".into()));
     // RFC 4231, test case 2.

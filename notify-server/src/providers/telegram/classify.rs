@@ -1,5 +1,5 @@
-//! The answers of the Bot API (Telegram, "Making requests"; B39 and B40 where they differ), as one
-//! pure function. Its errors have no codes beyond the HTTP status: the description tells.
+//! Classifies the responses of the Bot API (Telegram, "Making requests"; deviations are noted below), as one
+//! pure function. Its errors have no codes beyond the HTTP status, so descriptions are matched.
 
 use std::time::Duration;
 
@@ -8,22 +8,22 @@ use notify_core::Timestamp;
 use serde::Deserialize;
 
 use crate::outbound::retry_after;
-use crate::providers::transport::Reply;
-use crate::providers::word;
-use crate::providers::{Answer, Certainty, Reason, Scope};
+use crate::providers::reason_from_status;
+use crate::providers::transport::ProviderResponse;
+use crate::providers::{Processing, Reason, Scope, SendResult};
 
-/// Added to what Telegram asks for, since it counts whole seconds.
+/// Added to the wait that Telegram requests, since it counts whole seconds.
 const WAIT_MORE: Duration = Duration::from_secs(1);
-/// Longest wait that Telegram is granted, in seconds (B39).
+/// Longest wait requested by Telegram that is honoured, in seconds.
 const WAIT_SECONDS_MAX: u64 = 86_400;
 
-/// What an answer means.
+/// Classifies a response.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Verdict {
-    /// Its meaning.
-    pub(super) answer: Answer,
-    /// Whether only the photo or the markup was refused, so that a plain text may pass.
-    pub(super) is_about_looks: bool,
+pub(super) struct Classification {
+    /// The classified result.
+    pub(super) answer: SendResult,
+    /// Whether only the photo or the markup was refused, so that a plain text may be accepted.
+    pub(super) is_formatting: bool,
 }
 
 #[derive(Deserialize)]
@@ -49,110 +49,132 @@ struct Parameters {
     migrate_to_chat_id: Option<i64>,
 }
 
-/// What a description comes to.
+/// The class of a description.
 #[derive(Clone, Copy)]
-enum Class {
-    Dead,
-    /// Dead, unless the token is another bot's: that one knows none of our chats.
-    DeadOrOtherBot,
-    Bad,
-    /// Bad for its photo or its markup.
-    BadLooks,
+enum ErrorClass {
+    Unregistered,
+    /// Unregistered, unless the token is another bot's, which knows none of our chats.
+    UnregisteredOrOtherBot,
+    InvalidMessage,
+    /// The photo or the markup is invalid.
+    InvalidFormatting,
 }
 
-/// Status, a part of the description in lower case, what it comes to, and a word for it.
-const ROWS: &[(u16, &str, Class, &str)] = &[
-    (403, "bot was blocked by the user", Class::Dead, "bot_was_blocked"),
-    (403, "user is deactivated", Class::Dead, "user_is_deactivated"),
-    (403, "bot was kicked", Class::Dead, "bot_was_kicked"),
-    (403, "bot is not a member", Class::Dead, "bot_is_not_a_member"),
-    (403, "group chat was deleted", Class::Dead, "chat_was_deleted"),
-    (403, "bot can't initiate conversation", Class::DeadOrOtherBot, "chat_was_never_started"),
-    (400, "chat not found", Class::DeadOrOtherBot, "chat_not_found"),
-    (400, "message text is empty", Class::Bad, "text_is_empty"),
-    (400, "message is too long", Class::Bad, "text_is_too_long"),
-    (400, "caption is too long", Class::BadLooks, "caption_is_too_long"),
-    (400, "can't parse", Class::BadLooks, "cannot_parse"),
-    (400, "button_url_invalid", Class::Bad, "button_url_is_invalid"),
-    (400, "reply markup is too long", Class::Bad, "reply_markup_is_too_long"),
-    (400, "wrong type of the web page content", Class::BadLooks, "photo_is_no_image"),
-    (400, "failed to get http url content", Class::BadLooks, "photo_cannot_be_fetched"),
-    (400, "wrong file identifier/http url", Class::BadLooks, "photo_cannot_be_fetched"),
-    (400, "webpage_curl_failed", Class::BadLooks, "photo_cannot_be_fetched"),
-    (400, "webpage_media_empty", Class::BadLooks, "photo_is_no_image"),
-    (400, "image_process_failed", Class::BadLooks, "photo_is_no_image"),
-    (400, "photo_invalid_dimensions", Class::BadLooks, "photo_has_wrong_dimensions"),
+/// Status, a part of the description in lower case, class and reason.
+const ROWS: &[(u16, &str, ErrorClass, &str)] = &[
+    (403, "bot was blocked by the user", ErrorClass::Unregistered, "bot_was_blocked"),
+    (403, "user is deactivated", ErrorClass::Unregistered, "user_is_deactivated"),
+    (403, "bot was kicked", ErrorClass::Unregistered, "bot_was_kicked"),
+    (403, "bot is not a member", ErrorClass::Unregistered, "bot_is_not_a_member"),
+    (403, "group chat was deleted", ErrorClass::Unregistered, "chat_was_deleted"),
+    (
+        403,
+        "bot can't initiate conversation",
+        ErrorClass::UnregisteredOrOtherBot,
+        "chat_was_never_started",
+    ),
+    (400, "chat not found", ErrorClass::UnregisteredOrOtherBot, "chat_not_found"),
+    (400, "message text is empty", ErrorClass::InvalidMessage, "text_is_empty"),
+    (400, "message is too long", ErrorClass::InvalidMessage, "text_is_too_long"),
+    (400, "caption is too long", ErrorClass::InvalidFormatting, "caption_is_too_long"),
+    (400, "can't parse", ErrorClass::InvalidFormatting, "cannot_parse"),
+    (400, "button_url_invalid", ErrorClass::InvalidMessage, "button_url_is_invalid"),
+    (400, "reply markup is too long", ErrorClass::InvalidMessage, "reply_markup_is_too_long"),
+    (400, "wrong type of the web page content", ErrorClass::InvalidFormatting, "photo_is_no_image"),
+    (
+        400,
+        "failed to get http url content",
+        ErrorClass::InvalidFormatting,
+        "photo_cannot_be_fetched",
+    ),
+    (
+        400,
+        "wrong file identifier/http url",
+        ErrorClass::InvalidFormatting,
+        "photo_cannot_be_fetched",
+    ),
+    (400, "webpage_curl_failed", ErrorClass::InvalidFormatting, "photo_cannot_be_fetched"),
+    (400, "webpage_media_empty", ErrorClass::InvalidFormatting, "photo_is_no_image"),
+    (400, "image_process_failed", ErrorClass::InvalidFormatting, "photo_is_no_image"),
+    (400, "photo_invalid_dimensions", ErrorClass::InvalidFormatting, "photo_has_wrong_dimensions"),
 ];
 
-/// What an answer means.
-pub(super) fn classify(reply: &Reply, wall: Timestamp) -> Verdict {
+/// Classifies a response.
+pub(super) fn classify(reply: &ProviderResponse, wall: Timestamp) -> Classification {
     let body: Option<Body> = serde_json::from_slice(&reply.body).ok();
     let Some(body) = body else {
-        return plain(by_http_status(reply.status).waiting(retry_after(&reply.headers, wall)));
+        return plain(
+            by_http_status(reply.status).with_retry_after(retry_after(&reply.headers, wall)),
+        );
     };
     if body.ok {
         let id = body.result.and_then(|sent| sent.message_id);
-        return plain(Answer::Delivered { message_id: id.map(|id| id.to_string().into()) });
+        return plain(SendResult::Delivered { message_id: id.map(|id| id.to_string().into()) });
     }
     if let Some(to) = body.parameters.migrate_to_chat_id {
-        return plain(Answer::Moved { to: to.to_string().into() });
+        return plain(SendResult::AddressChanged { to: to.to_string().into() });
     }
     let code = body.error_code.unwrap_or(reply.status.as_u16());
-    if let Some(verdict) = by_description(code, &body.description) {
-        return verdict;
+    if let Some(classification) = by_description(code, &body.description) {
+        return classification;
     }
     let status = StatusCode::from_u16(code).unwrap_or(reply.status);
-    let asked = body.parameters.retry_after;
-    let asked = asked.map(|seconds| Duration::from_secs(seconds.min(WAIT_SECONDS_MAX)));
-    let asked = asked.or_else(|| retry_after(&reply.headers, wall));
+    let requested = body.parameters.retry_after;
+    let requested = requested.map(|seconds| Duration::from_secs(seconds.min(WAIT_SECONDS_MAX)));
+    let requested = requested.or_else(|| retry_after(&reply.headers, wall));
     let answer = by_status(status);
     plain(match answer {
-        Answer::Throttle { .. } => answer.waiting(asked.map(|asked| asked + WAIT_MORE)),
-        answer => answer.waiting(asked),
+        SendResult::Throttle { .. } => {
+            answer.with_retry_after(requested.map(|requested| requested + WAIT_MORE))
+        }
+        answer => answer.with_retry_after(requested),
     })
 }
 
-fn plain(answer: Answer) -> Verdict {
-    Verdict { answer, is_about_looks: false }
+fn plain(answer: SendResult) -> Classification {
+    Classification { answer, is_formatting: false }
 }
 
-fn by_description(code: u16, description: &str) -> Option<Verdict> {
+fn by_description(code: u16, description: &str) -> Option<Classification> {
     let description = description.to_ascii_lowercase();
     let (_, _, class, word) =
         ROWS.iter().find(|(of, part, _, _)| *of == code && description.contains(part))?;
     let reason = Reason::Borrowed(word);
-    let dead = |ambiguous| Answer::TokenDead { reason: reason.clone(), ambiguous, since: None };
+    let dead =
+        |ambiguous| SendResult::Unregistered { reason: reason.clone(), ambiguous, since: None };
     let answer = match class {
-        Class::Dead => dead(false),
-        Class::DeadOrOtherBot => dead(true),
-        Class::Bad | Class::BadLooks => Answer::BadMessage { reason },
+        ErrorClass::Unregistered => dead(false),
+        ErrorClass::UnregisteredOrOtherBot => dead(true),
+        ErrorClass::InvalidMessage | ErrorClass::InvalidFormatting => {
+            SendResult::InvalidMessage { reason }
+        }
     };
-    Some(Verdict { answer, is_about_looks: matches!(class, Class::BadLooks) })
+    Some(Classification { answer, is_formatting: matches!(class, ErrorClass::InvalidFormatting) })
 }
 
-/// Answers of Telegram that are told by their status.
-fn by_status(status: StatusCode) -> Answer {
-    let reason = word(status, "");
+/// Responses of Telegram that the status decides.
+fn by_status(status: StatusCode) -> SendResult {
+    let reason = reason_from_status(status, "");
     match status.as_u16() {
-        // A revoked or malformed token; a method that is not there is an endpoint that is not
+        // A revoked or malformed token; an unknown method means that the endpoint is not
         // Telegram's.
-        401 | 404 => Answer::Config { reason },
-        413 => Answer::BadMessage { reason },
-        429 => Answer::Throttle { reason, after: None, scope: Scope::Address },
-        // Two readers of updates are in each other's way, which is no matter of sending.
-        408 | 409 | 500..=599 => Answer::failed(reason),
-        _ => Answer::Unknown { reason },
+        401 | 404 => SendResult::AuthRejected { reason },
+        413 => SendResult::InvalidMessage { reason },
+        429 => SendResult::Throttle { reason, after: None, scope: Scope::Address },
+        // A conflict between two readers of updates, which does not affect sending.
+        408 | 409 | 500..=599 => SendResult::failed(reason),
+        _ => SendResult::Unknown { reason },
     }
 }
 
-/// Answers without Telegram's words: pages of an edge server, or of something that is not Telegram.
-fn by_http_status(status: StatusCode) -> Answer {
-    let reason = word(status, "");
+/// Responses without Telegram's descriptions: pages of an edge server, or of something that is not Telegram.
+fn by_http_status(status: StatusCode) -> SendResult {
+    let reason = reason_from_status(status, "");
     match status.as_u16() {
-        // Telegram may have taken it before something between us broke the answer off, and it
-        // would not know a repeat (B39).
-        200 => Answer::Retry { reason, after: None, outcome: Certainty::Unknown },
-        429 => Answer::Throttle { reason, after: None, scope: Scope::Provider },
+        // Telegram may have accepted it before the response broke off, and it
+        // would not recognise a repeat.
+        200 => SendResult::Retry { reason, after: None, outcome: Processing::Unknown },
+        429 => SendResult::Throttle { reason, after: None, scope: Scope::Provider },
         _ => by_status(status),
     }
 }

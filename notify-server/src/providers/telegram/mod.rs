@@ -1,6 +1,6 @@
 //! The chat app: Telegram (core.telegram.org/bots/api): a bot's token in the path, one request a
-//! chat, 4,096 characters of text. Permanent are a block, a deactivated person and a chat that is
-//! not there; what names our token holds the provider.
+//! chat, 4,096 characters of text. A block, a deactivated person and a missing chat are permanent;
+//! errors about our token pause the provider.
 
 mod classify;
 #[cfg(test)]
@@ -17,32 +17,33 @@ use notify_core::Timestamp;
 use secrecy::ExposeSecret;
 use tokio::time::Instant;
 
-use self::classify::{Verdict, classify};
+use self::classify::{Classification, classify};
 use crate::clock::SharedClock;
 use crate::keys::hex;
-use crate::payload::telegram::{self as payload, Form};
-use crate::payload::{Outgoing, TooLarge};
+use crate::payload::telegram::{self as payload, BotCall};
+use crate::payload::{RenderContext, TooLarge};
 use crate::provider_config::{KeyDigest, TelegramConfig};
-use crate::providers::registry::Shared;
-use crate::providers::transport::{Failure, Pools, Reply, Sender};
+use crate::providers::registry::WeakMap;
+use crate::providers::transport::{Pools, ProviderResponse, Sender, TransportError};
 use crate::providers::{
-    Address, Allowance, Answer, Checked, Prepared, PreparedBody, Provider, Scope, deadline,
+    Address, CredentialCheck, Provider, ProviderLimit, RenderedBody, RenderedMessage, Scope,
+    SendResult, deadline,
 };
 use crate::reasons;
 
-/// Messages a second of a bot, unless an administrator wants others (paid broadcasts allow more):
+/// Messages a second of a bot, unless configured otherwise (paid broadcasts allow more):
 /// Telegram allows about 30.
 const PER_SECOND: u32 = 25;
 
-/// Which chats of each bot were asked to slow down, shared by all that send with its token.
-pub(super) type Floods = Shared<KeyDigest, Flood>;
+/// Recently throttled chats of each bot, shared by all applications that use its token.
+pub(super) type ChatThrottles = WeakMap<KeyDigest, ChatThrottle>;
 
 /// Telegram for one application.
 pub(super) struct Telegram {
     clock: SharedClock,
-    /// Up to the method. It holds the token: no error and no log may show it.
+    /// The URL up to the method. It contains the token: no error and no log may show it.
     base: String,
-    flood: Arc<Flood>,
+    throttle: Arc<ChatThrottle>,
     per_second: u32,
     sender: Sender,
 }
@@ -52,14 +53,14 @@ impl Telegram {
         config: &TelegramConfig,
         clock: SharedClock,
         pools: &Pools,
-        floods: &Floods,
+        throttles: &ChatThrottles,
     ) -> Self {
         let base_url = config.base_url();
         let credential = format!("telegram {}", hex(&config.token_digest));
         Self {
             clock,
             base: format!("{base_url}/bot{}/", config.bot_token.expose_secret()),
-            flood: floods.get(config.token_digest, |_| Flood::default()),
+            throttle: throttles.get(config.token_digest, |_| ChatThrottle::default()),
             per_second: config.rate_per_second.unwrap_or(PER_SECOND),
             sender: Sender::new(pools, &base_url, credential, config.ca_certificate.clone()),
         }
@@ -67,51 +68,53 @@ impl Telegram {
 
     async fn call(
         &self,
-        prepared: &Prepared,
-        form: &Form,
+        rendered: &RenderedMessage,
+        form: &BotCall,
         chat: &str,
         deadline: Instant,
-    ) -> Result<Reply, Failure> {
+    ) -> Result<ProviderResponse, TransportError> {
         let uri: Uri = format!("{}{}", self.base, form.method)
             .parse()
             .expect("base url and token are checked, and a method is a word");
-        let headers = || prepared.headers.clone();
+        let headers = || rendered.headers.clone();
         self.sender.post(&uri, headers, &form.body.put(chat), deadline).await
     }
 }
 
 #[async_trait::async_trait]
 impl Provider for Telegram {
-    fn prepare(&self, message: &Outgoing<'_>) -> Result<Prepared, TooLarge> {
-        let body = PreparedBody::Forms(payload::render(message)?);
+    fn render(&self, context: &RenderContext<'_>) -> Result<RenderedMessage, TooLarge> {
+        let body = RenderedBody::Calls(payload::render(context)?);
         let mut headers = HeaderMap::with_capacity(4);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        Ok(Prepared { headers, body })
+        Ok(RenderedMessage { headers, body })
     }
 
-    async fn attempt(&self, prepared: &Prepared, to: &Address) -> Answer {
-        let (Address::Telegram { chat }, PreparedBody::Forms(forms)) = (to, &prepared.body) else {
-            return Answer::BadMessage { reason: reasons::ADDRESS_OF_ANOTHER_PROVIDER.into() };
+    async fn attempt(&self, rendered: &RenderedMessage, to: &Address) -> SendResult {
+        let (Address::Telegram { chat }, RenderedBody::Calls(calls)) = (to, &rendered.body) else {
+            return SendResult::InvalidMessage {
+                reason: reasons::ADDRESS_OF_ANOTHER_PROVIDER.into(),
+            };
         };
         let deadline = deadline();
-        let mut form = &forms.first;
+        let mut form = &calls.first;
         loop {
-            let reply = match self.call(prepared, form, chat, deadline).await {
+            let reply = match self.call(rendered, form, chat, deadline).await {
                 Ok(reply) => reply,
                 Err(failure) => return failure.into(),
             };
             let now = self.clock.now();
-            let Verdict { mut answer, is_about_looks } = classify(&reply, self.clock.wall());
-            // Refused for its photo or its markup, and so certainly not shown: as a plain text,
+            let Classification { mut answer, is_formatting } = classify(&reply, self.clock.wall());
+            // Refused for its photo or its markup, so certainly not shown: retried as a plain text,
             // once.
-            if let Some(plainer) = forms.plainer.as_ref().filter(|_| is_about_looks)
-                && !std::ptr::eq(form, plainer)
+            if let Some(fallback) = calls.fallback.as_ref().filter(|_| is_formatting)
+                && !std::ptr::eq(form, fallback)
             {
-                form = plainer;
+                form = fallback;
                 continue;
             }
-            if let Answer::Throttle { scope, .. } = &mut answer
-                && self.flood.is_the_bot_s(chat, now)
+            if let SendResult::Throttle { scope, .. } = &mut answer
+                && self.throttle.is_bot_wide(chat, now)
             {
                 *scope = Scope::Provider;
             }
@@ -120,7 +123,7 @@ impl Provider for Telegram {
     }
 
     /// `getMe` names the bot, and sends nothing.
-    async fn check(&self) -> Checked {
+    async fn check(&self) -> CredentialCheck {
         let deadline = deadline();
         let uri: Uri =
             format!("{}getMe", self.base).parse().expect("base url and token are checked");
@@ -128,38 +131,38 @@ impl Provider for Telegram {
             || HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
         match self.sender.post(&uri, headers, &Bytes::from_static(b"{}"), deadline).await {
             Ok(reply) if reply.status == StatusCode::OK => {
-                Checked::good("the bot's token is accepted")
+                CredentialCheck::passed("the bot's token is accepted")
             }
-            Ok(reply) => Checked::of_answer(&classify(&reply, self.clock.wall()).answer),
-            Err(failure) => Checked::of_answer(&failure.into()),
+            Ok(reply) => CredentialCheck::from_result(&classify(&reply, self.clock.wall()).answer),
+            Err(failure) => CredentialCheck::from_result(&failure.into()),
         }
     }
 
-    fn slots(&self) -> usize {
-        self.sender.slots()
+    fn max_concurrency(&self) -> usize {
+        self.sender.max_concurrency()
     }
 
-    fn allowance(&self, _now: Timestamp) -> Allowance {
-        Allowance::PerSecond(self.per_second)
+    fn limit(&self, _now: Timestamp) -> ProviderLimit {
+        ProviderLimit::PerSecond(self.per_second)
     }
 }
 
-// Whether a 429 is about one chat or about the whole bot: Telegram does not say.
+// Distinguishes a 429 for one chat from one for the whole bot, which Telegram does not tell apart.
 
-/// Within that time, in milliseconds, …
+/// If within this time, in milliseconds, …
 const WITHIN_MS: i64 = 1_000;
-/// … so many chats are the whole bot.
+/// … this many chats are throttled, the whole bot is.
 const CHATS: usize = 3;
-/// Most answers remembered; the oldest go first.
+/// Most chats remembered; the oldest are dropped first.
 const REMEMBERED_MAX: usize = 64;
 
-/// The chats that were asked to slow down lately.
+/// Recently throttled chats.
 #[derive(Debug, Default)]
-pub(super) struct Flood(Mutex<VecDeque<(Timestamp, Box<str>)>>);
+pub(super) struct ChatThrottle(Mutex<VecDeque<(Timestamp, Box<str>)>>);
 
-impl Flood {
-    /// Takes note of a 429 for a chat; tells whether it is about the whole bot.
-    fn is_the_bot_s(&self, chat: &str, now: Timestamp) -> bool {
+impl ChatThrottle {
+    /// Records a 429 for a chat; returns whether it applies to the whole bot.
+    fn is_bot_wide(&self, chat: &str, now: Timestamp) -> bool {
         let mut recent = self.0.lock().expect("nothing panics under this lock");
         recent.retain(|(at, of)| now.ms_since(*at) < WITHIN_MS && **of != *chat);
         if recent.len() == REMEMBERED_MAX {
@@ -171,12 +174,12 @@ impl Flood {
 }
 
 #[cfg(test)]
-mod flood_tests {
+mod throttle_tests {
     use super::*;
 
     #[test]
-    fn three_chats_within_a_second_are_the_bot() {
-        let flood = Flood::default();
+    fn three_throttled_chats_within_a_second_throttle_the_bot() {
+        let throttle = ChatThrottle::default();
         let rows = [
             ("1", 0, false),
             ("2", 100, false),
@@ -188,7 +191,7 @@ mod flood_tests {
             ("5", 2_200, false),
         ];
         for (chat, at, expected) in rows {
-            assert_eq!(flood.is_the_bot_s(chat, Timestamp(at)), expected, "{chat} at {at}");
+            assert_eq!(throttle.is_bot_wide(chat, Timestamp(at)), expected, "{chat} at {at}");
         }
     }
 }

@@ -2,27 +2,19 @@
 
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::HeaderValue;
 use notify_core::Timestamp;
 use serde_json::{Value, json};
 
-use super::classify::{Verdict, classify};
-use crate::providers::tests::answers::{bad, config, retry, throttle, unknown};
-use crate::providers::transport::Reply;
-use crate::providers::{Answer, Certainty, Scope};
+use super::classify::{Classification, classify};
+use crate::providers::tests::results::{
+    assert_status_decides, bad, config, reply, retry, throttle, unknown,
+};
+use crate::providers::{Processing, Scope, SendResult};
 
 const NOW: Timestamp = Timestamp(1_700_000_000_000);
 
-fn reply(status: u16, body: &str) -> Reply {
-    Reply {
-        status: StatusCode::from_u16(status).unwrap(),
-        headers: HeaderMap::new(),
-        body: body.to_owned().into(),
-        connection: 1,
-    }
-}
-
-fn answer(status: u16, body: &str) -> Answer {
+fn answer(status: u16, body: &str) -> SendResult {
     classify(&reply(status, body), NOW).answer
 }
 
@@ -34,12 +26,12 @@ fn error(code: u16, description: &str, parameters: Option<Value>) -> String {
     body.to_string()
 }
 
-fn dead(reason: &str, ambiguous: bool) -> Answer {
-    Answer::TokenDead { reason: reason.to_owned().into(), ambiguous, since: None }
+fn dead(reason: &str, ambiguous: bool) -> SendResult {
+    SendResult::Unregistered { reason: reason.to_owned().into(), ambiguous, since: None }
 }
 
-fn wait(seconds: u64) -> Answer {
-    Answer::Throttle {
+fn wait(seconds: u64) -> SendResult {
+    SendResult::Throttle {
         reason: "http_429".into(),
         after: Some(Duration::from_secs(seconds)),
         scope: Scope::Address,
@@ -48,7 +40,7 @@ fn wait(seconds: u64) -> Answer {
 
 #[test]
 fn every_row_of_telegram_s_table_is_classified() {
-    let to = |chat: &str| Answer::Moved { to: chat.into() };
+    let to = |chat: &str| SendResult::AddressChanged { to: chat.into() };
     // Status, description, parameters, and what it means.
     let rows = [
         // A second more than asked for: Telegram counts whole seconds.
@@ -100,20 +92,20 @@ fn every_row_of_telegram_s_table_is_classified() {
         (500, "Internal Server Error", None, retry("http_500")),
         (502, "Bad Gateway", None, retry("http_502")),
         (504, "Gateway Timeout", None, retry("http_504")),
-        // Not in the table: retried and counted as unknown (B40).
+        // Not in the table: retried and counted as unknown.
         (403, "Forbidden: something new", None, unknown("http_403")),
         (400, "Bad Request: something new", None, unknown("http_400")),
         (400, "Bad Request: bot was blocked by the user", None, unknown("http_400")),
     ];
     for (status, description, parameters, expected) in rows {
         let body = error(status, description, parameters);
-        let verdict = Verdict { answer: expected, is_about_looks: false };
-        assert_eq!(classify(&reply(status, &body), NOW), verdict, "{status} {description}");
+        let classification = Classification { answer: expected, is_formatting: false };
+        assert_eq!(classify(&reply(status, &body), NOW), classification, "{status} {description}");
     }
 }
 
 #[test]
-fn what_is_about_photo_or_markup_may_pass_as_a_plain_text() {
+fn photo_or_markup_errors_fall_back_to_plain_text() {
     let rows = [
         ("Bad Request: can't parse entities: Unsupported start tag", "cannot_parse"),
         ("Bad Request: can't parse inline keyboard button", "cannot_parse"),
@@ -127,17 +119,17 @@ fn what_is_about_photo_or_markup_may_pass_as_a_plain_text() {
         ("Bad Request: PHOTO_INVALID_DIMENSIONS", "photo_has_wrong_dimensions"),
     ];
     for (description, reason) in rows {
-        let verdict = Verdict { answer: bad(reason), is_about_looks: true };
+        let classification = Classification { answer: bad(reason), is_formatting: true };
         let body = error(400, description, None);
-        assert_eq!(classify(&reply(400, &body), NOW), verdict, "{description}");
+        assert_eq!(classify(&reply(400, &body), NOW), classification, "{description}");
     }
 }
 
 #[test]
-fn answers_that_are_not_telegram_s_never_kill_a_chat() {
+fn non_telegram_responses_never_unregister() {
     let pages = ["", "<html>502 Bad Gateway</html>", "{", "[]", "{\"ok\":7}", "{\"error\":{}}"];
     let unsure =
-        Answer::Retry { reason: "http_200".into(), after: None, outcome: Certainty::Unknown };
+        SendResult::Retry { reason: "http_200".into(), after: None, outcome: Processing::Unknown };
     let rows = [
         (200, unsure),
         (302, unknown("http_302")),
@@ -151,22 +143,18 @@ fn answers_that_are_not_telegram_s_never_kill_a_chat() {
         (500, retry("http_500")),
         (502, retry("http_502")),
     ];
-    for (status, expected) in rows {
-        for page in pages {
-            assert_eq!(answer(status, page), expected, "{status} {page}");
-        }
-    }
+    assert_status_decides(&pages, rows, answer);
 }
 
 #[test]
 fn a_success_carries_telegram_s_number_of_the_message() {
     let body = json!({"ok": true, "result": {"message_id": 17, "chat": {"id": 1}}}).to_string();
-    assert_eq!(answer(200, &body), Answer::Delivered { message_id: Some("17".into()) });
-    assert_eq!(answer(200, "{\"ok\":true}"), Answer::Delivered { message_id: None });
+    assert_eq!(answer(200, &body), SendResult::Delivered { message_id: Some("17".into()) });
+    assert_eq!(answer(200, "{\"ok\":true}"), SendResult::Delivered { message_id: None });
 }
 
 #[test]
-fn retry_after_of_the_header_counts_where_the_body_names_none() {
+fn retry_after_header_is_used_if_the_body_has_none() {
     let mut reply = reply(429, &error(429, "Too Many Requests", None));
     reply.headers.insert("retry-after", HeaderValue::from_static("7"));
     assert_eq!(classify(&reply, NOW).answer, wait(8));

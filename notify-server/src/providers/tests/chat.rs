@@ -5,8 +5,8 @@ use std::time::Duration;
 use notify_core::{Message, ProviderKind, Timestamp};
 use serde_json::{Value, json};
 
-use super::{NOW, fixture, prepare_message, told};
-use crate::providers::{Address, Allowance, Answer, Prepared, SharedProvider};
+use super::{NOW, describe, fixture, prepare_message};
+use crate::providers::{Address, ProviderLimit, RenderedMessage, SendResult, SharedProvider};
 use notify_sandbox::{
     Fault, Provider, ScriptedResponse, Settings, messenger_recipient, telegram_chat,
 };
@@ -14,11 +14,11 @@ use notify_sandbox::{
 const URL: &str = "https://n.example/o";
 const IMAGE: &str = "https://i.example/1.png";
 
-fn text(provider: &SharedProvider) -> Prepared {
+fn text(provider: &SharedProvider) -> RenderedMessage {
     prepare_message(provider, Message { text: "Hello".to_owned(), ..Message::default() })
 }
 
-fn with_photo(provider: &SharedProvider) -> Prepared {
+fn with_photo(provider: &SharedProvider) -> RenderedMessage {
     let message = Message {
         text: "Hello".to_owned(),
         url: Some(URL.to_owned()),
@@ -44,14 +44,14 @@ fn plainly(mut config: Value) -> Value {
 }
 
 #[tokio::test]
-async fn messenger_gets_what_it_demands_over_http2_and_over_plain_http1() {
+async fn messenger_requests_are_valid_over_http2_and_http1() {
     let fixture = fixture().await;
     fixture.sandbox.set(Settings { messenger_requires_proof: true, ..Settings::default() });
     let config = fixture.sandbox.messenger_config();
     for config in [config.clone(), plainly(config.clone())] {
         let messenger = fixture.build(ProviderKind::Messenger, &config);
         let answer = messenger.attempt(&with_photo(&messenger), &person("4711")).await;
-        let Answer::Delivered { message_id: Some(id) } = answer else {
+        let SendResult::Delivered { message_id: Some(id) } = answer else {
             panic!("not delivered: {answer:?}");
         };
         assert!(id.starts_with("m_"), "{id}");
@@ -68,11 +68,11 @@ async fn messenger_gets_what_it_demands_over_http2_and_over_plain_http1() {
     without.as_object_mut().unwrap().remove("app_secret");
     let messenger = fixture.build(ProviderKind::Messenger, &without);
     let answer = messenger.attempt(&text(&messenger), &person("4711")).await;
-    assert_eq!(told(&answer), "bad invalid_parameter (100)", "the proof is missed");
+    assert_eq!(describe(&answer), "bad invalid_parameter (100)", "the proof is missed");
 }
 
 #[tokio::test]
-async fn every_error_of_messenger_is_understood() {
+async fn every_error_of_messenger_is_classified() {
     let fixture = fixture().await;
     let messenger = fixture.build(ProviderKind::Messenger, &fixture.sandbox.messenger_config());
     let prepared = text(&messenger);
@@ -115,17 +115,17 @@ async fn every_error_of_messenger_is_understood() {
     ];
     for (word, expected) in rows {
         let answer = messenger.attempt(&prepared, &person(&format!("24-{word}"))).await;
-        assert_eq!(told(&answer), expected, "{word}");
+        assert_eq!(describe(&answer), expected, "{word}");
     }
     let mut stranger = fixture.sandbox.messenger_config();
     stranger["page_access_token"] = json!("EAAstranger");
     let stranger = fixture.build(ProviderKind::Messenger, &stranger);
     let answer = stranger.attempt(&prepared, &person("24")).await;
-    assert_eq!(told(&answer), "config access_token_refused (190)");
+    assert_eq!(describe(&answer), "config access_token_refused (190)");
 }
 
 #[tokio::test]
-async fn a_person_who_wrote_more_than_a_day_ago_is_not_asked_meta_for() {
+async fn message_outside_the_24_hour_window_is_not_sent() {
     let fixture = fixture().await;
     let messenger = fixture.build(ProviderKind::Messenger, &fixture.sandbox.messenger_config());
     let prepared = text(&messenger);
@@ -142,24 +142,24 @@ async fn a_person_who_wrote_more_than_a_day_ago_is_not_asked_meta_for() {
     for (last_inbound_at, expected) in rows {
         let address = Address::Messenger { recipient: "4711".into(), last_inbound_at };
         let answer = messenger.attempt(&prepared, &address).await;
-        assert_eq!(told(&answer), expected, "{last_inbound_at:?}");
+        assert_eq!(describe(&answer), expected, "{last_inbound_at:?}");
         asked += usize::from(expected == "delivered");
         assert_eq!(fixture.sandbox.received().len(), asked, "{last_inbound_at:?}");
     }
 }
 
 #[tokio::test]
-async fn a_page_sends_as_its_quota_allows() {
+async fn page_respects_its_quota() {
     let fixture = fixture().await;
     let config = fixture.sandbox.messenger_config();
     let messenger = fixture.build(ProviderKind::Messenger, &config);
     let again = fixture.build(ProviderKind::Messenger, &config);
     let prepared = text(&messenger);
-    assert_eq!(messenger.allowance(NOW), Allowance::PerSecond(30));
-    let until = |minutes: i64| Allowance::Closed { until: NOW.plus_ms(minutes * 60_000) };
+    assert_eq!(messenger.limit(NOW), ProviderLimit::PerSecond(30));
+    let until = |minutes: i64| ProviderLimit::Exhausted { until: NOW.plus_ms(minutes * 60_000) };
     let rows = [
-        (10, 0, Allowance::PerSecond(30)),
-        (90, 0, Allowance::PerSecond(14)),
+        (10, 0, ProviderLimit::PerSecond(30)),
+        (90, 0, ProviderLimit::PerSecond(14)),
         (100, 12, until(12)),
     ];
     for (percent, minutes, expected) in rows {
@@ -169,13 +169,13 @@ async fn a_page_sends_as_its_quota_allows() {
             ..Settings::default()
         });
         let answer = messenger.attempt(&prepared, &person("4711")).await;
-        assert_eq!(told(&answer), "delivered");
+        assert_eq!(describe(&answer), "delivered");
         for provider in [&messenger, &again] {
-            assert_eq!(provider.allowance(NOW), expected, "{percent}: one page, one quota");
+            assert_eq!(provider.limit(NOW), expected, "{percent}: one page, one quota");
         }
     }
     let answer = messenger.attempt(&prepared, &person("24-messengerlimit")).await;
-    let Answer::Throttle { after, .. } = answer else { panic!("not throttled: {answer:?}") };
+    let SendResult::Throttle { after, .. } = answer else { panic!("not throttled: {answer:?}") };
     assert_eq!(after, Some(Duration::from_secs(12 * 60)), "as long as the header says");
     fixture.sandbox.set(Settings::default());
     let other = fixture.build(
@@ -183,18 +183,18 @@ async fn a_page_sends_as_its_quota_allows() {
         &json!({"page_access_token": "another", "endpoint": config["endpoint"],
             "ca_certificate": config["ca_certificate"]}),
     );
-    assert_eq!(other.allowance(NOW), Allowance::PerSecond(30));
+    assert_eq!(other.limit(NOW), ProviderLimit::PerSecond(30));
 }
 
 #[tokio::test]
-async fn a_full_page_that_is_told_no_time_waits_longer_each_time() {
+async fn exhausted_page_without_a_time_backs_off() {
     let fixture = fixture().await;
     let messenger = fixture.build(ProviderKind::Messenger, &fixture.sandbox.messenger_config());
     let prepared = text(&messenger);
     fixture.sandbox.set(Settings { messenger_usage_percent: 100, ..Settings::default() });
     for minutes in [1, 2, 4, 8] {
         let answer = messenger.attempt(&prepared, &person("24-messengerlimit")).await;
-        let Answer::Throttle { after: Some(after), .. } = answer else {
+        let SendResult::Throttle { after: Some(after), .. } = answer else {
             panic!("not throttled: {answer:?}")
         };
         assert_eq!(after, Duration::from_secs(60 * minutes));
@@ -203,32 +203,32 @@ async fn a_full_page_that_is_told_no_time_waits_longer_each_time() {
 }
 
 #[tokio::test]
-async fn an_administrator_s_rate_takes_the_place_of_the_default_pace() {
+async fn configured_rate_replaces_the_default() {
     let fixture = fixture().await;
     let rows = [
         (ProviderKind::Messenger, fixture.sandbox.messenger_config(), 30),
         (ProviderKind::Telegram, fixture.sandbox.telegram_config(), 25),
     ];
     for (kind, mut config, pace) in rows {
-        assert_eq!(fixture.build(kind, &config).allowance(NOW), Allowance::PerSecond(pace));
+        assert_eq!(fixture.build(kind, &config).limit(NOW), ProviderLimit::PerSecond(pace));
         config["rate_per_second"] = json!(200);
         assert_eq!(
-            fixture.build(kind, &config).allowance(NOW),
-            Allowance::PerSecond(200),
+            fixture.build(kind, &config).limit(NOW),
+            ProviderLimit::PerSecond(200),
             "{kind}"
         );
     }
 }
 
 #[tokio::test]
-async fn telegram_gets_what_it_demands_over_http2_and_over_plain_http1() {
+async fn telegram_requests_are_valid_over_http2_and_http1() {
     let fixture = fixture().await;
     let config = fixture.sandbox.telegram_config();
     for config in [config.clone(), plainly(config)] {
         let telegram = fixture.build(ProviderKind::Telegram, &config);
-        assert_eq!(telegram.allowance(NOW), Allowance::PerSecond(25));
+        assert_eq!(telegram.limit(NOW), ProviderLimit::PerSecond(25));
         let answer = telegram.attempt(&with_photo(&telegram), &chat("-100123")).await;
-        let Answer::Delivered { message_id: Some(id) } = answer else {
+        let SendResult::Delivered { message_id: Some(id) } = answer else {
             panic!("not delivered: {answer:?}");
         };
         assert!(id.parse::<u32>().is_ok(), "{id}");
@@ -248,7 +248,7 @@ async fn telegram_gets_what_it_demands_over_http2_and_over_plain_http1() {
 }
 
 #[tokio::test]
-async fn every_error_of_telegram_is_understood() {
+async fn every_error_of_telegram_is_classified() {
     let fixture = fixture().await;
     let telegram = fixture.build(ProviderKind::Telegram, &fixture.sandbox.telegram_config());
     let prepared = text(&telegram);
@@ -276,24 +276,24 @@ async fn every_error_of_telegram_is_understood() {
     ];
     for (word, expected) in rows {
         let answer = telegram.attempt(&prepared, &chat(&format!("24-{word}"))).await;
-        assert_eq!(told(&answer), expected, "{word}");
+        assert_eq!(describe(&answer), expected, "{word}");
     }
     let mut stranger = fixture.sandbox.telegram_config();
     for (token, expected) in [("1:stranger", "config http_401"), ("none", "config http_404")] {
         stranger["bot_token"] = json!(token);
         let stranger = fixture.build(ProviderKind::Telegram, &stranger);
-        assert_eq!(told(&stranger.attempt(&prepared, &chat("24")).await), expected);
+        assert_eq!(describe(&stranger.attempt(&prepared, &chat("24")).await), expected);
     }
 }
 
 #[tokio::test]
-async fn a_photo_that_is_refused_goes_as_its_link_once_within_the_attempt() {
+async fn refused_photo_is_sent_as_a_link_within_the_attempt() {
     let fixture = fixture().await;
     let telegram = fixture.build(ProviderKind::Telegram, &fixture.sandbox.telegram_config());
     let prepared = with_photo(&telegram);
     for word in ["photo", "fetch", "dimensions", "parse"] {
         let to = format!("24-{word}");
-        assert_eq!(told(&telegram.attempt(&prepared, &chat(&to)).await), "delivered", "{word}");
+        assert_eq!(describe(&telegram.attempt(&prepared, &chat(&to)).await), "delivered", "{word}");
         let journal = fixture.sandbox.received();
         let [.., photo, plain] = &journal[..] else { panic!("two calls") };
         assert_eq!((photo.status, &photo.payload["photo"]), (400, &json!(IMAGE)));
@@ -311,21 +311,23 @@ async fn a_photo_that_is_refused_goes_as_its_link_once_within_the_attempt() {
     fixture.sandbox.add_rule(rule).unwrap();
     let before = fixture.sandbox.received().len();
     let answer = telegram.attempt(&prepared, &chat("25")).await;
-    assert_eq!(told(&answer), "bad photo_cannot_be_fetched");
+    assert_eq!(describe(&answer), "bad photo_cannot_be_fetched");
     assert_eq!(fixture.sandbox.received().len(), before + 2);
 }
 
 #[tokio::test]
-async fn a_flood_is_one_chat_s_until_three_are_told() {
+async fn throttle_is_per_chat_until_three_chats_get_it() {
     let fixture = fixture().await;
     let telegram = fixture.build(ProviderKind::Telegram, &fixture.sandbox.telegram_config());
     let prepared = text(&telegram);
     let send = async |seed: u64| {
         let to = telegram_chat(seed, &ScriptedResponse::reason("flood").retry_after(7));
         let answer = telegram.attempt(&prepared, &chat(&to)).await;
-        let Answer::Throttle { after, .. } = answer else { panic!("not throttled: {answer:?}") };
+        let SendResult::Throttle { after, .. } = answer else {
+            panic!("not throttled: {answer:?}")
+        };
         assert_eq!(after, Some(Duration::from_secs(8)), "a second more than asked for");
-        told(&answer)
+        describe(&answer)
     };
     let rows = [
         (1, "throttle http_429 Address"),
@@ -341,7 +343,7 @@ async fn a_flood_is_one_chat_s_until_three_are_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_cut_after_sending_is_an_unknown_outcome() {
+async fn cut_after_sending_is_an_unknown_outcome() {
     let fixture = fixture().await;
     let messenger = fixture.sandbox.messenger_config();
     let telegram = fixture.sandbox.telegram_config();
@@ -356,20 +358,20 @@ async fn what_is_cut_after_sending_is_an_unknown_outcome() {
         let provider = fixture.build(ProviderKind::Messenger, &messenger);
         let to = person(&messenger_recipient(1, wanted));
         let answer = provider.attempt(&text(&provider), &to).await;
-        assert_eq!(told(&answer), *expected, "messenger {wanted:?}");
+        assert_eq!(describe(&answer), *expected, "messenger {wanted:?}");
         let provider = fixture.build(ProviderKind::Telegram, &telegram);
         let to = chat(&telegram_chat(1, wanted));
         let answer = provider.attempt(&text(&provider), &to).await;
-        assert_eq!(told(&answer), *expected, "telegram {wanted:?}");
+        assert_eq!(describe(&answer), *expected, "telegram {wanted:?}");
     }
     let provider = fixture.build(ProviderKind::Telegram, &plainly(telegram));
     let to = chat(&telegram_chat(2, &fault(Fault::Cut)));
     let answer = provider.attempt(&text(&provider), &to).await;
-    assert_eq!(told(&answer), "retry connection_cut Unknown", "over HTTP/1.1");
+    assert_eq!(describe(&answer), "retry connection_cut Unknown", "over HTTP/1.1");
 }
 
 #[tokio::test]
-async fn no_answer_tells_a_token() {
+async fn responses_never_contain_a_token() {
     let fixture = fixture().await;
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for scheme in ["http", "https"] {
@@ -392,7 +394,7 @@ async fn no_answer_tells_a_token() {
             let prepared = text(&provider);
             let answer = provider.attempt(&prepared, &address).await;
             let shown = format!("{answer:?} {prepared:?}");
-            assert!(told(&answer).ends_with("NotProcessed"), "{kind} {scheme}: {shown}");
+            assert!(describe(&answer).ends_with("NotProcessed"), "{kind} {scheme}: {shown}");
             assert!(!shown.contains("secret") && !shown.contains("bot1"), "{kind}: {shown}");
         }
     }

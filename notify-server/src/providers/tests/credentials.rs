@@ -7,9 +7,9 @@ use notify_core::ProviderKind;
 use serde_json::{Value, json};
 
 use super::web_push::{browser, send};
-use super::{Fixture, attempt, fixture, prepare, to_fcm, told};
+use super::{Fixture, attempt, describe, fixture, prepare, to_fcm};
 use crate::provider_config::test_keys;
-use crate::providers::{Answer, Certainty};
+use crate::providers::{Processing, SendResult};
 use notify_sandbox::{ApnsReason, Provider, Rule, ScriptedResponse};
 
 #[tokio::test]
@@ -19,7 +19,7 @@ async fn teams_do_not_share_a_connection_and_applications_of_one_team_do() {
     let again = fixture.apns();
     for apns in [fixture.apns(), second, again] {
         let answer = attempt(&apns, ProviderKind::Apns, &ScriptedResponse::ok()).await;
-        assert_eq!(told(&answer), "delivered");
+        assert_eq!(describe(&answer), "delivered");
     }
     let journal = fixture.sandbox.received();
     assert_ne!(journal[0].connection, journal[1].connection);
@@ -28,47 +28,47 @@ async fn teams_do_not_share_a_connection_and_applications_of_one_team_do() {
 }
 
 #[tokio::test]
-async fn a_message_for_another_key_goes_over_a_fresh_connection_once() {
+async fn message_for_another_key_uses_a_new_connection_once() {
     let fixture = fixture().await;
     let apns = fixture.apns();
     let wanted = ScriptedResponse {
         attempts: Some(1),
         ..ScriptedResponse::reason(ApnsReason::UNRELATED_KEY_ID_IN_TOKEN.name)
     };
-    assert_eq!(told(&attempt(&apns, ProviderKind::Apns, &wanted).await), "delivered");
+    assert_eq!(describe(&attempt(&apns, ProviderKind::Apns, &wanted).await), "delivered");
     let journal = fixture.sandbox.received();
     assert_eq!(journal.len(), 2);
     assert_ne!(journal[0].connection, journal[1].connection);
 }
 
 #[tokio::test]
-async fn an_apns_token_that_ran_out_early_is_renewed_within_the_attempt() {
+async fn early_expired_apns_token_is_renewed_within_the_attempt() {
     let fixture = fixture().await;
     let apns = fixture.apns();
     let ok = ScriptedResponse::ok();
     let send = || attempt(&apns, ProviderKind::Apns, &ok);
-    assert_eq!(told(&send().await), "delivered");
+    assert_eq!(describe(&send().await), "delivered");
     // Apple's clock runs ahead of ours.
     fixture.sandbox_clock.advance(Duration::from_secs(61 * 60));
-    assert_eq!(told(&send().await), "config ExpiredProviderToken", "another would not help");
+    assert_eq!(describe(&send().await), "config ExpiredProviderToken", "another would not help");
     fixture.clock.advance(Duration::from_secs(25 * 60));
-    assert_eq!(told(&send().await), "delivered");
+    assert_eq!(describe(&send().await), "delivered");
     fixture.advance(Duration::from_secs(49 * 60));
     fixture.clock.advance(Duration::from_secs(60));
-    assert_eq!(told(&send().await), "delivered", "replaced before anybody complains");
+    assert_eq!(describe(&send().await), "delivered", "replaced before anybody complains");
 }
 
 #[tokio::test]
-async fn an_access_token_that_was_taken_back_is_fetched_again_once() {
+async fn revoked_access_token_is_fetched_again_once() {
     let fixture = fixture().await;
     let fcm = fixture.fcm();
     let once =
         ScriptedResponse { attempts: Some(1), ..ScriptedResponse::reason("UNAUTHENTICATED") };
-    assert_eq!(told(&attempt(&fcm, ProviderKind::Fcm, &once).await), "delivered");
+    assert_eq!(describe(&attempt(&fcm, ProviderKind::Fcm, &once).await), "delivered");
     let always = ScriptedResponse::reason("UNAUTHENTICATED");
     for _ in 0..5 {
         let answer = attempt(&fcm, ProviderKind::Fcm, &always).await;
-        assert_eq!(told(&answer), "config UNAUTHENTICATED");
+        assert_eq!(describe(&answer), "config UNAUTHENTICATED");
     }
     let counts = fixture.sandbox.counts();
     let exchanges = counts.answers.iter().filter(|count| count.provider == Provider::Oauth);
@@ -76,7 +76,7 @@ async fn an_access_token_that_was_taken_back_is_fetched_again_once() {
 }
 
 #[tokio::test]
-async fn an_access_token_is_replaced_five_minutes_before_its_end() {
+async fn access_token_is_replaced_five_minutes_before_expiry() {
     let fixture = fixture().await;
     let fcm = fixture.fcm();
     let exchanges = || {
@@ -88,13 +88,13 @@ async fn an_access_token_is_replaced_five_minutes_before_its_end() {
     let send = || attempt(&fcm, ProviderKind::Fcm, &ok);
     for (minutes, expected) in [(0, 1), (54, 1), (1, 2), (54, 2), (10, 3)] {
         fixture.advance(Duration::from_secs(minutes * 60));
-        assert_eq!(told(&send().await), "delivered");
+        assert_eq!(describe(&send().await), "delivered");
         assert_eq!(exchanges(), expected, "{minutes} minutes later");
     }
 }
 
 #[tokio::test]
-async fn a_sick_token_endpoint_is_waited_for_and_a_refusal_holds_the_provider() {
+async fn failing_token_endpoint_is_retried_and_a_refusal_pauses_the_provider() {
     let fixture = fixture().await;
     let fcm = fixture.fcm();
     let rule = |status| {
@@ -108,13 +108,13 @@ async fn a_sick_token_endpoint_is_waited_for_and_a_refusal_holds_the_provider() 
     let address = to_fcm("a:1");
     for answer in join_all((0..50).map(|_| fcm.attempt(&prepared, &address))).await {
         assert!(
-            matches!(&answer, Answer::Retry { outcome: Certainty::NotProcessed, .. }),
+            matches!(&answer, SendResult::Retry { outcome: Processing::NotProcessed, .. }),
             "{answer:?}"
         );
     }
     let fcm = fixture.build(ProviderKind::Fcm, &wrong_key(&fixture));
     let answer = attempt(&fcm, ProviderKind::Fcm, &ScriptedResponse::ok()).await;
-    assert_eq!(told(&answer), "config oauth http_400 invalid_grant");
+    assert_eq!(describe(&answer), "config oauth http_400 invalid_grant");
     assert_eq!(fixture.sandbox.received().len(), 0, "nothing was sent");
 }
 
@@ -127,7 +127,7 @@ fn wrong_key(fixture: &Fixture) -> Value {
 
 /// T14: a wall clock that is wrong spoils what is signed by it, and no longer than it is wrong.
 #[tokio::test]
-async fn credentials_are_good_again_as_soon_as_the_wall_clock_is() {
+async fn credentials_work_again_when_the_wall_clock_is_corrected() {
     let fixture = fixture().await;
     let (apns, fcm, web_push) = (fixture.apns(), fixture.fcm(), fixture.web_push());
     let wanted = ScriptedResponse::ok();
@@ -144,11 +144,11 @@ async fn credentials_are_good_again_as_soon_as_the_wall_clock_is() {
     ] {
         fixture.clock.set_wall_ahead(ahead_minutes * 60_000);
         let apple = attempt(&apns, ProviderKind::Apns, &wanted).await;
-        assert_eq!(told(&apple), at_apple, "{ahead_minutes} minutes ahead");
+        assert_eq!(describe(&apple), at_apple, "{ahead_minutes} minutes ahead");
         let mozilla = send(&web_push, &to).await;
-        assert_eq!(told(&mozilla), at_mozilla, "{ahead_minutes} minutes ahead");
+        assert_eq!(describe(&mozilla), at_mozilla, "{ahead_minutes} minutes ahead");
         let google = attempt(&fcm, ProviderKind::Fcm, &wanted).await;
-        assert_eq!(told(&google), at_google, "{ahead_minutes} minutes ahead");
+        assert_eq!(describe(&google), at_google, "{ahead_minutes} minutes ahead");
         // Apple takes another token every twenty minutes.
         fixture.advance(Duration::from_secs(20 * 60));
     }

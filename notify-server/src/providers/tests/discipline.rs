@@ -8,10 +8,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use notify_core::ProviderKind;
 
-use super::{Fixture, attempt, fixture, told};
+use super::{Fixture, attempt, describe, fixture};
 use crate::outbound::Outbound;
 use crate::provider_config::ProviderConfig;
-use crate::provider_source::StoredTokens;
+use crate::provider_source::DatabaseTokenStore;
 use crate::providers::{Providers, SharedProvider};
 use crate::secrets::MasterKey;
 use crate::store::SharedStore;
@@ -51,7 +51,7 @@ impl Fixture {
 
 /// Three applications of one team share a token whatever their connections do.
 #[tokio::test(start_paused = true)]
-async fn a_day_of_a_thousand_connections_takes_no_more_tokens_than_it_must() {
+async fn token_count_stays_minimal_over_a_day_of_connections() {
     let fixture = fixture().await;
     let apps: Vec<SharedProvider> = (0..3).map(|_| fixture.apns()).collect();
     let step = Duration::from_millis(DAY_S * 1_000 / RECONNECTS);
@@ -60,7 +60,7 @@ async fn a_day_of_a_thousand_connections_takes_no_more_tokens_than_it_must() {
     for number in 0..RECONNECTS {
         let app = &apps[usize::try_from(number).unwrap() % apps.len()];
         let answer = attempt(app, ProviderKind::Apns, &ScriptedResponse::ok()).await;
-        assert_eq!(told(&answer), "delivered", "the {number}th");
+        assert_eq!(describe(&answer), "delivered", "the {number}th");
         let now_ms = fixture.token_age_ms();
         if number > 0 && now_ms < age_ms {
             changes += 1;
@@ -82,10 +82,11 @@ async fn a_day_of_a_thousand_connections_takes_no_more_tokens_than_it_must() {
 
 /// What Apple wants kept is kept, yet never until Apple refuses it.
 #[tokio::test]
-async fn a_token_that_is_to_be_kept_is_replaced_before_it_runs_out() {
+async fn frozen_token_is_replaced_before_it_expires() {
     let fixture = fixture().await;
     let apns = fixture.apns();
-    let send = async || told(&attempt(&apns, ProviderKind::Apns, &ScriptedResponse::ok()).await);
+    let send =
+        async || describe(&attempt(&apns, ProviderKind::Apns, &ScriptedResponse::ok()).await);
     assert_eq!(send().await, "delivered");
     fixture.advance(Duration::from_secs(45 * 60));
     let too_many =
@@ -116,8 +117,9 @@ async fn three_servers_of_one_database_sign_once_in_fifty_minutes() {
     let key = MasterKey::from_base64(&BASE64.encode([7; 32]).into()).unwrap();
     let master_key = Arc::new(key);
     let start = |store: &SharedStore| {
-        let tokens = StoredTokens { store: store.clone(), master_key: master_key.clone() };
-        Providers::new(fixture.clock.clone(), Outbound::new(true)).kept_by(Arc::new(tokens))
+        let tokens = DatabaseTokenStore { store: store.clone(), master_key: master_key.clone() };
+        Providers::new(fixture.clock.clone(), Outbound::new(true))
+            .with_token_store(Arc::new(tokens))
     };
     let config = ProviderConfig::parse(ProviderKind::Apns, &fixture.sandbox.apns_config()).unwrap();
     let started = |store| {
@@ -131,7 +133,7 @@ async fn three_servers_of_one_database_sign_once_in_fifty_minutes() {
         let turn = usize::try_from(number).unwrap() % servers.len();
         let (apns, providers) = &servers[turn];
         let answer = attempt(apns, ProviderKind::Apns, &ScriptedResponse::ok()).await;
-        assert_eq!(told(&answer), "delivered", "the {number}th");
+        assert_eq!(describe(&answer), "delivered", "the {number}th");
         ages_ms.push(providers.token_ages_ms()[0].1);
         sent[turn] += 1;
         if sent[turn] % SENDS_PER_START == 0 {

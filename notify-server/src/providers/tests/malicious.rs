@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use notify_core::ProviderKind;
 use serde_json::json;
 
-use super::{Answer, Fixture, fixture, prepare, to_apns, to_fcm};
-use crate::providers::{ANSWER_BYTES_MAX, Address, REQUEST_TIMEOUT_SECONDS, SharedProvider};
+use super::{Fixture, SendResult, fixture, prepare, to_apns, to_fcm};
+use crate::providers::{Address, REQUEST_TIMEOUT_SECONDS, RESPONSE_BYTES_MAX, SharedProvider};
 use notify_sandbox::{
     Provider, Rule, ScriptedResponse, apns_token, fcm_token, messenger_recipient, telegram_chat,
 };
 
-/// The longest wait that anybody is granted (B39), and what is put on top for Telegram.
+/// The longest wait that anybody is granted, and what is put on top for Telegram.
 const WAIT_MAX: Duration = Duration::from_secs(24 * 3_600 + 60);
 /// Statuses that a provider may say anything with.
 const STATUSES: [u16; 10] = [200, 201, 204, 400, 401, 403, 410, 429, 500, 503];
@@ -78,18 +78,18 @@ fn all(fixture: &Fixture) -> Vec<(Provider, SharedProvider, Address)> {
 
 /// Checks that an answer is one that can be lived with.
 #[track_caller]
-fn is_harmless(answer: &Answer, what: &str) {
+fn is_harmless(answer: &SendResult, what: &str) {
     let (reason, after) = match answer {
-        Answer::Delivered { .. } | Answer::Moved { .. } => return,
-        Answer::Retry { reason, after, .. } | Answer::Throttle { reason, after, .. } => {
+        SendResult::Delivered { .. } | SendResult::AddressChanged { .. } => return,
+        SendResult::Retry { reason, after, .. } | SendResult::Throttle { reason, after, .. } => {
             (reason, *after)
         }
-        Answer::TokenDead { reason, .. }
-        | Answer::Config { reason }
-        | Answer::ServiceRefused { reason }
-        | Answer::BadMessage { reason }
-        | Answer::Policy { reason }
-        | Answer::Unknown { reason } => (reason, None),
+        SendResult::Unregistered { reason, .. }
+        | SendResult::AuthRejected { reason }
+        | SendResult::ServiceRefused { reason }
+        | SendResult::InvalidMessage { reason }
+        | SendResult::NotPermitted { reason }
+        | SendResult::Unknown { reason } => (reason, None),
     };
     assert!(after.is_none_or(|after| after <= WAIT_MAX), "{what}: {answer:?}");
     assert!(reason.len() <= 128, "{what}: {} bytes", reason.len());
@@ -97,7 +97,7 @@ fn is_harmless(answer: &Answer, what: &str) {
 }
 
 #[tokio::test]
-async fn no_body_breaks_a_provider_or_disables_whom_the_status_does_not_name() {
+async fn no_body_breaks_a_provider_or_disables_a_device_against_the_status() {
     let fixture = fixture().await;
     for (of, provider, address) in all(&fixture) {
         let prepared = prepare(&provider);
@@ -111,7 +111,7 @@ async fn no_body_breaks_a_provider_or_disables_whom_the_status_does_not_name() {
                 is_harmless(&answer, &what);
                 // A push service says it by status alone; of the others it takes their words.
                 let is_named = of == Provider::WebPush && status == 410;
-                let is_dead = matches!(answer, Answer::TokenDead { .. });
+                let is_dead = matches!(answer, SendResult::Unregistered { .. });
                 assert_eq!(is_dead, is_named, "{what}: {answer:?}");
             }
         }
@@ -119,7 +119,7 @@ async fn no_body_breaks_a_provider_or_disables_whom_the_status_does_not_name() {
 }
 
 #[tokio::test]
-async fn no_wait_is_longer_than_a_day_whatever_is_asked_for() {
+async fn waits_are_capped_at_a_day() {
     let fixture = fixture().await;
     for (of, provider, address) in all(&fixture) {
         let prepared = prepare(&provider);
@@ -131,7 +131,10 @@ async fn no_wait_is_longer_than_a_day_whatever_is_asked_for() {
                 fixture.sandbox.add_rule(rule).unwrap();
                 let answer = provider.attempt(&prepared, &address).await;
                 let what = format!("{of:?} {status} {wait}: {answer:?}");
-                assert!(matches!(answer, Answer::Retry { .. } | Answer::Throttle { .. }), "{what}");
+                assert!(
+                    matches!(answer, SendResult::Retry { .. } | SendResult::Throttle { .. }),
+                    "{what}"
+                );
                 is_harmless(&answer, &what);
             }
         }
@@ -140,12 +143,12 @@ async fn no_wait_is_longer_than_a_day_whatever_is_asked_for() {
 
 /// A gibibyte, or a byte an hour behind 64 KiB: the answer is there when what matters is read.
 #[tokio::test]
-async fn an_answer_without_end_is_not_waited_for() {
+async fn endless_response_times_out() {
     let fixture = fixture().await;
     for (of, provider, address) in all(&fixture) {
         let prepared = prepare(&provider);
         for (body, more, every_ms) in
-            [(String::new(), 1 << 30, 0), ("x".repeat(ANSWER_BYTES_MAX), 1_000, 3_600_000)]
+            [(String::new(), 1 << 30, 0), ("x".repeat(RESPONSE_BYTES_MAX), 1_000, 3_600_000)]
         {
             fixture.sandbox.clear();
             let rule =
@@ -153,20 +156,20 @@ async fn an_answer_without_end_is_not_waited_for() {
             fixture.sandbox.add_rule(rule).unwrap();
             let began = Instant::now();
             let answer = provider.attempt(&prepared, &address).await;
-            assert!(matches!(answer, Answer::Retry { .. }), "{of:?}: {answer:?}");
+            assert!(matches!(answer, SendResult::Retry { .. }), "{of:?}: {answer:?}");
             // Whoever reads on does so until the deadline.
             let deadline = Duration::from_secs(REQUEST_TIMEOUT_SECONDS);
             assert!(began.elapsed() < deadline / 2, "{of:?}: {:?}", began.elapsed());
             fixture.sandbox.clear();
             let answer = provider.attempt(&prepared, &address).await;
-            assert!(matches!(answer, Answer::Delivered { .. }), "{of:?} goes on: {answer:?}");
+            assert!(matches!(answer, SendResult::Delivered { .. }), "{of:?} goes on: {answer:?}");
         }
     }
 }
 
 /// More header fields than anybody needs end the request, not the provider.
 #[tokio::test]
-async fn header_bombs_end_the_request_alone() {
+async fn header_bombs_end_only_the_request() {
     let fixture = fixture().await;
     for (of, provider, address) in all(&fixture) {
         let prepared = prepare(&provider);
@@ -179,18 +182,18 @@ async fn header_bombs_end_the_request_alone() {
             fixture.sandbox.clear();
             fixture.sandbox.add_rule(rule).unwrap();
             let answer = provider.attempt(&prepared, &address).await;
-            assert!(matches!(answer, Answer::Retry { .. }), "{of:?}: {answer:?}");
+            assert!(matches!(answer, SendResult::Retry { .. }), "{of:?}: {answer:?}");
             is_harmless(&answer, &format!("{of:?}"));
             fixture.sandbox.clear();
             let answer = provider.attempt(&prepared, &address).await;
-            assert!(matches!(answer, Answer::Delivered { .. }), "{of:?} goes on: {answer:?}");
+            assert!(matches!(answer, SendResult::Delivered { .. }), "{of:?} goes on: {answer:?}");
         }
     }
 }
 
 /// The token endpoint is asked by the same rules.
 #[tokio::test]
-async fn no_access_token_is_too_strange() {
+async fn unusual_access_tokens_are_handled() {
     let fixture = fixture().await;
     let grants = [
         json!({"access_token": "x".repeat(200_000), "expires_in": 3_600}),
@@ -209,6 +212,9 @@ async fn no_access_token_is_too_strange() {
         let answer =
             fcm.attempt(&prepare(&fcm), &to_fcm(&fcm_token(1, &ScriptedResponse::ok()))).await;
         is_harmless(&answer, &grant.to_string()[..grant.to_string().len().min(60)]);
-        assert!(!matches!(answer, Answer::Delivered { .. } | Answer::TokenDead { .. }), "{grant}");
+        assert!(
+            !matches!(answer, SendResult::Delivered { .. } | SendResult::Unregistered { .. }),
+            "{grant}"
+        );
     }
 }

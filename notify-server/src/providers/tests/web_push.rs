@@ -6,16 +6,16 @@ use futures_util::future::join_all;
 use notify_core::{ProviderKind, WebSubscription};
 use serde_json::json;
 
-use super::{Fixture, ID, fixture, prepare, told};
+use super::{Fixture, ID, describe, fixture, prepare};
 use crate::provider_config::{ProviderConfig, test_keys};
-use crate::providers::{Address, Answer, SharedProvider};
+use crate::providers::{Address, SendResult, SharedProvider};
 use notify_sandbox::{Fault, Provider, Rule, ScriptedResponse, WebPushError};
 
 pub(super) fn browser(fixture: &Fixture, wanted: &ScriptedResponse) -> WebSubscription {
     fixture.sandbox.subscribe(None, wanted).unwrap()
 }
 
-pub(super) async fn send(provider: &SharedProvider, to: &WebSubscription) -> Answer {
+pub(super) async fn send(provider: &SharedProvider, to: &WebSubscription) -> SendResult {
     provider.attempt(&prepare(provider), &Address::WebPush(Box::new(to.clone()))).await
 }
 
@@ -25,15 +25,15 @@ async fn attempt(
     provider: &SharedProvider,
     wanted: &ScriptedResponse,
 ) -> String {
-    told(&send(provider, &browser(fixture, wanted)).await)
+    describe(&send(provider, &browser(fixture, wanted)).await)
 }
 
 #[tokio::test]
-async fn a_browser_reads_what_it_is_sent_and_its_push_service_gets_what_it_demands() {
+async fn web_push_requests_are_valid_and_browsers_decrypt_them() {
     let fixture = fixture().await;
     let web_push = fixture.web_push();
     let to = browser(&fixture, &ScriptedResponse::ok());
-    let Answer::Delivered { message_id: Some(place) } = send(&web_push, &to).await else {
+    let SendResult::Delivered { message_id: Some(place) } = send(&web_push, &to).await else {
         panic!("not delivered");
     };
     assert!(place.starts_with(&fixture.sandbox.origin()), "{place}");
@@ -60,7 +60,7 @@ async fn a_browser_reads_what_it_is_sent_and_its_push_service_gets_what_it_deman
 }
 
 #[tokio::test]
-async fn every_refusal_of_a_push_service_is_understood() {
+async fn every_push_service_error_is_classified() {
     let fixture = fixture().await;
     let web_push = fixture.web_push();
     for refusal in WebPushError::ALL {
@@ -99,12 +99,12 @@ async fn every_refusal_of_a_push_service_is_understood() {
 }
 
 #[tokio::test]
-async fn what_a_push_service_asks_for_is_waited_for() {
+async fn retry_after_of_push_services_is_honoured() {
     let fixture = fixture().await;
     let web_push = fixture.web_push();
     for status in [429, 406, 503] {
         let to = browser(&fixture, &ScriptedResponse::status(status).retry_after(120));
-        let (Answer::Throttle { after, .. } | Answer::Retry { after, .. }) =
+        let (SendResult::Throttle { after, .. } | SendResult::Retry { after, .. }) =
             send(&web_push, &to).await
         else {
             panic!("{status}");
@@ -114,7 +114,7 @@ async fn what_a_push_service_asks_for_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn faults_on_the_wire_tell_what_may_have_been_processed() {
+async fn connection_faults_report_what_may_have_been_processed() {
     let fixture = fixture().await;
     let web_push = fixture.web_push();
     let rows = [
@@ -131,39 +131,39 @@ async fn faults_on_the_wire_tell_what_may_have_been_processed() {
 }
 
 #[tokio::test]
-async fn a_subscription_made_with_another_key_is_refused_for_its_push_service_alone() {
+async fn subscription_of_another_key_affects_only_its_push_service() {
     let fixture = fixture().await;
     let other = other_key();
     let to = fixture.sandbox.subscribe(Some(&other), &ScriptedResponse::ok()).unwrap();
     let web_push = fixture.web_push();
-    assert_eq!(told(&send(&web_push, &to).await), "service refused http_403");
+    assert_eq!(describe(&send(&web_push, &to).await), "service refused http_403");
     assert_eq!(attempt(&fixture, &web_push, &ScriptedResponse::ok()).await, "delivered");
 }
 
 /// The public half of a VAPID key that is not the sandbox's.
 fn other_key() -> String {
     let mut body = json!({"subject": "mailto:push@shop.com"});
-    ProviderConfig::complete(ProviderKind::WebPush, &mut body, None);
+    ProviderConfig::fill_defaults(ProviderKind::WebPush, &mut body, None);
     let config = ProviderConfig::parse(ProviderKind::WebPush, &body).unwrap();
     config.redacted()["vapid_public_key"].as_str().unwrap().to_owned()
 }
 
 #[tokio::test]
-async fn a_vapid_token_that_ran_out_early_is_signed_anew_within_the_attempt() {
+async fn early_expired_vapid_token_is_renewed_within_the_attempt() {
     let fixture = fixture().await;
     let web_push = fixture.web_push();
     let to = browser(&fixture, &ScriptedResponse::ok());
     let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
-    assert_eq!(told(&send(&web_push, &to).await), "delivered");
+    assert_eq!(describe(&send(&web_push, &to).await), "delivered");
     // The push service's clock is ahead: a new token does not help as long as ours is young.
     fixture.sandbox_clock.advance(minutes(12 * 60));
-    assert_eq!(told(&send(&web_push, &to).await), "service refused http_401 errno_109");
+    assert_eq!(describe(&send(&web_push, &to).await), "service refused http_401 errno_109");
     assert_eq!(fixture.sandbox.received().len(), 2);
     // Once it is not, the one that is signed now is taken.
     fixture.clock.advance(minutes(5));
-    assert_eq!(told(&send(&web_push, &to).await), "delivered");
+    assert_eq!(describe(&send(&web_push, &to).await), "delivered");
     assert_eq!(fixture.sandbox.received().len(), 4, "refused once, then taken");
-    assert_eq!(told(&send(&web_push, &to).await), "delivered");
+    assert_eq!(describe(&send(&web_push, &to).await), "delivered");
     assert_eq!(fixture.sandbox.received().len(), 5, "and kept");
 }
 
@@ -176,57 +176,57 @@ async fn a_thousand_messages_share_few_connections() {
     let endpoint = browsers[0].endpoint.clone();
     let browsers: Vec<_> =
         browsers.into_iter().map(|browser| Address::WebPush(Box::new(browser))).collect();
-    assert_eq!(web_push.slots(), 100, "assumed for the first push service");
-    assert_eq!(web_push.service_slots(&endpoint), Some(100));
+    assert_eq!(web_push.max_concurrency(), 100, "assumed for the first push service");
+    assert_eq!(web_push.service_concurrency(&endpoint), Some(100));
     let sends = browsers.iter().map(|browser| web_push.attempt(&prepared, browser));
     for answer in join_all(sends).await {
-        assert!(matches!(answer, Answer::Delivered { .. }), "{answer:?}");
+        assert!(matches!(answer, SendResult::Delivered { .. }), "{answer:?}");
     }
     let counts = fixture.sandbox.counts();
     assert_eq!((counts.accepted, counts.accepted_tokens), (1_000, 1_000));
     assert!(counts.connections <= 2, "{} connections", counts.connections);
-    assert_eq!(web_push.service_slots(&endpoint), Some(1_000));
-    assert_eq!(web_push.slots(), 1_100, "those, and one more push service");
+    assert_eq!(web_push.service_concurrency(&endpoint), Some(1_000));
+    assert_eq!(web_push.max_concurrency(), 1_100, "those, and one more push service");
 }
 
 #[tokio::test]
-async fn a_private_endpoint_is_sent_to_only_where_that_is_allowed() {
+async fn private_endpoints_need_permission() {
     let fixture = fixture().await;
     let strict = super::Providers::new(fixture.clock.clone(), super::Outbound::new(false));
     let config = &fixture.sandbox.webpush_config();
     let web_push = strict.build(&ProviderConfig::parse(ProviderKind::WebPush, config).unwrap());
     let to = browser(&fixture, &ScriptedResponse::ok());
-    assert_eq!(told(&send(&web_push, &to).await), "bad address_not_allowed");
+    assert_eq!(describe(&send(&web_push, &to).await), "bad address_not_allowed");
     assert_eq!(fixture.sandbox.counts().connections, 0);
 }
 
 #[tokio::test]
-async fn a_strangers_certificate_is_not_quoted() {
+async fn peer_certificate_is_not_quoted_in_errors() {
     let fixture = fixture().await;
     let mut config = fixture.sandbox.webpush_config();
     config["ca_certificate"] = json!(test_keys::certificate_pem());
     let web_push = fixture.build(ProviderKind::WebPush, &config);
     let to = browser(&fixture, &ScriptedResponse::ok());
-    assert_eq!(told(&send(&web_push, &to).await), "retry tls_failed NotProcessed");
+    assert_eq!(describe(&send(&web_push, &to).await), "retry tls_failed NotProcessed");
 }
 
 #[tokio::test]
-async fn what_cannot_be_sent_is_told_without_a_word_to_anybody() {
+async fn unsendable_messages_fail_without_a_request() {
     let fixture = fixture().await;
     let web_push = fixture.web_push();
     let apns = web_push.attempt(&prepare(&web_push), &super::to_apns("aa")).await;
-    assert_eq!(told(&apns), "bad address_of_another_provider");
+    assert_eq!(describe(&apns), "bad address_of_another_provider");
     let good = browser(&fixture, &ScriptedResponse::ok());
     let broken = WebSubscription { p256dh: "AAAA".to_owned(), ..good.clone() };
-    assert_eq!(told(&send(&web_push, &broken).await), "bad subscription_keys_invalid");
+    assert_eq!(describe(&send(&web_push, &broken).await), "bad subscription_keys_invalid");
     let broken = WebSubscription { endpoint: "nonsense".to_owned(), ..good };
-    assert_eq!(told(&send(&web_push, &broken).await), "bad address_not_allowed");
+    assert_eq!(describe(&send(&web_push, &broken).await), "bad address_not_allowed");
     assert_eq!(fixture.sandbox.counts().connections, 0);
 }
 
 /// Anybody may write an address in another way: it is the same push service behind it.
 #[test]
-fn a_push_service_is_one_however_its_address_is_written() {
+fn push_service_origins_are_normalized() {
     for (endpoint, service) in [
         ("https://push.example/message/1?x", "https://push.example"),
         ("HTTPS://Push.Example:443/message/1", "https://push.example"),

@@ -1,5 +1,5 @@
-//! One HTTP/2 connection: the handle that requests go through and the driver that moves its bytes
-//! and watches that it lives.
+//! One HTTP/2 connection: the handle for requests, and the driver that moves its bytes and detects a dead
+//! peer.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -14,27 +14,26 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
 use super::{
-    ANSWER_HEADER_BYTES_MAX, ANSWERS_OF_A_LIFE, PING_INTERVAL, PING_INTERVAL_IDLE, PROOF_WAIT,
-    SETTINGS_TIMEOUT, STREAMS_MAX,
+    FIRST_RESPONSE_WAIT, MIN_RESPONSES_FOR_HEALTHY, PING_INTERVAL, PING_INTERVAL_IDLE,
+    RESPONSE_HEADER_BYTES_MAX, SETTINGS_TIMEOUT, STREAMS_MAX,
 };
-use crate::providers::transport::reply::Failure;
+use crate::providers::transport::response::TransportError;
 
-/// Bytes of answers that may be under way on one connection. A stream that is not read must not
-/// stop the others.
+/// Flow-control window of one connection. A stream that is not read must not block the others.
 const CONNECTION_WINDOW_BYTES: u32 = 1_048_576;
 
-/// What is known of a connection from outside; the driver keeps it.
+/// Stream accounting of a connection, shared by its driver and its pool.
 #[derive(Debug, Default)]
-pub(super) struct Load {
-    /// The server's live stream limit, cut to [`STREAMS_MAX`].
+pub(super) struct StreamStats {
+    /// The server's current stream limit, capped at [`STREAMS_MAX`].
     limit: AtomicUsize,
-    /// Requests under way.
+    /// Requests in flight.
     in_flight: AtomicUsize,
-    /// Requests answered.
+    /// Requests with a response.
     answers: AtomicUsize,
 }
 
-impl Load {
+impl StreamStats {
     pub(super) fn limit(&self) -> usize {
         self.limit.load(Ordering::Relaxed)
     }
@@ -43,24 +42,24 @@ impl Load {
         self.in_flight.load(Ordering::Relaxed)
     }
 
-    /// Whether it ever answered.
-    fn is_proven(&self) -> bool {
+    /// Whether there was any response.
+    fn has_response(&self) -> bool {
         self.answers.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether it answered so much that its end is no failure, however soon it came: a server may
-    /// replace a connection after so many requests.
-    pub(super) fn has_served(&self) -> bool {
-        self.answers.load(Ordering::Relaxed) >= ANSWERS_OF_A_LIFE
+    /// Whether there were so many responses that the end of the connection is no failure, however early: a
+    /// server may replace a connection after a number of requests.
+    pub(super) fn is_established(&self) -> bool {
+        self.answers.load(Ordering::Relaxed) >= MIN_RESPONSES_FOR_HEALTHY
     }
 
     pub(super) fn answered(&self) {
         self.answers.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes a stream when one is free. Called under the pool's lock alone, so that two cannot take
+    /// Takes a stream if one is free. Called only under the pool's lock, so that two callers cannot take
     /// the last one.
-    pub(super) fn take(&self) -> bool {
+    pub(super) fn try_acquire(&self) -> bool {
         let is_free = self.in_flight() < self.limit();
         if is_free {
             self.in_flight.fetch_add(1, Ordering::Relaxed);
@@ -68,24 +67,24 @@ impl Load {
         is_free
     }
 
-    pub(super) fn give_back(&self) {
+    pub(super) fn release(&self) {
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// A connection that requests may go through.
+/// An open connection of a pool.
 pub(super) struct Connection {
     pub(super) id: u64,
     pub(super) opened_at: Instant,
     pub(super) send: SendRequest<Bytes>,
-    pub(super) load: Arc<Load>,
+    pub(super) stats: Arc<StreamStats>,
 }
 
 impl Connection {
-    /// Whether it may raise its limit still, as APNs' does with its first answer. One that owes that
-    /// for long is not waited for.
+    /// Whether it may still raise its stream limit, as APNs does with its first response. A connection that
+    /// lacks it for long is not waited for.
     pub(super) fn may_grow(&self) -> bool {
-        !self.load.is_proven() && self.opened_at.elapsed() < PROOF_WAIT
+        !self.stats.has_response() && self.opened_at.elapsed() < FIRST_RESPONSE_WAIT
     }
 }
 
@@ -93,12 +92,12 @@ impl Connection {
 pub(super) struct Driver<T> {
     connection: client::Connection<T, Bytes>,
     ping_pong: PingPong,
-    load: Arc<Load>,
+    stats: Arc<StreamStats>,
 }
 
-/// Speaks the preface and waits for the server's SETTINGS: until then its stream limit is not
-/// known, and requests beyond it would be refused.
-pub(super) async fn establish<T>(io: T) -> Result<(SendRequest<Bytes>, Driver<T>), Failure>
+/// Sends the preface and waits for the server's SETTINGS: until then its stream limit is unknown, and
+/// requests beyond it would be refused.
+pub(super) async fn establish<T>(io: T) -> Result<(SendRequest<Bytes>, Driver<T>), TransportError>
 where
     T: AsyncRead + AsyncWrite + Unpin,
 {
@@ -107,7 +106,7 @@ where
         .enable_push(false)
         .initial_max_send_streams(0)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
-        .max_header_list_size(ANSWER_HEADER_BYTES_MAX);
+        .max_header_list_size(RESPONSE_HEADER_BYTES_MAX);
     let settled = async {
         let (send, mut connection) = builder.handshake::<T, Bytes>(io).await?;
         poll_fn(|cx| {
@@ -124,41 +123,43 @@ where
         Ok::<_, h2::Error>((send, connection))
     };
     let (send, mut connection) = match timeout(SETTINGS_TIMEOUT, settled).await {
-        Ok(settled) => settled.map_err(|error| Failure::unsent_because("http2_failed", &error))?,
-        Err(_) => return Err(Failure::unsent("settings_timeout")),
+        Ok(settled) => {
+            settled.map_err(|error| TransportError::unsent_because("http2_failed", &error))?
+        }
+        Err(_) => return Err(TransportError::unsent("settings_timeout")),
     };
     let ping_pong = connection.ping_pong().expect("taken once");
-    let driver = Driver { connection, ping_pong, load: Arc::default() };
-    driver.note_limit();
+    let driver = Driver { connection, ping_pong, stats: Arc::default() };
+    driver.update_limit();
     Ok((send, driver))
 }
 
 impl<T: AsyncRead + AsyncWrite + Unpin> Driver<T> {
-    pub(super) fn load(&self) -> Arc<Load> {
-        Arc::clone(&self.load)
+    pub(super) fn stats(&self) -> Arc<StreamStats> {
+        Arc::clone(&self.stats)
     }
 
-    /// Tells whether the server's stream limit changed.
-    fn note_limit(&self) -> bool {
+    /// Reads the server's stream limit; returns whether it changed.
+    fn update_limit(&self) -> bool {
         let limit = self.connection.max_concurrent_send_streams().min(STREAMS_MAX);
-        self.load.limit.swap(limit, Ordering::Relaxed) != limit
+        self.stats.limit.swap(limit, Ordering::Relaxed) != limit
     }
 
-    /// Runs the connection to its end, a silent one to its cut. `limit_changed` is called whenever
-    /// the server changes its stream limit.
+    /// Runs the connection until it ends or a ping times out. `limit_changed` is called whenever the server
+    /// changes its stream limit.
     pub(super) async fn run(mut self, limit_changed: impl Fn()) {
-        let mut watch = pin!(Watch::new());
+        let mut keep_alive = pin!(KeepAlive::new());
         poll_fn(|cx| {
             loop {
                 if Pin::new(&mut self.connection).poll(cx).is_ready() {
                     return Poll::Ready(());
                 }
-                if self.note_limit() {
+                if self.update_limit() {
                     limit_changed();
                 }
-                match watch.as_mut().poll(cx, &mut self.ping_pong, &self.load) {
-                    Poll::Ready(Alive::Asked) => {}
-                    Poll::Ready(Alive::No) => return Poll::Ready(()),
+                match keep_alive.as_mut().poll(cx, &mut self.ping_pong, &self.stats) {
+                    Poll::Ready(Liveness::PingSent) => {}
+                    Poll::Ready(Liveness::Dead) => return Poll::Ready(()),
                     Poll::Pending => return Poll::Pending,
                 }
             }
@@ -167,50 +168,53 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Driver<T> {
     }
 }
 
-/// Sees to it that a connection whose peer is gone does not hold requests for ever: half-open TCP
-/// is a known cause of stalls.
-struct Watch {
+/// Detects a dead peer by pings, so that requests do not wait forever on a half-open TCP connection.
+struct KeepAlive {
     timer: Pin<Box<Sleep>>,
     is_waiting: bool,
-    last_sign: Instant,
+    last_pong_at: Instant,
 }
 
-/// What [`Watch`] found.
-enum Alive {
-    /// A ping went out; the connection has to be polled again to send it.
-    Asked,
-    /// No answer in time.
-    No,
+/// An event of [`KeepAlive`].
+enum Liveness {
+    /// A ping was queued; the connection must be polled again to send it.
+    PingSent,
+    /// No pong in time.
+    Dead,
 }
 
-impl Watch {
+impl KeepAlive {
     fn new() -> Self {
-        Self { timer: Box::pin(sleep(PING_INTERVAL)), is_waiting: false, last_sign: Instant::now() }
+        Self {
+            timer: Box::pin(sleep(PING_INTERVAL)),
+            is_waiting: false,
+            last_pong_at: Instant::now(),
+        }
     }
 
     fn poll(
         mut self: Pin<&mut Self>,
         cx: &mut std::task::Context<'_>,
         ping_pong: &mut PingPong,
-        load: &Load,
-    ) -> Poll<Alive> {
+        stats: &StreamStats,
+    ) -> Poll<Liveness> {
         if self.is_waiting && ping_pong.poll_pong(cx).is_ready() {
             self.is_waiting = false;
-            self.last_sign = Instant::now();
-            let next = self.last_sign + PING_INTERVAL;
+            self.last_pong_at = Instant::now();
+            let next = self.last_pong_at + PING_INTERVAL;
             self.timer.as_mut().reset(next);
         }
         while self.timer.as_mut().poll(cx).is_ready() {
             if self.is_waiting {
-                return Poll::Ready(Alive::No);
+                return Poll::Ready(Liveness::Dead);
             }
             let now = Instant::now();
             self.timer.as_mut().reset(now + PING_INTERVAL);
-            let is_due =
-                load.in_flight() > 0 || now.duration_since(self.last_sign) >= PING_INTERVAL_IDLE;
+            let is_due = stats.in_flight() > 0
+                || now.duration_since(self.last_pong_at) >= PING_INTERVAL_IDLE;
             if is_due && ping_pong.send_ping(Ping::opaque()).is_ok() {
                 self.is_waiting = true;
-                return Poll::Ready(Alive::Asked);
+                return Poll::Ready(Liveness::PingSent);
             }
         }
         Poll::Pending

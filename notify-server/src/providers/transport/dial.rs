@@ -14,7 +14,7 @@ use tokio_rustls::client::TlsStream;
 
 use crate::outbound::{Outbound, system_roots, trusting};
 use crate::provider_config::{BaseUrl, ExtraRoots};
-use crate::providers::transport::reply::Failure;
+use crate::providers::transport::response::TransportError;
 use crate::providers::transport::{ADDRESS_TIMEOUT, CONNECT_TIMEOUT, TLS_TIMEOUT};
 
 /// What is offered in the TLS handshake.
@@ -47,58 +47,57 @@ pub(super) struct Dial {
     pub(super) trust: Trust,
     pub(super) protocols: Protocols,
     pub(super) tls: Arc<TlsConfigs>,
-    /// Where the address comes from a user: who says what may be connected to.
+    /// For a user-supplied address: decides what may be connected to.
     pub(super) guard: Option<Outbound>,
 }
 
 impl Dial {
-    pub(super) async fn open(&self) -> Result<Io, Failure> {
+    pub(super) async fn open(&self) -> Result<Io, TransportError> {
         let tcp = match timeout(CONNECT_TIMEOUT, self.connect()).await {
             Ok(connected) => connected?,
-            Err(_) => return Err(Failure::unsent("connect_timeout")),
+            Err(_) => return Err(TransportError::unsent("connect_timeout")),
         };
         if !self.base_url.tls {
             return Ok(Io::Plain(tcp));
         }
         match timeout(TLS_TIMEOUT, self.handshake(tcp)).await {
             Ok(done) => done.map(|stream| Io::Tls(Box::new(stream))),
-            Err(_) => Err(Failure::unsent("tls_timeout")),
+            Err(_) => Err(TransportError::unsent("tls_timeout")),
         }
     }
 
-    async fn connect(&self) -> Result<TcpStream, Failure> {
+    async fn connect(&self) -> Result<TcpStream, TransportError> {
         let (host, port) = (self.base_url.host.as_str(), self.base_url.port);
         let Some(guard) = &self.guard else {
             let addresses = lookup_host((host, port)).await;
             return connect_to_one_of(addresses.map_err(|error| connect_failed(&error))?).await;
         };
         let addresses = guard.addresses(host, port).await;
-        connect_to_one_of(addresses.map_err(|why| Failure::from(&why))?).await
+        connect_to_one_of(addresses.map_err(|why| TransportError::from(&why))?).await
     }
 
-    async fn handshake(&self, tcp: TcpStream) -> Result<TlsStream<TcpStream>, Failure> {
+    async fn handshake(&self, tcp: TcpStream) -> Result<TlsStream<TcpStream>, TransportError> {
         let config = self
             .tls
             .get(&self.trust, self.protocols.alpn())
-            .ok_or_else(|| Failure::unsent("no_root_certificates"))?;
+            .ok_or_else(|| TransportError::unsent("no_root_certificates"))?;
         let name = ServerName::try_from(self.base_url.host.clone())
-            .map_err(|error| Failure::unsent_because("tls_failed", &error))?;
-        let stream = TlsConnector::from(config)
-            .connect(name, tcp)
-            .await
-            .map_err(|error| Failure::unconnected("tls_failed", &error, self.trust.is_some()))?;
+            .map_err(|error| TransportError::unsent_because("tls_failed", &error))?;
+        let stream = TlsConnector::from(config).connect(name, tcp).await.map_err(|error| {
+            TransportError::unconnected("tls_failed", &error, self.trust.is_some())
+        })?;
         if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
             Ok(stream)
         } else {
-            Err(Failure::http1_only())
+            Err(TransportError::http1_only())
         }
     }
 }
 
-/// Connects to the first address that answers.
+/// Connects to the first address that accepts.
 async fn connect_to_one_of(
     addresses: impl IntoIterator<Item = SocketAddr>,
-) -> Result<TcpStream, Failure> {
+) -> Result<TcpStream, TransportError> {
     let mut failed = io::Error::new(io::ErrorKind::NotFound, "no address");
     for address in addresses {
         let connected = match timeout(ADDRESS_TIMEOUT, TcpStream::connect(address)).await {
@@ -113,20 +112,18 @@ async fn connect_to_one_of(
     Err(connect_failed(&failed))
 }
 
-fn connect_failed(error: &io::Error) -> Failure {
-    Failure::unsent_because("connect_failed", error)
+fn connect_failed(error: &io::Error) -> TransportError {
+    TransportError::unsent_because("connect_failed", error)
 }
 
-// TLS: the system's roots and the administrator's, one configuration per trust.
-
-/// Most configurations kept: far more than there are trusts in use, as each changed
-/// `ca_certificate` makes another.
+/// Most cached configurations: far more than are in use, since each changed `ca_certificate` creates
+/// another.
 const CONFIGS_KEPT_MAX: usize = 1_024;
 
-/// Which roots are trusted beside the system's.
+/// Roots that are trusted in addition to the system's.
 pub(crate) type Trust = Option<ExtraRoots>;
 
-/// TLS configurations, made when first needed and shared.
+/// Shared TLS configurations, created on first use.
 #[derive(Default)]
 pub(crate) struct TlsConfigs {
     configs: Mutex<HashMap<ConfigKey, Option<Arc<ClientConfig>>>>,
@@ -136,8 +133,8 @@ pub(crate) struct TlsConfigs {
 type ConfigKey = (Trust, &'static [&'static str]);
 
 impl TlsConfigs {
-    /// The configuration for that trust, offering these protocols; `None` when there is no root at
-    /// all, so that no certificate could be verified.
+    /// The configuration for these roots and protocols; `None` when there is no root at all, so that no
+    /// certificate could be verified.
     pub(crate) fn get(
         &self,
         trust: &Trust,
@@ -145,7 +142,7 @@ impl TlsConfigs {
     ) -> Option<Arc<ClientConfig>> {
         let mut configs = self.configs.lock().expect("nothing panics under this lock");
         if configs.len() >= CONFIGS_KEPT_MAX {
-            // Connections keep theirs; what is still in use is made once more.
+            // Connections keep theirs; those still in use are created again.
             configs.clear();
         }
         configs.entry((trust.clone(), alpn)).or_insert_with(|| self.make(trust, alpn)).clone()

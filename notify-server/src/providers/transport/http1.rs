@@ -7,10 +7,10 @@ use rustls::RootCertStore;
 use tokio::time::{Instant, timeout_at};
 
 use super::CONNECT_TIMEOUT;
-use super::reply::{Body, Reply};
+use super::response::{Body, ProviderResponse};
 use crate::outbound::{Guarded, Outbound, plain_client, trusting, unreachable};
 use crate::providers::transport::dial::{TlsConfigs, Trust};
-use crate::providers::transport::reply::Failure;
+use crate::providers::transport::response::TransportError;
 use crate::reasons;
 
 /// Most idle connections kept to one host.
@@ -67,7 +67,7 @@ impl Http1 {
         headers: HeaderMap,
         body: Bytes,
         deadline: Instant,
-    ) -> Result<Reply, Failure> {
+    ) -> Result<ProviderResponse, TransportError> {
         self.exchange(self.client.post(url).headers(headers).body(body), deadline).await
     }
 
@@ -77,7 +77,7 @@ impl Http1 {
         url: &str,
         headers: HeaderMap,
         deadline: Instant,
-    ) -> Result<Reply, Failure> {
+    ) -> Result<ProviderResponse, TransportError> {
         self.exchange(self.client.get(url).headers(headers), deadline).await
     }
 
@@ -89,7 +89,7 @@ impl Http1 {
         headers: HeaderMap,
         body: Bytes,
         deadline: Instant,
-    ) -> Result<(http::StatusCode, HeaderMap), Failure> {
+    ) -> Result<(http::StatusCode, HeaderMap), TransportError> {
         let request = self.client.post(url).headers(headers).body(body);
         let mut response = self.answered(request, deadline).await?;
         let (mut rest, until) = (Body::default(), deadline.min(Instant::now() + REST_WAIT));
@@ -105,7 +105,7 @@ impl Http1 {
         &self,
         request: reqwest::RequestBuilder,
         deadline: Instant,
-    ) -> Result<Reply, Failure> {
+    ) -> Result<ProviderResponse, TransportError> {
         let mut response = self.answered(request, deadline).await?;
         let mut body = Body::default();
         // The status has told what matters, however slow the rest is.
@@ -115,7 +115,12 @@ impl Http1 {
             }
         }
         let headers = std::mem::take(response.headers_mut());
-        Ok(Reply { status: response.status(), headers, body: body.finish(), connection: 0 })
+        Ok(ProviderResponse {
+            status: response.status(),
+            headers,
+            body: body.finish(),
+            connection: 0,
+        })
     }
 
     /// The answer's head.
@@ -123,21 +128,21 @@ impl Http1 {
         &self,
         request: reqwest::RequestBuilder,
         deadline: Instant,
-    ) -> Result<reqwest::Response, Failure> {
+    ) -> Result<reqwest::Response, TransportError> {
         let Ok(sent) = timeout_at(deadline, request.send()).await else {
-            return Err(Failure::unknown(reasons::TIMEOUT));
+            return Err(TransportError::unknown(reasons::TIMEOUT));
         };
         sent.map_err(|error| self.failure(&error))
     }
 
-    fn failure(&self, error: &reqwest::Error) -> Failure {
+    fn failure(&self, error: &reqwest::Error) -> TransportError {
         if let Some(unreachable) = unreachable(error) {
-            Failure::from(unreachable)
+            TransportError::from(unreachable)
         } else if error.is_connect() || error.is_builder() {
             let cause = innermost(error);
-            Failure::unconnected("connect_failed", cause, self.has_extra_trust)
+            TransportError::unconnected("connect_failed", cause, self.has_extra_trust)
         } else {
-            Failure::unknown("connection_cut")
+            TransportError::unknown("connection_cut")
         }
     }
 }

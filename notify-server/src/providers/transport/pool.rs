@@ -1,5 +1,5 @@
-//! Connections to one origin with one credential and one trust: few and long-lived, a new one only
-//! when the streams of all are taken.
+//! Connections to one origin with one credential and one set of trusted roots: few and long-lived; a new one
+//! is opened only when the streams of all are in use.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -12,36 +12,36 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::outbound::Outbound;
 use crate::provider_config::BaseUrl;
-use crate::providers::registry::Shared;
+use crate::providers::registry::WeakMap;
 use crate::providers::transport::connection::{Connection, Driver, establish};
 use crate::providers::transport::dial::{Dial, Io, Protocols, TlsConfigs, Trust};
-use crate::providers::transport::reply::{Failure, Reply, read_body};
+use crate::providers::transport::response::{ProviderResponse, TransportError, read_body};
 use crate::providers::transport::{
-    CONNECTIONS_MAX, PROOF_WAIT, RECONNECT_INTERVAL, RESENDS_MAX, STREAMS_ASSUMED,
+    CONNECTIONS_MAX, FIRST_RESPONSE_WAIT, RECONNECT_INTERVAL, RESENDS_MAX, STREAMS_ASSUMED,
 };
 use crate::reasons;
 
-/// What connections may be shared by: a provider binds a connection to the
-/// credential that it saw first.
+/// The key by which connections are shared: a provider binds a connection to the credential that it saw
+/// first.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct PoolKey {
     /// Origin.
     pub(crate) origin: String,
-    /// Names the provider and then the credential, without holding it; `None` where the address is a
-    /// user's, so that such a pool is never one that goes unguarded.
+    /// The provider's name and then an identifier of the credential, not the credential itself; `None` for
+    /// a user-supplied address, so that such a pool is never used without the guard.
     pub(crate) credential: Option<String>,
-    /// Roots beside the system's.
+    /// Roots in addition to the system's.
     pub(crate) trust: Trust,
-    /// What is offered.
+    /// Protocols offered by ALPN.
     pub(crate) protocols: Protocols,
 }
 
-/// All pools of the server, each as long as some provider uses it.
+/// All pools of the server. A pool exists as long as some provider uses it.
 #[derive(Default)]
 pub(crate) struct Pools {
-    pools: Shared<PoolKey, Pool>,
+    pools: WeakMap<PoolKey, Pool>,
     /// By origin.
-    paces: Shared<String, Pace>,
+    backoffs: WeakMap<String, ReconnectBackoff>,
     tls: Arc<TlsConfigs>,
 }
 
@@ -51,26 +51,25 @@ impl Pools {
         &self.tls
     }
 
-    /// Connections whose credential begins with that provider's name: those with requests under
-    /// way, and those without.
+    /// Connections of that provider: busy ones, and idle ones.
     pub(crate) fn connections(&self, provider: &str) -> [u64; 2] {
         let mut counts = [0, 0];
         for (key, pool) in self.pools.all() {
-            // Pools to addresses of users are Web Push's.
+            // Only Web Push has pools to user-supplied addresses.
             let named = key
                 .credential
                 .as_deref()
                 .map_or("webpush", |credential| credential.split(' ').next().unwrap_or_default());
             if named == provider {
                 for connection in &pool.state().connections {
-                    counts[usize::from(connection.load.in_flight() == 0)] += 1;
+                    counts[usize::from(connection.stats.in_flight() == 0)] += 1;
                 }
             }
         }
         counts
     }
 
-    /// The pool for that base url, an existing one where somebody uses it.
+    /// The pool for that base url, shared if one is in use.
     pub(crate) fn get(
         &self,
         base_url: &BaseUrl,
@@ -83,8 +82,8 @@ impl Pools {
         self.pool(key, base_url, None)
     }
 
-    /// The pool for an origin that a user named: all who send there share it, since nothing of a
-    /// credential is bound to its connections.
+    /// The pool for a user-supplied origin. All applications share it, since its connections are not bound to
+    /// a credential.
     pub(crate) fn get_guarded(
         &self,
         base_url: &BaseUrl,
@@ -105,7 +104,7 @@ impl Pools {
                 tls: Arc::clone(&self.tls),
                 guard: guard.cloned(),
             }),
-            pace: self.paces.get(key.origin.clone(), |_| Pace::default()),
+            backoff: self.backoffs.get(key.origin.clone(), |_| ReconnectBackoff::default()),
             state: Mutex::default(),
             changed: Notify::new(),
         })
@@ -115,9 +114,9 @@ impl Pools {
 /// The connections of one key.
 pub(crate) struct Pool {
     dial: Arc<Dial>,
-    pace: Arc<Pace>,
+    backoff: Arc<ReconnectBackoff>,
     state: Mutex<State>,
-    /// A stream came free, a connection came or went, or a limit moved.
+    /// Notified when a stream becomes free, a connection opens or ends, or a limit changes.
     changed: Notify,
 }
 
@@ -127,17 +126,17 @@ struct State {
     is_connecting: bool,
     connections_made: u64,
     failures: u64,
-    last_failure: Option<Failure>,
+    last_failure: Option<TransportError>,
 }
 
 impl State {
-    /// A connection with a free stream, that stream taken.
-    fn take_stream(&self) -> Option<Arc<Connection>> {
-        self.connections.iter().find(|connection| connection.load.take()).map(Arc::clone)
+    /// Takes a stream of a connection that has a free one.
+    fn acquire_stream(&self) -> Option<Arc<Connection>> {
+        self.connections.iter().find(|connection| connection.stats.try_acquire()).map(Arc::clone)
     }
 
-    /// Whether one more connection would help: nobody hurries past one that may be about to raise its
-    /// limit (APNs begins with one stream).
+    /// Whether another connection would help. None is opened while an existing one may soon raise its limit
+    /// (APNs begins with one stream).
     fn wants_connection(&self) -> bool {
         !self.is_connecting
             && self.connections.len() < CONNECTIONS_MAX
@@ -145,15 +144,15 @@ impl State {
     }
 }
 
-/// A stream of a connection, given back when dropped.
-struct Slot<'p> {
+/// A stream of a connection, released on drop.
+struct StreamPermit<'p> {
     pool: &'p Pool,
     connection: Arc<Connection>,
 }
 
-impl Drop for Slot<'_> {
+impl Drop for StreamPermit<'_> {
     fn drop(&mut self) {
-        self.connection.load.give_back();
+        self.connection.stats.release();
         self.pool.changed.notify_one();
     }
 }
@@ -163,26 +162,25 @@ impl Pool {
         self.state.lock().expect("nothing panics under this lock")
     }
 
-    /// Makes one request. What was certainly not processed (RFC 9113 sections 6.8 and 8.7) is sent
-    /// again at once, on a connection that takes it: that is no attempt of its own. `request`
-    /// builds it anew.
+    /// Makes one request. If it was certainly not processed (RFC 9113 sections 6.8 and 8.7), it is resent at
+    /// once on another connection, which does not count as an attempt. `request` builds it each time.
     pub(crate) async fn send<F>(
         self: &Arc<Self>,
         request: F,
         body: Bytes,
         deadline: Instant,
-    ) -> Result<Reply, Failure>
+    ) -> Result<ProviderResponse, TransportError>
     where
         F: Fn() -> Request<()>,
     {
         let mut resends = 0;
         loop {
-            let slot = self.acquire(deadline).await?;
-            let failure = match self.exchange(&slot, request(), body.clone(), deadline).await {
+            let permit = self.acquire(deadline).await?;
+            let failure = match self.exchange(&permit, request(), body.clone(), deadline).await {
                 Ok(reply) => return Ok(reply),
                 Err(failure) => failure,
             };
-            let may_resend = failure.outcome == crate::providers::Certainty::NotProcessed;
+            let may_resend = failure.outcome == crate::providers::Processing::NotProcessed;
             if !may_resend || resends == RESENDS_MAX {
                 return Err(failure);
             }
@@ -192,61 +190,73 @@ impl Pool {
 
     async fn exchange(
         &self,
-        slot: &Slot<'_>,
+        permit: &StreamPermit<'_>,
         request: Request<()>,
         body: Bytes,
         deadline: Instant,
-    ) -> Result<Reply, Failure> {
-        let connection = &slot.connection;
-        // A clone has no request of its own waiting, so that it never has to be asked for room.
+    ) -> Result<ProviderResponse, TransportError> {
+        let connection = &permit.connection;
+        // A clone has no pending request, so `poll_ready` is not needed.
         let mut send = connection.send.clone();
         let ends_at_once = body.is_empty();
         let (response, mut stream) = send.send_request(request, ends_at_once).map_err(|error| {
-            // Refused before anything was sent: the connection is ending or out of stream ids.
+            // Refused before anything was sent: the connection is ending or has no stream ids left.
             self.retire(connection.id);
-            Failure::unsent(if error.is_go_away() { "goaway" } else { "connection_ended" })
+            TransportError::unsent(if error.is_go_away() { "goaway" } else { "connection_ended" })
         })?;
         if !ends_at_once {
-            // h2 holds the body back as the windows say; it is a few KiB. An error here comes again,
-            // with its cause, from the response.
+            // h2 buffers the body (a few KiB) as the windows demand. An error here is reported again, with its
+            // cause, by the response.
             let _ = stream.send_data(body, true);
         }
         let response = timeout_at(deadline, response).await;
         let response =
-            response.map_err(|_| Failure::unknown(reasons::TIMEOUT))?.map_err(|error| {
-                let failure = Failure::of_stream(&error);
+            response.map_err(|_| TransportError::unknown(reasons::TIMEOUT))?.map_err(|error| {
+                let failure = TransportError::of_stream(&error);
                 if error.is_go_away() {
                     self.retire(connection.id);
                 }
                 failure
             })?;
-        connection.load.answered();
+        connection.stats.answered();
         let (head, body) = response.into_parts();
         let body = read_body(body, deadline).await;
-        Ok(Reply { status: head.status, headers: head.headers, body, connection: connection.id })
+        Ok(ProviderResponse {
+            status: head.status,
+            headers: head.headers,
+            body,
+            connection: connection.id,
+        })
     }
 
-    /// Takes a stream, opening a connection where none is free.
-    async fn acquire(self: &Arc<Self>, deadline: Instant) -> Result<Slot<'_>, Failure> {
-        if let Some(connection) = self.state().take_stream() {
-            return Ok(Slot { pool: self, connection });
+    /// Takes a stream; opens a connection if none is free.
+    async fn acquire(
+        self: &Arc<Self>,
+        deadline: Instant,
+    ) -> Result<StreamPermit<'_>, TransportError> {
+        if let Some(connection) = self.state().acquire_stream() {
+            return Ok(StreamPermit { pool: self, connection });
         }
         let failures = self.state().failures;
         match timeout_at(deadline, self.wait_for_stream(failures)).await {
             Ok(taken) => taken,
-            Err(_) => Err(Failure::unsent("no_free_stream")),
+            Err(_) => Err(TransportError::unsent("no_free_stream")),
         }
     }
 
-    /// `failures` is how many connections had failed before: one more, with none left, ends the wait.
-    async fn wait_for_stream(self: &Arc<Self>, failures: u64) -> Result<Slot<'_>, Failure> {
+    /// `failures` is the number of failed connections before the wait: one more, without any open
+    /// connection, ends it.
+    async fn wait_for_stream(
+        self: &Arc<Self>,
+        failures: u64,
+    ) -> Result<StreamPermit<'_>, TransportError> {
         loop {
             let mut changed = pin!(self.changed.notified());
             changed.as_mut().enable();
             {
                 let mut state = self.state();
-                if let Some(connection) = state.take_stream() {
-                    return Ok(Slot { pool: self, connection });
+                if let Some(connection) = state.acquire_stream() {
+                    return Ok(StreamPermit { pool: self, connection });
                 }
                 if state.connections.is_empty() && state.failures > failures {
                     let failure = state.last_failure.clone();
@@ -254,53 +264,50 @@ impl Pool {
                 }
                 if state.wants_connection() {
                     state.is_connecting = true;
-                    tokio::spawn(open(Connecting::of(self)));
+                    tokio::spawn(open(ConnectSlot::of(self)));
                 }
             }
-            // Looked again on its own as well: a connection that is waited for may never answer.
-            let _ = timeout(PROOF_WAIT, changed).await;
+            // With a timeout, since a connection that is waited for may never respond.
+            let _ = timeout(FIRST_RESPONSE_WAIT, changed).await;
         }
     }
 
-    /// Sends nothing more over a connection; what is under way on it goes on.
+    /// Removes a connection from the pool; requests in flight on it continue.
     pub(crate) fn retire(&self, id: u64) {
         self.state().connections.retain(|connection| connection.id != id);
         self.changed.notify_waiters();
     }
 
-    /// How many requests can be under way: the limits of the connections that are there, and of one
-    /// more when these are used up. `None` before the first connection.
-    pub(crate) fn slots(&self) -> Option<usize> {
+    /// How many requests can run at the same time: the sum of the limits of the open connections, plus one
+    /// more connection when these are used up. `None` before the first connection.
+    pub(crate) fn max_concurrency(&self) -> Option<usize> {
         let state = self.state();
         let last = state.connections.last()?;
-        let limits: usize = state.connections.iter().map(|one| one.load.limit()).sum();
-        let in_flight: usize = state.connections.iter().map(|one| one.load.in_flight()).sum();
+        let limits: usize = state.connections.iter().map(|one| one.stats.limit()).sum();
+        let in_flight: usize = state.connections.iter().map(|one| one.stats.in_flight()).sum();
         let may_grow = in_flight >= limits && state.wants_connection();
-        let growth = if may_grow { last.load.limit().min(STREAMS_ASSUMED) } else { 0 };
+        let growth = if may_grow { last.stats.limit().min(STREAMS_ASSUMED) } else { 0 };
         Some(limits + growth)
     }
 
-    /// How many connections take requests now.
+    /// Number of open connections.
     #[cfg(test)]
     pub(super) fn connections(&self) -> usize {
         self.state().connections.len()
     }
 }
 
-// From a place in a pool to a connection that is driven to its end.
+/// The slot of the one connection that is being opened; released on drop, even when the runtime ends.
+struct ConnectSlot(Weak<Pool>);
 
-/// The one connection that is being opened; gives the place back whatever becomes of it, also when
-/// its runtime ends.
-struct Connecting(Weak<Pool>);
-
-impl Connecting {
-    /// A place of that pool, marked as taken by the caller.
+impl ConnectSlot {
+    /// The slot of that pool, which the caller has marked as taken.
     fn of(pool: &Arc<Pool>) -> Self {
         Self(Arc::downgrade(pool))
     }
 }
 
-impl Drop for Connecting {
+impl Drop for ConnectSlot {
     fn drop(&mut self) {
         if let Some(pool) = self.0.upgrade() {
             pool.state().is_connecting = false;
@@ -309,19 +316,19 @@ impl Drop for Connecting {
     }
 }
 
-/// Opens a connection when the origin's pace allows, and drives it to its end.
-async fn open(connecting: Connecting) {
+/// Opens a connection when the origin's backoff allows, and drives it to its end.
+async fn open(connecting: ConnectSlot) {
     let Some(pool) = connecting.0.upgrade() else { return };
-    let (dial, pace) = (Arc::clone(&pool.dial), Arc::clone(&pool.pace));
+    let (dial, backoff) = (Arc::clone(&pool.dial), Arc::clone(&pool.backoff));
     drop(pool);
-    sleep_until(pace.reserve(Instant::now())).await;
+    sleep_until(backoff.reserve(Instant::now())).await;
     let opened = match dial.open().await {
-        Ok(Io::Plain(io)) => settle(io, connecting, &pace).await,
-        Ok(Io::Tls(io)) => settle(io, connecting, &pace).await,
+        Ok(Io::Plain(io)) => install(io, connecting, &backoff).await,
+        Ok(Io::Tls(io)) => install(io, connecting, &backoff).await,
         Err(failure) => Err((connecting, failure)),
     };
     if let Err((connecting, failure)) = opened {
-        pace.failed(Instant::now());
+        backoff.failed(Instant::now());
         if let Some(pool) = connecting.0.upgrade() {
             let mut state = pool.state();
             state.failures += 1;
@@ -330,8 +337,12 @@ async fn open(connecting: Connecting) {
     }
 }
 
-/// Takes a byte stream into the pool and drives it.
-async fn settle<T>(io: T, connecting: Connecting, pace: &Pace) -> Result<(), (Connecting, Failure)>
+/// Adds a byte stream to the pool as a connection and drives it.
+async fn install<T>(
+    io: T,
+    connecting: ConnectSlot,
+    backoff: &ReconnectBackoff,
+) -> Result<(), (ConnectSlot, TransportError)>
 where
     T: AsyncRead + AsyncWrite + Unpin,
 {
@@ -339,7 +350,7 @@ where
         Ok(established) => established,
         Err(failure) => return Err((connecting, failure)),
     };
-    pace.succeeded();
+    backoff.succeeded();
     let weak = Weak::clone(&connecting.0);
     let Some(pool) = weak.upgrade() else { return Ok(()) };
     let id = {
@@ -350,21 +361,21 @@ where
             id,
             opened_at: Instant::now(),
             send,
-            load: driver.load(),
+            stats: driver.stats(),
         }));
         id
     };
     drop(connecting);
     drop(pool);
-    drive(driver, &weak, id, pace).await;
+    drive(driver, &weak, id, backoff).await;
     Ok(())
 }
 
-async fn drive<T>(driver: Driver<T>, pool: &Weak<Pool>, id: u64, pace: &Pace)
+async fn drive<T>(driver: Driver<T>, pool: &Weak<Pool>, id: u64, backoff: &ReconnectBackoff)
 where
     T: AsyncRead + AsyncWrite + Unpin,
 {
-    let (born, load) = (Instant::now(), driver.load());
+    let (born, stats) = (Instant::now(), driver.stats());
     let limit_changed = || {
         if let Some(pool) = pool.upgrade() {
             pool.changed.notify_waiters();
@@ -372,24 +383,22 @@ where
     };
     driver.run(limit_changed).await;
     let Some(pool) = pool.upgrade() else { return };
-    if born.elapsed() < RECONNECT_INTERVAL && !load.has_served() {
-        pace.failed(Instant::now());
+    if born.elapsed() < RECONNECT_INTERVAL && !stats.is_established() {
+        backoff.failed(Instant::now());
     }
     pool.retire(id);
 }
 
-// How often an origin that fails is tried: all pools of an origin share one pace, so that many
-// applications do not add up to a storm.
-
-/// The pace of one origin.
+/// Limits how often a failing origin is retried. All pools of an origin share one, so that many
+/// applications together do not cause a storm.
 #[derive(Debug, Default)]
-pub(super) struct Pace {
+pub(super) struct ReconnectBackoff {
     /// While the origin fails: when the next connection may begin.
     next: Mutex<Option<Instant>>,
 }
 
-impl Pace {
-    /// When a connection may begin; that moment is then taken.
+impl ReconnectBackoff {
+    /// Reserves the next time at which a connection may begin.
     pub(super) fn reserve(&self, now: Instant) -> Instant {
         let mut next = self.next.lock().expect("nothing panics under this lock");
         match *next {
@@ -402,14 +411,14 @@ impl Pace {
         }
     }
 
-    /// A connection failed, or did not live.
+    /// A connection failed, or ended too early.
     pub(super) fn failed(&self, now: Instant) {
         let mut next = self.next.lock().expect("nothing panics under this lock");
         let earliest = now + RECONNECT_INTERVAL;
         *next = Some(next.map_or(earliest, |at| at.max(earliest)));
     }
 
-    /// A connection stands.
+    /// A connection was established.
     pub(super) fn succeeded(&self) {
         *self.next.lock().expect("nothing panics under this lock") = None;
     }

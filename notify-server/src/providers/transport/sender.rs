@@ -1,4 +1,4 @@
-//! One endpoint with one credential: HTTP/2, or HTTP/1.1 where it speaks nothing else.
+//! One endpoint with one credential: HTTP/2, or HTTP/1.1 if it speaks nothing else.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,10 +13,10 @@ use crate::provider_config::BaseUrl;
 use crate::providers::transport::dial::{Protocols, Trust};
 use crate::providers::transport::http1::{HTTP1_CONNECTIONS_KEPT, Http1};
 use crate::providers::transport::pool::{Pool, Pools};
-use crate::providers::transport::reply::{Failure, Reply};
+use crate::providers::transport::response::{ProviderResponse, TransportError};
 use crate::providers::transport::{STREAMS_ASSUMED, http2_post};
 
-/// How messages travel to an endpoint.
+/// Sends messages to an endpoint.
 pub(crate) struct Sender {
     pool: Arc<Pool>,
     http1: Http1,
@@ -24,18 +24,18 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    /// `credential` names the credential without holding it; nothing is opened before something is
-    /// sent.
+    /// `credential` identifies the credential without containing it. No connection is opened before a
+    /// message is sent.
     pub(crate) fn new(pools: &Pools, base_url: &BaseUrl, credential: String, trust: Trust) -> Self {
         Self {
             http1: Http1::new(pools.tls(), &trust),
             pool: pools.get(base_url, credential, trust, Protocols::Http2OrHttp1),
-            // HTTP/2 without TLS is nobody's but APNs'.
+            // Only APNs uses HTTP/2 without TLS.
             is_http1: AtomicBool::new(!base_url.tls),
         }
     }
 
-    /// One to an endpoint that a user named.
+    /// A sender to a user-supplied endpoint.
     pub(crate) fn guarded(
         pools: &Pools,
         base_url: &BaseUrl,
@@ -46,7 +46,7 @@ impl Sender {
         Self { pool, http1, is_http1: AtomicBool::new(false) }
     }
 
-    /// The client for what is no message: token endpoints.
+    /// The client for requests other than messages, such as token endpoints.
     pub(crate) fn http1(&self) -> &Http1 {
         &self.http1
     }
@@ -58,7 +58,7 @@ impl Sender {
         headers: impl Fn() -> HeaderMap,
         body: &Bytes,
         deadline: Instant,
-    ) -> Result<Reply, Failure> {
+    ) -> Result<ProviderResponse, TransportError> {
         if !self.is_http1.load(Ordering::Relaxed) {
             let build = || http2_post(uri.clone(), headers());
             match self.pool.send(build, body.clone(), deadline).await {
@@ -71,11 +71,11 @@ impl Sender {
         self.http1.post(&uri.to_string(), headers(), body.clone(), deadline).await
     }
 
-    /// How many requests can usefully be under way.
-    pub(crate) fn slots(&self) -> usize {
+    /// How many requests can usefully run at the same time.
+    pub(crate) fn max_concurrency(&self) -> usize {
         if self.is_http1.load(Ordering::Relaxed) {
             return HTTP1_CONNECTIONS_KEPT;
         }
-        self.pool.slots().unwrap_or(STREAMS_ASSUMED).max(1)
+        self.pool.max_concurrency().unwrap_or(STREAMS_ASSUMED).max(1)
     }
 }

@@ -14,9 +14,9 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::{Failure, Pool, Pools, Protocols, Reply};
+use super::{Pool, Pools, Protocols, ProviderResponse, TransportError};
 use crate::provider_config::BaseUrl;
-use crate::providers::{ANSWER_BYTES_MAX, Certainty};
+use crate::providers::{Processing, RESPONSE_BYTES_MAX};
 use peer::{BAD_REQUEST, OK, Peer, body};
 
 const NO_ERROR: u32 = 0;
@@ -50,16 +50,16 @@ fn request() -> Request<()> {
     request
 }
 
-async fn send(pool: Arc<Pool>) -> Result<Reply, Failure> {
+async fn send(pool: Arc<Pool>) -> Result<ProviderResponse, TransportError> {
     pool.send(request, body(), Instant::now() + TIME_LIMIT).await
 }
 
 impl Fixture {
-    fn send(&self) -> JoinHandle<Result<Reply, Failure>> {
+    fn send(&self) -> JoinHandle<Result<ProviderResponse, TransportError>> {
         tokio::spawn(send(Arc::clone(&self.pool)))
     }
 
-    fn send_many(&self, count: usize) -> Vec<JoinHandle<Result<Reply, Failure>>> {
+    fn send_many(&self, count: usize) -> Vec<JoinHandle<Result<ProviderResponse, TransportError>>> {
         (0..count).map(|_| self.send()).collect()
     }
 
@@ -68,7 +68,7 @@ impl Fixture {
     }
 
     /// A request that has reached the peer on the first connection, and its stream.
-    async fn sent(&self) -> (JoinHandle<Result<Reply, Failure>>, Peer, u32) {
+    async fn sent(&self) -> (JoinHandle<Result<ProviderResponse, TransportError>>, Peer, u32) {
         let sent = self.send();
         let mut peer = self.accept(100).await;
         let stream = peer.request().await;
@@ -86,13 +86,15 @@ impl Fixture {
     }
 }
 
-async fn outcome(sent: JoinHandle<Result<Reply, Failure>>) -> (String, Certainty) {
+async fn outcome(
+    sent: JoinHandle<Result<ProviderResponse, TransportError>>,
+) -> (String, Processing) {
     let failure = sent.await.unwrap().unwrap_err();
     (failure.reason.into_owned(), failure.outcome)
 }
 
 #[tokio::test(start_paused = true)]
-async fn streams_above_a_goaway_are_sent_again_and_those_below_still_answer() {
+async fn streams_above_a_goaway_are_resent_and_those_below_complete() {
     let fixture = fixture().await;
     let sent = fixture.send_many(4);
     let mut first = fixture.accept(100).await;
@@ -112,7 +114,7 @@ async fn streams_above_a_goaway_are_sent_again_and_those_below_still_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_goaway_with_an_error_still_tells_processed_from_not() {
+async fn goaway_with_an_error_still_separates_processed_streams() {
     let fixture = fixture().await;
     let sent = fixture.send_many(2);
     let mut first = fixture.accept(100).await;
@@ -125,13 +127,13 @@ async fn a_goaway_with_an_error_still_tells_processed_from_not() {
     let mut sent = sent.into_iter();
     assert_eq!(
         outcome(sent.next().unwrap()).await,
-        ("connection_cut".to_owned(), Certainty::Unknown)
+        ("connection_cut".to_owned(), Processing::Unknown)
     );
     assert_eq!(sent.next().unwrap().await.unwrap().unwrap().status, StatusCode::OK);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_peer_that_sends_everything_away_ends_as_not_processed() {
+async fn constant_goaway_ends_as_not_processed() {
     let fixture = fixture().await;
     let sent = fixture.send();
     for _ in 0..3 {
@@ -139,11 +141,11 @@ async fn a_peer_that_sends_everything_away_ends_as_not_processed() {
         peer.request().await;
         peer.goaway(0, NO_ERROR).await;
     }
-    assert_eq!(outcome(sent).await, ("goaway".to_owned(), Certainty::NotProcessed));
+    assert_eq!(outcome(sent).await, ("goaway".to_owned(), Processing::NotProcessed));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_stream_is_sent_again_at_once() {
+async fn refused_stream_is_resent_at_once() {
     let fixture = fixture().await;
     let (sent, mut peer, stream) = fixture.sent().await;
     peer.reset(stream, REFUSED_STREAM).await;
@@ -154,7 +156,7 @@ async fn a_refused_stream_is_sent_again_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_is_always_refused_ends_as_not_processed() {
+async fn constantly_refused_stream_ends_as_not_processed() {
     let fixture = fixture().await;
     let sent = fixture.send();
     let mut peer = fixture.accept(100).await;
@@ -162,7 +164,7 @@ async fn a_stream_that_is_always_refused_ends_as_not_processed() {
         let stream = peer.request().await;
         peer.reset(stream, REFUSED_STREAM).await;
     }
-    assert_eq!(outcome(sent).await, ("refused_stream".to_owned(), Certainty::NotProcessed));
+    assert_eq!(outcome(sent).await, ("refused_stream".to_owned(), Processing::NotProcessed));
 }
 
 #[tokio::test(start_paused = true)]
@@ -170,7 +172,7 @@ async fn any_other_reset_leaves_the_outcome_unknown() {
     let fixture = fixture().await;
     let (sent, mut peer, stream) = fixture.sent().await;
     peer.reset(stream, 2).await;
-    assert_eq!(outcome(sent).await, ("reset: INTERNAL_ERROR".to_owned(), Certainty::Unknown));
+    assert_eq!(outcome(sent).await, ("reset: INTERNAL_ERROR".to_owned(), Processing::Unknown));
 }
 
 #[tokio::test(start_paused = true)]
@@ -181,7 +183,7 @@ async fn a_cut_after_the_body_leaves_the_outcome_unknown() {
     peer.requests(3).await;
     drop(peer);
     for sent in sent {
-        assert_eq!(outcome(sent).await, ("connection_cut".to_owned(), Certainty::Unknown));
+        assert_eq!(outcome(sent).await, ("connection_cut".to_owned(), Processing::Unknown));
     }
 }
 
@@ -192,7 +194,7 @@ async fn a_broken_frame_ends_the_connection_with_an_unknown_outcome() {
     peer.send(peer::HEADERS, 5, stream, &[0xff; 40]).await;
     let (reason, certainty) = outcome(sent).await;
     assert!(reason.starts_with("protocol_error: "), "{reason}");
-    assert_eq!(certainty, Certainty::Unknown);
+    assert_eq!(certainty, Processing::Unknown);
 }
 
 #[tokio::test(start_paused = true)]
@@ -203,14 +205,14 @@ async fn a_stream_that_is_never_answered_ends_after_thirty_seconds() {
     let mut peer = fixture.accept(100).await;
     peer.request().await;
     let silence = tokio::spawn(async move { peer.only_pong().await });
-    assert_eq!(outcome(sent).await, ("timeout".to_owned(), Certainty::Unknown));
+    assert_eq!(outcome(sent).await, ("timeout".to_owned(), Processing::Unknown));
     assert_eq!(began.elapsed().as_secs(), 30);
     assert_eq!(fixture.pool.connections(), 1, "a connection that answers pings stays");
     silence.abort();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_whose_peer_is_gone_is_dropped_after_an_unanswered_ping() {
+async fn dead_peer_is_detected_by_ping() {
     let fixture = fixture().await;
     let mut peer = fixture.warm(100).await;
     tokio::time::advance(Duration::from_secs(10)).await;
@@ -219,14 +221,14 @@ async fn a_connection_whose_peer_is_gone_is_dropped_after_an_unanswered_ping() {
     let sent = fixture.send();
     peer.request().await;
     let silence = tokio::spawn(async move { peer.fall_silent().await });
-    assert_eq!(outcome(sent).await, ("connection_cut".to_owned(), Certainty::Unknown));
+    assert_eq!(outcome(sent).await, ("connection_cut".to_owned(), Processing::Unknown));
     assert_eq!(began.elapsed().as_secs(), 20, "a ping at 15 s and 15 s for its answer");
     assert_eq!(fixture.pool.connections(), 0);
     silence.await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_idle_connection_is_asked_for_a_sign_of_life_once_an_hour() {
+async fn idle_connection_is_pinged_once_an_hour() {
     let fixture = fixture().await;
     let mut peer = fixture.warm(100).await;
     let began = Instant::now();
@@ -240,7 +242,7 @@ async fn an_idle_connection_is_asked_for_a_sign_of_life_once_an_hour() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_without_end_is_read_up_to_the_limit_and_cancelled() {
+async fn endless_response_is_read_up_to_the_limit_and_cancelled() {
     let fixture = fixture().await;
     let (sent, mut peer, stream) = fixture.sent().await;
     // `content-length: 1000000000`, literal, by its index in the static table.
@@ -254,7 +256,7 @@ async fn an_answer_without_end_is_read_up_to_the_limit_and_cancelled() {
     while peer.frame().await.is_some_and(|frame| frame.kind != peer::WINDOW_UPDATE) {}
     peer.send(peer::DATA, 0, stream, &[b'x'; 16_384]).await;
     let reply = sent.await.unwrap().unwrap();
-    assert_eq!((reply.status.as_u16(), reply.body.len()), (400, ANSWER_BYTES_MAX));
+    assert_eq!((reply.status.as_u16(), reply.body.len()), (400, RESPONSE_BYTES_MAX));
     while let Some(frame) = peer.frame().await {
         if frame.kind == peer::RST_STREAM {
             assert_eq!(frame.stream, stream);
@@ -265,7 +267,7 @@ async fn an_answer_without_end_is_read_up_to_the_limit_and_cancelled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_whose_body_breaks_off_still_tells_its_status() {
+async fn response_with_truncated_body_keeps_its_status() {
     let fixture = fixture().await;
     let (sent, mut peer, stream) = fixture.sent().await;
     peer.answer_with(stream, BAD_REQUEST, b"{\"reas", false).await;

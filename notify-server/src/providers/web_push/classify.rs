@@ -1,6 +1,6 @@
-//! The answers of push services (RFC 8030 §5 and §8; Mozilla autopush, "Error Codes"; Apple,
-//! "Sending web push notifications in web apps and browsers"; B39 and B40), as one pure function.
-//! Who answers may be anybody, so that the status decides and of the words only known ones are kept.
+//! Classifies the responses of push services (RFC 8030 §5 and §8; Mozilla autopush, "Error Codes"; Apple,
+//! "Sending web push notifications in web apps and browsers"), as one pure function.
+//! The peer may be anyone, so the status decides, and only known codes are kept.
 
 use std::borrow::Cow;
 
@@ -10,18 +10,18 @@ use notify_core::Timestamp;
 use serde::Deserialize;
 
 use crate::outbound::retry_after;
-use crate::providers::transport::Reply;
-use crate::providers::word;
-use crate::providers::{Answer, Reason, Scope};
+use crate::providers::reason_from_status;
+use crate::providers::transport::ProviderResponse;
+use crate::providers::{Reason, Scope, SendResult};
 
-/// Apple's word for a token that it does not take, whatever is wrong with it.
+/// Apple's code for any refused token.
 pub(super) const BAD_JWT_TOKEN: &str = "BadJwtToken";
 
 /// Longest id of a message that is kept, in bytes.
 const MESSAGE_ID_BYTES_MAX: usize = 512;
 
-/// Words by which Apple and Google explain a refusal.
-const WORDS: [&str; 12] = [
+/// Codes of Apple and Google for a refusal.
+const CODES: [&str; 12] = [
     BAD_JWT_TOKEN,
     "BadPath",
     "BadWebPushTopic",
@@ -36,13 +36,13 @@ const WORDS: [&str; 12] = [
     "VapidPkHashMismatch",
 ];
 
-/// Mozilla's numbers.
+/// Mozilla's error numbers.
 const ERRNOS: [u16; 20] = [
     101, 102, 103, 104, 105, 106, 108, 109, 110, 111, 112, 113, 114, 201, 202, 900, 901, 902, 903,
     999,
 ];
 
-/// What Apple or Mozilla say; the fields of the other stay empty.
+/// The body of an error of Apple or Mozilla; the other's fields stay empty.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Refusal {
@@ -50,41 +50,41 @@ struct Refusal {
     errno: Option<u16>,
 }
 
-/// What an answer means.
-pub(super) fn classify(reply: &Reply, wall: Timestamp) -> Answer {
+/// Classifies a response.
+pub(super) fn classify(reply: &ProviderResponse, wall: Timestamp) -> SendResult {
     let reason = || reason(reply);
     let answer = match reply.status.as_u16() {
-        200 | 201 | 202 | 204 => Answer::Delivered { message_id: message_id(reply) },
-        400 | 413 => Answer::BadMessage { reason: reason() },
-        401 | 403 => Answer::ServiceRefused { reason: reason() },
+        200 | 201 | 202 | 204 => SendResult::Delivered { message_id: message_id(reply) },
+        400 | 413 => SendResult::InvalidMessage { reason: reason() },
+        401 | 403 => SendResult::ServiceRefused { reason: reason() },
         // A wrong path at the push service would look the same.
-        404 => Answer::TokenDead { reason: reason(), ambiguous: true, since: None },
-        410 => Answer::TokenDead { reason: reason(), ambiguous: false, since: None },
-        // Windows' service says 406 where the others say 429.
-        406 | 429 => Answer::Throttle { reason: reason(), after: None, scope: Scope::Service },
-        408 | 500..=599 => Answer::failed(reason()),
+        404 => SendResult::Unregistered { reason: reason(), ambiguous: true, since: None },
+        410 => SendResult::Unregistered { reason: reason(), ambiguous: false, since: None },
+        // The Windows service responds 406 where the others respond 429.
+        406 | 429 => SendResult::Throttle { reason: reason(), after: None, scope: Scope::Service },
+        408 | 500..=599 => SendResult::failed(reason()),
         // A redirect is not followed: it would lead past the guard of addresses.
-        _ => Answer::Unknown { reason: word(reply.status, "") },
+        _ => SendResult::Unknown { reason: reason_from_status(reply.status, "") },
     };
-    answer.waiting(retry_after(&reply.headers, wall))
+    answer.with_retry_after(retry_after(&reply.headers, wall))
 }
 
 /// Whether the push service refuses the token itself, rather than the key that signed it.
-pub(super) fn refuses_token(reply: &Reply) -> bool {
+pub(super) fn refuses_token(reply: &ProviderResponse) -> bool {
     match reply.status {
         StatusCode::UNAUTHORIZED => true,
-        StatusCode::FORBIDDEN => known_word(reply).is_some_and(|word| word == BAD_JWT_TOKEN),
+        StatusCode::FORBIDDEN => known_code(reply).is_some_and(|word| word == BAD_JWT_TOKEN),
         _ => false,
     }
 }
 
-fn reason(reply: &Reply) -> Reason {
-    word(reply.status, &known_word(reply).unwrap_or_default())
+fn reason(reply: &ProviderResponse) -> Reason {
+    reason_from_status(reply.status, &known_code(reply).unwrap_or_default())
 }
 
-/// The service's own word, where it is one that is known.
-fn known_word(reply: &Reply) -> Option<Cow<'static, str>> {
-    let known = |word: &str| WORDS.into_iter().find(|known| *known == word).map(Cow::Borrowed);
+/// The service's own code, if it is known.
+fn known_code(reply: &ProviderResponse) -> Option<Cow<'static, str>> {
+    let known = |word: &str| CODES.into_iter().find(|known| *known == word).map(Cow::Borrowed);
     let Ok(refusal) = serde_json::from_slice::<Refusal>(&reply.body) else {
         return known(std::str::from_utf8(&reply.body).ok()?.trim());
     };
@@ -94,8 +94,8 @@ fn known_word(reply: &Reply) -> Option<Cow<'static, str>> {
         .or_else(|| known(refusal.reason?.as_str()))
 }
 
-/// Where the push service keeps the message (RFC 8030 §5).
-fn message_id(reply: &Reply) -> Option<Box<str>> {
+/// The location of the message at the push service (RFC 8030 §5).
+fn message_id(reply: &ProviderResponse) -> Option<Box<str>> {
     let location = reply.headers.get(LOCATION)?.to_str().ok()?;
     (location.len() <= MESSAGE_ID_BYTES_MAX).then(|| location.into())
 }

@@ -18,20 +18,20 @@ const POINT_BYTES: u8 = 65;
 const RECORD_BYTES: u32 = 4_096;
 /// Ends the only record (RFC 8188 §2).
 const LAST_RECORD: u8 = 2;
-/// Length of what the input key material is made to, in bytes (RFC 8291 §3.4).
+/// Length of the derived input key material, in bytes (RFC 8291 §3.4).
 const KEY_MATERIAL_BYTES: usize = 32;
-/// What a body has beside the text, in bytes: salt, record size, length of the key, key,
+/// Overhead of a body, in bytes: salt, record size, length of the key, key,
 /// delimiter, tag.
 pub(super) const OVERHEAD_BYTES: usize = SALT_BYTES + 4 + 1 + POINT_BYTES as usize + 1 + 16;
 
-/// Whom a message is encrypted for.
+/// The recipient of an encrypted message.
 pub(super) struct Receiver {
     public: Vec<u8>,
     auth: Vec<u8>,
 }
 
 impl Receiver {
-    /// The keys of a subscription; `None` where they are none, which registration has checked.
+    /// The keys of a subscription; `None` if they are invalid, which registration has checked.
     pub(super) fn of(subscription: &WebSubscription) -> Option<Self> {
         let public = URL_SAFE_NO_PAD.decode(&subscription.p256dh).ok()?;
         let auth = URL_SAFE_NO_PAD.decode(&subscription.auth).ok()?;
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_example_of_rfc_8291_appendix_a_comes_out_byte_for_byte() {
+    fn rfc_8291_appendix_a_example_matches() {
         let subscription = WebSubscription {
             endpoint: "https://push.example.net/push/JzLQ3raZJfFBR0aqvOMsLrt54w4rJUsV".to_owned(),
             p256dh: "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6\
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_browser_reads_what_was_encrypted_and_no_two_bodies_are_alike() {
+    fn browser_decrypts_and_bodies_are_unique() {
         let browser = Browser::new().unwrap();
         let keys = browser.subscription("https://push.example/1");
         let receiver = Receiver::of(&keys).unwrap();
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_are_none_are_told_before_anything_is_encrypted() {
+    fn invalid_keys_are_rejected_before_encryption() {
         let good = Browser::new().unwrap().subscription("https://push.example/1");
         for p256dh in ["", "AAAA", "!", &format!("BAEB{}", "AQEB".repeat(20) + "AQE")] {
             let subscription = WebSubscription { p256dh: p256dh.to_owned(), ..good.clone() };

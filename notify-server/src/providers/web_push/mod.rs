@@ -1,6 +1,6 @@
 //! Web Push (RFC 8030): whatever push service a browser chose, each message encrypted for it
 //! (RFC 8291) and signed with the application's VAPID key (RFC 8292), one request a device, 3,993
-//! bytes of JSON. Permanent are 404 and 410. Endpoints come from users: every connection passes
+//! bytes of JSON. 404 and 410 are permanent. Endpoints come from users: every connection passes
 //! [`Outbound`], and no redirect is followed.
 
 mod classify;
@@ -20,17 +20,17 @@ use moka::sync::Cache;
 use self::classify::{classify, refuses_token};
 use self::encrypt::{Receiver, encrypt};
 pub(super) use self::vapid::VapidTokens;
-use self::vapid::{Signed, Signer};
+use self::vapid::{Signer, VapidToken};
 use crate::channel::service_of;
 use crate::clock::SharedClock;
 use crate::outbound::Outbound;
-use crate::payload::{Outgoing, TooLarge, web_push as payload};
+use crate::payload::{RenderContext, TooLarge, web_push as payload};
 use crate::provider_config::{BaseUrl, WebPushConfig};
 use crate::providers::transport::{
     ADDRESS_NOT_ALLOWED, Http1, Pools, STREAMS_ASSUMED, Sender, Trust,
 };
 use crate::providers::{
-    Address, Answer, Checked, Prepared, PreparedBody, Provider, Reason, deadline,
+    Address, CredentialCheck, Provider, Reason, RenderedBody, RenderedMessage, SendResult, deadline,
 };
 use crate::reasons;
 
@@ -54,25 +54,29 @@ impl WebPush {
         Self { clock, config: config.clone(), signer: Signer::of(config), services, tokens }
     }
 
-    fn token(&self, origin: &str, refused: Option<&Signed>) -> Result<Arc<Signed>, Answer> {
+    fn token(
+        &self,
+        origin: &str,
+        refused: Option<&VapidToken>,
+    ) -> Result<Arc<VapidToken>, SendResult> {
         self.tokens
             .get(&self.signer, origin, refused, self.clock.wall())
-            .ok_or(Answer::Config { reason: reasons::SIGNING_FAILED.into() })
+            .ok_or(SendResult::AuthRejected { reason: reasons::SIGNING_FAILED.into() })
     }
 }
 
 #[async_trait::async_trait]
 impl Provider for WebPush {
-    fn prepare(&self, message: &Outgoing<'_>) -> Result<Prepared, TooLarge> {
-        let payload = payload::render(message)?;
+    fn render(&self, context: &RenderContext<'_>) -> Result<RenderedMessage, TooLarge> {
+        let payload = payload::render(context)?;
         let mut headers = payload.headers;
-        // Holds the place, so that a copy of the map need not grow for each device.
+        // Reserves the entry, so that a copy of the map need not grow for each device.
         headers.insert(AUTHORIZATION, HeaderValue::from_static(""));
-        Ok(Prepared { headers, body: PreparedBody::Whole(payload.body) })
+        Ok(RenderedMessage { headers, body: RenderedBody::Shared(payload.body) })
     }
 
-    async fn attempt(&self, prepared: &Prepared, to: &Address) -> Answer {
-        let (Address::WebPush(subscription), PreparedBody::Whole(text)) = (to, &prepared.body)
+    async fn attempt(&self, rendered: &RenderedMessage, to: &Address) -> SendResult {
+        let (Address::WebPush(subscription), RenderedBody::Shared(text)) = (to, &rendered.body)
         else {
             return bad(reasons::ADDRESS_OF_ANOTHER_PROVIDER);
         };
@@ -86,14 +90,14 @@ impl Provider for WebPush {
             return bad("subscription_keys_invalid");
         };
         let service = self.services.get(&to, &self.config.ca_certificate);
-        let mut refused: Option<Arc<Signed>> = None;
+        let mut refused: Option<Arc<VapidToken>> = None;
         loop {
             let token = match self.token(&to.origin, refused.as_deref()) {
                 Ok(token) => token,
                 Err(answer) => return answer,
             };
             let headers = || {
-                let mut headers = prepared.headers.clone();
+                let mut headers = rendered.headers.clone();
                 headers.insert(AUTHORIZATION, token.authorization.clone());
                 headers
             };
@@ -102,12 +106,12 @@ impl Provider for WebPush {
                 Err(failure) => {
                     let (service, reason) = (&to.origin, &failure.reason);
                     tracing::debug!(%service, %reason, "a push service gave no answer");
-                    return failure.without_cause().into();
+                    return failure.redacted().into();
                 }
             };
             let wall = self.clock.wall();
-            // A token that ran out before its time: one new one, then it is our key or our clock.
-            let is_stale = refuses_token(&reply) && token.is_worth_replacing(wall);
+            // A token that expired early: retry with a new one, once; then it is our key or our clock.
+            let is_stale = refuses_token(&reply) && token.may_be_stale(wall);
             if !is_stale || refused.is_some() {
                 return classify(&reply, wall);
             }
@@ -115,45 +119,45 @@ impl Provider for WebPush {
         }
     }
 
-    /// Signs: whom a push service is told to be, and by which key, it looks at with the first message.
+    /// Checks only that the key signs: a push service checks contact and key with the first message.
     /// The contact was checked when it was configured.
-    async fn check(&self) -> Checked {
+    async fn check(&self) -> CredentialCheck {
         match self.token(PLACEHOLDER_ORIGIN, None) {
-            Ok(_) => Checked::good(
+            Ok(_) => CredentialCheck::passed(
                 "the VAPID key signs; whether push services take it shows with the first message",
             ),
-            Err(answer) => Checked::of_answer(&answer),
+            Err(answer) => CredentialCheck::from_result(&answer),
         }
     }
 
-    fn slots(&self) -> usize {
+    fn max_concurrency(&self) -> usize {
         self.services.slots(&self.config.ca_certificate)
     }
 
-    fn service_slots(&self, endpoint: &str) -> Option<usize> {
-        Some(self.services.slots_of(endpoint, &self.config.ca_certificate))
+    fn service_concurrency(&self, endpoint: &str) -> Option<usize> {
+        Some(self.services.concurrency_of(endpoint, &self.config.ca_certificate))
     }
 }
 
-/// Nobody's push service.
+/// The origin of no push service.
 const PLACEHOLDER_ORIGIN: &str = "https://push.invalid";
 
-fn bad(reason: &'static str) -> Answer {
-    Answer::BadMessage { reason: Reason::Borrowed(reason) }
+fn bad(reason: &'static str) -> SendResult {
+    SendResult::InvalidMessage { reason: Reason::Borrowed(reason) }
 }
 
-// The push services that are sent to: an origin each, with its connections. Endpoints are what
-// users say, so that only so many services are kept, and those that nobody uses go.
+// Push services: one for each origin, with its connections. Endpoints come from
+// users, so the number of services is bounded, and unused ones are dropped.
 
-/// Most push services kept at a time; the one that was not used for longest goes. Browsers use a
+/// Most push services kept; the least recently used one is dropped. Browsers use a
 /// handful, Windows' service one for each of its sites.
 const SERVICES_MAX: u64 = 64;
-/// How long a push service is kept that nothing is sent to.
+/// How long an unused push service is kept.
 const SERVICE_IDLE: Duration = Duration::from_secs(600);
 /// Most sets of extra roots whose HTTP/1.1 clients are kept.
 const HTTP1_CLIENTS_MAX: u64 = 64;
 
-/// A push service, as long as somebody has it.
+/// A push service, as long as it is in use.
 struct KnownService {
     trust: Trust,
     origin: Box<str>,
@@ -166,12 +170,12 @@ pub(super) struct Services {
     pools: Arc<Pools>,
     guard: Outbound,
     services: Cache<(Trust, Box<str>), Arc<Sender>>,
-    /// The same, to be walked for each message: walking the cache takes a tenth of what sending does.
+    /// The same as a list, since iterating the cache for each message would cost a tenth of sending.
     known: Arc<Mutex<Vec<KnownService>>>,
     http1: Cache<Trust, Http1>,
 }
 
-/// Where one message goes.
+/// The destination of one message.
 struct Destination {
     uri: Uri,
     /// Scheme, host and port, as the audience of a VAPID token names it.
@@ -193,14 +197,14 @@ impl Services {
         Self { pools, guard, services, known: Arc::default(), http1 }
     }
 
-    /// Reads the endpoint of a subscription: what was allowed when it was registered need not be
+    /// Parses the endpoint of a subscription. It was allowed when it was registered, but need not be
     /// now.
     ///
     /// # Errors
     /// The reason why nothing can be sent there.
     fn destination(&self, endpoint: &str) -> Result<Destination, &'static str> {
         let url = self.guard.target(endpoint).map_err(|_| ADDRESS_NOT_ALLOWED)?;
-        // What is a url need not fit into a request line.
+        // A valid url may still be invalid in a request line.
         let uri = url.as_str().parse().map_err(|_| "endpoint_invalid")?;
         let origin = url.origin().ascii_serialization().into();
         Ok(Destination { uri, origin })
@@ -223,21 +227,21 @@ impl Services {
         })
     }
 
-    /// How many attempts can be under way to the push service of an endpoint.
-    fn slots_of(&self, endpoint: &str, trust: &Trust) -> usize {
+    /// How many attempts can run at the same time to the push service of an endpoint.
+    fn concurrency_of(&self, endpoint: &str, trust: &Trust) -> usize {
         let origin = service_of(endpoint);
         let known = self.known.lock().expect("nothing panics under this lock");
         let mut its = known.iter().filter(|one| *one.origin == *origin && one.trust == *trust);
         let service = its.find_map(|known| known.service.upgrade());
-        service.map_or(STREAMS_ASSUMED, |service| service.slots())
+        service.map_or(STREAMS_ASSUMED, |service| service.max_concurrency())
     }
 
-    /// How many can be under way to all that are known, and to one more.
+    /// How many can run at the same time to all known services and one more.
     fn slots(&self, trust: &Trust) -> usize {
         let mut known = self.known.lock().expect("nothing panics under this lock");
         known.retain(|known| known.service.strong_count() > 0);
         let of_trust = known.iter().filter(|known| known.trust == *trust);
-        let slots = of_trust.filter_map(|known| Some(known.service.upgrade()?.slots()));
+        let slots = of_trust.filter_map(|known| Some(known.service.upgrade()?.max_concurrency()));
         slots.sum::<usize>() + STREAMS_ASSUMED
     }
 

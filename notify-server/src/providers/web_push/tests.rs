@@ -6,43 +6,35 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::HeaderValue;
 use notify_core::{ProviderKind, Timestamp};
 use serde_json::{Value, json};
 
 use super::classify::classify;
 use super::vapid::{Signer, VapidTokens};
 use crate::provider_config::{ProviderConfig, WebPushConfig};
-use crate::providers::tests::answers::{bad, retry, throttle, unknown};
-use crate::providers::transport::Reply;
-use crate::providers::{Answer, Scope};
+use crate::providers::tests::results::{
+    assert_status_decides, bad, reply, retry, throttle, unknown,
+};
+use crate::providers::{Scope, SendResult};
 
 const NOW: Timestamp = Timestamp(1_700_000_000_000);
 const HOUR_MS: i64 = 3_600_000;
 
-fn reply(status: u16, body: &str) -> Reply {
-    Reply {
-        status: StatusCode::from_u16(status).unwrap(),
-        headers: HeaderMap::new(),
-        body: body.to_owned().into(),
-        connection: 1,
-    }
-}
-
-fn answer(status: u16, body: &str) -> Answer {
+fn answer(status: u16, body: &str) -> SendResult {
     classify(&reply(status, body), NOW)
 }
 
-fn dead(reason: &str, ambiguous: bool) -> Answer {
-    Answer::TokenDead { reason: reason.to_owned().into(), ambiguous, since: None }
+fn dead(reason: &str, ambiguous: bool) -> SendResult {
+    SendResult::Unregistered { reason: reason.to_owned().into(), ambiguous, since: None }
 }
 
-fn refused(reason: &str) -> Answer {
-    Answer::ServiceRefused { reason: reason.to_owned().into() }
+fn refused(reason: &str) -> SendResult {
+    SendResult::ServiceRefused { reason: reason.to_owned().into() }
 }
 
-fn delivered() -> Answer {
-    Answer::Delivered { message_id: None }
+fn delivered() -> SendResult {
+    SendResult::Delivered { message_id: None }
 }
 
 fn mozilla(code: u16, errno: u16) -> String {
@@ -58,7 +50,7 @@ fn every_row_of_the_push_services_table_is_classified() {
     let google = "the VAPID credentials in the authorization header do not correspond to the \
                   credentials used to create the subscriptions.\n";
     let throttled = |reason| throttle(reason, Scope::Service);
-    let rows: Vec<(u16, String, Answer)> = vec![
+    let rows: Vec<(u16, String, SendResult)> = vec![
         (201, String::new(), delivered()),
         (200, String::new(), delivered()),
         (202, String::new(), delivered()),
@@ -95,7 +87,7 @@ fn every_row_of_the_push_services_table_is_classified() {
 }
 
 #[test]
-fn no_redirect_and_nothing_unheard_of_is_a_success() {
+fn redirects_and_unknown_statuses_are_no_success() {
     for status in [203, 205, 206, 300, 301, 302, 303, 304, 307, 308, 402, 405, 409, 411, 415, 418] {
         let expected = unknown(&format!("http_{status}"));
         assert_eq!(answer(status, ""), expected);
@@ -104,7 +96,7 @@ fn no_redirect_and_nothing_unheard_of_is_a_success() {
 }
 
 #[test]
-fn of_a_strangers_words_none_is_kept() {
+fn unknown_peer_texts_are_dropped() {
     let pages = [
         "",
         "<html>nope</html>",
@@ -125,18 +117,14 @@ fn of_a_strangers_words_none_is_kept() {
         (429, throttle("http_429", Scope::Service)),
         (500, retry("http_500")),
     ];
-    for (status, expected) in rows {
-        for page in pages {
-            assert_eq!(answer(status, page), expected, "{status} {page}");
-        }
-    }
+    assert_status_decides(&pages, rows, answer);
 }
 
 #[test]
-fn retry_after_and_the_place_of_the_message_are_passed_on() {
+fn retry_after_and_message_location_are_passed_on() {
     let mut throttled = reply(429, "");
     throttled.headers.insert("retry-after", HeaderValue::from_static("120"));
-    let expected = Answer::Throttle {
+    let expected = SendResult::Throttle {
         reason: "http_429".into(),
         after: Some(Duration::from_secs(120)),
         scope: Scope::Service,
@@ -149,13 +137,13 @@ fn retry_after_and_the_place_of_the_message_are_passed_on() {
         classify(&created, NOW)
     };
     let known = "https://push.example/message/1";
-    assert_eq!(place(known), Answer::Delivered { message_id: Some(known.into()) });
+    assert_eq!(place(known), SendResult::Delivered { message_id: Some(known.into()) });
     assert_eq!(place(&"x".repeat(513)), delivered(), "nobody keeps so long an id");
 }
 
 fn config(subject: &str) -> WebPushConfig {
     let mut body = json!({ "subject": subject });
-    ProviderConfig::complete(ProviderKind::WebPush, &mut body, None);
+    ProviderConfig::fill_defaults(ProviderKind::WebPush, &mut body, None);
     WebPushConfig::parse(&body).unwrap()
 }
 
@@ -167,7 +155,7 @@ fn claims(authorization: &HeaderValue) -> Value {
 }
 
 #[test]
-fn a_vapid_token_says_who_sends_where_and_until_when() {
+fn vapid_token_has_subject_audience_and_expiry() {
     let config = config("mailto:push@shop.com");
     let token = VapidTokens::default()
         .get(&Signer::of(&config), "https://push.example", None, NOW)
@@ -186,7 +174,7 @@ fn a_vapid_token_says_who_sends_where_and_until_when() {
 }
 
 #[test]
-fn a_vapid_token_is_signed_once_for_each_key_contact_and_origin_until_an_hour_before_its_end() {
+fn vapid_token_is_cached_by_key_contact_and_origin() {
     let tokens = VapidTokens::default();
     let (one, other) = (config("mailto:push@shop.com"), config("mailto:push@shop.com"));
     let get = |config: &WebPushConfig, origin: &str, after_ms: i64| {
@@ -206,15 +194,15 @@ fn a_vapid_token_is_signed_once_for_each_key_contact_and_origin_until_an_hour_be
 }
 
 #[test]
-fn a_refused_vapid_token_is_replaced_once_and_only_when_it_is_not_new() {
+fn refused_vapid_token_is_replaced_once_unless_new() {
     let tokens = VapidTokens::default();
     let config = config("mailto:push@shop.com");
     let origin = "https://a.example";
     let first = tokens.get(&Signer::of(&config), origin, None, NOW).unwrap();
     let minutes = |minutes: i64| NOW.plus_ms(minutes * 60_000);
-    assert!(!first.is_worth_replacing(minutes(4)));
-    assert!(first.is_worth_replacing(minutes(5)));
-    assert!(first.is_worth_replacing(minutes(-1)), "the clock was set back");
+    assert!(!first.may_be_stale(minutes(4)));
+    assert!(first.may_be_stale(minutes(5)));
+    assert!(first.may_be_stale(minutes(-1)), "the clock was set back");
     let second = tokens.get(&Signer::of(&config), origin, Some(&first), minutes(5)).unwrap();
     assert_ne!(second.authorization, first.authorization);
     // Others that were refused with the first one share the second.

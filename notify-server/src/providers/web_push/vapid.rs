@@ -11,22 +11,22 @@ use serde::Serialize;
 
 use crate::provider_config::{VapidKey, WebPushConfig};
 
-/// Life of a token, in seconds: half of what push services take at the most (RFC 8292 §2).
+/// Lifetime of a token, in seconds: half of the maximum of push services (RFC 8292 §2).
 const LIFE_SECONDS: i64 = 12 * 3_600;
-/// How long before its end a token is replaced, in milliseconds.
+/// How long before its expiry a token is replaced, in milliseconds.
 const REPLACED_BEFORE_END_MS: i64 = 3_600_000;
-/// Age from which a token that is refused is worth replacing, in milliseconds: a clock that was
-/// set or a token that ran out early shows after a while, a wrong key at once.
+/// Age from which a refused token is replaced, in milliseconds: a clock that was
+/// changed or a token that expired early shows after a while, a wrong key at once.
 const REFRESH_AGE_MS: i64 = 5 * 60_000;
 /// Most tokens kept.
 const TOKENS_MAX: u64 = 4_096;
 
-/// Who a token is of and for: public key and contact, origin of the push service.
+/// Public key and contact, and origin of the push service.
 type TokenKey = (Arc<str>, Box<str>);
 
 /// All VAPID tokens of the server.
 #[derive(Clone)]
-pub(in crate::providers) struct VapidTokens(Cache<TokenKey, Arc<Signed>>);
+pub(in crate::providers) struct VapidTokens(Cache<TokenKey, Arc<VapidToken>>);
 
 impl Default for VapidTokens {
     fn default() -> Self {
@@ -34,11 +34,11 @@ impl Default for VapidTokens {
     }
 }
 
-/// Who signs.
+/// The signer of an application.
 pub(super) struct Signer {
     key: VapidKey,
     subject: String,
-    /// Public key and contact: one text that costs nothing to look up by.
+    /// Public key and contact as one text, for cheap lookups.
     name: Arc<str>,
 }
 
@@ -50,21 +50,21 @@ impl Signer {
     }
 }
 
-/// A token, as the header that carries it.
-pub(super) struct Signed {
+/// A token as a header value.
+pub(super) struct VapidToken {
     pub(super) authorization: HeaderValue,
     signed_at: Timestamp,
 }
 
-impl Signed {
-    /// Whether it has long to live yet; one from the future was signed by a clock that was wrong.
+impl VapidToken {
+    /// Whether it does not expire soon; a token from the future was signed by a wrong clock.
     fn is_fresh(&self, wall: Timestamp) -> bool {
         let age_ms = wall.ms_since(self.signed_at);
         (0..LIFE_SECONDS * 1_000 - REPLACED_BEFORE_END_MS).contains(&age_ms)
     }
 
-    /// Whether a push service that refuses it may take a new one.
-    pub(super) fn is_worth_replacing(&self, wall: Timestamp) -> bool {
+    /// Whether a push service that refuses it might accept a new one.
+    pub(super) fn may_be_stale(&self, wall: Timestamp) -> bool {
         !(0..REFRESH_AGE_MS).contains(&wall.ms_since(self.signed_at))
     }
 }
@@ -78,14 +78,14 @@ struct Claims<'a> {
 
 impl VapidTokens {
     /// The token to send to that origin now, other than the one that was `refused`. `None` when
-    /// the key does not sign, which a key that was read does.
+    /// the key cannot sign, which was checked when it was configured.
     pub(super) fn get(
         &self,
         signer: &Signer,
         origin: &str,
-        refused: Option<&Signed>,
+        refused: Option<&VapidToken>,
         wall: Timestamp,
-    ) -> Option<Arc<Signed>> {
+    ) -> Option<Arc<VapidToken>> {
         let key = (signer.name.clone(), origin.into());
         let kept = self.0.get(&key).filter(|kept| {
             let is_refused =
@@ -101,11 +101,11 @@ impl VapidTokens {
     }
 }
 
-fn sign(key: &VapidKey, subject: &str, origin: &str, wall: Timestamp) -> Option<Signed> {
+fn sign(key: &VapidKey, subject: &str, origin: &str, wall: Timestamp) -> Option<VapidToken> {
     let claims = Claims { aud: origin, exp: wall.as_seconds() + LIFE_SECONDS, sub: subject };
     let token = jsonwebtoken::encode(&Header::new(Algorithm::ES256), &claims, &key.signing).ok()?;
     let text = format!("vapid t={token}, k={}", key.public);
     let mut authorization = HeaderValue::from_str(&text).ok()?;
     authorization.set_sensitive(true);
-    Some(Signed { authorization, signed_at: wall })
+    Some(VapidToken { authorization, signed_at: wall })
 }

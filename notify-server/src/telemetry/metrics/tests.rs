@@ -40,7 +40,7 @@ fn outcome(settled: Outcome, reason: Option<&'static str>) -> DeviceOutcome {
 }
 
 #[test]
-fn the_metrics_are_told_under_their_names() {
+fn metrics_have_their_documented_names() {
     let metrics = Metrics::default();
     metrics.answered("POST", "/v1/devices", 200, Duration::from_millis(3));
     metrics.accepted();
@@ -104,7 +104,7 @@ fn the_metrics_are_told_under_their_names() {
 }
 
 #[test]
-fn without_tls_there_is_no_end_of_a_certificate() {
+fn no_certificate_expiry_without_tls() {
     let metrics = Metrics::default();
     metrics.encode(&sample(), Form::Prometheus);
     let without = Sample { certificate_not_after: None, ..sample() };
@@ -113,7 +113,7 @@ fn without_tls_there_is_no_end_of_a_certificate() {
 }
 
 #[test]
-fn without_storage_no_queue_is_told() {
+fn no_queue_metrics_without_storage() {
     let metrics = Metrics::default();
     metrics.encode(&sample(), Form::Prometheus);
     let text = metrics.encode(&Sample { queues: None, ..sample() }, Form::Prometheus);

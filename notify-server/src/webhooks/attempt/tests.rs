@@ -77,7 +77,7 @@ fn webhook(attempts: &Attempts, url: &str) -> ClaimedWebhook {
 }
 
 #[tokio::test]
-async fn a_name_is_looked_at_for_each_attempt_and_inside_addresses_are_not_reached() {
+async fn name_is_resolved_for_each_attempt_and_private_addresses_refused() {
     let (public, inside) = (Host::on(PUBLIC).await, Host::on(Ipv4Addr::LOCALHOST.into()).await);
     let names = Arc::new(TestResolver::default());
     names.answers("inside.example", &[inside.address]);

@@ -46,11 +46,11 @@ fn in_state(name: &str) -> Gate {
         "open" => {}
         "doubted" => drop(gate.refused(&reason, at(0))),
         "held" => drop(gate.hold(&reason, at(0))),
-        "failing" => drop(gate.failed(Certainty::NotProcessed, at(0))),
+        "failing" => drop(gate.failed(Processing::NotProcessed, at(0))),
         "paused" => gate.pause(at(500)),
         "stopped" => drop(gate.stop()),
         "probing" => {
-            gate.failed(Certainty::NotProcessed, at(-2_000));
+            gate.failed(Processing::NotProcessed, at(-2_000));
             assert_eq!(gate.admit(at(0)), Admission::Go);
         }
         name => panic!("no state: {name}"),

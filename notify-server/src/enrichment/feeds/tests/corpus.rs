@@ -93,7 +93,7 @@ fn read(bytes: &[u8], charset: Option<String>) -> Expected {
 }
 
 #[test]
-fn every_feed_of_the_corpus_is_read_as_expected() {
+fn corpus_feeds_parse_as_expected() {
     let pairs = pairs();
     assert!(pairs.len() >= FEEDS_MIN, "{} feeds", pairs.len());
     let mut wrong = Vec::new();
@@ -112,7 +112,7 @@ fn every_feed_of_the_corpus_is_read_as_expected() {
 }
 
 #[test]
-fn a_feed_that_is_cut_anywhere_gives_items_of_the_whole_or_an_error() {
+fn truncated_feed_gives_a_subset_of_items_or_an_error() {
     for (name, pair) in pairs() {
         let expected: Expected =
             serde_json::from_slice(&fs::read(pair.expected.unwrap()).unwrap()).unwrap();

@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 use super::rss_item;
 use crate::enrichment::feeds::ParseError;
 use crate::enrichment::feeds::fetch::{FETCH_TIMEOUT, FetchError};
-use crate::enrichment::feeds::reader::{FeedChecks, FeedReader, Read};
+use crate::enrichment::feeds::reader::{FeedReader, Read};
 use crate::outbound::Outbound;
 use crate::outbound::tests::{DISGUISES, TestResolver};
 use crate::store::{AppNo, Validators};
@@ -109,7 +109,7 @@ async fn fetched(answers: Vec<Vec<u8>>) -> (Result<Read, FetchError>, Vec<String
 }
 
 #[tokio::test]
-async fn what_is_known_is_named_and_what_is_new_is_kept_as_it_came() {
+async fn validators_are_sent_and_new_ones_stored_unchanged() {
     let head = "200 OK\netag: W/\"x\"\nlast-modified: then\ncache-control: max-age=60\n\
         content-type: text/xml; charset=iso-8859-1";
     let body = b"<rss><channel><item><title>\xe9</title><link>/1</link></item></channel></rss>";
@@ -133,7 +133,7 @@ async fn what_is_known_is_named_and_what_is_new_is_kept_as_it_came() {
 }
 
 #[tokio::test]
-async fn redirects_are_followed_as_far_as_they_lead_outside() {
+async fn redirects_to_public_addresses_are_followed() {
     let good = || ok(rss_item("").as_bytes());
     let moved = |answers| async {
         let (read, requests) = fetched(answers).await;
@@ -163,7 +163,7 @@ async fn redirects_are_followed_as_far_as_they_lead_outside() {
         let (error, requests) = moved(vec![redirect(302, to), hop(302)]).await;
         assert!(error.is_err() && requests <= 4, "{error:?}");
     }
-    // As long as a url may be (B11), and longer.
+    // As long as a url may be, and longer.
     let start = "http://feed.example/";
     let path = "x".repeat(2_048 - start.len());
     assert_eq!(moved(vec![redirect(301, &format!("/{path}")), good()]).await.1, 2);
@@ -172,7 +172,7 @@ async fn redirects_are_followed_as_far_as_they_lead_outside() {
 }
 
 #[tokio::test]
-async fn nothing_inside_is_reached_by_a_url_a_redirect_or_a_name() {
+async fn private_addresses_are_unreachable_by_url_redirect_or_name() {
     let inside = inside().await;
     let port = inside.address.port();
     let mut targets: Vec<String> = DISGUISES.iter().map(|host| format!("http://{host}/")).collect();
@@ -189,7 +189,8 @@ async fn nothing_inside_is_reached_by_a_url_a_redirect_or_a_name() {
             for url in [target.as_str(), "http://feed.example/"] {
                 let read = reader.read(url, &Validators::default()).await;
                 let is_name = target.contains("inside.example");
-                let expected = if is_name { FetchError::Inside } else { FetchError::Blocked };
+                let expected =
+                    if is_name { FetchError::PrivateAddress } else { FetchError::Blocked };
                 assert_eq!(read.err(), Some(expected), "{url} to {target}");
             }
         }
@@ -199,8 +200,14 @@ async fn nothing_inside_is_reached_by_a_url_a_redirect_or_a_name() {
     let none = Validators::default();
     // It is public at the first look, and what was looked at is what is connected to; from then on
     // it is inside.
-    assert_eq!(reader.read("http://rebinds.example/", &none).await.err(), Some(FetchError::Inside));
-    assert_eq!(reader.read("http://rebinds.example/", &none).await.err(), Some(FetchError::Inside));
+    assert_eq!(
+        reader.read("http://rebinds.example/", &none).await.err(),
+        Some(FetchError::PrivateAddress)
+    );
+    assert_eq!(
+        reader.read("http://rebinds.example/", &none).await.err(),
+        Some(FetchError::PrivateAddress)
+    );
     assert_eq!(public.requests().len(), 1);
     // Of a name that is both, the public address is taken.
     let public = Host::on(PUBLIC, vec![ok(rss_item("").as_bytes())]).await;
@@ -216,7 +223,7 @@ async fn nothing_inside_is_reached_by_a_url_a_redirect_or_a_name() {
 }
 
 #[tokio::test]
-async fn an_answer_that_nothing_changed_is_one_where_something_was_known() {
+async fn not_modified_is_valid_only_with_validators() {
     let (public, inside) =
         (Host::on(PUBLIC, vec![answer("304 Not Modified", b"")]).await, inside().await);
     let read = reader(&public, &inside).read("http://feed.example/", &Validators::default()).await;
@@ -225,17 +232,17 @@ async fn an_answer_that_nothing_changed_is_one_where_something_was_known() {
 }
 
 #[tokio::test]
-async fn a_feed_whose_turn_to_be_read_never_came_is_not_called_silent() {
+async fn unread_feed_is_not_reported_as_silent() {
     let (public, inside) =
         (Host::on(PUBLIC, vec![ok(rss_item("").as_bytes())]).await, inside().await);
     let reader = reader(&public, &inside);
     reader.reading.close();
     let read = reader.read("http://feed.example/", &Validators::default()).await;
-    assert_eq!(read.err(), Some(FetchError::Unread));
+    assert_eq!(read.err(), Some(FetchError::NotAttempted));
 }
 
 #[tokio::test]
-async fn an_application_looks_at_one_feed_at_once() {
+async fn one_feed_check_per_application_at_a_time() {
     let silent = b"HTTP/1.1 200 OK...".to_vec();
     let (public, inside) = (Host::on(PUBLIC, vec![silent]).await, inside().await);
     let reader = reader(&public, &inside);
@@ -246,7 +253,7 @@ async fn an_application_looks_at_one_feed_at_once() {
 }
 
 #[tokio::test]
-async fn what_an_answer_is_decides_what_is_said_and_nothing_of_it_is_repeated() {
+async fn errors_depend_on_the_response_and_quote_none_of_it() {
     let status = |status, retry_after_ms| FetchError::Status { status, retry_after_ms };
     let gzip = |body: &[u8]| {
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());

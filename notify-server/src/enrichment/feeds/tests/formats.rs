@@ -4,7 +4,7 @@ use super::{atom, atom_entry, json_feed, json_item, read, rss, rss_item};
 use crate::enrichment::feeds::ParseError;
 
 /// Titles, addresses and times of the items of a feed.
-fn told(feed: &str) -> Vec<(String, String, Option<i64>)> {
+fn summary(feed: &str) -> Vec<(String, String, Option<i64>)> {
     let items = read(feed).unwrap().items.into_iter();
     items.map(|item| (item.title, item.url, item.published_at.map(|at| at.0))).collect()
 }
@@ -14,7 +14,7 @@ fn one(title: &str, url: &str, at: Option<i64>) -> Vec<(String, String, Option<i
 }
 
 #[test]
-fn an_rss_item_is_read_from_the_first_place_that_has_something() {
+fn rss_item_fields_use_the_first_nonempty_source() {
     let at = Some(1_780_389_000_000);
     let news = "https://news.example/1";
     let cases = [
@@ -47,12 +47,12 @@ fn an_rss_item_is_read_from_the_first_place_that_has_something() {
         ),
     ];
     for (feed, expected) in cases {
-        assert_eq!(told(&feed), expected, "{feed}");
+        assert_eq!(summary(&feed), expected, "{feed}");
     }
 }
 
 #[test]
-fn an_item_that_nobody_could_open_is_left_out() {
+fn item_without_link_or_title_is_dropped() {
     let feed = rss(r#"<item><title>No link</title></item>
         <item><link>https://news.example/no-title</link></item>
         <item><title>An id</title><guid isPermaLink="false">https://news.example/4</guid></item>
@@ -64,7 +64,7 @@ fn an_item_that_nobody_could_open_is_left_out() {
 }
 
 #[test]
-fn an_atom_entry_is_read_from_the_first_place_that_has_something() {
+fn atom_entry_fields_use_the_first_nonempty_source() {
     let at = Some(1_780_389_000_000);
     let news = "https://news.example/1";
     let cases = [
@@ -113,12 +113,12 @@ fn an_atom_entry_is_read_from_the_first_place_that_has_something() {
         ),
     ];
     for (feed, expected) in cases {
-        assert_eq!(told(&feed), expected, "{feed}");
+        assert_eq!(summary(&feed), expected, "{feed}");
     }
 }
 
 #[test]
-fn a_json_item_is_read_from_the_first_place_that_has_something() {
+fn json_item_fields_use_the_first_nonempty_source() {
     let at = Some(1_780_389_000_000);
     let news = "https://news.example/1";
     let cases = [
@@ -145,12 +145,12 @@ fn a_json_item_is_read_from_the_first_place_that_has_something() {
         ("\u{feff} ".to_owned() + &json_item(r#""tags": ["a"]"#), one("T", news, None)),
     ];
     for (feed, expected) in cases {
-        assert_eq!(told(&feed), expected, "{feed}");
+        assert_eq!(summary(&feed), expected, "{feed}");
     }
 }
 
 #[test]
-fn items_come_newest_first_and_those_without_a_date_last() {
+fn items_are_sorted_newest_first_and_undated_last() {
     let dated = |title: &str, date: &str| {
         format!("<item><title>{title}</title><link>/{title}</link><pubDate>{date}</pubDate></item>")
     };
@@ -162,12 +162,12 @@ fn items_come_newest_first_and_those_without_a_date_last() {
         dated("nought", ""),
     ]
     .concat());
-    let titles: Vec<_> = told(&feed).into_iter().map(|(title, ..)| title).collect();
+    let titles: Vec<_> = summary(&feed).into_iter().map(|(title, ..)| title).collect();
     assert_eq!(titles, ["new", "twin", "old", "none", "nought"]);
 }
 
 #[test]
-fn the_time_to_live_is_read_and_rubbish_is_none() {
+fn ttl_is_parsed_and_garbage_ignored() {
     for (ttl, expected) in [("60", Some(60)), (" 5 ", Some(5)), ("soon", None), ("-1", None)] {
         let feed = rss(&format!("<ttl>{ttl}</ttl>"));
         assert_eq!(read(&feed).unwrap().ttl_minutes, expected, "{ttl}");
@@ -175,7 +175,7 @@ fn the_time_to_live_is_read_and_rubbish_is_none() {
 }
 
 #[test]
-fn what_stands_before_a_feed_and_older_formats_are_read() {
+fn prolog_and_older_formats_are_parsed() {
     let cases = [
         "\n\n".to_owned() + &rss_item(""),
         "\u{feff}".to_owned() + &rss_item(""),
@@ -190,12 +190,12 @@ fn what_stands_before_a_feed_and_older_formats_are_read() {
             .to_owned(),
     ];
     for feed in cases {
-        assert_eq!(told(&feed), one("T", "https://news.example/1", None), "{feed}");
+        assert_eq!(summary(&feed), one("T", "https://news.example/1", None), "{feed}");
     }
 }
 
 #[test]
-fn what_is_no_feed_is_told_by_its_kind() {
+fn non_feeds_are_reported_by_kind() {
     let cases = [
         ("", ParseError::NotAFeed),
         ("hello", ParseError::NotAFeed),

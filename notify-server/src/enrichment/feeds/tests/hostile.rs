@@ -14,7 +14,7 @@ fn many(count: usize, piece: impl Fn(usize) -> String) -> String {
 }
 
 #[test]
-fn what_is_exaggerated_is_refused_and_the_bound_itself_is_not() {
+fn bounds_are_inclusive() {
     let attributes = |count| rss(&format!("<x {}/>", many(count, |n| format!(" a{n}=''"))));
     let namespaces = |count| rss(&format!("<x {}/>", many(count, |n| format!(" xmlns:a{n}='u'"))));
     let nested = |count| {
@@ -53,7 +53,7 @@ fn what_is_exaggerated_is_refused_and_the_bound_itself_is_not() {
 }
 
 #[test]
-fn the_first_items_are_kept_and_the_others_counted() {
+fn excess_items_are_counted() {
     let item = "<item><title>T</title><link>/1</link></item>";
     let feeds = [
         rss(&item.repeat(ITEMS_MAX + 7)),
@@ -66,7 +66,7 @@ fn the_first_items_are_kept_and_the_others_counted() {
 }
 
 #[test]
-fn a_document_type_that_declares_is_refused_and_every_other_is_passed_over() {
+fn doctype_with_declarations_is_refused() {
     let laughs =
         many(10, |n| format!("<!ENTITY lol{} \"{}\">", n + 1, format!("&lol{n};").repeat(10)));
     let feed = |kind: &str| {
@@ -97,14 +97,14 @@ fn a_document_type_that_declares_is_refused_and_every_other_is_passed_over() {
 }
 
 #[test]
-fn deep_json_is_passed_over_without_a_stack() {
+fn deep_json_is_skipped_without_recursion() {
     let deep = format!("{}{}", "[".repeat(1_000_000), "]".repeat(1_000_000));
     let feed = json_feed(&format!(r#"{{"title": "T", "url": "/1", "x": {deep}}}"#));
     assert_eq!(read(&feed).unwrap().items.len(), 1);
 }
 
 #[test]
-fn a_base_longer_than_urls_may_be_is_none() {
+fn overlong_base_url_is_ignored() {
     let relative = "<item><title>T</title><link>here</link></item>";
     let feed =
         |base: &str| format!(r#"<rss><channel xml:base="{base}">{relative}</channel></rss>"#);
@@ -121,7 +121,7 @@ fn a_base_longer_than_urls_may_be_is_none() {
 }
 
 #[test]
-fn a_text_is_read_so_far_and_no_further_however_large_it_is() {
+fn texts_are_read_up_to_a_bound() {
     let rest = "x&lt;b&gt;".repeat(FEED_BYTES_MAX / 20);
     for element in ["description", "content:encoded"] {
         // An image before the end of what is kept, and one behind it.

@@ -3,7 +3,7 @@
 use super::{read, rss};
 
 #[test]
-fn titles_lose_their_markup_and_their_entities() {
+fn titles_are_stripped_of_markup_and_entities() {
     let cases = [
         ("Plain", Some("Plain")),
         ("  two\n  words\t", Some("two words")),
@@ -40,7 +40,7 @@ fn titles_lose_their_markup_and_their_entities() {
 }
 
 #[test]
-fn a_long_title_is_cut_where_a_character_ends() {
+fn long_title_is_cut_at_a_character_boundary() {
     for (title, expected) in [
         ("ü".repeat(300), "ü".repeat(300)),
         ("ü".repeat(301), "ü".repeat(299) + "…"),

@@ -50,14 +50,14 @@ fn check(places: &[(&str, &str)], separator: &str, item: impl Fn(&str) -> String
 }
 
 #[test]
-fn places_are_tried_in_order() {
+fn picture_sources_are_tried_in_order() {
     check(&RSS, "", rss_item);
     check(&ATOM, "", atom_entry);
     check(&JSON, ",", json_item);
 }
 
 #[test]
-fn a_place_of_rss_counts_where_it_holds_a_picture() {
+fn rss_sources_count_only_with_a_picture() {
     let cases = [
         // The BBC's: nothing but a thumbnail.
         (r#"<media:thumbnail width="240" height="135" url="https://i.example/1"/>"#, Some("1")),
@@ -133,7 +133,7 @@ fn a_place_of_rss_counts_where_it_holds_a_picture() {
 }
 
 #[test]
-fn a_text_of_rss_counts_with_its_first_picture() {
+fn rss_text_provides_its_first_picture() {
     let cases = [
         // The first address of the web in the text.
         (
@@ -172,7 +172,7 @@ fn check_items(cases: &[(&str, Option<&str>)]) {
 }
 
 #[test]
-fn pictures_of_atom_stand_in_html_and_xhtml() {
+fn atom_pictures_come_from_html_and_xhtml() {
     let cases = [
         (
             r#"<content type="xhtml"><div xmlns="http://www.w3.org/1999/xhtml"><p>

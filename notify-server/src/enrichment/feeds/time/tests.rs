@@ -14,7 +14,7 @@ fn check(cases: &[(&str, &str)]) {
 }
 
 #[test]
-fn dates_as_they_are_defined_are_read() {
+fn standard_dates_are_parsed() {
     check(&[
         ("Tue, 02 Jun 2026 08:30:00 GMT", "2026-06-02T08:30:00Z"),
         ("Tue, 02 Jun 2026 08:30:00 +0200", "2026-06-02T06:30:00Z"),
@@ -30,7 +30,7 @@ fn dates_as_they_are_defined_are_read() {
 }
 
 #[test]
-fn dates_of_rfc_822_with_the_usual_mistakes_are_read() {
+fn rfc_822_dates_with_common_mistakes_are_parsed() {
     check(&[
         // It was a Tuesday.
         ("Mon, 02 Jun 2026 08:30:00 UTC", "2026-06-02T08:30:00Z"),
@@ -68,7 +68,7 @@ fn dates_of_rfc_822_with_the_usual_mistakes_are_read() {
 }
 
 #[test]
-fn dates_of_iso_8601_with_the_usual_mistakes_are_read() {
+fn iso_8601_dates_with_common_mistakes_are_parsed() {
     check(&[
         ("2023-12-16 14:33:00", "2023-12-16T14:33:00Z"),
         ("2023-12-16 14:33:00 +0100", "2023-12-16T13:33:00Z"),
@@ -91,7 +91,7 @@ fn dates_of_iso_8601_with_the_usual_mistakes_are_read() {
 }
 
 #[test]
-fn dates_of_other_languages_are_read_where_they_have_one_meaning() {
+fn unambiguous_dates_in_other_languages_are_parsed() {
     check(&[
         ("Sa, 16 Dez 2023 14:33:00 +0100", "2023-12-16T13:33:00Z"),
         ("am 16. Dezember 2023 um 12:05", "2023-12-16T12:05:00Z"),
@@ -118,7 +118,7 @@ fn dates_of_other_languages_are_read_where_they_have_one_meaning() {
 }
 
 #[test]
-fn what_is_no_date_stands_for_none() {
+fn invalid_dates_are_none() {
     let long = format!("{}2 Jun 2026", " x".repeat(100));
     check(&[
         ("1969-12-31T23:59:59Z", ""),

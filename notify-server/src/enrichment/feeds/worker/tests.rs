@@ -29,11 +29,11 @@ const INSIDE: &str = "the name of the host does not resolve, or only to private 
     which need --allow-private-networks";
 
 #[test]
-fn a_failure_is_told_and_put_off_and_nothing_else_changes() {
+fn failed_fetch_records_error_and_backs_off() {
     let status = |status, retry_after_ms| FetchError::Status { status, retry_after_ms };
     let cases = [
         (FetchError::Blocked, BLOCKED, Some(60)),
-        (FetchError::Inside, INSIDE, Some(60)),
+        (FetchError::PrivateAddress, INSIDE, Some(60)),
         (FetchError::Unresolved, INSIDE, Some(60)),
         (FetchError::Unreachable, "the host does not answer, or not in time", Some(60)),
         (FetchError::Redirected, "redirects too often, or to nowhere", Some(60)),
@@ -64,16 +64,16 @@ fn a_failure_is_told_and_put_off_and_nothing_else_changes() {
 }
 
 #[test]
-fn what_this_server_did_not_get_to_is_no_failure_of_the_feed() {
+fn unattempted_parse_is_no_feed_failure() {
     let claim = claim(None);
-    let written = ended(NOW, &claim, Err(FetchError::Unread));
+    let written = ended(NOW, &claim, Err(FetchError::NotAttempted));
     assert_eq!(written.error.as_deref(), Some("could not be read by this server this time"));
     assert_eq!(written.failures, claim.failures);
     assert_eq!(written.next_at, Some(NOW.plus_ms(15 * MINUTE_MS)));
 }
 
 #[test]
-fn a_fetch_that_went_well_forgets_failures_and_waits_as_it_is_told() {
+fn successful_fetch_resets_failures_and_schedules_next() {
     let unchanged = ended(NOW, &claim(None), Ok(Read::Unchanged(head(None))));
     // The feed's own word from before counts, as there is no body to ask.
     assert_eq!(unchanged.next_at, Some(NOW.plus_ms(40 * MINUTE_MS)));
@@ -87,7 +87,7 @@ fn a_fetch_that_went_well_forgets_failures_and_waits_as_it_is_told() {
 }
 
 #[test]
-fn a_move_is_believed_at_the_third_answer_in_a_row() {
+fn permanent_redirect_is_applied_at_the_third_response() {
     let (b, c) = ("https://b.example/", "https://c.example/");
     let cases = [
         (None, None, None, None),
@@ -105,7 +105,7 @@ fn a_move_is_believed_at_the_third_answer_in_a_row() {
 }
 
 #[test]
-fn a_digest_differs_where_items_do() {
+fn digest_depends_on_items() {
     let item = |title: &str, url: &str, image_url: Option<&str>, at: Option<i64>| FeedItemRow {
         title: title.to_owned(),
         url: url.to_owned(),

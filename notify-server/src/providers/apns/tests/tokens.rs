@@ -34,7 +34,7 @@ async fn a_provider_token_is_signed_once_in_fifty_minutes() {
 /// T14: a token bears the time of the wall clock, which others compare with theirs. Once that is set
 /// right, what it signed while it was wrong is not used any more.
 #[tokio::test]
-async fn a_token_that_a_wrong_clock_signed_is_replaced_when_the_clock_is_set() {
+async fn token_signed_by_a_wrong_clock_is_replaced_when_it_is_corrected() {
     use rcgen::PublicKeyData as _;
     let key = key();
     let public = DecodingKey::from_ec_der(key.der_bytes());
@@ -91,7 +91,7 @@ async fn too_many_updates_freeze_the_token_for_twenty_minutes() {
 }
 
 #[test]
-fn applications_of_one_key_share_its_token_and_a_mended_key_does_not() {
+fn applications_share_a_keys_token_and_a_corrected_key_does_not() {
     let tokens = ProviderTokens::default();
     let (one, other) = (key(), key());
     let first = tokens.get(&apns_config(&one));

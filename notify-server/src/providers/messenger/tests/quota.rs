@@ -7,7 +7,7 @@ use notify_core::Timestamp;
 use serde_json::json;
 
 use super::NOW;
-use crate::providers::Allowance;
+use crate::providers::ProviderLimit;
 use crate::providers::messenger::{PER_SECOND, Quota, Usage, usage};
 
 fn minutes(minutes: u64) -> Duration {
@@ -23,7 +23,7 @@ fn full(percent: u32, regain: Option<u64>) -> Option<Usage> {
 }
 
 #[test]
-fn the_fullest_quota_of_both_headers_counts() {
+fn fullest_quota_of_both_headers_applies() {
     let case = |call_count: i64, regain: u64| {
         json!({
             "type": "messenger", "call_count": call_count, "total_cputime": 25, "total_time": 25,
@@ -71,36 +71,39 @@ fn the_fullest_quota_of_both_headers_counts() {
 #[test]
 fn a_page_slows_down_from_four_fifths_on_and_stops_when_its_quota_is_used_up() {
     let rows = [
-        (None, Allowance::PerSecond(30)),
-        (full(79, None), Allowance::PerSecond(30)),
-        (full(80, None), Allowance::PerSecond(28)),
-        (full(90, None), Allowance::PerSecond(14)),
-        (full(99, None), Allowance::PerSecond(1)),
-        (full(100, Some(19)), Allowance::Closed { until: after(minutes(19)) }),
-        (full(100, None), Allowance::Closed { until: after(minutes(1)) }),
+        (None, ProviderLimit::PerSecond(30)),
+        (full(79, None), ProviderLimit::PerSecond(30)),
+        (full(80, None), ProviderLimit::PerSecond(28)),
+        (full(90, None), ProviderLimit::PerSecond(14)),
+        (full(99, None), ProviderLimit::PerSecond(1)),
+        (full(100, Some(19)), ProviderLimit::Exhausted { until: after(minutes(19)) }),
+        (full(100, None), ProviderLimit::Exhausted { until: after(minutes(1)) }),
     ];
     for (usage, expected) in rows {
         let quota = Quota::default();
         quota.seen(usage, NOW);
-        assert_eq!(quota.allowance(PER_SECOND, NOW), expected, "{usage:?}");
+        assert_eq!(quota.limit(PER_SECOND, NOW), expected, "{usage:?}");
     }
 }
 
 #[test]
-fn a_page_opens_slowly_when_the_time_named_has_come_and_fully_after_an_hour() {
+fn page_resumes_slowly_at_the_named_time_and_fully_after_an_hour() {
     let quota = Quota::default();
     quota.seen(full(100, Some(19)), NOW);
     let rows = [
-        (minutes(19) - Duration::from_millis(1), Allowance::Closed { until: after(minutes(19)) }),
-        (minutes(19), Allowance::PerSecond(1)),
-        (minutes(60), Allowance::PerSecond(30)),
+        (
+            minutes(19) - Duration::from_millis(1),
+            ProviderLimit::Exhausted { until: after(minutes(19)) },
+        ),
+        (minutes(19), ProviderLimit::PerSecond(1)),
+        (minutes(60), ProviderLimit::PerSecond(30)),
     ];
     for (later, expected) in rows {
-        assert_eq!(quota.allowance(PER_SECOND, after(later)), expected, "{later:?}");
+        assert_eq!(quota.limit(PER_SECOND, after(later)), expected, "{later:?}");
     }
     quota.seen(full(100, None), after(minutes(61)));
     quota.seen(full(10, None), after(minutes(63)));
-    assert_eq!(quota.allowance(PER_SECOND, after(minutes(63))), Allowance::PerSecond(30));
+    assert_eq!(quota.limit(PER_SECOND, after(minutes(63))), ProviderLimit::PerSecond(30));
 }
 
 #[test]
@@ -114,7 +117,7 @@ fn a_throttle_without_a_time_waits_a_minute_doubling_to_an_hour() {
         let left = minutes(expected) - Duration::from_secs(1);
         assert_eq!(quota.throttled(None, soon), left);
         let until = now.plus_ms(i64::try_from(minutes(expected).as_millis()).unwrap());
-        assert_eq!(quota.allowance(PER_SECOND, soon), Allowance::Closed { until });
+        assert_eq!(quota.limit(PER_SECOND, soon), ProviderLimit::Exhausted { until });
         now = until;
     }
     quota.delivered();

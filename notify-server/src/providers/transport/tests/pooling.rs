@@ -9,11 +9,11 @@ use tokio::time::Instant;
 
 use super::peer::{self, BAD_REQUEST, OK, Peer};
 use super::{Fixture, NO_ERROR, fixture, outcome, pool_of, send};
-use crate::providers::Certainty;
-use crate::providers::transport::{ANSWERS_OF_A_LIFE, STREAMS_MAX};
+use crate::providers::Processing;
+use crate::providers::transport::{MIN_RESPONSES_FOR_HEALTHY, STREAMS_MAX};
 
 #[tokio::test(start_paused = true)]
-async fn many_requests_share_one_connection_and_get_their_own_answers() {
+async fn many_requests_share_one_connection() {
     let fixture = fixture().await;
     let sent = fixture.send_many(50);
     let mut peer = fixture.accept(100).await;
@@ -32,13 +32,13 @@ async fn many_requests_share_one_connection_and_get_their_own_answers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_sent_before_the_stream_limit_is_known_and_the_first_answer_raises_it() {
+async fn requests_wait_for_the_stream_limit() {
     let fixture = fixture().await;
     let sent = fixture.send_many(10);
-    assert_eq!(fixture.pool.slots(), None);
+    assert_eq!(fixture.pool.max_concurrency(), None);
     let mut peer = fixture.accept(1).await;
     let first = peer.request().await;
-    assert_eq!(fixture.pool.slots(), Some(1));
+    assert_eq!(fixture.pool.max_concurrency(), Some(1));
     peer.answer(first, OK).await;
     peer.settings(Some(1_000)).await;
     for stream in peer.requests(9).await {
@@ -47,7 +47,7 @@ async fn nothing_is_sent_before_the_stream_limit_is_known_and_the_first_answer_r
     for sent in sent {
         assert_eq!(sent.await.unwrap().unwrap().status, StatusCode::OK);
     }
-    assert_eq!(fixture.pool.slots(), Some(1_000));
+    assert_eq!(fixture.pool.max_concurrency(), Some(1_000));
     assert_eq!(fixture.pool.connections(), 1, "an APNs that begins with one stream is waited for");
 }
 
@@ -68,12 +68,12 @@ async fn a_second_connection_is_opened_when_the_streams_of_the_first_are_used_up
         sent.await.unwrap().unwrap();
     }
     assert_eq!(fixture.pool.connections(), 2);
-    assert_eq!(fixture.pool.slots(), Some(4));
+    assert_eq!(fixture.pool.max_concurrency(), Some(4));
 }
 
 /// A connection that begins with one stream and never answers on it would bar the way to all others.
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_owes_its_first_answer_for_long_is_not_waited_for() {
+async fn connection_without_first_response_is_not_waited_for() {
     let fixture = fixture().await;
     let silent = fixture.send();
     let mut first = fixture.accept(1).await;
@@ -87,11 +87,11 @@ async fn a_connection_that_owes_its_first_answer_for_long_is_not_waited_for() {
     assert_eq!(waiting.await.unwrap().unwrap().status, StatusCode::OK);
     let waited = asked_at.elapsed();
     assert!(waited < Duration::from_secs(5), "{waited:?}, and an answer has thirty seconds");
-    assert_eq!(outcome(silent).await.1, Certainty::Unknown);
+    assert_eq!(outcome(silent).await.1, Processing::Unknown);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_falling_stream_limit_is_obeyed_with_requests_in_flight() {
+async fn lowered_stream_limit_is_respected() {
     let fixture = fixture().await;
     let sent = fixture.send_many(100);
     let mut peer = fixture.accept(100).await;
@@ -106,7 +106,7 @@ async fn a_falling_stream_limit_is_obeyed_with_requests_in_flight() {
     for sent in sent {
         sent.await.unwrap().unwrap();
     }
-    assert_eq!(fixture.pool.slots(), Some(1));
+    assert_eq!(fixture.pool.max_concurrency(), Some(1));
     let stream = peer.request().await;
     peer.answer(stream, OK).await;
     let stream = peer.request().await;
@@ -117,7 +117,7 @@ async fn a_falling_stream_limit_is_obeyed_with_requests_in_flight() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_gives_up_frees_its_stream() {
+async fn timed_out_request_releases_its_stream() {
     let fixture = fixture().await;
     let sent = fixture.send();
     let mut peer = fixture.accept(1).await;
@@ -131,7 +131,7 @@ async fn a_request_that_gives_up_frees_its_stream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_origin_that_fails_is_tried_once_a_second_by_all_pools_together() {
+async fn failing_origin_is_retried_once_a_second_across_pools() {
     let fixture = fixture().await;
     let other = pool_of(&fixture.pools, &fixture.listener, "two");
     let address = fixture.listener.local_addr().unwrap();
@@ -142,7 +142,7 @@ async fn an_origin_that_fails_is_tried_once_a_second_by_all_pools_together() {
         for pool in [&pool, &other] {
             let failure = send(Arc::clone(pool)).await.unwrap_err();
             assert!(failure.reason.starts_with("connect_failed: "), "{}", failure.reason);
-            assert_eq!(failure.outcome, Certainty::NotProcessed);
+            assert_eq!(failure.outcome, Processing::NotProcessed);
         }
     }
     assert_eq!(began.elapsed().as_secs(), 5, "six tries of one origin, a second apart");
@@ -153,15 +153,17 @@ async fn an_origin_that_fails_is_tried_once_a_second_by_all_pools_together() {
     let stream = peer.request().await;
     peer.answer(stream, OK).await;
     sent.await.unwrap().unwrap();
-    assert_eq!(pool.slots(), Some(STREAMS_MAX), "no limit is our own limit");
+    assert_eq!(pool.max_concurrency(), Some(STREAMS_MAX), "no limit is our own limit");
     drop(pools);
 }
 
 /// A server may replace a connection after so many requests: at full speed that is within the second
 /// that a failure costs.
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_served_much_is_replaced_at_once_and_one_that_did_not_after_a_second() {
-    for (answers, waited_ms) in [(ANSWERS_OF_A_LIFE, 0), (ANSWERS_OF_A_LIFE - 1, 1_000)] {
+async fn established_connection_is_replaced_at_once_others_after_a_second() {
+    for (answers, waited_ms) in
+        [(MIN_RESPONSES_FOR_HEALTHY, 0), (MIN_RESPONSES_FOR_HEALTHY - 1, 1_000)]
+    {
         let fixture = fixture().await;
         let sent = fixture.send_many(answers);
         let mut first = fixture.accept(STREAMS_MAX as u32).await;
@@ -184,29 +186,29 @@ async fn a_connection_that_served_much_is_replaced_at_once_and_one_that_did_not_
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_failed_connection_answers_all_who_wait_for_it() {
+async fn one_failed_connection_fails_all_its_waiters() {
     let fixture = fixture().await;
     let Fixture { listener, pools: _pools, pool } = fixture;
     drop(listener);
     let began = Instant::now();
     let sent: Vec<_> = (0..500).map(|_| tokio::spawn(send(Arc::clone(&pool)))).collect();
     for sent in sent {
-        assert_eq!(outcome(sent).await.1, Certainty::NotProcessed);
+        assert_eq!(outcome(sent).await.1, Processing::NotProcessed);
     }
     assert!(began.elapsed() < Duration::from_secs(1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_never_says_settings_is_given_up() {
+async fn missing_settings_time_out() {
     let fixture = fixture().await;
     let sent = fixture.send();
     let (silent, _) = fixture.listener.accept().await.unwrap();
-    assert_eq!(outcome(sent).await, ("settings_timeout".to_owned(), Certainty::NotProcessed));
+    assert_eq!(outcome(sent).await, ("settings_timeout".to_owned(), Processing::NotProcessed));
     drop(silent);
 }
 
 #[tokio::test(start_paused = true)]
-async fn pools_are_shared_by_credential_and_end_with_their_last_user() {
+async fn pools_are_shared_by_credential_and_dropped_with_their_last_user() {
     let fixture = fixture().await;
     let same = pool_of(&fixture.pools, &fixture.listener, "one");
     let other = pool_of(&fixture.pools, &fixture.listener, "two");

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::peer::{self, BAD_REQUEST, OK};
 use super::{TIME_LIMIT, body, fixture, outcome, request, send};
 use crate::provider_config::{BaseUrl, ExtraRoots};
-use crate::providers::Certainty;
+use crate::providers::Processing;
 use crate::providers::transport::dial::TlsConfigs;
 use crate::providers::transport::{Http1, Pools, Protocols};
 use notify_sandbox::{Provider, Rule, Sandbox, SandboxConfig, ScriptedResponse};
@@ -22,7 +22,7 @@ const BYTE_EVERY: Duration = Duration::from_secs(10);
 /// Without this a message that was taken would be sent again until it expires, since its answer
 /// never ends.
 #[tokio::test(start_paused = true)]
-async fn a_body_of_a_byte_in_ten_seconds_is_read_for_thirty_and_its_status_counts() {
+async fn slow_body_is_read_for_thirty_seconds_and_status_counts() {
     let fixture = fixture().await;
     for (status, code) in [(OK, StatusCode::OK), (BAD_REQUEST, StatusCode::BAD_REQUEST)] {
         let began = Instant::now();
@@ -54,7 +54,7 @@ async fn a_window_that_stays_closed_ends_the_request_after_thirty_seconds() {
     let sent = fixture.send_many(3);
     let silence = tokio::spawn(async move { peer.only_pong().await });
     for sent in sent {
-        assert_eq!(outcome(sent).await, ("timeout".to_owned(), Certainty::Unknown));
+        assert_eq!(outcome(sent).await, ("timeout".to_owned(), Processing::Unknown));
     }
     assert_eq!(began.elapsed().as_secs(), TIME_LIMIT.as_secs());
     assert_eq!(fixture.pools.connections("one"), [0, 1], "all streams are free");
@@ -62,7 +62,7 @@ async fn a_window_that_stays_closed_ends_the_request_after_thirty_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_listener_that_never_says_a_word_is_given_up_after_ten_seconds() {
+async fn silent_listener_times_out_after_ten_seconds() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base_url = format!("https://localhost:{}", listener.local_addr().unwrap().port());
     let base_url = BaseUrl::parse(&base_url).unwrap();
@@ -75,14 +75,14 @@ async fn a_listener_that_never_says_a_word_is_given_up_after_ten_seconds() {
     let (mut io, _) = listener.accept().await.unwrap();
     let mut hello = [0; 1];
     io.read_exact(&mut hello).await.unwrap();
-    assert_eq!(outcome(sent).await, ("tls_timeout".to_owned(), Certainty::NotProcessed));
+    assert_eq!(outcome(sent).await, ("tls_timeout".to_owned(), Processing::NotProcessed));
     assert_eq!(began.elapsed().as_secs(), 10);
     assert_eq!(pools.connections("one"), [0, 0]);
 }
 
 /// One in a hundred streams without an answer keeps nobody else waiting.
 #[tokio::test(start_paused = true)]
-async fn a_silent_stream_in_a_hundred_delays_no_other() {
+async fn silent_stream_delays_no_other() {
     let fixture = fixture().await;
     let mut peer = fixture.warm(200).await;
     let began = Instant::now();
@@ -114,7 +114,7 @@ async fn over_http1_no_more_than_the_limit_is_read() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let sandbox = Sandbox::start(listener, SandboxConfig::default()).await.unwrap();
     let rule = Rule::on(Provider::Oauth, ScriptedResponse::status(500))
-        .body(&"x".repeat(crate::providers::ANSWER_BYTES_MAX))
+        .body(&"x".repeat(crate::providers::RESPONSE_BYTES_MAX))
         .more_bytes(1_000, 3_600_000);
     sandbox.add_rule(rule).unwrap();
     let roots = Some(ExtraRoots::parse(sandbox.ca_certificate()).unwrap());
@@ -122,7 +122,7 @@ async fn over_http1_no_more_than_the_limit_is_read() {
     let url = format!("{}/token", sandbox.origin());
     let deadline = Instant::now() + TIME_LIMIT;
     let reply = http1.post(&url, HeaderMap::new(), body(), deadline).await.unwrap();
-    assert_eq!(reply.body.len(), crate::providers::ANSWER_BYTES_MAX);
+    assert_eq!(reply.body.len(), crate::providers::RESPONSE_BYTES_MAX);
     assert!(Instant::now() < deadline);
     let base_url = BaseUrl::parse(&sandbox.origin()).unwrap();
     let pool = Pools::default().get(&base_url, "one".to_owned(), roots, Protocols::Http2);
@@ -132,6 +132,6 @@ async fn over_http1_no_more_than_the_limit_is_read() {
         request
     };
     let reply = pool.send(to_token, body(), deadline).await.unwrap();
-    assert_eq!(reply.body.len(), crate::providers::ANSWER_BYTES_MAX);
+    assert_eq!(reply.body.len(), crate::providers::RESPONSE_BYTES_MAX);
     assert!(Instant::now() < deadline);
 }

@@ -12,9 +12,9 @@ use tokio_rustls::TlsAcceptor;
 
 use super::{Pools, Protocols, body, request};
 use crate::provider_config::{BaseUrl, ExtraRoots};
-use crate::providers::Certainty;
+use crate::providers::Processing;
 use crate::providers::transport::dial::TlsConfigs;
-use crate::providers::transport::{Failure, Http1, Reply};
+use crate::providers::transport::{Http1, ProviderResponse, TransportError};
 use notify_sandbox::{Certificate, Sandbox, SandboxConfig, Settings};
 use tokio::time::{Duration, Instant};
 
@@ -59,7 +59,7 @@ async fn send_to(
     port: u16,
     pem: Option<&str>,
     protocols: Protocols,
-) -> Result<Reply, Failure> {
+) -> Result<ProviderResponse, TransportError> {
     let base_url = BaseUrl::parse(&format!("https://{host}:{port}")).unwrap();
     let trust = pem.map(|pem| ExtraRoots::parse(pem).unwrap());
     let pool = Pools::default().get(&base_url, "one".to_owned(), trust, protocols);
@@ -84,13 +84,13 @@ async fn an_unknown_authority_and_a_wrong_name_are_refused_before_anything_is_se
         let failure = send_to("localhost", port, Some(&pem), Protocols::Http2).await.unwrap_err();
         assert!(failure.reason.starts_with("tls_failed: "), "{}", failure.reason);
         assert!(!failure.reason.contains("ca_certificate") || port != wrong_port);
-        assert_eq!(failure.outcome, Certainty::NotProcessed);
+        assert_eq!(failure.outcome, Processing::NotProcessed);
     }
 }
 
 /// A sandbox that was restarted has another authority of the same name.
 #[tokio::test]
-async fn an_authority_that_was_made_anew_is_told_with_its_cure() {
+async fn recreated_authority_error_has_a_remedy() {
     let start = async || {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         Sandbox::start(listener, SandboxConfig::default()).await.unwrap()
@@ -111,11 +111,11 @@ async fn an_authority_that_was_made_anew_is_told_with_its_cure() {
 }
 
 #[test]
-fn an_authority_that_nobody_trusts_is_told_with_its_cure() {
+fn untrusted_authority_error_has_a_remedy() {
     use rustls::{CertificateError, Error};
     let reason = |wrong: Error, has_extra_trust| {
         let error = std::io::Error::other(std::io::Error::other(wrong));
-        Failure::unconnected("tls_failed", &error, has_extra_trust).reason.into_owned()
+        TransportError::unconnected("tls_failed", &error, has_extra_trust).reason.into_owned()
     };
     let unknown = || Error::InvalidCertificate(CertificateError::UnknownIssuer);
     let told = "tls_failed: invalid peer certificate: UnknownIssuer; ca_certificate is";
@@ -129,12 +129,12 @@ fn an_authority_that_nobody_trusts_is_told_with_its_cure() {
 }
 
 #[tokio::test]
-async fn a_server_without_http2_says_so() {
+async fn server_without_http2_is_reported() {
     let (port, pem) = serve(&["localhost"], &["http/1.1"]).await;
     let failure =
         send_to("localhost", port, Some(&pem), Protocols::Http2OrHttp1).await.unwrap_err();
     assert!(failure.is_http1_only);
-    assert_eq!(failure.outcome, Certainty::NotProcessed);
+    assert_eq!(failure.outcome, Processing::NotProcessed);
     let failure = send_to("localhost", port, Some(&pem), Protocols::Http2).await.unwrap_err();
     assert!(failure.reason.starts_with("tls_failed: "), "{}", failure.reason);
 }
@@ -152,7 +152,7 @@ async fn showing(certificate: Certificate) -> (Sandbox, BaseUrl, Option<ExtraRoo
 
 /// T7: not a byte goes out in clear, and an origin is tried once a second by all together.
 #[tokio::test(start_paused = true)]
-async fn bad_certificates_are_met_with_nothing_and_tried_once_a_second() {
+async fn bad_certificates_get_no_data_and_are_retried_once_a_second() {
     for certificate in [Certificate::Expired, Certificate::Elsewhere, Certificate::Stranger] {
         let (sandbox, base_url, roots) = showing(certificate).await;
         let pools = Pools::default();
@@ -166,7 +166,7 @@ async fn bad_certificates_are_met_with_nothing_and_tried_once_a_second() {
                 let deadline = Instant::now() + Duration::from_secs(30);
                 let failure = pool.send(request, body(), deadline).await.unwrap_err();
                 assert!(failure.reason.starts_with("tls_failed: "), "{}", failure.reason);
-                assert_eq!(failure.outcome, Certainty::NotProcessed);
+                assert_eq!(failure.outcome, Processing::NotProcessed);
             }
         }
         assert!(began.elapsed() >= Duration::from_secs(5), "six tries, a second apart");
@@ -174,7 +174,12 @@ async fn bad_certificates_are_met_with_nothing_and_tried_once_a_second() {
         let url = format!("{}/token", sandbox.origin());
         let deadline = Instant::now() + Duration::from_secs(30);
         let failure = http1.post(&url, HeaderMap::new(), body(), deadline).await.unwrap_err();
-        assert_eq!(failure.outcome, Certainty::NotProcessed, "{certificate:?}: {}", failure.reason);
+        assert_eq!(
+            failure.outcome,
+            Processing::NotProcessed,
+            "{certificate:?}: {}",
+            failure.reason
+        );
         assert_eq!(sandbox.counts().connections, 0, "{certificate:?}: nothing came through");
     }
 }
@@ -213,7 +218,7 @@ async fn break_off(acceptor: TlsAcceptor, tcp: TcpStream, how: Break, requests: 
 
 /// T7: what was on the wire may have been taken; nothing of it is sent again at once.
 #[tokio::test]
-async fn an_alert_or_a_reset_under_way_leaves_the_outcome_of_each_request_unknown() {
+async fn alert_or_reset_in_flight_leaves_outcomes_unknown() {
     const REQUESTS: usize = 20;
     for how in [Break::Alert, Break::Reset] {
         let (acceptor, pem) = acceptor(&["localhost"], &["h2"]);
@@ -234,7 +239,7 @@ async fn an_alert_or_a_reset_under_way_leaves_the_outcome_of_each_request_unknow
         break_off(acceptor, tcp, how, REQUESTS).await;
         for sent in sent {
             let failure = sent.await.unwrap().unwrap_err();
-            assert_eq!(failure.outcome, Certainty::Unknown, "{how:?}: {}", failure.reason);
+            assert_eq!(failure.outcome, Processing::Unknown, "{how:?}: {}", failure.reason);
         }
         assert_eq!(pools.connections("one"), [0, 0], "{how:?}");
     }

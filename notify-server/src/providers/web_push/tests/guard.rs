@@ -21,11 +21,11 @@ use super::NOW;
 use crate::clock::ManualClock;
 use crate::outbound::Outbound;
 use crate::outbound::tests::{DISGUISES, TestResolver};
-use crate::payload::Outgoing;
+use crate::payload::RenderContext;
 use crate::provider_config::{BaseUrl, ProviderConfig};
-use crate::providers::transport::{Failure, Http1, Pools, http2_post};
+use crate::providers::transport::{Http1, Pools, TransportError, http2_post};
 use crate::providers::web_push::{Services, VapidTokens, WebPush};
-use crate::providers::{Address, Answer, Certainty, Prepared, Provider};
+use crate::providers::{Address, Processing, Provider, RenderedMessage, SendResult};
 use notify_sandbox::Browser;
 
 /// Plays a public address.
@@ -136,7 +136,7 @@ struct Fixture {
     resolver: Arc<TestResolver>,
     services: Services,
     provider: WebPush,
-    prepared: Prepared,
+    prepared: RenderedMessage,
     browser: Browser,
 }
 
@@ -147,7 +147,7 @@ async fn fixture() -> Fixture {
     let services = Services::keeping(Arc::default(), guard, 8);
     let mut body =
         json!({"subject": "mailto:push@shop.com", "ca_certificate": control.ca_certificate});
-    ProviderConfig::complete(ProviderKind::WebPush, &mut body, None);
+    ProviderConfig::fill_defaults(ProviderKind::WebPush, &mut body, None);
     let Ok(ProviderConfig::WebPush(config)) = ProviderConfig::parse(ProviderKind::WebPush, &body)
     else {
         panic!("asked for Web Push");
@@ -156,7 +156,7 @@ async fn fixture() -> Fixture {
     let provider = WebPush::new(&config, clock, &services, &VapidTokens::default());
     let content =
         Content::Message(Box::new(Message { text: "Hello".to_owned(), ..Message::default() }));
-    let outgoing = Outgoing {
+    let outgoing = RenderContext {
         id: &NotificationId::new("1").unwrap(),
         app_name: "Shop",
         content: &content,
@@ -169,7 +169,7 @@ async fn fixture() -> Fixture {
     };
     Fixture {
         canaries: [Canary::on(Ipv4Addr::LOCALHOST).await, Canary::on(Ipv6Addr::LOCALHOST).await],
-        prepared: provider.prepare(&outgoing).unwrap(),
+        prepared: provider.render(&outgoing).unwrap(),
         control,
         resolver,
         services,
@@ -179,7 +179,7 @@ async fn fixture() -> Fixture {
 }
 
 impl Fixture {
-    async fn attempt(&self, endpoint: &str) -> Answer {
+    async fn attempt(&self, endpoint: &str) -> SendResult {
         let address = Address::WebPush(Box::new(self.browser.subscription(endpoint)));
         self.provider.attempt(&self.prepared, &address).await
     }
@@ -187,7 +187,7 @@ impl Fixture {
     /// A url that names an address inside ends the delivery: there is nothing to try again.
     async fn is_refused(&self, endpoint: &str) {
         let answer = self.attempt(endpoint).await;
-        let expected = Answer::BadMessage { reason: "address_not_allowed".into() };
+        let expected = SendResult::InvalidMessage { reason: "address_not_allowed".into() };
         assert_eq!(answer, expected, "{endpoint}");
     }
 
@@ -196,8 +196,8 @@ impl Fixture {
         let nowhere = self.attempt("https://nobody.com/").await;
         assert_eq!(self.attempt(endpoint).await, nowhere, "{endpoint}");
         let reason = "connect_failed".into();
-        let outcome = Certainty::NotProcessed;
-        assert_eq!(nowhere, Answer::Retry { reason, after: None, outcome });
+        let outcome = Processing::NotProcessed;
+        assert_eq!(nowhere, SendResult::Retry { reason, after: None, outcome });
     }
 
     async fn canaries_are_silent(&self) {
@@ -208,7 +208,7 @@ impl Fixture {
 }
 
 #[tokio::test]
-async fn no_url_reaches_inside_in_any_disguise() {
+async fn no_url_reaches_private_addresses() {
     let fixture = fixture().await;
     let own = fixture.canaries.each_ref().map(|canary| canary.address.port());
     let ports = [443, 22, 25, 80, 6_379, own[0], own[1]];
@@ -230,7 +230,7 @@ async fn no_url_reaches_inside_in_any_disguise() {
 }
 
 #[tokio::test]
-async fn no_name_reaches_inside_whatever_it_resolves_to() {
+async fn no_name_reaches_private_addresses() {
     let fixture = fixture().await;
     let [four, six] = fixture.canaries.each_ref().map(|canary| canary.address);
     let mapped = SocketAddr::from((Ipv4Addr::LOCALHOST.to_ipv6_mapped(), four.port()));
@@ -246,13 +246,13 @@ async fn no_name_reaches_inside_whatever_it_resolves_to() {
 }
 
 #[tokio::test]
-async fn of_a_mixed_answer_the_public_address_alone_is_connected_to() {
+async fn mixed_dns_response_uses_only_public_addresses() {
     let fixture = fixture().await;
     let [four, six] = fixture.canaries.each_ref().map(|canary| canary.address);
     fixture.resolver.answers(CONTROL, &[six, four, fixture.control.address, four]);
     for sent in 1..=3 {
         let answer = fixture.attempt(&format!("https://{CONTROL}/push")).await;
-        assert_eq!(answer, Answer::Delivered { message_id: None });
+        assert_eq!(answer, SendResult::Delivered { message_id: None });
         assert_eq!(fixture.control.requests(), sent);
     }
     fixture.canaries_are_silent().await;
@@ -268,7 +268,7 @@ async fn a_name_that_is_rebound_is_checked_at_every_connection() {
     fixture.resolver.answers(CONTROL, &[four]);
     fixture.resolver.answers(CONTROL, &[six, four]);
     let endpoint = format!("https://{CONTROL}/push");
-    assert_eq!(fixture.attempt(&endpoint).await, Answer::Delivered { message_id: None });
+    assert_eq!(fixture.attempt(&endpoint).await, SendResult::Delivered { message_id: None });
     for _ in 0..20 {
         fixture.is_as_unknown(&endpoint).await;
     }
@@ -293,7 +293,7 @@ async fn no_redirect_is_followed() {
         ] {
             fixture.control.answers(&format!("{status} Moved\r\nlocation: {to}"));
             let answer = fixture.attempt(&format!("https://{CONTROL}/push")).await;
-            assert_eq!(answer, Answer::Unknown { reason: format!("http_{status}").into() });
+            assert_eq!(answer, SendResult::Unknown { reason: format!("http_{status}").into() });
             sent += 1;
         }
     }
@@ -302,7 +302,7 @@ async fn no_redirect_is_followed() {
 }
 
 #[tokio::test]
-async fn the_connection_itself_is_guarded_whatever_let_the_url_pass() {
+async fn connections_are_guarded_independently_of_the_url_check() {
     let fixture = fixture().await;
     let guard = Outbound::new(false);
     let pools = Pools::default();
@@ -315,17 +315,17 @@ async fn the_connection_itself_is_guarded_whatever_let_the_url_pass() {
             let pool = pools.get_guarded(&base_url, None, &guard);
             let request = || http2_post("https://x/".parse().unwrap(), http::HeaderMap::new());
             let failure = pool.send(request, Bytes::new(), deadline).await.unwrap_err();
-            assert_eq!(failure, Failure::unsent("connect_failed"), "{host}");
+            assert_eq!(failure, TransportError::unsent("connect_failed"), "{host}");
         }
         let url = format!("https://localhost:{port}/");
         let sent = client.post(&url, http::HeaderMap::new(), Bytes::new(), deadline).await;
-        assert_eq!(sent.unwrap_err(), Failure::unsent("connect_failed"));
+        assert_eq!(sent.unwrap_err(), TransportError::unsent("connect_failed"));
     }
     fixture.canaries_are_silent().await;
 }
 
 #[tokio::test]
-async fn only_so_many_push_services_are_kept() {
+async fn number_of_push_services_is_bounded() {
     let fixture = fixture().await;
     for number in 0..40 {
         let name = format!("service-{number}.com");

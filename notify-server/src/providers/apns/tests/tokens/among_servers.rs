@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::*;
-use crate::providers::{KeeperError, KeptToken, SignedToken, TokenKeeper, TokenName};
+use crate::providers::{SignedToken, StoredToken, TokenName, TokenStore, TokenStoreError};
 
 /// Storage in memory, which fails and breaks what it keeps when it is told to.
 #[derive(Default)]
@@ -17,37 +17,37 @@ struct Memory {
 }
 
 impl Memory {
-    fn answer<T>(&self, told: T) -> Result<T, KeeperError> {
+    fn answer<T>(&self, told: T) -> Result<T, TokenStoreError> {
         self.looks.fetch_add(1, Ordering::SeqCst);
         match self.fails.load(Ordering::SeqCst) {
-            true => Err(KeeperError::Storage("gone".into())),
+            true => Err(TokenStoreError::Storage("gone".into())),
             false => Ok(told),
         }
     }
 
-    fn read(&self, name: &TokenName) -> Option<KeptToken> {
+    fn read(&self, name: &TokenName) -> Option<StoredToken> {
         let (token, frozen_until) = self.kept.lock().unwrap().get(name)?.clone();
         let at = token.at;
         let token = (!self.breaks.load(Ordering::SeqCst)).then_some(token);
-        Some(KeptToken { token, at, frozen_until })
+        Some(StoredToken { token, at, frozen_until })
     }
 }
 
 #[async_trait::async_trait]
-impl TokenKeeper for Memory {
-    async fn kept(&self, name: &TokenName) -> Result<Option<KeptToken>, KeeperError> {
+impl TokenStore for Memory {
+    async fn get(&self, name: &TokenName) -> Result<Option<StoredToken>, TokenStoreError> {
         let read = self.read(name);
         // Others may look meanwhile, and see the same.
         tokio::task::yield_now().await;
         self.answer(read)
     }
 
-    async fn keep(
+    async fn put(
         &self,
         name: &TokenName,
         token: &SignedToken,
         replaces: Option<Timestamp>,
-    ) -> Result<KeptToken, KeeperError> {
+    ) -> Result<StoredToken, TokenStoreError> {
         self.answer(())?;
         {
             let mut kept = self.kept.lock().unwrap();
@@ -61,7 +61,7 @@ impl TokenKeeper for Memory {
         Ok(self.read(name).expect("it was kept just now, or before"))
     }
 
-    async fn freeze(&self, name: &TokenName, until: Timestamp) -> Result<(), KeeperError> {
+    async fn freeze(&self, name: &TokenName, until: Timestamp) -> Result<(), TokenStoreError> {
         self.answer(())?;
         if let Some((_, frozen_until)) = self.kept.lock().unwrap().get_mut(name) {
             *frozen_until = Some(until);
@@ -83,7 +83,7 @@ impl Servers {
 
     /// Starts one.
     fn start(&self) -> Arc<ProviderToken> {
-        ProviderTokens::kept_by(self.memory.clone()).get(&apns_config(&self.key))
+        ProviderTokens::with_token_store(self.memory.clone()).get(&apns_config(&self.key))
     }
 
     fn looks(&self) -> usize {
@@ -96,7 +96,7 @@ fn minutes(count: i64) -> Reading {
 }
 
 #[tokio::test]
-async fn what_one_server_signed_the_others_send() {
+async fn servers_share_a_signed_token() {
     let servers = Servers::new();
     let (one, other) = (servers.start(), servers.start());
     let first = one.current(minutes(0)).await.unwrap();
@@ -115,7 +115,7 @@ async fn what_one_server_signed_the_others_send() {
 
 /// Both see the same old token, both sign, and one is first.
 #[tokio::test]
-async fn servers_that_sign_at_once_end_with_one_token() {
+async fn concurrent_signatures_end_with_one_token() {
     let servers = Servers::new();
     let all: Vec<_> = (0..4).map(|_| servers.start()).collect();
     for minute in [0, 50, 100] {
@@ -127,7 +127,7 @@ async fn servers_that_sign_at_once_end_with_one_token() {
 
 /// Apple counts the changes of each connection: one that follows soon is not worth a change.
 #[tokio::test]
-async fn a_token_is_taken_as_it_stands_to_the_own_one() {
+async fn stored_token_is_installed_depending_on_the_own_one() {
     let servers = Servers::new();
     // Age of what is kept, whether the server has one of its own, whether it is taken.
     let rows = [
@@ -154,7 +154,7 @@ async fn a_token_is_taken_as_it_stands_to_the_own_one() {
 }
 
 #[tokio::test]
-async fn what_a_clock_signed_that_goes_otherwise_is_not_taken() {
+async fn token_of_a_different_clock_is_not_installed() {
     let servers = Servers::new();
     let ahead = |ms: i64| Reading { now: NOW, wall: NOW.plus_ms(ms) };
     let first = servers.start().current(ahead(0)).await.unwrap();
@@ -163,7 +163,7 @@ async fn what_a_clock_signed_that_goes_otherwise_is_not_taken() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_opened_is_signed_anew() {
+async fn undecryptable_token_is_signed_again() {
     let servers = Servers::new();
     let first = servers.start().current(minutes(0)).await.unwrap();
     servers.memory.breaks.store(true, Ordering::SeqCst);
@@ -174,7 +174,7 @@ async fn what_cannot_be_opened_is_signed_anew() {
 }
 
 #[tokio::test]
-async fn without_storage_a_server_signs_for_itself() {
+async fn server_signs_its_own_token_without_storage() {
     let servers = Servers::new();
     let (one, other) = (servers.start(), servers.start());
     let first = one.current(minutes(0)).await.unwrap();
@@ -192,7 +192,7 @@ async fn without_storage_a_server_signs_for_itself() {
 }
 
 #[tokio::test]
-async fn what_apple_wants_kept_all_keep() {
+async fn freeze_applies_to_all_servers() {
     let servers = Servers::new();
     let (one, other) = (servers.start(), servers.start());
     let first = one.current(minutes(0)).await.unwrap();
@@ -211,7 +211,7 @@ async fn what_apple_wants_kept_all_keep() {
 }
 
 #[tokio::test]
-async fn a_token_that_apple_calls_expired_is_signed_anew_for_all() {
+async fn expired_token_is_replaced_for_all_servers() {
     let servers = Servers::new();
     let (one, other) = (servers.start(), servers.start());
     let first = one.current(minutes(0)).await.unwrap();

@@ -1,0 +1,179 @@
+//! Durable notifications and registrations over 64 connections, compared with one connection, with a bare
+//! rusqlite loop, and with a request that stores nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::bare::sqlite_loop::SqliteLoop;
+use crate::http_load::{Make, load, write_request};
+use crate::paths::Paths;
+use crate::proc::{OtherLoad, flush_p50};
+use crate::scale::Scale;
+use crate::seed::{
+    DAY_MS, DAYS, Seed, notification, now, registered_now, registration, splitmix64,
+};
+use crate::servers::Server;
+use crate::stats::Costs;
+use crate::table::{Goal, Line, Section, grouped, median, median_ratio};
+
+fn text(costs: &Costs) -> String {
+    rate_text(&costs.rates()) + &format!(", CPU {:.0} µs", median(&costs.cpu()))
+}
+
+fn rate_text(rates: &[f64]) -> String {
+    format!("{}/s", grouped(median(rates)))
+}
+
+#[derive(Default)]
+struct Measured {
+    health: Costs,
+    notify_one: Costs,
+    notify: Costs,
+    notify_bare: Vec<f64>,
+    changed_one: Costs,
+    changed: Costs,
+    changed_bare: Vec<f64>,
+    unchanged: Costs,
+}
+
+/// Measures the row.
+pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section> {
+    let seed = Seed::with(paths, scale.devices_many).await?;
+    let data = seed.copy(paths)?;
+    registered_now(data.path())?;
+    let later = now().plus_ms(DAYS * DAY_MS);
+    let body = notification(&["android", "ios"], Some(later)).to_string();
+    let bare_folder = paths.folder()?;
+    let mut bare = SqliteLoop::open(bare_folder.path(), scale.devices_many, body.clone())?;
+    let (server, _) = Server::start(paths, data.path())?;
+    let target = (server.address, server.id());
+    let health = health();
+    let notify = post("/v1/notifications", &seed.keys.api_key, move |_| body.clone().into_bytes());
+    let changed = registrations(&seed, scale.devices_many, true);
+    let unchanged = registrations(&seed, scale.devices_many, false);
+
+    let mut section = Section::default();
+    let mut costs = Measured::default();
+    let (many, phase) = (scale.connections, scale.phase);
+    for _ in 0..scale.rounds {
+        let other_load = OtherLoad::watch()?;
+        section.flushes.push(flush_p50(paths.disk())?);
+        costs.health.0.push(load(target, many, phase, &health).await?);
+        costs.notify_one.0.push(load(target, 1, phase, &notify).await?);
+        costs.notify.0.push(load(target, many, phase, &notify).await?);
+        costs.notify_bare.push(bare.accept(phase)?);
+        costs.changed_one.0.push(load(target, 1, phase, &changed).await?);
+        costs.changed.0.push(load(target, many, phase, &changed).await?);
+        costs.changed_bare.push(bare.register(phase)?);
+        costs.unchanged.0.push(load(target, many, phase, &unchanged).await?);
+        section.flushes.push(flush_p50(paths.disk())?);
+        section.other_load.push(other_load.share()?);
+    }
+    server.stop()?;
+    section.lines = lines(scale, &costs);
+    section.notes.push(
+        "accept: send_at is 30 days ahead, so that the accept alone is measured; no \
+         Idempotency-Key; rates are wall, load generator and server share the cores"
+            .to_owned(),
+    );
+    Ok(section)
+}
+
+fn lines(scale: &Scale, costs: &Measured) -> Vec<Line> {
+    let many = scale.connections;
+    let (notify, changed) = (&costs.notify, &costs.changed);
+    let devices =
+        format!("POST /v1/devices, changed, {} present", grouped(scale.devices_many as f64));
+    let one = |costs: &Costs| format!("1 connection: {}", text(costs));
+    let bare = |rates: &[f64]| format!("bare SQLite, 256 a commit: {}", rate_text(rates));
+    let health = || format!("GET /healthz: {}", text(&costs.health));
+    let figure = |costs: &Costs| format!("{many} connections: {}", text(costs));
+    let rates = |one: &Costs, other: &Costs| median_ratio(&one.rates(), &other.rates());
+    let cpu = |one: &Costs, other: &Costs| median_ratio(&one.cpu(), &other.cpu());
+    let bare_ratio = |one: &Costs, bare: &[f64]| median_ratio(&one.rates(), bare);
+    let notifications = "POST /v1/notifications, 600 B";
+    vec![
+        line(
+            notifications,
+            figure(notify),
+            one(&costs.notify_one),
+            rates(notify, &costs.notify_one),
+            Goal::AtLeast(6.0),
+        ),
+        line(
+            notifications,
+            figure(notify),
+            bare(&costs.notify_bare),
+            bare_ratio(notify, &costs.notify_bare),
+            Goal::AtLeast(0.6),
+        ),
+        line(
+            "POST /v1/notifications, CPU",
+            figure(notify),
+            health(),
+            cpu(notify, &costs.health),
+            Goal::Open,
+        ),
+        line(
+            &devices,
+            figure(changed),
+            one(&costs.changed_one),
+            rates(changed, &costs.changed_one),
+            Goal::AtLeast(6.0),
+        ),
+        line(
+            &devices,
+            figure(changed),
+            bare(&costs.changed_bare),
+            bare_ratio(changed, &costs.changed_bare),
+            Goal::AtLeast(0.6),
+        ),
+        line(
+            "POST /v1/devices, unchanged",
+            figure(&costs.unchanged),
+            format!("changed: {}", text(changed)),
+            rates(&costs.unchanged, changed),
+            Goal::AtLeast(5.0),
+        ),
+        line(
+            "POST /v1/devices, unchanged, CPU",
+            figure(&costs.unchanged),
+            health(),
+            cpu(&costs.unchanged, &costs.health),
+            Goal::Open,
+        ),
+    ]
+}
+
+fn line(what: &str, figure: String, baseline: String, ratio: f64, goal: Goal) -> Line {
+    Line { row: "accept", what: what.to_owned(), figure, baseline, ratio, goal }
+}
+
+fn health() -> Make {
+    Arc::new(|_, into| write_request(into, ("GET", "/healthz"), &[], b""))
+}
+
+pub(crate) fn post(
+    path: &'static str,
+    key: &str,
+    body: impl Fn(u64) -> Vec<u8> + Send + Sync + 'static,
+) -> Make {
+    let key = key.to_owned();
+    Arc::new(move |number, into| {
+        write_request(into, ("POST", path), &[("x-api-key", &key)], &body(number));
+    })
+}
+
+/// Registrations of random devices. Changed and unchanged ones use different halves of the devices, which
+/// alternate in every table.
+pub(crate) fn registrations(seed: &Seed, devices: u64, is_changed: bool) -> Make {
+    let made = AtomicU64::new(0);
+    post("/v1/devices", &seed.keys.api_key, move |_| {
+        let nth = made.fetch_add(1, Ordering::Relaxed);
+        // Pairs of platforms: every second pair belongs to the changing half.
+        let half = splitmix64(nth) % devices / 4 * 4;
+        let number = half + (splitmix64(!nth) & 1) + if is_changed { 2 } else { 0 };
+        let version = if is_changed { nth + 1 } else { 0 };
+        serde_json::to_vec(&registration(number, version)).unwrap_or_default()
+    })
+}

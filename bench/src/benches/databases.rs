@@ -1,0 +1,269 @@
+//! PostgreSQL with one server and with two, compared with SQLite; and the move of an installation from one
+//! database to the other and back.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, ensure};
+
+use crate::benches::accept::{post, registrations};
+use crate::benches::messages::PROVIDERS;
+use crate::caller::Caller;
+use crate::http_load::load;
+use crate::paths::Paths;
+use crate::postgres::Postgres;
+use crate::proc::{Cost, OtherLoad, Usage, flush_p50, written};
+use crate::scale::Scale;
+use crate::seed::{DAY_MS, DAYS, Seed, notification, now};
+use crate::servers::{Sandbox, Server};
+use crate::stats::Costs;
+use crate::table::{Goal, Line, Section, grouped, median, median_ratio, print_line};
+
+/// A fan-out on one database.
+#[derive(Default)]
+struct FanOut {
+    /// CPU of the servers, and of the database where it is a process of its own.
+    costs: Costs,
+    /// Commits of the servers for each 1,000 devices.
+    commits: Vec<f64>,
+    /// Bytes written to disk for each device.
+    bytes: Vec<f64>,
+}
+
+/// Everything on one kind of database.
+#[derive(Default)]
+struct Kind {
+    notify: Costs,
+    changed: Costs,
+    one: FanOut,
+    two: FanOut,
+}
+
+/// A database, and the folder with its master key.
+struct Database<'p> {
+    paths: &'p Paths,
+    seed: &'p Seed,
+    folder: &'p Path,
+    postgres: Option<&'p Postgres>,
+}
+
+/// Measures the row.
+pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section> {
+    let mut section = Section::default();
+    let postgres = match Postgres::start(paths)? {
+        Ok(postgres) => postgres,
+        Err(missing) => {
+            section.notes.push(format!("databases: missing ({missing})"));
+            return Ok(section);
+        }
+    };
+    let seed = Seed::with(paths, scale.devices_many).await?;
+    let (file, moved) = (seed.copy(paths)?, seed.copy(paths)?);
+    let there = move_installation(paths, moved.path(), &postgres.url(), None)?;
+    let on_file = Database { paths, seed: &seed, folder: file.path(), postgres: None };
+    let baseline = Database { paths, seed: &seed, folder: moved.path(), postgres: Some(&postgres) };
+    let (mut sqlite, mut servers) = (Kind::default(), Kind::default());
+    for _ in 0..scale.rounds {
+        let other_load = OtherLoad::watch()?;
+        section.flushes.push(flush_p50(paths.disk())?);
+        on_file.accept(scale, &mut sqlite).await?;
+        baseline.accept(scale, &mut servers).await?;
+        on_file.fan_out(scale.devices_many, 1, &mut sqlite.one).await?;
+        baseline.fan_out(scale.devices_many, 1, &mut servers.one).await?;
+        baseline.fan_out(scale.devices_many, 2, &mut servers.two).await?;
+        section.flushes.push(flush_p50(paths.disk())?);
+        section.other_load.push(other_load.share()?);
+    }
+    let back = paths.folder()?;
+    let to = format!("sqlite:{}", back.path().join("notify.db").display());
+    let back = move_installation(paths, moved.path(), &to, Some(&postgres.url()))?;
+    section.lines = lines(scale, (&sqlite, &servers), (&there, &back));
+    section.notes.push(
+        "databases: CPU is that of the servers and of PostgreSQL together, which has the settings that \
+         it comes with; sandbox and load generator share the cores with them; bytes are those that \
+         servers and PostgreSQL had written: PostgreSQL's with a checkpoint before and after, \
+         SQLite's log and what was carried into the file by then"
+            .to_owned(),
+    );
+    Ok(section)
+}
+
+/// The rows of a moved installation, and the rate including the comparison at the end.
+struct MoveResult {
+    rows: u64,
+    per_second: f64,
+}
+
+fn move_installation(
+    paths: &Paths,
+    data: &Path,
+    to: &str,
+    from: Option<&str>,
+) -> anyhow::Result<MoveResult> {
+    print_line(&format!("moving {}", if from.is_some() { "back" } else { "to PostgreSQL" }));
+    let mut command = Command::new(&paths.server);
+    command.arg("move").arg("--data-dir").arg(data).env("NOTIFY_MOVE_TO", to);
+    if let Some(url) = from {
+        command.env("NOTIFY_DATABASE_URL", url);
+    }
+    let started = Instant::now();
+    let output = command.output()?;
+    let seconds = started.elapsed().as_secs_f64();
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let stdout = String::from_utf8(output.stdout)?;
+    let line = stdout.lines().find_map(|line| line.strip_prefix("both databases hold the same "));
+    let rows = line.and_then(|line| line.split(' ').next()).context("a line with the rows")?;
+    let rows: u64 = rows.parse()?;
+    Ok(MoveResult { rows, per_second: rows as f64 / seconds })
+}
+
+impl Database<'_> {
+    fn serve(&self) -> anyhow::Result<Server> {
+        let url = self.postgres.map(Postgres::url);
+        Ok(Server::start_on(self.paths, self.folder, url.as_deref())?.0)
+    }
+
+    /// CPU time and bytes written by servers and database so far.
+    fn usage(&self, servers: &[Server]) -> anyhow::Result<Usage> {
+        let mut used = match self.postgres {
+            Some(postgres) => postgres.usage()?,
+            None => Usage { cpu_us: 0, written: 0 },
+        };
+        for server in servers {
+            used.cpu_us += crate::proc::cpu_us(server.id())?;
+            used.written += written(server.id())?;
+        }
+        Ok(used)
+    }
+
+    /// Durable accepts over many connections.
+    async fn accept(&self, scale: &Scale, kind: &mut Kind) -> anyhow::Result<()> {
+        let later = now().plus_ms(DAYS * DAY_MS);
+        let body = notification(&["android", "ios"], Some(later)).to_string();
+        let key = &self.seed.keys.api_key;
+        let notify = post("/v1/notifications", key, move |_| body.clone().into_bytes());
+        let changed = registrations(self.seed, scale.devices_many, true);
+        let servers = [self.serve()?];
+        let target = (servers[0].address, servers[0].id());
+        for (make, costs) in [(&notify, &mut kind.notify), (&changed, &mut kind.changed)] {
+            let before = self.usage(&servers)?;
+            let cost = load(target, scale.connections, scale.phase, make).await?;
+            costs.0.push(Cost { cpu_us: self.usage(&servers)?.cpu_us - before.cpu_us, ..cost });
+        }
+        let [server] = servers;
+        server.stop()
+    }
+
+    /// One notification to every device, through `count` servers.
+    async fn fan_out(&self, devices: u64, count: usize, all: &mut FanOut) -> anyhow::Result<()> {
+        let sandbox = Sandbox::start(0)?;
+        let servers = (0..count).map(|_| self.serve()).collect::<anyhow::Result<Vec<_>>>()?;
+        let caller = Caller { address: servers[0].address, keys: self.seed.keys.clone() };
+        caller.send_to(&sandbox, &PROVIDERS).await?;
+        if let Some(postgres) = self.postgres {
+            // Flushes earlier writes, so that they are not counted.
+            postgres.query_value("checkpoint")?;
+        }
+        let (before, commits_before) = (self.usage(&servers)?, commits(&servers).await?);
+        let started = Instant::now();
+        caller.fan_out(&notification(&["android", "ios"], None), devices).await?;
+        let wall = started.elapsed();
+        let commits = commits(&servers).await? - commits_before;
+        if let Some(postgres) = self.postgres {
+            postgres.query_value("checkpoint")?;
+        }
+        let after = self.usage(&servers)?;
+        let accepted = sandbox.take_accepted().await?;
+        ensure!(accepted.tokens == devices, "accepted {}", accepted.tokens);
+        let cpu_us = after.cpu_us - before.cpu_us;
+        all.costs.0.push(Cost { count: devices, wall, cpu_us });
+        all.commits.push(commits as f64 * 1_000.0 / devices as f64);
+        all.bytes.push(after.written.saturating_sub(before.written) as f64 / devices as f64);
+        servers.into_iter().try_for_each(Server::stop)
+    }
+}
+
+async fn commits(servers: &[Server]) -> anyhow::Result<u64> {
+    let mut sum = 0;
+    for server in servers {
+        sum += server.commits().await?;
+    }
+    Ok(sum)
+}
+
+fn lines(
+    scale: &Scale,
+    (sqlite, postgres): (&Kind, &Kind),
+    (there, back): (&MoveResult, &MoveResult),
+) -> Vec<Line> {
+    let rates = |one: &Costs, other: &Costs| median_ratio(&one.rates(), &other.rates());
+    let rate = |costs: &Costs| {
+        format!("{}/s, CPU {:.0} µs", grouped(median(&costs.rates())), median(&costs.cpu()))
+    };
+    let many = scale.connections;
+    let devices = grouped(scale.devices_many as f64);
+    let written = |out: &FanOut| {
+        format!(
+            "{:.2} commits by 1,000 devices, {:.1} bytes a device",
+            median(&out.commits),
+            median(&out.bytes)
+        )
+    };
+    let moved = |moved: &MoveResult| {
+        format!("{} rows, {}/s", grouped(moved.rows as f64), grouped(moved.per_second))
+    };
+    let accepts = [
+        ("POST /v1/notifications, 600 B", &postgres.notify, &sqlite.notify),
+        ("POST /v1/devices, changed", &postgres.changed, &sqlite.changed),
+    ];
+    let mut lines: Vec<Line> = accepts
+        .into_iter()
+        .map(|(what, ours, baseline)| {
+            line(
+                format!("{what}, {many} connections, {devices} devices present"),
+                format!("PostgreSQL: {}", rate(ours)),
+                format!("SQLite: {}", rate(baseline)),
+                rates(ours, baseline),
+            )
+        })
+        .collect();
+    let (file, one, two) = (&sqlite.one, &postgres.one, &postgres.two);
+    lines.extend([
+        line(
+            format!("fan-out, {devices} devices"),
+            format!("PostgreSQL, one server: {}", one.costs.text()),
+            format!("SQLite: {}", file.costs.text()),
+            rates(&one.costs, &file.costs),
+        ),
+        line(
+            format!("fan-out, {devices} devices"),
+            format!("PostgreSQL, two servers: {}", two.costs.text()),
+            format!("one server: {}", one.costs.text()),
+            rates(&two.costs, &one.costs),
+        ),
+        line(
+            "the same, written".to_owned(),
+            format!("PostgreSQL, one server: {}", written(one)),
+            format!("SQLite: {}", written(file)),
+            median_ratio(&one.bytes, &file.bytes),
+        ),
+        line(
+            "the same, written".to_owned(),
+            format!("PostgreSQL, two servers: {}", written(two)),
+            format!("one server: {}", written(one)),
+            median_ratio(&two.bytes, &one.bytes),
+        ),
+        line(
+            format!("move of {devices} devices, compared"),
+            format!("to PostgreSQL: {}", moved(there)),
+            format!("back to SQLite: {}", moved(back)),
+            there.per_second / back.per_second,
+        ),
+    ]);
+    lines
+}
+
+fn line(what: String, figure: String, baseline: String, ratio: f64) -> Line {
+    Line { row: "databases", what, figure, baseline, ratio, goal: Goal::Open }
+}

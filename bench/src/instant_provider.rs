@@ -1,0 +1,130 @@
+//! The server's engine and store with a provider that responds immediately, in a process of its own:
+//! measures the queue alone.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::ensure;
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::HeaderMap;
+use notify_core::{
+    AppId, CreateNotification, NotificationId, NotificationStatus, ProviderKind, Request,
+};
+use notify_server::clock::{Clock, SystemClock};
+use notify_server::delivery::{
+    Address, Configured, CredentialCheck, Engine, EngineConfig, Provider, ProviderSource,
+    RenderedBody, RenderedMessage, SendResult, Surroundings,
+};
+use notify_server::payload::{RenderContext, TooLarge};
+use notify_server::store::Store;
+use notify_server::store::sqlite::{self, SqliteOptions};
+use notify_server::store::{AppNo, NewNotification, StoreError};
+use serde::{Deserialize, Serialize};
+
+use crate::proc::Cost;
+use crate::process::{self, run_measured, start_worker};
+use crate::seed::{first_app, notification};
+
+/// Attempts that may run at the same time.
+const CONCURRENCY: usize = 1_000;
+/// How often the notification's status is read.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// How long the engine may take to stop.
+const STOP_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The child's task.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Orders {
+    /// A seeded database, which is changed.
+    pub(crate) file: PathBuf,
+    pub(crate) devices: u64,
+}
+
+/// Runs them in a child process.
+pub(crate) fn run(orders: &Orders) -> anyhow::Result<Cost> {
+    start_worker("instant-provider", orders)?.measure(orders.devices)
+}
+
+/// The child's side: one notification to every device.
+pub(crate) async fn serve() -> anyhow::Result<()> {
+    let Orders { file, devices } = process::read_orders()?;
+    let store = sqlite::open(&file, SqliteOptions::default())?;
+    let app = first_app(&store).await?;
+    let clock = Arc::new(SystemClock::start());
+    let around = Surroundings {
+        store: store.clone(),
+        providers: Arc::new(Source(Arc::new(InstantProvider))),
+        clock: clock.clone(),
+        public_url: String::new(),
+        metrics: Default::default(),
+    };
+    let engine = Engine::start(around, EngineConfig::default())?;
+    run_measured(async {
+        let id = accept(&store, app, clock.as_ref()).await?;
+        loop {
+            tokio::time::sleep(POLL_INTERVAL).await;
+            let record = store.notification(app, id.clone()).await?;
+            if record.status == NotificationStatus::Completed {
+                let sent = record.counts.sent;
+                ensure!(sent == devices, "{sent} of {devices}");
+                return Ok(());
+            }
+        }
+    })
+    .await?;
+    ensure!(engine.stop(STOP_TIMEOUT).await, "the engine did not stop");
+    Ok(())
+}
+
+async fn accept(store: &Store, app: AppNo, clock: &SystemClock) -> anyhow::Result<NotificationId> {
+    let (body, at) = (notification(&["android", "ios"], None).to_string(), clock.now());
+    let valid = CreateNotification::parse(body.as_bytes(), at)
+        .map_err(|broken| anyhow::anyhow!("a notification of our own is wrong: {broken:?}"))?;
+    let id = NotificationId::from(uuid::Uuid::now_v7());
+    let new = NewNotification::of(id.clone(), body, valid, None, at);
+    store.accept_notification(app, new, None).await?;
+    Ok(id)
+}
+
+/// Every application's provider.
+struct Source(Arc<InstantProvider>);
+
+#[async_trait]
+impl ProviderSource for Source {
+    async fn provider(
+        &self,
+        _app: AppNo,
+        _provider: ProviderKind,
+    ) -> Result<Option<Configured>, StoreError> {
+        Ok(Some(Configured {
+            app: AppId(uuid::Uuid::nil()),
+            provider: self.0.clone(),
+            rate_per_second: None,
+        }))
+    }
+}
+
+/// Accepts everything.
+struct InstantProvider;
+
+#[async_trait]
+impl Provider for InstantProvider {
+    fn render(&self, _context: &RenderContext<'_>) -> Result<RenderedMessage, TooLarge> {
+        let body = RenderedBody::Shared(Bytes::new());
+        Ok(RenderedMessage { headers: HeaderMap::new(), body })
+    }
+
+    async fn attempt(&self, _prepared: &RenderedMessage, _to: &Address) -> SendResult {
+        SendResult::Delivered { message_id: None }
+    }
+
+    async fn check(&self) -> CredentialCheck {
+        CredentialCheck { ok: true, detail: String::new() }
+    }
+
+    fn max_concurrency(&self) -> usize {
+        CONCURRENCY
+    }
+}

@@ -1,0 +1,66 @@
+//! Paths of a run: the server's binary next to our own, and a folder on a real disk for databases.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, bail};
+use tempfile::TempDir;
+
+/// The paths of one run.
+pub(crate) struct Paths {
+    /// The server that is measured.
+    pub(crate) server: PathBuf,
+    /// Seeded databases, by number of devices.
+    pub(crate) seeds: PathBuf,
+    /// Everything else; deleted at the end.
+    scratch: TempDir,
+}
+
+impl Paths {
+    /// Finds the binaries, building the server where that is not done.
+    pub(crate) fn find(seeds: Option<PathBuf>) -> anyhow::Result<Self> {
+        let own = std::env::current_exe()?;
+        let folder = own.parent().context("an executable has a folder")?;
+        let server = folder.join(format!("notify-server{}", std::env::consts::EXE_SUFFIX));
+        build_server(folder, &server)?;
+        if !server.exists() {
+            bail!("{} is missing: build notify-server first", server.display());
+        }
+        // In the build folder and not in /tmp, which may be in memory: flushes must be real.
+        let scratch = tempfile::Builder::new().prefix("notify-bench-").tempdir_in(folder)?;
+        let seeds = seeds.unwrap_or_else(|| scratch.path().join("seeds"));
+        std::fs::create_dir_all(&seeds)?;
+        Ok(Self { server, seeds, scratch })
+    }
+
+    /// A new folder.
+    pub(crate) fn folder(&self) -> anyhow::Result<TempDir> {
+        Ok(tempfile::tempdir_in(self.scratch.path())?)
+    }
+
+    /// A folder on the disk that is measured.
+    pub(crate) fn disk(&self) -> &Path {
+        self.scratch.path()
+    }
+}
+
+/// Always builds the server in release, so that no old binary is measured; this is fast when it is fresh.
+/// Other profiles use an existing binary, since they do not measure.
+fn build_server(folder: &Path, server: &Path) -> anyhow::Result<()> {
+    let is_release = folder.file_name() == Some(OsStr::new("release"));
+    let Some(cargo) = std::env::var_os("CARGO") else { return Ok(()) };
+    if server.exists() && !is_release {
+        return Ok(());
+    }
+    let mut command = Command::new(cargo);
+    command.args(["build", "-p", "notify-server", "--bin", "notify-server"]);
+    if is_release {
+        command.arg("--release");
+    }
+    let status = command.current_dir(env!("CARGO_MANIFEST_DIR")).status()?;
+    if !status.success() {
+        bail!("notify-server could not be built");
+    }
+    Ok(())
+}

@@ -1,0 +1,164 @@
+//! The real server and the sandbox as child processes.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use notify_sandbox::{Sandbox as FakeProviders, SandboxConfig};
+use serde_json::Value;
+
+use crate::http_load::{call, text};
+use crate::paths::Paths;
+use crate::proc::{Cost, cpu_us};
+use crate::process::Process;
+
+/// How long the server caches its metrics.
+const METRICS_KEPT: Duration = Duration::from_millis(1_100);
+
+/// The keys of a first start.
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Keys {
+    pub(crate) api_key: String,
+    pub(crate) admin_key: String,
+}
+
+/// The server under measurement.
+pub(crate) struct Server {
+    process: Process,
+    pub(crate) address: SocketAddr,
+}
+
+impl Server {
+    /// Starts the binary on a data folder; returns the keys if the folder was empty.
+    pub(crate) fn start(paths: &Paths, data: &Path) -> anyhow::Result<(Self, Option<Keys>)> {
+        Self::start_on(paths, data, None)
+    }
+
+    /// The same on a PostgreSQL database, with the master key of the folder.
+    pub(crate) fn start_on(
+        paths: &Paths,
+        data: &Path,
+        database_url: Option<&str>,
+    ) -> anyhow::Result<(Self, Option<Keys>)> {
+        let mut command = Command::new(&paths.server);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--allow-private-networks"]);
+        command.arg("--data-dir").arg(data);
+        command.env("NOTIFY_LOG", "error");
+        if let Some(url) = database_url {
+            command.env("NOTIFY_DATABASE_URL", url);
+            command.arg("--master-key-file").arg(data.join("master.key"));
+        }
+        let mut process = Process::start(&mut command)?;
+        let (mut api_key, mut admin_key) = (None, None);
+        loop {
+            let line = process.read_line()?;
+            if let Some(key) = line.strip_prefix("api key: ") {
+                api_key = Some(key.to_owned());
+            } else if let Some(key) = line.strip_prefix("admin key: ") {
+                admin_key = Some(key.to_owned());
+            } else if let Some(address) = line.strip_prefix("listening on http://") {
+                let address = address.parse()?;
+                let keys = api_key.zip(admin_key);
+                let keys = keys.map(|(api_key, admin_key)| Keys { api_key, admin_key });
+                return Ok((Self { process, address }, keys));
+            }
+        }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Transactions committed so far.
+    pub(crate) async fn commits(&self) -> anyhow::Result<u64> {
+        tokio::time::sleep(METRICS_KEPT).await;
+        let metrics = text(self.address, "/metrics").await?;
+        let value = metrics.lines().find_map(|line| line.strip_prefix("notify_db_commits_total "));
+        Ok(value.context("a counter of commits")?.parse()?)
+    }
+
+    /// Measures what `work` costs the server.
+    pub(crate) async fn measure(
+        &self,
+        count: u64,
+        work: impl Future<Output = anyhow::Result<()>>,
+    ) -> anyhow::Result<Cost> {
+        let cpu_before = cpu_us(self.id())?;
+        let started = Instant::now();
+        work.await?;
+        let wall = started.elapsed();
+        Ok(Cost { count, wall, cpu_us: cpu_us(self.id())? - cpu_before })
+    }
+
+    pub(crate) fn stop(self) -> anyhow::Result<()> {
+        self.process.stop()
+    }
+}
+
+/// The fake providers.
+pub(crate) struct Sandbox {
+    _process: Process,
+    pub(crate) address: SocketAddr,
+}
+
+impl Sandbox {
+    /// Starts them; the newest `journal` messages are kept in full.
+    pub(crate) fn start(journal: usize) -> anyhow::Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("sandbox").arg(journal.to_string());
+        let mut process = Process::start(&mut command)?;
+        let address = process.read_line()?.parse()?;
+        Ok(Self { _process: process, address })
+    }
+
+    /// The body for `PUT …/providers/:provider`.
+    pub(crate) async fn config(&self, provider: &str) -> anyhow::Result<Value> {
+        call(self.address, "GET", &format!("/sandbox/config/{provider}"), &[], None).await
+    }
+
+    /// Posts rules or settings.
+    pub(crate) async fn configure(&self, path: &str, body: &Value) -> anyhow::Result<()> {
+        call(self.address, "POST", path, &[], Some(body)).await.map(drop)
+    }
+
+    /// The counts so far.
+    pub(crate) async fn counts(&self) -> anyhow::Result<Value> {
+        call(self.address, "GET", "/sandbox/counts", &[], None).await
+    }
+
+    /// The counts since the last call.
+    pub(crate) async fn take_accepted(&self) -> anyhow::Result<Accepted> {
+        let counts = self.counts().await?;
+        call(self.address, "DELETE", "/sandbox/received", &[], None).await?;
+        let count = |name: &str| counts[name].as_u64().context("a count");
+        Ok(Accepted { tokens: count("accepted_tokens")?, connections: count("connections")? })
+    }
+}
+
+/// What a sandbox counted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Accepted {
+    /// Different tokens of accepted messages.
+    pub(crate) tokens: u64,
+    /// Connections opened, including those that read the counts.
+    pub(crate) connections: u64,
+}
+
+/// The child's side of [`Sandbox`]: serves until standard input ends.
+pub(crate) async fn serve_sandbox(journal: usize) -> anyhow::Result<()> {
+    let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    let config = SandboxConfig { log_entries_max: journal, ..SandboxConfig::default() };
+    let sandbox = FakeProviders::start(listener, config).await?;
+    crate::table::print_line(&sandbox.addr().to_string());
+    let (ended, end) = tokio::sync::oneshot::channel();
+    // A thread, since tokio's standard input is one too and would keep the runtime from ending.
+    std::thread::spawn(move || {
+        let read = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        let _ = ended.send(read);
+    });
+    let _ = end.await;
+    sandbox.stop().await;
+    Ok(())
+}

@@ -1,0 +1,161 @@
+//! How the server's time follows the wall clock: slowly when the two drift apart, with a delay
+//! when the wall clock jumps, and never backwards.
+
+/// The difference from the wall clock shrinks by at most a tenth of the elapsed time.
+const SLEW: i64 = 10;
+/// A difference above this is a jump, in milliseconds.
+const JUMP_MS: i64 = 60_000;
+/// How long a jump must last before it is followed, in milliseconds: one that is reverted
+/// before expires nothing.
+const STEADY_MS: i64 = 60_000;
+/// How far a clock that jumped may move in the meantime, in milliseconds.
+const STEADY_WITHIN_MS: i64 = 1_000;
+
+/// The server's time as a distance from a monotonic clock.
+#[derive(Debug)]
+pub(super) struct SlewedClock {
+    /// From the monotonic clock to the server's time.
+    offset_ms: i64,
+    /// Until when the difference has been reduced, by the monotonic clock.
+    slewed_at_ms: i64,
+    jump: Option<Jump>,
+}
+
+/// A wall clock that differs by more than [`JUMP_MS`].
+#[derive(Debug, Clone, Copy)]
+struct Jump {
+    /// From the monotonic clock to there.
+    offset_ms: i64,
+    /// Since when it has been there, by the monotonic clock.
+    since_ms: i64,
+}
+
+/// An event noticed when the clocks were read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ClockEvent {
+    /// The wall clock jumped by this many milliseconds.
+    Jumped(i64),
+    /// The server's time followed it by this many milliseconds.
+    Followed(i64),
+}
+
+impl SlewedClock {
+    /// The server's time is the wall clock's when the monotonic one begins, at 0.
+    pub(super) fn at(wall_ms: i64) -> Self {
+        Self { offset_ms: wall_ms, slewed_at_ms: 0, jump: None }
+    }
+
+    /// The time at this reading of both clocks, in milliseconds since 1970. Readings come in the
+    /// order of the monotonic clock.
+    pub(super) fn read(&mut self, elapsed_ms: i64, wall_ms: i64) -> (i64, Option<ClockEvent>) {
+        let ahead_ms = wall_ms - (self.offset_ms + elapsed_ms);
+        let news = if ahead_ms.abs() <= JUMP_MS {
+            self.jump = None;
+            self.slew(elapsed_ms, ahead_ms);
+            None
+        } else {
+            self.jumped(elapsed_ms, ahead_ms)
+        };
+        (self.offset_ms + elapsed_ms, news)
+    }
+
+    fn slew(&mut self, elapsed_ms: i64, ahead_ms: i64) {
+        let most_ms = (elapsed_ms - self.slewed_at_ms) / SLEW;
+        if most_ms > 0 {
+            self.slewed_at_ms = elapsed_ms;
+            self.offset_ms += ahead_ms.clamp(-most_ms, most_ms);
+        }
+    }
+
+    fn jumped(&mut self, elapsed_ms: i64, ahead_ms: i64) -> Option<ClockEvent> {
+        let offset_ms = self.offset_ms + ahead_ms;
+        let known = self.jump.filter(|jump| (offset_ms - jump.offset_ms).abs() <= STEADY_WITHIN_MS);
+        let Some(jump) = known else {
+            self.jump = Some(Jump { offset_ms, since_ms: elapsed_ms });
+            self.slewed_at_ms = elapsed_ms;
+            return Some(ClockEvent::Jumped(ahead_ms));
+        };
+        if elapsed_ms - jump.since_ms < STEADY_MS {
+            self.slewed_at_ms = elapsed_ms;
+            return None;
+        }
+        if ahead_ms < 0 {
+            // Time must not go back: it slows down until the wall clock has caught up.
+            self.slew(elapsed_ms, ahead_ms);
+            return None;
+        }
+        self.offset_ms = offset_ms;
+        self.jump = None;
+        Some(ClockEvent::Followed(ahead_ms))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WALL: i64 = 1_780_000_000_000;
+
+    #[test]
+    fn drift_is_corrected_by_a_tenth_of_the_elapsed_time() {
+        for (drift_ms, after_100_ms, after_1_s) in
+            [(0, 0, 0), (5, 5, 5), (50, 10, 50), (30_000, 10, 100), (-30_000, -10, -100)]
+        {
+            let mut anchor = SlewedClock::at(WALL);
+            for (elapsed, ahead) in [(100, after_100_ms), (1_000, after_1_s)] {
+                let read = anchor.read(elapsed, WALL + elapsed + drift_ms);
+                assert_eq!(read, (WALL + elapsed + ahead, None), "{drift_ms} ms, {elapsed} ms");
+            }
+        }
+    }
+
+    #[test]
+    fn frequent_readings_correct_drift_too() {
+        let mut anchor = SlewedClock::at(WALL);
+        let reads = (1..=1_000).map(|elapsed| anchor.read(elapsed, WALL + elapsed + 70).0);
+        assert_eq!(reads.last(), Some(WALL + 1_070));
+    }
+
+    #[test]
+    fn jump_is_followed_after_a_steady_minute() {
+        let hour = 3_600_000;
+        let mut anchor = SlewedClock::at(WALL);
+        for (elapsed, wall, read, news) in [
+            (1_000, 1_000 + hour, 1_000, Some(ClockEvent::Jumped(hour))),
+            (30_000, 30_000 + hour, 30_000, None),
+            (40_000, 40_000 + 2 * hour, 40_000, Some(ClockEvent::Jumped(2 * hour))),
+            (99_999, 99_999 + 2 * hour, 99_999, None),
+            (100_000, 100_000 + 2 * hour, 100_000 + 2 * hour, Some(ClockEvent::Followed(2 * hour))),
+            (100_001, 100_001 + 2 * hour, 100_001 + 2 * hour, None),
+        ] {
+            assert_eq!(anchor.read(elapsed, WALL + wall), (WALL + read, news), "at {elapsed}");
+        }
+    }
+
+    #[test]
+    fn reverted_jump_is_not_followed() {
+        let years = 10 * 365 * 86_400_000;
+        let mut anchor = SlewedClock::at(WALL);
+        assert_eq!(
+            anchor.read(1_000, WALL + years),
+            (WALL + 1_000, Some(ClockEvent::Jumped(years - 1_000)))
+        );
+        assert_eq!(anchor.read(59_000, WALL + 59_000), (WALL + 59_000, None));
+        assert_eq!(anchor.read(200_000, WALL + 200_000), (WALL + 200_000, None));
+    }
+
+    #[test]
+    fn clock_set_back_slows_time_and_never_reverses_it() {
+        let day = 86_400_000;
+        let mut anchor = SlewedClock::at(WALL);
+        let mut last = WALL;
+        for minute in 1..=60 * 24 * 11 {
+            let elapsed = minute * 60_000;
+            let (now, _) = anchor.read(elapsed, WALL + elapsed - day);
+            let passed = now - last;
+            assert!((54_000..=60_000).contains(&passed), "{passed} ms in minute {minute}");
+            last = now;
+        }
+        assert_eq!(last, WALL + 60_000 * 60 * 24 * 11 - day, "after ten days they agree");
+    }
+}

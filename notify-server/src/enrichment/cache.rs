@@ -1,0 +1,163 @@
+//! Caches the responses of campaigns, the most frequent request of devices, as bytes. A response is
+//! cached with the generation of its application, which is read before the store. Every change that could
+//! affect it increments the generation before the change is acknowledged, so no response is older than the
+//! last write that this server acknowledged. Writes of other servers show after five seconds.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use moka::sync::Cache;
+use notify_core::{CampaignId, CampaignRef, Enrichment, FeedId, FeedItem, FeedRef};
+use tokio::time::Instant;
+
+use crate::cached_body::CachedBody;
+use crate::store::{
+    AppNo, Change, ChangeListener, EnrichmentChange, SharedStore, ShownCampaign, StoreError,
+};
+
+/// Most bytes of cached responses, including [`ENTRY_BYTES`] for each.
+const CACHE_BYTES_MAX: u64 = 32 * 1_024 * 1_024;
+/// Approximate overhead of a cached response, in bytes.
+const ENTRY_BYTES: u32 = 512;
+/// Longest age of a cached response. Writes by another server of the same database
+/// do not invalidate it.
+const AGE_MAX: Duration = Duration::from_secs(5);
+/// Number of generation counters. Applications that share one are invalidated together: more work, never
+/// a stale response.
+const GENERATIONS: usize = 1_024;
+
+/// A campaign of an application; `None` is the default one.
+type Key = (AppNo, Option<CampaignId>);
+
+/// A cached response, its generation, and when it was read.
+#[derive(Clone)]
+struct CachedResponse {
+    generation: u64,
+    read_at: Instant,
+    body: Arc<CachedBody>,
+}
+
+/// Cached responses of campaigns.
+pub(crate) struct EnrichmentCache {
+    store: SharedStore,
+    cache: Cache<Key, CachedResponse>,
+    generations: Arc<Generations>,
+}
+
+impl EnrichmentCache {
+    /// A cache over a store, invalidated by its changes.
+    pub(crate) fn new(store: SharedStore) -> Self {
+        let generations = Arc::new(Generations::default());
+        store.subscribe(generations.clone());
+        let weigh = |_: &Key, cached: &CachedResponse| {
+            u32::try_from(cached.body.body.len()).unwrap_or(u32::MAX).saturating_add(ENTRY_BYTES)
+        };
+        let cache = Cache::builder().max_capacity(CACHE_BYTES_MAX).weigher(weigh).build();
+        Self { store, cache, generations }
+    }
+
+    /// The response for an active campaign.
+    ///
+    /// # Errors
+    /// `NotFound` when there is none; other errors of the store, and then never a response made without
+    /// it.
+    pub(crate) async fn get(
+        &self,
+        app: AppNo,
+        campaign: CampaignRef,
+    ) -> Result<Arc<CachedBody>, StoreError> {
+        let id = match campaign {
+            CampaignRef::Default => None,
+            CampaignRef::Id(id) => Some(id),
+        };
+        // Before the store is read, so that a change in between makes this response stale at once.
+        let (generation, read_at) = (self.generations.now(app), Instant::now());
+        if let Some(cached) = self.cache.get(&(app, id))
+            && cached.generation == generation
+            && read_at.duration_since(cached.read_at) < AGE_MAX
+        {
+            return Ok(cached.body);
+        }
+        let shown = self.store.shown_campaign(app, campaign).await?;
+        let body = serde_json::to_vec(&rendered(&shown))
+            .map_err(|error| StoreError::Backend(error.into()))?;
+        let ready = Arc::new(CachedBody::of(body.into()));
+        self.cache.insert((app, id), CachedResponse { generation, read_at, body: ready.clone() });
+        Ok(ready)
+    }
+}
+
+/// The response for devices: newest items first over all feeds of a feature.
+fn rendered(shown: &ShownCampaign) -> Enrichment {
+    let record = &shown.record;
+    Enrichment::from_template(record.campaign.id, &record.template, |feeds| {
+        feeds.iter().filter_map(id_of).flat_map(|id| items_of(shown, id)).collect()
+    })
+}
+
+/// A stored template names feeds by id.
+fn id_of(feed: &FeedRef) -> Option<FeedId> {
+    match feed {
+        FeedRef::Id { id } => Some(*id),
+        FeedRef::Url { .. } => None,
+    }
+}
+
+fn items_of(shown: &ShownCampaign, id: FeedId) -> Vec<FeedItem> {
+    let Some(feed) = shown.feeds.iter().find(|feed| feed.id == id) else { return Vec::new() };
+    let items = feed.items.iter().cloned().map(|item| FeedItem {
+        title: item.title,
+        url: item.url,
+        image_url: item.image_url,
+        published_at: item.published_at,
+        source: feed.name.clone(),
+        // The application's own feeds contain its own content.
+        is_external: false,
+    });
+    items.collect()
+}
+
+/// Counts the changes of each application's content.
+struct Generations(Box<[AtomicU64]>);
+
+impl Default for Generations {
+    fn default() -> Self {
+        Self((0..GENERATIONS).map(|_| AtomicU64::new(0)).collect())
+    }
+}
+
+impl Generations {
+    fn of(&self, app: AppNo) -> &AtomicU64 {
+        &self.0[usize::try_from(app.0.unsigned_abs()).unwrap_or(0) % GENERATIONS]
+    }
+
+    fn now(&self, app: AppNo) -> u64 {
+        self.of(app).load(Ordering::SeqCst)
+    }
+}
+
+impl ChangeListener for Generations {
+    fn on_change(&self, change: Change) {
+        match change {
+            Change::App(app)
+            | Change::Enrichment(
+                EnrichmentChange::Campaign(app) | EnrichmentChange::FeedItems(app),
+            ) => {
+                self.of(app).fetch_add(1, Ordering::SeqCst);
+            }
+            Change::Resync => {
+                for generation in &self.0 {
+                    generation.fetch_add(1, Ordering::SeqCst);
+                }
+            }
+            Change::Enrichment(EnrichmentChange::FeedDue)
+            | Change::Delivery(_)
+            | Change::Events(_)
+            | Change::KeyRevoked => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

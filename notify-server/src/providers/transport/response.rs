@@ -1,0 +1,205 @@
+//! A response, read within bounds, since the peer may be hostile.
+
+use std::borrow::Cow;
+use std::error::Error;
+use std::io;
+
+use bytes::{Bytes, BytesMut};
+use h2::{Reason as H2Reason, RecvStream};
+use http::{HeaderMap, StatusCode};
+use rustls::CertificateError;
+use tokio::time::{Instant, timeout_at};
+
+use crate::outbound::Unreachable;
+use crate::providers::{Processing, RESPONSE_BYTES_MAX, Reason, SendResult};
+
+/// A provider's response.
+#[derive(Debug)]
+pub(crate) struct ProviderResponse {
+    /// Status.
+    pub(crate) status: StatusCode,
+    /// Header fields.
+    pub(crate) headers: HeaderMap,
+    /// Body, at most [`RESPONSE_BYTES_MAX`] of it; shorter if the connection broke or was too slow.
+    pub(crate) body: Bytes,
+    /// The connection that it came over; see `Pool::retire`.
+    pub(crate) connection: u64,
+}
+
+/// Reads a body until it ends, breaks off, is too long or too slow. The status is what matters, and an
+/// accepted message must not be repeated because of an incomplete body. Dropping the stream afterwards
+/// cancels the rest.
+pub(super) async fn read_body(mut stream: RecvStream, deadline: Instant) -> Bytes {
+    if stream.is_end_stream() {
+        return Bytes::new();
+    }
+    let mut body = Body::default();
+    while let Ok(Some(Ok(chunk))) = timeout_at(deadline, stream.data()).await {
+        // Fails only on a closed stream, which the next read reports as well.
+        let _ = stream.flow_control().release_capacity(chunk.len());
+        if body.is_full_after(chunk) {
+            break;
+        }
+    }
+    body.finish()
+}
+
+/// A body that is being read; a single chunk is not copied.
+#[derive(Default)]
+pub(super) struct Body {
+    first: Bytes,
+    rest: BytesMut,
+}
+
+impl Body {
+    /// Adds a chunk, up to the limit; returns whether the limit is reached.
+    pub(super) fn is_full_after(&mut self, mut chunk: Bytes) -> bool {
+        let room = RESPONSE_BYTES_MAX - self.first.len().max(self.rest.len());
+        chunk.truncate(room);
+        let is_full = chunk.len() == room;
+        if self.first.is_empty() && self.rest.is_empty() {
+            self.first = chunk;
+        } else {
+            if self.rest.is_empty() {
+                self.rest.extend_from_slice(&std::mem::take(&mut self.first));
+            }
+            self.rest.extend_from_slice(&chunk);
+        }
+        is_full
+    }
+
+    pub(super) fn finish(self) -> Bytes {
+        if self.rest.is_empty() { self.first } else { self.rest.freeze() }
+    }
+}
+
+/// Longest cause kept in a reason, in characters.
+const CAUSE_CHARS_MAX: usize = 96;
+
+/// The reason when no connection could be made.
+pub(crate) const CONNECT_FAILED: &str = "connect_failed";
+/// The reason for a url with a forbidden address.
+pub(crate) const ADDRESS_NOT_ALLOWED: &str = "address_not_allowed";
+
+/// A request without a response: why, and whether it may have been processed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TransportError {
+    /// A failed attempt.
+    pub(crate) reason: Reason,
+    /// Whether it may have been processed.
+    pub(crate) outcome: Processing,
+    /// Whether the server does not speak HTTP/2, so that HTTP/1.1 may be tried.
+    pub(crate) is_http1_only: bool,
+}
+
+impl TransportError {
+    fn new(reason: Reason, outcome: Processing) -> Self {
+        Self { reason, outcome, is_http1_only: false }
+    }
+
+    /// Nothing was sent.
+    pub(crate) fn unsent(reason: impl Into<Reason>) -> Self {
+        Self::new(reason.into(), Processing::NotProcessed)
+    }
+
+    /// Nothing was sent; the reason includes the cause.
+    pub(crate) fn unsent_because(what: &str, cause: &dyn Error) -> Self {
+        Self::unsent(format!("{what}: {}", sanitized(&cause.to_string())))
+    }
+
+    /// No connection was made. If the certificate could not be verified, the reason suggests a remedy, which
+    /// depends on whether there is a `ca_certificate` (`has_extra_trust`).
+    pub(super) fn unconnected(
+        what: &str,
+        cause: &(dyn Error + 'static),
+        has_extra_trust: bool,
+    ) -> Self {
+        let mut failure = Self::unsent_because(what, cause);
+        if let Some(remedy) = certificate_remedy(cause, has_extra_trust) {
+            failure.reason = format!("{}; {remedy}", failure.reason).into();
+        }
+        failure
+    }
+
+    /// The server negotiated HTTP/1.1.
+    pub(crate) fn http1_only() -> Self {
+        Self { is_http1_only: true, ..Self::unsent("no_http2") }
+    }
+
+    /// It was sent, and there was no response.
+    pub(crate) fn unknown(reason: impl Into<Reason>) -> Self {
+        Self::new(reason.into(), Processing::Unknown)
+    }
+
+    /// The same without the peer's text: a peer that a user chose must not control what is shown, nor
+    /// create an unlimited number of reasons.
+    pub(crate) fn redacted(self) -> Self {
+        let code = self.reason.split(':').next().unwrap_or_default().to_owned();
+        Self { reason: code.into(), ..self }
+    }
+
+    /// The meaning of an error on an open stream (RFC 9113 sections 6.8 and 8.7): a GOAWAY of the peer affects
+    /// only streams above its last id, and `REFUSED_STREAM` guarantees that nothing was processed.
+    pub(super) fn of_stream(error: &h2::Error) -> Self {
+        if error.is_go_away() && error.is_remote() {
+            return Self::unsent("goaway");
+        }
+        if error.is_reset() && error.is_remote() {
+            return match error.reason() {
+                Some(H2Reason::REFUSED_STREAM) => Self::unsent("refused_stream"),
+                reason => Self::unknown(format!("reset: {}", describe(reason))),
+            };
+        }
+        if error.is_io() {
+            return Self::unknown("connection_cut");
+        }
+        Self::unknown(format!("protocol_error: {}", describe(error.reason())))
+    }
+}
+
+impl From<&Unreachable> for TransportError {
+    fn from(unreachable: &Unreachable) -> Self {
+        match unreachable {
+            Unreachable::Unresolved(cause) => Self::unsent_because(CONNECT_FAILED, cause),
+            // The same as for a name that does not resolve: the owner of an API key must not learn through
+            // invented addresses which names the server's resolver knows.
+            Unreachable::NotAllowed => Self::unsent(CONNECT_FAILED),
+        }
+    }
+}
+
+impl From<TransportError> for SendResult {
+    fn from(failure: TransportError) -> Self {
+        Self::Retry { reason: failure.reason, after: None, outcome: failure.outcome }
+    }
+}
+
+fn describe(reason: Option<H2Reason>) -> Cow<'static, str> {
+    reason.map_or(Cow::Borrowed("unknown"), |reason| format!("{reason:?}").into())
+}
+
+/// A remedy for a certificate that no trusted authority has signed. An authority that was recreated under
+/// the same name, like the sandbox's, shows as a bad signature.
+fn certificate_remedy(
+    cause: &(dyn Error + 'static),
+    has_extra_trust: bool,
+) -> Option<&'static str> {
+    let rustls::Error::InvalidCertificate(wrong) = tls_error(cause)? else { return None };
+    let is_untrusted =
+        matches!(wrong, CertificateError::BadSignature | CertificateError::UnknownIssuer);
+    match (is_untrusted, has_extra_trust) {
+        (false, _) => None,
+        (true, true) => Some("ca_certificate is another one: was the sandbox restarted?"),
+        (true, false) => Some("ca_certificate is not set, and the system does not trust it"),
+    }
+}
+
+/// The TLS error inside an I/O error, which hides it from `source`.
+fn tls_error<'e>(cause: &'e (dyn Error + 'static)) -> Option<&'e rustls::Error> {
+    cause.downcast_ref().or_else(|| tls_error(cause.downcast_ref::<io::Error>()?.get_ref()?))
+}
+
+/// The beginning of a cause, without control characters.
+fn sanitized(cause: &str) -> String {
+    cause.chars().filter(|c| !c.is_control()).take(CAUSE_CHARS_MAX).collect()
+}
