@@ -5,14 +5,14 @@ use notify_client::Client;
 use notify_core::{ListDeliveries, NotificationRecord, PageQuery};
 use serde_json::Value;
 
-use crate::checker::Told;
+use crate::checker::NotificationReport;
 
 /// Notifications of a page.
 const NOTIFICATIONS: u32 = 100;
-/// Deliveries of a page: the most there are (B10).
+/// Deliveries of a page: the most there are.
 const PAGE_ROWS: u32 = 1_000;
 
-impl Told {
+impl NotificationReport {
     /// Reads every notification of an application with what became of each device.
     ///
     /// # Errors

@@ -87,7 +87,7 @@ impl Installation {
     }
 }
 
-/// What a server on PostgreSQL has to be told.
+/// Settings of a server on PostgreSQL.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// `--database-url`.
@@ -142,7 +142,7 @@ mod tests {
     const HAS_APPS: &str = "select 1 / count(*) from apps";
 
     #[tokio::test]
-    async fn servers_of_both_kinds_work_on_the_database_of_their_folder() -> Result<()> {
+    async fn in_process_and_child_servers_use_the_database_of_their_folder() -> Result<()> {
         let installation = Installation::make();
         let settings = installation.settings();
         let folder = tempfile::tempdir()?;
@@ -157,12 +157,13 @@ mod tests {
         anyhow::ensure!(again.api_key.is_none(), "it finds what it left");
         anyhow::ensure!(again.terminate().await?.success());
 
-        let mut server = TestServer::start_on(Backend::Postgres, |_| {}).await?;
+        let mut server = TestServer::start_on(Backend::Postgres, |_| {}).await;
         let key = server.api_key().to_owned();
-        server.restart().await?;
-        let caller = server.caller()?;
-        anyhow::ensure!(caller.get("/v1/tags").await?["tags"].is_array(), "{key}");
+        server.restart().await;
+        let caller = server.caller();
+        anyhow::ensure!(caller.get("/v1/tags").await.ok()["tags"].is_array(), "{key}");
         anyhow::ensure!(!server.data_dir().join("notify.db").exists(), "nothing in the folder");
-        server.stop().await
+        server.stop().await;
+        Ok(())
     }
 }

@@ -200,9 +200,9 @@ impl Chromium {
     /// The id of the registration of an origin's worker, as [`Chromium::push`] needs it.
     ///
     /// # Errors
-    /// When none is told of in time.
+    /// When none is reported in time.
     pub async fn registration(&mut self, page: &Attached, origin: &str) -> Result<String> {
-        // It is told when this begins, and not again.
+        // It is reported when this begins, and not again.
         self.call(Some(page), "ServiceWorker.disable", json!({})).await?;
         self.events.clear();
         self.call(Some(page), "ServiceWorker.enable", json!({})).await?;
@@ -225,7 +225,8 @@ impl Chromium {
     pub async fn push(
         &mut self,
         page: &Attached,
-        (origin, registration): (&str, &str),
+        origin: &str,
+        registration: &str,
         payload: &Value,
     ) -> Result<()> {
         let what = json!({"origin": format!("{origin}/"), "registrationId": registration,

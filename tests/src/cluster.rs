@@ -214,14 +214,13 @@ impl Cluster {
 mod tests {
     use super::*;
 
-    /// Whether somebody listens there.
+    /// Whether its port is open.
     async fn takes_connections(cluster: &Cluster) -> bool {
         tokio::net::TcpStream::connect(("127.0.0.1", cluster.port())).await.is_ok()
     }
 
     #[tokio::test]
-    async fn a_server_comes_back_with_what_was_committed_and_a_standby_with_what_it_follows()
-    -> Result<()> {
+    async fn a_restarted_server_and_a_promoted_standby_have_every_commit() -> Result<()> {
         let mut cluster = Cluster::make().await?;
         cluster.ask("create table kept (n int)").await?;
         for (nth, mode) in

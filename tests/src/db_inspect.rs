@@ -8,7 +8,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::backend::with_database_of;
 
-/// Rows that must be gone when everything is over, by table and condition.
+/// Rows that must not exist when all work is done, by table and condition.
 const UNFINISHED: [(&str, &str); 4] = [
     ("notifications", "status in ('queued', 'sending')"),
     ("dispatches", "completed_at is null or open_pages > 0 or open_retries > 0"),
@@ -16,16 +16,16 @@ const UNFINISHED: [(&str, &str); 4] = [
     ("retries", "outcome is null"),
 ];
 
-/// A database that nobody serves.
+/// The database of a server that does not run.
 #[derive(Debug)]
-pub enum Kept {
+pub enum DatabaseInspector {
     /// A file, whole.
     File(Connection),
     /// The PostgreSQL database of a folder.
     Database(PathBuf),
 }
 
-impl Kept {
+impl DatabaseInspector {
     /// What stands in a data folder, or for it.
     ///
     /// # Errors

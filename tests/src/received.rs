@@ -1,4 +1,4 @@
-//! What the sandbox saw, told by device: who got it, who got it twice, and who was left out.
+//! What the sandbox received, by device.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -7,11 +7,11 @@ use serde_json::Value;
 
 /// All messages of one notification, by token, each list in the order it came.
 #[derive(Debug)]
-pub struct Journal {
+pub struct ReceivedByToken {
     by_token: BTreeMap<String, Vec<ReceivedRequest>>,
 }
 
-impl Journal {
+impl ReceivedByToken {
     /// Sorts a journal by token.
     #[must_use]
     pub fn of(journal: Vec<ReceivedRequest>) -> Self {
@@ -47,7 +47,7 @@ impl Journal {
         repeated
     }
 
-    /// Every collapse identity that came (B36).
+    /// Every collapse identity that came.
     #[must_use]
     pub fn identities(&self) -> HashSet<String> {
         self.by_token.values().flatten().map(|one| identity(one).unwrap_or_default()).collect()
@@ -61,7 +61,7 @@ pub struct Arrival {
     pub text: String,
     /// Token, end of the endpoint, person or chat.
     pub address: String,
-    /// By whom.
+    /// The provider that received it.
     pub provider: Provider,
     /// By what a device recognises a repeat; `None` on the platforms that know no such thing.
     pub identity: Option<String>,
@@ -125,7 +125,7 @@ fn text(message: &ReceivedRequest) -> Option<&str> {
     text.as_str()
 }
 
-/// By what a device recognises a repeat (B36).
+/// By what a device recognises a repeat.
 fn identity(message: &ReceivedRequest) -> Option<String> {
     match message.provider {
         Provider::Apns => message.headers.get("apns-collapse-id").cloned(),

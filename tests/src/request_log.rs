@@ -1,5 +1,5 @@
-//! What was asked: every request is written down before it goes out, and its answer after, so that
-//! what is known of a run does not rest on what the server says of it.
+//! A log of requests: each is written before it is sent, and its response after, so that the checker does
+//! not depend on what the server says of a run.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -14,63 +14,63 @@ use serde::{Deserialize, Serialize};
 
 /// A request to send a notification.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Asked {
-    /// Its `Idempotency-Key` and its text: one of a kind in a run.
+pub struct LoggedRequest {
+    /// Its `Idempotency-Key` and its text, unique in a run.
     pub key: String,
-    /// The name of the audience that it goes to.
+    /// The name of its audience.
     pub audience: String,
 }
 
-/// What the server said to a request.
+/// The response to a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Said {
-    /// 200 with this id: it is on disk, whatever comes.
+pub enum LoggedResponse {
+    /// 200 with this id: it is on disk.
     Accepted(String),
-    /// A 4xx: nothing happened, and nothing will.
-    Refused(u16),
-    /// No answer, or a 5xx: it happened or not. A 5xx is a promise of nothing: what a failed commit
-    /// left in the log may still be found there by the next process.
+    /// A 4xx: it has no effect.
+    Rejected(u16),
+    /// No response, or a 5xx: it may have had its effect. After a 5xx, too: the next process may still
+    /// find what a failed commit left in the database's log.
     Unknown(String),
 }
 
-impl Said {
-    /// What a call came to.
+impl LoggedResponse {
+    /// The result of a call.
     #[must_use]
     pub fn of(answer: &Result<NotificationCreated, Error>) -> Self {
         match answer {
             Ok(created) => Self::Accepted(created.id.to_string()),
             Err(error) => match error.status() {
-                Some(status) if (400..500).contains(&status) => Self::Refused(status),
+                Some(status) if (400..500).contains(&status) => Self::Rejected(status),
                 Some(_) | None => Self::Unknown(error.to_string()),
             },
         }
     }
 }
 
-/// A request and every answer that it got; more than one when it was sent again.
+/// A request and its responses; several when it was sent again.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
-    /// What was asked.
-    pub asked: Asked,
-    /// What was said.
-    pub said: Vec<Said>,
+pub struct LogEntry {
+    /// The request.
+    pub request: LoggedRequest,
+    /// Its responses.
+    pub responses: Vec<LoggedResponse>,
 }
 
 #[derive(Serialize, Deserialize)]
 enum Line {
-    Asked(Asked),
-    Said { key: String, said: Said },
+    Request(LoggedRequest),
+    Response { key: String, response: LoggedResponse },
 }
 
-/// The file. A line that was begun is there whole: whoever writes it is never killed.
+/// The file. Each line in it is whole: the process that writes it is never killed.
 #[derive(Debug)]
-pub struct Ledger {
+pub struct RequestLog {
     path: PathBuf,
     file: Mutex<File>,
 }
 
-impl Ledger {
-    /// Begins a ledger, or goes on with it.
+impl RequestLog {
+    /// Creates a log, or opens an existing one.
     ///
     /// # Errors
     /// When the file cannot be written.
@@ -79,20 +79,20 @@ impl Ledger {
         Ok(Self { path: path.to_owned(), file: Mutex::new(file) })
     }
 
-    /// Writes down what is about to be asked; before it is.
+    /// Logs a request that is about to be sent.
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn asked(&self, asked: &Asked) -> Result<()> {
-        self.append(&Line::Asked(asked.clone()))
+    pub fn log_request(&self, request: &LoggedRequest) -> Result<()> {
+        self.append(&Line::Request(request.clone()))
     }
 
-    /// Writes down what was said to the request with that key.
+    /// Logs the response to the request with that key.
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn said(&self, key: &str, said: Said) -> Result<()> {
-        self.append(&Line::Said { key: key.to_owned(), said })
+    pub fn log_response(&self, key: &str, response: LoggedResponse) -> Result<()> {
+        self.append(&Line::Response { key: key.to_owned(), response })
     }
 
     fn append(&self, line: &Line) -> Result<()> {
@@ -105,19 +105,20 @@ impl Ledger {
     /// Reads everything back.
     ///
     /// # Errors
-    /// When the file cannot be read, or somebody is answered who never asked.
-    pub fn entries(&self) -> Result<Vec<Entry>> {
+    /// When the file cannot be read, or has a response to a request that is not in it.
+    pub fn entries(&self) -> Result<Vec<LogEntry>> {
         let mut entries = Vec::new();
         let mut places = BTreeMap::new();
         for line in std::fs::read_to_string(&self.path)?.lines() {
             match serde_json::from_str(line).with_context(|| line.to_owned())? {
-                Line::Asked(asked) => {
-                    places.insert(asked.key.clone(), entries.len());
-                    entries.push(Entry { asked, said: Vec::new() });
+                Line::Request(request) => {
+                    places.insert(request.key.clone(), entries.len());
+                    entries.push(LogEntry { request, responses: Vec::new() });
                 }
-                Line::Said { key, said } => {
-                    let place = places.get(&key).with_context(|| format!("{key} never asked"))?;
-                    entries[*place].said.push(said);
+                Line::Response { key, response } => {
+                    let place =
+                        places.get(&key).with_context(|| format!("{key} was never requested"))?;
+                    entries[*place].responses.push(response);
                 }
             }
         }

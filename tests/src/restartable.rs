@@ -1,4 +1,4 @@
-//! A server process that survives itself: the folder, the keys and the sandbox stay.
+//! A server process that is killed, stopped and started again: the folder, the keys and the sandbox stay.
 
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -8,17 +8,17 @@ use notify_client::Client;
 use notify_sandbox::{Sandbox, SandboxConfig};
 use tokio::sync::watch;
 
-use crate::checker::Ended;
-use crate::journal::Arrival;
+use crate::checker::EndedProcess;
+use crate::received::Arrival;
 use crate::{Caller, Launch, ServerProcess, start_sandbox_with};
 
 /// Messages that the sandbox's journal keeps: more than any run sends.
 const JOURNAL_MAX: usize = 1_000_000;
-/// Longest time that a stop in order may take (I13): the grace of `--shutdown-grace`.
+/// Longest time that a stop in order may take: the grace of `--shutdown-grace`.
 const STOP_MAX: Duration = Duration::from_secs(30);
 
 /// A server that is killed, stopped and started again, with its sandbox.
-pub struct Survivor {
+pub struct RestartableServer {
     /// How it is started.
     pub launch: Launch,
     /// The fake providers.
@@ -26,7 +26,7 @@ pub struct Survivor {
     /// Where it serves now; each start takes another port.
     pub origin: watch::Sender<String>,
     /// The processes that ended.
-    pub ended: Vec<Ended>,
+    pub ended: Vec<EndedProcess>,
     /// Key of the first application.
     pub api_key: String,
     /// Admin key.
@@ -34,7 +34,7 @@ pub struct Survivor {
     running: Option<ServerProcess>,
 }
 
-impl Survivor {
+impl RestartableServer {
     /// Starts a server on an empty folder, and a sandbox that forgets nothing.
     ///
     /// # Errors
@@ -77,11 +77,15 @@ impl Survivor {
     }
 
     /// A plain caller with the first application's key.
-    ///
-    /// # Errors
-    /// When no HTTP client can be made.
-    pub fn caller(&self) -> Result<Caller> {
+    #[must_use]
+    pub fn caller(&self) -> Caller {
         Caller::app(&self.origin.borrow(), &self.api_key)
+    }
+
+    /// A plain caller with the admin key.
+    #[must_use]
+    pub fn admin(&self) -> Caller {
+        Caller::admin(&self.origin.borrow(), &self.admin_key)
     }
 
     /// Kills it where it stands (SIGKILL). `credit` is what that may repeat.
@@ -116,7 +120,7 @@ impl Survivor {
         Ok(status)
     }
 
-    /// Waits until it ends by itself, as one does that is told where to die.
+    /// Waits until it ends by itself, as a `dying-server` does.
     ///
     /// # Errors
     /// When it does not end in time.
@@ -143,7 +147,7 @@ impl Survivor {
 
     fn note_end(&mut self, repeats_max: usize) {
         let last_connection = self.sandbox.counts().connections;
-        self.ended.push(Ended { last_connection, repeats_max });
+        self.ended.push(EndedProcess { last_connection, repeats_max });
     }
 
     /// Starts it again on the same folder.

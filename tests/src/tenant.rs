@@ -5,7 +5,7 @@ use notify_client::Client;
 use notify_core::{AppId, CreateApp, CreateKey, Subscribe};
 use notify_sandbox::{Sandbox, ScriptedResponse, messenger_recipient, telegram_chat};
 
-use crate::checker::{Fate, Member};
+use crate::checker::{Expected, Member};
 use crate::{android, browser_endpoint, configure_all, ios, register};
 
 /// Seeds of one application; those of another begin behind them.
@@ -14,7 +14,7 @@ const SEEDS_PER_APP: u64 = 1_000;
 /// How many people an application has. Beside them come one dead address on Android and on iOS, and
 /// one that FCM takes no message for.
 #[derive(Debug, Clone, Copy)]
-pub struct Crowd {
+pub struct AudienceSize {
     /// On Android and on iOS, each.
     pub phones: u64,
     /// With a browser.
@@ -46,7 +46,7 @@ impl Tenant {
         client_of: impl Fn(&str) -> Result<Client>,
         sandbox: &Sandbox,
         number: u64,
-        crowd: Crowd,
+        crowd: AudienceSize,
     ) -> Result<Self> {
         let admin = client_of("")?;
         let app = CreateApp { name: format!("tenant-{number}"), language: None };
@@ -66,22 +66,24 @@ async fn populate(
     client: &Client,
     sandbox: &Sandbox,
     first: u64,
-    crowd: Crowd,
+    crowd: AudienceSize,
 ) -> Result<Vec<Member>> {
     let ok = ScriptedResponse::ok();
     let mut phones = Vec::new();
     for seed in first..first + crowd.phones {
-        phones.push((android(seed, &ok), Fate::Reached));
-        phones.push((ios(seed, &ok), Fate::Reached));
+        phones.push((android(seed, &ok), Expected::Delivered));
+        phones.push((ios(seed, &ok), Expected::Delivered));
     }
     let behind = first + crowd.phones;
-    phones.push((android(behind, &ScriptedResponse::reason("UNREGISTERED")), Fate::Dead));
-    phones.push((ios(behind, &ScriptedResponse::status(410)), Fate::Dead));
-    phones.push((android(behind + 1, &ScriptedResponse::reason("BAD_REQUEST")), Fate::Refused));
+    phones
+        .push((android(behind, &ScriptedResponse::reason("UNREGISTERED")), Expected::Unregistered));
+    phones.push((ios(behind, &ScriptedResponse::status(410)), Expected::Unregistered));
+    phones
+        .push((android(behind + 1, &ScriptedResponse::reason("BAD_REQUEST")), Expected::Rejected));
     let mut members = Vec::new();
-    for (phone, fate) in &phones {
+    for (phone, expected) in &phones {
         let addresses = vec![phone.push_token.clone().context("a phone has a token")?];
-        members.push(Member { device: phone.device_id.clone(), addresses, fate: *fate });
+        members.push(Member { device: phone.device_id.clone(), addresses, expected: *expected });
     }
     register(client, phones.into_iter().map(|(phone, _)| phone)).await?;
     for seed in first..first + crowd.browsers {
@@ -100,7 +102,7 @@ async fn populate(
 }
 
 /// Registers people in the chat app and answers them.
-async fn populate_chats(client: &Client, first: u64, crowd: Crowd) -> Result<Vec<Member>> {
+async fn populate_chats(client: &Client, first: u64, crowd: AudienceSize) -> Result<Vec<Member>> {
     let mut members = Vec::new();
     for seed in first..first + crowd.chats {
         let (device, chat) = (format!("c{seed}"), telegram_chat(seed, &ScriptedResponse::ok()));
@@ -111,7 +113,7 @@ async fn populate_chats(client: &Client, first: u64, crowd: Crowd) -> Result<Vec
 }
 
 fn reached(device: String, address: String) -> Member {
-    Member { device, addresses: vec![address], fate: Fate::Reached }
+    Member { device, addresses: vec![address], expected: Expected::Delivered }
 }
 
 async fn subscribe(client: &Client, device: &str, to: Subscribe) -> Result<()> {

@@ -37,7 +37,7 @@ pub enum Fault {
 pub enum Side {
     /// Who connected to the proxy.
     Client,
-    /// Whom the proxy connected to.
+    /// The server that the proxy connected to.
     Server,
 }
 
@@ -95,7 +95,7 @@ impl FaultProxy {
         self.line.send_modify(|line| line.cuts += 1);
     }
 
-    /// Half-opens every open connection: that end sees it close, the other hears nothing of it.
+    /// Half-opens every open connection: that end sees it close, the other one does not.
     pub fn hang_up(&self, side: Side) {
         self.line.send_modify(|line| match side {
             Side::Client => line.client_ends += 1,

@@ -1,18 +1,17 @@
 //! The admin API: applications, keys, providers.
 
 use notify_sandbox::{Sandbox, SandboxConfig};
+use notify_tests::{Caller, NOW, TestServer};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-
-use crate::kit::{Caller, NOW, TestServer};
 
 async fn first_app(admin: &Caller) -> String {
     admin.get("/admin/v1/apps").await.ok()["apps"][0]["id"].as_str().unwrap().to_owned()
 }
 
 #[tokio::test]
-async fn applications_are_made_changed_and_deleted() {
-    let server = TestServer::start().await;
+async fn applications_are_created_changed_and_deleted() {
+    let server = TestServer::without_providers().await;
     let admin = server.admin();
     let id = admin.post("/admin/v1/apps", &json!({"name": "shop", "language": "de"})).await.id();
     let path = format!("/admin/v1/apps/{id}");
@@ -37,8 +36,8 @@ async fn applications_are_made_changed_and_deleted() {
 }
 
 #[tokio::test]
-async fn a_key_is_shown_once_and_known_by_its_hint() {
-    let server = TestServer::start().await;
+async fn a_key_is_shown_once_and_later_only_its_hint() {
+    let server = TestServer::without_providers().await;
     let admin = server.admin();
     let keys = format!("/admin/v1/apps/{}/keys", first_app(&admin).await);
     let made = admin.post_bytes(&keys, "").await.ok();
@@ -62,7 +61,7 @@ async fn sandbox() -> Sandbox {
 
 #[tokio::test]
 async fn providers_are_configured_shown_without_secrets_and_removed() {
-    let server = TestServer::start().await;
+    let server = TestServer::without_providers().await;
     let (admin, sandbox) = (server.admin(), sandbox().await);
     let app = first_app(&admin).await;
     let path = |provider: &str| format!("/admin/v1/apps/{app}/providers/{provider}");
@@ -95,27 +94,27 @@ async fn providers_are_configured_shown_without_secrets_and_removed() {
 }
 
 #[tokio::test]
-async fn what_is_stored_of_a_provider_is_sealed_and_survives_a_restart() {
-    let server = TestServer::start().await;
+async fn stored_credentials_are_sealed_and_survive_a_restart() {
+    let mut server = TestServer::without_providers().await;
     let (admin, sandbox) = (server.admin(), sandbox().await);
     let app = first_app(&admin).await;
     let path = format!("/admin/v1/apps/{app}/providers/apns");
     let config = sandbox.apns_config();
     admin.put(&path, &config).await.ok();
-    let server = server.restarted().await;
+    server.restart().await;
     let read: Value = server.admin().get(&path).await.ok();
     assert_eq!(read["config"]["key_id"], config["key_id"]);
     let pem = config["private_key"].as_str().unwrap();
     let secret: String = pem.lines().nth(1).unwrap().chars().take(40).collect();
-    for entry in std::fs::read_dir(server.folder.path()).unwrap() {
+    for entry in std::fs::read_dir(server.data_dir()).unwrap() {
         let bytes = std::fs::read(entry.unwrap().path()).unwrap();
         assert!(!bytes.windows(secret.len()).any(|part| part == secret.as_bytes()));
     }
 }
 
 #[tokio::test]
-async fn a_vapid_key_is_made_once_shown_by_its_public_half_and_kept() {
-    let server = TestServer::start().await;
+async fn a_vapid_key_is_generated_once_and_only_its_public_key_is_shown() {
+    let mut server = TestServer::without_providers().await;
     let admin = server.admin();
     let app = first_app(&admin).await;
     let path = format!("/admin/v1/apps/{app}/providers/webpush");
@@ -138,7 +137,7 @@ async fn a_vapid_key_is_made_once_shown_by_its_public_half_and_kept() {
     );
     let other = json!({"subject": "https://shop.com/contact", "rate_per_second": 50});
     admin.put(&path, &other).await.ok();
-    let server = server.restarted().await;
+    server.restart().await;
     let admin = server.admin();
     let kept = admin.get(&path).await.ok()["config"].clone();
     let mut expected = other.clone();

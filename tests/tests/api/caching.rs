@@ -1,10 +1,11 @@
 //! `Cache-Control`: no cache keeps what the server answers, but for files that are the same for
 //! everybody. Keys go in `X-Api-Key`, which no shared cache knows to be a secret (RFC 9111 §3.5).
 
+use notify_tests::{Caller, TestServer};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::kit::{Caller, TestServer, template};
+use crate::fixtures::template;
 
 const NO_STORE: &str = "no-store";
 
@@ -18,9 +19,9 @@ async fn cache_control(caller: &Caller, method: &str, path: &str) -> (u16, Vec<S
 }
 
 #[tokio::test]
-async fn no_answer_of_any_route_may_be_stored_whatever_its_status() {
-    let server = TestServer::start().await;
-    let document: Value = server.anyone().get("/openapi.json").await.ok();
+async fn responses_of_every_route_are_no_store_whatever_their_status() {
+    let server = TestServer::without_providers().await;
+    let document: Value = server.anonymous().get("/openapi.json").await.ok();
     let mut statuses = std::collections::BTreeSet::new();
     for (template, item) in document["paths"].as_object().unwrap() {
         if template.starts_with("/sdk/") {
@@ -30,7 +31,7 @@ async fn no_answer_of_any_route_may_be_stored_whatever_its_status() {
         let listed = item.as_object().unwrap().keys().map(|method| method.to_uppercase());
         let methods: Vec<String> = listed.chain(["BREW".to_owned(), "HEAD".to_owned()]).collect();
         for method in methods {
-            for caller in [server.caller(), server.admin(), server.anyone()] {
+            for caller in [server.caller(), server.admin(), server.anonymous()] {
                 let (status, values) = cache_control(&caller, &method, &path).await;
                 assert_eq!(values, [NO_STORE], "{method} {template}: {status}");
                 statuses.insert(status);
@@ -42,17 +43,17 @@ async fn no_answer_of_any_route_may_be_stored_whatever_its_status() {
     }
     let (status, values) = cache_control(&server.caller(), "GET", "/nowhere").await;
     assert_eq!((status, values), (404, vec![NO_STORE.to_owned()]));
-    // What the parser refuses never comes to the routes.
+    // What the parser refuses never reaches the routes.
     let endless = format!("GET /{} HTTP/1.1\r\nhost: a\r\n\r\n", "a".repeat(70_000));
     for request in [&*endless, "NO HTTP\r\n\r\n"] {
-        let answer = server.exchange(request.as_bytes()).await;
+        let answer = server.anonymous().exchange(request.as_bytes()).await;
         assert!(answer.contains("\r\ncache-control: no-store\r\n"), "{answer}");
     }
 }
 
 #[tokio::test]
-async fn secrets_are_not_stored_and_files_for_everybody_say_how_long_they_hold() {
-    let server = TestServer::start().await;
+async fn secrets_are_no_store_and_public_files_have_a_max_age() {
+    let server = TestServer::without_providers().await;
     let (caller, admin) = (server.caller(), server.admin());
     let apps = admin.get("/admin/v1/apps").await.ok();
     let app = apps["apps"][0]["id"].as_str().unwrap();
@@ -64,10 +65,10 @@ async fn secrets_are_not_stored_and_files_for_everybody_say_how_long_they_hold()
         ("/docs/swagger-ui.css", "public, max-age=86400"),
         ("/docs/none.css", NO_STORE),
     ] {
-        let answer = server.anyone().get(path).await;
+        let answer = server.anonymous().get(path).await;
         assert_eq!(answer.header("cache-control"), expected, "{path}");
     }
-    // An answer with an `ETag` (B31) may be kept by the device that asked, and is asked for again.
+    // An answer with an `ETag` may be kept by the device that asked, and is asked for again.
     let id = caller.post("/v1/campaigns", &template("spring")).await.id();
     let path = format!("/v1/enrichments/{id}");
     let answer = caller.get(&path).await;

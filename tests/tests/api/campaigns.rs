@@ -1,13 +1,14 @@
-//! Campaigns, feeds and enrichment over HTTP (B27 to B31).
+//! Campaigns, feeds and enrichment over HTTP.
 
+use notify_tests::{Caller, NOW, Response, TestServer};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::kit::{Answer, Caller, NOW, TestServer, template, to_android};
+use crate::fixtures::{template, to_android};
 
 #[tokio::test]
 async fn a_template_reads_back_with_its_defaults() {
-    let server = TestServer::start().await;
+    let server = TestServer::without_providers().await;
     let caller = server.caller();
     let id = caller.post("/v1/campaigns", &template("spring")).await.id();
     let read = caller.get(&format!("/v1/campaigns/{id}")).await.ok();
@@ -39,12 +40,12 @@ async fn names(caller: &Caller, query: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_listing_filters_and_skips() {
-    let server = TestServer::start().await;
+async fn the_listing_filters_by_name_and_status_and_pages_by_offset() {
+    let server = TestServer::without_providers().await;
     let caller = server.caller();
     let mut last = String::new();
     for name in ["Älpha", "beta 50%", "gamma"] {
-        server.clock.advance(std::time::Duration::from_millis(1));
+        server.clock().advance(std::time::Duration::from_millis(1));
         last = caller.post("/v1/campaigns", &template(name)).await.id();
     }
     let path = format!("/v1/campaigns/{last}/status");
@@ -61,8 +62,8 @@ async fn the_listing_filters_and_skips() {
 }
 
 #[tokio::test]
-async fn a_campaign_in_use_and_the_default_one_stay() {
-    let server = TestServer::start().await;
+async fn a_campaign_in_use_and_the_default_one_cannot_be_deleted() {
+    let server = TestServer::without_providers().await;
     let caller = server.caller();
     let used = caller.post("/v1/campaigns", &template("used")).await.id();
     let mut body = to_android();
@@ -81,8 +82,8 @@ async fn a_campaign_in_use_and_the_default_one_stay() {
 }
 
 #[tokio::test]
-async fn enrichment_answers_what_a_device_shows_with_an_etag() {
-    let server = TestServer::start().await;
+async fn enrichment_is_returned_with_an_etag() {
+    let server = TestServer::without_providers().await;
     let caller = server.caller();
     caller.get("/v1/enrichments/default").await.is(404);
     let mut body = template("c");
@@ -111,7 +112,7 @@ async fn enrichment_answers_what_a_device_shows_with_an_etag() {
     let path = format!("/v1/enrichments/{id}");
     let etag = answer.header("etag").to_owned();
     let request = caller.request(Method::GET, &path).header("if-none-match", &etag);
-    let same = Answer::of(request).await;
+    let same = Response::of(request).await;
     assert_eq!((same.status, &*same.text, same.header("etag")), (304, "", &*etag));
     let notification = caller.post("/v1/notifications", &to_android()).await.id();
     caller.get(&format!("{path}?notification_id={notification}")).await.ok();
@@ -120,8 +121,8 @@ async fn enrichment_answers_what_a_device_shows_with_an_etag() {
 }
 
 #[tokio::test]
-async fn feeds_are_found_by_url_and_kept_while_in_use() {
-    let server = TestServer::start().await;
+async fn feeds_are_unique_by_url_and_kept_while_in_use() {
+    let server = TestServer::without_providers().await;
     let caller = server.caller();
     let body = json!({"url": "https://a.example/feed", "name": "news"});
     let id = caller.post("/v1/feeds", &body).await.id();
@@ -148,8 +149,8 @@ async fn feeds_are_found_by_url_and_kept_while_in_use() {
 }
 
 #[tokio::test]
-async fn every_feed_that_is_not_there_is_named_beside_the_other_rules() {
-    let server = TestServer::start().await;
+async fn every_unknown_feed_is_listed_with_the_other_violations() {
+    let server = TestServer::without_providers().await;
     let caller = server.caller();
     let id = caller.post("/v1/campaigns", &template("spring")).await.id();
     let path = format!("/v1/campaigns/{id}");

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use notify_tests::{NOW, TestServer};
 use serde_json::{Value, json};
 
-use crate::kit::{NOW, TestServer, android};
+use crate::fixtures::android;
 
 /// What is wrong with an endpoint that leads nowhere in public.
 const PRIVATE: &str = "must not be a private address: this server sends to none without \
@@ -12,7 +13,7 @@ const PRIVATE: &str = "must not be a private address: this server sends to none 
 
 #[tokio::test]
 async fn a_device_reads_back_as_it_was_registered() {
-    let server = TestServer::start().await;
+    let server = TestServer::without_providers().await;
     let caller = server.caller();
     let body = json!({"device_id": "d1", "platform": "ios", "sdk_type": "ios_push",
         "push_token": "abc", "ios_env": "sandbox", "timezone": "GMT+02:00", "language": "de"});
@@ -29,7 +30,7 @@ async fn a_device_reads_back_as_it_was_registered() {
             "enabled": true, "disabled_reason": null, "created_at": NOW.0, "updated_at": NOW.0,
         })
     );
-    server.clock.advance(Duration::from_millis(10));
+    server.clock().advance(Duration::from_millis(10));
     let plain = json!({"device_id": "d1", "platform": "ios", "sdk_type": "ios_push",
         "push_disabled": true});
     caller.post("/v1/devices", &plain).await.ok();
@@ -40,8 +41,8 @@ async fn a_device_reads_back_as_it_was_registered() {
 }
 
 #[tokio::test]
-async fn every_broken_rule_of_a_registration_is_listed() {
-    let server = TestServer::start().await;
+async fn every_violation_of_a_registration_is_listed() {
+    let server = TestServer::without_providers().await;
     let body = json!({"platform": "ios", "sdk_type": "android_push", "surprise": 1});
     let answer = server.caller().post("/v1/devices", &body).await;
     answer.rejected(
@@ -56,7 +57,7 @@ async fn every_broken_rule_of_a_registration_is_listed() {
 
 #[tokio::test]
 async fn a_deleted_device_is_gone() {
-    let server = TestServer::start().await;
+    let server = TestServer::without_providers().await;
     let caller = server.caller();
     caller.post("/v1/devices", &android("d1")).await.ok();
     assert_eq!(caller.delete("/v1/devices/d1").await.ok(), json!({"success": true}));
@@ -66,7 +67,7 @@ async fn a_deleted_device_is_gone() {
 
 #[tokio::test]
 async fn listings_page_to_their_end_and_filter() {
-    let server = TestServer::start().await;
+    let server = TestServer::without_providers().await;
     let caller = server.caller();
     for number in 0..5 {
         caller.post("/v1/devices", &android(&format!("d{number}"))).await.ok();
@@ -91,7 +92,7 @@ async fn listings_page_to_their_end_and_filter() {
 
 #[tokio::test]
 async fn tags_are_set_listed_and_removed() {
-    let server = TestServer::start().await;
+    let server = TestServer::without_providers().await;
     let caller = server.caller();
     caller.post("/v1/devices", &android("d1")).await.ok();
     let tag = |name: &str, value: bool| json!({"name": name, "type": "bool", "value": value});
@@ -111,8 +112,8 @@ async fn tags_are_set_listed_and_removed() {
 }
 
 #[tokio::test]
-async fn whatever_name_a_tag_was_set_by_removes_it() {
-    let server = TestServer::start().await;
+async fn a_tag_is_removed_by_any_name_it_can_be_set_by() {
+    let server = TestServer::without_providers().await;
     let caller = server.caller();
     caller.post("/v1/devices", &android("d1")).await.ok();
     for (name, in_path) in [("a\nb", "a%0Ab"), ("..", ".."), ("a/b", "a%2Fb"), ("ü%", "%C3%BC%25")]
@@ -123,9 +124,9 @@ async fn whatever_name_a_tag_was_set_by_removes_it() {
         let request = format!(
             "DELETE /v1/devices/d1/tags/{in_path} HTTP/1.1\r\nHost: a\r\nX-API-Key: {}\r\n\
              Connection: close\r\n\r\n",
-            server.api_key
+            server.api_key()
         );
-        let answer = server.exchange(request.as_bytes()).await;
+        let answer = server.anonymous().exchange(request.as_bytes()).await;
         assert!(answer.starts_with("HTTP/1.1 200 "), "{name:?}: {answer}");
     }
     assert_eq!(caller.get("/v1/tags").await.ok()["tags"], json!([]));
@@ -134,8 +135,8 @@ async fn whatever_name_a_tag_was_set_by_removes_it() {
 }
 
 #[tokio::test]
-async fn a_subscription_is_a_device_from_there_on() {
-    let server = TestServer::start().await;
+async fn a_subscription_creates_a_device() {
+    let server = TestServer::without_providers().await;
     let caller = server.caller();
     let body = json!({"platform": "chatapp", "recipient_id": "42", "language": "en"});
     let id = caller.post("/v1/subscriptions", &body).await.id();
@@ -149,7 +150,7 @@ async fn a_subscription_is_a_device_from_there_on() {
 }
 
 #[tokio::test]
-async fn a_browsers_endpoint_is_no_private_address_unless_that_is_allowed() {
+async fn a_private_endpoint_is_rejected_unless_allowed() {
     let body = |host: &str| {
         // The public point and secret of RFC 8291, appendix A.
         json!({"platform": "web", "subscription": {"endpoint": format!("https://{host}/push"),
@@ -157,7 +158,7 @@ async fn a_browsers_endpoint_is_no_private_address_unless_that_is_allowed() {
                 VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4"}}})
     };
     let path = "/v1/subscriptions";
-    let server = TestServer::start().await;
+    let server = TestServer::without_providers().await;
     let refused = server.caller().post(path, &body("127.0.0.1")).await;
     refused.rejected(400, &[&format!("subscription.endpoint: {PRIVATE}")]);
     for (host, rule) in [
@@ -172,14 +173,15 @@ async fn a_browsers_endpoint_is_no_private_address_unless_that_is_allowed() {
         refused.rejected(400, &[&format!("subscription.endpoint: {rule}")]);
     }
     server.caller().post(path, &body("push.example")).await.id();
-    let lenient = TestServer::start_with(|config| config.allow_private_networks = true).await;
+    let lenient =
+        TestServer::without_providers_with(|config| config.allow_private_networks = true).await;
     lenient.caller().post(path, &body("127.0.0.1")).await.id();
     lenient.caller().post(path, &body("127.0.0.1:8443")).await.id();
 }
 
 #[tokio::test]
-async fn a_browsers_key_is_a_point_of_the_curve() {
-    let server = TestServer::start().await;
+async fn a_browser_key_must_be_a_point_on_the_curve() {
+    let server = TestServer::without_providers().await;
     // 4, and 64 times 1: the form of an uncompressed point, on no place of the curve.
     let nowhere = format!("BAEB{}", "AQEB".repeat(20) + "AQE");
     let body = json!({"platform": "web", "subscription": {"endpoint": "https://10.0.0.1/push",
@@ -196,7 +198,7 @@ async fn a_browsers_key_is_a_point_of_the_curve() {
 
 #[tokio::test]
 async fn statistics_count_by_platform_and_state() {
-    let server = TestServer::start().await;
+    let server = TestServer::without_providers().await;
     let caller = server.caller();
     for id in ["d1", "d2", "d3"] {
         caller.post("/v1/devices", &android(id)).await.ok();

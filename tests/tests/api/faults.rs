@@ -1,4 +1,4 @@
-//! What goes wrong inside is told to the log, never to a caller (B3).
+//! Internal errors are logged, and never shown to a caller.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,12 +7,14 @@ use notify_core::Timestamp;
 use notify_server::app::{App, open_store};
 use notify_server::clock::Clock;
 use notify_server::config::Config;
+use notify_server::store::sqlite::Fault;
+use notify_tests::{NOW, TestServer, capture_log, logged};
 use secrecy::ExposeSecret;
 use tokio::net::TcpListener;
 
-use crate::kit::{NOW, keep_log, logged};
+use crate::fixtures::to_android;
 
-/// A clock that panics once it is told to.
+/// A clock that panics once its flag is set.
 struct Brittle(AtomicBool);
 
 #[async_trait::async_trait]
@@ -28,8 +30,8 @@ impl Clock for Brittle {
 }
 
 #[tokio::test]
-async fn a_panic_is_a_500_without_inside_and_the_server_goes_on() {
-    keep_log();
+async fn a_panic_is_a_500_without_details_and_the_server_keeps_running() {
+    capture_log();
     let folder = tempfile::tempdir().unwrap();
     let config = Config { data_dir: folder.path().to_owned(), ..Config::default() };
     let store = open_store(&config, true).await.unwrap();
@@ -54,20 +56,15 @@ async fn a_panic_is_a_500_without_inside_and_the_server_goes_on() {
     assert_eq!(ask().await.0, 200);
 }
 
-#[cfg(feature = "testing")]
 #[tokio::test]
-async fn a_disk_that_is_full_is_503_and_nothing_is_stored() {
-    use notify_server::store::sqlite::Fault;
-
-    use crate::kit::{TestServer, to_android};
-
-    let server = TestServer::start().await;
+async fn a_full_disk_is_503_and_nothing_is_stored() {
+    let server = TestServer::without_providers().await;
     let caller = server.caller();
     caller.get("/v1/notifications").await.ok();
-    server.disk.fail(Fault::EveryCommit);
+    server.store().fail(Fault::EveryCommit);
     let answer = caller.post("/v1/notifications", &to_android()).await;
     answer.rejected(503, &["unavailable"]);
-    server.disk.mend();
+    server.store().mend();
     assert!(!answer.header("retry-after").is_empty());
     assert!(logged().contains(answer.header("x-request-id")), "the cause is logged");
     let listed = caller.get("/v1/notifications").await.ok();

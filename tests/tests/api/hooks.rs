@@ -1,14 +1,13 @@
-//! The webhooks of Messenger and the chat app over HTTP (B25, B32, B40).
+//! The webhooks of Messenger and the chat app over HTTP.
 
 mod bodies;
 mod events;
 mod signatures;
 
 use aws_lc_rs::hmac;
+use notify_tests::{Caller, NOW, Response, TestServer};
 use reqwest::Method;
 use serde_json::{Value, json};
-
-use crate::kit::{Answer, Caller, NOW, TestServer};
 
 const APP_SECRET: &str = "planted-app-secret";
 const VERIFY_TOKEN: &str = "planted&verify=token";
@@ -35,7 +34,7 @@ async fn configure(admin: &Caller, app: &str, provider: &str, config: &Value) {
 
 /// A server whose first application has both webhooks, and that application.
 async fn hooked() -> (TestServer, String) {
-    let server = TestServer::start().await;
+    let server = TestServer::without_providers().await;
     let admin = server.admin();
     let app = first_app(&admin).await;
     configure(&admin, &app, "messenger", &messenger_config()).await;
@@ -51,19 +50,19 @@ fn signature(secret: &str, body: &[u8]) -> String {
 }
 
 /// A call as Meta makes it.
-async fn from_meta(server: &TestServer, app: &str, body: impl Into<Vec<u8>>) -> Answer {
+async fn from_meta(server: &TestServer, app: &str, body: impl Into<Vec<u8>>) -> Response {
     let body = body.into();
     let signature = signature(APP_SECRET, &body);
     let path = format!("/hooks/messenger/{app}");
-    let request = server.anyone().request(Method::POST, &path);
-    Answer::of(request.header("X-Hub-Signature-256", signature).body(body)).await
+    let request = server.anonymous().request(Method::POST, &path);
+    Response::of(request.header("X-Hub-Signature-256", signature).body(body)).await
 }
 
 /// A call as Telegram makes it.
-async fn from_telegram(server: &TestServer, app: &str, body: impl Into<Vec<u8>>) -> Answer {
-    let request = server.anyone().request(Method::POST, &format!("/hooks/telegram/{app}"));
+async fn from_telegram(server: &TestServer, app: &str, body: impl Into<Vec<u8>>) -> Response {
+    let request = server.anonymous().request(Method::POST, &format!("/hooks/telegram/{app}"));
     let request = request.header("X-Telegram-Bot-Api-Secret-Token", WEBHOOK_SECRET);
-    Answer::of(request.body(body.into())).await
+    Response::of(request.body(body.into())).await
 }
 
 /// An event of a page.

@@ -1,14 +1,15 @@
-//! `Idempotency-Key` (B8).
+//! `Idempotency-Key`. Concurrent requests with one key are tested in `tests/crash/repeats.rs`.
 
 use std::time::Duration;
 
+use notify_tests::TestServer;
 use serde_json::json;
 
-use crate::kit::{TestServer, android, template, to_android};
+use crate::fixtures::{android, template, to_android};
 
 #[tokio::test]
 async fn every_post_under_v1_is_replayed_and_happens_once() {
-    let server = TestServer::start().await;
+    let server = TestServer::without_providers().await;
     let caller = server.caller();
     caller.post("/v1/devices", &android("d0")).await.ok();
     let bodies = [
@@ -44,29 +45,29 @@ async fn every_post_under_v1_is_replayed_and_happens_once() {
 }
 
 #[tokio::test]
-async fn a_replay_survives_a_restart_and_ends_after_a_day() {
-    let server = TestServer::start().await;
+async fn a_replay_survives_a_restart_and_expires_after_a_day() {
+    let mut server = TestServer::without_providers().await;
     let first = server.caller().post_once("/v1/notifications", "k", &to_android()).await.id();
-    let server = server.restarted().await;
+    server.restart().await;
     let again = server.caller().post_once("/v1/notifications", "k", &to_android()).await;
     assert_eq!((again.id(), again.header("idempotency-replayed")), (first.clone(), "true"));
-    server.clock.advance(Duration::from_secs(24 * 3_600 + 1));
+    server.clock().advance(Duration::from_secs(24 * 3_600 + 1));
     let later = server.caller().post_once("/v1/notifications", "k", &to_android()).await;
     assert_ne!(later.id(), first);
 }
 
 #[tokio::test]
-async fn failures_are_not_kept() {
-    let server = TestServer::start().await;
+async fn failures_are_not_replayed() {
+    let server = TestServer::without_providers().await;
     let caller = server.caller();
     caller.post_once("/v1/notifications", "k", &json!({"text": "a"})).await.is(400);
     caller.post_once("/v1/notifications", "k", &to_android()).await.id();
 }
 
 #[tokio::test]
-async fn the_scope_is_application_and_path() {
-    let server = TestServer::start().await;
-    let (_, other) = server.another_app().await;
+async fn keys_are_scoped_to_application_and_path() {
+    let server = TestServer::without_providers().await;
+    let (_, other) = server.create_app("other").await;
     let mine = server.caller().post_once("/v1/notifications", "k", &to_android()).await.id();
     let theirs = other.post_once("/v1/notifications", "k", &to_android()).await;
     assert_eq!(theirs.header("idempotency-replayed"), "");
@@ -76,7 +77,7 @@ async fn the_scope_is_application_and_path() {
 
 #[tokio::test]
 async fn keys_are_1_to_255_visible_characters() {
-    let server = TestServer::start().await;
+    let server = TestServer::without_providers().await;
     let longest = "k".repeat(255);
     for (key, status) in
         [("k", 200), (&*longest, 200), ("", 400), ("a b", 400), (&"k".repeat(256), 400)]
@@ -86,19 +87,8 @@ async fn keys_are_1_to_255_visible_characters() {
 }
 
 #[tokio::test]
-async fn requests_at_once_with_one_key_happen_once() {
-    let server = TestServer::start().await;
-    let caller = server.caller();
-    let body = to_android();
-    let sent = (0..20).map(|_| caller.post_once("/v1/notifications", "k", &body));
-    let answers = futures_util::future::join_all(sent).await;
-    let ids: std::collections::HashSet<_> = answers.iter().map(crate::kit::Answer::id).collect();
-    assert_eq!(ids.len(), 1);
-}
-
-#[tokio::test]
-async fn the_admin_api_stores_no_answers() {
-    let server = TestServer::start().await;
+async fn the_admin_api_ignores_idempotency_keys() {
+    let server = TestServer::without_providers().await;
     let apps = server.admin().get("/admin/v1/apps").await.ok();
     let path = format!("/admin/v1/apps/{}/keys", apps["apps"][0]["id"].as_str().unwrap());
     let first = server.admin().post_once(&path, "k", &json!({})).await.ok();

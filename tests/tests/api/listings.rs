@@ -5,29 +5,31 @@ use notify_core::ProviderKind;
 use notify_sandbox::{Sandbox, SandboxConfig};
 use notify_server::store::WEBHOOKS_MAX;
 use notify_server::store::postgres::testing::TestCluster;
+use notify_tests::{Caller, TestServer};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use crate::kit::{Caller, PATIENCE, TestServer, android, on, template, to_android};
+use crate::PATIENCE;
+use crate::fixtures::{android, on_database, template, to_android};
 
 /// Rows of a page, where there can be as many.
 const MANY: usize = 50;
-/// How often a listing is asked for: what the server reads beside is not in each of the counts.
+/// How often a listing is requested: what the server reads in the background is not in each count.
 const ASKED: usize = 10;
 
 #[tokio::test]
-async fn a_listing_asks_a_file_as_often_for_many_rows_as_for_one() {
-    check(TestServer::start_on_file().await).await;
+async fn listings_take_a_constant_number_of_statements_on_sqlite() {
+    check(TestServer::without_providers_on_sqlite().await).await;
 }
 
 #[tokio::test]
-async fn a_listing_asks_postgres_as_often_for_many_rows_as_for_one() {
+async fn listings_take_a_constant_number_of_statements_on_postgresql() {
     let database = TestCluster::shared().database();
-    check(TestServer::start_with(on(&database)).await).await;
+    check(TestServer::without_providers_with(on_database(&database)).await).await;
 }
 
 async fn check(server: TestServer) {
-    let document = server.anyone().get("/openapi.json").await.ok();
+    let document = server.anonymous().get("/openapi.json").await.ok();
     let listings = listings(&document);
     assert!(listings.len() >= 11, "{listings:?}");
     for listing in &listings {
@@ -42,8 +44,8 @@ async fn check(server: TestServer) {
         }
         assert_eq!(counts[0], counts[1], "{listing}");
     }
-    // Feeds and webhooks of names that nobody has may still be looked up, which takes its own time.
-    server.app.stop().await;
+    // Names of feeds and webhooks that do not exist may still be looked up, which takes its own time.
+    server.stop().await;
 }
 
 /// The templates of every route that answers a list.
@@ -75,9 +77,9 @@ fn most(listing: &str) -> usize {
 async fn statements(server: &TestServer, caller: &Caller, path: &str) -> u64 {
     let mut least = u64::MAX;
     for _ in 0..ASKED {
-        let before = server.disk.statements_read();
+        let before = server.store().statements_read();
         caller.get(path).await.ok();
-        least = least.min(server.disk.statements_read() - before);
+        least = least.min(server.store().statements_read() - before);
     }
     least
 }
@@ -95,7 +97,7 @@ struct Owner<'s> {
 
 impl<'s> Owner<'s> {
     async fn new(server: &'s TestServer) -> Self {
-        let (app, caller) = server.another_app().await;
+        let (app, caller) = server.create_app("other").await;
         Self { server, app, caller, made: 0, of: None }
     }
 
@@ -109,7 +111,7 @@ impl<'s> Owner<'s> {
                     self.caller.post("/v1/notifications", &to_android()).await.ok();
                 }
                 let is_over = |row: &Value| row["status"] == "completed";
-                self.wait_for(listing, "notifications", (rows, &is_over)).await;
+                self.wait_for(listing, "notifications", rows, &is_over).await;
             }
             "/v1/devices" => {
                 for number in there..rows {
@@ -123,7 +125,7 @@ impl<'s> Owner<'s> {
                 let id = self.caller.post("/v1/notifications", &to_android()).await.id();
                 let path = format!("/v1/notifications/{id}/deliveries");
                 let is_over = |row: &Value| row["outcome"] != "pending";
-                self.wait_for(&path, "deliveries", (rows, &is_over)).await;
+                self.wait_for(&path, "deliveries", rows, &is_over).await;
                 return (self.caller.clone(), path);
             }
             "/v1/tags" => {
@@ -153,10 +155,10 @@ impl<'s> Owner<'s> {
             }
             "/v1/webhooks/{id}/attempts" => {
                 let path = self.attempts(there, rows).await;
-                self.wait_for(&path, "attempts", (rows, &|_| true)).await;
+                self.wait_for(&path, "attempts", rows, &|_| true).await;
                 return (self.caller.clone(), path);
             }
-            _ => return self.fill_for_administrators(listing, (there, rows)).await,
+            _ => return self.fill_for_administrators(listing, there, rows).await,
         }
         (self.caller.clone(), listing.to_owned())
     }
@@ -164,7 +166,8 @@ impl<'s> Owner<'s> {
     async fn fill_for_administrators(
         &self,
         listing: &str,
-        (there, rows): (usize, usize),
+        there: usize,
+        rows: usize,
     ) -> (Caller, String) {
         let (admin, path) = (self.server.admin(), listing.replace("{id}", &self.app));
         match listing {
@@ -227,7 +230,8 @@ impl<'s> Owner<'s> {
         &self,
         path: &str,
         list: &str,
-        (rows, is_done): (usize, &(dyn Fn(&Value) -> bool + Sync)),
+        rows: usize,
+        is_done: &(dyn Fn(&Value) -> bool + Sync),
     ) {
         let begun = std::time::Instant::now();
         loop {

@@ -1,31 +1,30 @@
-//! The API over HTTP: a real server on port 0 with SQLite in a temporary folder, and
-//! what a user sees of PostgreSQL.
+//! The API over HTTP, on a server without providers.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod kit;
-
 mod admin;
-mod bodies;
+mod authentication;
 mod caching;
 mod campaigns;
+mod connections;
 mod devices;
 mod faults;
-mod front;
+mod fixtures;
 mod hooks;
 mod idempotency;
-#[cfg(feature = "testing")]
 mod listings;
 mod notifications;
 mod operations;
 mod poll_page;
 mod polls;
-#[cfg(feature = "testing")]
 mod postgres;
-mod secrets;
-mod slow;
-mod stop;
-mod table;
-mod tenancy;
-mod unread;
+mod request_limits;
+mod routes;
+mod timeouts;
+mod unread_responses;
 mod web;
+
+use std::time::Duration;
+
+/// Longest time that a test of this suite waits for anything.
+const PATIENCE: Duration = Duration::from_secs(20);

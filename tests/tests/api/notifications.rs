@@ -1,8 +1,9 @@
 //! Notifications over HTTP: accepted, reported, read back, canceled.
 
+use notify_tests::{NOW, TestServer};
 use serde_json::{Value, json};
 
-use crate::kit::{NOW, TestServer, android, template, to_android};
+use crate::fixtures::{android, template, to_android};
 
 const HOUR_MS: i64 = 3_600_000;
 /// An id that names nothing.
@@ -10,7 +11,7 @@ const UNKNOWN: &str = "01890000-0000-7000-8000-000000000000";
 
 #[tokio::test]
 async fn a_scheduled_notification_reads_back_and_can_be_canceled_once() {
-    let server = TestServer::start().await;
+    let server = TestServer::without_providers().await;
     let caller = server.caller();
     let mut body = to_android();
     body["send_at"] = json!(NOW.0 + HOUR_MS);
@@ -32,8 +33,8 @@ async fn a_scheduled_notification_reads_back_and_can_be_canceled_once() {
 }
 
 #[tokio::test]
-async fn a_report_keeps_the_callers_id_and_takes_it_once() {
-    let server = TestServer::start().await;
+async fn a_report_has_the_callers_id_which_must_be_unique() {
+    let server = TestServer::without_providers().await;
     let caller = server.caller();
     let body = json!({"id": "mine/1", "text": "a", "platforms": ["ios"]});
     assert_eq!(caller.post("/v1/notifications/notify", &body).await.id(), "mine/1");
@@ -48,10 +49,10 @@ async fn a_report_keeps_the_callers_id_and_takes_it_once() {
     caller.post("/v1/notifications/notify", &reserved).await.is(400);
 }
 
-/// B64: sizes are those of the platforms that the ids are of, as is what one request may name.
+/// Sizes are those of the platforms that the ids are of, as is what one request may name.
 #[tokio::test]
-async fn ids_of_any_platform_count_for_the_platforms_of_their_devices() {
-    let server = TestServer::start().await;
+async fn listed_ids_select_devices_of_any_platform() {
+    let server = TestServer::without_providers().await;
     let caller = server.caller();
     for number in 0..601 {
         caller.post("/v1/devices", &android(&format!("d{number}"))).await.ok();
@@ -88,12 +89,12 @@ async fn ids_of_any_platform_count_for_the_platforms_of_their_devices() {
     assert_eq!(preview["unknown"], 2);
 }
 
-/// B19 and B17 let these pass; whoever looks before sending is told.
+/// These are accepted; only a preview lists them.
 #[tokio::test]
-async fn a_preview_lists_what_is_odd_about_the_request() {
+async fn a_preview_lists_problems_of_the_request() {
     const PAST: &str = "send_at: is in the past, so it would be sent at once";
     const NO_DEFAULT: &str = "campaign_id: there is no default campaign now";
-    let server = TestServer::start().await;
+    let server = TestServer::without_providers().await;
     let caller = server.caller();
     let seconds = |at: i64| {
         format!("send_at: looks like unix seconds; give milliseconds ({})", at / 1_000 * 1_000)
@@ -134,10 +135,10 @@ async fn a_preview_lists_what_is_odd_about_the_request() {
     assert_eq!(of_request(preview), [Vec::<String>::new()]);
 }
 
-/// The answer is the contract's, and says more only when nobody is there (B64).
+/// The response is the contract's, with an addition only when no listed device exists.
 #[tokio::test]
-async fn an_answer_tells_when_every_named_id_is_unknown() {
-    let server = TestServer::start().await;
+async fn the_response_says_when_every_listed_id_is_unknown() {
+    let server = TestServer::without_providers().await;
     let caller = server.caller();
     caller.post("/v1/devices", &android("d0")).await.ok();
     let cases = [
@@ -165,11 +166,11 @@ async fn an_answer_tells_when_every_named_id_is_unknown() {
 
 #[tokio::test]
 async fn the_listing_is_newest_first() {
-    let server = TestServer::start().await;
+    let server = TestServer::without_providers().await;
     let caller = server.caller();
     let mut made = Vec::new();
     for _ in 0..3 {
-        server.clock.advance(std::time::Duration::from_millis(1));
+        server.clock().advance(std::time::Duration::from_millis(1));
         made.insert(0, caller.post("/v1/notifications", &to_android()).await.id());
     }
     let page = caller.get("/v1/notifications?limit=2").await.ok();
@@ -184,8 +185,8 @@ async fn the_listing_is_newest_first() {
 }
 
 #[tokio::test]
-async fn a_campaign_must_be_there_and_active() {
-    let server = TestServer::start().await;
+async fn a_campaign_must_exist_and_be_active() {
+    let server = TestServer::without_providers().await;
     let caller = server.caller();
     let campaign = caller.post("/v1/campaigns", &template("c")).await.id();
     let mut body = to_android();
@@ -201,8 +202,8 @@ async fn a_campaign_must_be_there_and_active() {
 }
 
 #[tokio::test]
-async fn events_count_and_unknown_ones_are_told() {
-    let server = TestServer::start().await;
+async fn events_are_counted_and_unknown_ones_reported() {
+    let server = TestServer::without_providers().await;
     let caller = server.caller();
     let id = caller.post("/v1/notifications", &to_android()).await.id();
     caller.post("/v1/devices", &android("d1")).await.ok();
@@ -224,8 +225,8 @@ async fn events_count_and_unknown_ones_are_told() {
 }
 
 #[tokio::test]
-async fn rules_that_only_the_data_decides_are_listed_together() {
-    let server = TestServer::start().await;
+async fn violations_that_depend_on_stored_data_are_listed_together() {
+    let server = TestServer::without_providers().await;
     let caller = server.caller();
     let report = json!({"id": "mine", "text": "a", "platforms": ["ios"]});
     caller.post("/v1/notifications/notify", &report).await.id();
@@ -243,10 +244,10 @@ async fn rules_that_only_the_data_decides_are_listed_together() {
     answer.rejected(400, &[size, "campaign_id: names no active campaign"]);
 }
 
-/// A notification at a wall-clock time has no instant of its own: that of the device is told.
+/// A notification at a wall-clock time has no instant of its own: that of the device is shown.
 #[tokio::test]
-async fn an_explanation_tells_the_turn_of_a_device_by_its_own_clock() {
-    let server = TestServer::start().await;
+async fn an_explanation_gives_a_devices_local_send_time() {
+    let server = TestServer::without_providers().await;
     let caller = server.caller();
     let device = json!({"device_id": "d1", "platform": "ios", "sdk_type": "ios_push",
         "push_token": "abc", "timezone": "GMT+02:00"});
@@ -269,8 +270,8 @@ async fn an_explanation_tells_the_turn_of_a_device_by_its_own_clock() {
 }
 
 #[tokio::test]
-async fn explain_says_under_which_platform_a_device_is_named_by_mistake() {
-    let server = TestServer::start().await;
+async fn an_explanation_names_the_platform_a_device_was_wrongly_listed_under() {
+    let server = TestServer::without_providers().await;
     let caller = server.caller();
     for id in ["phone", "other"] {
         caller.post("/v1/devices", &android(id)).await.ok();

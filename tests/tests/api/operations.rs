@@ -1,12 +1,15 @@
 //! What operators and their tools ask: metrics, readiness, diagnostics, checks of providers, and
-//! what is deleted when its time is over.
+//! what is deleted when it expires.
 
 use std::time::Duration;
 
 use notify_core::Timestamp;
+use notify_server::store::sqlite::Fault;
+use notify_tests::{NOW, Response, TestServer, logged};
 use serde_json::{Value, json};
 
-use crate::kit::{Answer, NOW, PATIENCE, TestServer, android, logged, to_android};
+use crate::PATIENCE;
+use crate::fixtures::{android, to_android};
 
 const DAY: Duration = Duration::from_secs(86_400);
 /// How long the result of a readiness check is used.
@@ -21,7 +24,7 @@ fn series(metrics: &str, name: &str) -> Option<f64> {
 }
 
 /// Asks until the answer is as it should be. Bounded.
-async fn until(server: &TestServer, path: &str, is_so: impl Fn(&Answer) -> bool) -> Answer {
+async fn until(server: &TestServer, path: &str, is_so: impl Fn(&Response) -> bool) -> Response {
     let asking = async {
         loop {
             let answer = server.caller().get(path).await;
@@ -34,9 +37,9 @@ async fn until(server: &TestServer, path: &str, is_so: impl Fn(&Answer) -> bool)
 }
 
 #[tokio::test]
-async fn metrics_come_in_the_form_that_is_asked_for() {
-    let server = TestServer::start().await;
-    let anyone = server.anyone();
+async fn metrics_are_served_in_the_requested_format() {
+    let server = TestServer::without_providers().await;
+    let anyone = server.anonymous();
     for (accept, form, ends) in [
         ("*/*", "text/plain; version=0.0.4; charset=utf-8", false),
         (
@@ -46,15 +49,15 @@ async fn metrics_come_in_the_form_that_is_asked_for() {
         ),
     ] {
         let request = anyone.request(reqwest::Method::GET, "/metrics").header("accept", accept);
-        let answer = Answer::of(request).await;
+        let answer = Response::of(request).await;
         assert_eq!(answer.header("content-type"), form);
         assert_eq!(answer.text.ends_with("# EOF\n"), ends);
     }
 }
 
 #[tokio::test]
-async fn metrics_tell_how_deliveries_ended() {
-    let server = TestServer::start().await;
+async fn metrics_count_deliveries_by_outcome() {
+    let server = TestServer::without_providers().await;
     let caller = server.caller();
     for id in ["a", "b"] {
         caller.post("/v1/devices", &android(id)).await.ok();
@@ -62,7 +65,7 @@ async fn metrics_tell_how_deliveries_ended() {
     let id = caller.post("/v1/notifications", &to_android()).await.id();
     let path = format!("/v1/notifications/{id}");
     until(&server, &path, |answer| answer.json()["status"] == "completed").await;
-    let metrics = server.anyone().get("/metrics").await.text;
+    let metrics = server.anonymous().get("/metrics").await.text;
     let ended = "notify_deliveries_total{channel=\"fcm\",outcome=\"failed\",\
         reason=\"provider_not_configured\"}";
     assert_eq!(series(&metrics, ended), Some(2.0));
@@ -74,33 +77,30 @@ async fn metrics_tell_how_deliveries_ended() {
     );
 }
 
-#[cfg(feature = "testing")]
 #[tokio::test]
 async fn a_server_that_cannot_write_is_not_ready() {
-    use notify_server::store::sqlite::Fault;
-
-    let server = TestServer::start().await;
-    let anyone = server.anyone();
+    let server = TestServer::without_providers().await;
+    let anyone = server.anonymous();
     anyone.get("/readyz").await.ok();
-    server.disk.fail(Fault::EveryCommit);
-    server.clock.advance(RESULT_KEPT);
+    server.store().fail(Fault::EveryCommit);
+    server.clock().advance(RESULT_KEPT);
     anyone.get("/readyz").await.rejected(503, &["storage cannot be read and written"]);
-    server.disk.mend();
-    server.clock.advance(RESULT_KEPT);
+    server.store().mend();
+    server.clock().advance(RESULT_KEPT);
     anyone.get("/readyz").await.ok();
 }
 
 /// How many checks were written to the file.
 fn checks(server: &TestServer) -> i64 {
-    let file = rusqlite::Connection::open(server.folder.path().join("notify.db")).unwrap();
+    let file = rusqlite::Connection::open(server.data_dir().join("notify.db")).unwrap();
     file.query_row("select count from storage_checks", [], |row| row.get(0)).unwrap()
 }
 
-/// Nobody needs a key for it, so that it must not cost a commit each time.
+/// It needs no key, so it must not cost a commit each time.
 #[tokio::test]
-async fn who_asks_for_readiness_within_a_second_shares_one_check() {
-    let server = TestServer::start_on_file().await;
-    let anyone = server.anyone();
+async fn readiness_requests_within_a_second_share_one_check() {
+    let server = TestServer::without_providers_on_sqlite().await;
+    let anyone = server.anonymous();
     let asked = async || {
         let before = checks(&server);
         let asking = (0..200).map(|_| anyone.get("/readyz"));
@@ -110,26 +110,26 @@ async fn who_asks_for_readiness_within_a_second_shares_one_check() {
         checks(&server) - before
     };
     assert_eq!(asked().await, 1);
-    server.clock.advance(RESULT_KEPT - Duration::from_millis(1));
+    server.clock().advance(RESULT_KEPT - Duration::from_millis(1));
     assert_eq!(asked().await, 0);
-    server.clock.advance(Duration::from_millis(1));
+    server.clock().advance(Duration::from_millis(1));
     assert_eq!(asked().await, 1);
 }
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_database_that_is_gone_is_not_ready_and_takes_nothing() {
-    let server = TestServer::start_on_file().await;
-    let (anyone, caller) = (server.anyone(), server.caller());
-    let file = server.folder.path().join("notify.db");
-    let other = server.folder.path().join("other.db");
+async fn without_its_database_file_the_server_is_not_ready_and_writes_nothing() {
+    let server = TestServer::without_providers_on_sqlite().await;
+    let (anyone, caller) = (server.anonymous(), server.caller());
+    let file = server.data_dir().join("notify.db");
+    let other = server.data_dir().join("other.db");
     let gone = ["a file of the database was deleted or replaced"];
     anyone.get("/readyz").await.ok();
     std::fs::rename(&file, &other).unwrap();
-    server.clock.advance(RESULT_KEPT);
+    server.clock().advance(RESULT_KEPT);
     for _ in 0..3 {
         anyone.get("/readyz").await.rejected(503, &gone);
-        server.clock.advance(RESULT_KEPT);
+        server.clock().advance(RESULT_KEPT);
     }
     caller.post("/v1/devices", &android("a")).await.rejected(503, &["unavailable"]);
     assert!(!file.exists(), "no other is made in its place");
@@ -138,23 +138,23 @@ async fn a_database_that_is_gone_is_not_ready_and_takes_nothing() {
     assert!((1..=2).contains(&lines), "readiness is logged once, the request once: {lines}");
     // A copy in its place is another file.
     std::fs::copy(&other, &file).unwrap();
-    server.clock.advance(RESULT_KEPT);
+    server.clock().advance(RESULT_KEPT);
     anyone.get("/readyz").await.rejected(503, &gone);
     caller.post("/v1/devices", &android("a")).await.rejected(503, &["unavailable"]);
     std::fs::rename(&other, &file).unwrap();
-    server.clock.advance(RESULT_KEPT);
+    server.clock().advance(RESULT_KEPT);
     anyone.get("/readyz").await.ok();
     caller.post("/v1/devices", &android("a")).await.ok();
 }
 
 #[tokio::test]
-async fn diagnostics_tell_how_the_server_is_set_up() {
-    let server = TestServer::start_on_file().await;
+async fn diagnostics_show_the_servers_settings() {
+    let server = TestServer::without_providers_on_sqlite().await;
     server.caller().get("/admin/v1/diagnostics").await.is(401);
     let mut told = server.admin().get("/admin/v1/diagnostics").await.ok();
     let storage = told["storage"].take();
     let expected = json!({"version": env!("CARGO_PKG_VERSION"), "at": NOW.0, "storage": null,
-        "public_url": server.app.origin, "obstacles": [],
+        "public_url": server.origin(), "obstacles": [],
         "certificate_not_after": null, "clock_leap_ms": 0});
     assert_eq!(told, expected);
     let set = ["backend", "journal_mode", "synchronous"].map(|name| storage[name].clone());
@@ -165,8 +165,8 @@ async fn diagnostics_tell_how_the_server_is_set_up() {
 }
 
 #[tokio::test]
-async fn diagnostics_of_an_application_tell_its_ios_devices() {
-    let server = TestServer::start().await;
+async fn diagnostics_of_an_application_count_its_ios_devices() {
+    let server = TestServer::without_providers().await;
     let admin = server.admin();
     let app = admin.get("/admin/v1/apps").await.ok()["apps"][0]["id"].as_str().unwrap().to_owned();
     for (id, env) in [("a", "sandbox"), ("b", "")] {
@@ -189,10 +189,11 @@ async fn diagnostics_of_an_application_tell_its_ios_devices() {
         .rejected(404, &["not found"]);
 }
 
-/// Feeds and webhooks belong to applications; whoever looks after the server sees those that are broken.
+/// Feeds and webhooks belong to applications; the operator of the server sees those that are broken.
 #[tokio::test]
-async fn diagnostics_of_an_application_list_what_fails() {
-    let server = TestServer::start_with(|config| config.allow_private_networks = true).await;
+async fn diagnostics_of_an_application_list_its_failures() {
+    let server =
+        TestServer::without_providers_with(|config| config.allow_private_networks = true).await;
     let (admin, caller) = (server.admin(), server.caller());
     let app = admin.get("/admin/v1/apps").await.ok()["apps"][0]["id"].as_str().unwrap().to_owned();
     // Nothing listens there.
@@ -216,8 +217,8 @@ async fn diagnostics_of_an_application_list_what_fails() {
 }
 
 #[tokio::test]
-async fn what_is_not_configured_is_neither_checked_nor_resumed() {
-    let server = TestServer::start().await;
+async fn an_unconfigured_provider_is_neither_tested_nor_resumed() {
+    let server = TestServer::without_providers().await;
     let admin = server.admin();
     let app = admin.get("/admin/v1/apps").await.ok()["apps"][0]["id"].as_str().unwrap().to_owned();
     for word in ["test", "resume"] {
@@ -233,8 +234,8 @@ async fn what_is_not_configured_is_neither_checked_nor_resumed() {
 }
 
 #[tokio::test]
-async fn what_is_over_is_deleted_by_the_clock() {
-    let server = TestServer::start_with(|config| {
+async fn expired_data_is_deleted() {
+    let server = TestServer::without_providers_with(|config| {
         config.keep_notifications_days = 10;
         config.keep_outcomes_days = 1;
     })
@@ -247,10 +248,10 @@ async fn what_is_over_is_deleted_by_the_clock() {
     let scheduled = json!({"text": "later", "platforms": ["android"],
         "send_at": NOW.0 + 300 * 86_400_000});
     let scheduled = caller.post("/v1/notifications", &scheduled).await.id();
-    server.clock.advance(2 * DAY);
+    server.clock().advance(2 * DAY);
     let kept: Value = caller.get(&path).await.ok();
     assert_eq!(kept["counts"], ended["counts"]);
-    server.clock.advance(9 * DAY);
+    server.clock().advance(9 * DAY);
     until(&server, &path, |answer| answer.status == 404).await;
     caller.get(&format!("/v1/notifications/{scheduled}")).await.ok();
     caller.get("/v1/devices/a").await.ok();
@@ -262,7 +263,7 @@ async fn what_is_over_is_deleted_by_the_clock() {
 async fn looked(server: &TestServer, trusted_since: Timestamp) -> bool {
     let looking = async {
         loop {
-            let mark = server.disk.clock_mark().await.unwrap();
+            let mark = server.store().clock_mark().await.unwrap();
             if let Some(mark) = mark.filter(|mark| mark.trusted_at >= trusted_since) {
                 return mark.in_doubt;
             }
@@ -272,8 +273,8 @@ async fn looked(server: &TestServer, trusted_since: Timestamp) -> bool {
 }
 
 #[tokio::test]
-async fn a_leap_of_the_clock_deletes_nothing_before_it_is_confirmed() {
-    let server = TestServer::start_with(|config| {
+async fn a_clock_leap_deletes_nothing_until_it_is_confirmed() {
+    let mut server = TestServer::without_providers_with(|config| {
         config.keep_notifications_days = 10;
         config.keep_outcomes_days = 1;
     })
@@ -284,33 +285,33 @@ async fn a_leap_of_the_clock_deletes_nothing_before_it_is_confirmed() {
     until(&server, &path, |answer| answer.json()["status"] == "completed").await;
     assert!(!looked(&server, NOW).await);
     let hour = Duration::from_secs(3_600);
-    server.clock.leap(LEAP);
-    server.clock.advance(hour);
+    server.clock().leap(LEAP);
+    server.clock().advance(hour);
     assert!(looked(&server, NOW.plus_ms(3_600_000)).await);
     caller.get(&path).await.ok();
     let again = caller.post_once("/v1/notifications", "k", &to_android()).await;
     assert_eq!((again.id(), again.header("idempotency-replayed")), (key.clone(), "true"));
     let leap = "notify_clock_leap_seconds";
-    let metrics = server.anyone().get("/metrics").await.text;
+    let metrics = server.anonymous().get("/metrics").await.text;
     assert_eq!(series(&metrics, leap), Some(LEAP.as_secs_f64()));
-    server.anyone().get("/readyz").await.ok();
+    server.anonymous().get("/readyz").await.ok();
 
     // It outlives a restart.
-    let server = server.restarted().await;
-    server.clock.advance(hour);
+    server.restart().await;
+    server.clock().advance(hour);
     assert!(looked(&server, NOW.plus_ms(3_600_000)).await);
     let caller = server.caller();
     caller.get(&path).await.ok();
 
-    assert!(server.disk.confirm_clock().await.unwrap());
-    assert!(!server.disk.confirm_clock().await.unwrap(), "once is enough");
-    server.clock.advance(hour);
+    assert!(server.store().confirm_clock().await.unwrap());
+    assert!(!server.store().confirm_clock().await.unwrap(), "once is enough");
+    server.clock().advance(hour);
     until(&server, &path, |answer| answer.status == 404).await;
     assert!(!looked(&server, NOW.plus_ms(3_600_000)).await);
-    // What is over for another reason is deleted as before.
+    // Data that ends for another reason is deleted as before.
     let id = caller.post("/v1/notifications", &to_android()).await.id();
     let path = format!("/v1/notifications/{id}");
     until(&server, &path, |answer| answer.json()["status"] == "completed").await;
-    server.clock.advance(11 * DAY);
+    server.clock().advance(11 * DAY);
     until(&server, &path, |answer| answer.status == 404).await;
 }

@@ -1,9 +1,10 @@
-//! The public page of a poll (B3, B32): what people see, and what is counted.
+//! The public page of a poll: what people see, and what is counted.
 
+use notify_tests::TestServer;
 use reqwest::header::{HeaderMap, LOCATION, SET_COOKIE};
 use serde_json::{Value, json};
 
-use crate::kit::{PATIENCE, TestServer};
+use crate::PATIENCE;
 
 /// A page as a browser gets it.
 struct Page {
@@ -63,7 +64,7 @@ impl Poll {
         let id = caller.post("/v1/notifications", &body).await.id();
         let read = caller.get(&format!("/v1/polls/{id}")).await.ok();
         let url = read["url"].as_str().unwrap();
-        let url = format!("{}{}", server.app.origin, &url[url.find("/polls/").unwrap()..]);
+        let url = format!("{}{}", server.origin(), &url[url.find("/polls/").unwrap()..]);
         let answers = read["answers"].as_array().unwrap().iter();
         let answers = answers.map(|answer| answer["id"].as_str().unwrap().to_owned()).collect();
         let http = reqwest::Client::builder()
@@ -99,7 +100,7 @@ impl Poll {
 
 #[tokio::test]
 async fn a_visitor_answers_once_and_sees_the_results() {
-    let server = TestServer::start_with(|config| {
+    let server = TestServer::without_providers_with(|config| {
         config.public_url = Some("https://push.example/".parse().unwrap());
     })
     .await;
@@ -112,7 +113,7 @@ async fn a_visitor_answers_once_and_sees_the_results() {
     assert!(poll.url.ends_with(action.strip_suffix("/votes").unwrap()), "{action}");
 
     let form = format!("visitor={visitor}&answer={}", poll.answers[0]);
-    let own = poll.form(&form).header("origin", &server.app.origin);
+    let own = poll.form(&form).header("origin", server.origin());
     assert_eq!(Page::of(own).await.status, 303, "a browser without Fetch Metadata");
     let voted = Page::of(poll.form(&form).header("sec-fetch-site", "same-origin")).await;
     assert_eq!((voted.status, voted.html.as_str()), (303, ""));
@@ -130,7 +131,7 @@ async fn a_visitor_answers_once_and_sees_the_results() {
         assert_eq!(Page::of(again).await.status, 303);
     }
     assert_eq!(poll.clicks(&server).await, [1, 0]);
-    // Somebody else.
+    // Another visitor.
     assert_eq!(Page::of(poll.form(&other)).await.status, 303);
     assert_eq!(poll.clicks(&server).await, [1, 1]);
 
@@ -142,8 +143,8 @@ async fn a_visitor_answers_once_and_sees_the_results() {
 }
 
 #[tokio::test]
-async fn what_names_nothing_is_a_page_too_and_counts_nothing() {
-    let server = TestServer::start().await;
+async fn unknown_polls_and_answers_get_an_error_page() {
+    let server = TestServer::without_providers().await;
     let (poll, other) = (Poll::tea(&server).await, Poll::tea(&server).await);
     let huge = "9".repeat(2_000);
     let nobody = "0190a7c0-0000-7000-8000-000000000000";
@@ -166,12 +167,12 @@ async fn what_names_nothing_is_a_page_too_and_counts_nothing() {
         let page = Page::of(form.header("accept-language", "xx, de-DE;q=0.9")).await.is(400);
         assert!(page.html.contains("<html lang=\"de\""), "{}", page.html);
     }
-    // Browsers without Fetch Metadata tell by `Origin`.
+    // Browsers without Fetch Metadata send `Origin`.
     for from in ["null", "https://other.example", "http://127.0.0.1:1", "nonsense"] {
         let form = poll.form(&format!("answer={yes}")).header("origin", from);
         Page::of(form).await.is(400);
     }
-    let origin = &server.app.origin;
+    let origin = server.origin();
     for path in [
         format!("/polls/{nobody}"),
         "/polls/1".to_owned(),
@@ -190,8 +191,9 @@ async fn what_names_nothing_is_a_page_too_and_counts_nothing() {
 }
 
 #[tokio::test]
-async fn votes_of_one_address_are_bounded_and_the_page_is_not() {
-    let server = TestServer::start_with(|config| config.poll_votes_per_minute = 3).await;
+async fn votes_are_rate_limited_by_address_and_views_are_not() {
+    let server =
+        TestServer::without_providers_with(|config| config.poll_votes_per_minute = 3).await;
     let poll = Poll::tea(&server).await;
     let mut statuses = Vec::new();
     for _ in 0..5 {
@@ -208,14 +210,14 @@ async fn votes_of_one_address_are_bounded_and_the_page_is_not() {
 }
 
 #[tokio::test]
-async fn every_layout_is_shown_and_nothing_breaks_out() {
-    let server = TestServer::start().await;
+async fn every_layout_is_rendered_and_texts_are_escaped() {
+    let server = TestServer::without_providers().await;
     let evil = "\"><script>alert(1)</script>";
     let image = |name: &str| json!({"image_url": format!("https://img.example/{name}")});
     let both = |text: &str, name: &str| json!({"text": text, "image_url": format!("https://img.example/{name}")});
     for (layout, answers, expected) in [
-        ("poll_images", json!([image("a.png"), image("b.png")]), "Answer 2"),
-        ("poll_images", json!([{"image_url": "http://img.example/a"}, image("b")]), "Answer 1"),
+        ("poll_images", json!([image("a.png"), image("b.png")]), "Response 2"),
+        ("poll_images", json!([{"image_url": "http://img.example/a"}, image("b")]), "Response 1"),
         ("poll_text", json!([{"text": evil}, {"text": "no"}]), "&quot;&gt;&lt;script&gt;"),
         ("poll_text_wide_image", json!([both(evil, "a?x='y"), both("b", "b")]), "a?x=&#39;y"),
     ] {
@@ -233,8 +235,8 @@ async fn every_layout_is_shown_and_nothing_breaks_out() {
 }
 
 #[tokio::test]
-async fn a_page_speaks_the_language_of_its_application() {
-    let server = TestServer::start().await;
+async fn the_page_uses_the_language_of_its_application() {
+    let server = TestServer::without_providers().await;
     let admin = server.admin();
     let apps = admin.get("/admin/v1/apps").await.ok();
     let app = format!("/admin/v1/apps/{}", apps["apps"][0]["id"].as_str().unwrap());

@@ -1,12 +1,13 @@
-//! Polls over HTTP (spec 4.6, B14, B32).
+//! Polls over HTTP.
 
+use notify_tests::{NOW, TestServer};
 use serde_json::{Value, json};
 
-use crate::kit::{NOW, TestServer, android};
+use crate::fixtures::android;
 
 #[tokio::test]
 async fn a_poll_has_the_id_of_its_notification_and_counts_answers() {
-    let server = TestServer::start_with(|config| {
+    let server = TestServer::without_providers_with(|config| {
         config.public_url = Some("https://push.example/".parse().unwrap());
     })
     .await;
@@ -47,22 +48,22 @@ async fn a_poll_has_the_id_of_its_notification_and_counts_answers() {
 }
 
 #[tokio::test]
-async fn an_id_that_names_no_poll_is_400() {
-    let server = TestServer::start().await;
+async fn an_unknown_poll_is_400() {
+    let server = TestServer::without_providers().await;
     let caller = server.caller();
-    let message = caller.post("/v1/notifications", &crate::kit::to_android()).await.id();
+    let message = caller.post("/v1/notifications", &crate::fixtures::to_android()).await.id();
     for id in ["unknown", &message, "0190a7c0-0000-7000-8000-000000000000"] {
         caller.get(&format!("/v1/polls/{id}")).await.rejected(400, &["id: names no poll"]);
     }
 }
 
 #[tokio::test]
-async fn the_public_url_is_the_listening_address_unless_told_otherwise() {
-    let server = TestServer::start().await;
+async fn the_public_url_defaults_to_the_listening_address() {
+    let server = TestServer::without_providers().await;
     let body = json!({"platforms": ["android"], "poll": {"text": "?", "layout_id": "poll_text",
         "answers": [{"text": "a"}, {"text": "b"}]}});
     let id = server.caller().post("/v1/notifications", &body).await.id();
     let poll: Value = server.caller().get(&format!("/v1/polls/{id}")).await.ok();
-    let start = format!("http://{}/polls/", server.app.address);
+    let start = format!("http://{}/polls/", server.address());
     assert!(poll["url"].as_str().unwrap().starts_with(&start), "{poll}");
 }

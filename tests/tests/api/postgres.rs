@@ -1,19 +1,20 @@
 //! A server on PostgreSQL, as its users see it.
 
 use notify_server::store::postgres::testing::TestCluster;
+use notify_tests::{Caller, TestServer, logged};
 use serde_json::json;
 
-use crate::kit::{TestServer, android, logged, on, to_android};
+use crate::fixtures::{android, on_database, to_android};
 
 #[tokio::test]
-async fn a_server_serves_and_keeps_what_it_was_told() {
+async fn data_survives_a_restart_on_postgresql() {
     let database = TestCluster::shared().database();
-    let server = TestServer::start_with(on(&database)).await;
-    server.anyone().get("/readyz").await.ok();
+    let mut server = TestServer::without_providers_with(on_database(&database)).await;
+    server.anonymous().get("/readyz").await.ok();
     let caller = server.caller();
     caller.post("/v1/devices", &android("d1")).await.ok();
     let id = caller.post("/v1/notifications", &to_android()).await.id();
-    let server = server.restarted().await;
+    server.restart().await;
     let caller = server.caller();
     let device = caller.get("/v1/devices/d1").await.ok();
     assert_eq!(device["platform"], "android");
@@ -21,16 +22,16 @@ async fn a_server_serves_and_keeps_what_it_was_told() {
     let storage = server.admin().get("/admin/v1/diagnostics").await.ok()["storage"].take();
     let told = ["backend", "synchronous"].map(|name| storage[name].clone());
     assert_eq!(told, ["postgres", "full"]);
-    assert!(!server.folder.path().join("notify.db").exists());
-    assert!(!server.folder.path().join("master.key").exists());
-    assert!(server.app.stop().await);
+    assert!(!server.data_dir().join("notify.db").exists());
+    assert!(!server.data_dir().join("master.key").exists());
+    server.stop().await;
 }
 
 /// An entry of an index holds less than a path may have.
 #[tokio::test]
-async fn a_repeat_on_a_long_path_is_answered_as_the_first() {
+async fn a_repeat_on_a_long_path_is_replayed() {
     let database = TestCluster::shared().database();
-    let server = TestServer::start_with(on(&database)).await;
+    let server = TestServer::without_providers_with(on_database(&database)).await;
     let caller = server.caller();
     let id = "\u{1f514}".repeat(255);
     caller.post("/v1/devices", &android(&id)).await.ok();
@@ -40,36 +41,37 @@ async fn a_repeat_on_a_long_path_is_answered_as_the_first() {
         let answer = caller.post_once(&path, "once", &tags).await;
         assert_eq!((answer.status, answer.header("idempotency-replayed")), (200, replayed));
     }
-    assert!(server.app.stop().await);
+    server.stop().await;
 }
 
 #[tokio::test]
 async fn two_servers_serve_one_database() {
     let database = TestCluster::shared().database();
-    let one = TestServer::start_with(on(&database)).await;
-    let other = one.beside().await;
+    let one = TestServer::without_providers_with(on_database(&database)).await;
+    let other = one.start_another().await;
     other.caller().post("/v1/devices", &android("d1")).await.ok();
     one.caller().get("/v1/devices/d1").await.ok();
-    // A key that one revokes is out at the other at once, or soon.
+    // A key that one revokes is soon refused by the other.
     let admin = one.admin();
     let apps = admin.get("/admin/v1/apps").await.ok();
     let keys = format!("/admin/v1/apps/{}/keys", apps["apps"][0]["id"].as_str().unwrap());
     let made = admin.post(&keys, &json!({})).await.ok();
-    let key = other.calling("x-api-key", made["api_key"].as_str().unwrap().to_owned());
+    let key = Caller::app(other.origin(), made["api_key"].as_str().unwrap());
     key.get("/v1/devices/d1").await.ok();
     admin.delete(&format!("{keys}/{}", made["id"].as_str().unwrap())).await.ok();
     let begun = std::time::Instant::now();
     while key.get("/v1/devices/d1").await.status != 401 {
         assert!(begun.elapsed() < std::time::Duration::from_secs(5), "it still opens");
     }
-    assert!(other.app.stop().await && one.app.stop().await);
+    other.stop().await;
+    one.stop().await;
 }
 
 /// PostgreSQL keeps it in no text.
 #[tokio::test]
-async fn u_0000_is_refused_in_a_request_and_names_nothing_in_a_path() {
+async fn u0000_is_rejected_in_bodies_and_not_found_in_paths() {
     let database = TestCluster::shared().database();
-    let server = TestServer::start_with(on(&database)).await;
+    let server = TestServer::without_providers_with(on_database(&database)).await;
     let caller = server.caller();
     let answer = caller.post("/v1/devices", &android("d\0")).await;
     let broken = ["device_id", "push_token"].map(|path| format!("{path}: must not contain U+0000"));
@@ -78,13 +80,13 @@ async fn u_0000_is_refused_in_a_request_and_names_nothing_in_a_path() {
         let answer = caller.get(path).await;
         assert!(matches!(answer.status, 400 | 404), "{path}: {}", answer.text);
     }
-    assert!(server.app.stop().await);
+    server.stop().await;
 }
 
 #[tokio::test]
-async fn a_database_that_is_gone_is_503_until_it_is_back() {
+async fn an_unreachable_database_is_503_until_it_returns() {
     let database = TestCluster::shared().database();
-    let server = TestServer::start_with(on(&database)).await;
+    let server = TestServer::without_providers_with(on_database(&database)).await;
     let caller = server.caller();
     caller.get("/v1/notifications").await.ok();
     let (cluster, name) = (TestCluster::shared(), database.name());
@@ -95,10 +97,10 @@ async fn a_database_that_is_gone_is_503_until_it_is_back() {
     let answer = caller.post("/v1/notifications", &to_android()).await;
     answer.rejected(503, &["unavailable"]);
     assert!(logged().contains(answer.header("x-request-id")), "the cause is logged");
-    server.anyone().get("/readyz").await.rejected(503, &["storage cannot be read and written"]);
+    server.anonymous().get("/readyz").await.rejected(503, &["storage cannot be read and written"]);
     cluster.execute(&format!("alter database {name} with allow_connections true"));
-    server.clock.advance(std::time::Duration::from_secs(1));
-    server.anyone().get("/readyz").await.ok();
+    server.clock().advance(std::time::Duration::from_secs(1));
+    server.anonymous().get("/readyz").await.ok();
     caller.post("/v1/notifications", &to_android()).await.id();
-    assert!(server.app.stop().await);
+    server.stop().await;
 }

@@ -1,10 +1,11 @@
 //! Browsers without an API key (`/web/v1`): who is let in, what CORS says, and that nobody acts for
 //! another's device. Endpoints stay unused: nothing is sent here.
 
+use notify_tests::{Caller, Response, TestServer};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::kit::{Answer, Caller, TestServer, template};
+use crate::fixtures::template;
 
 const SITE: &str = "https://shop.example";
 /// A point of P-256 and a secret (RFC 8291, section 5).
@@ -14,7 +15,7 @@ const AUTH: &str = "BTBZMqHH6r4Tts7J_aSIgg";
 
 /// A server whose first application lets [`SITE`] in, with web push, and the path of its pages.
 async fn open() -> (TestServer, String) {
-    open_with(TestServer::start().await).await
+    open_with(TestServer::without_providers().await).await
 }
 
 async fn open_with(server: TestServer) -> (TestServer, String) {
@@ -35,7 +36,7 @@ fn browser(endpoint: &str) -> Value {
 }
 
 fn page(server: &TestServer) -> Caller {
-    server.calling("origin", SITE.to_owned())
+    Caller::with_header(server.origin(), "origin", SITE)
 }
 
 /// Subscribes a browser; its id and secret.
@@ -47,12 +48,13 @@ async fn subscribed(server: &TestServer, web: &str, endpoint: &str) -> (String, 
 
 async fn with_secret(
     server: &TestServer,
-    (method, path): (Method, &str),
+    method: Method,
+    path: &str,
     secret: &str,
     body: String,
-) -> Answer {
+) -> Response {
     let request = page(server).request(method, path).header("x-device-secret", secret);
-    Answer::of(request.body(body)).await
+    Response::of(request.body(body)).await
 }
 
 fn report(notification: &str) -> String {
@@ -66,7 +68,7 @@ async fn notification(server: &TestServer) -> String {
 }
 
 #[tokio::test]
-async fn a_browser_subscribes_reports_and_leaves_without_a_key() {
+async fn a_browser_subscribes_reports_and_unsubscribes_without_a_key() {
     let (server, web) = open().await;
     let config = page(&server).get(&web).await.ok();
     assert_eq!(config["vapid_public_key"].as_str().map(str::len), Some(87));
@@ -93,15 +95,15 @@ async fn a_browser_subscribes_reports_and_leaves_without_a_key() {
 
     let notification = notification(&server).await;
     let one = format!("{web}/devices/{id}");
-    let events = (Method::POST, &*format!("{one}/events"));
+    let events = format!("{one}/events");
     for _ in 0..2 {
-        let answer = with_secret(&server, events.clone(), secret, report(&notification)).await;
+        let answer = with_secret(&server, Method::POST, &events, secret, report(&notification)).await;
         assert_eq!(answer.ok(), json!({"accepted": 1, "ignored": []}));
     }
     let record = server.caller().get("/v1/notifications/own").await.ok();
     assert_eq!(record["engagement"]["opened"], 1, "each counts once");
 
-    let gone = with_secret(&server, (Method::DELETE, &one), secret, String::new()).await.ok();
+    let gone = with_secret(&server, Method::DELETE, &one, secret, String::new()).await.ok();
     assert_eq!(gone, json!({"success": true}));
     server.caller().get(&format!("/v1/devices/{id}")).await.is(404);
 }
@@ -114,7 +116,7 @@ async fn a_browser_reads_the_enrichment_of_a_campaign() {
     let path = format!("{web}/devices/{id}/enrichments/{campaign}");
     let get = |path: String, secret: String| {
         let server = &server;
-        async move { with_secret(server, (Method::GET, &path), &secret, String::new()).await }
+        async move { with_secret(server, Method::GET, &path, &secret, String::new()).await }
     };
     let enrichment = get(path.clone(), secret.clone()).await;
     assert_eq!(enrichment.header("access-control-allow-origin"), SITE);
@@ -126,7 +128,7 @@ async fn a_browser_reads_the_enrichment_of_a_campaign() {
 }
 
 #[tokio::test]
-async fn only_an_allowed_origin_is_let_in() {
+async fn only_allowed_origins_are_accepted() {
     let (server, web) = open().await;
     let unknown = "/web/v1/0190a7c0-0000-7000-8000-00000000ffff";
     let foreign = [
@@ -137,14 +139,15 @@ async fn only_an_allowed_origin_is_let_in() {
         "https://shop.example.evil.example",
         "https://SHOP.example",
     ];
-    let mut refused = vec![(server.anyone(), web.clone()), (page(&server), unknown.to_owned())];
-    refused
-        .extend(foreign.map(|origin| (server.calling("origin", origin.to_owned()), web.clone())));
+    let mut refused = vec![(server.anonymous(), web.clone()), (page(&server), unknown.to_owned())];
+    refused.extend(
+        foreign.map(|origin| (Caller::with_header(server.origin(), "origin", origin), web.clone())),
+    );
     for (caller, path) in refused {
         for method in [Method::GET, Method::OPTIONS] {
-            let request = caller.request(method, &path);
+            let request = caller.requestmethod, &path;
             let request = request.header("access-control-request-method", "GET");
-            let answer = Answer::of(request).await;
+            let answer = Response::of(request).await;
             assert_eq!(answer.header("access-control-allow-origin"), "");
             assert_eq!(answer.header("vary"), "origin");
             answer.rejected(401, &["this origin may not call"]);
@@ -157,7 +160,7 @@ async fn only_an_allowed_origin_is_let_in() {
 }
 
 #[tokio::test]
-async fn a_preflight_names_what_may_be_called() {
+async fn a_preflight_lists_allowed_methods_and_headers() {
     let (server, web) = open().await;
     for (path, methods) in [
         (web.clone(), "GET, HEAD"),
@@ -166,7 +169,7 @@ async fn a_preflight_names_what_may_be_called() {
         (format!("{web}/devices/d/events"), "POST"),
         (format!("{web}/devices/d/enrichments/default"), "GET, HEAD"),
     ] {
-        let answer = Answer::of(page(&server).request(Method::OPTIONS, &path)).await;
+        let answer = Response::of(page(&server).request(Method::OPTIONS, &path)).await;
         let header = |name| answer.header(name).to_owned();
         assert_eq!(
             (
@@ -185,13 +188,13 @@ async fn a_preflight_names_what_may_be_called() {
     assert_eq!(answer.header("access-control-allow-origin"), SITE);
     answer.is(400);
     // Elsewhere there is no CORS, and OPTIONS is 405.
-    let answer = Answer::of(page(&server).request(Method::OPTIONS, "/healthz")).await;
+    let answer = Response::of(page(&server).request(Method::OPTIONS, "/healthz")).await;
     assert_eq!(answer.header("access-control-allow-origin"), "");
     answer.is(405);
 }
 
 #[tokio::test]
-async fn an_origin_that_is_taken_away_is_out_at_once() {
+async fn a_removed_origin_is_refused_at_once() {
     let (server, web) = open().await;
     let admin = server.admin();
     let app = web.replace("/web/v1/", "/admin/v1/apps/");
@@ -207,7 +210,7 @@ async fn an_origin_that_is_taken_away_is_out_at_once() {
 }
 
 #[tokio::test]
-async fn nobody_acts_for_the_device_of_another() {
+async fn a_browser_cannot_act_for_another_device() {
     let (server, web) = open().await;
     let (own, secret) = subscribed(&server, &web, "a").await;
     let (other, other_secret) = {
@@ -228,7 +231,7 @@ async fn nobody_acts_for_the_device_of_another() {
             (Method::POST, format!("{path}/events"), report(&notification)),
             (Method::GET, format!("{path}/enrichments/default"), String::new()),
         ] {
-            let answer = with_secret(&server, (method, &path), secret, body).await;
+            let answer = with_secret(&server, method, &path, secret, body).await;
             answer.rejected(401, &["missing or wrong device secret"]);
         }
     }
@@ -242,13 +245,13 @@ async fn nobody_acts_for_the_device_of_another() {
     let phone = json!({"device_id": "phone", "platform": "android", "sdk_type": "android_push"});
     server.caller().post("/v1/devices", &phone).await.ok();
     let path = format!("{web}/devices/phone");
-    with_secret(&server, (Method::DELETE, &path), &other_secret, String::new()).await.is(401);
+    with_secret(&server, Method::DELETE, &path, &other_secret, String::new()).await.is(401);
     server.caller().get("/v1/devices/phone").await.ok();
     server.caller().get(&format!("/v1/devices/{other}")).await.ok();
 }
 
 #[tokio::test]
-async fn what_a_browser_may_not_say_is_refused() {
+async fn fields_that_a_browser_may_not_set_are_rejected() {
     let (server, web) = open().await;
     let mut foreign = browser("a");
     foreign["subscription"]["endpoint"] = json!("https://collect.example/a");
@@ -272,8 +275,8 @@ async fn what_a_browser_may_not_say_is_refused() {
 }
 
 #[tokio::test]
-async fn pages_are_limited_by_address_and_application() {
-    let server = TestServer::start_with(|config| {
+async fn browsers_are_rate_limited_by_address_and_application() {
+    let server = TestServer::without_providers_with(|config| {
         config.web_requests_per_minute = 6;
         config.web_subscriptions_per_minute = 2;
     });
@@ -296,7 +299,7 @@ async fn pages_are_limited_by_address_and_application() {
 }
 
 #[tokio::test]
-async fn access_reads_back_in_its_own_form_and_bad_origins_are_refused() {
+async fn web_access_reads_back_normalized_and_invalid_origins_are_rejected() {
     let (server, web) = open().await;
     let path = format!("{}/web", web.replace("/web/v1/", "/admin/v1/apps/"));
     let access = json!({"allowed_origins": ["https://Shop.example:443/", SITE, "http://localhost:8000"],
@@ -322,15 +325,15 @@ async fn access_reads_back_in_its_own_form_and_bad_origins_are_refused() {
 
 #[tokio::test]
 async fn the_sdk_is_served_with_an_etag() {
-    let server = TestServer::start().await;
+    let server = TestServer::without_providers().await;
     for (path, has_scope) in [("/sdk/notify.js", false), ("/sdk/notify-sw.js", true)] {
-        let answer = server.anyone().get(path).await;
+        let answer = server.anonymous().get(path).await;
         assert_eq!(answer.status, 200);
         assert_eq!(answer.header("content-type"), "text/javascript; charset=utf-8");
         let scope = answer.header("service-worker-allowed").to_owned();
         assert_eq!(scope, if has_scope { "/" } else { "" });
         let etag = answer.header("etag").to_owned();
-        let request = server.anyone().request(Method::GET, path).header("if-none-match", etag);
-        assert_eq!(Answer::of(request).await.status, 304);
+        let request = server.anonymous().request(Method::GET, path).header("if-none-match", etag);
+        assert_eq!(Response::of(request).await.status, 304);
     }
 }

@@ -3,7 +3,7 @@
 //! `pushManager.subscribe`, and what the server really sent there is delivered by `DevTools`. Firefox
 //! has one that the tests run, and gets its message the whole way.
 
-mod beside;
+mod coexistence;
 mod firefox;
 mod renewing;
 mod reporting;

@@ -51,7 +51,7 @@ async fn subscribed(stage: &mut Stage) -> Result<(String, String)> {
     let config = client.admin().get_provider(app, ProviderKind::WebPush).await?.config;
     let made = stage
         .server
-        .sandbox
+        .sandbox()
         .subscribe(config["vapid_public_key"].as_str(), &ScriptedResponse::ok())?;
     let token = made.endpoint.rsplit('/').next().context("an endpoint")?.to_owned();
     let made = json!({"endpoint": made.endpoint, "keys": {"p256dh": made.p256dh,
@@ -63,7 +63,7 @@ async fn subscribed(stage: &mut Stage) -> Result<(String, String)> {
 }
 
 #[tokio::test]
-async fn a_changed_subscription_is_told_by_the_worker_and_the_device_stays() -> Result<()> {
+async fn the_worker_reports_a_changed_subscription_and_the_device_is_kept() -> Result<()> {
     let mut stage = Stage::set("").await?;
     let (id, token) = subscribed(&mut stage).await?;
     let client = stage.server.client();
@@ -80,7 +80,7 @@ async fn a_changed_subscription_is_told_by_the_worker_and_the_device_stays() -> 
     assert_eq!(after.details.language, before.details.language, "what it said of itself stays");
     let record = client.notifications().create(&order()).await?;
     stage.server.completed(&record.id).await?;
-    let sent = stage.server.sandbox.received().pop().context("the push service got it")?;
+    let sent = stage.server.sandbox().received().pop().context("the push service got it")?;
     assert_eq!(sent.token, Some(token), "at its new address");
     // Its secret still opens the device.
     let report = format!("Notify.report('opened', '{}')", record.id.as_str());
@@ -91,7 +91,7 @@ async fn a_changed_subscription_is_told_by_the_worker_and_the_device_stays() -> 
 }
 
 #[tokio::test]
-async fn a_change_that_cannot_be_told_is_told_by_the_next_visit() -> Result<()> {
+async fn an_unreported_change_is_reported_on_the_next_visit() -> Result<()> {
     let mut stage = Stage::set("").await?;
     let (id, _) = subscribed(&mut stage).await?;
     let worker = stage.chromium.worker(&stage.site.origin).await?;

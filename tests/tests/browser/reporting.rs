@@ -23,7 +23,7 @@ const KEPT: &str = "(async () => {
 })()";
 
 #[tokio::test]
-async fn reports_go_when_the_network_is_back_without_a_visit() -> Result<()> {
+async fn reports_are_sent_when_the_network_returns_without_a_visit() -> Result<()> {
     let mut stage = Stage::set("").await?;
     stage.subscribe().await?;
     let worker = stage.chromium.worker(&stage.site.origin).await?;
@@ -61,7 +61,7 @@ async fn reports_go_when_the_network_is_back_without_a_visit() -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_newest_reports_are_kept_and_no_more_than_so_many() -> Result<()> {
+async fn only_the_newest_unsent_reports_are_kept() -> Result<()> {
     let mut stage = Stage::set("").await?;
     stage.subscribe().await?;
     let (client, mut ids) = (stage.server.client(), Vec::new());

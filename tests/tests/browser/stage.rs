@@ -47,7 +47,7 @@ fn example(name: &str) -> Result<String> {
 impl Stage {
     /// The example's page, loaded; `more` is added to its worker.
     pub(crate) async fn set(more: &str) -> Result<Self> {
-        let server = TestServer::start().await?;
+        let server = TestServer::start().await;
         let site = site_for(&server, more).await?;
         let access = SetWebAccess {
             allowed_origins: vec![site.origin.clone()],
@@ -90,7 +90,7 @@ impl Stage {
         self.chromium.run(&self.page, expression).await
     }
 
-    /// Loads the page anew.
+    /// Reloads the page.
     pub(crate) async fn reload(&mut self) -> Result<()> {
         self.chromium.load(&self.page, &page_of(&self.server, &self.site)).await
     }
@@ -99,7 +99,8 @@ impl Stage {
         let breaches = self.run("breaches").await?;
         assert_eq!(breaches, json!([]), "breaches of the example's policy");
         self.chromium.stop().await?;
-        self.server.stop().await
+        self.server.stop().await;
+        Ok(())
     }
 }
 
@@ -123,7 +124,7 @@ pub(crate) async fn first(server: &TestServer) -> Result<String> {
     let client = server.client();
     let config = client.admin().get_provider(server.app_id, ProviderKind::WebPush).await?.config;
     let made =
-        server.sandbox.subscribe(config["vapid_public_key"].as_str(), &ScriptedResponse::ok())?;
+        server.sandbox().subscribe(config["vapid_public_key"].as_str(), &ScriptedResponse::ok())?;
     let made = json!({"endpoint": made.endpoint, "keys": {"p256dh": made.p256dh,
         "auth": made.auth}});
     Ok(format!("{WATCH}{}", PUSH_MANAGER.replace("SUBSCRIPTION", &made.to_string())))

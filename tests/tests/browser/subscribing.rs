@@ -14,7 +14,7 @@ const TOMORROW: &str = "(Date.now = ((now) => () => now() + 25 * 3600 * 1000)(Da
     Notify.init({ app: new URLSearchParams(location.search).get('app') }))";
 
 #[tokio::test]
-async fn the_example_page_subscribes_and_leaves() -> Result<()> {
+async fn the_example_page_subscribes_and_unsubscribes() -> Result<()> {
     let mut stage = Stage::set("").await?;
     assert_eq!(stage.run("Notify.isSupported()").await?, true);
     assert_eq!(stage.run("Notify.permission()").await?, "granted");
@@ -61,19 +61,19 @@ async fn the_example_page_subscribes_and_leaves() -> Result<()> {
 }
 
 #[tokio::test]
-async fn who_left_while_the_server_was_away_is_not_subscribed_again() -> Result<()> {
+async fn unsubscribing_while_the_server_is_down_is_not_undone() -> Result<()> {
     let mut stage = Stage::set("").await?;
     let id = stage.subscribe().await?;
     stage.run("globalThis.fetch = async () => { throw new TypeError('away'); }; true").await?;
     let left = "Notify.unsubscribe().then(() => 'told', (error) => error.status)";
     assert_eq!(stage.run(left).await?, 0, "the page learns that the server was not told");
-    // Within a day and after it, with the server still away: nobody is asked to subscribe.
+    // Within a day and after it, with the server still down: no subscription is requested.
     let tomorrow = format!("{TOMORROW}.then(({{ subscribed }}) => subscribed)");
     assert_eq!(stage.run(&tomorrow).await?, false);
     let client = stage.server.client();
     let device_id = DeviceId::new(&*id).expect("an id");
     client.devices().get(&device_id).await?;
-    // The next visit tells it.
+    // The next visit reports it.
     stage.reload().await?;
     stage.shows("Not subscribed.").await?;
     assert_eq!(stage.run("localStorage.times").await?, "1");
@@ -83,7 +83,7 @@ async fn who_left_while_the_server_was_away_is_not_subscribed_again() -> Result<
 }
 
 #[tokio::test]
-async fn a_time_zone_that_the_site_gave_stays() -> Result<()> {
+async fn a_time_zone_set_by_the_site_is_kept() -> Result<()> {
     let mut stage = Stage::set("").await?;
     let id = stage.subscribe().await?;
     stage.run("Notify.subscribe({ timezone: 'GMT+09:30' })").await?;
@@ -96,11 +96,11 @@ async fn a_time_zone_that_the_site_gave_stays() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_changed_key_subscribes_anew_and_keeps_the_device() -> Result<()> {
+async fn a_changed_key_resubscribes_and_keeps_the_device() -> Result<()> {
     let mut stage = Stage::set("").await?;
     let id = stage.subscribe().await?;
     let before = stage.run("localStorage.subscribed").await?;
-    let mut config = stage.server.sandbox.webpush_config();
+    let mut config = stage.server.sandbox().webpush_config();
     config["vapid_private_key"] = json!(OTHER_KEY);
     let (client, app) = (stage.server.client(), stage.server.app_id);
     client.admin().put_provider(app, ProviderKind::WebPush, &config).await?;
@@ -120,7 +120,7 @@ async fn a_changed_key_subscribes_anew_and_keeps_the_device() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_site_that_is_not_allowed_gets_nothing() -> Result<()> {
+async fn a_site_that_is_not_allowed_is_refused() -> Result<()> {
     let mut stage = Stage::set("").await?;
     let other = site_for(&stage.server, "").await?;
     let granted = json!({"origin": other.origin, "permissions": ["notifications"]});
@@ -146,7 +146,7 @@ async fn a_site_that_is_not_allowed_gets_nothing() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_person_who_refuses_is_asked_no_server() -> Result<()> {
+async fn a_denied_permission_sends_nothing_to_the_server() -> Result<()> {
     let mut stage = Stage::set("").await?;
     let denied = json!({"origin": stage.site.origin, "permission": {"name": "notifications"},
         "setting": "denied"});

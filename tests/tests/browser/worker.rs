@@ -43,13 +43,13 @@ pub(crate) async fn sent(
     let client = stage.server.client();
     let id = client.notifications().create(notification).await?.id;
     stage.server.completed(&id).await?;
-    let message = stage.server.sandbox.received().pop().context("the push service got it")?;
+    let message = stage.server.sandbox().received().pop().context("the push service got it")?;
     let (page, origin) = (stage.page.clone(), stage.site.origin.clone());
     let registration = stage.chromium.registration(&page, &origin).await?;
     // A browser that has much to do may drop what `DevTools` delivers while it starts the worker; what
     // comes twice is shown and counted once.
     for _ in 0..DELIVERED_AT_MOST {
-        stage.chromium.push(&page, (&origin, &registration), &message.payload).await?;
+        stage.chromium.push(&page, &origin, &registration, &message.payload).await?;
         if is_shown(stage).await? {
             return Ok((id, message.payload));
         }
@@ -127,7 +127,7 @@ pub(crate) fn order() -> CreateNotification {
 }
 
 #[tokio::test]
-async fn what_was_sent_is_shown_and_what_becomes_of_it_reported() -> Result<()> {
+async fn a_message_is_shown_and_interactions_are_reported() -> Result<()> {
     let mut stage = Stage::set("").await?;
     stage.subscribe().await?;
     let (id, payload) = sent(&mut stage, &order()).await?;
@@ -168,29 +168,12 @@ async fn what_was_sent_is_shown_and_what_becomes_of_it_reported() -> Result<()> 
 }
 
 #[tokio::test]
-async fn a_report_waits_until_the_server_can_be_reached() -> Result<()> {
-    let mut stage = Stage::set("").await?;
-    stage.subscribe().await?;
-    let worker = stage.chromium.worker(&stage.site.origin).await?;
-    offline(&mut stage, &worker, true).await?;
-    let (id, _) = sent(&mut stage, &order()).await?;
-    shown(&mut stage).await?;
-    act(&mut stage, &worker, "notificationclick", "").await?;
-    counted(&stage, &id, Engagement::default()).await?;
-    offline(&mut stage, &worker, false).await?;
-    // The next visit sends what is kept.
-    stage.reload().await?;
-    counted(&stage, &id, Engagement { received: 1, opened: 1, ..Engagement::default() }).await?;
-    stage.stop().await
-}
-
-#[tokio::test]
-async fn a_campaign_enriches_what_is_shown() -> Result<()> {
+async fn a_campaign_enriches_the_notification() -> Result<()> {
     let worker = "NotifyWorker.onEnrichment((enrichment, shown) =>
         ({ body: `${enrichment.strings.share_prefix} ${shown.body}`, tag: 'another' }));";
     let mut stage = Stage::set(worker).await?;
     stage.subscribe().await?;
-    let made = stage.server.caller()?.post("/v1/campaigns", &template("spring")).await?;
+    let made = stage.server.caller().post("/v1/campaigns", &template("spring")).await.ok();
     let campaign = made["id"].as_str().context("an id")?;
     let notification = order().campaign(campaign);
     let (id, payload) = sent(&mut stage, &notification).await?;

@@ -9,22 +9,22 @@ use anyhow::{Context, Result, ensure};
 use fastrand::Rng;
 use http::Method;
 use notify_client::Client;
-use notify_tests::{Said, Settings, Survivor, Verdict, until};
+use notify_tests::{LoggedResponse, RestartableServer, Settings, Verdict, until};
 
 use crate::launch;
 use crate::load::{Load, script_errors};
 
-/// Applications that send beside each other.
+/// Applications that send concurrently.
 const TENANTS: u64 = 2;
 /// Longest wait for the answer to a request while the database is away: the 5 s of T15, and some for
 /// a machine with more to do.
 const ANSWER_MAX: Duration = Duration::from_secs(7);
 /// Longest time until a notification is accepted again: the 5 s of T15, and some.
 const AGAIN_MAX: Duration = Duration::from_secs(7);
-/// What callers hear while the database is away.
+/// What callers get during an outage.
 const AWAY: &str = "the server failed with status 503";
 
-/// What callers heard while the database was away, or hurt.
+/// What callers got while the database was unreachable or impaired.
 pub(crate) struct Answers {
     /// How long the slowest waited.
     pub(crate) within: Duration,
@@ -36,15 +36,16 @@ pub(crate) struct Answers {
 
 /// A server under load.
 pub(crate) struct Served {
-    pub(crate) server: Survivor,
+    pub(crate) server: RestartableServer,
     pub(crate) load: Load,
 }
 
 impl Served {
     /// Starts one on a database, and the load.
     pub(crate) async fn start(folder: &Path, on: &Settings, rng: &mut Rng) -> Result<Self> {
-        let server = Survivor::start(launch(&folder.join("data")).installation(on)).await?;
-        let mut load = Load::prepare(&server, TENANTS, &folder.join("ledger")).await?;
+        let server =
+            RestartableServer::start(launch(&folder.join("data")).installation(on)).await?;
+        let mut load = Load::prepare(&server, TENANTS, &folder.join("request_log")).await?;
         script_errors(&server, rng)?;
         load.begin(&server, rng);
         Ok(Self { server, load })
@@ -56,7 +57,7 @@ impl Served {
         let begun = Instant::now();
         let client = Client::builder(&self.server.origin.borrow()).retries(0).timeout(ANSWER_MAX);
         let client = client.api_key(self.load.tenants[0].api_key.as_str()).build()?;
-        let caller = self.server.caller()?;
+        let caller = self.server.caller();
         let get = |path: &'static str| caller.send(&Method::GET, path, "");
         let (write, read, ready, alive) =
             (self.load.ask_over(&client, name), get("/v1/tags"), get("/readyz"), get("/healthz"));
@@ -66,16 +67,16 @@ impl Served {
         let (said, read, ready, alive) = asked.with_context(|| name.to_owned())?;
         let within = begun.elapsed();
         let is_clean = match &said {
-            Said::Accepted(_) => true,
-            Said::Unknown(what) => what.starts_with(AWAY),
-            Said::Refused(_) => false,
+            LoggedResponse::Accepted(_) => true,
+            LoggedResponse::Unknown(what) => what.starts_with(AWAY),
+            LoggedResponse::Rejected(_) => false,
         };
         ensure!(is_clean, "{name}: {said:?}");
         ensure!(matches!(read.status, 200 | 503), "{name}: a read is {}", read.status);
         let says_when = read.status == 200 || !read.header("retry-after").is_empty();
         ensure!(says_when, "{name}: it does not say when to ask again");
         ensure!(alive.status == 200, "{name}: /healthz is {}", alive.status);
-        let accepts = matches!(said, Said::Accepted(_));
+        let accepts = matches!(said, LoggedResponse::Accepted(_));
         Ok(Answers { within, accepts, is_ready: ready.status == 200 })
     }
 
@@ -88,7 +89,7 @@ impl Served {
         until("a notification is accepted again", async || {
             tries += 1;
             let said = self.load.ask_over(&client, &format!("after-{name}-{tries}")).await?;
-            Ok(matches!(said, Said::Accepted(_)).then_some(()))
+            Ok(matches!(said, LoggedResponse::Accepted(_)).then_some(()))
         })
         .await?;
         let took = begun.elapsed();
@@ -97,7 +98,7 @@ impl Served {
         Ok(took)
     }
 
-    /// Ends the load, waits until everything is over, judges it and stops the server.
+    /// Ends the load, waits until all work is done, checks it and stops the server.
     pub(crate) async fn judge(self) -> Result<Verdict> {
         let Self { mut server, mut load } = self;
         load.end().await?;

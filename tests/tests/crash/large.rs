@@ -7,7 +7,8 @@ use anyhow::{Context, Result, ensure};
 use notify_client::Client;
 use notify_core::{CreateNotification, NotificationId, PageQuery, Platform};
 use notify_tests::{
-    Ended, Journal, Survivor, WAIT_MAX, completed, configure_providers, crowd, register, tomorrow,
+    EndedProcess, ReceivedByToken, RestartableServer, WAIT_MAX, completed, configure_providers,
+    crowd, register, tomorrow,
 };
 
 use crate::{CREDIT, launch};
@@ -47,13 +48,13 @@ async fn replays_answer_the_same(
 }
 
 #[tokio::test]
-async fn kills_in_the_middle_of_a_large_notification_leave_nobody_out() -> Result<()> {
+async fn kills_in_the_middle_of_a_large_notification_skip_no_device() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let mut server = Survivor::start(launch(folder.path())).await?;
+    let mut server = RestartableServer::start(launch(folder.path())).await?;
     configure_providers(&server.client()?, &server.sandbox).await?;
     register(&server.client()?, crowd(DEVICES)).await?;
     let everybody = CreateNotification::to_platforms(BOTH, "x");
-    // Beside it: what is accepted now and due long after the test.
+    // In addition, notifications that are accepted now and due long after the test.
     let later = CreateNotification::to_platforms([Platform::Android], "later").send_at(tomorrow());
     let mut accepted = Accepted::new();
     let mut sent: Option<NotificationId> = None;
@@ -107,16 +108,16 @@ async fn everything_accepted_is_there(
     Ok(())
 }
 
-fn check_what_arrived(server: &Survivor, id: &NotificationId) {
+fn check_what_arrived(server: &RestartableServer, id: &NotificationId) {
     assert_eq!(server.sandbox.counts().dropped, 0, "the journal holds everything");
-    let journal = Journal::of(server.sandbox.received());
+    let journal = ReceivedByToken::of(server.sandbox.received());
     assert_eq!(journal.reached() as u64, DEVICES, "0 lost");
     assert_eq!(journal.identities(), HashSet::from([id.to_string()]), "repeats are recognisable");
     // Each repeat is owed to the process whose outcome was not on disk yet: the one that sent the
     // message before it. Of each process at most as many as its credit allows.
     let mut by_process = vec![0; server.ended.len() + 1];
     for message in journal.repeated() {
-        let is_before = |ended: &Ended| ended.last_connection < message.connection;
+        let is_before = |ended: &EndedProcess| ended.last_connection < message.connection;
         by_process[server.ended.partition_point(is_before)] += 1;
     }
     assert_eq!(by_process.last(), Some(&0), "the last process was not killed");

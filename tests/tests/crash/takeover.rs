@@ -1,4 +1,4 @@
-//! How long it takes until somebody takes over what a dead server held, as its database tells.
+//! How long it takes until the work of a dead server is taken over, measured in its database.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};

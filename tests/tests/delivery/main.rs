@@ -4,10 +4,10 @@
 mod audiences;
 mod chat;
 mod faults;
-mod holds;
 mod outcomes;
 mod payloads;
-mod reading;
+mod reports;
+mod unsent;
 mod web_push;
 
 use std::time::Duration;
@@ -25,10 +25,10 @@ async fn send(
     server: &TestServer,
     notification: &CreateNotification,
 ) -> Result<(NotificationRecord, Vec<ReceivedRequest>)> {
-    let before = server.sandbox.received().len();
+    let before = server.sandbox().received().len();
     let id = server.client().notifications().create(notification).await?.id;
     let record = server.completed(&id).await?;
     let sent = usize::try_from(record.counts.targeted)?;
-    let mut received = server.sandbox.wait_for(before + sent, Duration::ZERO).await;
+    let mut received = server.sandbox().wait_for(before + sent, Duration::ZERO).await;
     Ok((record, received.split_off(before)))
 }

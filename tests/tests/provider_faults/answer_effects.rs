@@ -1,27 +1,27 @@
-//! What each answer of each provider does to a device (B39, B40): the table that T11 checks.
+//! What each answer of each provider does to a device: the table that T11 checks.
 
 use notify_sandbox::{
     ApnsReason, Provider, ScriptedResponse, WebPushError, messenger_keywords, telegram_keywords,
 };
 
-/// What becomes of a hundred devices that are all answered the same.
+/// The effect on a hundred devices that all get the same response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It was taken after all.
+    /// Accepted after all.
     Sent,
     /// All are disabled.
     Dead,
-    /// The guard stops at the one too many; nobody stays disabled.
+    /// The guard stops sending at the limit; no device stays disabled.
     Guarded,
-    /// All fail, and stay.
+    /// All fail and stay enabled.
     Failed,
-    /// Credentials: all wait.
+    /// All wait for other credentials.
     Held,
-    /// All wait, to be tried again or until it is time.
+    /// All wait for a retry.
     Waits,
 }
 
-/// A row: who answers, what, and what that does.
+/// A row: provider, response, effect.
 pub(crate) type Row = (Provider, ScriptedResponse, Fate);
 
 /// Every row of every provider.
@@ -50,7 +50,7 @@ pub(crate) fn rows() -> Vec<Row> {
     for word in messenger_keywords() {
         rows.push((Provider::Messenger, ScriptedResponse::reason(word), of_messenger(word)));
     }
-    // Where it is told where the chat is now, the message goes there: another test's matter.
+    // A migrated chat gets the message at its new address, which another test checks.
     for word in telegram_keywords().filter(|word| *word != "migrated") {
         rows.push((Provider::Telegram, ScriptedResponse::reason(word), of_telegram(word)));
     }
@@ -89,7 +89,7 @@ fn of_web_push(status: u16) -> Fate {
         400 | 413 => Fate::Failed,
         404 => Fate::Guarded,
         410 => Fate::Dead,
-        // 401 and 403 hold that push service, not the provider: nothing more can be told of it.
+        // 401 and 403 hold that push service, not the provider, which is all that can be seen here.
         401 | 403 | 406 | 408 | 429 | 500..=599 => Fate::Waits,
         _ => panic!("{status}: a status without a fate"),
     }

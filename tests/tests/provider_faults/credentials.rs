@@ -9,7 +9,7 @@ use notify_sandbox::{Provider, Sandbox};
 use notify_tests::start_sandbox;
 use serde_json::{Value, json};
 
-use crate::turned::{ALL, Turned};
+use crate::manual_clock::{ALL, ManualServer};
 
 /// Devices on each platform.
 const DEVICES: u64 = 100;
@@ -19,7 +19,7 @@ const MINUTES: u64 = 10;
 /// and for Web Push the five in a row that say whose fault it is.
 const FIRST_MAX: u64 = 110;
 
-/// Makes credentials wrong, each in the way that is told by its provider's own refusal.
+/// Makes credentials wrong, each so that its provider rejects them in its own way.
 fn spoil(kind: ProviderKind, config: &mut Value, stranger: &Sandbox) {
     match kind {
         ProviderKind::Apns => config["private_key"] = stranger.apns_config()["private_key"].clone(),
@@ -34,18 +34,18 @@ fn spoil(kind: ProviderKind, config: &mut Value, stranger: &Sandbox) {
 }
 
 /// Requests that a provider refused; FCM's credentials are refused by Google's token endpoint.
-fn refused(server: &Turned, provider: Provider) -> u64 {
+fn refused(server: &ManualServer, provider: Provider) -> u64 {
     let asked = if provider == Provider::Fcm { Provider::Oauth } else { provider };
-    let answers = server.sandbox.counts().answers;
+    let answers = server.sandbox().counts().answers;
     let refused = answers.iter().filter(|count| count.provider == asked && count.status >= 400);
     refused.map(|count| count.count).sum()
 }
 
 #[tokio::test]
-async fn refused_credentials_hold_each_provider_until_they_are_mended() -> Result<()> {
+async fn rejected_credentials_hold_each_provider_until_they_are_fixed() -> Result<()> {
     let stranger = start_sandbox().await?;
     let web = ProviderKind::WebPush;
-    let server = Turned::start_with(|kind, config| {
+    let server = ManualServer::start_with(|kind, config| {
         if kind != web {
             spoil(kind, config, &stranger);
         }
@@ -59,7 +59,7 @@ async fn refused_credentials_hold_each_provider_until_they_are_mended() -> Resul
     server.completed(&[first], Duration::from_secs(1)).await?;
     let mut config = server.config(web);
     spoil(web, &mut config, &stranger);
-    server.client.admin().put_provider(server.app_id, web, &config).await?;
+    server.client.admin().put_provider(server.server.app_id, web, &config).await?;
     let spoiled_at = server.elapsed_s();
     let id = server.broadcast("x").await?;
     notify_tests::until("all are found", async || {
@@ -84,7 +84,7 @@ async fn refused_credentials_hold_each_provider_until_they_are_mended() -> Resul
         assert!((1..=FIRST_MAX).contains(&first), "{provider:?}: {first}");
     }
     for _ in 0..MINUTES * 60 {
-        server.clock.advance(Duration::from_secs(1));
+        server.server.clock().advance(Duration::from_secs(1));
         server.settle().await;
     }
     for ((provider, _, _), first) in ALL.into_iter().zip(first) {
@@ -95,16 +95,17 @@ async fn refused_credentials_hold_each_provider_until_they_are_mended() -> Resul
     let record = server.read(&id).await?;
     let counts = &record.counts;
     assert_eq!((counts.targeted, counts.pending), (all, all), "{record:?}");
-    assert_eq!(server.sandbox.counts().accepted, DEVICES);
+    assert_eq!(server.sandbox().counts().accepted, DEVICES);
 
     for (_, kind, _) in ALL {
         let config = server.config(kind);
-        server.client.admin().put_provider(server.app_id, kind, &config).await?;
+        server.client.admin().put_provider(server.server.app_id, kind, &config).await?;
     }
     let records = server.completed(&[id], Duration::from_secs(1)).await?;
     assert_eq!(records[0].counts.sent, all, "{:?}", records[0]);
-    let counts = server.sandbox.counts();
+    let counts = server.sandbox().counts();
     assert_eq!((counts.accepted, counts.accepted_tokens), (all + DEVICES, all), "each once");
     stranger.stop().await;
-    server.stop().await
+    server.server.stop().await;
+    Ok(())
 }

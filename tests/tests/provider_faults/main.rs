@@ -3,11 +3,11 @@
 //! of the sandbox is turned; nothing is waited for that can be turned.
 
 mod addresses;
+mod answer_effects;
 mod answers;
 mod connections;
 mod credentials;
-mod fates;
 mod hanging;
 mod limits;
+mod manual_clock;
 mod storms;
-mod turned;

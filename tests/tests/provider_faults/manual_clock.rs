@@ -1,32 +1,22 @@
-//! A server with all five providers, whose clock the test turns, as it does the sandbox's.
+//! A server with all five providers, on a clock that the test moves.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail};
 use futures_util::{StreamExt, TryStreamExt, stream};
-use http::Method;
 use notify_client::Client;
 use notify_core::{
-    AppId, CreateNotification, NotificationId, NotificationRecord, PageQuery, Platform,
-    ProviderKind, Subscribe, Timestamp,
+    CreateNotification, NotificationId, NotificationRecord, Platform, ProviderKind, Subscribe,
 };
 use notify_sandbox::{
-    Provider, ReceivedRequest, Sandbox, SandboxConfig, ScriptedResponse, Settings,
-    messenger_recipient, telegram_chat,
+    Provider, ReceivedRequest, Sandbox, ScriptedResponse, messenger_recipient, telegram_chat,
 };
-use notify_server::app::{App, open_store};
-use notify_server::clock::{Clock, ManualClock};
-use notify_server::config::Config;
-use notify_tests::{Caller, WAIT_MAX, android, browser, ios, until};
-use secrecy::ExposeSecret as _;
+use notify_server::clock::Clock;
+use notify_tests::{NOW, TestServer, WAIT_MAX, android, browser, ios, unlimited, until};
 use serde_json::Value;
-use tokio::net::TcpListener;
 
-/// Where the clock begins.
-pub(crate) const START: Timestamp = Timestamp(1_790_000_000_000);
-/// Everybody whom the sandbox plays, and the platform behind it.
+/// Every provider that the sandbox plays, and its platform.
 pub(crate) const ALL: [(Provider, ProviderKind, Platform); 5] = [
     (Provider::Apns, ProviderKind::Apns, Platform::Ios),
     (Provider::Fcm, ProviderKind::Fcm, Platform::Android),
@@ -41,78 +31,39 @@ const TICK: Duration = Duration::from_millis(5);
 /// Looks at which nothing new may have come before the clock is turned on.
 const QUIET_LOOKS: u32 = 3;
 
-/// The sandbox without limits of its own: what is slow or refused is the script's doing.
-pub(crate) fn settings() -> Settings {
-    Settings {
-        messenger_per_second: 0,
-        telegram_per_second: 0,
-        telegram_chat_burst: 0,
-        ..Settings::default()
-    }
-}
-
-/// The server and its sandbox.
-pub(crate) struct Turned {
-    pub(crate) sandbox: Sandbox,
-    pub(crate) clock: Arc<ManualClock>,
+/// A server whose five providers are the sandbox, and whose clock the test moves.
+pub(crate) struct ManualServer {
+    pub(crate) server: TestServer,
     pub(crate) client: Client,
-    pub(crate) app_id: AppId,
-    admin: Caller,
-    app: App,
-    folder: tempfile::TempDir,
 }
 
-impl Turned {
+impl ManualServer {
     /// Starts both, and configures each provider with `change` made to it.
     pub(crate) async fn start_with(change: impl Fn(ProviderKind, &mut Value)) -> Result<Self> {
-        let folder = tempfile::tempdir()?;
-        let config = Config {
-            listen: "127.0.0.1:0".into(),
-            data_dir: folder.path().join("data"),
-            allow_private_networks: true,
-            ..Config::default()
-        };
-        let clock = ManualClock::at(START);
-        let sandbox_config = SandboxConfig {
-            clock: notify_sandbox::Clock::manual(clock.watch()),
-            settings: settings(),
-            ..SandboxConfig::default()
-        };
-        let sandbox =
-            Sandbox::start(TcpListener::bind("127.0.0.1:0").await?, sandbox_config).await?;
-        let store = open_store(&config, true).await?;
-        let listener = TcpListener::bind(&config.listen).await?;
-        let app = App::start_on(config, listener, store, clock.clone()).await?;
-        let keys = app.first_keys.as_ref().context("the first start shows keys")?;
-        let client = Client::builder(&app.origin)
-            .api_key(keys.api_key.expose_secret())
-            .admin_key(keys.admin_key.expose_secret())
-            .build()?;
-        let apps = client.admin().list_apps(&PageQuery::default()).await?;
-        let app_id = apps.apps.first().context("the first start makes an application")?.id;
-        let admin = Caller::admin(&app.origin, keys.admin_key.expose_secret())?;
-        let turned = Self { sandbox, clock, client, app_id, admin, app, folder };
+        let server = TestServer::with_manual_clock(unlimited()).await;
+        let client = server.client();
+        let started = Self { server, client };
         for (_, kind, _) in ALL {
-            let mut config = turned.config(kind);
+            let mut config = started.config(kind);
             change(kind, &mut config);
-            turned.client.admin().put_provider(app_id, kind, &config).await?;
+            let admin = started.client.admin();
+            admin.put_provider(started.server.app_id, kind, &config).await?;
         }
-        Ok(turned)
+        Ok(started)
     }
 
-    /// Where it serves.
-    pub(crate) fn origin(&self) -> &str {
-        &self.app.origin
+    pub(crate) fn sandbox(&self) -> &Sandbox {
+        self.server.sandbox()
     }
 
     /// What a provider of the sandbox is configured with.
     pub(crate) fn config(&self, kind: ProviderKind) -> Value {
         match kind {
-            ProviderKind::Apns => self.sandbox.apns_config(),
-            ProviderKind::Fcm => self.sandbox.fcm_config(),
-            ProviderKind::WebPush => self.sandbox.webpush_config(),
-            ProviderKind::Messenger => self.sandbox.messenger_config(),
-            ProviderKind::Telegram => self.sandbox.telegram_config(),
+            ProviderKind::Apns => self.sandbox().apns_config(),
+            ProviderKind::Fcm => self.sandbox().fcm_config(),
+            ProviderKind::WebPush => self.sandbox().webpush_config(),
+            ProviderKind::Messenger => self.sandbox().messenger_config(),
+            ProviderKind::Telegram => self.sandbox().telegram_config(),
         }
     }
 
@@ -124,7 +75,7 @@ impl Turned {
                 let client = &self.client;
                 client.devices().register(&android(seed, ok)).await?;
                 client.devices().register(&ios(seed, ok)).await?;
-                browser(client, &self.sandbox, &format!("w{seed}"), ok).await?;
+                browser(client, self.sandbox(), &format!("w{seed}"), ok).await?;
                 let person = Subscribe::messenger(messenger_recipient(seed, ok));
                 client.subscriptions().create(&person).await?;
                 let chat = Subscribe::chat(telegram_chat(seed, ok));
@@ -136,7 +87,7 @@ impl Turned {
             .await
     }
 
-    /// Sends a text to everybody.
+    /// Sends a text to all platforms.
     pub(crate) async fn broadcast(&self, text: &str) -> Result<NotificationId> {
         let platforms = ALL.map(|(_, _, platform)| platform);
         let notification = CreateNotification::to_platforms(platforms, text);
@@ -161,14 +112,14 @@ impl Turned {
 
     /// Requests of every kind.
     fn seen(&self) -> u64 {
-        self.sandbox.counts().answers.iter().map(|count| count.count).sum()
+        self.sandbox().counts().answers.iter().map(|count| count.count).sum()
     }
 
     /// Returns once nothing is in flight to a provider.
     pub(crate) async fn idle(&self, kind: ProviderKind) -> Result<()> {
         let busy = format!("notify_provider_connections{{channel=\"{kind}\",state=\"busy\"}} 0");
         until("nothing is in flight", async || {
-            let metrics = self.admin.send(&Method::GET, "/metrics", "").await?.text();
+            let metrics = self.server.admin().get("/metrics").await.text;
             Ok(metrics.contains(&busy).then_some(()))
         })
         .await
@@ -186,7 +137,7 @@ impl Turned {
                 if let Some(found) = look().await? {
                     return Ok(found);
                 }
-                self.clock.advance(step);
+                self.server.clock().advance(step);
                 self.settle().await;
             }
         };
@@ -218,14 +169,7 @@ impl Turned {
 
     /// Seconds since the clock began.
     pub(crate) fn elapsed_s(&self) -> i64 {
-        self.clock.now().ms_since(START) / 1_000
-    }
-
-    pub(crate) async fn stop(self) -> Result<()> {
-        ensure!(self.app.stop().await, "the server did not stop in time");
-        self.sandbox.stop().await;
-        self.folder.close()?;
-        Ok(())
+        self.server.clock().now().ms_since(NOW) / 1_000
     }
 }
 

@@ -2,17 +2,18 @@
 
 use std::time::Instant;
 
+use notify_tests::TestServer;
 use tokio::io::AsyncWriteExt;
 
 use super::{APP_SECRET, WEBHOOK_SECRET, call, from_meta, from_telegram, hooked, signature};
-use crate::kit::{PATIENCE, TestServer};
+use crate::PATIENCE;
 
 const BODY_BYTES_MAX: usize = 262_144;
 /// Bodies of the largest size that one client may have under way.
 const BODIES_MAX: usize = 8;
 /// A small body, and more than those leave over.
 const SMALL_BYTES: usize = 1_000;
-const NOBODYS: &str = "0190a7c0-0000-7000-8000-00000000ffff";
+const UNKNOWN_ID: &str = "0190a7c0-0000-7000-8000-00000000ffff";
 
 /// The head of a call whose body the server has to ask for.
 fn head(path: &str, header: &str, length: usize) -> String {
@@ -23,31 +24,31 @@ fn head(path: &str, header: &str, length: usize) -> String {
 }
 
 #[tokio::test]
-async fn no_body_is_asked_for_where_the_head_is_wrong() {
+async fn the_body_is_not_read_when_the_head_is_invalid() {
     let (server, app) = hooked().await;
     let signed = format!("x-hub-signature-256: {}", signature(APP_SECRET, b""));
     let secret = format!("x-telegram-bot-api-secret-token: {WEBHOOK_SECRET}");
     for (path, header) in [
-        (format!("messenger/{NOBODYS}"), &*signed),
+        (format!("messenger/{UNKNOWN_ID}"), &*signed),
         ("messenger/x".to_owned(), &signed),
         (format!("messenger/{app}"), "x-nothing: a"),
         (format!("messenger/{app}"), "x-hub-signature-256: sha256="),
         (format!("messenger/{app}"), "x-hub-signature-256: sha1=00"),
         (format!("messenger/{app}"), &secret),
-        (format!("telegram/{NOBODYS}"), &secret),
+        (format!("telegram/{UNKNOWN_ID}"), &secret),
         ("telegram/%00".to_owned(), &secret),
         (format!("telegram/{app}"), "x-nothing: a"),
         (format!("telegram/{app}"), "x-telegram-bot-api-secret-token: another"),
         (format!("telegram/{app}"), &signed),
     ] {
-        let answer = server.exchange(head(&path, header, 1_000).as_bytes()).await;
+        let answer = server.anonymous().exchange(head(&path, header, 1_000).as_bytes()).await;
         assert!(answer.starts_with("HTTP/1.1 401 "), "{path} {header}: {answer}");
         assert!(answer.contains("missing or invalid signature"), "{path} {header}: {answer}");
     }
 }
 
 #[tokio::test]
-async fn a_body_over_256_kib_is_413_and_one_of_that_size_is_taken() {
+async fn bodies_over_256_kib_are_413() {
     let (server, app) = hooked().await;
     let large = vec![b' '; BODY_BYTES_MAX + 1];
     from_meta(&server, &app, large.clone()).await.is(413);
@@ -70,9 +71,9 @@ async fn is_busy(server: &TestServer, app: &str) -> bool {
 }
 
 #[tokio::test]
-async fn the_bodies_of_one_client_have_a_bound_together() {
+async fn the_bodies_of_one_client_are_bounded_together() {
     let (server, app) = hooked().await;
-    // Anybody can write such a header: the signature is that of the body.
+    // Any client can send such a header: the signature is that of the body.
     let signed = format!("x-hub-signature-256: {}", signature(APP_SECRET, b""));
     let head = head(&format!("messenger/{app}"), &signed, BODY_BYTES_MAX);
     let mut held = Vec::new();
@@ -86,9 +87,10 @@ async fn the_bodies_of_one_client_have_a_bound_together() {
     while !is_busy(&server, &app).await {
         assert!(began.elapsed() < PATIENCE, "the server reads what was sent");
     }
-    // Callers with a key have room of their own, and so has whoever proves himself by the head.
+    // Callers with a key have a limit of their own, and so have callers that are authenticated by
+    // the head.
     from_telegram(&server, &app, " ".repeat(SMALL_BYTES)).await.ok();
-    server.caller().post("/v1/devices", &crate::kit::android("d1")).await.ok();
+    server.caller().post("/v1/devices", &crate::fixtures::android("d1")).await.ok();
     drop(held);
     while is_busy(&server, &app).await {
         assert!(began.elapsed() < PATIENCE, "the room is given back");

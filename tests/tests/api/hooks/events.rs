@@ -1,16 +1,16 @@
 //! What comes in: people become devices, leave and return, and answer polls.
 
 use futures_util::future::join_all;
+use notify_tests::{TestServer, logged};
 use serde_json::{Value, json};
 
 use super::{call, devices, event, from_meta, from_telegram, hooked, member, message, press};
-use crate::kit::{TestServer, logged};
 
 const BROUGHT: &str = "n1fQFbYcbTUuBk7u3xC4_A-phone";
 
 /// A poll of the first application, to people of these platforms.
 async fn poll(server: &TestServer) -> String {
-    let body = json!({"platforms": ["fb-messenger", "chatapp"], "send_at": crate::kit::NOW.0 + 1_000_000,
+    let body = json!({"platforms": ["fb-messenger", "chatapp"], "send_at": notify_tests::NOW.0 + 1_000_000,
         "poll": {"text": "Tea?", "layout_id": "poll_text",
             "answers": [{"text": "yes"}, {"text": "no"}]}});
     server.caller().post("/v1/notifications", &body).await.id()
@@ -29,7 +29,7 @@ async fn clicks(server: &TestServer, poll: &str) -> Vec<u64> {
 }
 
 #[tokio::test]
-async fn whoever_writes_to_the_page_is_a_device_from_then_on() {
+async fn a_message_to_the_page_registers_its_sender_as_a_device() {
     let (server, app) = hooked().await;
     let body = call(&[event("7", &json!({"message": {"mid": "m1", "text": "hi"}}))]);
     for _ in 0..3 {
@@ -48,14 +48,14 @@ async fn whoever_writes_to_the_page_is_a_device_from_then_on() {
 }
 
 #[tokio::test]
-async fn a_link_gives_a_new_chat_the_id_that_nobody_has() {
+async fn a_start_link_gives_a_new_chat_an_unused_device_id() {
     let (server, app) = hooked().await;
     let start = format!("/start {BROUGHT}");
     from_telegram(&server, &app, message(42, &start, 9)).await.ok();
     let device = server.caller().get(&format!("/v1/devices/{BROUGHT}")).await.ok();
     assert_eq!((&device["platform"], &device["recipient_id"]), (&json!("chatapp"), &json!("42")));
     assert_eq!(device["language"], "de");
-    // Somebody else with the same link, and the first one with a link of theirs.
+    // Another person with the same link, and the first one with another link.
     from_telegram(&server, &app, message(43, &start, 8)).await.ok();
     let other = "0190a7c0-0000-4000-8000-00000000ffff";
     from_telegram(&server, &app, message(42, &format!("/start {other}"), 7)).await.ok();
@@ -102,7 +102,7 @@ async fn a_chat_that_blocks_the_bot_is_disabled_until_it_starts_it_again() {
 }
 
 #[tokio::test]
-async fn a_press_counts_and_its_button_is_answered() {
+async fn a_button_press_is_counted_and_acknowledged() {
     let (server, app) = hooked().await;
     let poll = poll(&server).await;
     let [yes, no] = buttons(&server, &poll).await;
@@ -127,7 +127,7 @@ async fn a_press_counts_and_its_button_is_answered() {
 }
 
 #[tokio::test]
-async fn presses_at_once_count_once_a_device() {
+async fn concurrent_presses_count_once_per_device() {
     const PEOPLE: i64 = 6;
     let (server, app) = hooked().await;
     let poll = poll(&server).await;
@@ -151,7 +151,7 @@ async fn presses_at_once_count_once_a_device() {
 }
 
 #[tokio::test]
-async fn a_large_batch_is_taken_whole() {
+async fn a_large_batch_is_stored_completely() {
     const PEOPLE: usize = 1_300;
     const CALLED_AGAIN_MAX: usize = 5;
     let (server, app) = hooked().await;
@@ -176,7 +176,7 @@ async fn a_large_batch_is_taken_whole() {
 }
 
 #[tokio::test]
-async fn what_is_signed_and_not_understood_is_taken_and_told_to_the_log_alone() {
+async fn signed_events_of_unknown_form_are_accepted_and_logged() {
     let (server, app) = hooked().await;
     let bodies = ["", "{", "\u{feff}{}", "[1,2", "{\"object\":\"page\"", "\u{1}"];
     let before = logged().matches("what a webhook brought is no JSON").count();
@@ -202,18 +202,18 @@ async fn what_is_signed_and_not_understood_is_taken_and_told_to_the_log_alone() 
 }
 
 #[tokio::test]
-async fn what_cannot_be_stored_is_asked_for_again() {
+async fn events_that_cannot_be_stored_are_503_and_accepted_later() {
     let (server, app) = hooked().await;
-    server.disk.close().await;
+    server.store().close().await;
     let refused = from_telegram(&server, &app, message(42, "/start", 1)).await;
     refused.is(503);
     assert!(!refused.header("retry-after").is_empty());
 }
 
 #[tokio::test]
-async fn another_application_hears_nothing_of_it() {
+async fn events_change_only_their_own_application() {
     let (server, app) = hooked().await;
-    let (other, caller) = server.another_app().await;
+    let (other, caller) = server.create_app("other").await;
     super::configure(&server.admin(), &other, "telegram", &super::telegram_config()).await;
     let poll = poll(&server).await;
     let [yes, _] = buttons(&server, &poll).await;

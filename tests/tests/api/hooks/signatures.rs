@@ -1,5 +1,6 @@
 //! Who is believed: whatever is wrong with a call gets one and the same answer.
 
+use notify_tests::{Response, TestServer, logged};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -7,14 +8,13 @@ use super::{
     APP_SECRET, VERIFY_TOKEN, WEBHOOK_SECRET, call, configure, devices, event, first_app,
     from_meta, from_telegram, hooked, message, messenger_config, signature,
 };
-use crate::kit::{Answer, TestServer, logged};
 
 const HUB: &str = "X-Hub-Signature-256";
 const TOKEN: &str = "X-Telegram-Bot-Api-Secret-Token";
-const NOBODYS: &str = "0190a7c0-0000-7000-8000-00000000ffff";
+const UNKNOWN_ID: &str = "0190a7c0-0000-7000-8000-00000000ffff";
 
 /// An answer as a stranger sees it: all but what is different every time.
-fn seen(answer: &Answer) -> (u16, String, Vec<(String, String)>) {
+fn seen(answer: &Response) -> (u16, String, Vec<(String, String)>) {
     let headers = answer.headers.iter();
     let headers = headers
         .filter(|(name, _)| !["x-request-id", "date"].contains(&name.as_str()))
@@ -22,14 +22,14 @@ fn seen(answer: &Answer) -> (u16, String, Vec<(String, String)>) {
     (answer.status, answer.text.clone(), headers.collect())
 }
 
-fn assert_refused(answer: &Answer, what: &str) {
+fn assert_refused(answer: &Response, what: &str) {
     assert_eq!((answer.status, answer.header("www-authenticate")), (401, "Signature"), "{what}");
     assert_eq!(answer.json(), json!({"errors": ["missing or invalid signature"]}), "{what}");
 }
 
 /// An application with its webhooks configured like that, suspended perhaps.
 async fn another(server: &TestServer, providers: &[(&str, Value)], suspended: bool) -> String {
-    let (app, _) = server.another_app().await;
+    let (app, _) = server.create_app("other").await;
     for (provider, config) in providers {
         configure(&server.admin(), &app, provider, config).await;
     }
@@ -41,19 +41,19 @@ async fn another(server: &TestServer, providers: &[(&str, Value)], suspended: bo
 }
 
 #[tokio::test]
-async fn meta_gets_its_challenge_back_for_the_verify_token() {
+async fn the_challenge_is_returned_for_the_verify_token() {
     let (server, app) = hooked().await;
     let token = VERIFY_TOKEN.replace('&', "%26").replace('=', "%3D");
     let path = format!(
         "/hooks/messenger/{app}?hub.mode=subscribe&hub.challenge=%3Cb%3E1158201444&hub.verify_token={token}"
     );
-    let answer = server.anyone().get(&path).await;
+    let answer = server.anonymous().get(&path).await;
     assert_eq!((answer.status, &*answer.text), (200, "<b>1158201444"));
     assert_eq!(answer.header("content-type"), "text/plain; charset=utf-8");
 }
 
 #[tokio::test]
-async fn a_challenge_without_the_verify_token_is_refused_the_same_way_whatever_is_wrong() {
+async fn challenges_without_the_verify_token_are_refused_alike() {
     let (server, app) = hooked().await;
     let good = "hub.mode=subscribe&hub.challenge=1&hub.verify_token=planted%26verify%3Dtoken";
     let bare = json!({"page_access_token": "EAAG"});
@@ -74,11 +74,11 @@ async fn a_challenge_without_the_verify_token_is_refused_the_same_way_whatever_i
         (&*without_token, "hub.mode=subscribe&hub.challenge=1&hub.verify_token="),
         (&*suspended, good),
         (&*without_provider, good),
-        (NOBODYS, good),
+        (UNKNOWN_ID, good),
         ("x", good),
         ("%00", good),
     ] {
-        let answer = server.anyone().get(&format!("/hooks/messenger/{app}?{query}")).await;
+        let answer = server.anonymous().get(&format!("/hooks/messenger/{app}?{query}")).await;
         assert_refused(&answer, &format!("{app} {query}"));
         answers.push(seen(&answer));
     }
@@ -86,7 +86,7 @@ async fn a_challenge_without_the_verify_token_is_refused_the_same_way_whatever_i
 }
 
 #[tokio::test]
-async fn a_call_that_is_not_signed_is_refused_the_same_way_whatever_is_wrong() {
+async fn calls_without_a_valid_signature_are_refused_alike() {
     let (server, app) = hooked().await;
     let bare = [
         ("messenger", json!({"page_access_token": "EAAG"})),
@@ -120,7 +120,8 @@ async fn a_call_that_is_not_signed_is_refused_the_same_way_whatever_is_wrong() {
         ("telegram", &*app, vec![(HUB, signature(WEBHOOK_SECRET, telegram.as_bytes()))]),
         ("telegram", &*without_secrets, vec![(TOKEN, String::new())]),
     ];
-    for app in [&*without_secrets, &*other, &*suspended, &*without_provider, NOBODYS, "x", "%00"] {
+    for app in [&*without_secrets, &*other, &*suspended, &*without_provider, UNKNOWN_ID, "x", "%00"]
+    {
         rows.push(("messenger", app, vec![(HUB, signed.clone())]));
         rows.push(("telegram", app, vec![(TOKEN, WEBHOOK_SECRET.to_owned())]));
     }
@@ -129,10 +130,10 @@ async fn a_call_that_is_not_signed_is_refused_the_same_way_whatever_is_wrong() {
         let body = if platform == "messenger" { &meta } else { &telegram };
         for body in [body.clone(), "{".to_owned()] {
             let path = format!("/hooks/{platform}/{app}");
-            let request = server.anyone().request(Method::POST, &path).body(body.clone());
+            let request = server.anonymous().request(Method::POST, &path).body(body.clone());
             let request =
                 headers.iter().fold(request, |request, (name, value)| request.header(*name, value));
-            let answer = Answer::of(request).await;
+            let answer = Response::of(request).await;
             assert_refused(&answer, &format!("{path} {headers:?} {body}"));
             answers.push(seen(&answer));
         }
@@ -145,7 +146,7 @@ async fn a_call_that_is_not_signed_is_refused_the_same_way_whatever_is_wrong() {
 }
 
 #[tokio::test]
-async fn a_changed_secret_counts_at_once() {
+async fn a_changed_secret_takes_effect_at_once() {
     let (server, app) = hooked().await;
     let body = call(&[event("7", &json!({"message": {}}))]);
     from_meta(&server, &app, body.clone()).await.ok();
@@ -159,17 +160,18 @@ async fn a_changed_secret_counts_at_once() {
 }
 
 #[tokio::test]
-async fn strangers_are_slowed_and_the_platform_is_not() {
-    let server = TestServer::start_with(|config| config.auth_failures_per_minute = 3).await;
+async fn unsigned_callers_are_rate_limited_and_the_platform_is_not() {
+    let server =
+        TestServer::without_providers_with(|config| config.auth_failures_per_minute = 3).await;
     let app = first_app(&server.admin()).await;
     configure(&server.admin(), &app, "messenger", &messenger_config()).await;
     let path = format!("/hooks/messenger/{app}");
     let mut statuses = Vec::new();
     for _ in 0..5 {
-        statuses.push(server.anyone().post_bytes(&path, "{}").await.status);
+        statuses.push(server.anonymous().post_bytes(&path, "{}").await.status);
     }
     assert_eq!(statuses, [401, 401, 401, 429, 429]);
-    server.anyone().get(&path).await.is(429);
+    server.anonymous().get(&path).await.is(429);
     from_meta(&server, &app, call(&[])).await.ok();
 }
 
@@ -180,15 +182,15 @@ async fn other_methods_are_405() {
         (Method::PUT, format!("/hooks/messenger/{app}"), "GET, HEAD, POST"),
         (Method::GET, format!("/hooks/telegram/{app}"), "POST"),
     ] {
-        let answer = Answer::of(server.anyone().request(method, &path)).await;
+        let answer = Response::of(server.anonymous().request(method, &path)).await;
         answer.rejected(405, &["method not allowed"]);
         assert_eq!(answer.header("allow"), allow);
     }
-    server.anyone().get(&format!("/hooks/toaster/{app}")).await.rejected(404, &["not found"]);
+    server.anonymous().get(&format!("/hooks/toaster/{app}")).await.rejected(404, &["not found"]);
 }
 
 #[tokio::test]
-async fn secrets_and_what_people_wrote_are_not_logged() {
+async fn secrets_and_message_texts_are_not_logged() {
     let (server, app) = hooked().await;
     let planted = "planted-message-41cc";
     from_telegram(&server, &app, message(421_142_421, planted, 1)).await.ok();
@@ -200,8 +202,8 @@ async fn secrets_and_what_people_wrote_are_not_logged() {
     .await
     .ok();
     from_telegram(&server, &app, format!("{{\"{planted}")).await.ok();
-    server.anyone().post_bytes(&format!("/hooks/messenger/{app}"), planted).await.is(401);
-    let (log, metrics) = (logged(), server.anyone().get("/metrics").await.text);
+    server.anonymous().post_bytes(&format!("/hooks/messenger/{app}"), planted).await.is(401);
+    let (log, metrics) = (logged(), server.anonymous().get("/metrics").await.text);
     for secret in
         [planted, "421142421", "741247741247741", APP_SECRET, VERIFY_TOKEN, WEBHOOK_SECRET]
     {

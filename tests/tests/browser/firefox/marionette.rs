@@ -24,7 +24,7 @@ pub(super) struct Firefox {
 }
 
 impl Firefox {
-    /// Starts one that has a push service, lets pages notify, and calls nobody else by itself.
+    /// Starts one that has a push service, lets pages notify, and makes no other requests of its own.
     pub(super) async fn start(push_service: &str) -> Result<Self> {
         let profile = tempfile::tempdir()?;
         let mut preferences = String::new();

@@ -5,11 +5,11 @@
 //!
 //! A point that is not reached fails the test, and so does an operation that is not listed here.
 
-mod calls;
-mod listed;
+mod api_calls;
+mod coverage;
 mod sending;
 mod servers;
-mod singles;
+mod single_sends;
 mod starts;
 mod table;
 mod webhooks;

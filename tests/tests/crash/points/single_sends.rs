@@ -8,7 +8,7 @@ use notify_client::Client;
 use notify_client::notify_core::{
     CreateNotification, NotificationId, NotificationStatus, RegisterDevice,
 };
-use notify_tests::{Survivor, until};
+use notify_tests::{RestartableServer, until};
 
 use super::{dying, ensure_aborted};
 use crate::load::{Load, settle};
@@ -25,11 +25,11 @@ pub(super) fn operations() -> Vec<&'static str> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_process_that_ends_at_any_point_of_a_single_send_loses_nothing() -> Result<()> {
+async fn a_crash_at_any_point_of_a_single_send_loses_nothing() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let data_dir = folder.path().join("data");
-    let mut server = Survivor::start(launch(&data_dir)).await?;
-    let load = Load::prepare_with(&server, 1, &folder.path().join("ledger"), FEW).await?;
+    let mut server = RestartableServer::start(launch(&data_dir)).await?;
+    let load = Load::prepare_with(&server, 1, &folder.path().join("request_log"), FEW).await?;
     let key = load.tenants[0].api_key.clone();
     server.client_of(&key)?.devices().register(&RegisterDevice::android("one", "single")).await?;
     server.kill(CREDIT).await?;

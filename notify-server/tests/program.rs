@@ -1,11 +1,14 @@
 //! The program itself: what it prints, its subcommands, its signals.
 
+#![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio};
 
+use rcgen::{CertifiedKey, KeyPair};
 use serde_json::Value;
 
 fn notify_server(folder: &Path, arguments: &[&str]) -> Command {
@@ -28,6 +31,9 @@ fn json(output: &Output) -> Value {
 struct Server {
     process: Child,
     stdout: BufReader<ChildStdout>,
+    stderr: BufReader<ChildStderr>,
+    /// What was read of its log.
+    log: String,
 }
 
 impl Server {
@@ -38,7 +44,8 @@ impl Server {
     fn run(command: &mut Command) -> Self {
         let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let stdout = BufReader::new(process.stdout.take().unwrap());
-        Self { process, stdout }
+        let stderr = BufReader::new(process.stderr.take().unwrap());
+        Self { process, stdout, stderr, log: String::new() }
     }
 
     fn line(&mut self) -> String {
@@ -47,13 +54,37 @@ impl Server {
         line.trim_end().to_owned()
     }
 
-    /// Stops it by a signal; answers its exit status and its log.
-    fn stop(&mut self, signal: &str) -> (Option<i32>, String) {
+    /// Waits until it listens; returns its origin.
+    fn origin(&mut self) -> String {
+        loop {
+            let line = self.line();
+            assert_ne!(line, "", "it ended before it listened");
+            if let Some(origin) = line.strip_prefix("listening on ") {
+                return origin.to_owned();
+            }
+        }
+    }
+
+    fn signal(&self, signal: &str) {
         let id = self.process.id().to_string();
         assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
-        let mut log = String::new();
-        self.process.stderr.take().unwrap().read_to_string(&mut log).unwrap();
-        (self.process.wait().unwrap().code(), log)
+    }
+
+    /// Reads the log up to a line with that text.
+    fn wait_for_log(&mut self, text: &str) {
+        let mut line = String::new();
+        while !line.contains(text) {
+            line.clear();
+            assert_ne!(self.stderr.read_line(&mut line).unwrap(), 0, "{text} in {}", self.log);
+            self.log.push_str(&line);
+        }
+    }
+
+    /// Stops it with a signal; returns its exit status and its log.
+    fn stop(&mut self, signal: &str) -> (Option<i32>, String) {
+        self.signal(signal);
+        self.stderr.read_to_string(&mut self.log).unwrap();
+        (self.process.wait().unwrap().code(), self.log.clone())
     }
 }
 
@@ -65,7 +96,7 @@ impl Drop for Server {
 }
 
 #[test]
-fn the_first_start_prints_its_keys_once_and_a_signal_ends_it_well() {
+fn the_first_start_prints_its_keys_once_and_signals_stop_it_cleanly() {
     let folder = tempfile::tempdir().unwrap();
     let mut server = Server::start(folder.path());
     let (api_key, admin_key) = (server.line(), server.line());
@@ -89,20 +120,20 @@ fn the_first_start_prints_its_keys_once_and_a_signal_ends_it_well() {
 }
 
 #[test]
-fn an_address_for_phones_needs_no_warning() {
+fn a_public_url_needs_no_warning() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = notify_server(folder.path(), &["--public-url", "https://push.example"]);
     let mut server = Server::run(&mut command);
-    while !server.line().starts_with("listening on") {}
+    server.origin();
     let (status, log) = server.stop("-TERM");
     assert_eq!((status, log.contains("--public-url")), (Some(0), false), "{log}");
 }
 
 #[test]
-fn applications_and_keys_are_made_beside_a_running_server() {
+fn applications_and_keys_can_be_created_while_a_server_runs() {
     let folder = tempfile::tempdir().unwrap();
     let mut server = Server::start(folder.path());
-    while !server.line().starts_with("listening on") {}
+    server.origin();
     let app = json(&run(folder.path(), &["app", "create", "shop", "--json"]));
     assert_eq!(app["name"], "shop");
     assert!(app["api_key"].as_str().unwrap().starts_with("nk_"));
@@ -133,7 +164,7 @@ fn the_first_application_of_an_empty_database_comes_with_an_admin_key() {
 }
 
 #[test]
-fn of_two_first_starts_at_once_one_serves_with_the_only_key() {
+fn of_two_concurrent_first_starts_one_serves_with_the_only_key() {
     let folder = tempfile::tempdir().unwrap();
     let mut servers = [Server::start(folder.path()), Server::start(folder.path())];
     let first = servers.each_mut().map(Server::line);
@@ -147,7 +178,7 @@ fn of_two_first_starts_at_once_one_serves_with_the_only_key() {
 }
 
 #[test]
-fn an_application_with_the_name_of_another_is_made_with_a_warning() {
+fn a_duplicate_application_name_gives_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     let create = ["app", "create", "shop"];
     run(folder.path(), &create);
@@ -159,7 +190,7 @@ fn an_application_with_the_name_of_another_is_made_with_a_warning() {
 }
 
 #[test]
-fn a_new_installation_of_a_subcommand_is_told_with_its_folder() {
+fn a_subcommand_that_creates_an_installation_prints_its_folder() {
     let app = |name| ["app", "create", name];
     let key = ["admin-key", "create"];
     for (arguments, again) in [(&app("shop")[..], &app("other")[..]), (&key, &key)] {
@@ -180,7 +211,7 @@ fn a_new_installation_of_a_subcommand_is_told_with_its_folder() {
 }
 
 #[test]
-fn an_address_that_cannot_be_listened_on_uses_up_no_first_start() {
+fn a_failed_listen_does_not_use_up_the_first_start() {
     let folder = tempfile::tempdir().unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
@@ -212,7 +243,7 @@ fn an_address_that_cannot_be_listened_on_uses_up_no_first_start() {
 }
 
 #[test]
-fn a_data_folder_that_is_none_is_told() {
+fn an_invalid_data_folder_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     std::fs::write(&file, "no folder").unwrap();
@@ -228,7 +259,7 @@ fn a_data_folder_that_is_none_is_told() {
 }
 
 #[test]
-fn the_help_of_a_subcommand_shows_what_concerns_it() {
+fn the_help_of_a_subcommand_lists_only_its_own_flags() {
     let folder = tempfile::tempdir().unwrap();
     let help = |arguments: &[&str]| {
         let output = run(folder.path(), &[arguments, &["--help"]].concat());
@@ -247,7 +278,7 @@ fn the_help_of_a_subcommand_shows_what_concerns_it() {
     assert!(help(&["serve"]).len() > 20 && help(&[]).len() > 20);
 }
 
-/// Answers one request with that status line; tells where.
+/// Answers one request with that status line; returns its address.
 fn answering(status: &'static str) -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -262,14 +293,10 @@ fn answering(status: &'static str) -> String {
 }
 
 #[test]
-fn a_check_of_health_asks_the_server_of_its_settings() {
+fn healthcheck_calls_the_configured_server() {
     let folder = tempfile::tempdir().unwrap();
     let mut server = Server::start(folder.path());
-    let mut line = server.line();
-    while !line.starts_with("listening on") {
-        line = server.line();
-    }
-    let origin = line.trim_start_matches("listening on ");
+    let origin = server.origin();
     let address = origin.trim_start_matches("http://");
     // Nothing is made or read where it runs.
     let none = folder.path().join("none");
@@ -296,16 +323,16 @@ fn a_check_of_health_asks_the_server_of_its_settings() {
         let expected = format!("error: http://{address}/readyz answered {status}\n");
         assert_eq!(said(&unhealthy), expected);
     }
-    // The address of the environment, port 0, is nobody's.
+    // No server has the address of the environment, port 0.
     let unknown = check(&[]);
     assert_eq!(unknown.status.code(), Some(1));
     assert!(said(&unknown).contains("give --url"), "{}", said(&unknown));
 }
 
 #[test]
-fn a_check_of_health_takes_the_server_s_own_certificate_as_it_is() {
+fn healthcheck_accepts_the_servers_own_certificate() {
     let folder = tempfile::tempdir().unwrap();
-    let key = rcgen::KeyPair::generate().unwrap();
+    let key = KeyPair::generate().unwrap();
     let certificate = rcgen::CertificateParams::new(vec!["push.example.com".into()]).unwrap();
     let certificate = certificate.self_signed(&key).unwrap();
     let (chain, private) = (folder.path().join("tls.pem"), folder.path().join("tls.key"));
@@ -313,14 +340,11 @@ fn a_check_of_health_takes_the_server_s_own_certificate_as_it_is() {
     std::fs::write(&private, key.serialize_pem()).unwrap();
     let tls = ["--tls-cert", chain.to_str().unwrap(), "--tls-key", private.to_str().unwrap()];
     let mut server = Server::run(&mut notify_server(folder.path(), &tls));
-    let mut line = server.line();
-    while !line.starts_with("listening on") {
-        line = server.line();
-    }
-    let address = line.trim_start_matches("listening on https://");
+    let origin = server.origin();
+    let address = origin.trim_start_matches("https://");
     let own = run(folder.path(), &[&["healthcheck", "--listen", address], &tls[..]].concat());
     assert!(own.status.success(), "{own:?}");
-    // Whoever names a url means a name that the certificate is for.
+    // With `--url`, the certificate must match the name.
     let url = format!("https://{address}/readyz");
     let named = run(folder.path(), &["healthcheck", "--url", &url]);
     assert_eq!(named.status.code(), Some(1), "{named:?}");
@@ -328,10 +352,10 @@ fn a_check_of_health_takes_the_server_s_own_certificate_as_it_is() {
 }
 
 #[test]
-fn a_backup_is_a_database_of_its_own() {
+fn a_backup_is_a_complete_database() {
     let folder = tempfile::tempdir().unwrap();
     let mut server = Server::start(folder.path());
-    while !server.line().starts_with("listening on") {}
+    server.origin();
     let copies = tempfile::tempdir().unwrap();
     let copy = copies.path().join("notify.db");
     let copied = run(folder.path(), &["backup", copy.to_str().unwrap()]);
@@ -347,7 +371,7 @@ fn a_backup_is_a_database_of_its_own() {
 }
 
 #[test]
-fn openapi_is_printed_and_wrong_settings_are_told() {
+fn openapi_is_printed_and_invalid_settings_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     assert_eq!(json(&run(folder.path(), &["openapi"]))["openapi"], "3.1.0");
     let wrong = run(folder.path(), &["--rate-limit", "many"]);
@@ -395,4 +419,72 @@ fn the_program_works_on_postgresql() {
     assert_eq!(status, Some(0), "{log}");
     assert!(log.contains("existing installation"), "{log}");
     assert!(!folder.path().join("notify.db").exists());
+}
+
+/// Whether `/readyz` responds with 200 to a client that trusts this certificate.
+async fn is_ready(origin: &str, trusted: Option<&CertifiedKey<KeyPair>>) -> bool {
+    let mut client = reqwest::Client::builder();
+    if let Some(trusted) = trusted {
+        let root = reqwest::Certificate::from_pem(trusted.cert.pem().as_bytes()).unwrap();
+        client = client.tls_certs_only([root]);
+    }
+    let response = client.build().unwrap().get(format!("{origin}/readyz")).send().await;
+    response.is_ok_and(|response| response.status() == 200)
+}
+
+fn made() -> CertifiedKey<KeyPair> {
+    rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap()
+}
+
+#[tokio::test]
+async fn sighup_reloads_the_certificate_and_keeps_the_old_one_when_it_is_invalid() {
+    let folder = tempfile::tempdir().unwrap();
+    let (certificate, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+    let write = |pair: &CertifiedKey<KeyPair>| {
+        std::fs::write(&certificate, pair.cert.pem()).unwrap();
+        std::fs::write(&key, pair.signing_key.serialize_pem()).unwrap();
+    };
+    let (first, second) = (made(), made());
+    write(&first);
+    std::fs::set_permissions(&key, PermissionsExt::from_mode(0o644)).unwrap();
+    let paths = [&certificate, &key].map(|path| path.to_str().unwrap());
+    let data = folder.path().join("data");
+    let tls = ["--tls-cert", paths[0], "--tls-key", paths[1]];
+    let mut server = Server::run(&mut notify_server(&data, &tls));
+    let origin = server.origin();
+    assert!(is_ready(&origin, Some(&first)).await);
+    std::fs::write(&certificate, "no certificate").unwrap();
+    server.signal("-HUP");
+    server.wait_for_log("the TLS certificate was not reloaded; the server keeps the previous one");
+    assert!(server.log.contains("holds no certificate"), "the cause: {}", server.log);
+    assert!(server.log.contains("a secret file: chmod 600 it"), "{}", server.log);
+    assert!(is_ready(&origin, Some(&first)).await);
+    write(&second);
+    server.signal("-HUP");
+    server.wait_for_log("the TLS certificate was reloaded");
+    assert!(is_ready(&origin, Some(&second)).await);
+    assert!(!is_ready(&origin, Some(&first)).await, "the first one is gone");
+    assert_eq!(server.stop("-TERM").0, Some(0));
+}
+
+#[tokio::test]
+async fn sighup_without_tls_is_logged_and_ignored() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = folder.path().join("master.key");
+    let mut server = Server::start(folder.path());
+    let origin = server.origin();
+    for _ in 0..3 {
+        server.signal("-HUP");
+        server.wait_for_log("nothing to reload: this server has no TLS certificate");
+    }
+    assert!(is_ready(&origin, None).await);
+    assert!(!server.log.contains("chmod 600"), "its own key is private: {}", server.log);
+    drop(server);
+    std::fs::set_permissions(&key, PermissionsExt::from_mode(0o644)).unwrap();
+    let mut server = Server::start(folder.path());
+    server.origin();
+    server.signal("-HUP");
+    server.wait_for_log("nothing to reload");
+    assert!(server.log.contains("a secret file: chmod 600 it"), "{}", server.log);
+    assert!(server.log.contains("master.key"), "{}", server.log);
 }

@@ -8,11 +8,13 @@ use h2::client::{Builder, SendRequest};
 use h2::{Reason, RecvStream};
 use http::Request;
 use notify_server::config::Span;
+use notify_tests::TestServer;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinHandle;
 
-use crate::kit::{PATIENCE, TestServer, android};
+use crate::PATIENCE;
+use crate::fixtures::android;
 
 const WRITE_TIMEOUT: Span = Span::from_millis(300);
 /// Room for everything that a test leaves unread.
@@ -21,7 +23,7 @@ const CONNECTION_WINDOW: u32 = 16_777_216;
 const DRIP_EVERY: Duration = Duration::from_millis(20);
 
 async fn impatient() -> TestServer {
-    TestServer::start_with(|config| config.write_timeout = WRITE_TIMEOUT).await
+    TestServer::without_providers_with(|config| config.write_timeout = WRITE_TIMEOUT).await
 }
 
 /// An HTTP/2 connection whose streams have that window. It answers pings.
@@ -37,7 +39,7 @@ impl Http2 {
         builder.initial_window_size(window).initial_connection_window_size(CONNECTION_WINDOW);
         let (requests, connection) = builder.handshake(server.connect().await).await.unwrap();
         let driver = tokio::spawn(connection);
-        Self { requests, driver, api_key: server.api_key.clone() }
+        Self { requests, driver, api_key: server.api_key().to_owned() }
     }
 
     /// The body of an answer of 200.
@@ -66,7 +68,7 @@ async fn reset(body: &mut RecvStream) -> Reason {
 }
 
 #[tokio::test]
-async fn streams_without_a_window_are_reset_and_the_connection_goes_on() {
+async fn streams_without_a_window_are_reset_and_the_connection_stays_open() {
     let server = impatient().await;
     let mut http2 = Http2::connect(&server, 0).await;
     for path in ["/openapi.json", "/metrics", "/healthz", "/docs/swagger-ui-bundle.js"] {
@@ -77,7 +79,7 @@ async fn streams_without_a_window_are_reset_and_the_connection_goes_on() {
 }
 
 #[tokio::test]
-async fn one_stream_that_is_not_read_ends_while_others_are_read() {
+async fn an_unread_stream_is_reset_while_others_continue() {
     let server = impatient().await;
     let mut http2 = Http2::connect(&server, 65_535).await;
     let mut unread = http2.get("/openapi.json").await;
@@ -99,7 +101,7 @@ async fn one_stream_that_is_not_read_ends_while_others_are_read() {
 }
 
 #[tokio::test]
-async fn a_window_that_drips_is_no_reading() {
+async fn a_dripping_window_does_not_count_as_reading() {
     let server = impatient().await;
     let mut http2 = Http2::connect(&server, 16).await;
     let mut body = http2.get("/openapi.json").await;
@@ -120,19 +122,19 @@ async fn a_window_that_drips_is_no_reading() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_stuck_behind_its_stream_ends_the_connection() {
+async fn a_response_blocked_by_its_stream_closes_the_connection() {
     let server = impatient().await;
     // A window of a byte: the stream has its whole answer, and the client fifteen bytes less.
     let mut http2 = Http2::connect(&server, 1).await;
     let _body = http2.get("/healthz").await;
     let ended = tokio::time::timeout(PATIENCE, http2.driver).await;
     drop(ended.expect("the connection is closed"));
-    server.anyone().get("/healthz").await.ok();
+    server.anonymous().get("/healthz").await.ok();
 }
 
 #[tokio::test]
-async fn on_a_connection_of_many_clients_such_an_answer_ends_alone() {
-    let server = TestServer::start_with(|config| {
+async fn on_a_shared_connection_only_the_blocked_response_ends() {
+    let server = TestServer::without_providers_with(|config| {
         config.write_timeout = WRITE_TIMEOUT;
         config.trusted_proxies = "127.0.0.1".parse().unwrap();
     })
@@ -144,7 +146,7 @@ async fn on_a_connection_of_many_clients_such_an_answer_ends_alone() {
 }
 
 #[tokio::test]
-async fn an_event_stream_may_be_idle_for_longer_than_a_reader_may_be_slow() {
+async fn an_event_stream_may_be_idle_beyond_the_write_timeout() {
     let server = impatient().await;
     let mut http2 = Http2::connect(&server, 65_535).await;
     let mut events = http2.get("/v1/events/stream").await;
@@ -166,7 +168,7 @@ async fn an_event_stream_may_be_idle_for_longer_than_a_reader_may_be_slow() {
 }
 
 #[tokio::test]
-async fn a_client_that_answers_no_ping_is_cut_within_the_write_timeout() {
+async fn a_client_that_answers_no_ping_is_disconnected_within_the_write_timeout() {
     let server = impatient().await;
     let mut stream = server.connect().await;
     // The preface, then empty SETTINGS and the acknowledgement of the server's.

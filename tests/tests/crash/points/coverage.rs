@@ -1,18 +1,18 @@
-//! Every write of the store is ended somewhere here.
+//! Every write of the store has a crash test here.
 
 use notify_server::store::Operation;
 
-use super::{calls, sending, servers, singles, starts, webhooks};
+use super::{api_calls, sending, servers, single_sends, starts, webhooks};
 
 #[test]
-fn every_write_is_ended_before_and_after_its_commit() {
+fn every_write_has_a_crash_test() {
     let mut tested = [
-        calls::operations(),
+        api_calls::operations(),
         sending::operations(),
         starts::operations(),
         webhooks::operations(),
         servers::operations(),
-        singles::operations(),
+        single_sends::operations(),
     ]
     .concat();
     tested.sort_unstable();

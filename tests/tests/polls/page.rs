@@ -29,7 +29,7 @@ const SEEN: &str = "(() => {
         chosen: all('li.chosen span').map((chosen) => chosen.textContent),
     };
 })()";
-/// Tries what the policy must stop, and tells what it said.
+/// Tries what the policy must block; returns the violations.
 const INTRUDE: &str = "(async () => {
     const script = document.createElement('script');
     script.textContent = 'document.title = \"owned\"';
@@ -42,19 +42,22 @@ const INTRUDE: &str = "(async () => {
     return [document.title === 'owned', ...new Set(breaches)].map(String).sort();
 })()";
 
-/// A poll, and where its page is.
+/// A poll, and the URL of its page.
 async fn poll(caller: &Caller) -> Result<(String, String)> {
     let answers = json!([{"text": "tea"}, {"text": "coffee"}]);
-    let poll = json!({"text": "Tea or coffee?", "layout_id": "poll_text", "answers": answers});
+    poll_with(caller, "poll_text", &answers).await
+}
+
+async fn poll_with(caller: &Caller, layout: &str, answers: &Value) -> Result<(String, String)> {
+    let poll = json!({"text": "Tea or coffee?", "layout_id": layout, "answers": answers});
     let body = json!({"platforms": ["android"], "poll": poll});
-    let made = caller.post("/v1/notifications", &body).await?;
-    let id = made["id"].as_str().context("an id")?.to_owned();
-    let read = caller.get(&format!("/v1/polls/{id}")).await?;
+    let id = caller.post("/v1/notifications", &body).await.id();
+    let read = caller.get(&format!("/v1/polls/{id}")).await.ok();
     Ok((id, read["url"].as_str().context("a url")?.to_owned()))
 }
 
 async fn clicks(caller: &Caller, poll: &str) -> Result<Vec<u64>> {
-    let read = caller.get(&format!("/v1/polls/{poll}")).await?;
+    let read = caller.get(&format!("/v1/polls/{poll}")).await.ok();
     let answers = read["answers"].as_array().context("answers")?;
     Ok(answers.iter().filter_map(|answer| answer["clicks"].as_u64()).collect())
 }
@@ -77,8 +80,8 @@ async fn choose(chromium: &mut Chromium, page: &Attached) -> Result<Value> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_is_clicked_with_scripts_and_without() -> Result<()> {
-    let server = TestServer::start().await?;
-    let caller = server.caller()?;
+    let server = TestServer::start().await;
+    let caller = server.caller();
     for (scripts, told) in [(true, "on"), (false, "off")] {
         let (id, url) = poll(&caller).await?;
         let mut chromium = Chromium::start().await?;
@@ -110,14 +113,49 @@ async fn an_answer_is_clicked_with_scripts_and_without() -> Result<()> {
         assert_eq!(clicks(&caller, &id).await?, [0, 1]);
         chromium.stop().await?;
     }
-    server.stop().await
+    server.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_layout_is_shown_and_markup_in_an_answer_has_no_effect() -> Result<()> {
+    let server = TestServer::start().await;
+    let caller = server.caller();
+    let both = |text: &str| json!({"text": text, "image_url": "https://img.invalid/a.png"});
+    let markup = "<img src=x onerror=document.title='owned'>";
+    let mut chromium = Chromium::start().await?;
+    for (layout, answers) in [
+        ("poll_text", json!([{"text": markup}, {"text": "no"}])),
+        ("poll_images", json!([{"image_url": "https://img.invalid/a.png"}, both("b")])),
+        ("poll_text_wide_image", json!([both(markup), both("b")])),
+    ] {
+        let (id, url) = poll_with(&caller, layout, &answers).await?;
+        let page = chromium.open(&url, WATCH).await?;
+        seen(&mut chromium, &page).await?;
+        let form = "[document.title, document.querySelectorAll('form button').length,
+            document.querySelectorAll('[onerror], img[src=x]').length]";
+        let expected = json!(["Tea or coffee?", 2, 0]);
+        assert_eq!(chromium.run(&page, form).await?, expected, "{layout}");
+        assert_eq!(chromium.run(&page, "breaches").await?, json!([]), "{layout}");
+
+        let results = choose(&mut chromium, &page).await?;
+        assert_eq!((&results["bars"], &results["buttons"]), (&json!([0, 100]), &json!([])));
+        let counted = "document.body.textContent.includes('Votes: 1')";
+        assert_eq!(chromium.run(&page, counted).await?, true, "{layout}");
+        assert_eq!(chromium.run(&page, "breaches").await?, json!([]), "{layout}");
+        assert_eq!(clicks(&caller, &id).await?, [0, 1]);
+    }
+    chromium.stop().await?;
+    server.stop().await;
+    Ok(())
 }
 
 /// A page of words under the same policy as every other.
 async fn is_readable(
     chromium: &mut Chromium,
     page: &Attached,
-    (status, heading): (u16, &str),
+    status: u16,
+    heading: &str,
 ) -> Result<()> {
     let shown = seen(chromium, page).await?;
     assert_eq!((&shown["status"], &shown["heading"]), (&json!(status), &json!(heading)), "{shown}");
@@ -129,23 +167,23 @@ async fn is_readable(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_poll_that_is_none_and_a_disk_that_fails_are_told_in_words() -> Result<()> {
+async fn an_unknown_poll_and_a_failing_disk_show_an_error_page() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let server = Launch::on(folder.path()).on_file().start().await?;
     let key = server.api_key.clone().context("the first start shows a key")?;
-    let caller = Caller::app(&server.origin, &key)?;
+    let caller = Caller::app(&server.origin, &key);
     let (id, url) = poll(&caller).await?;
     let mut chromium = Chromium::start().await?;
     let (base, _) = url.rsplit_once('/').context("a page")?;
     let page =
         chromium.open(&format!("{base}/0190d5a3-7b4c-4d2e-9f10-0a1b2c3d4e5f"), WATCH).await?;
-    is_readable(&mut chromium, &page, (404, "There is no such poll.")).await?;
+    is_readable(&mut chromium, &page, 404, "There is no such poll.").await?;
 
     chromium.load(&page, &url).await?;
     let fault = DiskFault::begin(server.id()?, "fdatasync,fsync", "error=EIO:when=1+1").await?;
     choose(&mut chromium, &page).await?;
-    let failed = (503, "That did not work. Please try again later.");
-    is_readable(&mut chromium, &page, failed).await?;
+    let failed = "That did not work. Please try again later.";
+    is_readable(&mut chromium, &page, 503, failed).await?;
     fault.end().await?;
     let taken = until("the disk is there again", async || {
         chromium.load(&page, &url).await?;

@@ -1,13 +1,12 @@
 //! Paths and methods: 404, 405 with `Allow`, `HEAD`, and OpenAPI, which all come from one table.
 
+use notify_tests::{Caller, Response, TestServer};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::kit::{Answer, TestServer};
-
 #[tokio::test]
 async fn unknown_paths_are_404_in_the_shape_of_errors() {
-    let server = TestServer::start().await;
+    let server = TestServer::without_providers().await;
     let caller = server.caller();
     for path in
         ["/v1/nowhere", "/v1/devices/", "/v1/devices//x", "/v1", "/nowhere", "//", "/v2/devices"]
@@ -17,8 +16,8 @@ async fn unknown_paths_are_404_in_the_shape_of_errors() {
 }
 
 #[tokio::test]
-async fn other_methods_are_405_with_those_there_are() {
-    let server = TestServer::start().await;
+async fn other_methods_are_405_with_the_allowed_ones() {
+    let server = TestServer::without_providers().await;
     for (method, path, allow) in [
         (Method::PUT, "/v1/devices", "GET, HEAD, POST"),
         (Method::OPTIONS, "/v1/devices", "GET, HEAD, POST"),
@@ -27,29 +26,29 @@ async fn other_methods_are_405_with_those_there_are() {
         (Method::DELETE, "/healthz", "GET, HEAD"),
         (Method::from_bytes(b"BREW").unwrap(), "/v1/devices", "GET, HEAD, POST"),
     ] {
-        let answer = Answer::of(server.caller().request(method, path)).await;
+        let answer = Response::of(server.caller().request(method, path)).await;
         answer.rejected(405, &["method not allowed"]);
         assert_eq!(answer.header("allow"), allow, "{path}");
     }
 }
 
 #[tokio::test]
-async fn head_answers_what_get_would_without_its_body() {
-    let server = TestServer::start().await;
+async fn head_is_get_without_the_body() {
+    let server = TestServer::without_providers().await;
     for path in ["/v1/devices", "/healthz", "/v1/tags?limit=3", "/openapi.json"] {
         let get = server.caller().get(path).await;
-        let head = Answer::of(server.caller().request(Method::HEAD, path)).await;
+        let head = Response::of(server.caller().request(Method::HEAD, path)).await;
         assert_eq!((head.status, &*head.text), (200, ""));
         assert_eq!(head.header("content-type"), get.header("content-type"));
         assert_eq!(head.header("content-length"), get.text.len().to_string());
     }
-    Answer::of(server.anyone().request(Method::HEAD, "/v1/devices")).await.is(401);
+    Response::of(server.anonymous().request(Method::HEAD, "/v1/devices")).await.is(401);
 }
 
 #[tokio::test]
 async fn openapi_is_served_and_lists_exactly_the_routes_that_exist() {
-    let server = TestServer::start().await;
-    let document = server.anyone().get("/openapi.json").await.ok();
+    let server = TestServer::without_providers().await;
+    let document = server.anonymous().get("/openapi.json").await.ok();
     assert_eq!(document["openapi"], "3.1.0");
     // Pages are let in by an application that there is, before anything else is looked at.
     let apps = server.admin().get("/admin/v1/apps").await.ok();
@@ -69,7 +68,7 @@ async fn openapi_is_served_and_lists_exactly_the_routes_that_exist() {
             item.as_object().unwrap().keys().map(|method| method.to_uppercase()).collect();
         let key = match path.split('/').nth(1) {
             Some("admin") => server.admin(),
-            Some("web") => server.calling("origin", origin.to_owned()),
+            Some("web") => Caller::with_header(server.origin(), "origin", origin),
             _ => server.caller(),
         };
         for method in ["GET", "POST", "PUT", "PATCH", "DELETE"] {
@@ -84,9 +83,9 @@ async fn openapi_is_served_and_lists_exactly_the_routes_that_exist() {
 }
 
 #[tokio::test]
-async fn every_reading_endpoint_refuses_parameters_that_it_does_not_know() {
-    let server = TestServer::start().await;
-    let document: Value = server.anyone().get("/openapi.json").await.ok();
+async fn every_get_rejects_unknown_query_parameters() {
+    let server = TestServer::without_providers().await;
+    let document: Value = server.anonymous().get("/openapi.json").await.ok();
     for (template, item) in document["paths"].as_object().unwrap() {
         if item.get("get").is_none() || !template.starts_with("/v1") {
             continue;
@@ -99,7 +98,7 @@ async fn every_reading_endpoint_refuses_parameters_that_it_does_not_know() {
 
 #[tokio::test]
 async fn listings_check_limit_and_cursor() {
-    let server = TestServer::start().await;
+    let server = TestServer::without_providers().await;
     for path in ["/v1/devices", "/v1/tags", "/v1/feeds", "/v1/notifications"] {
         for (limit, status) in [("1", 200), ("1000", 200), ("0", 400), ("1001", 400), ("x", 400)] {
             server.caller().get(&format!("{path}?limit={limit}")).await.is(status);

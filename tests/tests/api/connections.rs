@@ -1,20 +1,22 @@
-//! Stopping: what is in flight ends, new requests get 503, nothing is lost.
+//! Connections: how they end when the server stops, HTTP/2 and TLS.
 
+use notify_tests::{Response, TestServer, read_to_end};
 use reqwest::Method;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::kit::{Answer, PATIENCE, TestServer, read_to_end, to_android};
+use crate::PATIENCE;
+use crate::fixtures::to_android;
 
 #[tokio::test]
-async fn a_request_in_flight_ends_while_new_ones_are_told_to_come_back() {
-    let server = TestServer::start().await;
+async fn a_stop_completes_requests_in_flight_and_rejects_new_ones_with_503() {
+    let server = TestServer::without_providers().await;
     let body = to_android().to_string();
     let (first_part, second_part) = body.split_at(10);
     let mut in_flight = server.connect().await;
     let head = format!(
         "POST /v1/notifications HTTP/1.1\r\nhost: a\r\nx-api-key: {}\r\ncontent-length: {}\r\n\
          expect: 100-continue\r\n\r\n",
-        server.api_key,
+        server.api_key(),
         body.len()
     );
     in_flight.write_all(head.as_bytes()).await.unwrap();
@@ -30,9 +32,9 @@ async fn a_request_in_flight_ends_while_new_ones_are_told_to_come_back() {
     let read = kept.read(&mut answer).await.unwrap();
     assert!(answer[..read].starts_with(b"HTTP/1.1 200 "));
 
-    let (address, folder) = (server.app.address, server.folder);
-    let stopping = tokio::spawn(server.app.stop());
-    // Turned away is who comes after the stop began; until then the answer is 200.
+    let address = server.address();
+    let stopping = tokio::spawn(server.stop());
+    // Until the stop begins, the response is 200.
     let refused = tokio::time::timeout(PATIENCE, async {
         loop {
             kept.write_all(request).await.unwrap();
@@ -50,41 +52,19 @@ async fn a_request_in_flight_ends_while_new_ones_are_told_to_come_back() {
     in_flight.write_all(second_part.as_bytes()).await.unwrap();
     let answer = read_to_end(&mut in_flight).await;
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
-    assert!(stopping.await.unwrap(), "everything ended in time");
-    assert!(tokio::net::TcpStream::connect(address).await.is_err(), "nobody listens");
-    drop(folder);
+    stopping.await.unwrap();
+    assert!(tokio::net::TcpStream::connect(address).await.is_err(), "the port is closed");
 }
 
 #[tokio::test]
-async fn what_was_accepted_is_there_after_a_restart() {
-    let server = TestServer::start().await;
-    let id = server.caller().post("/v1/notifications", &to_android()).await.id();
-    let server = server.restarted().await;
-    server.caller().get(&format!("/v1/notifications/{id}")).await.ok();
-}
-
-#[tokio::test]
-async fn a_second_server_on_the_same_file_is_refused_with_clear_words() {
-    let server = TestServer::start_on_file().await;
-    let config = notify_server::config::Config {
-        data_dir: server.folder.path().to_owned(),
-        listen: "127.0.0.1:0".to_owned(),
-        ..notify_server::config::Config::default()
-    };
-    let error = notify_server::app::App::start(config).await.unwrap_err();
-    let error = format!("{:#}", anyhow::Error::new(error));
-    assert!(error.contains("in use by another notify-server"), "{error}");
-}
-
-#[tokio::test]
-async fn http_2_is_served_on_the_same_port() {
-    let server = TestServer::start().await;
+async fn http2_is_served_on_the_same_port() {
+    let server = TestServer::without_providers().await;
     let http = reqwest::Client::builder().http2_prior_knowledge().build().unwrap();
-    let url = format!("{}/v1/devices", server.app.origin);
-    let request = http.request(Method::GET, &url).header("x-api-key", &server.api_key);
+    let url = format!("{}/v1/devices", server.origin());
+    let request = http.request(Method::GET, &url).header("x-api-key", server.api_key());
     let response = request.send().await.unwrap();
     assert_eq!((response.status().as_u16(), response.version()), (200, http::Version::HTTP_2));
-    Answer::of(http.request(Method::HEAD, url)).await.is(401);
+    Response::of(http.request(Method::HEAD, url)).await.is(401);
 }
 
 #[tokio::test]
@@ -94,19 +74,19 @@ async fn tls_is_served_when_it_is_configured() {
     let (cert, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
     std::fs::write(&cert, made.cert.pem()).unwrap();
     std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
-    let server = TestServer::start_with(|config| {
+    let server = TestServer::without_providers_with(|config| {
         config.tls_cert = Some(cert);
         config.tls_key = Some(key);
     })
     .await;
-    assert!(server.app.origin.starts_with("https://127.0.0.1:"));
+    assert!(server.origin().starts_with("https://127.0.0.1:"));
     let root = reqwest::Certificate::from_pem(made.cert.pem().as_bytes()).unwrap();
     let http = reqwest::Client::builder()
         .tls_certs_only([root])
-        .resolve("localhost", server.app.address)
+        .resolve("localhost", server.address())
         .build()
         .unwrap();
-    let url = format!("https://localhost:{}/healthz", server.app.address.port());
+    let url = format!("https://localhost:{}/healthz", server.address().port());
     let response = http.get(url).send().await.unwrap();
     assert_eq!((response.status().as_u16(), response.version()), (200, http::Version::HTTP_2));
 }

@@ -1,17 +1,12 @@
-//! A host whose feeds all hang holds a few turns of its own, and nobody else's.
+//! A host whose feeds all hang takes a few fetches of its own, and none of other hosts.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
-use notify_core::Timestamp;
-use notify_server::app::{App, open_store};
-use notify_server::clock::ManualClock;
-use notify_server::config::Config;
-use notify_tests::{Caller, until};
-use secrecy::ExposeSecret as _;
+use anyhow::{Result, ensure};
+use notify_tests::{TestServer, until};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -20,8 +15,6 @@ use tokio::task::JoinHandle;
 use crate::host::rss;
 use crate::{create, fetched};
 
-/// Where the clock begins.
-const START: Timestamp = Timestamp(1_790_000_000_000);
 /// Feeds of the slow host: as many as the server fetches at once.
 const FEEDS: usize = 8;
 /// Fetches of one host at once.
@@ -33,11 +26,11 @@ struct Asked {
     all: AtomicUsize,
     now: AtomicUsize,
     most: AtomicUsize,
-    /// Whoever hung up: the server had enough, and its next may have come before we saw that.
+    /// Connections that the server closed; its next request may arrive before we see that.
     gone: AtomicUsize,
 }
 
-/// A host that answers with a feed, or holds whoever asks.
+/// A host that returns a feed, or lets requests wait.
 struct Gate {
     origin: String,
     holds: watch::Sender<bool>,
@@ -58,7 +51,7 @@ impl Gate {
                     let now = asked.now.fetch_add(1, Ordering::SeqCst) + 1;
                     asked.most.fetch_max(now, Ordering::SeqCst);
                     asked.all.fetch_add(1, Ordering::SeqCst);
-                    // Whoever has enough hangs up.
+                    // The server may hang up.
                     let _ = answer(io, &mut holds, &asked).await;
                 });
             }
@@ -90,7 +83,7 @@ async fn answer(mut io: TcpStream, holds: &mut watch::Receiver<bool>, asked: &As
         _ = holds.wait_for(|holds| !holds) => false,
         _ = io.read_u8() => true,
     };
-    // Before it is told: who has the answer may ask for the next at once.
+    // Before the response: once it is there, the next request may come at once.
     asked.gone.fetch_add(usize::from(is_gone), Ordering::SeqCst);
     asked.now.fetch_sub(1, Ordering::SeqCst);
     let body = rss(&[1]);
@@ -100,20 +93,12 @@ async fn answer(mut io: TcpStream, holds: &mut watch::Receiver<bool>, asked: &As
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn eight_feeds_that_hang_on_one_host_hold_up_no_other() -> Result<()> {
-    let folder = tempfile::tempdir()?;
-    let config = Config {
-        listen: "127.0.0.1:0".into(),
-        data_dir: folder.path().join("data"),
-        allow_private_networks: true,
-        ..Config::default()
-    };
-    let clock = ManualClock::at(START);
-    let store = open_store(&config, true).await?;
-    let listener = TcpListener::bind(&config.listen).await?;
-    let app = App::start_on(config, listener, store, clock.clone()).await?;
-    let keys = app.first_keys.as_ref().context("the first start shows keys")?;
-    let caller = Caller::app(&app.origin, keys.api_key.expose_secret())?;
+async fn hanging_feeds_of_one_host_do_not_delay_other_hosts() -> Result<()> {
+    let server = TestServer::without_providers_with(|config| {
+        config.allow_private_networks = true;
+    })
+    .await;
+    let caller = server.caller();
     let (slow, other) =
         (Gate::on(Ipv4Addr::LOCALHOST).await?, Gate::on(Ipv4Addr::new(127, 0, 0, 2)).await?);
     let mut feeds = Vec::new();
@@ -121,7 +106,7 @@ async fn eight_feeds_that_hang_on_one_host_hold_up_no_other() -> Result<()> {
         feeds.push(create(&caller, &format!("{}/{number}", slow.origin)).await?);
     }
     // Made last, so that it is due behind all of them.
-    clock.advance(Duration::from_secs(1));
+    server.clock().advance(Duration::from_secs(1));
     feeds.push(create(&caller, &format!("{}/", other.origin)).await?);
     for feed in &feeds {
         assert_eq!(fetched(&caller, feed).await?["status"], "ok");
@@ -129,7 +114,7 @@ async fn eight_feeds_that_hang_on_one_host_hold_up_no_other() -> Result<()> {
     assert_eq!((slow.all(), other.all()), (FEEDS, 1));
 
     slow.holds.send_replace(true);
-    clock.advance(Duration::from_secs(24 * 3_600));
+    server.clock().advance(Duration::from_secs(24 * 3_600));
     until("the other host is asked", async || Ok((other.all() == 2).then_some(()))).await?;
     until("the slow host has all its turns", async || {
         Ok((slow.all() >= FEEDS + PER_HOST_MAX).then_some(()))
@@ -140,6 +125,6 @@ async fn eight_feeds_that_hang_on_one_host_hold_up_no_other() -> Result<()> {
     // Those that waited go on; a fetch that was held for too long has failed and is tried later.
     until("each was asked for again", async || Ok((slow.all() >= 2 * FEEDS).then_some(()))).await?;
     ensure!(slow.most() <= PER_HOST_MAX, "{} at once", slow.most());
-    ensure!(app.stop().await, "the server did not stop in time");
+    server.stop().await;
     Ok(())
 }

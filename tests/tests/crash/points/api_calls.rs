@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result, ensure};
 use http::Method;
-use notify_tests::{Caller, Kept, Reply, Survivor, World};
+use notify_tests::{DatabaseInspector, Resources, Response, RestartableServer};
 use serde_json::Value;
 
 use super::table::{Ask, Call, PAGE_ORIGIN, calls, get};
@@ -17,7 +17,7 @@ pub(super) fn operations() -> Vec<&'static str> {
 
 /// What calls are about.
 struct Around {
-    world: World,
+    resources: Resources,
     app: String,
     secret: String,
     /// Path of the page of the poll.
@@ -25,23 +25,29 @@ struct Around {
 }
 
 impl Around {
-    async fn make(server: &Survivor) -> Result<Self> {
-        let world = World::make(&server.caller()?, "phone").await?;
-        let admin = Caller::admin(&server.origin.borrow(), &server.admin_key)?;
-        let apps = admin.get("/admin/v1/apps").await?;
+    async fn make(server: &RestartableServer) -> Result<Self> {
+        let resources = Resources::create(&server.caller(), "phone").await?;
+        let admin = server.admin();
+        let apps = admin.get("/admin/v1/apps").await.ok();
         let app = apps["apps"][0]["id"].as_str().context("an app")?.to_owned();
         let telegram = server.sandbox.telegram_config();
         let path = format!("/admin/v1/apps/{app}/providers/telegram");
-        admin.send(&Method::PUT, &path, telegram.to_string()).await?.ok()?;
+        admin.send(&Method::PUT, &path, telegram.to_string()).await?.ok();
         let secret = telegram["webhook_secret"].as_str().context("a secret")?.to_owned();
-        let poll = server.caller()?.get(&format!("/v1/polls/{}", world.poll)).await?;
+        let poll = server.caller().get(&format!("/v1/polls/{}", resources.poll)).await.ok();
         let url = poll["url"].as_str().context("a url")?;
         let page = &url[url.find("/polls/").context("a page")?..];
-        Ok(Self { world, app, secret, page: page.to_owned() })
+        Ok(Self { resources, app, secret, page: page.to_owned() })
     }
 
     /// Sends a request with its words filled in, each under a key of its own.
-    async fn ask(&self, server: &Survivor, ask: &Ask, n: usize, made: &str) -> Result<Reply> {
+    async fn ask(
+        &self,
+        server: &RestartableServer,
+        ask: &Ask,
+        n: usize,
+        made: &str,
+    ) -> Result<Response> {
         let fill = |text: &str| {
             text.replace("\"#{n}\"", &n.to_string())
                 .replace("{n}", &n.to_string())
@@ -49,10 +55,10 @@ impl Around {
                 .replace("{app}", &self.app)
                 .replace("{page}", &self.page)
                 .replace("{letter}", ["A", "B"][n % 2])
-                .replace("{poll}", &self.world.poll)
-                .replace("{answer}", &self.world.answer)
-                .replace("{webhook}", &self.world.webhook)
-                .replace("{notification}", &self.world.notification)
+                .replace("{poll}", &self.resources.poll)
+                .replace("{answer}", &self.resources.answer)
+                .replace("{webhook}", &self.resources.webhook)
+                .replace("{notification}", &self.resources.notification)
         };
         let (method, path, body) = ask;
         let path = fill(path);
@@ -61,11 +67,7 @@ impl Around {
             Value::String(form) => fill(form),
             json => fill(&json.to_string()),
         };
-        let caller = if path.starts_with("/admin") {
-            Caller::admin(&server.origin.borrow(), &server.admin_key)?
-        } else {
-            server.caller()?
-        };
+        let caller = if path.starts_with("/admin") { server.admin() } else { server.caller() };
         let key = format!("{n}-{path}");
         let mut headers = vec![];
         if *method == Method::POST && path.starts_with("/v1") {
@@ -81,10 +83,16 @@ impl Around {
     }
 
     /// What is seen of a call, without what changes by itself.
-    async fn look(&self, server: &Survivor, call: &Call, n: usize, made: &str) -> Result<String> {
+    async fn look(
+        &self,
+        server: &RestartableServer,
+        call: &Call,
+        n: usize,
+        made: &str,
+    ) -> Result<String> {
         let Some(path) = call.seen_at else { return Ok(String::new()) };
         let reply = self.ask(server, &get(path), n, made).await?;
-        let mut body = reply.json()?;
+        let mut body = reply.json();
         for key in body.get_mut("keys").and_then(Value::as_array_mut).into_iter().flatten() {
             key["last_used_at"] = Value::Null;
         }
@@ -94,7 +102,7 @@ impl Around {
                 feed[fetched] = Value::Null;
             }
         }
-        // Messages of events are tried again meanwhile; one of a test is over when it is answered.
+        // Messages of events are retried meanwhile; a test message ends with its response.
         if let Some(attempts) = body.get_mut("attempts").and_then(Value::as_array_mut) {
             attempts.retain(|attempt| attempt["event"] == "webhook.test");
         }
@@ -105,36 +113,36 @@ impl Around {
 }
 
 #[tokio::test]
-async fn a_process_that_ends_in_any_call_has_done_it_whole_or_not_at_all() -> Result<()> {
+async fn every_call_is_atomic_when_the_process_ends() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let mut server = Survivor::start(launch(folder.path())).await?;
+    let mut server = RestartableServer::start(launch(folder.path())).await?;
     let around = Around::make(&server).await?;
     let mut n = 0;
     for call in calls() {
         for (stage, is_done) in STAGES.into_iter().zip([false, true]) {
             n += 1;
             let point = format!("{} {stage}", call.operation);
-            end_in(&mut server, &around, (&call, stage, is_done), n)
-                .await
-                .with_context(|| point)?;
+            end_in(&mut server, &around, &call, stage, is_done, n).await.with_context(|| point)?;
         }
     }
     println!("T1b: {n} points of calls");
     server.stop().await?;
     server.sandbox.stop().await;
-    Kept::of(folder.path())?;
+    DatabaseInspector::of(folder.path())?;
     Ok(())
 }
 
 async fn end_in(
-    server: &mut Survivor,
+    server: &mut RestartableServer,
     around: &Around,
-    (call, stage, is_done): (&Call, &str, bool),
+    call: &Call,
+    stage: &str,
+    is_done: bool,
     n: usize,
 ) -> Result<()> {
     let mut made = String::new();
     for before in &call.before {
-        let answer = around.ask(server, before, n, &made).await?.ok()?;
+        let answer = around.ask(server, before, n, &made).await?.ok();
         answer["id"].as_str().unwrap_or_default().clone_into(&mut made);
     }
     let before = around.look(server, call, n, &made).await?;
@@ -151,7 +159,7 @@ async fn end_in(
     }
     let again = around.ask(server, &call.ask, n, &made).await?;
     let expected = if is_done { call.again } else { call.first };
-    assert_eq!(again.status, expected, "{} {stage}: {}", call.operation, again.text());
+    assert_eq!(again.status, expected, "{} {stage}: {}", call.operation, again.text);
     let has_key = call.ask.0 == Method::POST && call.ask.1.starts_with("/v1");
     let replayed = again.header("idempotency-replayed") == "true";
     assert_eq!(replayed, has_key && is_done, "{} {stage}", call.operation);

@@ -1,5 +1,5 @@
-//! Why did this phone get nothing? Deliveries device by device (B20), previews (B37) and
-//! explanations (B38), over the real server and the sandbox.
+//! Why did this phone get nothing? Deliveries device by device, previews and
+//! explanations, over the real server and the sandbox.
 
 use anyhow::{Context, Result};
 use notify_client::Error;
@@ -50,8 +50,8 @@ async fn sent(
 }
 
 #[tokio::test]
-async fn deliveries_tell_device_by_device_what_became_of_them() -> Result<()> {
-    let server = TestServer::start_with(|config| config.keep_message_ids = true).await?;
+async fn deliveries_list_the_outcome_of_each_device() -> Result<()> {
+    let server = TestServer::start_with(|config| config.keep_message_ids = true).await;
     let client = server.client();
     let later = ScriptedResponse::reason("UNAVAILABLE").retry_after(600);
     let devices = [
@@ -113,23 +113,25 @@ async fn deliveries_tell_device_by_device_what_became_of_them() -> Result<()> {
     let ghost = NotificationId::new("ghost").map_err(anyhow::Error::msg)?;
     let unknown = client.notifications().deliveries(&ghost, &everything).await;
     assert!(matches!(unknown, Err(Error::NotFound { .. })), "{unknown:?}");
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }
 
 #[tokio::test]
-async fn ids_of_messages_are_kept_only_when_the_server_is_told_to() -> Result<()> {
-    let server = TestServer::start().await?;
+async fn message_ids_are_kept_only_when_configured() -> Result<()> {
+    let server = TestServer::start().await;
     register(&server.client(), [ios(1, &ScriptedResponse::ok())]).await?;
     let id = sent(&server, &CreateNotification::to_platforms([Platform::Ios], "x"), 1).await?;
     let list = server.client().notifications().deliveries(&id, &ListDeliveries::default()).await?;
     let kept: Vec<_> = list.deliveries.iter().map(|row| &row.provider_message_id).collect();
     assert_eq!(kept, [&None]);
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }
 
 #[tokio::test]
-async fn every_way_a_delivery_ends_is_explained() -> Result<()> {
-    let server = TestServer::start().await?;
+async fn every_delivery_outcome_is_explained() -> Result<()> {
+    let server = TestServer::start().await;
     let client = server.client();
     let devices = [
         ios(1, &ScriptedResponse::ok()),
@@ -171,12 +173,13 @@ async fn every_way_a_delivery_ends_is_explained() -> Result<()> {
     let list = client.notifications().deliveries(&everybody, &ListDeliveries::default()).await?;
     let nameless = list.deliveries.iter().filter(|row| row.device_id.is_none()).count();
     assert_eq!(nameless, 1, "what it got is still counted: {list:?}");
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }
 
 #[tokio::test]
-async fn every_way_a_target_leaves_a_device_out_is_explained() -> Result<()> {
-    let server = TestServer::start().await?;
+async fn every_reason_a_device_is_not_targeted_is_explained() -> Result<()> {
+    let server = TestServer::start().await;
     let client = server.client();
     let devices = [
         ios(1, &ScriptedResponse::ok()),
@@ -227,17 +230,18 @@ async fn every_way_a_target_leaves_a_device_out_is_explained() -> Result<()> {
     for (id, device, expected) in rows {
         assert_eq!(told(&server, id, device).await?, expected, "{device}");
     }
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }
 
 #[tokio::test]
-async fn what_holds_a_delivery_back_is_explained() -> Result<()> {
-    let server = TestServer::start().await?;
+async fn a_held_delivery_is_explained() -> Result<()> {
+    let server = TestServer::start().await;
     let (client, app) = (server.client(), server.app_id);
     let devices = [ios(1, &ScriptedResponse::ok()), android(2, &ScriptedResponse::ok())];
     in_order(&server, &devices).await?;
     server
-        .sandbox
+        .sandbox()
         .add_rule(Rule::on(Provider::Apns, ScriptedResponse::reason("InvalidProviderToken")))?;
     client.admin().delete_provider(app, ProviderKind::Fcm).await?;
     // What comes first finds out; what comes after it waits from the beginning.
@@ -281,12 +285,13 @@ async fn what_holds_a_delivery_back_is_explained() -> Result<()> {
     let once = sent(&server, &once, 1).await?;
     let expected = format!("expired: {begun} enabled@ has_address@ credentials_refused@ expired@");
     assert_eq!(told(&server, &once, "i1").await?, expected);
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }
 
 #[tokio::test]
-async fn a_preview_shows_what_is_then_sent_and_sends_nothing() -> Result<()> {
-    let server = TestServer::start().await?;
+async fn a_preview_shows_the_payload_and_sends_nothing() -> Result<()> {
+    let server = TestServer::start().await;
     let client = server.client();
     let devices = [
         ios(1, &ScriptedResponse::ok()),
@@ -299,14 +304,14 @@ async fn a_preview_shows_what_is_then_sent_and_sends_nothing() -> Result<()> {
     let mut notification = CreateNotification::to_platforms(BOTH, "Dinner is ready");
     notification.content.url = Some("app://kitchen".into());
     let preview = client.notifications().preview(&notification).await?;
-    assert_eq!(server.sandbox.received().len(), 0);
+    assert_eq!(server.sandbox().received().len(), 0);
     assert_eq!(client.notifications().list(&Default::default()).await?.notifications, []);
     let devices: Vec<_> =
         preview.platforms.iter().map(|one| (one.platform, one.devices, one.limit)).collect();
     assert_eq!(devices, [(Platform::Android, 2, 4_096), (Platform::Ios, 1, 4_096)]);
 
     let id = sent(&server, &notification, 3).await?;
-    let received = server.sandbox.received();
+    let received = server.sandbox().received();
     for platform in preview.platforms {
         let provider = match platform.platform {
             Platform::Ios => Provider::Apns,
@@ -351,5 +356,6 @@ async fn a_preview_shows_what_is_then_sent_and_sends_nothing() -> Result<()> {
     named.content.campaign_id = Some(campaign.into());
     let refused = client.notifications().preview(&named).await;
     assert!(matches!(refused, Err(Error::Rejected { status: 400, .. })), "{refused:?}");
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }

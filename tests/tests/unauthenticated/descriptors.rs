@@ -32,7 +32,7 @@ async fn served(from: &str, server: SocketAddr) -> Result<Option<TcpStream>> {
 }
 
 #[tokio::test]
-async fn one_client_leaves_places_to_others_and_descriptors_to_the_server() -> Result<()> {
+async fn one_client_cannot_take_every_connection_or_descriptor() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let log = folder.path().join("log");
     let launch = Launch::on(&folder.path().join("data")).log("warn", &log);
