@@ -1,4 +1,4 @@
-//! What the server says at the end of a run, over its API.
+//! What the server reports at the end of a run, over its API.
 
 use anyhow::Result;
 use notify_client::Client;
@@ -9,11 +9,11 @@ use crate::checker::NotificationReport;
 
 /// Notifications of a page.
 const NOTIFICATIONS: u32 = 100;
-/// Deliveries of a page: the most there are.
+/// Deliveries of a page: the maximum.
 const PAGE_ROWS: u32 = 1_000;
 
 impl NotificationReport {
-    /// Reads every notification of an application with what became of each device.
+    /// Reads every notification of an application with the outcome of each device.
     ///
     /// # Errors
     /// When something cannot be read.

@@ -105,7 +105,7 @@ impl Chromium {
         Ok(page)
     }
 
-    /// Has a page load an url, and waits until it has.
+    /// Loads a url in a page, and waits until it has loaded.
     ///
     /// # Errors
     /// When it does not load.
@@ -167,7 +167,7 @@ impl Chromium {
         Ok(())
     }
 
-    /// Runs an expression as after a click, waits for its promise, and answers its value.
+    /// Runs an expression as after a click, waits for its promise, and returns its value.
     ///
     /// # Errors
     /// When it throws, or does not end in time.
@@ -180,10 +180,10 @@ impl Chromium {
         Ok(answer["result"]["value"].clone())
     }
 
-    /// The next event of that name; those before it are passed over.
+    /// The next event of that name; others before it are skipped.
     ///
     /// # Errors
-    /// When none comes in time.
+    /// When there is none in time.
     pub async fn event(&mut self, method: &str) -> Result<Value> {
         if let Some(place) = self.events.iter().position(|event| event["method"] == method) {
             return self.events.drain(..=place).next_back().context("it is there");
@@ -218,10 +218,10 @@ impl Chromium {
         }
     }
 
-    /// Delivers what a push service would have.
+    /// Delivers a message as a push service does.
     ///
     /// # Errors
-    /// When the browser does not take it.
+    /// When the browser rejects it.
     pub async fn push(
         &mut self,
         page: &Attached,

@@ -1,5 +1,5 @@
-//! What is kept of a server that has stopped or was killed, behind its back: its file, or the database
-//! that stands for its folder.
+//! Reads the database of a server that has stopped or was killed: its file, or the PostgreSQL database
+//! of its folder.
 
 use std::path::{Path, PathBuf};
 
@@ -19,14 +19,14 @@ const UNFINISHED: [(&str, &str); 4] = [
 /// The database of a server that does not run.
 #[derive(Debug)]
 pub enum DatabaseInspector {
-    /// A file, whole.
+    /// A file.
     File(Connection),
     /// The PostgreSQL database of a folder.
     Database(PathBuf),
 }
 
 impl DatabaseInspector {
-    /// What stands in a data folder, or for it.
+    /// The database of a data folder.
     ///
     /// # Errors
     /// When the file is damaged.
@@ -35,7 +35,7 @@ impl DatabaseInspector {
         if file.exists() { Self::file(&file) } else { Ok(Self::Database(data_dir.to_owned())) }
     }
 
-    /// A file, which is checked.
+    /// A file, after an integrity check.
     ///
     /// # Errors
     /// When it is damaged.
@@ -48,7 +48,7 @@ impl DatabaseInspector {
         Ok(Self::File(connection))
     }
 
-    /// The number that a query of one row gives.
+    /// The number that a query of one row returns.
     ///
     /// # Errors
     /// When the file cannot be read.
@@ -81,7 +81,7 @@ impl DatabaseInspector {
         }
     }
 
-    /// Checks that nothing in it is unfinished.
+    /// Checks that no work in it is unfinished.
     ///
     /// # Errors
     /// When something is.

@@ -65,7 +65,7 @@ impl Resources {
     /// Creates one of each. None is ever sent.
     ///
     /// # Errors
-    /// When something is refused.
+    /// When the server refuses something.
     pub async fn create(caller: &Caller, device: &str) -> Result<Self> {
         let body = json!({"device_id": device, "platform": "android", "sdk_type": "android_push"});
         caller.post("/v1/devices", &body).await.ok();

@@ -1,5 +1,16 @@
-//! The test kit: a whole server in this process or as a process of its own, with the sandbox as its
-//! push providers.
+//! The test kit.
+//!
+//! | A test of | uses |
+//! |---|---|
+//! | the API alone | [`TestServer::without_providers`] |
+//! | sends to fake providers | [`TestServer::start`], or [`TestServer::with_manual_clock`] where hours pass |
+//! | a process and its files | [`Launch`] and [`ServerProcess`] |
+//! | a process that is killed | [`RestartableServer`]; [`RequestLog`] and [`History`] check that it loses nothing |
+//! | the command `notify` | [`Notify`] |
+//! | pages in a browser | [`Chromium`] |
+//!
+//! [`Caller`] sends requests that the SDK cannot make, and checks every response. What a test takes for
+//! granted panics; what may fail during a fault returns a [`Result`].
 
 mod api_report;
 mod audience;

@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, HashSet};
 use notify_sandbox::{Provider, ReceivedRequest};
 use serde_json::Value;
 
-/// All messages of one notification, by token, each list in the order it came.
+/// All messages of one notification by token, in the order of arrival.
 #[derive(Debug)]
 pub struct ReceivedByToken {
     by_token: BTreeMap<String, Vec<ReceivedRequest>>,
 }
 
 impl ReceivedByToken {
-    /// Sorts a journal by token.
+    /// Groups received messages by token.
     #[must_use]
     pub fn of(journal: Vec<ReceivedRequest>) -> Self {
         let mut by_token: BTreeMap<String, Vec<ReceivedRequest>> = BTreeMap::new();
@@ -23,14 +23,14 @@ impl ReceivedByToken {
         Self { by_token }
     }
 
-    /// Devices whose message the provider took.
+    /// Devices whose message the provider accepted.
     #[must_use]
     pub fn reached(&self) -> usize {
         let took = |messages: &&Vec<ReceivedRequest>| messages.iter().any(taken);
         self.by_token.values().filter(took).count()
     }
 
-    /// For each message that was taken and yet followed by another to the same device: the first
+    /// For each message that was accepted, and still followed by another to the same device, the first
     /// of the two.
     #[must_use]
     pub fn repeated(&self) -> Vec<&ReceivedRequest> {
@@ -47,34 +47,34 @@ impl ReceivedByToken {
         repeated
     }
 
-    /// Every collapse identity that came.
+    /// Every collapse identity that arrived.
     #[must_use]
     pub fn identities(&self) -> HashSet<String> {
         self.by_token.values().flatten().map(|one| identity(one).unwrap_or_default()).collect()
     }
 }
 
-/// One message as the checker needs it, of whatever provider.
+/// One message as the checker needs it, of any provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arrival {
-    /// Its text, which says what it was asked by: the only mark that all five platforms carry.
+    /// Its text, which is the key of its request: the only mark that all five platforms carry.
     pub text: String,
     /// Token, end of the endpoint, person or chat.
     pub address: String,
     /// The provider that received it.
     pub provider: Provider,
-    /// By what a device recognises a repeat; `None` on the platforms that know no such thing.
+    /// What lets a device recognise a repeat; `None` on the platforms without such a thing.
     pub identity: Option<String>,
-    /// What it was answered; 0 for a fault.
+    /// The status of the response; 0 for a fault.
     pub status: u16,
     /// The number of its connection.
     pub connection: u64,
-    /// When, in unix milliseconds.
+    /// Time of arrival, in unix milliseconds.
     pub at_ms: i64,
 }
 
 impl Arrival {
-    /// The part of a message that counts.
+    /// The relevant part of a message.
     #[must_use]
     pub fn of(message: &ReceivedRequest) -> Self {
         Self {
@@ -88,7 +88,7 @@ impl Arrival {
         }
     }
 
-    /// Whether the provider took it.
+    /// Whether the provider accepted it.
     #[must_use]
     pub fn is_taken(&self) -> bool {
         is_success(self.status)
@@ -107,12 +107,12 @@ fn is_success(status: u16) -> bool {
     (200..300).contains(&status)
 }
 
-/// Whether the provider took it; push services answer 201.
+/// Whether the provider accepted it; push services respond with 201.
 fn taken(message: &ReceivedRequest) -> bool {
     is_success(message.status)
 }
 
-/// What it says to people.
+/// Its visible text.
 fn text(message: &ReceivedRequest) -> Option<&str> {
     let payload = &message.payload;
     let text = match message.provider {
@@ -125,7 +125,7 @@ fn text(message: &ReceivedRequest) -> Option<&str> {
     text.as_str()
 }
 
-/// By what a device recognises a repeat.
+/// What lets a device recognise a repeat.
 fn identity(message: &ReceivedRequest) -> Option<String> {
     match message.provider {
         Provider::Apns => message.headers.get("apns-collapse-id").cloned(),

@@ -12,7 +12,7 @@ use crate::checker::EndedProcess;
 use crate::received::Arrival;
 use crate::{Caller, Launch, ServerProcess, start_sandbox_with};
 
-/// Messages that the sandbox's journal keeps: more than any run sends.
+/// Messages that the sandbox's log keeps: more than any run sends.
 const JOURNAL_MAX: usize = 1_000_000;
 /// Longest time that a stop in order may take: the grace of `--shutdown-grace`.
 const STOP_MAX: Duration = Duration::from_secs(30);
@@ -35,7 +35,7 @@ pub struct RestartableServer {
 }
 
 impl RestartableServer {
-    /// Starts a server on an empty folder, and a sandbox that forgets nothing.
+    /// Starts a server on an empty folder, and a sandbox that logs every message.
     ///
     /// # Errors
     /// When one of the two does not start.
@@ -53,13 +53,13 @@ impl RestartableServer {
     /// The process that runs.
     ///
     /// # Errors
-    /// When none does.
+    /// When there is none.
     pub fn running(&self) -> Result<&ServerProcess> {
         self.running.as_ref().context("the server runs")
     }
 
-    /// A client of the first application that tries once: what fails is not to be repeated behind
-    /// the test's back.
+    /// A client of the first application without retries: a test has to see each failure
+    /// itself.
     ///
     /// # Errors
     /// When the client cannot be built.
@@ -88,7 +88,7 @@ impl RestartableServer {
         Caller::admin(&self.origin.borrow(), &self.admin_key)
     }
 
-    /// Kills it where it stands (SIGKILL). `credit` is what that may repeat.
+    /// Kills it (SIGKILL). `credit` is how many messages that may repeat.
     ///
     /// # Errors
     /// When the process cannot be waited for.
@@ -98,7 +98,7 @@ impl RestartableServer {
         Ok(())
     }
 
-    /// Starts it again and kills it after that time, wherever its start is then.
+    /// Starts it again and kills it after that time, even during its start.
     ///
     /// # Errors
     /// When it ends by itself.
@@ -109,7 +109,7 @@ impl RestartableServer {
         Ok(())
     }
 
-    /// Starts it in another way, in which it ends by itself while it starts.
+    /// Starts it in another way, in which it ends by itself during its start.
     ///
     /// # Errors
     /// When it does not end in time.
@@ -130,10 +130,10 @@ impl RestartableServer {
         Ok(status)
     }
 
-    /// Stops it in order (SIGTERM), which repeats nothing; answers how long it took.
+    /// Stops it cleanly (SIGTERM), which repeats nothing; returns how long it took.
     ///
     /// # Errors
-    /// When it ends otherwise than in order, or not within 30 s.
+    /// When it does not end cleanly, or not within 30 s.
     pub async fn stop(&mut self) -> Result<Duration> {
         let running = self.running.take().context("the server runs")?;
         let asked = std::time::Instant::now();
@@ -196,7 +196,7 @@ impl RestartableServer {
     /// What the sandbox received.
     ///
     /// # Errors
-    /// When its journal had to drop something.
+    /// When its log had to drop something.
     pub fn arrivals(&self) -> Result<Vec<Arrival>> {
         ensure!(self.sandbox.counts().dropped == 0, "the journal holds everything");
         Ok(self.sandbox.received().iter().map(Arrival::of).collect())

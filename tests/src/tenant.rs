@@ -1,4 +1,4 @@
-//! An application with people on all five platforms, and what is to become of each.
+//! An application with people on all five platforms, and the expected outcome of each.
 
 use anyhow::{Context, Result};
 use notify_client::Client;
@@ -8,11 +8,11 @@ use notify_sandbox::{Sandbox, ScriptedResponse, messenger_recipient, telegram_ch
 use crate::checker::{Expected, Member};
 use crate::{android, browser_endpoint, configure_all, ios, register};
 
-/// Seeds of one application; those of another begin behind them.
+/// Seeds of one application; those of the next one follow them.
 const SEEDS_PER_APP: u64 = 1_000;
 
-/// How many people an application has. Beside them come one dead address on Android and on iOS, and
-/// one that FCM takes no message for.
+/// How many people an application has. In addition, one address on Android and one on iOS are dead, and
+/// FCM rejects the messages for one.
 #[derive(Debug, Clone, Copy)]
 pub struct AudienceSize {
     /// On Android and on iOS, each.
@@ -30,18 +30,18 @@ pub struct Tenant {
     pub id: AppId,
     /// Its key.
     pub api_key: String,
-    /// Its people, but those in the chat app.
+    /// Its people, except those in the chat app.
     pub members: Vec<Member>,
-    /// Its people in the chat app, who take one message a second each.
+    /// Its people in the chat app, who accept one message a second each.
     pub chats: Vec<Member>,
 }
 
 impl Tenant {
-    /// Makes the application of that number, lets it send to the sandbox on all five platforms, and
+    /// Creates the application of that number, lets it send to the sandbox on all five platforms, and
     /// registers its people.
     ///
     /// # Errors
-    /// When something is refused.
+    /// When the server refuses something.
     pub async fn make(
         client_of: impl Fn(&str) -> Result<Client>,
         sandbox: &Sandbox,
@@ -61,7 +61,7 @@ impl Tenant {
     }
 }
 
-/// Registers people on all platforms but the chat app, and answers them.
+/// Registers people on all platforms except the chat app, and returns them.
 async fn populate(
     client: &Client,
     sandbox: &Sandbox,
@@ -101,7 +101,7 @@ async fn populate(
     Ok(members)
 }
 
-/// Registers people in the chat app and answers them.
+/// Registers people in the chat app and returns them.
 async fn populate_chats(client: &Client, first: u64, crowd: AudienceSize) -> Result<Vec<Member>> {
     let mut members = Vec::new();
     for seed in first..first + crowd.chats {

@@ -145,7 +145,7 @@ async fn carry(
     }
 }
 
-/// Waits as long as the line delays a piece that came now; answers what it does then.
+/// Waits as long as the line delays a piece that came now; returns what it does then.
 async fn after_delay(line: &mut watch::Receiver<Line>) -> Fault {
     let begun = Instant::now();
     loop {

@@ -97,7 +97,8 @@ async fn a_browser_subscribes_reports_and_unsubscribes_without_a_key() {
     let one = format!("{web}/devices/{id}");
     let events = format!("{one}/events");
     for _ in 0..2 {
-        let answer = with_secret(&server, Method::POST, &events, secret, report(&notification)).await;
+        let answer =
+            with_secret(&server, Method::POST, &events, secret, report(&notification)).await;
         assert_eq!(answer.ok(), json!({"accepted": 1, "ignored": []}));
     }
     let record = server.caller().get("/v1/notifications/own").await.ok();
@@ -145,7 +146,7 @@ async fn only_allowed_origins_are_accepted() {
     );
     for (caller, path) in refused {
         for method in [Method::GET, Method::OPTIONS] {
-            let request = caller.requestmethod, &path;
+            let request = caller.request(method, &path);
             let request = request.header("access-control-request-method", "GET");
             let answer = Response::of(request).await;
             assert_eq!(answer.header("access-control-allow-origin"), "");

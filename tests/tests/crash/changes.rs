@@ -146,7 +146,7 @@ fn members(changes: &BTreeMap<u64, Change>, is_tagged: bool) -> Result<Vec<Membe
     Ok(members)
 }
 
-/// Checks that no address was used after its end was acknowledged; answers how late the latest was.
+/// Checks that no address was used after its end was acknowledged; returns how late the latest was.
 fn ensure_fresh(done: &[Done], arrivals: &[Arrival]) -> Result<i64> {
     let mut ends = BTreeMap::new();
     for done in done.iter().filter(|done| matches!(done.change, Change::Swaps | Change::IsDisabled))

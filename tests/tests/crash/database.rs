@@ -49,7 +49,7 @@ impl Trouble {
         Self::Terminated,
     ];
 
-    /// Lets it happen for a spell; answers how long a caller then waited for an answer.
+    /// Lets it happen for a spell; returns how long a caller then waited for an answer.
     async fn pass(self, rig: &mut Rig, nth: u32) -> Result<Duration> {
         let proxy = &rig.proxy;
         match self {

@@ -80,7 +80,7 @@ impl Served {
         Ok(Answers { within, accepts, is_ready: ready.status == 200 })
     }
 
-    /// Waits until a notification is accepted again, and has callers who wait ask on; answers how long
+    /// Waits until a notification is accepted again, and has callers who wait ask on; returns how long
     /// that took.
     pub(crate) async fn recovered(&self, name: &str) -> Result<Duration> {
         let begun = Instant::now();

@@ -56,7 +56,7 @@ async fn refuses(caller: &Caller) -> Result<()> {
     Ok(())
 }
 
-/// Waits until writes are taken again; answers how long that took.
+/// Waits until writes are taken again; returns how long that took.
 async fn resumes(caller: &Caller) -> Result<Duration> {
     let ended = Instant::now();
     until("writes are taken again", async || {

@@ -27,7 +27,7 @@ const DISK_PAGES: u64 = 512;
 const BY_RUN: [&str; 2] = ["refinery_schema_history", "admin_keys"];
 
 /// Under a tracer that kills it at the `nth` flush of a thread. The tracer is a grandchild: the process
-/// stays the one that was started.
+/// then stays the one that was started.
 fn killed_at_flush(launch: &Launch, nth: u32) -> Launch {
     let calls = "fsync,fdatasync";
     let (trace, inject) =

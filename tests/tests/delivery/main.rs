@@ -20,7 +20,7 @@ use notify_tests::TestServer;
 /// Both platforms that have devices of their own.
 const BOTH: [Platform; 2] = [Platform::Android, Platform::Ios];
 
-/// Sends a notification to the end and answers its record and what the sandbox received for it.
+/// Sends a notification to the end and returns its record and what the sandbox received for it.
 async fn send(
     server: &TestServer,
     notification: &CreateNotification,

@@ -83,7 +83,7 @@ impl Reader {
             .replace("127.0.0.1:8081", sandbox)
             .replace("curl ", "curl -fsS ");
         if line.starts_with("export ") || line.starts_with("APP=") {
-            // DatabaseInspector for the lines that come; each runs in a shell of its own.
+            // Kept for the lines that follow; each runs in a shell of its own.
             self.said.push_str(&line);
             self.said.push('\n');
             return Ok(());

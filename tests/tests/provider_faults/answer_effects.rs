@@ -6,11 +6,11 @@ use notify_sandbox::{
 
 /// The effect on a hundred devices that all get the same response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum Effect {
     /// Accepted after all.
     Sent,
     /// All are disabled.
-    Dead,
+    Disabled,
     /// The guard stops sending at the limit; no device stays disabled.
     Guarded,
     /// All fail and stay enabled.
@@ -22,7 +22,7 @@ pub(crate) enum Fate {
 }
 
 /// A row: provider, response, effect.
-pub(crate) type Row = (Provider, ScriptedResponse, Fate);
+pub(crate) type Row = (Provider, ScriptedResponse, Effect);
 
 /// Every row of every provider.
 pub(crate) fn rows() -> Vec<Row> {
@@ -30,8 +30,8 @@ pub(crate) fn rows() -> Vec<Row> {
     for reason in ApnsReason::ALL {
         rows.push((Provider::Apns, ScriptedResponse::reason(reason.name), of_apns(reason)));
     }
-    for (word, fate) in FCM {
-        rows.push((Provider::Fcm, ScriptedResponse::reason(word), fate));
+    for (word, effect) in FCM {
+        rows.push((Provider::Fcm, ScriptedResponse::reason(word), effect));
     }
     for refusal in WebPushError::ALL {
         // A reason without a word is that of its status, or cannot be asked for by an endpoint.
@@ -57,68 +57,68 @@ pub(crate) fn rows() -> Vec<Row> {
     rows
 }
 
-fn of_apns(reason: &ApnsReason) -> Fate {
+fn of_apns(reason: &ApnsReason) -> Effect {
     match (reason.status, reason.name) {
-        (400, "BadDeviceToken") => Fate::Guarded,
-        (400, "MissingTopic" | "BadTopic" | "TopicDisallowed") | (403, _) => Fate::Held,
-        (400, "IdleTimeout") | (429 | 500 | 503, _) => Fate::Waits,
-        (400 | 404 | 405 | 413, _) => Fate::Failed,
-        (410, _) => Fate::Dead,
-        _ => panic!("{reason:?}: a reason without a fate"),
+        (400, "BadDeviceToken") => Effect::Guarded,
+        (400, "MissingTopic" | "BadTopic" | "TopicDisallowed") | (403, _) => Effect::Held,
+        (400, "IdleTimeout") | (429 | 500 | 503, _) => Effect::Waits,
+        (400 | 404 | 405 | 413, _) => Effect::Failed,
+        (410, _) => Effect::Disabled,
+        _ => panic!("{reason:?}: reason without an effect"),
     }
 }
 
-const FCM: [(&str, Fate); 13] = [
-    ("UNREGISTERED", Fate::Dead),
-    ("INVALID_ARGUMENT", Fate::Guarded),
-    ("BAD_REQUEST", Fate::Failed),
-    ("SENDER_ID_MISMATCH", Fate::Failed),
-    ("NOT_FOUND", Fate::Held),
-    ("PERMISSION_DENIED", Fate::Held),
-    ("UNAUTHENTICATED", Fate::Held),
-    ("THIRD_PARTY_AUTH_ERROR", Fate::Held),
-    ("QUOTA_EXCEEDED", Fate::Waits),
-    ("INTERNAL", Fate::Waits),
-    ("UNAVAILABLE", Fate::Waits),
-    ("UNSPECIFIED_ERROR", Fate::Waits),
-    ("EMPTY", Fate::Waits),
+const FCM: [(&str, Effect); 13] = [
+    ("UNREGISTERED", Effect::Disabled),
+    ("INVALID_ARGUMENT", Effect::Guarded),
+    ("BAD_REQUEST", Effect::Failed),
+    ("SENDER_ID_MISMATCH", Effect::Failed),
+    ("NOT_FOUND", Effect::Held),
+    ("PERMISSION_DENIED", Effect::Held),
+    ("UNAUTHENTICATED", Effect::Held),
+    ("THIRD_PARTY_AUTH_ERROR", Effect::Held),
+    ("QUOTA_EXCEEDED", Effect::Waits),
+    ("INTERNAL", Effect::Waits),
+    ("UNAVAILABLE", Effect::Waits),
+    ("UNSPECIFIED_ERROR", Effect::Waits),
+    ("EMPTY", Effect::Waits),
 ];
 
-fn of_web_push(status: u16) -> Fate {
+fn of_web_push(status: u16) -> Effect {
     match status {
-        400 | 413 => Fate::Failed,
-        404 => Fate::Guarded,
-        410 => Fate::Dead,
+        400 | 413 => Effect::Failed,
+        404 => Effect::Guarded,
+        410 => Effect::Disabled,
         // 401 and 403 hold that push service, not the provider, which is all that can be seen here.
-        401 | 403 | 406 | 408 | 429 | 500..=599 => Fate::Waits,
-        _ => panic!("{status}: a status without a fate"),
+        401 | 403 | 406 | 408 | 429 | 500..=599 => Effect::Waits,
+        _ => panic!("{status}: status without an effect"),
     }
 }
 
-fn of_messenger(word: &str) -> Fate {
+fn of_messenger(word: &str) -> Effect {
     match word {
-        "nouser" => Fate::Guarded,
+        "nouser" => Effect::Guarded,
         "window" | "policy" | "cannot" | "unavailable" | "blocked" | "bothersome" | "toolarge"
-        | "empty" | "invalid" => Fate::Failed,
+        | "empty" | "invalid" => Effect::Failed,
         "token" | "uninstalled" | "password" | "expired" | "revoked" | "permission" | "denied"
         | "nopermission" | "notlive" | "noadvanced" | "nophone" | "subscription" | "suspended" => {
-            Fate::Held
+            Effect::Held
         }
         "temporary" | "service" | "unknown" | "applimit" | "phonelimit" | "userlimit"
-        | "pagelimit" | "customlimit" | "messengerlimit" => Fate::Waits,
-        _ => panic!("{word}: a word without a fate"),
+        | "pagelimit" | "customlimit" | "messengerlimit" => Effect::Waits,
+        _ => panic!("{word}: word without an effect"),
     }
 }
 
-fn of_telegram(word: &str) -> Fate {
+fn of_telegram(word: &str) -> Effect {
     match word {
-        "blocked" | "deactivated" | "kicked" | "notmember" | "deleted" => Fate::Dead,
-        "notfound" | "neverstarted" => Fate::Guarded,
-        "empty" | "toolong" | "button" | "markup" => Fate::Failed,
+        "blocked" | "deactivated" | "kicked" | "notmember" | "deleted" => Effect::Disabled,
+        "notfound" | "neverstarted" => Effect::Guarded,
+        "empty" | "toolong" | "button" | "markup" => Effect::Failed,
         // About a photo: the text alone is taken.
-        "parse" | "photo" | "fetch" | "dimensions" => Fate::Sent,
-        "unauthorized" | "badtoken" | "nomethod" | "notthere" => Fate::Held,
-        "conflict" | "flood" | "internal" | "timeout" => Fate::Waits,
-        _ => panic!("{word}: a word without a fate"),
+        "parse" | "photo" | "fetch" | "dimensions" => Effect::Sent,
+        "unauthorized" | "badtoken" | "nomethod" | "notthere" => Effect::Held,
+        "conflict" | "flood" | "internal" | "timeout" => Effect::Waits,
+        _ => panic!("{word}: word without an effect"),
     }
 }

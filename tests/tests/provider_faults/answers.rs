@@ -19,7 +19,7 @@ use notify_server::clock::Clock as _;
 use notify_tests::{ios, register, unlimited, until};
 use serde_json::json;
 
-use crate::answer_effects::{Fate, Row, rows};
+use crate::answer_effects::{Effect, Row, rows};
 use crate::manual_clock::{ALL, ManualServer};
 
 /// Devices that get each answer.
@@ -54,7 +54,7 @@ impl Case {
         config["rate_per_second"] = json!(1_000_000);
         admin.put_provider(app, kind, &config).await?;
         let key = admin.create_key(app, &CreateKey::default()).await?.api_key;
-        let client = Client::builder(server.server.origin()).api_key(key).build()?;
+        let client = Client::builder(server.origin()).api_key(key).build()?;
         let case = Self { client, platform };
         let all = stream::iter(0..DEVICES).map(|seed| case.subscribe(server, seed, answer));
         all.buffer_unordered(REGISTRATIONS).try_collect::<()>().await?;
@@ -103,18 +103,22 @@ impl Case {
     }
 
     /// Whether everything has happened that can while the clock stands.
-    async fn is_over(&self, id: &NotificationId, fate: Fate) -> Result<Option<NotificationRecord>> {
+    async fn is_over(
+        &self,
+        id: &NotificationId,
+        effect: Effect,
+    ) -> Result<Option<NotificationRecord>> {
         let record = self.client.notifications().get(id).await?;
         let counts = &record.counts;
         if counts.targeted < DEVICES {
             return Ok(None);
         }
-        let is_over = match fate {
-            Fate::Sent | Fate::Dead | Fate::Failed => record.completed_at.is_some(),
-            Fate::Guarded => counts.unregistered == REPORTED_MAX,
-            Fate::Held => self.has(id, StepWord::CredentialsRefused).await?,
+        let is_over = match effect {
+            Effect::Sent | Effect::Disabled | Effect::Failed => record.completed_at.is_some(),
+            Effect::Guarded => counts.unregistered == REPORTED_MAX,
+            Effect::Held => self.has(id, StepWord::CredentialsRefused).await?,
             // What else it may do, it would do at once.
-            Fate::Waits => true,
+            Effect::Waits => true,
         };
         Ok(is_over.then_some(record))
     }
@@ -137,8 +141,8 @@ fn name(seed: u64) -> String {
 }
 
 async fn check(server: &ManualServer, row: &Row) -> Result<()> {
-    let (provider, answer, fate) = row;
-    let what = format!("{provider:?} {answer:?}: {fate:?}");
+    let (provider, answer, effect) = row;
+    let what = format!("{provider:?} {answer:?}: {effect:?}");
     let case = Case::new(server, row).await?;
     if case.platform == Platform::Web {
         // Only addresses that took a message before are evidence for the guard.
@@ -151,26 +155,26 @@ async fn check(server: &ManualServer, row: &Row) -> Result<()> {
     }
     let before = server.sandbox().counts().received;
     let id = case.send().await?;
-    if *fate == Fate::Waits {
+    if *effect == Effect::Waits {
         until(&what, async || Ok((server.sandbox().counts().received > before).then_some(())))
             .await?;
         server.settle().await;
     }
-    let record = until(&what, async || case.is_over(&id, *fate).await).await?;
+    let record = until(&what, async || case.is_over(&id, *effect).await).await?;
     let counts = &record.counts;
     let ended = (counts.sent, counts.unregistered, counts.failed, counts.pending);
-    let expected = match fate {
-        Fate::Sent => (DEVICES, 0, 0, 0),
-        Fate::Dead => (0, DEVICES, 0, 0),
-        Fate::Guarded => (0, REPORTED_MAX, 0, DEVICES - REPORTED_MAX),
-        Fate::Failed => (0, 0, DEVICES, 0),
-        Fate::Held | Fate::Waits => (0, 0, 0, DEVICES),
+    let expected = match effect {
+        Effect::Sent => (DEVICES, 0, 0, 0),
+        Effect::Disabled => (0, DEVICES, 0, 0),
+        Effect::Guarded => (0, REPORTED_MAX, 0, DEVICES - REPORTED_MAX),
+        Effect::Failed => (0, 0, DEVICES, 0),
+        Effect::Held | Effect::Waits => (0, 0, 0, DEVICES),
     };
     assert_eq!(ended, expected, "{what}: {record:?}");
-    let disabled = if *fate == Fate::Dead { DEVICES } else { 0 };
+    let disabled = if *effect == Effect::Disabled { DEVICES } else { 0 };
     assert_eq!(case.disabled().await?, disabled, "{what}");
     if record.completed_at.is_none() {
-        // It must not come back when the clock is turned for others.
+        // It must not resume when the clock advances for others.
         case.client.notifications().cancel(&id).await?;
         let is_over = async || Ok(case.client.notifications().get(&id).await?.completed_at);
         until("the rest is canceled", is_over).await?;
@@ -187,15 +191,15 @@ async fn every_provider_response_has_exactly_its_listed_effect() -> Result<()> {
     // A page's quota and a bot's flood are shared by all that send through it: what asks for time
     // comes last.
     let (waits, others): (Vec<_>, Vec<_>) =
-        rows.iter().partition(|(_, _, fate)| *fate == Fate::Waits);
+        rows.iter().partition(|(_, _, effect)| *effect == Effect::Waits);
     let at_once = stream::iter(others).map(|row| check(&server, row));
     at_once.buffer_unordered(PARALLEL).try_collect::<()>().await?;
     for row in waits {
         // Past every wait that another row asked for.
-        server.server.clock().advance(LONGEST_WAIT);
+        server.clock().advance(LONGEST_WAIT);
         check(&server, row).await?;
     }
-    server.server.stop().await;
+    server.stop().await;
     Ok(())
 }
 
@@ -203,7 +207,7 @@ async fn every_provider_response_has_exactly_its_listed_effect() -> Result<()> {
 #[tokio::test]
 async fn a_410_from_before_a_registration_spares_the_device() -> Result<()> {
     let server = ManualServer::start_with(|_, _| {}).await?;
-    let now = server.server.clock().now();
+    let now = server.clock().now();
     let dead_since = |ms: i64| {
         let answer = ScriptedResponse { timestamp_ms: Some(now.plus_ms(ms).as_ms()), ..gone() };
         Rule::on(Provider::Apns, answer)
@@ -216,7 +220,7 @@ async fn a_410_from_before_a_registration_spares_the_device() -> Result<()> {
         server.sandbox().add_rule(dead_since(since_ms).token(token))?;
     }
     register(&server.client, devices).await?;
-    server.server.clock().advance(Duration::from_secs(7_200));
+    server.clock().advance(Duration::from_secs(7_200));
     let notification = CreateNotification::to_platforms([Platform::Ios], "x");
     let id = server.client.notifications().create(&notification).await?.id;
     let record = until("all are answered", async || {
@@ -227,7 +231,7 @@ async fn a_410_from_before_a_registration_spares_the_device() -> Result<()> {
     assert_eq!(record.counts.unregistered, 2 * DEVICES, "{record:?}");
     let statistics = server.client.statistics().devices(&DeviceStatisticsQuery::default()).await?;
     assert_eq!((statistics.total_enabled, statistics.total_disabled), (DEVICES, DEVICES));
-    server.server.stop().await;
+    server.stop().await;
     Ok(())
 }
 
@@ -253,7 +257,7 @@ async fn five_thousand_tokens_reported_dead_disable_no_device() -> Result<()> {
     .await?;
     // What was in flight when it stopped is answered one after another.
     server.idle(ProviderKind::Apns).await?;
-    server.server.clock().advance(Duration::from_secs(3_600));
+    server.clock().advance(Duration::from_secs(3_600));
     server.settle().await;
     let asked = server.sandbox().counts().received;
     let record = server.read(&id).await?;
@@ -266,11 +270,11 @@ async fn five_thousand_tokens_reported_dead_disable_no_device() -> Result<()> {
 
     // An administrator mends it and lets it go on; who was reported stays as it is reported.
     server.sandbox().add_rule(Rule::on(Provider::Apns, ScriptedResponse::ok()))?;
-    server.client.admin().resume_provider(server.server.app_id, ProviderKind::Apns).await?;
+    server.client.admin().resume_provider(server.app_id, ProviderKind::Apns).await?;
     let step = Duration::from_secs(1);
     let record = server.completed(&[id], step).await?.remove(0);
     let counts = &record.counts;
     assert_eq!((counts.sent, counts.unregistered), (CROWD - REPORTED_MAX, REPORTED_MAX));
-    server.server.stop().await;
+    server.stop().await;
     Ok(())
 }

@@ -87,7 +87,7 @@ async fn nothing_is_sent_to_a_peer_with_a_bad_certificate() -> Result<()> {
         })
         .await?;
         for _ in 0..60 {
-            server.server.clock().advance(Duration::from_secs(1));
+            server.clock().advance(Duration::from_secs(1));
             server.settle().await;
         }
         let counts = server.sandbox().counts();
@@ -103,6 +103,6 @@ async fn nothing_is_sent_to_a_peer_with_a_bad_certificate() -> Result<()> {
     }
     let statistics = server.client.statistics().devices(&DeviceStatisticsQuery::default()).await?;
     assert_eq!(statistics.total_disabled, 0);
-    server.server.stop().await;
+    server.stop().await;
     Ok(())
 }

@@ -59,7 +59,7 @@ async fn rejected_credentials_hold_each_provider_until_they_are_fixed() -> Resul
     server.completed(&[first], Duration::from_secs(1)).await?;
     let mut config = server.config(web);
     spoil(web, &mut config, &stranger);
-    server.client.admin().put_provider(server.server.app_id, web, &config).await?;
+    server.client.admin().put_provider(server.app_id, web, &config).await?;
     let spoiled_at = server.elapsed_s();
     let id = server.broadcast("x").await?;
     notify_tests::until("all are found", async || {
@@ -74,7 +74,7 @@ async fn rejected_credentials_hold_each_provider_until_they_are_fixed() -> Resul
     .await?;
     // The first refusal of each is tried on one more delivery.
     server
-        .turn("all are tried again", Duration::from_millis(100), async || {
+        .advance_until("all are tried again", Duration::from_millis(100), async || {
             Ok((server.elapsed_s() >= spoiled_at + 2).then_some(()))
         })
         .await?;
@@ -84,7 +84,7 @@ async fn rejected_credentials_hold_each_provider_until_they_are_fixed() -> Resul
         assert!((1..=FIRST_MAX).contains(&first), "{provider:?}: {first}");
     }
     for _ in 0..MINUTES * 60 {
-        server.server.clock().advance(Duration::from_secs(1));
+        server.clock().advance(Duration::from_secs(1));
         server.settle().await;
     }
     for ((provider, _, _), first) in ALL.into_iter().zip(first) {
@@ -99,13 +99,13 @@ async fn rejected_credentials_hold_each_provider_until_they_are_fixed() -> Resul
 
     for (_, kind, _) in ALL {
         let config = server.config(kind);
-        server.client.admin().put_provider(server.server.app_id, kind, &config).await?;
+        server.client.admin().put_provider(server.app_id, kind, &config).await?;
     }
     let records = server.completed(&[id], Duration::from_secs(1)).await?;
     assert_eq!(records[0].counts.sent, all, "{:?}", records[0]);
     let counts = server.sandbox().counts();
     assert_eq!((counts.accepted, counts.accepted_tokens), (all + DEVICES, all), "each once");
     stranger.stop().await;
-    server.server.stop().await;
+    server.stop().await;
     Ok(())
 }

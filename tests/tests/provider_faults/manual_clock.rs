@@ -1,6 +1,7 @@
 //! A server with all five providers, on a clock that the test moves.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
@@ -10,7 +11,7 @@ use notify_core::{
     CreateNotification, NotificationId, NotificationRecord, Platform, ProviderKind, Subscribe,
 };
 use notify_sandbox::{
-    Provider, ReceivedRequest, Sandbox, ScriptedResponse, messenger_recipient, telegram_chat,
+    Provider, ReceivedRequest, ScriptedResponse, messenger_recipient, telegram_chat,
 };
 use notify_server::clock::Clock;
 use notify_tests::{NOW, TestServer, WAIT_MAX, android, browser, ios, unlimited, until};
@@ -26,15 +27,23 @@ pub(crate) const ALL: [(Provider, ProviderKind, Platform); 5] = [
 ];
 /// Registrations under way at a time.
 const PARALLEL: usize = 32;
-/// Time between two looks at what the turned clock brought about.
+/// Time between two polls of what the clock caused.
 const TICK: Duration = Duration::from_millis(5);
-/// Looks at which nothing new may have come before the clock is turned on.
+/// Polls without anything new before the clock advances again.
 const QUIET_LOOKS: u32 = 3;
 
 /// A server whose five providers are the sandbox, and whose clock the test moves.
 pub(crate) struct ManualServer {
-    pub(crate) server: TestServer,
+    server: TestServer,
     pub(crate) client: Client,
+}
+
+impl Deref for ManualServer {
+    type Target = TestServer;
+
+    fn deref(&self) -> &TestServer {
+        &self.server
+    }
 }
 
 impl ManualServer {
@@ -47,13 +56,9 @@ impl ManualServer {
             let mut config = started.config(kind);
             change(kind, &mut config);
             let admin = started.client.admin();
-            admin.put_provider(started.server.app_id, kind, &config).await?;
+            admin.put_provider(started.app_id, kind, &config).await?;
         }
         Ok(started)
-    }
-
-    pub(crate) fn sandbox(&self) -> &Sandbox {
-        self.server.sandbox()
     }
 
     /// What a provider of the sandbox is configured with.
@@ -119,41 +124,41 @@ impl ManualServer {
     pub(crate) async fn idle(&self, kind: ProviderKind) -> Result<()> {
         let busy = format!("notify_provider_connections{{channel=\"{kind}\",state=\"busy\"}} 0");
         until("nothing is in flight", async || {
-            let metrics = self.server.admin().get("/metrics").await.text;
+            let metrics = self.admin().get("/metrics").await.text;
             Ok(metrics.contains(&busy).then_some(()))
         })
         .await
     }
 
-    /// Turns the clock step by step, settling in between, until there is something to see.
-    pub(crate) async fn turn<T>(
+    /// Advances the clock step by step, settling in between, until `look` returns something.
+    pub(crate) async fn advance_until<T>(
         &self,
         what: &str,
         step: Duration,
         mut look: impl AsyncFnMut() -> Result<Option<T>>,
     ) -> Result<T> {
-        let turning = async {
+        let advancing = async {
             loop {
                 if let Some(found) = look().await? {
                     return Ok(found);
                 }
-                self.server.clock().advance(step);
+                self.clock().advance(step);
                 self.settle().await;
             }
         };
-        match tokio::time::timeout(WAIT_MAX, turning).await {
+        match tokio::time::timeout(WAIT_MAX, advancing).await {
             Ok(found) => found,
             Err(_) => bail!("{what}: not in time, at {} s", self.elapsed_s()),
         }
     }
 
-    /// Turns the clock until all of these are over, and answers their records.
+    /// Advances the clock until all of these have completed; returns their records.
     pub(crate) async fn completed(
         &self,
         ids: &[NotificationId],
         step: Duration,
     ) -> Result<Vec<NotificationRecord>> {
-        self.turn("all are over", step, async || {
+        self.advance_until("all have completed", step, async || {
             let mut records = Vec::new();
             for id in ids {
                 let record = self.read(id).await?;
@@ -169,7 +174,11 @@ impl ManualServer {
 
     /// Seconds since the clock began.
     pub(crate) fn elapsed_s(&self) -> i64 {
-        self.server.clock().now().ms_since(NOW) / 1_000
+        self.clock().now().ms_since(NOW) / 1_000
+    }
+
+    pub(crate) async fn stop(self) {
+        self.server.stop().await;
     }
 }
 

@@ -72,7 +72,7 @@ async fn ten_minutes_of_503_lose_and_repeat_nothing_and_cause_few_requests() -> 
         if second % EVERY_S == 0 {
             ids.push(server.broadcast(&format!("n{second}")).await?);
         }
-        server.server.clock().advance(SECOND);
+        server.clock().advance(SECOND);
         server.settle().await;
     }
     let storm = server.sandbox().received();
@@ -115,7 +115,7 @@ async fn ten_minutes_of_503_lose_and_repeat_nothing_and_cause_few_requests() -> 
         }
     }
     assert_eq!(server.sandbox().counts().refused_streams, 0);
-    server.server.stop().await;
+    server.stop().await;
     Ok(())
 }
 
@@ -168,7 +168,7 @@ async fn a_429_is_obeyed_in_every_form_and_uses_no_attempt() -> Result<()> {
             is_obeyed(&server, provider, &asked);
         }
     }
-    server.server.stop().await;
+    server.stop().await;
     Ok(())
 }
 

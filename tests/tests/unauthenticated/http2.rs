@@ -49,7 +49,7 @@ impl Attack {
         self
     }
 
-    /// Runs on all connections until the server has ended every stream; answers how many it had.
+    /// Runs on all connections until the server has ended every stream; returns how many it had.
     pub(crate) async fn run(&self, origin: &str) -> Result<usize> {
         let connections = join_all((0..CONNECTIONS).map(|_| self.connection(origin)));
         let ended = tokio::time::timeout(WAIT_MAX, connections).await;

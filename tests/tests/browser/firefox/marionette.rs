@@ -90,7 +90,7 @@ impl Firefox {
         Ok(())
     }
 
-    /// Runs an expression in the page, waits for its promise, and answers its value.
+    /// Runs an expression in the page, waits for its promise, and returns its value.
     pub(super) async fn run(&mut self, expression: &str) -> Result<Value> {
         let script = format!(
             "const done = arguments[arguments.length - 1];
