@@ -11,7 +11,7 @@ use crate::WAIT_MAX;
 
 /// The protocol's pipes are the files 3 and 4 of the process.
 const WITH_PIPES: &str = r#"exec "$0" "$@" 3<&0 4>&1 0</dev/null 1>/dev/null 2>/dev/null"#;
-/// What becomes a browser that asks for nothing and calls nobody by itself. Tests run as root in
+/// Flags of a browser that shows no dialogs and makes no requests of its own. Tests run as root in
 /// containers, where Chromium's own sandbox cannot be set up.
 const ARGUMENTS: [&str; 8] = [
     "--headless",
@@ -227,10 +227,10 @@ impl Chromium {
         page: &Attached,
         origin: &str,
         registration: &str,
-        payload: &Value,
+        message: &str,
     ) -> Result<()> {
         let what = json!({"origin": format!("{origin}/"), "registrationId": registration,
-            "data": payload.to_string()});
+            "data": message});
         self.call(Some(page), "ServiceWorker.deliverPushMessage", what).await?;
         Ok(())
     }

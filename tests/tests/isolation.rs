@@ -1,5 +1,5 @@
-//! Tenant isolation: every route of the served OpenAPI document, asked with one
-//! application's key and another one's ids, answers as if those ids had never existed.
+//! Tenant isolation: on every route of the OpenAPI document, a request with one application's key
+//! and another one's ids gets the response to ids that do not exist.
 
 use anyhow::{Context, Result};
 use http::Method;

@@ -1,5 +1,5 @@
-//! The master key of an installation: nothing starts that could not open what is sealed, and a lost
-//! key loses no message.
+//! The master key of an installation: a server does not start when it cannot open what is sealed,
+//! and a lost key loses no message.
 
 use std::fs;
 use std::path::Path;

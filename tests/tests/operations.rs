@@ -1,5 +1,4 @@
-//! Operating a server: checks of credentials, a held channel that is let go, the doctor, and the
-//! log as a collector reads it.
+//! Operating a server: provider tests, resuming a held channel, the doctor, and the JSON log.
 
 use anyhow::{Context, Result};
 use http::Method;

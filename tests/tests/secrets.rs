@@ -1,5 +1,5 @@
-//! Secrets: what is planted in credentials, tokens and texts is looked for in everything that
-//! leaves the server: its log at the most detailed level, its answers, its metrics, its files.
+//! Secrets: those planted in credentials, tokens and texts must not be in anything that leaves the
+//! server: its log at the most detailed level, its responses, its metrics, its files.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Rules of the source tree that a reader would otherwise have to keep in mind.
+//! Rules of the source tree.
 
 use std::fs;
 use std::path::{Path, PathBuf};

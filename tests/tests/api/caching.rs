@@ -1,5 +1,6 @@
-//! `Cache-Control`: no cache keeps what the server answers, but for files that are the same for
-//! everybody. Keys go in `X-Api-Key`, which no shared cache knows to be a secret (RFC 9111 §3.5).
+//! `Cache-Control`: no cache may store a response, except files that are the same for all users.
+//! Keys are sent in `X-Api-Key`, which shared caches do not treat as a credential (RFC 9111,
+//! section 3.5).
 
 use notify_tests::{Caller, TestServer};
 use reqwest::Method;

@@ -1,4 +1,4 @@
-//! Devices, tags, subscriptions and statistics over HTTP; their rules are core's tests.
+//! Devices, tags, subscriptions and statistics over HTTP. Their rules are tested in notify-core.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! A listing asks the database as often for many rows as for one: on PostgreSQL each statement is a way
-//! to another machine and back. The listings are those of the OpenAPI document, so that none is left out.
+//! A listing takes the same number of statements for many rows as for one: on PostgreSQL, each
+//! statement is a round trip. The listings are read from the OpenAPI document, so none is left out.
 
 use notify_core::ProviderKind;
 use notify_sandbox::{Sandbox, SandboxConfig};

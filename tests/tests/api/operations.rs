@@ -1,5 +1,4 @@
-//! What operators and their tools ask: metrics, readiness, diagnostics, checks of providers, and
-//! what is deleted when it expires.
+//! Metrics, readiness, diagnostics, provider tests, and the deletion of expired data.
 
 use std::time::Duration;
 

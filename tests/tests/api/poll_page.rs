@@ -1,4 +1,4 @@
-//! The public page of a poll: what people see, and what is counted.
+//! The public page of a poll: what visitors see, and what is counted.
 
 use notify_tests::TestServer;
 use reqwest::header::{HeaderMap, LOCATION, SET_COOKIE};

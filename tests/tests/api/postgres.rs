@@ -1,4 +1,4 @@
-//! A server on PostgreSQL, as its users see it.
+//! A server on PostgreSQL, seen by its users.
 
 use notify_server::store::postgres::testing::TestCluster;
 use notify_tests::{Caller, TestServer, logged};

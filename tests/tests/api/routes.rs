@@ -1,4 +1,4 @@
-//! Paths and methods: 404, 405 with `Allow`, `HEAD`, and OpenAPI, which all come from one table.
+//! Paths and methods: 404, 405 with `Allow`, `HEAD` and OpenAPI, all of which come from one table.
 
 use notify_tests::{Caller, Response, TestServer};
 use reqwest::Method;

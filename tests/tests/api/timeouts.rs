@@ -1,4 +1,4 @@
-//! Slow clients are cut off, and others are served meanwhile.
+//! Slow clients are disconnected, and others are served meanwhile.
 
 use std::time::Instant;
 

@@ -1,5 +1,5 @@
-//! Answers over HTTP/2 that a client does not take: the stream ends, whatever the windows are, and
-//! what others read goes on.
+//! HTTP/2 responses that a client does not read: the stream is reset, whatever the windows are, and
+//! other streams continue.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Browsers without an API key (`/web/v1`): who is let in, what CORS says, and that nobody acts for
-//! another's device. Endpoints stay unused: nothing is sent here.
+//! Browsers without an API key (`/web/v1`): allowed origins, CORS, and devices that only their own
+//! browser can change. Nothing is sent to the endpoints.
 
 use notify_tests::{Caller, Response, TestServer};
 use reqwest::Method;

@@ -1,5 +1,5 @@
-//! The `notify` command against a real server: the main ways, exit statuses, forms of the result,
-//! and an import with rows that are refused.
+//! The `notify` command against a real server: the main commands, exit statuses, output formats,
+//! and an import with invalid rows.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! Every endpoint once over the SDK, against a real server; the server's own metrics say that none
+//! Every endpoint once through the SDK, against a real server. The server's metrics show that none
 //! was left out.
 
 mod administration;

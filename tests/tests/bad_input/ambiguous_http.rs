@@ -1,4 +1,4 @@
-//! T16: HTTP that two readers could read in two ways, and bodies that begin or end in odd ways.
+//! T16: HTTP that two parsers could read differently, and bodies that begin or end in unusual ways.
 
 use anyhow::Result;
 use http::Method;
@@ -90,8 +90,7 @@ async fn ambiguous_hosts_and_transfer_encodings_are_400_and_close_the_connection
     target.server.kill().await
 }
 
-/// Bodies that are nearly right, with the statuses that they may get, and how they are told to be
-/// read.
+/// Bodies that are almost valid, and unusual content types.
 #[tokio::test]
 async fn almost_valid_marks_numbers_and_content_types_are_rejected() -> Result<()> {
     let target = Target::start().await?;

@@ -1,5 +1,5 @@
-//! What bad input gets, on every route that takes a body: a clear list of errors, nothing stored,
-//! never a 5xx, and a server that goes on.
+//! Bad input on every route that reads a body: it gets a list of errors, stores nothing and never
+//! causes a 5xx, and the server keeps running.
 
 mod ambiguous_http;
 mod mutation;

@@ -1,4 +1,4 @@
-//! What the largest rows that the bounds allow come to in an answer, on every route that reads.
+//! The size of responses with the largest rows that the limits allow, on every route that reads.
 
 use std::collections::BTreeMap;
 

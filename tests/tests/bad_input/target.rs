@@ -1,4 +1,4 @@
-//! What is fed: a server process, and what it holds before and after.
+//! A server process that gets bad input, and what it stores before and after.
 
 use std::collections::BTreeMap;
 

@@ -1,12 +1,12 @@
 //! The SDK together with a site's own worker: messages that are not ours are left to the site.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use notify_core::{CreateNotification, Engagement, Platform, WebPushAction};
 use notify_tests::template;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::stage::Stage;
-use crate::worker::{DELIVERED_AT_MOST, SHOWN, counted, is_shown, sent, shown};
+use crate::worker::{SHOWN, counted, deliver, sent, shown};
 
 /// A site's own listener, registered after ours: it shows what it knows.
 const SITE: &str = "
@@ -16,36 +16,9 @@ const SITE: &str = "
         const show = () => self.registration.showNotification('Site', { body: text, tag: 'site' });
         if (text) event.waitUntil(show());
     });";
-/// What the browser keeps to report.
-const REPORTS: &str = "(async () => {
-    const opening = indexedDB.open('notify-sdk');
-    await new Promise((resolve) => { opening.onsuccess = resolve; });
-    const all = opening.result.transaction('reports').objectStore('reports').count();
-    await new Promise((resolve) => { all.onsuccess = resolve; });
-    opening.result.close();
-    return all.result;
-})()";
-/// How often they are read until none is left.
-const REPORTS_READ_MAX: usize = 200;
 const CLEAR: &str = "navigator.serviceWorker.ready
     .then((registration) => registration.getNotifications())
     .then((all) => all.forEach((one) => one.close()))";
-
-/// Delivers a message of another sender until it is shown, as [`sent`] does with ours.
-async fn delivered(stage: &mut Stage, message: &str) -> Result<Vec<Value>> {
-    let (page, origin) = (stage.page.clone(), stage.site.origin.clone());
-    let registration = stage.chromium.registration(&page, &origin).await?;
-    for _ in 0..DELIVERED_AT_MOST {
-        let what = json!({"origin": format!("{origin}/"), "registrationId": registration,
-            "data": message});
-        let call = "ServiceWorker.deliverPushMessage";
-        stage.chromium.call(Some(&page), call, what).await?;
-        if is_shown(stage).await? {
-            return shown(stage).await;
-        }
-    }
-    bail!("{message} was delivered {DELIVERED_AT_MOST} times and is not shown")
-}
 
 #[tokio::test]
 async fn push_messages_of_others_are_left_to_the_site() -> Result<()> {
@@ -57,7 +30,8 @@ async fn push_messages_of_others_are_left_to_the_site() -> Result<()> {
         (json!({"news": "More", "title": "t", "body": "b", "data": {}}).to_string(), "More"),
         ("no JSON".to_owned(), "no JSON"),
     ] {
-        let all = delivered(&mut stage, &message).await?;
+        deliver(&mut stage, &message).await?;
+        let all = shown(&mut stage).await?;
         let seen: Vec<_> = all.iter().map(|one| (&one["title"], &one["body"])).collect();
         assert_eq!(seen, [(&json!("Site"), &json!(body))], "{message}");
         stage.run(CLEAR).await?;
@@ -71,12 +45,8 @@ async fn push_messages_of_others_are_left_to_the_site() -> Result<()> {
     assert_eq!(titles, [&payload["title"]]);
     counted(&stage, &id, Engagement { received: 1, ..Engagement::default() }).await?;
     // The server counts a report before the page has the response.
-    for _ in 0..REPORTS_READ_MAX {
-        if stage.run(REPORTS).await? == 0 {
-            return stage.stop().await;
-        }
-    }
-    anyhow::bail!("something waits that the server would not know")
+    stage.reports_sent().await?;
+    stage.stop().await
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
-//! The whole way to a browser: Firefox subscribes with a push service of its own protocol, the server
-//! encrypts and posts, the push service hands on what it cannot read, and the worker shows it.
+//! Web Push from end to end in Firefox: it subscribes at a push service of its own protocol, the
+//! server encrypts and posts, the push service forwards what it cannot read, and the worker shows
+//! it.
 
 mod marionette;
 mod push_service;

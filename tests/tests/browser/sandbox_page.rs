@@ -1,4 +1,4 @@
-//! The page of the sandbox shows what arrives without moving what is being read.
+//! The sandbox's page shows new messages without scrolling.
 
 use std::ops::RangeInclusive;
 

@@ -90,6 +90,20 @@ impl Stage {
         self.chromium.run(&self.page, expression).await
     }
 
+    /// What a call returns for a store of the SDK's database, such as `getAll()`.
+    pub(crate) async fn stored(&mut self, store: &str, call: &str) -> Result<Value> {
+        self.run(&stored(store, call)).await
+    }
+
+    /// Waits until no report waits in the browser.
+    pub(crate) async fn reports_sent(&mut self) -> Result<()> {
+        let (chromium, page) = (&mut self.chromium, &self.page);
+        until("no report is left", async || {
+            Ok((chromium.run(page, &stored("reports", "count()")).await? == 0).then_some(()))
+        })
+        .await
+    }
+
     /// Reloads the page.
     pub(crate) async fn reload(&mut self) -> Result<()> {
         self.chromium.load(&self.page, &page_of(&self.server, &self.site)).await
@@ -102,6 +116,19 @@ impl Stage {
         self.server.stop().await;
         Ok(())
     }
+}
+
+fn stored(store: &str, call: &str) -> String {
+    format!(
+        "(async () => {{
+            const opening = indexedDB.open('notify-sdk');
+            await new Promise((resolve) => {{ opening.onsuccess = resolve; }});
+            const found = opening.result.transaction('{store}').objectStore('{store}').{call};
+            await new Promise((resolve) => {{ found.onsuccess = resolve; }});
+            opening.result.close();
+            return found.result;
+        }})()"
+    )
 }
 
 /// The example's files, at the server that there is.

@@ -1,4 +1,4 @@
-//! The page's part: permission, subscription, key change, leaving, and other sites.
+//! The page's part: permission, subscription, key change, unsubscribing, and other sites.
 
 use anyhow::Result;
 use notify_core::{DeviceId, Platform, ProviderKind};
@@ -41,15 +41,9 @@ async fn the_example_page_subscribes_and_unsubscribes() -> Result<()> {
     assert_eq!(stage.run(refused).await?, json!([400, [rule]]));
 
     // No key of the application is where the page could read it.
-    let kept = "(async () => {
-        const opening = indexedDB.open('notify-sdk');
-        await new Promise((resolve) => { opening.onsuccess = resolve; });
-        const all = opening.result.transaction('state').objectStore('state').getAll();
-        await new Promise((resolve) => { all.onsuccess = resolve; });
-        opening.result.close();
-        return JSON.stringify(all.result) + document.documentElement.outerHTML;
-    })()";
-    let kept = stage.run(kept).await?.to_string();
+    let kept = stage.stored("state", "getAll()").await?;
+    let page = stage.run("document.documentElement.outerHTML").await?;
+    let kept = format!("{kept}{page}");
     assert!(kept.contains(&id) && !kept.contains("nk_") && !kept.contains("na_"), "{kept}");
 
     stage.run("document.getElementById('unsubscribe').click()").await?;
@@ -109,9 +103,7 @@ async fn a_changed_key_resubscribes_and_keeps_the_device() -> Result<()> {
     stage.reload().await?;
     stage.shows("Subscribed as ").await?;
     assert_eq!(stage.run("localStorage.subscribed").await?, before);
-    let tomorrow = "Date.now = ((now) => () => now() + 25 * 3600 * 1000)(Date.now.bind(Date));
-        Notify.init({ app: new URLSearchParams(location.search).get('app') })";
-    let state = stage.run(tomorrow).await?;
+    let state = stage.run(TOMORROW).await?;
     assert_eq!(state, json!({ "subscribed": true, "deviceId": id }));
     assert_ne!(stage.run("localStorage.subscribed").await?, before, "with the new key");
     assert_eq!(stage.run("localStorage.times").await?, "2");

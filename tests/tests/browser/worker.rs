@@ -1,4 +1,4 @@
-//! The worker's part: what the server sent is shown as it is, and what becomes of it is reported.
+//! The worker's part: it shows messages as the server sent them, and reports interactions.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(crate) const SHOWN: &str = "navigator.serviceWorker.ready
             ({ action, title })) })))";
 
 /// How often a message is delivered to a browser that does not show it.
-pub(crate) const DELIVERED_AT_MOST: u32 = 3;
+const DELIVERED_AT_MOST: u32 = 3;
 /// Longest wait for a message to be shown before it is delivered again.
 const SHOWN_WITHIN: Duration = Duration::from_secs(15);
 
@@ -44,21 +44,27 @@ pub(crate) async fn sent(
     let id = client.notifications().create(notification).await?.id;
     stage.server.completed(&id).await?;
     let message = stage.server.sandbox().received().pop().context("the push service got it")?;
-    let (page, origin) = (stage.page.clone(), stage.site.origin.clone());
-    let registration = stage.chromium.registration(&page, &origin).await?;
-    // A browser that has much to do may drop what `DevTools` delivers while it starts the worker; what
-    // comes twice is shown and counted once.
-    for _ in 0..DELIVERED_AT_MOST {
-        stage.chromium.push(&page, &origin, &registration, &message.payload).await?;
-        if is_shown(stage).await? {
-            return Ok((id, message.payload));
-        }
-    }
-    bail!("what was delivered {DELIVERED_AT_MOST} times is not shown")
+    deliver(stage, &message.payload.to_string()).await?;
+    Ok((id, message.payload))
 }
 
-/// Whether something is shown in time. The browser's answers are read to their ends.
-pub(crate) async fn is_shown(stage: &mut Stage) -> Result<bool> {
+/// Delivers a message until it is shown.
+pub(crate) async fn deliver(stage: &mut Stage, message: &str) -> Result<()> {
+    let (page, origin) = (stage.page.clone(), stage.site.origin.clone());
+    let registration = stage.chromium.registration(&page, &origin).await?;
+    // A busy browser may drop what `DevTools` delivers while it starts the worker; a repeat is shown and
+    // counted once.
+    for _ in 0..DELIVERED_AT_MOST {
+        stage.chromium.push(&page, &origin, &registration, message).await?;
+        if is_shown(stage).await? {
+            return Ok(());
+        }
+    }
+    bail!("{message} was delivered {DELIVERED_AT_MOST} times and is not shown")
+}
+
+/// Whether something is shown in time.
+async fn is_shown(stage: &mut Stage) -> Result<bool> {
     let (chromium, page, began) = (&mut stage.chromium, &stage.page, Instant::now());
     until("the browser answers", async || {
         let all = chromium.run(page, SHOWN).await?;

@@ -1,6 +1,6 @@
-//! T20: devices register, get other tokens, are disabled and change their tags while two
-//! notifications go out. Who was there before and is left alone gets each once, who came later gets
-//! none, and no token is used once its successor, or the end of it, was acknowledged.
+//! T20: devices register, get new tokens, are disabled and change their tags while two
+//! notifications are sent. Devices that existed before and do not change get each once, later ones
+//! get none, and no token is used after its replacement or removal was acknowledged.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,6 +1,6 @@
-//! T15: the way to PostgreSQL breaks under load, in every way that a line can. Callers are answered
-//! in time, nothing that was accepted is lost or repeated, and once the line is whole everything
-//! goes on by itself.
+//! T15: the connection to PostgreSQL fails under load, in every way a network can. Callers get
+//! responses in time, nothing that was accepted is lost or repeated, and the server recovers by
+//! itself.
 
 use std::net::SocketAddr;
 use std::time::Duration;

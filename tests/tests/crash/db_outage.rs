@@ -1,6 +1,6 @@
-//! A server under load whose database goes away and comes back, and what holds whatever the cause:
-//! callers are answered in time, nothing that was accepted is lost or repeated, and everything goes on
-//! by itself.
+//! A server under load during an outage of its database, and what holds for every cause: callers
+//! get responses in time, nothing that was accepted is lost or repeated, and the server recovers by
+//! itself.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -51,8 +51,8 @@ impl Served {
         Ok(Self { server, load })
     }
 
-    /// Asks for things that wait for a write, a read, both and nothing. Whoever asks has an answer in
-    /// time, whatever it is.
+    /// Sends requests that wait for a write, a read, both and nothing. Each gets a response in
+    /// time.
     pub(crate) async fn ask_meanwhile(&self, name: &str) -> Result<Answers> {
         let begun = Instant::now();
         let client = Client::builder(&self.server.origin.borrow()).retries(0).timeout(ANSWER_MAX);

@@ -1,6 +1,5 @@
-//! T13: a disk that is full, and one that fails. Accepting turns into 503, the process lives on,
-//! what is answered 200 is there whatever comes, and it goes on within five seconds of the end of
-//! the trouble.
+//! T13: a full disk, and a failing one. Writes get 503, the process survives, nothing that was
+//! acknowledged is lost, and the server recovers within five seconds of the end of the fault.
 
 use std::time::{Duration, Instant};
 

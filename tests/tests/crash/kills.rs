@@ -1,6 +1,6 @@
-//! T1: the process is killed at random moments under load, now and then again while it starts.
-//! Nothing that was accepted is lost, nothing comes that nobody asked for, and what is repeated is
-//! bounded by the credit and recognisable.
+//! T1: the process is killed at random moments under load, sometimes again during its start.
+//! Nothing that was accepted is lost, nothing arrives without a request, and repeats are bounded by
+//! the credit and recognisable.
 //!
 //! `NOTIFY_CRASH_RUNS=200` runs it at length; `NOTIFY_CRASH_SEED` repeats the moments of a run.
 

@@ -1,5 +1,5 @@
-//! T1 for one large notification: kills when so much of it has arrived, from before the first
-//! message to shortly before the last, while others are accepted that are due long after.
+//! T1 for one large notification: kills at fixed numbers of arrived messages, from none to almost
+//! all, while notifications that are due much later are accepted.
 
 use std::collections::HashSet;
 
@@ -18,7 +18,7 @@ const DEVICES: u64 = 3_000;
 const KILL_AFTER: [usize; 8] = [0, 1, 50, 300, 700, 1_200, 1_900, 2_700];
 const BOTH: [Platform; 2] = [Platform::Android, Platform::Ios];
 
-/// What a server was told to accept, and what it said: the key and id of every 200 that was seen.
+/// The key and id of every 200 that a caller received.
 type Accepted = Vec<(String, NotificationId)>;
 
 /// Accepts notifications one after the other until the server is gone.
@@ -86,8 +86,8 @@ async fn kills_in_the_middle_of_a_large_notification_skip_no_device() -> Result<
     Ok(())
 }
 
-/// Every 200 that was seen stands in the listing, once; beside it at most one a run whose answer
-/// the kill swallowed.
+/// The listing has every 200 that a caller received once, and at most one more per run, whose
+/// response the kill lost.
 async fn everything_accepted_is_there(
     client: &Client,
     accepted: &Accepted,

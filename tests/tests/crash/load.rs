@@ -1,4 +1,4 @@
-//! Applications that send to all five platforms, again and again, whatever happens to the server.
+//! Applications that send to all five platforms continuously, whatever happens to the server.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -95,8 +95,8 @@ impl Load {
         self.ask_of(&client, key, format!("tenant-0{AND_CHATS}"), &ALL).await
     }
 
-    /// The same over a client of the first application's, and of everybody but those in the chat app,
-    /// who would fall behind if they were asked often.
+    /// The same over a client of the first application, to all its devices except those in the chat
+    /// app, which would fall behind.
     pub(crate) async fn ask_over(&self, client: &Client, key: &str) -> Result<LoggedResponse> {
         self.ask_of(client, key, "tenant-0".to_owned(), &BUT_CHATS).await
     }
@@ -252,8 +252,8 @@ impl Asking {
     }
 }
 
-/// Scripts two errors in a hundred messages of every provider: each passes, so that in the end
-/// everybody is reached who can be.
+/// Scripts two errors in a hundred messages of every provider. Each is transient, so in the end
+/// every reachable device is reached.
 pub(crate) fn script_errors(server: &RestartableServer, rng: &mut Rng) -> Result<()> {
     let passing = [
         ScriptedResponse::status(500),

@@ -1,5 +1,5 @@
-//! What happens to a server's process and to its disk, and what is left of its promises then: the
-//! rows T1, T1b, T2, T3, T13, T15, T20, T23 and *move* of `docs/reliability.md`, each in its file.
+//! Faults of a server's process, disk and database, and what must hold in spite of them: the rows
+//! T1, T1b, T2, T3, T13, T15, T20, T23 and *move* of `docs/reliability.md`, each in its file.
 
 mod changes;
 mod database;
@@ -24,8 +24,7 @@ use std::path::Path;
 use notify_core::Platform;
 use notify_tests::{AudienceSize, Launch};
 
-/// Most messages that the end of one process may repeat, as the server is told
-/// (`--delivery-credit`).
+/// Most messages that the end of one process may repeat (`--delivery-credit`).
 const CREDIT: usize = 64;
 
 /// People of one application: on every platform, and few enough that many notifications go out.

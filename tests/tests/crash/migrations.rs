@@ -1,5 +1,5 @@
-//! T24: a start that makes or upgrades the tables is ended at every flush of its, and meets full disks of
-//! every size. The next start works, nothing is lost, and somebody has the keys.
+//! T24: a start that creates or upgrades the tables is killed at each of its flushes, and runs on
+//! full disks of every size. The next start works, nothing is lost, and the keys are known.
 
 use std::collections::BTreeMap;
 use std::fs;

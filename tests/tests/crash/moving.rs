@@ -1,6 +1,7 @@
-//! An installation moves in the midst of its work: a server on a file is killed under load,
-//! everything goes to PostgreSQL by moves that are killed themselves, goes on there, and comes back to
-//! another file. Nothing that was accepted is lost, and the moves repeat nothing.
+//! The transfer of an installation during its work: a server on a file is killed under load,
+//! transfers that are killed themselves copy everything to PostgreSQL, the work continues there,
+//! and is copied back to another file. Nothing that was accepted is lost, and the transfers repeat
+//! nothing.
 
 use std::time::Duration;
 

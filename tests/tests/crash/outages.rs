@@ -1,7 +1,6 @@
-//! T15: PostgreSQL itself ends or stands still under load: it is stopped in order and as if it had
-//! crashed, its first process is killed, and its processes are halted. Callers are answered in time,
-//! nothing that was accepted is lost or repeated, and once the database is there everything goes on by
-//! itself.
+//! T15: PostgreSQL itself stops or freezes under load: it is stopped cleanly, stopped as in a
+//! crash, its main process is killed, and its processes are suspended. Callers get responses in
+//! time, nothing that was accepted is lost or repeated, and the server recovers by itself.
 //!
 //! `NOTIFY_DATABASE_RUNS=50` runs it at length; `NOTIFY_CRASH_SEED` repeats the moments of a run.
 

@@ -1,6 +1,6 @@
-//! T15: a primary is killed under load, and its synchronous standby takes its place. Nothing that was
-//! accepted is lost, callers are answered in time, and the server finds the new primary by itself. Then
-//! the one that died becomes the standby, and so on.
+//! T15: a primary is killed under load, and its synchronous standby is promoted. Nothing that was
+//! accepted is lost, callers get responses in time, and the server finds the new primary by itself.
+//! Then the dead one becomes the standby, and so on.
 //!
 //! `NOTIFY_PROMOTION_RUNS=20` runs it at length; `NOTIFY_CRASH_SEED` repeats the moments of a run.
 

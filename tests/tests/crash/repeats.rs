@@ -1,5 +1,5 @@
-//! T2: the same request many times at once, again after a crash, and with another body. One
-//! notification a key, the same answer to all, and nothing is sent twice.
+//! T2: the same request many times concurrently, again after a crash, and with another body. There
+//! is one notification per key, every copy gets the same response, and nothing is sent twice.
 
 use std::collections::BTreeSet;
 

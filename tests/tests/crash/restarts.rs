@@ -1,4 +1,4 @@
-//! T23: two servers on one file, and one that is started again and again.
+//! T23: two servers on one file, and a server that is restarted again and again.
 
 use std::time::Duration;
 

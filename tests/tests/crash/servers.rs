@@ -1,6 +1,6 @@
-//! T1 with several servers: two on one database, of which one or the other is killed at random moments
-//! under load. The one that lives, or starts next, relieves the dead one; nothing that was accepted is
-//! lost, and what is repeated is bounded by the credit of each kill.
+//! T1 with several servers: two on one database, either of which is killed at random moments under
+//! load. The other one, or the next to start, takes over the work; nothing that was accepted is
+//! lost, and repeats are bounded by the credit of each kill.
 //!
 //! `NOTIFY_SERVERS_RUNS=200` runs it at length; `NOTIFY_CRASH_SEED` repeats the moments of a run.
 
@@ -19,8 +19,8 @@ use crate::{CREDIT, launch, setting};
 const RUNS: usize = 4;
 /// Latest moment of a kill after a start.
 const KILL_WITHIN_MS: u64 = 2_500;
-/// Longest time until somebody takes over what a dead server held: its lease of 15 s, the 3 s until the
-/// next look, and some for a machine with more to do.
+/// Longest time until the work of a dead server is taken over: its lease of 15 s, the 3 s until the
+/// next poll, and some for a busy machine.
 const RELIEF_MAX: Duration = Duration::from_secs(25);
 /// Applications that send concurrently.
 const TENANTS: u64 = 2;

@@ -1,5 +1,5 @@
-//! T3: a stop in order under load, with push services that take their time. It loses and repeats
-//! nothing, ends within the grace, and turns nobody away without a word.
+//! T3: a clean stop under load, with slow push services. It loses and repeats nothing, ends within
+//! the grace period, and rejects requests cleanly.
 
 use std::time::Duration;
 

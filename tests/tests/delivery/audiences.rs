@@ -1,4 +1,4 @@
-//! Who gets a notification, and over which host.
+//! The audience of a notification, and the APNs host of each device.
 
 use anyhow::Result;
 use notify_core::{CreateNotification, IosEnv, Platform, SetTags, Tag};

@@ -1,4 +1,4 @@
-//! Messenger and the chat app, from a subscription to what arrives and what becomes of refusals.
+//! Messenger and the chat app, from the subscription to the message, and the effect of rejections.
 
 use anyhow::{Context, Result};
 use notify_core::{

@@ -1,5 +1,5 @@
-//! Connections that end, refuse and shrink while two thousand devices are sent to: nobody is left
-//! out, only what got no answer is repeated, and every repeat has the same identity.
+//! Connections that close, refuse and shrink during a send to two thousand devices: no device is
+//! skipped, only unanswered messages are repeated, and every repeat has the same identity.
 
 use std::collections::HashSet;
 

@@ -1,5 +1,5 @@
-//! From a `POST` to a push provider, over the SDK and the sandbox: what arrives, what becomes of
-//! refusals, and what connections that break do not lose.
+//! From a `POST` to a push provider, through the SDK and the sandbox: what arrives, the effect of
+//! rejections, and that broken connections lose nothing.
 
 mod audiences;
 mod chat;

@@ -1,5 +1,5 @@
-//! What becomes of each answer of a provider: dead addresses, retries, refused credentials,
-//! messages that nobody takes.
+//! The effect of each provider response: dead addresses, retries, rejected credentials and rejected
+//! messages.
 
 use anyhow::{Context, Result};
 use notify_core::{

@@ -1,5 +1,5 @@
-//! Why did this phone get nothing? Deliveries device by device, previews and
-//! explanations, over the real server and the sandbox.
+//! Why did this phone get nothing? Deliveries by device, previews and explanations, over the real
+//! server and the sandbox.
 
 use anyhow::{Context, Result};
 use notify_client::Error;
@@ -21,7 +21,7 @@ async fn in_order(server: &TestServer, devices: &[RegisterDevice]) -> Result<()>
     Ok(())
 }
 
-/// How a device fared, and the words of the steps; those that are told of now without a `@`.
+/// The outcome of a device and the names of the steps; steps without a time lack the `@`.
 async fn told(server: &TestServer, id: &NotificationId, device: &str) -> Result<String> {
     let device = DeviceId::new(device).map_err(anyhow::Error::msg)?;
     let told = server.client().notifications().explain(id, &device).await?;

@@ -1,4 +1,4 @@
-//! What is not sent: held until credentials are mended, without a provider, too large, canceled.
+//! What is not sent: held by credentials, without a provider, too large, or canceled.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Web Push from a subscription to what the browser decrypts.
+//! Web Push, from the subscription to the message that the browser decrypts.
 
 use anyhow::{Context, Result};
 use base64::Engine as _;

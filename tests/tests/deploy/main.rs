@@ -1,5 +1,5 @@
-//! The files that run Notify (Dockerfile, compose.yaml, `deploy/`) say what is true of it. Their form
-//! is checked by the tools they are for: `scripts/lint-deploy.sh`.
+//! The files that run Notify (Dockerfile, compose.yaml, `deploy/`) match the server.
+//! `scripts/lint-deploy.sh` checks their syntax.
 
 mod running;
 mod system_calls;
@@ -36,7 +36,7 @@ fn files() -> Vec<(String, String)> {
             let entry = entry.expect("the entry is read");
             let name = format!("{folder}/{}", entry.file_name().to_str().expect("UTF-8"));
             let is_folder = entry.path().is_dir();
-            // A `.env` of somebody who runs Notify from this checkout is not one of these files.
+            // The secrets of a deployment that runs from this checkout are not among these files.
             match (is_folder, name.as_str()) {
                 (_, "deploy/compose/secrets") => {}
                 (true, _) => folders.push(name),

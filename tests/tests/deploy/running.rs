@@ -1,4 +1,4 @@
-//! What the files ask a running server for is there.
+//! A running server has what the deployment files need.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! The unit forbids system calls; the server must need none of those. A filter that is too narrow
-//! would show only where systemd runs.
+//! The systemd unit forbids system calls, and the server must need none of those. A filter that is
+//! too narrow would fail only where systemd runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

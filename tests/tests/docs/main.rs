@@ -1,5 +1,5 @@
-//! The documents say what is true: endpoints and examples of the API, what the sandbox can do, why
-//! each dependency is there, and every line of the README's quick start, run as it stands.
+//! The documents are correct: endpoints and examples of the API, the features of the sandbox, the
+//! reason for each dependency, and the README's quick start, run line by line.
 
 mod named_tests;
 mod quick_start;

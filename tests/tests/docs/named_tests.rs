@@ -1,4 +1,4 @@
-//! The tests that a document names are there.
+//! The tests that a document cites exist.
 
 use std::collections::BTreeSet;
 use std::fs;

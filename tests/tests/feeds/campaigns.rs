@@ -1,4 +1,4 @@
-//! From a feed to what a device shows.
+//! From a feed to the content on a device.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,5 @@
-//! S5: what feeds do to whoever fetches them. Each is marked failing, and costs a bounded time of the
-//! processor and a bounded room of memory, in a process of its own that is measured from outside.
+//! S5: hostile feeds. Each is marked failing, and uses bounded CPU time and memory of a server
+//! process, measured from outside.
 
 use std::fs;
 use std::io::Write;

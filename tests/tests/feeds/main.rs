@@ -1,5 +1,5 @@
-//! Feeds in the whole product: fetched, shown to devices, kept while they are down, and what
-//! hostile ones cost the server that fetches them (S1 to S5 of `docs/reliability.md`).
+//! Feeds in the whole product: fetched, shown on devices, kept during outages, and the cost of
+//! hostile ones (S1 to S5 of `docs/reliability.md`).
 
 mod campaigns;
 mod host;

@@ -1,5 +1,5 @@
-//! The page as people use it: opened in Chromium, an answer clicked, the result seen, with scripts and
-//! without; and what is shown where there is no poll or no storage.
+//! The page of a poll in Chromium: every layout, a click with scripts and without, the results, and
+//! the error pages.
 
 use anyhow::{Context, Result, ensure};
 use notify_tests::{Attached, Caller, Chromium, DiskFault, Launch, TestServer, until};

@@ -1,5 +1,5 @@
-//! Many voters at once, who repeat themselves, while the server is killed: in the end each counts
-//! once, for the answer they chose first, and the counts are the rows.
+//! Many voters at once, with repeats, while the server is killed: each counts once, for the first
+//! answer, and the counts match the rows.
 //!
 //! `NOTIFY_POLL_VOTES=100000` runs it at length.
 

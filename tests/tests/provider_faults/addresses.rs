@@ -1,5 +1,5 @@
-//! S4: addresses that lead inside end a delivery at once, and tell nobody what is there. That none
-//! is ever connected to, in any disguise, is tested beside the guard (S1 to S3).
+//! S4: a delivery to a private address fails at once and reveals nothing about it. The tests of the
+//! guard itself (S1 to S3) show that no such address is ever connected to, in any disguise.
 
 use std::net::Ipv4Addr;
 

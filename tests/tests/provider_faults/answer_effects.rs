@@ -1,4 +1,4 @@
-//! What each answer of each provider does to a device: the table that T11 checks.
+//! The effect of each response of each provider on a device: the table that T11 checks.
 
 use notify_sandbox::{
     ApnsReason, Provider, ScriptedResponse, WebPushError, messenger_keywords, telegram_keywords,

@@ -1,5 +1,5 @@
-//! T11: every answer of every provider to a hundred devices, and exactly what it does to them: who
-//! is disabled, what fails, what waits, and what stops.
+//! T11: every response of every provider to a hundred devices, and exactly its effect: which are
+//! disabled, which fail, which wait, and what stops.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! T7: connections that end with any last stream they like, and certificates that nobody may take.
+//! T7: `GOAWAY` frames with any last stream, and bad certificates.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::manual_clock::{ALL, ManualServer};
 
 /// Devices on both platforms together.
 const CROWD: u64 = 2_000;
-/// Connections of each provider that say goodbye: as many as a message is sent again at once for.
+/// Connections of each provider that send a `GOAWAY`: as many as a message is resent at once for.
 const GOODBYES: u32 = 2;
 /// Messages between two of them, at the least.
 const BETWEEN: u32 = 250;
@@ -26,9 +26,9 @@ fn numbers(seed: u32) -> impl Iterator<Item = u32> {
     std::iter::successors(Some(seed), step).skip(1).map(|number| number >> 8)
 }
 
-/// A goodbye names the last stream that was processed: here one of long ago, which denies what was
-/// answered since. Nobody is left out; what is repeated was denied, and has the same identity. That
-/// an honest goodbye repeats nothing is tested in `delivery`.
+/// A `GOAWAY` names the last stream that was processed: here an old one, which disowns streams that
+/// were answered since. No device is skipped; only disowned messages are repeated, with the same
+/// identity. `delivery` tests that a correct `GOAWAY` repeats nothing.
 #[tokio::test]
 async fn goaways_that_disown_answered_streams_repeat_only_those_and_lose_nothing() -> Result<()> {
     let server = TestServer::start().await;
@@ -68,7 +68,7 @@ async fn goaways_that_disown_answered_streams_repeat_only_those_and_lose_nothing
 /// Devices on each platform.
 const DEVICES: u64 = 20;
 
-/// Whoever shows such a certificate gets not a byte of a message, and what waits goes out once the
+/// A peer with such a certificate gets no byte of a message, and waiting messages are sent once the
 /// right one is back.
 #[tokio::test]
 async fn nothing_is_sent_to_a_peer_with_a_bad_certificate() -> Result<()> {

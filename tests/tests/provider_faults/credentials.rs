@@ -1,5 +1,5 @@
-//! T8: credentials that are refused, by each of the five providers. Everything is held, one delivery
-//! a minute asks again, and once they are mended everything goes out without anybody's help.
+//! T8: each of the five providers rejects its credentials. Everything is held, one delivery a
+//! minute probes, and once the credentials are fixed everything is sent without intervention.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ use crate::manual_clock::{ALL, ManualServer};
 const DEVICES: u64 = 100;
 /// How long the credentials stay wrong, in minutes.
 const MINUTES: u64 = 10;
-/// Requests with wrong credentials beside the probes: those in flight when the first was refused,
-/// and for Web Push the five in a row that say whose fault it is.
+/// Requests with wrong credentials besides the probes: those in flight at the first rejection, and
+/// for Web Push the five in a row that show that the credentials are at fault.
 const FIRST_MAX: u64 = 110;
 
 /// Makes credentials wrong, each so that its provider rejects them in its own way.

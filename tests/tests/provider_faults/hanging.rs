@@ -1,5 +1,5 @@
-//! T5 and T10: providers that do not answer, or never come to an end of it. Others go on as if
-//! nothing were, and nothing is left behind.
+//! T5 and T10: providers that never respond, or never end a response. Others are not affected, and
+//! nothing leaks.
 
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,6 @@
-//! Providers that fail, hang, refuse, lie and come back, and what the whole server then does. Ids
-//! such as `T4` are rows of `docs/reliability.md`. Where hours pass, the clock of the server and
-//! of the sandbox is a manual one; a test waits only for what the clock cannot bring about.
+//! Providers that fail, hang, reject, lie and recover, and how the whole server reacts. Ids such as
+//! `T4` are rows of `docs/reliability.md`. Where hours pass, the clock of the server and of the
+//! sandbox is a manual one.
 
 mod addresses;
 mod answer_effects;

@@ -1,6 +1,6 @@
-//! T4: ten minutes in which every provider answers 503, then 429 in every form, then good weather.
-//! Nothing is lost or repeated, nothing comes before its time, and a provider that is down is left
-//! alone.
+//! T4: for ten minutes every provider responds with 503, then with 429 in every form, then it
+//! recovers. Nothing is lost or repeated, nothing is sent too early, and a provider that is down
+//! gets few requests.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

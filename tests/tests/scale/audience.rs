@@ -1,5 +1,5 @@
-//! Devices of every platform, registered by the server's own store while no server runs: over the
-//! API it would take longer than what is tested.
+//! Devices of every platform, registered with the store while no server runs, which is faster than
+//! the API.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! One notification to everybody on every platform: everybody gets it once, in memory that does not
-//! grow with the audience, at a few bytes of disk for each who got it.
+//! One notification to every device on every platform: each gets it once, in memory that does not
+//! grow with the audience, and with a few bytes of disk per device.
 
 use anyhow::Result;
 use notify_core::{CreateNotification, NotificationStatus, Platform};

@@ -1,4 +1,4 @@
-//! A server process with an audience, and a sandbox that takes what it sends as fast as it comes.
+//! A server process with an audience, and a sandbox that accepts messages as fast as they arrive.
 
 use anyhow::{Context, Result, ensure};
 use notify_client::Client;

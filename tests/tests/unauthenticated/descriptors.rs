@@ -1,4 +1,4 @@
-//! A small limit of open files: connections leave a reserve, and one address leaves places.
+//! A low limit of open files: connections leave a reserve, and one address cannot take every place.
 
 use std::fs;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! Clients of HTTP/2 that hold what a client can hold.
+//! HTTP/2 clients that hold as many resources as they can.
 
 use anyhow::{Context, Result};
 use bytes::Bytes;

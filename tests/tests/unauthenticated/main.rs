@@ -1,5 +1,5 @@
-//! What strangers can take of a server without a key: a bounded part of its memory, of its
-//! descriptors, and of the time that its stop takes.
+//! What clients without a key can take of a server: a bounded part of its memory and descriptors,
+//! and of the time that its stop takes.
 
 mod descriptors;
 mod http2;

@@ -1,5 +1,5 @@
-//! With ten connections and no key, whatever they send or do not read, a server grows by a bounded
-//! part: every path that needs no key, and those that refuse for want of one.
+//! Ten connections without a key, whatever they send or do not read, add a bounded amount of
+//! memory: on every public path, and on paths that refuse them.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! A stop does not wait for the body of a stranger.
+//! A stop does not wait for unauthenticated clients.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! `notify webhooks` as people run it, with an endpoint that takes what is sent.
+//! The commands of `notify webhooks`, with an endpoint that accepts every message.
 
 use anyhow::{Context, Result, ensure};
 use notify_tests::{Notify, TestServer, until};

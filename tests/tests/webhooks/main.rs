@@ -1,5 +1,5 @@
-//! Webhooks with real endpoints: what is told and how it is signed, and T22: an endpoint that hangs,
-//! redirects, answers without end or is gone costs nobody else anything.
+//! Webhooks with real endpoints: content, signature and retries; and T22: an endpoint that hangs,
+//! redirects, never ends its response or is gone does not delay others.
 
 mod command;
 mod disabled;

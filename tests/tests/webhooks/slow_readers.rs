@@ -1,5 +1,5 @@
-//! Readers of the event stream that open it and read nothing: each is cut, nobody waits for them,
-//! and what they did not read is kept for nobody but the log.
+//! Clients that open the event stream and read nothing: each is disconnected, delays no other, and
+//! uses no memory for what it did not read.
 
 use std::net::SocketAddr;
 
@@ -21,8 +21,8 @@ const DEVICES: usize = 80;
 const NOTIFICATIONS: usize = 100;
 const EVENTS: usize = DEVICES * NOTIFICATIONS * 2;
 const ID_CHARS: usize = 255;
-/// Most memory that the server holds beside what it held before, in bytes: less than what the slow
-/// readers would come to if it were kept for them.
+/// Most memory that the server adds, in bytes: less than the events that the slow readers did not
+/// read.
 const MEMORY_BYTES_MAX: u64 = 64 * 1_024 * 1_024;
 /// Receive buffer of a slow reader, in bytes.
 const RECEIVE_BYTES: u32 = 4_096;

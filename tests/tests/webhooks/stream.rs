@@ -1,4 +1,4 @@
-//! The event stream: it goes on where it was, says where it cannot, and ends when it has to.
+//! The event stream: it resumes where it ended, reports where it cannot, and is bounded.
 
 use std::time::{Duration, Instant};
 
@@ -130,8 +130,8 @@ async fn streams_are_bounded_and_end_with_their_key_and_with_the_server() -> Res
     let keys = format!("/admin/v1/apps/{}/keys", server.app_id);
     let made = admin.post(&keys, &json!({})).await.ok();
     let key = made["api_key"].as_str().context("a key")?;
-    let at = (server.origin(), server.api_key());
-    let mut revoked = Reading::open((server.origin(), key), "", None).await?;
+    let at = Endpoint { origin: server.origin(), key: server.api_key() };
+    let mut revoked = Reading::open(Endpoint { origin: server.origin(), key }, "", None).await?;
     let mut streams = Vec::new();
     for _ in 0..9 {
         streams.push(Reading::open(at, "", None).await?);

@@ -1,4 +1,4 @@
-//! `notify tail`: what happens as lines, through a server that is killed, from a cursor, until Ctrl-C.
+//! `notify tail`: events as lines, through a kill of the server, from a cursor, until Ctrl-C.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

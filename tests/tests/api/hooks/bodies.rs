@@ -1,4 +1,4 @@
-//! Bodies of calls: read only after everything that the head shows, and bounded.
+//! Bodies of webhook calls: read only after the head has been checked, and bounded.
 
 use std::time::Instant;
 

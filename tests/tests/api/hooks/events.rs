@@ -1,4 +1,4 @@
-//! What comes in: people become devices, leave and return, and answer polls.
+//! Inbound events: people become devices, leave and return, and answer polls.
 
 use futures_util::future::join_all;
 use notify_tests::{TestServer, logged};

@@ -1,4 +1,4 @@
-//! Who is believed: whatever is wrong with a call gets one and the same answer.
+//! Authentication of webhook calls: every invalid call gets the same response.
 
 use notify_tests::{Response, TestServer, logged};
 use reqwest::Method;

@@ -1,4 +1,4 @@
-//! A headless Firefox, driven by Marionette: JSON with its length before it, over TCP.
+//! A headless Firefox, driven by Marionette: JSON with a length prefix over TCP.
 
 use std::fmt::Write as _;
 use std::process::Stdio;

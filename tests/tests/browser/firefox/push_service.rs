@@ -1,5 +1,5 @@
-//! A push service as Firefox knows one: browsers hold a WebSocket to it (the protocol of Mozilla's
-//! autopush), servers post to its endpoints over TLS (RFC 8030).
+//! A push service for Firefox: browsers hold a WebSocket to it (the protocol of Mozilla's
+//! autopush), and servers post to its endpoints over TLS (RFC 8030).
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;

@@ -1,5 +1,5 @@
-//! The points of everything that a caller asks for: the process ends before and after the commit of
-//! each call, and the same call again does what it says.
+//! Crash points of API calls: the process ends before and after the commit of each call, and a
+//! repeat of the call completes it.
 
 use anyhow::{Context, Result, ensure};
 use http::Method;

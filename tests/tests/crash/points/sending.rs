@@ -1,5 +1,5 @@
-//! The points of the delivery engine: its writes, and the requests to each provider. One server
-//! dies at one after the other, so that each also takes up what the one before it left.
+//! Crash points of the delivery engine: its writes, and the requests to each provider. One server
+//! dies at one after the other, so each start also continues the work of the one before.
 
 use anyhow::{Context, Result};
 use notify_sandbox::{Provider, Rule, ScriptedResponse};

@@ -1,5 +1,5 @@
-//! The points of a server among others: it says that it lives, what it learns of a provider, and that
-//! it leaves.
+//! Crash points of a server among others: its heartbeat, the provider status that it publishes, and
+//! its leave.
 
 use anyhow::{Context, Result, ensure};
 use http::Method;

@@ -1,5 +1,6 @@
-//! Notifications to one device each, whose pages are opened with their start and which are settled
-//! together: the process ends between the statements and the commit of both, and after it.
+//! Crash points of notifications to one device each, whose pages are opened with their start and
+//! which are settled together: the process ends between the statements and the commit of both, and
+//! after it.
 
 use std::collections::BTreeMap;
 

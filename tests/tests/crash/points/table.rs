@@ -1,5 +1,5 @@
-//! Everything that a caller asks for and that writes, with what has to be there first, where its
-//! effect is seen, and what the same call again is answered with.
+//! Every API call that writes: its prerequisites, where its effect is seen, and the response to a
+//! repeat.
 
 use http::Method;
 use notify_tests::{template, tomorrow};

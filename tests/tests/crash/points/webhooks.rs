@@ -1,5 +1,5 @@
-//! The points of the webhook engine and of the event stream: one server dies at one after the
-//! other, and what was to be told is told by the next, under the same id.
+//! Crash points of the webhook engine and of the event stream: one server dies at one after the
+//! other, and the next start sends the remaining messages under the same ids.
 
 use anyhow::{Context, Result, ensure};
 use http::Method;
