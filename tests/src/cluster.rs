@@ -251,6 +251,6 @@ mod tests {
             let refused = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_err();
             Ok((refused && !std::path::Path::new(&process).exists()).then_some(()))
         };
-        crate::until("it goes with whoever made it", gone).await
+        crate::until("it ends with the process that made it", gone).await
     }
 }

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
-use crate::{Backend, Settings, WAIT_MAX, binary};
+use crate::{Backend, Caller, Settings, WAIT_MAX, binary};
 
 /// How a server is started.
 #[derive(Debug, Clone)]
@@ -246,6 +246,24 @@ impl ServerProcess {
     /// When it ends, or does not listen in time.
     pub async fn start(data_dir: &Path) -> Result<Self> {
         Launch::on(data_dir).start().await
+    }
+
+    /// A plain caller with the API key.
+    ///
+    /// # Panics
+    /// When this was not the first start.
+    #[must_use]
+    pub fn caller(&self) -> Caller {
+        Caller::app(&self.origin, self.api_key.as_deref().expect("this was the first start"))
+    }
+
+    /// A plain caller with the admin key.
+    ///
+    /// # Panics
+    /// When this was not the first start.
+    #[must_use]
+    pub fn admin(&self) -> Caller {
+        Caller::admin(&self.origin, self.admin_key.as_deref().expect("this was the first start"))
     }
 
     /// Kills it (SIGKILL).

@@ -5,9 +5,7 @@ use http::Method;
 use notify_client::Client;
 use notify_core::{CreateNotification, Platform, ProviderKind, RegisterDevice};
 use notify_sandbox::{Provider, Rule, ScriptedResponse};
-use notify_tests::{
-    Caller, Launch, Notify, TestServer, crowd, ios, register, start_sandbox, until,
-};
+use notify_tests::{Launch, Notify, TestServer, crowd, ios, register, start_sandbox, until};
 use serde_json::{Value, json};
 
 const GOOD: &str = "the credentials are accepted";
@@ -61,7 +59,7 @@ async fn a_provider_test_returns_the_providers_response_and_sends_nothing() -> R
     for received in server.sandbox().received() {
         let token = received.token.unwrap_or_default();
         let is_nobodys = token.bytes().all(|digit| digit == b'0') || token == "notify-check";
-        assert!(is_nobodys, "somebody got something");
+        assert!(is_nobodys, "a real device got something");
     }
     stranger.stop().await;
     server.stop().await;
@@ -215,13 +213,14 @@ async fn the_json_log_is_one_object_per_line_with_the_request_id() -> Result<()>
     let (data, log) = (folder.path().join("data"), folder.path().join("log"));
     let launch = Launch::on(&data).log("debug", &log).argument("--log-format").argument("json");
     let server = launch.start().await?;
-    let key = server.api_key.clone().context("a key")?;
-    let caller = Caller::app(&server.origin, &key);
+    let caller = server.caller();
     // What comes percent-encoded, quoted and broken over lines must not become a line of its own.
     for path in ["/v1/devices/a%0AERROR%20forged", "/v1/devices?x=%0D%0A{", "/v1/%00"] {
         caller.send(&Method::GET, path, "").await?;
     }
-    let client = Client::builder(&server.origin).api_key(&key).build()?;
+    let client = Client::builder(&server.origin)
+        .api_key(server.api_key.clone().context("a key")?)
+        .build()?;
     client.devices().list(&notify_core::ListDevices::default()).await?;
     assert_eq!(server.terminate().await?.code(), Some(0));
     let logged = std::fs::read_to_string(&log)?;

@@ -175,12 +175,12 @@ const PLANTED: &[Planted] = &[
         h.arrivals.push(arrival(Provider::Fcm, "refused-token", 400, 7));
         h.ended[0].repeats_max = 1;
     }),
-    ("arrived, and nobody asked", UNEXPECTED, |h| {
+    ("arrived without a request", UNEXPECTED, |h| {
         h.arrivals[8].text = "key-2".to_owned();
         outcome(h, "chat", DeliveryOutcome::Sent);
         h.arrivals.push(arrival(Provider::Telegram, "chat-token", 200, 6));
     }),
-    ("told, and nobody asked", UNEXPECTED, |h| {
+    ("reported without a request", UNEXPECTED, |h| {
         h.reports.push(NotificationReport { key: "key-2".to_owned(), ..h.reports[0].clone() });
     }),
     ("arrived at a stranger", UNEXPECTED, |h| {
@@ -190,7 +190,7 @@ const PLANTED: &[Planted] = &[
     ("refused, and yet there", UNEXPECTED, |h| {
         h.requests[0].responses = vec![LoggedResponse::Rejected(400)]
     }),
-    ("arrived of a notification that nobody knows", UNEXPECTED, |h| {
+    ("arrived for an unknown notification", UNEXPECTED, |h| {
         h.requests[0].responses.clear();
         h.reports.clear();
     }),

@@ -82,7 +82,8 @@ async fn bytes_and_half_closes_pass_in_both_directions() -> Result<()> {
     passes(&mut server, &mut client, b"answer").await?;
     server.shutdown().await?;
     is_closed(&mut client).await?;
-    until("both ways are over", async || Ok((proxy.open_connections() == 0).then_some(()))).await
+    until("both directions are closed", async || Ok((proxy.open_connections() == 0).then_some(())))
+        .await
 }
 
 #[tokio::test]
@@ -114,7 +115,7 @@ async fn a_blackholed_connection_stays_silent_for_good() -> Result<()> {
     is_silent(&mut server).await?;
     is_silent(&mut client).await?;
     let mut new = TcpStream::connect(proxy.address()).await?;
-    new.write_all(b"anybody?").await?;
+    new.write_all(b"anything").await?;
     is_silent(&mut new).await?;
 
     proxy.set(Fault::Pass);

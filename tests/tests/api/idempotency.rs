@@ -1,4 +1,5 @@
-//! `Idempotency-Key`. Concurrent requests with one key are tested in `tests/crash/repeats.rs`.
+//! `Idempotency-Key`. Concurrent requests with one key are tested in
+//! `tests/crash/repeats.rs`, the scope of keys in `tests/isolation.rs`.
 
 use std::time::Duration;
 
@@ -62,17 +63,6 @@ async fn failures_are_not_replayed() {
     let caller = server.caller();
     caller.post_once("/v1/notifications", "k", &json!({"text": "a"})).await.is(400);
     caller.post_once("/v1/notifications", "k", &to_android()).await.id();
-}
-
-#[tokio::test]
-async fn keys_are_scoped_to_application_and_path() {
-    let server = TestServer::without_providers().await;
-    let (_, other) = server.create_app("other").await;
-    let mine = server.caller().post_once("/v1/notifications", "k", &to_android()).await.id();
-    let theirs = other.post_once("/v1/notifications", "k", &to_android()).await;
-    assert_eq!(theirs.header("idempotency-replayed"), "");
-    assert_ne!(theirs.id(), mine);
-    server.caller().post_once("/v1/campaigns", "k", &template("c")).await.id();
 }
 
 #[tokio::test]

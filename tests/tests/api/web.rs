@@ -157,7 +157,7 @@ async fn only_allowed_origins_are_accepted() {
         caller.post(&path, &browser("a")).await.is(401);
     }
     let devices = server.caller().get("/v1/devices").await.ok();
-    assert_eq!(devices["devices"], json!([]), "nobody came in");
+    assert_eq!(devices["devices"], json!([]), "no device was made");
 }
 
 #[tokio::test]

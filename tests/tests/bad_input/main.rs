@@ -51,7 +51,7 @@ fn bad_bodies(route: &Route) -> Vec<(&'static str, Vec<u8>, u16)> {
         ("a number that no double holds", inside("\"zz\":1e400"), 400),
         ("a number without digits", inside("\"zz\":-"), 400),
         ("a key twice", inside(&format!("\"{name}\":1,\"{name}\":2")), 400),
-        ("a field nobody knows", inside("\"zz\":1"), 400),
+        ("an unknown field", inside("\"zz\":1"), 400),
         ("U+0000", inside("\"zz\\u0000\":\"\\u0000\""), 400),
         ("null", b"null".to_vec(), 400),
         ("a list", b"[]".to_vec(), 400),

@@ -30,8 +30,8 @@ impl Target {
     pub(crate) async fn start() -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let server = ServerProcess::start(folder.path()).await?;
-        let app = Caller::app(&server.origin, server.api_key.as_deref().context("a key")?);
-        let admin = Caller::admin(&server.origin, server.admin_key.as_deref().context("a key")?);
+        let app = server.caller();
+        let admin = server.admin();
         let mut resources = Resources::create(&app, "phone").await?;
         // An application apart, so that suspending it does not lock the caller out.
         let apart = admin.post("/admin/v1/apps", &json!({"name": "apart"})).await.ok();

@@ -120,7 +120,7 @@ impl Load {
     pub(crate) async fn go_on(&mut self, time: Duration) -> Result<()> {
         match tokio::time::timeout(time, self.asking.join_next()).await {
             Err(_) => Ok(()),
-            Ok(None) => anyhow::bail!("nobody asks"),
+            Ok(None) => anyhow::bail!("no application sends"),
             Ok(Some(ended)) => ended?.context("an application stopped asking"),
         }
     }
@@ -167,7 +167,7 @@ impl Load {
 /// Waits until every notification of an application has completed.
 async fn drained(client: &Client) -> Result<()> {
     let query = PageQuery { limit: Some(LISTED), cursor: None };
-    until("everything is over", async || {
+    until("everything has completed", async || {
         let mut all = client.notifications().all(&query);
         while let Some(one) = all.next().await {
             if one?.status != NotificationStatus::Completed {

@@ -41,7 +41,7 @@ async fn either_of_two_servers_is_taken_over_without_loss() -> Result<()> {
     let mut server_epoch = relief.newest().await?;
     let mut beside = other.start().await?;
     let mut beside_epoch = relief.newest().await?;
-    ensure!(beside.api_key.is_none(), "the keys are made once, whoever comes first");
+    ensure!(beside.api_key.is_none(), "the keys are made once");
     let mut load = Load::prepare(&server, TENANTS, &folder.path().join("request_log")).await?;
     script_errors(&server, &mut rng)?;
     load.begin(&server, &mut rng);

@@ -69,7 +69,7 @@ async fn stops_under_load_lose_and_repeat_nothing_and_reject_cleanly() -> Result
             }
         }
     }
-    ensure!(refusals > 0, "somebody asked while it stopped");
+    ensure!(refusals > 0, "a request was made during a stop");
     println!(
         "T3: {STOPS} stops, at most {longest:.1?}, {} pairs, 0 lost, 0 repeats, {refusals} clean \
          refusals",

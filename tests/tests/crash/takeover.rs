@@ -62,7 +62,7 @@ impl Relief {
     pub(crate) async fn ended(self) -> Result<Vec<Duration>> {
         let seen = || self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let all = until("all are relieved", async || {
-            ensure!(!self.looking.is_finished(), "somebody looks");
+            ensure!(!self.looking.is_finished(), "the watcher has ended");
             let seen = seen();
             Ok(seen.dead.is_empty().then(|| seen.took.clone()))
         });

@@ -152,7 +152,7 @@ async fn transient_failures_of_a_push_service_are_retried_after_its_delay() -> R
     let record = server.completed(&id).await?;
     assert_eq!((record.counts.targeted, record.counts.sent), (5, 5), "{record:?}");
     let counts = sandbox.counts();
-    assert_eq!((counts.accepted, counts.accepted_tokens), (5, 5), "nobody got it twice");
+    assert_eq!((counts.accepted, counts.accepted_tokens), (5, 5), "none got it twice");
     let topics: std::collections::HashSet<_> =
         sandbox.received().iter().map(|message| message.headers["topic"].clone()).collect();
     assert_eq!(topics.len(), 1, "a repeat replaces the first");

@@ -116,7 +116,7 @@ async fn a_fetch_interrupted_by_a_kill_is_repeated() -> Result<()> {
     let launch = Launch::on(folder.path()).argument("--allow-private-networks");
     let server = launch.start().await?;
     let key = server.api_key.clone().context("a key")?;
-    create(&notify_tests::Caller::app(&server.origin, &key), &host.url("/")).await?;
+    create(&server.caller(), &host.url("/")).await?;
     until("it is being fetched", async || Ok((!host.requests().is_empty()).then_some(()))).await?;
     server.kill().await?;
     is_slow.store(false, Ordering::SeqCst);

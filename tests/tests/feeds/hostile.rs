@@ -5,7 +5,7 @@ use std::fs;
 use std::io::Write;
 
 use anyhow::{Context, Result, ensure};
-use notify_tests::{Caller, Launch, ServerProcess};
+use notify_tests::{Launch, ServerProcess};
 use serde_json::json;
 
 use crate::host::{Host, Said, Then, rss};
@@ -159,8 +159,7 @@ async fn hostile_feeds_fail_and_use_few_resources() -> Result<()> {
     let host = Host::start(said).await?;
     let launch = Launch::on(folder.path()).argument("--allow-private-networks");
     let server = launch.start().await?;
-    let key = server.api_key.clone().context("the first start shows a key")?;
-    let caller = Caller::app(&server.origin, &key);
+    let caller = server.caller();
     // What a first fetch makes stays: roots, threads.
     let good = create(&caller, &host.url("/good")).await?;
     assert_eq!(fetched(&caller, &good).await?["status"], "ok");

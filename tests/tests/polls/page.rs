@@ -170,8 +170,7 @@ async fn is_readable(
 async fn an_unknown_poll_and_a_failing_disk_show_an_error_page() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let server = Launch::on(folder.path()).on_file().start().await?;
-    let key = server.api_key.clone().context("the first start shows a key")?;
-    let caller = Caller::app(&server.origin, &key);
+    let caller = server.caller();
     let (id, url) = poll(&caller).await?;
     let mut chromium = Chromium::start().await?;
     let (base, _) = url.rsplit_once('/').context("a page")?;

@@ -72,7 +72,7 @@ async fn private_addresses_are_rejected_alike_whether_or_not_a_port_is_open() ->
     let (listening, silent) = answers.split_at(answers.len() / 2);
     assert_eq!(listening, silent);
     let nobody = tokio::time::timeout(std::time::Duration::ZERO, canary.accept()).await;
-    assert!(nobody.is_err(), "nobody came");
+    assert!(nobody.is_err(), "no connection was made");
     server.stop().await;
     Ok(())
 }

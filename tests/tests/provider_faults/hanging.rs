@@ -65,7 +65,7 @@ async fn silent_and_endless_responses_delay_no_others_and_leak_nothing() -> Resu
     let notification = CreateNotification::to_platforms(both, "x");
     let id = client.notifications().create(&notification).await?.id;
     let others = 2 * DEVICES - DEVICES / SILENT_EVERY - DAWDLING;
-    until("everybody else has it", async || {
+    until("all others have it", async || {
         Ok((client.notifications().get(&id).await?.counts.sent >= others).then_some(()))
     })
     .await?;
@@ -178,8 +178,8 @@ async fn a_dead_provider_does_not_reduce_the_throughput_of_others() -> Result<()
     assert!(sandbox.counts().answers.iter().any(|count| count.provider == Provider::Apns));
     assert_eq!(client.notifications().get(&dead).await?.counts.sent, 0);
     let share = alone.as_secs_f64() / beside.as_secs_f64();
-    println!("{alone:?} alone, {beside:?} beside a dead one: {share:.2}");
-    assert!(share >= SHARE_MIN, "{alone:?} alone, {beside:?} beside a dead one");
+    println!("{alone:?} alone, {beside:?} next to a dead one: {share:.2}");
+    assert!(share >= SHARE_MIN, "{alone:?} alone, {beside:?} next to a dead one");
     // A silent provider would delay the stop.
     client.notifications().cancel(&dead).await?;
     sandbox.clear();

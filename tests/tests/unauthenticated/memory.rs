@@ -5,7 +5,7 @@ use std::fs;
 
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
-use notify_tests::{Caller, Launch, Resources, ServerProcess, WAIT_MAX};
+use notify_tests::{Launch, Resources, ServerProcess, WAIT_MAX};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -51,8 +51,8 @@ impl Target {
             .iter()
             .fold(Launch::on(folder.path()), |launch, argument| launch.argument(argument));
         let server = launch.start().await?;
-        let caller = Caller::app(&server.origin, server.api_key.as_deref().context("a key")?);
-        let admin = Caller::admin(&server.origin, server.admin_key.as_deref().context("a key")?);
+        let caller = server.caller();
+        let admin = server.admin();
         let resources = Resources::create(&caller, "phone").await?;
         let apps = admin.get("/admin/v1/apps").await.ok();
         let app = apps["apps"][0]["id"].as_str().context("an id")?.to_owned();

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use notify_tests::{Caller, ServerProcess, WAIT_MAX};
+use notify_tests::{ServerProcess, WAIT_MAX};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -17,7 +17,7 @@ const STOP_MAX: Duration = Duration::from_secs(10);
 async fn a_missing_body_does_not_delay_the_stop() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let server = ServerProcess::start(folder.path()).await?;
-    let admin = Caller::admin(&server.origin, server.admin_key.as_deref().context("a key")?);
+    let admin = server.admin();
     let apps = admin.get("/admin/v1/apps").await.ok();
     let app = apps["apps"][0]["id"].as_str().context("an id")?;
     let path = format!("/admin/v1/apps/{app}/providers/messenger");

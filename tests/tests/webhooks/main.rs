@@ -202,7 +202,7 @@ async fn hanging_redirecting_and_endless_endpoints_delay_no_others() -> Result<(
     .await?;
     assert_eq!((&disabled["disabled_reason"], &disabled["pending"]), (&json!("gone"), &json!(0)));
     let told = gone.got().len();
-    assert!(began.elapsed() < Duration::from_secs(18), "nobody waited for the one that hangs");
+    assert!(began.elapsed() < Duration::from_secs(18), "none waited for the one that hangs");
     // Its slots are taken; what is beyond them waits in the log.
     let hangs = fixture.attempts(&hanging_path, |all| !all.is_empty()).await?;
     assert!(hangs.iter().all(|one| one["attempts"] == 0), "its attempts are under way");

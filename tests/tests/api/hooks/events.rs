@@ -60,7 +60,7 @@ async fn a_start_link_gives_a_new_chat_an_unused_device_id() {
     let other = "0190a7c0-0000-4000-8000-00000000ffff";
     from_telegram(&server, &app, message(42, &format!("/start {other}"), 7)).await.ok();
     let device = server.caller().get(&format!("/v1/devices/{BROUGHT}")).await.ok();
-    assert_eq!(device["recipient_id"], "42", "a link takes nothing from anybody");
+    assert_eq!(device["recipient_id"], "42", "a link takes no id from another chat");
     server.caller().get(&format!("/v1/devices/{other}")).await.is(404);
     let listed = devices(&server).await;
     assert_eq!(listed.len(), 2);

@@ -215,7 +215,7 @@ fn answer(
         Some("broadcast_subscribe") => return Ok(None),
         // An empty object is a ping too.
         None if *asked == json!({}) => return Ok(Some(Reply::Text(json!({})))),
-        _ => bail!("nobody knows {asked}"),
+        _ => bail!("unknown path {asked}"),
     };
     let mut answer = answer;
     answer["messageType"] = kind.clone();

@@ -54,7 +54,7 @@ async fn a_crash_at_any_point_of_a_single_send_loses_nothing() -> Result<()> {
     server.start_again().await?;
     let client = server.client_of(&key)?;
     for (id, text) in &accepted {
-        let completed = until("it is over", async || {
+        let completed = until("it completes", async || {
             let record = client.notifications().get(id).await?;
             Ok((record.status == NotificationStatus::Completed).then_some(record))
         });
@@ -78,7 +78,7 @@ async fn send_until_it_ends(
             CreateNotification::to_devices(["one"], [], &text).expect("a device is named");
         let Ok(created) = client.notifications().create(&notification).await else { return };
         accepted.insert(created.id.clone(), text);
-        let over = until("it is over, or the server", async || {
+        let over = until("it completes, or the server ends", async || {
             let record = client.notifications().get(&created.id).await?;
             Ok((record.status == NotificationStatus::Completed).then_some(()))
         });

@@ -35,7 +35,7 @@ async fn a_webhook_message_survives_a_crash_at_any_point() -> Result<()> {
             .with_context(|| format!("{operation} {stage}"))?;
         server.start_again().await?;
         let caller = server.caller();
-        let attempts = until("every message is over", async || {
+        let attempts = until("every message has ended", async || {
             let listed = caller.get(&format!("{path}/attempts")).await.ok();
             let attempts = listed["attempts"].as_array().context("a list")?.clone();
             let is_over = |one: &Value| one["outcome"] != "pending";
