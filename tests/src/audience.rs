@@ -25,29 +25,29 @@ pub async fn register(
     Ok(())
 }
 
-/// An Android device `a{seed}` whose token the sandbox answers like that.
+/// An Android device `a{seed}` whose token makes the sandbox respond like that.
 #[must_use]
 pub fn android(seed: u64, answer: &ScriptedResponse) -> RegisterDevice {
     RegisterDevice::android(format!("a{seed}"), fcm_token(seed, answer))
 }
 
-/// An iOS device `i{seed}` whose token the sandbox answers like that.
+/// An iOS device `i{seed}` whose token makes the sandbox respond like that.
 #[must_use]
 pub fn ios(seed: u64, answer: &ScriptedResponse) -> RegisterDevice {
     RegisterDevice::ios(format!("i{seed}"), apns_token(seed, answer))
 }
 
-/// That many devices on both platforms together, all of them reachable.
+/// That many reachable devices, half on each of the two platforms.
 pub fn crowd(count: u64) -> impl Iterator<Item = RegisterDevice> {
     let ok = ScriptedResponse::ok();
     (0..count).map(move |seed| if seed % 2 == 0 { android(seed, &ok) } else { ios(seed, &ok) })
 }
 
-/// Has a browser subscribe at the sandbox, whose push service answers it like that, and registers
+/// Subscribes a browser at the sandbox, whose push service responds to it like that, and registers
 /// it as that device.
 ///
 /// # Errors
-/// When one of the two refuses.
+/// When the sandbox or the server refuses.
 pub async fn browser(
     client: &Client,
     sandbox: &Sandbox,
@@ -58,10 +58,10 @@ pub async fn browser(
     Ok(client.subscriptions().create(&subscribe).await?.id)
 }
 
-/// The same, answering its endpoint.
+/// The same; returns its endpoint.
 ///
 /// # Errors
-/// When one of the two refuses.
+/// When the sandbox or the server refuses.
 pub async fn browser_endpoint(
     client: &Client,
     sandbox: &Sandbox,

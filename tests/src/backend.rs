@@ -1,5 +1,5 @@
 //! Which database the kit's servers work on: SQLite in their folder, or a PostgreSQL database that
-//! stands for the folder. Whole suites run on either: `NOTIFY_TEST_BACKEND=postgres`.
+//! belongs to the folder. Whole suites run on either: `NOTIFY_TEST_BACKEND=postgres`.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -11,17 +11,17 @@ use base64::prelude::BASE64_STANDARD;
 use notify_server::config::{Config, Sources};
 use notify_server::store::postgres::testing::{TestCluster, TestDatabase};
 
-/// Names the backend of every server that does not ask for one.
+/// Selects the backend of every server that does not select one itself.
 const VARIABLE: &str = "NOTIFY_TEST_BACKEND";
 /// Bytes of a master key.
 const KEY_BYTES: usize = 32;
 
-/// Databases by the folder for which they stand: a server that is started again on the same folder
-/// finds what it left. They go with this process.
+/// Databases by the data folder that they belong to: a server that is started again on the same folder
+/// gets the same one. They are deleted with this process.
 static INSTALLATIONS: LazyLock<Mutex<HashMap<PathBuf, Installation>>> =
     LazyLock::new(Mutex::default);
 
-/// What a database is.
+/// A kind of database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backend {
     /// A file in the data folder.
@@ -31,10 +31,10 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// What the environment asks for; SQLite when it asks for nothing.
+    /// What the environment selects; SQLite by default.
     ///
     /// # Panics
-    /// When it asks for something else than `sqlite` or `postgres`.
+    /// When it selects something else than `sqlite` or `postgres`.
     #[must_use]
     pub fn chosen() -> Self {
         match std::env::var(VARIABLE).as_deref() {
@@ -45,10 +45,10 @@ impl Backend {
     }
 }
 
-/// Looks at the database that stands for a folder.
+/// Calls a function with the database of a folder.
 ///
 /// # Errors
-/// When none does.
+/// When there is none.
 pub(crate) fn with_database_of<T>(
     data_dir: &Path,
     look: impl FnOnce(&TestDatabase) -> T,
@@ -80,14 +80,14 @@ impl Installation {
         &self.database
     }
 
-    /// Where its database is and what opens it, as settings.
+    /// Its database and key, as settings.
     #[must_use]
     pub fn settings(&self) -> Settings {
         Settings { database_url: self.database.url(), master_key: self.master_key.clone() }
     }
 }
 
-/// What a server on PostgreSQL has to be told.
+/// Settings of a server on PostgreSQL.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// `--database-url`.
@@ -102,13 +102,13 @@ fn new_master_key() -> String {
 }
 
 impl Settings {
-    /// Those of an empty database, with a master key of their own.
+    /// Settings of an empty database, with a new master key.
     #[must_use]
     pub fn new(database_url: String) -> Self {
         Self { database_url, master_key: new_master_key() }
     }
 
-    /// Those of the database that stands for a folder, made for the first who asks; `None` on
+    /// Settings of the database of a folder, which is created by the first call; `None` on
     /// SQLite.
     #[must_use]
     pub fn of(backend: Backend, data_dir: &Path) -> Option<Self> {
@@ -122,10 +122,10 @@ impl Settings {
         }
     }
 
-    /// A server's settings with these, and defaults for the rest.
+    /// A configuration with these, and defaults for the rest.
     ///
     /// # Errors
-    /// When the server does not take them.
+    /// When the server rejects them.
     pub fn config(&self) -> Result<Config> {
         let flag = |name: &str| (name == "database-url").then(|| self.database_url.clone());
         let variable = |name: &str| (name == "NOTIFY_MASTER_KEY").then(|| self.master_key.clone());
@@ -142,7 +142,7 @@ mod tests {
     const HAS_APPS: &str = "select 1 / count(*) from apps";
 
     #[tokio::test]
-    async fn servers_of_both_kinds_work_on_the_database_of_their_folder() -> Result<()> {
+    async fn in_process_and_child_servers_use_the_database_of_their_folder() -> Result<()> {
         let installation = Installation::make();
         let settings = installation.settings();
         let folder = tempfile::tempdir()?;
@@ -157,12 +157,13 @@ mod tests {
         anyhow::ensure!(again.api_key.is_none(), "it finds what it left");
         anyhow::ensure!(again.terminate().await?.success());
 
-        let mut server = TestServer::start_on(Backend::Postgres, |_| {}).await?;
+        let mut server = TestServer::start_on(Backend::Postgres, |_| {}).await;
         let key = server.api_key().to_owned();
-        server.restart().await?;
-        let caller = server.caller()?;
-        anyhow::ensure!(caller.get("/v1/tags").await?["tags"].is_array(), "{key}");
+        server.restart().await;
+        let caller = server.caller();
+        anyhow::ensure!(caller.get("/v1/tags").await.ok()["tags"].is_array(), "{key}");
         anyhow::ensure!(!server.data_dir().join("notify.db").exists(), "nothing in the folder");
-        server.stop().await
+        server.stop().await;
+        Ok(())
     }
 }

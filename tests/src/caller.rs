@@ -1,160 +1,249 @@
-//! Plain HTTP, for what the SDK refuses to say.
+//! Plain HTTP, for requests that the SDK cannot make, and the checks that every response must pass.
 
 use anyhow::{Context, Result};
-use bytes::Bytes;
-use http::Method;
-use serde_json::Value;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use http::{HeaderMap, Method};
+use reqwest::RequestBuilder;
+use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::WAIT_MAX;
 
-/// Someone with a key, or without.
+/// A client with a key, or without.
 #[derive(Debug, Clone)]
 pub struct Caller {
     http: reqwest::Client,
     origin: String,
-    key: (&'static str, String),
-}
-
-/// An answer.
-#[derive(Debug, Clone)]
-pub struct Reply {
-    /// Its status.
-    pub status: u16,
-    /// Its headers.
-    pub headers: http::HeaderMap,
-    /// Its body.
-    pub body: Bytes,
+    header: (&'static str, String),
 }
 
 impl Caller {
     /// A caller with an application's key.
-    ///
-    /// # Errors
-    /// When no HTTP client can be made.
-    pub fn app(origin: &str, api_key: &str) -> Result<Self> {
-        Self::with(origin, ("x-api-key", api_key.to_owned()))
+    #[must_use]
+    pub fn app(origin: &str, api_key: &str) -> Self {
+        Self::with_header(origin, "x-api-key", api_key)
     }
 
     /// A caller with an admin key.
-    ///
-    /// # Errors
-    /// When no HTTP client can be made.
-    pub fn admin(origin: &str, admin_key: &str) -> Result<Self> {
-        Self::with(origin, ("authorization", format!("Bearer {admin_key}")))
+    #[must_use]
+    pub fn admin(origin: &str, admin_key: &str) -> Self {
+        Self::with_header(origin, "authorization", format!("Bearer {admin_key}"))
     }
 
-    fn with(origin: &str, key: (&'static str, String)) -> Result<Self> {
+    /// A caller that sends a header with each request.
+    ///
+    /// # Panics
+    /// When no HTTP client can be made.
+    #[must_use]
+    pub fn with_header(origin: &str, name: &'static str, value: impl Into<String>) -> Self {
         let http = reqwest::Client::builder()
             .timeout(WAIT_MAX)
             .redirect(reqwest::redirect::Policy::none())
             .tls_certs_only(Vec::new())
-            .build()?;
-        Ok(Self { http, origin: origin.to_owned(), key })
+            .build()
+            .expect("an HTTP client can be made");
+        Self { http, origin: origin.to_owned(), header: (name, value.into()) }
     }
 
-    /// Sends a request.
+    /// A request, to be sent with [`Response::of`].
+    #[must_use]
+    pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let url = format!("{}{path}", self.origin);
+        self.http.request(method, url).header(self.header.0, &self.header.1)
+    }
+
+    /// Sends a request to a server that may fail: the response is not checked.
     ///
     /// # Errors
-    /// When no whole answer comes.
+    /// When no whole response arrives.
     pub async fn send(
         &self,
         method: &Method,
         path: &str,
         body: impl Into<reqwest::Body>,
-    ) -> Result<Reply> {
+    ) -> Result<Response> {
         self.send_with(method, path, body, &[]).await
     }
 
-    /// Sends a request with more headers.
+    /// The same with more headers.
     ///
     /// # Errors
-    /// When no whole answer comes.
+    /// When no whole response arrives.
     pub async fn send_with(
         &self,
         method: &Method,
         path: &str,
         body: impl Into<reqwest::Body>,
         headers: &[(&str, &str)],
-    ) -> Result<Reply> {
-        let request = self
-            .http
-            .request(method.clone(), format!("{}{path}", self.origin))
-            .header(self.key.0, &self.key.1);
+    ) -> Result<Response> {
         let request =
-            headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
-        let what = || format!("{method} {path}");
-        let mut response = request.body(body).send().await.with_context(what)?;
-        let headers = std::mem::take(response.headers_mut());
-        let status = response.status().as_u16();
-        Ok(Reply { status, headers, body: response.bytes().await.with_context(what)? })
+            headers.iter().fold(self.request(method.clone(), path), |request, (name, value)| {
+                request.header(*name, *value)
+            });
+        Response::read(request.body(body)).await.with_context(|| format!("{method} {path}"))
     }
 
-    /// Reads a path that must be there.
-    ///
-    /// # Errors
-    /// When it is not.
-    pub async fn get(&self, path: &str) -> Result<Value> {
-        self.send(&Method::GET, path, "").await?.ok()
+    /// Sends `GET`.
+    pub async fn get(&self, path: &str) -> Response {
+        Response::of(self.request(Method::GET, path)).await
     }
 
-    /// Posts a body that must be accepted.
-    ///
-    /// # Errors
-    /// When it is not.
-    pub async fn post(&self, path: &str, body: &Value) -> Result<Value> {
-        self.send(&Method::POST, path, body.to_string()).await?.ok()
+    /// Sends `DELETE`.
+    pub async fn delete(&self, path: &str) -> Response {
+        Response::of(self.request(Method::DELETE, path)).await
+    }
+
+    /// Sends `POST` with JSON.
+    pub async fn post(&self, path: &str, body: &Value) -> Response {
+        self.post_bytes(path, body.to_string()).await
+    }
+
+    /// Sends `POST` with bytes.
+    pub async fn post_bytes(&self, path: &str, body: impl Into<reqwest::Body>) -> Response {
+        Response::of(self.request(Method::POST, path).body(body)).await
+    }
+
+    /// Sends `POST` with an `Idempotency-Key`.
+    pub async fn post_once(&self, path: &str, key: &str, body: &Value) -> Response {
+        let request = self.request(Method::POST, path).header("idempotency-key", key);
+        Response::of(request.body(body.to_string())).await
+    }
+
+    /// Sends `PUT` with JSON.
+    pub async fn put(&self, path: &str, body: &Value) -> Response {
+        Response::of(self.request(Method::PUT, path).body(body.to_string())).await
+    }
+
+    /// Sends `PATCH` with JSON.
+    pub async fn patch(&self, path: &str, body: &Value) -> Response {
+        Response::of(self.request(Method::PATCH, path).body(body.to_string())).await
     }
 
     /// Sends bytes on a connection of their own and reads until it is closed.
     ///
-    /// # Errors
+    /// # Panics
     /// When it is not closed in time.
-    pub async fn exchange(&self, bytes: &[u8]) -> Result<String> {
+    pub async fn exchange(&self, bytes: &[u8]) -> String {
         let address = self.origin.trim_start_matches("http://");
-        let mut stream = TcpStream::connect(address).await?;
+        let mut stream = TcpStream::connect(address).await.expect("the server takes connections");
         // The server may close before it has taken everything.
         let _ = stream.write_all(bytes).await;
-        let mut answer = Vec::new();
-        let read = tokio::time::timeout(WAIT_MAX, stream.read_to_end(&mut answer)).await;
-        // A reset after the answer is an end, too.
-        let _ = read.context("the server closes the connection")?;
-        Ok(String::from_utf8_lossy(&answer).into_owned())
+        read_to_end(&mut stream).await
     }
 }
 
-impl Reply {
-    /// A header as text.
+/// Reads until the other side closes the connection.
+///
+/// # Panics
+/// When it does not do so in time.
+pub async fn read_to_end(stream: &mut (impl AsyncRead + Unpin)) -> String {
+    let mut bytes = Vec::new();
+    let read = tokio::time::timeout(WAIT_MAX, stream.read_to_end(&mut bytes)).await;
+    // A reset after the response is an end, too.
+    let _ = read.expect("the server closes the connection");
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// A response of the server.
+#[derive(Debug, Clone)]
+pub struct Response {
+    /// Its status.
+    pub status: u16,
+    /// Its headers.
+    pub headers: HeaderMap,
+    /// Its body.
+    pub text: String,
+    /// Whether it is a page for people: those of polls.
+    is_page: bool,
+}
+
+impl Response {
+    /// Sends a request and checks what every response of the server has.
+    ///
+    /// # Panics
+    /// When no whole response arrives, or it lacks one of these.
+    pub async fn of(request: RequestBuilder) -> Self {
+        let response = Self::read(request).await.expect("the server responds");
+        response.check();
+        response
+    }
+
+    async fn read(request: RequestBuilder) -> Result<Self> {
+        let mut response = request.send().await?;
+        let headers = std::mem::take(response.headers_mut());
+        let status = response.status().as_u16();
+        let is_page = response.url().path().starts_with("/polls");
+        let text = String::from_utf8_lossy(&response.bytes().await?).into_owned();
+        Ok(Self { status, headers, text, is_page })
+    }
+
+    fn check(&self) {
+        assert!(!self.header("x-request-id").is_empty(), "every response has an id: {self:?}");
+        assert_eq!(self.header("x-content-type-options"), "nosniff");
+        assert!(!self.header("cache-control").is_empty(), "no cache may guess: {self:?}");
+        if self.status >= 400 && self.is_page {
+            assert_eq!(self.header("content-type"), "text/html; charset=utf-8");
+        } else if self.status >= 400 && !self.text.is_empty() {
+            assert!(self.errors().is_some(), "{self:?}");
+        }
+        assert!(self.status < 500 || self.status == 503, "{self:?}");
+    }
+
+    /// A header as text; empty when it is missing.
     #[must_use]
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
-    /// The body as text.
-    #[must_use]
-    pub fn text(&self) -> String {
-        String::from_utf8_lossy(&self.body).into_owned()
-    }
-
     /// The body as JSON.
     ///
-    /// # Errors
-    /// When it is none.
-    pub fn json(&self) -> Result<Value> {
-        serde_json::from_slice(&self.body).with_context(|| self.text())
+    /// # Panics
+    /// When it is not JSON.
+    #[must_use]
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
     /// The body of a success.
     ///
-    /// # Errors
-    /// When it is none.
-    pub fn ok(&self) -> Result<Value> {
-        anyhow::ensure!(self.status == 200, "{} {}", self.status, self.text());
+    /// # Panics
+    /// When it is not one.
+    #[track_caller]
+    pub fn ok(&self) -> Value {
+        assert_eq!(self.status, 200, "{self:?}");
+        assert_eq!(self.header("content-type"), "application/json; charset=utf-8");
         self.json()
     }
 
-    /// The errors, when the answer is one in the one shape of errors (B3).
+    /// The id of a success.
+    ///
+    /// # Panics
+    /// When it is not one.
+    #[track_caller]
+    pub fn id(&self) -> String {
+        self.ok()["id"].as_str().expect("the response has an id").to_owned()
+    }
+
+    /// Checks status and errors of a failure.
+    ///
+    /// # Panics
+    /// When it is another one.
+    #[track_caller]
+    pub fn rejected(&self, status: u16, errors: &[&str]) {
+        assert_eq!((self.status, self.json()), (status, json!({"errors": errors})), "{self:?}");
+    }
+
+    /// Checks the status alone, of a failure whose text is tested elsewhere.
+    ///
+    /// # Panics
+    /// When it is another one.
+    #[track_caller]
+    pub fn is(&self, status: u16) {
+        assert_eq!(self.status, status, "{self:?}");
+    }
+
+    /// The errors, when the response has the shape of errors.
     #[must_use]
     pub fn errors(&self) -> Option<Vec<String>> {
         #[derive(serde::Deserialize)]
@@ -163,7 +252,7 @@ impl Reply {
             errors: Vec<String>,
         }
         let is_json = self.header("content-type") == "application/json; charset=utf-8";
-        let body: Errors = serde_json::from_slice(&self.body).ok().filter(|_| is_json)?;
+        let body: Errors = serde_json::from_str(&self.text).ok().filter(|_| is_json)?;
         (!body.errors.is_empty()).then_some(body.errors)
     }
 }

@@ -11,7 +11,7 @@ use crate::WAIT_MAX;
 
 /// The protocol's pipes are the files 3 and 4 of the process.
 const WITH_PIPES: &str = r#"exec "$0" "$@" 3<&0 4>&1 0</dev/null 1>/dev/null 2>/dev/null"#;
-/// What becomes a browser that asks for nothing and calls nobody by itself. Tests run as root in
+/// Flags of a browser that shows no dialogs and makes no requests of its own. Tests run as root in
 /// containers, where Chromium's own sandbox cannot be set up.
 const ARGUMENTS: [&str; 8] = [
     "--headless",
@@ -105,7 +105,7 @@ impl Chromium {
         Ok(page)
     }
 
-    /// Has a page load an url, and waits until it has.
+    /// Loads a url in a page, and waits until it has loaded.
     ///
     /// # Errors
     /// When it does not load.
@@ -167,7 +167,7 @@ impl Chromium {
         Ok(())
     }
 
-    /// Runs an expression as after a click, waits for its promise, and answers its value.
+    /// Runs an expression as after a click, waits for its promise, and returns its value.
     ///
     /// # Errors
     /// When it throws, or does not end in time.
@@ -180,10 +180,10 @@ impl Chromium {
         Ok(answer["result"]["value"].clone())
     }
 
-    /// The next event of that name; those before it are passed over.
+    /// The next event of that name; others before it are skipped.
     ///
     /// # Errors
-    /// When none comes in time.
+    /// When there is none in time.
     pub async fn event(&mut self, method: &str) -> Result<Value> {
         if let Some(place) = self.events.iter().position(|event| event["method"] == method) {
             return self.events.drain(..=place).next_back().context("it is there");
@@ -200,9 +200,9 @@ impl Chromium {
     /// The id of the registration of an origin's worker, as [`Chromium::push`] needs it.
     ///
     /// # Errors
-    /// When none is told of in time.
+    /// When none is reported in time.
     pub async fn registration(&mut self, page: &Attached, origin: &str) -> Result<String> {
-        // It is told when this begins, and not again.
+        // It is reported when this begins, and not again.
         self.call(Some(page), "ServiceWorker.disable", json!({})).await?;
         self.events.clear();
         self.call(Some(page), "ServiceWorker.enable", json!({})).await?;
@@ -218,18 +218,19 @@ impl Chromium {
         }
     }
 
-    /// Delivers what a push service would have.
+    /// Delivers a message as a push service does.
     ///
     /// # Errors
-    /// When the browser does not take it.
+    /// When the browser rejects it.
     pub async fn push(
         &mut self,
         page: &Attached,
-        (origin, registration): (&str, &str),
-        payload: &Value,
+        origin: &str,
+        registration: &str,
+        message: &str,
     ) -> Result<()> {
         let what = json!({"origin": format!("{origin}/"), "registrationId": registration,
-            "data": payload.to_string()});
+            "data": message});
         self.call(Some(page), "ServiceWorker.deliverPushMessage", what).await?;
         Ok(())
     }

@@ -1,5 +1,6 @@
-//! A PostgreSQL server that a test ends, stops and starts again, or has follow another one: unlike the
-//! one that tests share it writes to disk as one in use does. Its data goes with it.
+//! A PostgreSQL server that a test kills, stops and starts, or makes a standby of another one.
+//! Unlike the
+//! one that tests share, it flushes to disk. Its data is deleted with it.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -10,10 +11,10 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-/// Longest time that one order takes: a start after a crash, or the copy of another server.
+/// Longest time that one command takes: a start after a crash, or the copy of another server.
 const ORDER_WAIT: Duration = Duration::from_secs(60);
-/// Does what it is told, a line each, and answers each with a line; when its input ends, as it does
-/// with this process however that ends, the server is killed and its folder goes. Arguments: folder,
+/// Reads commands, one per line, and answers each with a line. When its input ends, which it does
+/// with this process however that ends, it kills the server and deletes its folder. Arguments: folder,
 /// programs, port.
 const SCRIPT: &str = r#"
 data="$1/data"
@@ -59,7 +60,7 @@ done
 /// How a server is stopped in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopMode {
-    /// Sessions are ended, and everything is written.
+    /// Sessions are closed, and everything is written.
     Fast,
     /// As if it had crashed: the next start recovers.
     Immediate,
@@ -70,7 +71,7 @@ pub enum StopMode {
 pub enum Frozen {
     /// The process that takes new connections.
     Postmaster,
-    /// Every process there is.
+    /// Every process of the server.
     All,
 }
 
@@ -148,7 +149,7 @@ impl Cluster {
         .await
     }
 
-    /// Kills the process that all others of it end with (SIGKILL).
+    /// Kills its main process (SIGKILL), which ends all others.
     ///
     /// # Errors
     /// When it does not run.
@@ -164,7 +165,7 @@ impl Cluster {
         self.order("start").await
     }
 
-    /// Stops its processes where they stand (SIGSTOP): their system still takes connections and bytes.
+    /// Suspends its processes (SIGSTOP): the kernel still accepts connections and bytes for them.
     ///
     /// # Errors
     /// When it does not run.
@@ -176,7 +177,7 @@ impl Cluster {
         .await
     }
 
-    /// Lets them go on.
+    /// Resumes them.
     ///
     /// # Errors
     /// When it does not run.
@@ -184,7 +185,7 @@ impl Cluster {
         self.order("thaw").await
     }
 
-    /// Makes a standby the primary, and returns when it takes writes.
+    /// Makes a standby the primary, and returns when it accepts writes.
     ///
     /// # Errors
     /// When it is none.
@@ -192,7 +193,7 @@ impl Cluster {
         self.order("promote").await
     }
 
-    /// Makes one that does not run a standby of another one, of which it gets a new copy.
+    /// Makes a stopped one a standby of another one, from a new copy.
     ///
     /// # Errors
     /// When the other one cannot be copied.
@@ -200,7 +201,7 @@ impl Cluster {
         self.order(&format!("follow {}", primary.port)).await
     }
 
-    /// What a statement of one line answers: its first value, as text.
+    /// The first value that a statement of one line returns, as text.
     ///
     /// # Errors
     /// When it fails.
@@ -214,14 +215,13 @@ impl Cluster {
 mod tests {
     use super::*;
 
-    /// Whether somebody listens there.
+    /// Whether its port is open.
     async fn takes_connections(cluster: &Cluster) -> bool {
         tokio::net::TcpStream::connect(("127.0.0.1", cluster.port())).await.is_ok()
     }
 
     #[tokio::test]
-    async fn a_server_comes_back_with_what_was_committed_and_a_standby_with_what_it_follows()
-    -> Result<()> {
+    async fn a_restarted_server_and_a_promoted_standby_have_every_commit() -> Result<()> {
         let mut cluster = Cluster::make().await?;
         cluster.ask("create table kept (n int)").await?;
         for (nth, mode) in
@@ -251,6 +251,6 @@ mod tests {
             let refused = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_err();
             Ok((refused && !std::path::Path::new(&process).exists()).then_some(()))
         };
-        crate::until("it goes with whoever made it", gone).await
+        crate::until("it ends with the process that made it", gone).await
     }
 }

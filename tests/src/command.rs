@@ -17,14 +17,14 @@ pub struct Notify {
     environment: Vec<(&'static str, String)>,
 }
 
-/// What a command said.
+/// What a command printed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Output {
     /// Exit status; `None` when a signal ended it.
     pub status: Option<i32>,
-    /// The result.
+    /// Its standard output: the result.
     pub stdout: String,
-    /// The errors, one a line.
+    /// Its standard error: errors, one per line.
     pub stderr: String,
 }
 
@@ -62,7 +62,7 @@ impl Notify {
         command
     }
 
-    /// Starts what goes on until it is interrupted.
+    /// Starts a command that runs until it is interrupted.
     ///
     /// # Errors
     /// When it does not start.
@@ -99,7 +99,7 @@ impl Notify {
     }
 }
 
-/// A command that goes on, such as `notify tail`.
+/// A command that runs until it is interrupted, such as `notify tail`.
 pub struct Following {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
@@ -110,7 +110,7 @@ impl Following {
     /// Its next line; `None` when it has ended.
     ///
     /// # Errors
-    /// When none comes in time.
+    /// When there is none in time.
     pub async fn line(&mut self) -> Result<Option<String>> {
         let line = tokio::time::timeout(WAIT_MAX, self.lines.next_line()).await;
         Ok(line.context("a line comes")??)

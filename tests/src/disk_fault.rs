@@ -1,4 +1,4 @@
-//! A disk that fails: system calls of a running process that are made to fail, by `strace`.
+//! A failing disk: `strace` makes system calls of a running process fail.
 
 use std::process::Stdio;
 
@@ -34,12 +34,12 @@ impl DiskFault {
         let said = tokio::time::timeout(WAIT_MAX, lines.next_line()).await.context("strace")??;
         let said = said.unwrap_or_default();
         ensure!(said.contains("attached"), "the process cannot be traced: {said}");
-        // It reports every new thread; a pipe that nobody reads would end it, and the fault with it.
+        // It reports every new thread; a full pipe would end it, and the fault with it.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         Ok(Self { tracer })
     }
 
-    /// Ends the fault, and returns when the process goes on without it.
+    /// Ends the fault, and returns when the process runs without it.
     ///
     /// # Errors
     /// When the tracer has ended before, and the fault with it, or does not end now.

@@ -1,6 +1,18 @@
-//! The test kit: a whole server in this process or as a process of its own, with the sandbox as its
-//! push providers.
+//! The test kit.
+//!
+//! | A test of | uses |
+//! |---|---|
+//! | the API alone | [`TestServer::without_providers`] |
+//! | sends to fake providers | [`TestServer::start`], or [`TestServer::with_manual_clock`] where hours pass |
+//! | a process and its files | [`Launch`] and [`ServerProcess`] |
+//! | a process that is killed | [`RestartableServer`]; [`RequestLog`] and [`History`] check that it loses nothing |
+//! | the command `notify` | [`Notify`] |
+//! | pages in a browser | [`Chromium`] |
+//!
+//! [`Caller`] sends requests that the SDK cannot make, and checks every response. What a test takes for
+//! granted panics; what may fail during a fault returns a [`Result`].
 
+mod api_report;
 mod audience;
 mod backend;
 mod caller;
@@ -8,43 +20,45 @@ mod checker;
 mod chromium;
 mod cluster;
 mod command;
+mod db_inspect;
 mod disk_fault;
 mod fault_proxy;
-mod journal;
-mod kept;
-mod ledger;
-mod people;
+mod fixtures;
+mod log;
 mod process;
+mod received;
+mod request_log;
+mod restartable;
 mod server;
 mod site;
-mod survivor;
+mod tenant;
 mod tight_disk;
-mod told;
 mod wait;
-mod world;
 
 pub use audience::{android, browser, browser_endpoint, crowd, ios, register};
 pub use backend::{Backend, Installation, Settings};
-pub use caller::{Caller, Reply};
-pub use checker::{Ended, Fate, History, Member, Told, Verdict};
+pub use caller::{Caller, Response, read_to_end};
+pub use checker::{EndedProcess, Expected, History, Member, NotificationReport, Verdict};
 pub use chromium::{Attached, Chromium};
 pub use cluster::{Cluster, Frozen, StopMode};
 pub use command::{Following, Notify, Output};
+pub use db_inspect::DatabaseInspector;
 pub use disk_fault::DiskFault;
 pub use fault_proxy::{Fault, FaultProxy, Side};
-pub use journal::{Arrival, Journal};
-pub use kept::Kept;
-pub use ledger::{Asked, Entry, Ledger, Said};
-pub use people::{Crowd, Tenant};
+pub use fixtures::{Resources, Route, body, routes, template};
+pub use log::{capture_log, logged};
 pub use process::{Launch, ServerProcess, back_up};
+pub use received::{Arrival, ReceivedByToken};
+pub use request_log::{LogEntry, LoggedRequest, LoggedResponse, RequestLog};
+pub use restartable::RestartableServer;
 pub use server::{
-    TestServer, configure_all, configure_providers, start_sandbox, start_sandbox_with,
+    NOW, TestServer, configure_all, configure_providers, start_sandbox, start_sandbox_with,
+    unlimited,
 };
 pub use site::Site;
-pub use survivor::Survivor;
+pub use tenant::{AudienceSize, Tenant};
 pub use tight_disk::TightDisk;
 pub use wait::{completed, tomorrow, until};
-pub use world::{Route, World, body, routes, template};
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -54,7 +68,7 @@ use anyhow::{Context, Result};
 /// Longest time a test waits for an event before it counts as lost.
 pub const WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// The binary of that name, built beside this test.
+/// The binary of that name, built with this test.
 fn binary(name: &str) -> Result<PathBuf> {
     let here = std::env::current_exe()?;
     let found = here.ancestors().skip(1).take(3).map(|folder| folder.join(name));

@@ -9,14 +9,14 @@ use anyhow::{Context, Result, bail, ensure};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
-use crate::{Backend, Settings, WAIT_MAX, binary};
+use crate::{Backend, Caller, Settings, WAIT_MAX, binary};
 
 /// How a server is started.
 #[derive(Debug, Clone)]
 pub struct Launch {
     data_dir: PathBuf,
     program: &'static str,
-    /// A command that becomes the one that follows it.
+    /// A command that ends with `exec` of the command that follows it.
     wrapper: Vec<String>,
     arguments: Vec<String>,
     variables: Vec<(&'static str, String)>,
@@ -47,15 +47,15 @@ impl Launch {
         &self.data_dir
     }
 
-    /// With another binary that serves, in place of the server's own.
+    /// With another binary in place of the server's.
     #[must_use]
     pub fn program(mut self, name: &'static str) -> Self {
         self.program = name;
         self
     }
 
-    /// Below a command that ends by becoming the one that follows it (`exec`), so that the process
-    /// stays the one that was started.
+    /// Below a command that ends with `exec` of the command that follows it. The process
+    /// then stays the one that was started.
     #[must_use]
     pub fn within<'a>(mut self, wrapper: impl IntoIterator<Item = &'a str>) -> Self {
         self.wrapper = wrapper.into_iter().map(str::to_owned).collect();
@@ -69,14 +69,14 @@ impl Launch {
         self
     }
 
-    /// On a database of PostgreSQL, whatever the environment asks for.
+    /// On a database of PostgreSQL, whatever the environment selects.
     #[must_use]
     pub fn installation(mut self, settings: &Settings) -> Self {
         self.installation = Some(settings.clone());
         self
     }
 
-    /// On the file in its folder, whatever the environment asks for.
+    /// On the file in its folder, whatever the environment selects.
     #[must_use]
     pub fn on_file(mut self) -> Self {
         self.installation = None;
@@ -193,7 +193,7 @@ impl Launch {
         Ok(printed)
     }
 
-    /// Starts the built binary and kills it (SIGKILL) after that time, wherever its start is then.
+    /// Starts the built binary and kills it (SIGKILL) after that time, even during its start.
     ///
     /// # Errors
     /// When it cannot be started, or ends before it is killed.
@@ -207,7 +207,7 @@ impl Launch {
     }
 
     /// Runs the built binary where it ends by itself, since it is refused or the argument is a
-    /// subcommand; answers its status and what it said on standard error.
+    /// subcommand; returns its status and what it said on standard error.
     ///
     /// # Errors
     /// When it does not end in time.
@@ -217,7 +217,7 @@ impl Launch {
         Ok((output.status, String::from_utf8(output.stderr)?))
     }
 
-    /// The same, answering what it said on standard output.
+    /// The same; returns what it said on standard output.
     ///
     /// # Errors
     /// When it does not end in time.
@@ -248,7 +248,25 @@ impl ServerProcess {
         Launch::on(data_dir).start().await
     }
 
-    /// Kills it where it stands (SIGKILL).
+    /// A plain caller with the API key.
+    ///
+    /// # Panics
+    /// When this was not the first start.
+    #[must_use]
+    pub fn caller(&self) -> Caller {
+        Caller::app(&self.origin, self.api_key.as_deref().expect("this was the first start"))
+    }
+
+    /// A plain caller with the admin key.
+    ///
+    /// # Panics
+    /// When this was not the first start.
+    #[must_use]
+    pub fn admin(&self) -> Caller {
+        Caller::admin(&self.origin, self.admin_key.as_deref().expect("this was the first start"))
+    }
+
+    /// Kills it (SIGKILL).
     ///
     /// # Errors
     /// When the process cannot be waited for.
@@ -297,7 +315,7 @@ impl ServerProcess {
     /// The most memory that it ever held, in bytes.
     ///
     /// # Errors
-    /// When the kernel does not say.
+    /// When the kernel does not report it.
     pub fn memory_peak(&self) -> Result<u64> {
         let process = self.id()?;
         let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;

@@ -1,23 +1,38 @@
-//! A server in this process: port 0, SQLite in a temporary folder, the sandbox beside it.
+//! A server in this process: on port 0, with its data in a temporary folder, and a sandbox as its push
+//! providers unless the test needs none.
 
-use anyhow::{Context, Result, ensure};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
 use notify_client::Client;
-use notify_core::{AppId, NotificationId, NotificationRecord, PageQuery, ProviderKind};
+use notify_core::{AppId, NotificationId, NotificationRecord, PageQuery, ProviderKind, Timestamp};
 use notify_sandbox::{Sandbox, SandboxConfig, Settings};
-use notify_server::app::App;
-use notify_server::config::Config;
-use tokio::net::TcpListener;
+use notify_server::app::{App, open_store};
+use notify_server::clock::ManualClock;
+use notify_server::config::{Config, Span};
+use notify_server::store::{PageRequest, SharedStore};
+use secrecy::ExposeSecret;
+use serde_json::json;
+use tempfile::TempDir;
+use tokio::net::{TcpListener, TcpStream};
 
-use crate::backend::Settings as BackendSettings;
+use crate::backend::Installation;
+use crate::log::capture_log;
 use crate::{Backend, Caller};
 
+/// Where a clock that the test moves starts: 2026-11-21.
+pub const NOW: Timestamp = Timestamp(1_795_219_200_000);
 /// Messages a second that no test reaches.
 const UNPACED_PER_SECOND: u32 = 10_000;
+/// Connections for reading of a server without providers on PostgreSQL: many run at once.
+const READERS: usize = 2;
 
 /// Starts a sandbox on a free port.
 ///
 /// # Errors
-/// When there is none.
+/// When there is no free port.
 pub async fn start_sandbox() -> Result<Sandbox> {
     start_sandbox_with(SandboxConfig::default()).await
 }
@@ -31,7 +46,7 @@ pub async fn start_sandbox_with(config: SandboxConfig) -> Result<Sandbox> {
     Ok(Sandbox::start(listener, config).await?)
 }
 
-/// Lets the first application send to a sandbox, and answers which that is.
+/// Lets the first application send to a sandbox over APNs, FCM and Web Push; returns the application.
 ///
 /// # Errors
 /// When the client has no admin key.
@@ -45,66 +60,192 @@ pub async fn configure_providers(client: &Client, sandbox: &Sandbox) -> Result<A
     Ok(app)
 }
 
-/// A running server with one application, its keys, and a sandbox that plays its providers.
+/// Lets an application send to a sandbox on all five platforms, without the rate limits of Messenger
+/// and Telegram.
+///
+/// # Errors
+/// When the client has no admin key.
+pub async fn configure_all(client: &Client, app: AppId, sandbox: &Sandbox) -> Result<()> {
+    let mut configs = [
+        (ProviderKind::Apns, sandbox.apns_config()),
+        (ProviderKind::Fcm, sandbox.fcm_config()),
+        (ProviderKind::WebPush, sandbox.webpush_config()),
+        (ProviderKind::Messenger, sandbox.messenger_config()),
+        (ProviderKind::Telegram, sandbox.telegram_config()),
+    ];
+    for (provider, config) in &mut configs {
+        config["rate_per_second"] = UNPACED_PER_SECOND.into();
+        client.admin().put_provider(app, *provider, config).await?;
+    }
+    sandbox.set(unlimited());
+    Ok(())
+}
+
+/// Settings of a sandbox without rate limits of its own.
+#[must_use]
+pub fn unlimited() -> Settings {
+    Settings {
+        messenger_per_second: 0,
+        telegram_per_second: 0,
+        telegram_chat_burst: 0,
+        ..Settings::default()
+    }
+}
+
+/// A running server with one application and its keys. Its functions panic when something fails that a
+/// test takes for granted.
+///
+/// [`Self::start`] starts it with the machine's clock and a sandbox behind APNs, FCM and Web Push.
+/// [`Self::with_manual_clock`] is for tests in which hours pass: its clock, which is the sandbox's too,
+/// stands at [`NOW`] until the test moves it. [`Self::without_providers`] is for tests of the API alone:
+/// it starts quickly, its clock is a manual one, and [`logged`](crate::logged) has what it logs.
 pub struct TestServer {
-    /// The fake providers.
-    pub sandbox: Sandbox,
-    /// The application.
+    /// The first application.
     pub app_id: AppId,
     app: Option<App>,
+    clock: Option<Arc<ManualClock>>,
+    sandbox: Option<Sandbox>,
     config: Config,
-    folder: tempfile::TempDir,
     api_key: String,
     admin_key: String,
+    folder: TempDir,
+    /// Shared with the other servers on it, and dropped with the last.
+    installation: Option<Arc<Installation>>,
 }
 
 impl TestServer {
     /// Starts a server, starts a sandbox, and configures APNs, FCM and Web Push to send to it.
-    ///
-    /// # Errors
-    /// When one of the two does not start.
-    pub async fn start() -> Result<Self> {
+    pub async fn start() -> Self {
         Self::start_with(|_| {}).await
     }
 
     /// The same with settings changed.
-    ///
-    /// # Errors
-    /// When one of the two does not start.
-    pub async fn start_with(change: impl FnOnce(&mut Config)) -> Result<Self> {
+    pub async fn start_with(change: impl FnOnce(&mut Config)) -> Self {
         Self::start_on(Backend::chosen(), change).await
     }
 
-    /// The same on a backend, whatever the environment asks for.
+    /// The same on a backend, whatever the environment selects.
     ///
-    /// # Errors
+    /// # Panics
     /// When one of the two does not start.
-    pub async fn start_on(backend: Backend, change: impl FnOnce(&mut Config)) -> Result<Self> {
-        let folder = tempfile::tempdir()?;
-        let data_dir = folder.path().join("data");
-        let settings = BackendSettings::of(backend, &data_dir);
-        let base = settings.map_or_else(|| Ok(Config::default()), |settings| settings.config())?;
-        let mut config = Config {
-            listen: "127.0.0.1:0".into(),
-            data_dir,
+    pub async fn start_on(backend: Backend, change: impl FnOnce(&mut Config)) -> Self {
+        let mut server = Self::launch(backend, None, |config| {
             // The push service of browsers is the sandbox on this machine.
-            allow_private_networks: true,
-            ..base
-        };
-        change(&mut config);
-        let app = App::start(config.clone()).await?;
-        let keys = app.first_keys.as_ref().context("the first start shows keys")?;
-        let (api_key, admin_key) = (reveal(&keys.api_key), reveal(&keys.admin_key));
-        let sandbox = start_sandbox().await?;
-        let client = client(&app.origin, &api_key, &admin_key);
-        let app_id = configure_providers(&client, &sandbox).await?;
-        Ok(Self { sandbox, app_id, app: Some(app), config, folder, api_key, admin_key })
+            config.allow_private_networks = true;
+            change(config);
+        })
+        .await;
+        let sandbox = start_sandbox().await.expect("a sandbox starts");
+        let configured = configure_providers(&server.client(), &sandbox).await;
+        configured.expect("the providers are configured");
+        server.sandbox = Some(sandbox);
+        server
     }
 
-    /// Where it serves.
+    /// Starts a server without providers, on a clock that the test moves.
+    pub async fn without_providers() -> Self {
+        Self::without_providers_with(|_| {}).await
+    }
+
+    /// The same on SQLite, whatever the environment selects.
+    pub async fn without_providers_on_sqlite() -> Self {
+        capture_log();
+        Self::launch(Backend::Sqlite, Some(ManualClock::at(NOW)), |_| {}).await
+    }
+
+    /// The same with settings changed.
+    pub async fn without_providers_with(change: impl FnOnce(&mut Config)) -> Self {
+        capture_log();
+        let backend = Backend::chosen();
+        Self::launch(backend, Some(ManualClock::at(NOW)), |config| {
+            config.shutdown_grace = Span::from_secs(5);
+            if backend == Backend::Postgres {
+                config.reader_threads = READERS;
+            }
+            change(config);
+        })
+        .await
+    }
+
+    /// Starts a server and a sandbox on one clock that the test moves. No provider is configured.
+    ///
+    /// # Panics
+    /// When one of the two does not start.
+    pub async fn with_manual_clock(settings: Settings) -> Self {
+        let clock = ManualClock::at(NOW);
+        let sandbox = SandboxConfig {
+            clock: notify_sandbox::Clock::manual(clock.watch()),
+            settings,
+            ..SandboxConfig::default()
+        };
+        let mut server = Self::launch(Backend::chosen(), Some(clock), |config| {
+            config.allow_private_networks = true;
+        })
+        .await;
+        let sandbox = start_sandbox_with(sandbox).await;
+        server.sandbox = Some(sandbox.expect("a sandbox starts"));
+        server
+    }
+
+    async fn launch(
+        backend: Backend,
+        clock: Option<Arc<ManualClock>>,
+        change: impl FnOnce(&mut Config),
+    ) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder is made");
+        let installation = match backend {
+            Backend::Sqlite => None,
+            Backend::Postgres => Some(Arc::new(Installation::make())),
+        };
+        let base = installation.as_ref().map(|installation| installation.settings().config());
+        let base = base.transpose().expect("the server takes its settings").unwrap_or_default();
+        let mut config =
+            Config { listen: "127.0.0.1:0".into(), data_dir: folder.path().join("data"), ..base };
+        change(&mut config);
+        let app = run(&config, clock.as_ref()).await;
+        let keys = app.first_keys.as_ref().expect("the first start shows keys");
+        let api_key = keys.api_key.expose_secret().to_owned();
+        let admin_key = keys.admin_key.expose_secret().to_owned();
+        app.keys_shown().await.expect("the keys are recorded as shown");
+        let page = PageRequest { limit: 1, cursor: None };
+        let apps = app.store.list_apps(page).await.expect("the applications are read");
+        let app_id = apps.rows.first().expect("the first start makes an application").id;
+        let (app, sandbox) = (Some(app), None);
+        Self { app_id, app, clock, sandbox, config, api_key, admin_key, folder, installation }
+    }
+
+    /// Starts another server on the same PostgreSQL database.
+    ///
+    /// # Panics
+    /// When it does not start, or makes keys of its own.
+    pub async fn start_another(&self) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder is made");
+        let config = Config { data_dir: folder.path().join("data"), ..self.config.clone() };
+        let app = run(&config, self.clock.as_ref()).await;
+        assert!(app.first_keys.is_none(), "keys are made once");
+        Self {
+            app_id: self.app_id,
+            app: Some(app),
+            clock: self.clock.clone(),
+            sandbox: None,
+            config,
+            api_key: self.api_key.clone(),
+            admin_key: self.admin_key.clone(),
+            folder,
+            installation: self.installation.clone(),
+        }
+    }
+
+    /// Its origin, such as `http://127.0.0.1:8080`.
     #[must_use]
     pub fn origin(&self) -> &str {
         &self.app().origin
+    }
+
+    /// The address that it listens on.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.app().address
     }
 
     /// Its application's key.
@@ -121,33 +262,87 @@ impl TestServer {
 
     /// Its data folder.
     #[must_use]
-    pub fn data_dir(&self) -> &std::path::Path {
+    pub fn data_dir(&self) -> &Path {
         &self.config.data_dir
     }
 
-    /// A client with both keys.
+    /// The file of its database on SQLite.
+    #[must_use]
+    pub fn database_file(&self) -> PathBuf {
+        self.data_dir().join("notify.db")
+    }
+
+    /// Its store, to inject faults and to read what no route returns.
+    #[must_use]
+    pub fn store(&self) -> &SharedStore {
+        &self.app().store
+    }
+
+    /// The clock that the test moves.
+    ///
+    /// # Panics
+    /// When the server follows the machine's clock.
+    #[must_use]
+    pub fn clock(&self) -> &ManualClock {
+        self.clock.as_deref().expect("the server is on a manual clock")
+    }
+
+    /// The fake providers.
+    ///
+    /// # Panics
+    /// When the server was started without providers.
+    #[must_use]
+    pub fn sandbox(&self) -> &Sandbox {
+        self.sandbox.as_ref().expect("the server was started with providers")
+    }
+
+    /// An SDK client with both keys.
     ///
     /// # Panics
     /// When the client cannot be built.
     #[must_use]
     pub fn client(&self) -> Client {
-        client(self.origin(), &self.api_key, &self.admin_key)
+        let keys = Client::builder(self.origin()).api_key(self.api_key.as_str());
+        keys.admin_key(self.admin_key.as_str()).build().expect("the origin is a url")
     }
 
     /// A plain caller with the application's key.
-    ///
-    /// # Errors
-    /// When no HTTP client can be made.
-    pub fn caller(&self) -> Result<Caller> {
+    #[must_use]
+    pub fn caller(&self) -> Caller {
         Caller::app(self.origin(), &self.api_key)
     }
 
     /// A plain caller with the admin key.
-    ///
-    /// # Errors
-    /// When no HTTP client can be made.
-    pub fn admin(&self) -> Result<Caller> {
+    #[must_use]
+    pub fn admin(&self) -> Caller {
         Caller::admin(self.origin(), &self.admin_key)
+    }
+
+    /// A plain caller without a key.
+    #[must_use]
+    pub fn anonymous(&self) -> Caller {
+        Caller::with_header(self.origin(), "x-nothing", "at all")
+    }
+
+    /// Makes another application; returns its id and a caller with its key.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    pub async fn create_app(&self, name: &str) -> (String, Caller) {
+        let admin = self.admin();
+        let id = admin.post("/admin/v1/apps", &json!({"name": name})).await.id();
+        let key = admin.post(&format!("/admin/v1/apps/{id}/keys"), &json!({})).await.ok();
+        let key = key["api_key"].as_str().expect("the key is text");
+        let caller = Caller::app(self.origin(), key);
+        (id, caller)
+    }
+
+    /// A bare connection.
+    ///
+    /// # Panics
+    /// When it is not accepted.
+    pub async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address()).await.expect("the server takes connections")
     }
 
     /// Reads a notification until it is completed or canceled. Bounded.
@@ -159,35 +354,37 @@ impl TestServer {
     }
 
     /// Stops the server in order and starts it again on the same data.
-    ///
-    /// # Errors
-    /// When it does not stop in time, or does not start.
-    pub async fn restart(&mut self) -> Result<()> {
-        self.restart_with(|_| {}).await
+    pub async fn restart(&mut self) {
+        self.restart_with(|_| {}).await;
     }
 
     /// The same with other settings.
     ///
-    /// # Errors
+    /// # Panics
     /// When it does not stop in time, or does not start.
-    pub async fn restart_with(&mut self, change: impl FnOnce(&mut Config)) -> Result<()> {
+    pub async fn restart_with(&mut self, change: impl FnOnce(&mut Config)) {
         change(&mut self.config);
-        let app = self.app.take().context("the server runs")?;
-        ensure!(app.stop().await, "the server did not stop in time");
-        self.app = Some(App::start(self.config.clone()).await?);
-        Ok(())
+        self.stop_app().await;
+        let app = run(&self.config, self.clock.as_ref()).await;
+        assert!(app.first_keys.is_none(), "keys are made once");
+        self.app = Some(app);
     }
 
     /// Stops everything.
     ///
-    /// # Errors
+    /// # Panics
     /// When the server does not stop in time.
-    pub async fn stop(mut self) -> Result<()> {
-        let app = self.app.take().context("the server runs")?;
-        ensure!(app.stop().await, "the server did not stop in time");
-        self.sandbox.stop().await;
-        self.folder.close()?;
-        Ok(())
+    pub async fn stop(mut self) {
+        self.stop_app().await;
+        if let Some(sandbox) = self.sandbox.take() {
+            sandbox.stop().await;
+        }
+        self.folder.close().expect("the temporary folder is removed");
+    }
+
+    async fn stop_app(&mut self) {
+        let app = self.app.take().expect("the server runs");
+        assert!(app.stop().await, "the server did not stop in time");
     }
 
     fn app(&self) -> &App {
@@ -195,38 +392,14 @@ impl TestServer {
     }
 }
 
-/// Lets an application send to a sandbox on all five platforms, as fast as it can: the paces of
-/// Messenger and Telegram are not what a fault is about.
-///
-/// # Errors
-/// When the client has no admin key.
-pub async fn configure_all(client: &Client, app: AppId, sandbox: &Sandbox) -> Result<()> {
-    let mut configs = [
-        (ProviderKind::Apns, sandbox.apns_config()),
-        (ProviderKind::Fcm, sandbox.fcm_config()),
-        (ProviderKind::WebPush, sandbox.webpush_config()),
-        (ProviderKind::Messenger, sandbox.messenger_config()),
-        (ProviderKind::Telegram, sandbox.telegram_config()),
-    ];
-    for (provider, config) in &mut configs {
-        config["rate_per_second"] = UNPACED_PER_SECOND.into();
-        client.admin().put_provider(app, *provider, config).await?;
-    }
-    let unpaced = Settings {
-        messenger_per_second: 0,
-        telegram_per_second: 0,
-        telegram_chat_burst: 0,
-        ..Settings::default()
+async fn run(config: &Config, clock: Option<&Arc<ManualClock>>) -> App {
+    let started = match clock {
+        None => App::start(config.clone()).await,
+        Some(clock) => {
+            let store = open_store(config, true).await.expect("the database is opened");
+            let listener = TcpListener::bind(&config.listen).await.expect("there is a free port");
+            App::start_on(config.clone(), listener, store, clock.clone()).await
+        }
     };
-    sandbox.set(unpaced);
-    Ok(())
-}
-
-fn client(origin: &str, api_key: &str, admin_key: &str) -> Client {
-    let keys = Client::builder(origin).api_key(api_key).admin_key(admin_key);
-    keys.build().expect("the origin is a url")
-}
-
-fn reveal(key: &secrecy::SecretString) -> String {
-    secrecy::ExposeSecret::expose_secret(key).to_owned()
+    started.expect("the server starts")
 }

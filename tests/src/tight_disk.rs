@@ -1,5 +1,5 @@
-//! A small disk of a server's own: a tmpfs in a mount namespace, which ends with the test. Whoever may
-//! make such namespaces can run it; where the kernel forbids them the test fails and says so.
+//! A small disk for a server: a tmpfs in a mount namespace, which ends with the test. Where the kernel
+//! forbids such namespaces, the test fails with a message.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -12,18 +12,18 @@ use tokio::process::{Child, Command};
 
 use crate::WAIT_MAX;
 
-/// Bytes that are written at once to fill the disk; the last ones go in small steps.
+/// Bytes that are written at once to fill the disk; the last ones in small steps.
 const FILL_STEPS: [usize; 2] = [65_536, 512];
 
-/// A small disk, mounted where only those see it that live in its namespace.
+/// A small disk, visible in its namespace alone.
 pub struct TightDisk {
-    /// Whoever keeps the namespace: it ends when its standard input does.
+    /// The process that keeps the namespace: it ends when its standard input does.
     holder: Child,
     folder: PathBuf,
 }
 
 impl TightDisk {
-    /// Mounts one of that many bytes at a folder that is there.
+    /// Mounts one of that many bytes at an existing folder.
     ///
     /// # Errors
     /// When the kernel allows no such namespace.
@@ -45,7 +45,7 @@ impl TightDisk {
         Ok(Self { holder, folder: folder.to_owned() })
     }
 
-    /// What a command has in front of it to live in the namespace; it stays the same process.
+    /// The words in front of a command that run it in the namespace, in the same process.
     ///
     /// # Errors
     /// When the namespace is gone.
@@ -55,7 +55,7 @@ impl TightDisk {
         Ok(words.map(str::to_owned).to_vec())
     }
 
-    /// A path on the disk, as those outside of the namespace reach it.
+    /// A path on the disk, for processes outside of the namespace.
     ///
     /// # Errors
     /// When the namespace is gone.
@@ -68,14 +68,14 @@ impl TightDisk {
     /// Fills it to the last byte.
     ///
     /// # Errors
-    /// When something else than a full disk keeps from it.
+    /// When anything else than a full disk prevents it.
     pub fn fill(&self) -> Result<()> {
         let path = self.path("filler")?;
         let mut filler = OpenOptions::new().create(true).append(true).open(path)?;
         FILL_STEPS.into_iter().try_for_each(|step| fill(&mut filler, step))
     }
 
-    /// Fills it but for so many bytes.
+    /// Fills it except for that many bytes.
     ///
     /// # Errors
     /// As [`TightDisk::fill`].
@@ -86,7 +86,7 @@ impl TightDisk {
         Ok(filler.set_len(length.saturating_sub(bytes))?)
     }
 
-    /// Gives the space back.
+    /// Frees the space.
     ///
     /// # Errors
     /// When it was not filled.

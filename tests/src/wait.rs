@@ -1,4 +1,4 @@
-//! Bounded waiting. No test sleeps: it looks again at every tick until what it waits for is there.
+//! Bounded waiting. No test sleeps: it polls at every tick until its condition holds.
 
 use std::time::Duration;
 
@@ -9,21 +9,21 @@ use notify_server::clock::{Clock, SystemClock};
 
 use crate::WAIT_MAX;
 
-/// Time between two looks.
+/// Time between two polls.
 const TICK: Duration = Duration::from_millis(10);
 /// A day, in milliseconds.
 const DAY_MS: i64 = 86_400_000;
 
-/// An instant that no test lives to see.
+/// An instant after the end of every test.
 #[must_use]
 pub fn tomorrow() -> Timestamp {
     SystemClock::start().now().plus_ms(DAY_MS)
 }
 
-/// Looks until there is something to see, at most [`WAIT_MAX`].
+/// Polls until `look` returns something, at most [`WAIT_MAX`].
 ///
 /// # Errors
-/// When looking fails, or nothing came in time; then `what` says what was missing.
+/// When `look` fails, or returns nothing in time; then `what` says what was missing.
 pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
     let mut ticks = tokio::time::interval(TICK);
     let looking = async {

@@ -1,5 +1,5 @@
-//! The master key of an installation: nothing starts that could not open what is sealed, and a lost
-//! key loses no message.
+//! The master key of an installation: a server does not start when it cannot open what is sealed,
+//! and a lost key loses no message.
 
 use std::fs;
 use std::path::Path;
@@ -40,7 +40,7 @@ async fn installation(data_dir: &Path, sandbox: &Sandbox) -> Result<[String; 2]>
 }
 
 #[tokio::test]
-async fn without_the_key_of_what_is_sealed_nothing_starts() -> Result<()> {
+async fn a_server_with_sealed_data_does_not_start_without_its_key() -> Result<()> {
     let (folder, sandbox) = (tempfile::tempdir()?, start_sandbox().await?);
     installation(folder.path(), &sandbox).await?;
     let file = folder.path().join("master.key");
@@ -71,7 +71,7 @@ async fn without_the_key_of_what_is_sealed_nothing_starts() -> Result<()> {
 }
 
 #[tokio::test]
-async fn where_nothing_is_sealed_a_lost_key_is_drawn_anew() -> Result<()> {
+async fn a_lost_key_is_regenerated_when_nothing_is_sealed() -> Result<()> {
     let folder = tempfile::tempdir()?;
     ServerProcess::start(folder.path()).await?.terminate().await?;
     fs::remove_file(folder.path().join("master.key"))?;
@@ -91,18 +91,18 @@ async fn a_lost_key_loses_no_message() -> Result<()> {
 
     let log = folder.path().join("log");
     let server = Launch::on(folder.path()).log("warn", &log).start().await?;
-    let admin = Caller::admin(&server.origin, &admin_key)?;
-    let apps = admin.get("/admin/v1/apps").await?;
+    let admin = Caller::admin(&server.origin, &admin_key);
+    let apps = admin.get("/admin/v1/apps").await.ok();
     let app = apps["apps"][0]["id"].as_str().context("an app")?;
     let providers = format!("/admin/v1/apps/{app}/providers");
-    let listed = admin.get(&providers).await?;
+    let listed = admin.get(&providers).await.ok();
     let shown = |place: usize| {
         let row = &listed["providers"][place];
         (row["provider"].clone(), row["config"].clone())
     };
     assert_eq!([shown(0), shown(1)], [(json!("apns"), Value::Null), (json!("fcm"), Value::Null)]);
     let one = admin.send(&Method::GET, &format!("{providers}/fcm"), "").await?;
-    assert_eq!((one.status, one.json()?["config"].clone()), (200, Value::Null));
+    assert_eq!((one.status, one.json()["config"].clone()), (200, Value::Null));
 
     let client = client(&server, &api_key, &admin_key)?;
     let hello = CreateNotification::to_platforms([Platform::Android], "hello");
@@ -122,8 +122,8 @@ async fn a_lost_key_loses_no_message() -> Result<()> {
     let (status, words) = forget.ended().await?;
     assert!(status.success(), "{words}");
     let server = ServerProcess::start(folder.path()).await?;
-    let admin = Caller::admin(&server.origin, &admin_key)?;
-    let kept = admin.get(&format!("{providers}/fcm")).await?;
+    let admin = Caller::admin(&server.origin, &admin_key);
+    let kept = admin.get(&format!("{providers}/fcm")).await.ok();
     assert!(kept["config"].is_object(), "what the key opens is kept: {kept}");
     server.terminate().await?;
     Ok(())

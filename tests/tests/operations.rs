@@ -1,14 +1,11 @@
-//! Operating a server: checks of credentials, a held channel that is let go, the doctor, and the
-//! log as a collector reads it.
+//! Operating a server: provider tests, resuming a held channel, the doctor, and the JSON log.
 
 use anyhow::{Context, Result};
 use http::Method;
 use notify_client::Client;
 use notify_core::{CreateNotification, Platform, ProviderKind, RegisterDevice};
 use notify_sandbox::{Provider, Rule, ScriptedResponse};
-use notify_tests::{
-    Caller, Launch, Notify, TestServer, crowd, ios, register, start_sandbox, until,
-};
+use notify_tests::{Launch, Notify, TestServer, crowd, ios, register, start_sandbox, until};
 use serde_json::{Value, json};
 
 const GOOD: &str = "the credentials are accepted";
@@ -21,8 +18,8 @@ async fn check_with(
     value: Value,
 ) -> Result<(bool, String)> {
     let mut config = match provider {
-        ProviderKind::Apns => server.sandbox.apns_config(),
-        _ => server.sandbox.fcm_config(),
+        ProviderKind::Apns => server.sandbox().apns_config(),
+        _ => server.sandbox().fcm_config(),
     };
     if let Some(field) = config.pointer_mut(pointer) {
         *field = value;
@@ -36,8 +33,8 @@ async fn check_with(
 }
 
 #[tokio::test]
-async fn a_check_says_what_the_provider_says_and_sends_nothing() -> Result<()> {
-    let server = TestServer::start().await?;
+async fn a_provider_test_returns_the_providers_response_and_sends_nothing() -> Result<()> {
+    let server = TestServer::start().await;
     let (client, app) = (server.client(), server.app_id);
     register(&client, crowd(4)).await?;
     for provider in [ProviderKind::Apns, ProviderKind::Fcm] {
@@ -59,29 +56,30 @@ async fn a_check_says_what_the_provider_says_and_sends_nothing() -> Result<()> {
         let (ok, detail) = check_with(&server, provider, pointer, value).await?;
         assert!(!ok && detail.contains(expected), "{provider} {pointer}: {detail}");
     }
-    for received in server.sandbox.received() {
+    for received in server.sandbox().received() {
         let token = received.token.unwrap_or_default();
         let is_nobodys = token.bytes().all(|digit| digit == b'0') || token == "notify-check";
-        assert!(is_nobodys, "somebody got something");
+        assert!(is_nobodys, "a real device got something");
     }
     stranger.stop().await;
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }
 
 #[tokio::test]
-async fn a_channel_that_is_held_is_told_and_can_be_let_go() -> Result<()> {
-    let server = TestServer::start().await?;
+async fn a_held_channel_is_reported_and_can_be_resumed() -> Result<()> {
+    let server = TestServer::start().await;
     let client = server.client();
     register(&client, [ios(1, &ScriptedResponse::ok())]).await?;
-    server.sandbox.add_rule(Rule::on(
+    server.sandbox().add_rule(Rule::on(
         Provider::Apns,
         ScriptedResponse::reason("InvalidProviderToken").first(2),
     ))?;
     let hello = CreateNotification::to_platforms([Platform::Ios], "x");
     let id = client.notifications().create(&hello).await?.id;
-    let caller = server.caller()?;
+    let caller = server.caller();
     let told = async |line: &str| {
-        let metrics = caller.send(&Method::GET, "/metrics", "").await?.text();
+        let metrics = caller.send(&Method::GET, "/metrics", "").await?.text;
         Ok(metrics.lines().any(|told| told == line).then_some(()))
     };
     let held = "notify_channel_paused{channel=\"apns\",why=\"credentials\"}";
@@ -97,14 +95,15 @@ async fn a_channel_that_is_held_is_told_and_can_be_let_go() -> Result<()> {
     ] {
         assert!(told(line).await?.is_some(), "{line}");
     }
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }
 
 /// Good credentials deliver nothing while a channel is stopped or held, a platform has no provider,
 /// or the application is suspended: the doctor says which, and is not well.
 #[tokio::test]
-async fn the_doctor_tells_what_keeps_deliveries_back() -> Result<()> {
-    let server = TestServer::start().await?;
+async fn the_doctor_reports_what_delays_deliveries() -> Result<()> {
+    let server = TestServer::start().await;
     let client = server.client();
     let notify = Notify::new(server.origin(), server.api_key(), server.admin_key())?;
     let apps = notify.json(&["apps", "list"]).await?;
@@ -148,14 +147,15 @@ async fn the_doctor_tells_what_keeps_deliveries_back() -> Result<()> {
     notify.json(&suspend).await?;
     let told = ill().await?;
     assert!(told[0].starts_with(&format!("status {name}: `notify apps update")), "{told:?}");
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }
 
 #[tokio::test]
-async fn the_doctor_finds_what_is_wrong_and_gives_a_hint() -> Result<()> {
-    let server = TestServer::start().await?;
+async fn the_doctor_finds_problems_and_gives_hints() -> Result<()> {
+    let server = TestServer::start().await;
     let notify = Notify::new(server.origin(), server.api_key(), server.admin_key())?;
-    let topic = server.sandbox.apns_config()["topic"].as_str().context("a topic")?.to_owned();
+    let topic = server.sandbox().apns_config()["topic"].as_str().context("a topic")?.to_owned();
     let device = |id: &str, identifier: &str| {
         let mut device = RegisterDevice::ios(id, "ab".repeat(32));
         device.push_token = Some(format!("{:0>64}", hex(id)));
@@ -177,7 +177,7 @@ async fn the_doctor_finds_what_is_wrong_and_gives_a_hint() -> Result<()> {
 
     register(&server.client(), [device("b", "com.example.other")]).await?;
     let stranger = start_sandbox().await?;
-    let mut apns = server.sandbox.apns_config();
+    let mut apns = server.sandbox().apns_config();
     apns["private_key"] = stranger.apns_config()["private_key"].clone();
     server.client().admin().put_provider(server.app_id, ProviderKind::Apns, &apns).await?;
     let sick = notify.run(&["doctor", "-o", "json"]).await?;
@@ -196,7 +196,7 @@ async fn the_doctor_finds_what_is_wrong_and_gives_a_hint() -> Result<()> {
     assert_eq!(locked_out.status, Some(1));
     assert!(locked_out.stdout.contains("admin-key create"), "{locked_out:?}");
     stranger.stop().await;
-    server.stop().await?;
+    server.stop().await;
     let gone = notify.run(&["--retries", "0", "doctor"]).await?;
     assert_eq!(gone.status, Some(1));
     assert!(gone.stdout.contains("NOTIFY_URL"), "{gone:?}");
@@ -208,18 +208,19 @@ fn hex(text: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_log_of_json_is_an_object_a_line_with_the_request() -> Result<()> {
+async fn the_json_log_is_one_object_per_line_with_the_request_id() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let (data, log) = (folder.path().join("data"), folder.path().join("log"));
     let launch = Launch::on(&data).log("debug", &log).argument("--log-format").argument("json");
     let server = launch.start().await?;
-    let key = server.api_key.clone().context("a key")?;
-    let caller = Caller::app(&server.origin, &key)?;
+    let caller = server.caller();
     // What comes percent-encoded, quoted and broken over lines must not become a line of its own.
     for path in ["/v1/devices/a%0AERROR%20forged", "/v1/devices?x=%0D%0A{", "/v1/%00"] {
         caller.send(&Method::GET, path, "").await?;
     }
-    let client = Client::builder(&server.origin).api_key(&key).build()?;
+    let client = Client::builder(&server.origin)
+        .api_key(server.api_key.clone().context("a key")?)
+        .build()?;
     client.devices().list(&notify_core::ListDevices::default()).await?;
     assert_eq!(server.terminate().await?.code(), Some(0));
     let logged = std::fs::read_to_string(&log)?;

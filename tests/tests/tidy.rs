@@ -1,4 +1,4 @@
-//! Rules of the source tree that a reader would otherwise have to keep in mind.
+//! Rules of the source tree.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -116,7 +116,7 @@ const LAYERS: &[(&str, &[&str], &str)] = &[
 ];
 
 #[test]
-fn layers_look_down_only() {
+fn layers_depend_downwards_only() {
     let mut broken = Vec::new();
     for (folder, forbidden, why) in LAYERS {
         for (name, text) in rust_files(folder) {
@@ -142,7 +142,7 @@ const DRIVERS: &[(&str, &[&str])] = &[
 const LAYER: [&str; 3] = ["store/sql/connection.rs", "store/sql/error.rs", "store/sql/rows.rs"];
 
 #[test]
-fn operations_of_the_store_know_no_driver() {
+fn store_operations_name_no_driver() {
     let mut broken = Vec::new();
     for (name, text) in rust_files("notify-server/src") {
         for (driver, places) in DRIVERS {
@@ -169,7 +169,7 @@ fn backends_have_the_same_migrations() {
 }
 
 #[test]
-fn files_can_be_read_in_one_go() {
+fn source_files_are_at_most_1000_lines() {
     let mut broken = Vec::new();
     for folder in PRODUCT {
         for (name, text) in rust_files(folder) {
@@ -183,7 +183,7 @@ fn files_can_be_read_in_one_go() {
 }
 
 #[test]
-fn every_module_says_what_it_is_for() {
+fn every_module_has_a_doc_comment() {
     let mut broken = Vec::new();
     for folder in [
         "notify-core",
@@ -246,7 +246,7 @@ fn tests_wait_on_events_and_do_not_sleep() {
 }
 
 #[test]
-fn nothing_is_left_open_in_the_code() {
+fn no_open_task_and_no_ignored_test_is_left() {
     let mut broken = Vec::new();
     for (name, text) in rust_files(".") {
         if name.ends_with("tidy.rs") {
@@ -264,7 +264,7 @@ fn nothing_is_left_open_in_the_code() {
 }
 
 #[test]
-fn one_word_is_used_for_one_thing() {
+fn discouraged_names_are_not_used() {
     // (synonym, the word that the glossary of ARCHITECTURE.md has for it)
     let synonyms =
         [("fn do_", "a verb"), ("Manager", "what it manages"), ("Helper", "what it does")];

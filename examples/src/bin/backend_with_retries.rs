@@ -40,7 +40,7 @@ impl Orders {
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let server = TestServer::start().await?;
+    let server = TestServer::start().await;
     server.client().devices().register(&RegisterDevice::android("ada", "fcm-token-of-ada")).await?;
 
     let flaky = lose_answers(server.origin(), 2).await?;
@@ -60,10 +60,11 @@ async fn main() -> anyhow::Result<()> {
 
     server.completed(&first).await?;
     let list = server.client().notifications().list(&PageQuery::default()).await?;
-    let arrived = server.sandbox.wait_for(1, WAIT_MAX).await;
+    let arrived = server.sandbox().wait_for(1, WAIT_MAX).await;
     println!("notifications made: {}, pushes sent: {}", list.notifications.len(), arrived.len());
     ensure!(list.notifications.len() == 1 && arrived.len() == 1);
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }
 
 /// A network that forwards every request, and loses the first `lost` responses. The server has

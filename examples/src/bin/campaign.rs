@@ -12,7 +12,7 @@ use notify_tests::{TestServer, WAIT_MAX};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let server = TestServer::start().await?;
+    let server = TestServer::start().await;
     let notify = Client::builder(server.origin()).api_key(server.api_key()).build()?;
 
     let campaign = notify.campaigns().create(&daily_news()).await?.id;
@@ -22,7 +22,7 @@ async fn main() -> anyhow::Result<()> {
     let news = CreateNotification::to_devices(["pixel-7"], [], "Three stories for your morning")?
         .campaign(campaign.to_string());
     let notification = notify.notifications().create(&news).await?.id;
-    let arrived = server.sandbox.wait_for(1, WAIT_MAX).await;
+    let arrived = server.sandbox().wait_for(1, WAIT_MAX).await;
     ensure!(arrived.len() == 1, "it did not arrive");
     let data = &arrived[0].payload["message"]["data"];
     println!("the phone got the notification with campaign_id {}", data["campaign_id"]);
@@ -43,7 +43,8 @@ async fn main() -> anyhow::Result<()> {
     }
     ensure!(enrichment.features.len() == 6);
     ensure!(enrichment.strings["recommendations_title"] == "More for you");
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }
 
 fn daily_news() -> Template {

@@ -9,7 +9,7 @@ use notify_tests::{TestServer, WAIT_MAX};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let server = TestServer::start().await?;
+    let server = TestServer::start().await;
     let notify = Client::builder(server.origin()).api_key(server.api_key()).build()?;
     for name in ["ada", "bob", "cyd"] {
         let device = RegisterDevice::android(name, format!("fcm-token-of-{name}"));
@@ -20,7 +20,7 @@ async fn main() -> anyhow::Result<()> {
     let notification = CreateNotification::poll([Platform::Android], poll);
     // A poll has the id of its notification.
     let id = notify.notifications().create(&notification).await?.id;
-    let arrived = server.sandbox.wait_for(3, WAIT_MAX).await;
+    let arrived = server.sandbox().wait_for(3, WAIT_MAX).await;
     println!("the poll went to {} phones", arrived.len());
     ensure!(arrived.len() == 3);
 
@@ -40,5 +40,6 @@ async fn main() -> anyhow::Result<()> {
     let clicks: Vec<u64> = results.answers.iter().map(|answer| answer.clicks).collect();
     ensure!(clicks == [1, 2]);
     ensure!(results.answers[1].percentage == 66.67);
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }

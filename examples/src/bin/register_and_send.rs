@@ -8,7 +8,7 @@ use notify_tests::{TestServer, WAIT_MAX};
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     // In your program: the address of your server, and the key that it printed at its first start.
-    let server = TestServer::start().await?;
+    let server = TestServer::start().await;
     let notify = Client::builder(server.origin()).api_key(server.api_key()).build()?;
 
     let phone = RegisterDevice::android("pixel-7", "fcm-token-of-pixel-7");
@@ -20,7 +20,7 @@ async fn main() -> anyhow::Result<()> {
     let id = notify.notifications().create(&hello).await?.id;
     println!("accepted the notification {id}");
 
-    let arrived = server.sandbox.wait_for(1, WAIT_MAX).await;
+    let arrived = server.sandbox().wait_for(1, WAIT_MAX).await;
     ensure!(arrived.len() == 1, "it did not arrive");
     println!("FCM took it as {}:", arrived[0].message_id.as_deref().unwrap_or_default());
     println!("{}", serde_json::to_string_pretty(&arrived[0].payload)?);
@@ -37,5 +37,6 @@ async fn main() -> anyhow::Result<()> {
         record.counts.targeted
     );
     ensure!(record.status == NotificationStatus::Completed && record.counts.sent == 1);
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }

@@ -1,5 +1,5 @@
-//! `notify-server`, told by `NOTIFY_DIES_AT` where to end: `what stage hit`, such as `checkpoint
-//! written 2` (see `notify_server::failpoint`). Without it, the server as it is.
+//! `notify-server` that ends at the point in `NOTIFY_DIES_AT`: `what stage hit`, such as `checkpoint
+//! written 2` (see `notify_server::failpoint`). Without it, an ordinary server.
 
 use anyhow::{Context, Result};
 use notify_server::{cli, commands, failpoint};

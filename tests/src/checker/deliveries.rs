@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use notify_core::{DeliveryOutcome, NotificationStatus};
 use notify_sandbox::Provider;
 
-use super::{Ended, Fate, Member, Told, Verdict};
-use crate::journal::Arrival;
+use super::{EndedProcess, Expected, Member, NotificationReport, Verdict};
+use crate::received::Arrival;
 
 /// What is known of the deliveries of one notification.
 pub(super) struct Deliveries<'h> {
-    pub(super) told: &'h Told,
+    pub(super) report: &'h NotificationReport,
     pub(super) members: &'h [Member],
     pub(super) arrived: &'h [&'h Arrival],
-    pub(super) ended: &'h [Ended],
+    pub(super) ended: &'h [EndedProcess],
 }
 
 impl Deliveries<'_> {
@@ -21,7 +21,7 @@ impl Deliveries<'_> {
     pub(super) fn judge(&self, verdict: &mut Verdict) {
         self.balance(verdict);
         let mut outcomes: BTreeMap<&str, Vec<DeliveryOutcome>> = BTreeMap::new();
-        for (device, outcome) in &self.told.deliveries {
+        for (device, outcome) in &self.report.deliveries {
             outcomes.entry(device).or_default().push(*outcome);
         }
         let mut owner = BTreeMap::new();
@@ -52,18 +52,18 @@ impl Deliveries<'_> {
     }
 
     fn of(&self, who: &str, what: &str) -> String {
-        format!("{} ({}) to {who}: {what}", self.told.key, self.told.id)
+        format!("{} ({}) to {who}: {what}", self.report.key, self.report.id)
     }
 
-    /// Every targeted device is in exactly one state, and the counts say so (I9).
+    /// Every targeted device is in exactly one state, and the counts say so.
     fn balance(&self, verdict: &mut Verdict) {
-        let told = self.told;
-        if told.status != NotificationStatus::Completed {
-            let status = told.status.as_str();
-            verdict.wrong_state.push(format!("{} ({}): is {status}", told.key, told.id));
+        let report = self.report;
+        if report.status != NotificationStatus::Completed {
+            let status = report.status.as_str();
+            verdict.wrong_state.push(format!("{} ({}): is {status}", report.key, report.id));
         }
-        let counts = &told.counts;
-        let listed = |outcome| told.deliveries.iter().filter(|(_, is)| *is == outcome).count();
+        let counts = &report.counts;
+        let listed = |outcome| report.deliveries.iter().filter(|(_, is)| *is == outcome).count();
         let states = [
             (counts.sent, DeliveryOutcome::Sent),
             (counts.failed, DeliveryOutcome::Failed),
@@ -75,18 +75,18 @@ impl Deliveries<'_> {
         let sum: u64 = states.iter().map(|(count, _)| count).sum();
         let is_listed = states.iter().all(|(count, outcome)| *count == listed(*outcome) as u64);
         if counts.targeted != sum || !is_listed {
-            verdict.unbalanced.push(format!("{} ({}): {counts:?}", told.key, told.id));
+            verdict.unbalanced.push(format!("{} ({}): {counts:?}", report.key, report.id));
         }
     }
 
     /// A repeat must be recognisable as one: by the id of its notification, on Web Push by a hash
-    /// that is one notification's own (B36).
+    /// that is one notification's own.
     fn identity(&self, verdict: &mut Verdict, arrival: &Arrival) {
         let identity = arrival.identity.as_deref();
         match arrival.provider {
-            Provider::Apns | Provider::Fcm if identity == Some(&self.told.id) => {}
+            Provider::Apns | Provider::Fcm if identity == Some(&self.report.id) => {}
             Provider::WebPush if identity.is_some_and(|topic| !topic.is_empty()) => {
-                verdict.note_topic(identity.unwrap_or_default(), &self.told.id);
+                verdict.note_topic(identity.unwrap_or_default(), &self.report.id);
             }
             Provider::Messenger | Provider::Telegram if identity.is_none() => {}
             _ => verdict.unrecognisable.push(self.of(&arrival.address, &format!("{identity:?}"))),
@@ -105,30 +105,36 @@ impl Deliveries<'_> {
         let is_refused_last = arrived.last().is_some_and(|arrival| arrival.is_refused());
         let story = || {
             let statuses: Vec<u16> = arrived.iter().map(|arrival| arrival.status).collect();
-            self.of(&member.device, &format!("{:?}, {outcome:?}, {statuses:?}", member.fate))
+            self.of(&member.device, &format!("{:?}, {outcome:?}, {statuses:?}", member.expected))
         };
-        let fate = member.fate;
+        let fate = member.expected;
         match outcome {
             // Found dead by another notification after a crash took this one's outcome with it: the
             // page is read again, and it is not in it any more.
-            None if fate == Fate::Dead && !is_taken => {}
+            None if fate == Expected::Unregistered && !is_taken => {}
             None if !arrived.is_empty() => verdict.unexpected.push(story()),
-            None if matches!(fate, Fate::Reached | Fate::Refused) => verdict.lost.push(story()),
+            None if matches!(fate, Expected::Delivered | Expected::Rejected) => {
+                verdict.lost.push(story())
+            }
             None => {}
             Some(DeliveryOutcome::Pending) => verdict.lost.push(story()),
             Some(DeliveryOutcome::Sent) if !is_taken => verdict.lost.push(story()),
-            Some(DeliveryOutcome::Sent) if matches!(fate, Fate::Dead | Fate::Refused) => {
+            Some(DeliveryOutcome::Sent)
+                if matches!(fate, Expected::Unregistered | Expected::Rejected) =>
+            {
                 verdict.wrong_state.push(story());
             }
             Some(DeliveryOutcome::Sent) => {}
             Some(_) if is_taken => verdict.wrong_state.push(story()),
-            Some(_) if fate == Fate::Reached => verdict.lost.push(story()),
-            Some(DeliveryOutcome::Failed) if fate == Fate::Refused && is_refused => {}
-            Some(DeliveryOutcome::Unregistered) if fate == Fate::Dead && is_refused => {}
+            Some(_) if fate == Expected::Delivered => verdict.lost.push(story()),
+            Some(DeliveryOutcome::Failed) if fate == Expected::Rejected && is_refused => {}
+            Some(DeliveryOutcome::Unregistered) if fate == Expected::Unregistered && is_refused => {
+            }
             // Another notification had found out before it was tried again. That it was refused and
             // is known as failed nevertheless would be wrong.
-            Some(DeliveryOutcome::Failed) if fate == Fate::Dead && !is_refused_last => {}
-            Some(DeliveryOutcome::Canceled) if fate == Fate::Maybe => {}
+            Some(DeliveryOutcome::Failed) if fate == Expected::Unregistered && !is_refused_last => {
+            }
+            Some(DeliveryOutcome::Canceled) if fate == Expected::Any => {}
             Some(_) => verdict.wrong_state.push(story()),
         }
     }

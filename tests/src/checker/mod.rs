@@ -1,10 +1,10 @@
-//! Judges a run: joins what was asked (the ledger), what arrived (the sandbox's journal) and what
-//! the server says of it. Pure, so that planted histories of every kind can show that it sees them.
+//! Checks a run: joins the requests (our log), the arrivals (the sandbox's log) and the server's reports.
+//! It is pure, so its tests can plant a defect of every kind.
 //!
 //! ```text
-//! asked ──┐
-//! arrived ┼──▶ lost · repeated · unexpected · wrong state · unbalanced · unrecognisable
-//! told ───┘
+//! requests ─┐
+//! arrivals ─┼─▶ lost · repeated · unexpected · wrong state · unbalanced · unrecognisable
+//! reports ──┘
 //! ```
 
 mod deliveries;
@@ -18,20 +18,20 @@ use notify_core::{Counts, DeliveryOutcome, NotificationStatus};
 
 use self::deliveries::Deliveries;
 pub use self::verdict::Verdict;
-use crate::journal::Arrival;
-use crate::ledger::{Entry, Said};
+use crate::received::Arrival;
+use crate::request_log::{LogEntry, LoggedResponse};
 
-/// What is to become of a member of an audience.
+/// What is expected for a member of an audience.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
-    /// Gets it, once.
-    Reached,
-    /// Its address is dead: it gets nothing, and once that is known it is not targeted any more.
-    Dead,
-    /// The provider refuses the message for it, and keeps the address.
-    Refused,
-    /// Changed while it was sent: it gets it or not, but what is told of it is true.
-    Maybe,
+pub enum Expected {
+    /// It receives the message once.
+    Delivered,
+    /// Its address is dead: it receives nothing, and later notifications do not target it.
+    Unregistered,
+    /// The provider rejects the message and keeps the address.
+    Rejected,
+    /// It was changed during the send: it receives the message or not, and its outcome says which.
+    Any,
 }
 
 /// A member of an audience.
@@ -41,29 +41,29 @@ pub struct Member {
     pub device: String,
     /// Every address that it had.
     pub addresses: Vec<String>,
-    /// What is to become of it.
-    pub fate: Fate,
+    /// What is expected for it.
+    pub expected: Expected,
 }
 
-/// What the server says of a notification.
+/// The server's report of a notification.
 #[derive(Debug, Clone)]
-pub struct Told {
+pub struct NotificationReport {
     /// Its id.
     pub id: String,
-    /// Its text: what it was asked by.
+    /// Its text, which is the key of its request.
     pub key: String,
-    /// Where it stands.
+    /// Its status.
     pub status: NotificationStatus,
-    /// Over all platforms.
+    /// Its counts over all platforms.
     pub counts: Counts,
-    /// Device by device.
+    /// The outcome of each device.
     pub deliveries: Vec<(String, DeliveryOutcome)>,
 }
 
-/// A process that ended, and how.
+/// A process that ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ended {
-    /// The number of the last connection that it opened.
+pub struct EndedProcess {
+    /// The number of its last connection to the sandbox.
     pub last_connection: u64,
     /// How many messages its end may have repeated: the credit of one that was killed, none of one
     /// that stopped in order.
@@ -73,20 +73,20 @@ pub struct Ended {
 /// Everything that is known of a run.
 #[derive(Debug, Clone, Default)]
 pub struct History {
-    /// What was asked.
-    pub asked: Vec<Entry>,
+    /// The requests.
+    pub requests: Vec<LogEntry>,
     /// The audiences by name.
     pub audiences: BTreeMap<String, Vec<Member>>,
-    /// What arrived, in order.
+    /// What arrived at the sandbox, in order.
     pub arrivals: Vec<Arrival>,
-    /// What the server says at the end, when everything is over.
-    pub told: Vec<Told>,
+    /// What the server reports when all work is done.
+    pub reports: Vec<NotificationReport>,
     /// The processes that ended, in order. The one after the last of them still runs.
-    pub ended: Vec<Ended>,
+    pub ended: Vec<EndedProcess>,
 }
 
 impl History {
-    /// Judges it.
+    /// Checks it.
     #[must_use]
     pub fn check(&self) -> Verdict {
         let mut verdict = Verdict::default();
@@ -94,20 +94,25 @@ impl History {
         for arrival in &self.arrivals {
             arrived.entry(&arrival.text).or_default().push(arrival);
         }
-        let mut told: BTreeMap<&str, Vec<&Told>> = BTreeMap::new();
-        for one in &self.told {
-            told.entry(&one.key).or_default().push(one);
+        let mut reports: BTreeMap<&str, Vec<&NotificationReport>> = BTreeMap::new();
+        for one in &self.reports {
+            reports.entry(&one.key).or_default().push(one);
         }
-        for entry in &self.asked {
-            let key = entry.asked.key.as_str();
-            let (arrived, told) = (arrived.remove(key), told.remove(key));
-            self.notification(&mut verdict, entry, &arrived.unwrap_or_default(), told.as_deref());
+        for entry in &self.requests {
+            let key = entry.request.key.as_str();
+            let (arrived, reports) = (arrived.remove(key), reports.remove(key));
+            self.notification(
+                &mut verdict,
+                entry,
+                &arrived.unwrap_or_default(),
+                reports.as_deref(),
+            );
         }
-        for (key, told) in told {
-            verdict.unexpected.push(format!("{key}: {} told, nobody asked", told.len()));
+        for (key, reports) in reports {
+            verdict.unexpected.push(format!("{key}: {} reported, none requested", reports.len()));
         }
         for (text, arrived) in arrived {
-            verdict.unexpected.push(format!("{text:?}: {} arrived, nobody asked", arrived.len()));
+            verdict.unexpected.push(format!("{text:?}: {} arrived, none requested", arrived.len()));
         }
         verdict.judge_repeats(&self.ended);
         verdict
@@ -116,17 +121,23 @@ impl History {
     fn notification(
         &self,
         verdict: &mut Verdict,
-        entry: &Entry,
+        entry: &LogEntry,
         arrived: &[&Arrival],
-        told: Option<&[&Told]>,
+        reports: Option<&[&NotificationReport]>,
     ) {
-        let key = entry.asked.key.as_str();
-        let mut accepted: Vec<&str> = entry.said.iter().filter_map(id).collect();
+        let key = entry.request.key.as_str();
+        let mut accepted: Vec<&str> = entry.responses.iter().filter_map(id).collect();
         accepted.dedup();
         let is_refused = accepted.is_empty()
-            && entry.said.iter().any(|said| matches!(said, Said::Refused(_)))
-            && !entry.said.iter().any(|said| matches!(said, Said::Unknown(_)));
-        let told = match told.unwrap_or_default() {
+            && entry
+                .responses
+                .iter()
+                .any(|response| matches!(response, LoggedResponse::Rejected(_)))
+            && !entry
+                .responses
+                .iter()
+                .any(|response| matches!(response, LoggedResponse::Unknown(_)));
+        let report = match reports.unwrap_or_default() {
             [] if accepted.is_empty() => {
                 if !arrived.is_empty() {
                     verdict.unexpected.push(format!("{key}: arrived, but is not known"));
@@ -137,26 +148,26 @@ impl History {
                 verdict.lost.push(format!("{key}: accepted as {accepted:?}, and not known"));
                 return;
             }
-            [told] => told,
+            [report] => report,
             [_, _, ..] => {
                 verdict.wrong_state.push(format!("{key}: one key made several"));
                 return;
             }
         };
         if is_refused {
-            verdict.unexpected.push(format!("{key}: refused, and yet there as {}", told.id));
+            verdict.unexpected.push(format!("{key}: refused, and yet there as {}", report.id));
         }
-        if accepted.iter().any(|id| *id != told.id) {
-            verdict.wrong_state.push(format!("{key}: {} was accepted as {accepted:?}", told.id));
+        if accepted.iter().any(|id| *id != report.id) {
+            verdict.wrong_state.push(format!("{key}: {} was accepted as {accepted:?}", report.id));
         }
-        let members = self.audiences.get(&entry.asked.audience).map_or(&[][..], Vec::as_slice);
-        Deliveries { told, members, arrived, ended: &self.ended }.judge(verdict);
+        let members = self.audiences.get(&entry.request.audience).map_or(&[][..], Vec::as_slice);
+        Deliveries { report, members, arrived, ended: &self.ended }.judge(verdict);
     }
 }
 
-fn id(said: &Said) -> Option<&str> {
-    match said {
-        Said::Accepted(id) => Some(id),
-        Said::Refused(_) | Said::Unknown(_) => None,
+fn id(response: &LoggedResponse) -> Option<&str> {
+    match response {
+        LoggedResponse::Accepted(id) => Some(id),
+        LoggedResponse::Rejected(_) | LoggedResponse::Unknown(_) => None,
     }
 }

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use notify_core::{Counts, DeliveryOutcome, NotificationStatus};
 use notify_sandbox::Provider;
 
-use super::{Ended, Fate, History, Member, Told, Verdict};
-use crate::journal::Arrival;
-use crate::ledger::{Asked, Entry, Said};
+use super::{EndedProcess, Expected, History, Member, NotificationReport, Verdict};
+use crate::received::Arrival;
+use crate::request_log::{LogEntry, LoggedRequest, LoggedResponse};
 
 const ID: &str = "id-1";
 const KEY: &str = "key-1";
@@ -22,11 +22,11 @@ fn arrival(provider: Provider, address: &str, status: u16, connection: u64) -> A
     Arrival { text, address, provider, identity, status, connection, at_ms: 0 }
 }
 
-fn member(device: &str, fate: Fate) -> Member {
-    Member { device: device.to_owned(), addresses: vec![format!("{device}-token")], fate }
+fn member(device: &str, expected: Expected) -> Member {
+    Member { device: device.to_owned(), addresses: vec![format!("{device}-token")], expected }
 }
 
-fn told(outcomes: &[(&str, DeliveryOutcome)]) -> Told {
+fn report(outcomes: &[(&str, DeliveryOutcome)]) -> NotificationReport {
     let mut counts = Counts { targeted: outcomes.len() as u64, ..Counts::default() };
     for (_, outcome) in outcomes {
         *match outcome {
@@ -38,7 +38,7 @@ fn told(outcomes: &[(&str, DeliveryOutcome)]) -> Told {
             DeliveryOutcome::Pending => &mut counts.pending,
         } += 1;
     }
-    Told {
+    NotificationReport {
         id: ID.to_owned(),
         key: KEY.to_owned(),
         status: NotificationStatus::Completed,
@@ -47,24 +47,25 @@ fn told(outcomes: &[(&str, DeliveryOutcome)]) -> Told {
     }
 }
 
-/// One notification to one of each platform and each fate; the first process was killed after its
+/// One notification to one of each platform and each expectation; the first process was killed after its
 /// second connection, and repeated one message.
 fn sound() -> History {
     let members = [
-        ("ios", Fate::Reached),
-        ("android", Fate::Reached),
-        ("web", Fate::Reached),
-        ("person", Fate::Reached),
-        ("chat", Fate::Reached),
-        ("dead", Fate::Dead),
-        ("refused", Fate::Refused),
-        ("maybe", Fate::Maybe),
+        ("ios", Expected::Delivered),
+        ("android", Expected::Delivered),
+        ("web", Expected::Delivered),
+        ("person", Expected::Delivered),
+        ("chat", Expected::Delivered),
+        ("dead", Expected::Unregistered),
+        ("refused", Expected::Rejected),
+        ("maybe", Expected::Any),
     ];
-    let asked = Asked { key: KEY.to_owned(), audience: "all".to_owned() };
-    let said = vec![Said::Unknown("reset".to_owned()), Said::Accepted(ID.to_owned())];
-    let members = members.map(|(device, fate)| member(device, fate)).to_vec();
+    let asked = LoggedRequest { key: KEY.to_owned(), audience: "all".to_owned() };
+    let said =
+        vec![LoggedResponse::Unknown("reset".to_owned()), LoggedResponse::Accepted(ID.to_owned())];
+    let members = members.map(|(device, expected)| member(device, expected)).to_vec();
     History {
-        asked: vec![Entry { asked, said }],
+        requests: vec![LogEntry { request: asked, responses: said }],
         audiences: BTreeMap::from([("all".to_owned(), members)]),
         arrivals: vec![
             arrival(Provider::Apns, "ios-token", 200, 1),
@@ -77,7 +78,7 @@ fn sound() -> History {
             arrival(Provider::Messenger, "person-token", 200, 5),
             arrival(Provider::Telegram, "chat-token", 200, 6),
         ],
-        told: vec![told(&[
+        reports: vec![report(&[
             ("ios", DeliveryOutcome::Sent),
             ("android", DeliveryOutcome::Sent),
             ("web", DeliveryOutcome::Sent),
@@ -87,7 +88,7 @@ fn sound() -> History {
             ("refused", DeliveryOutcome::Failed),
             ("maybe", DeliveryOutcome::Canceled),
         ])],
-        ended: vec![Ended { last_connection: 2, repeats_max: 1 }],
+        ended: vec![EndedProcess { last_connection: 2, repeats_max: 1 }],
     }
 }
 
@@ -126,11 +127,11 @@ type Plant = fn(&mut History);
 type Planted = (&'static str, usize, Plant);
 
 fn outcome(history: &mut History, device: &str, outcome: DeliveryOutcome) {
-    let mut outcomes: Vec<_> = history.told[0].deliveries.clone();
+    let mut outcomes: Vec<_> = history.reports[0].deliveries.clone();
     let place = outcomes.iter().position(|(of, _)| of == device).unwrap();
     outcomes[place].1 = outcome;
     let outcomes: Vec<_> = outcomes.iter().map(|(of, is)| (of.as_str(), *is)).collect();
-    history.told = vec![told(&outcomes)];
+    history.reports = vec![report(&outcomes)];
 }
 
 fn forget(history: &mut History, address: &str) {
@@ -138,16 +139,16 @@ fn forget(history: &mut History, address: &str) {
 }
 
 fn leave_out(history: &mut History, device: &str) {
-    let outcomes = history.told[0].deliveries.clone();
+    let outcomes = history.reports[0].deliveries.clone();
     let outcomes = outcomes.iter().filter(|(of, _)| of != device);
     let outcomes: Vec<_> = outcomes.map(|(of, is)| (of.as_str(), *is)).collect();
-    history.told = vec![told(&outcomes)];
+    history.reports = vec![report(&outcomes)];
 }
 
 const PLANTED: &[Planted] = &[
     ("sent, and nothing arrived", LOST, |h| forget(h, "chat-token")),
     ("nothing known of an accepted notification", LOST, |h| {
-        h.told.clear();
+        h.reports.clear();
         h.arrivals.clear();
     }),
     ("a member that is in no list", LOST, |h| {
@@ -174,45 +175,47 @@ const PLANTED: &[Planted] = &[
         h.arrivals.push(arrival(Provider::Fcm, "refused-token", 400, 7));
         h.ended[0].repeats_max = 1;
     }),
-    ("arrived, and nobody asked", UNEXPECTED, |h| {
+    ("arrived without a request", UNEXPECTED, |h| {
         h.arrivals[8].text = "key-2".to_owned();
         outcome(h, "chat", DeliveryOutcome::Sent);
         h.arrivals.push(arrival(Provider::Telegram, "chat-token", 200, 6));
     }),
-    ("told, and nobody asked", UNEXPECTED, |h| {
-        h.told.push(Told { key: "key-2".to_owned(), ..h.told[0].clone() });
+    ("reported without a request", UNEXPECTED, |h| {
+        h.reports.push(NotificationReport { key: "key-2".to_owned(), ..h.reports[0].clone() });
     }),
     ("arrived at a stranger", UNEXPECTED, |h| {
         h.arrivals.push(arrival(Provider::Telegram, "stranger", 200, 6));
     }),
     ("arrived at a member that is in no list", UNEXPECTED, |h| leave_out(h, "web")),
-    ("refused, and yet there", UNEXPECTED, |h| h.asked[0].said = vec![Said::Refused(400)]),
-    ("arrived of a notification that nobody knows", UNEXPECTED, |h| {
-        h.asked[0].said.clear();
-        h.told.clear();
+    ("refused, and yet there", UNEXPECTED, |h| {
+        h.requests[0].responses = vec![LoggedResponse::Rejected(400)]
+    }),
+    ("arrived for an unknown notification", UNEXPECTED, |h| {
+        h.requests[0].responses.clear();
+        h.reports.clear();
     }),
     ("an outcome of a device that is no member", UNEXPECTED, |h| {
         h.audiences.get_mut("all").unwrap().retain(|member| member.device != "maybe");
     }),
-    ("one key made two", WRONG_STATE, |h| h.told.push(h.told[0].clone())),
+    ("one key made two", WRONG_STATE, |h| h.reports.push(h.reports[0].clone())),
     ("accepted under another id", WRONG_STATE, |h| {
-        h.asked[0].said.push(Said::Accepted("id-2".to_owned()));
+        h.requests[0].responses.push(LoggedResponse::Accepted("id-2".to_owned()));
     }),
-    ("never completed", WRONG_STATE, |h| h.told[0].status = NotificationStatus::Sending),
+    ("never completed", WRONG_STATE, |h| h.reports[0].status = NotificationStatus::Sending),
     ("told as dead, and was taken", WRONG_STATE, |h| {
         outcome(h, "ios", DeliveryOutcome::Unregistered);
     }),
     ("told as failed, and is dead", WRONG_STATE, |h| outcome(h, "dead", DeliveryOutcome::Failed)),
     ("several outcomes of one device", WRONG_STATE, |h| {
-        let mut outcomes = h.told[0].deliveries.clone();
+        let mut outcomes = h.reports[0].deliveries.clone();
         outcomes.push(("ios".to_owned(), DeliveryOutcome::Sent));
         let outcomes: Vec<_> = outcomes.iter().map(|(of, is)| (of.as_str(), *is)).collect();
-        h.told = vec![told(&outcomes)];
+        h.reports = vec![report(&outcomes)];
     }),
-    ("the sum is not what was targeted", UNBALANCED, |h| h.told[0].counts.targeted += 1),
+    ("the sum is not what was targeted", UNBALANCED, |h| h.reports[0].counts.targeted += 1),
     ("a count that the list does not bear out", UNBALANCED, |h| {
-        h.told[0].counts.sent -= 1;
-        h.told[0].counts.failed += 1;
+        h.reports[0].counts.sent -= 1;
+        h.reports[0].counts.failed += 1;
     }),
     ("no collapse identity", UNRECOGNISABLE, |h| h.arrivals[0].identity = None),
     ("another collapse identity", UNRECOGNISABLE, |h| {
@@ -226,7 +229,7 @@ const PLANTED: &[Planted] = &[
 ];
 
 #[test]
-fn every_planted_defect_is_found_and_as_what_it_is() {
+fn every_planted_defect_is_reported_under_its_kind() {
     for (what, kind, plant) in PLANTED {
         let mut history = sound();
         plant(&mut history);
@@ -239,17 +242,17 @@ fn every_planted_defect_is_found_and_as_what_it_is() {
 }
 
 #[test]
-fn what_may_be_so_or_not_is_no_finding() {
+fn permitted_variations_are_not_reported() {
     let allowed: &[(&str, Plant)] = &[
-        ("no answer, and it was done", |h| h.asked[0].said.clear()),
+        ("no answer, and it was done", |h| h.requests[0].responses.clear()),
         ("no answer, and nothing happened", |h| {
-            h.asked[0].said.clear();
-            h.told.clear();
+            h.requests[0].responses.clear();
+            h.reports.clear();
             h.arrivals.clear();
         }),
         ("refused, and nothing happened", |h| {
-            h.asked[0].said = vec![Said::Refused(409)];
-            h.told.clear();
+            h.requests[0].responses = vec![LoggedResponse::Rejected(409)];
+            h.reports.clear();
             h.arrivals.clear();
         }),
         ("a failure that is tried again", |h| {

@@ -1,32 +1,32 @@
-//! What a run came to.
+//! The result of a run.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Result, ensure};
 
-use super::Ended;
+use super::EndedProcess;
 
 /// Most findings of a kind that are shown.
 const SHOWN_MAX: usize = 8;
 
-/// What a run came to. Everything but the repeats of killed processes must be empty.
+/// The result of a run. Everything except the repeats of killed processes must be empty.
 #[derive(Debug, Default)]
 pub struct Verdict {
-    /// Deliveries that were told of: a notification and a device.
+    /// Pairs of a notification and a device that the server reported.
     pub pairs: usize,
-    /// What each process repeated, by its place in the order.
+    /// The repeats of each process, by its position in the order.
     pub repeats: BTreeMap<usize, Vec<String>>,
-    /// Accepted, and not delivered (I2).
+    /// Accepted, and not delivered.
     pub lost: Vec<String>,
-    /// Repeated beyond what the end of a process excuses (I3).
+    /// Repeated beyond what the end of a process excuses.
     pub duplicated: Vec<String>,
-    /// Arrived or told, and never asked.
+    /// Arrived or reported without a request.
     pub unexpected: Vec<String>,
-    /// Told otherwise than it is.
+    /// Reported in another state than its own.
     pub wrong_state: Vec<String>,
-    /// Counts that do not add up (I9).
+    /// Counts that do not add up.
     pub unbalanced: Vec<String>,
-    /// Without the identity by which a repeat is recognised (B36).
+    /// Without the identity by which a repeat is recognised.
     pub unrecognisable: Vec<String>,
     /// Topics of Web Push by notification, and the other way round.
     topics: BTreeMap<String, String>,
@@ -34,7 +34,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Fails with what was found, if anything was.
+    /// Fails with the findings, if there are any.
     ///
     /// # Errors
     /// When something is lost, duplicated, unexpected, wrong or unrecognisable.
@@ -72,7 +72,7 @@ impl Verdict {
         self.repeats.entry(process).or_default().push(what);
     }
 
-    /// Notes the topic of a message: a notification has one, which no other has.
+    /// Notes the topic of a message: each notification has one of its own.
     pub(super) fn note_topic(&mut self, topic: &str, id: &str) {
         let own = self.topics.entry(id.to_owned()).or_insert_with(|| topic.to_owned());
         if own != topic {
@@ -84,7 +84,7 @@ impl Verdict {
         }
     }
 
-    pub(super) fn judge_repeats(&mut self, ended: &[Ended]) {
+    pub(super) fn judge_repeats(&mut self, ended: &[EndedProcess]) {
         for (process, repeats) in &self.repeats {
             let allowed = ended.get(*process).map_or(0, |ended| ended.repeats_max);
             if repeats.len() > allowed {

@@ -35,7 +35,7 @@ pub(super) async fn run(client: TcpStream, line: watch::Receiver<Line>) {
         return swallow(client, &mut orders, &begun).await;
     }
     let Ok(server) = TcpStream::connect(begun.upstream).await else { return reset(&client) };
-    // Small messages must not wait for each other: that would be a fault nobody asked for.
+    // Without Nagle's algorithm, which would be a fault of its own.
     if client.set_nodelay(true).and_then(|()| server.set_nodelay(true)).is_err() {
         return reset_both(&client, &server);
     }
@@ -95,7 +95,7 @@ async fn swallow(mut stream: TcpStream, line: &mut watch::Receiver<Line>, begun:
     let taken = async {
         let mut piece = vec![0; PIECE_BYTES_MAX];
         while matches!(stream.read(&mut piece).await, Ok(1..)) {}
-        // The end is swallowed too: nobody answers it.
+        // The end of the stream is swallowed too.
         std::future::pending::<()>().await;
     };
     let cut = line.wait_for(|line| line.cuts != begun.cuts);
@@ -145,7 +145,7 @@ async fn carry(
     }
 }
 
-/// Waits as long as the line delays a piece that came now; answers what it does then.
+/// Waits as long as the line delays a piece that came now; returns what it does then.
 async fn after_delay(line: &mut watch::Receiver<Line>) -> Fault {
     let begun = Instant::now();
     loop {

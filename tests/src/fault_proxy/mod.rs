@@ -1,5 +1,5 @@
-//! A line with faults: a TCP proxy of this process on loopback, to stand between a server and its
-//! database, or anything else. What it does to connections is switched while they are open.
+//! A TCP proxy with faults, on loopback, between a server and its
+//! database, or anything else. The fault can be changed while connections are open.
 
 mod connection;
 #[cfg(test)]
@@ -17,18 +17,18 @@ use tokio::task::{JoinHandle, JoinSet};
 /// Most connections at once; one more is reset.
 const CONNECTIONS_MAX: usize = 256;
 
-/// What the line does to every byte from now on.
+/// What happens to every byte from now on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing: bytes pass.
     Pass,
-    /// Each piece that comes in goes on that much later.
+    /// Each chunk is forwarded that much later.
     Delay(Duration),
-    /// What comes in is taken and goes nowhere, ends of connections included; new connections are
-    /// accepted and lead nowhere. A connection that lost something so stays silent until it is cut,
-    /// whatever the line does later: its bytes would no longer fit together.
+    /// Bytes and ends of connections are read and dropped; new connections are
+    /// accepted and not forwarded. A connection that lost something stays silent until it is cut,
+    /// whatever the fault is later: its bytes would no longer fit together.
     Blackhole,
-    /// A connection is reset once so many bytes have passed since it began, both ways together.
+    /// A connection is reset after that many bytes, both directions together.
     CutAfter(u64),
 }
 
@@ -37,11 +37,11 @@ pub enum Fault {
 pub enum Side {
     /// Who connected to the proxy.
     Client,
-    /// Whom the proxy connected to.
+    /// The server that the proxy connected to.
     Server,
 }
 
-/// What connections look at; the counters say how often something was done to all that were open.
+/// What connections watch; the counters say how often something was done to all open ones.
 #[derive(Debug, Clone, Copy)]
 struct Line {
     upstream: SocketAddr,
@@ -60,7 +60,7 @@ pub struct FaultProxy {
 }
 
 impl FaultProxy {
-    /// Listens on a free port of loopback, and leads to that address.
+    /// Listens on a free port of loopback, and forwards to that address.
     ///
     /// # Errors
     /// When there is no free port.
@@ -80,12 +80,12 @@ impl FaultProxy {
         self.address
     }
 
-    /// Switches the line, for open and for new connections.
+    /// Sets the fault, for open and for new connections.
     pub fn set(&self, fault: Fault) {
         self.line.send_modify(|line| line.fault = fault);
     }
 
-    /// Leads new connections to another address, as after a failover.
+    /// Forwards new connections to another address, as after a failover.
     pub fn lead_to(&self, upstream: SocketAddr) {
         self.line.send_modify(|line| line.upstream = upstream);
     }
@@ -95,7 +95,7 @@ impl FaultProxy {
         self.line.send_modify(|line| line.cuts += 1);
     }
 
-    /// Half-opens every open connection: that end sees it close, the other hears nothing of it.
+    /// Half-opens every open connection: that end sees it close, the other one does not.
     pub fn hang_up(&self, side: Side) {
         self.line.send_modify(|line| match side {
             Side::Client => line.client_ends += 1,

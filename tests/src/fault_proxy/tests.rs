@@ -67,7 +67,7 @@ async fn is_closed(end: &mut TcpStream) -> Result<()> {
 }
 
 #[tokio::test]
-async fn bytes_and_the_end_of_each_way_pass() -> Result<()> {
+async fn bytes_and_half_closes_pass_in_both_directions() -> Result<()> {
     let Through { proxy, mut client, mut server, .. } = Through::start().await?;
     let large = vec![7; 1_000_000];
     let (sent, came) = tokio::join!(client.write_all(&large), async {
@@ -82,11 +82,12 @@ async fn bytes_and_the_end_of_each_way_pass() -> Result<()> {
     passes(&mut server, &mut client, b"answer").await?;
     server.shutdown().await?;
     is_closed(&mut client).await?;
-    until("both ways are over", async || Ok((proxy.open_connections() == 0).then_some(()))).await
+    until("both directions are closed", async || Ok((proxy.open_connections() == 0).then_some(())))
+        .await
 }
 
 #[tokio::test]
-async fn a_delay_holds_each_piece_and_ends_when_the_line_is_switched() -> Result<()> {
+async fn a_delay_applies_to_each_chunk_until_the_fault_changes() -> Result<()> {
     let Through { proxy, mut client, mut server, .. } = Through::start().await?;
     proxy.set(Fault::Delay(SILENCE));
     let begun = Instant::now();
@@ -104,7 +105,7 @@ async fn a_delay_holds_each_piece_and_ends_when_the_line_is_switched() -> Result
 }
 
 #[tokio::test]
-async fn a_blackhole_takes_everything_and_what_lost_bytes_stays_silent() -> Result<()> {
+async fn a_blackholed_connection_stays_silent_for_good() -> Result<()> {
     let Through { proxy, listener, mut client, mut server } = Through::start().await?;
     let (mut idle_client, mut idle_server) = ends(&proxy, &listener).await?;
     passes(&mut client, &mut server, b"before").await?;
@@ -114,14 +115,14 @@ async fn a_blackhole_takes_everything_and_what_lost_bytes_stays_silent() -> Resu
     is_silent(&mut server).await?;
     is_silent(&mut client).await?;
     let mut new = TcpStream::connect(proxy.address()).await?;
-    new.write_all(b"anybody?").await?;
+    new.write_all(b"anything").await?;
     is_silent(&mut new).await?;
 
     proxy.set(Fault::Pass);
     client.write_all(b"again").await?;
     is_silent(&mut server).await?;
     is_silent(&mut new).await?;
-    // Whoever said nothing meanwhile lost nothing.
+    // A connection that was silent meanwhile lost nothing.
     passes(&mut idle_client, &mut idle_server, b"hello").await?;
     let (mut later, mut its_server) = ends(&proxy, &listener).await?;
     passes(&mut later, &mut its_server, b"hello").await?;
@@ -133,7 +134,7 @@ async fn a_blackhole_takes_everything_and_what_lost_bytes_stays_silent() -> Resu
 }
 
 #[tokio::test]
-async fn a_half_open_connection_ends_for_one_side_alone() -> Result<()> {
+async fn a_half_open_connection_closes_on_one_side_only() -> Result<()> {
     for side in [Side::Client, Side::Server] {
         let Through { proxy, listener, client, server } = Through::start().await?;
         let (mut told, mut untold) = match side {
@@ -157,7 +158,7 @@ async fn a_half_open_connection_ends_for_one_side_alone() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_connection_is_cut_at_the_byte() -> Result<()> {
+async fn a_connection_is_cut_after_the_given_byte() -> Result<()> {
     let Through { proxy, listener, mut client, mut server } = Through::start().await?;
     proxy.set(Fault::CutAfter(10));
     passes(&mut client, &mut server, b"1234").await?;
@@ -178,7 +179,7 @@ async fn a_connection_is_cut_at_the_byte() -> Result<()> {
 }
 
 #[tokio::test]
-async fn new_connections_follow_a_failover_and_what_is_too_much_is_reset() -> Result<()> {
+async fn new_connections_follow_a_failover_and_excess_ones_are_reset() -> Result<()> {
     let Through { proxy, mut client, mut server, .. } = Through::start().await?;
     let standby = TcpListener::bind("127.0.0.1:0").await?;
     proxy.lead_to(standby.local_addr()?);

@@ -8,7 +8,7 @@ use notify_tests::{Notify, TestServer, template};
 use serde_json::{Value, json};
 
 async fn server_and_command() -> Result<(TestServer, Notify)> {
-    let server = TestServer::start().await?;
+    let server = TestServer::start().await;
     let notify = Notify::new(server.origin(), server.api_key(), server.admin_key())?;
     Ok((server, notify))
 }
@@ -49,7 +49,7 @@ fn full() -> Value {
 }
 
 async fn listed(server: &TestServer) -> Result<Vec<(String, String, bool)>> {
-    let page = server.caller()?.get("/v1/campaigns?status=all").await?;
+    let page = server.caller().get("/v1/campaigns?status=all").await.ok();
     let campaigns = page["campaigns"].as_array().context("campaigns")?.iter().map(|campaign| {
         let text = |field: &str| campaign[field].as_str().unwrap_or_default().to_owned();
         (text("name"), text("status"), campaign["is_default"] == true)
@@ -60,11 +60,11 @@ async fn listed(server: &TestServer) -> Result<Vec<(String, String, bool)>> {
 }
 
 #[tokio::test]
-async fn what_is_exported_applies_to_nothing_new_here_and_to_all_of_it_elsewhere() -> Result<()> {
+async fn an_export_changes_nothing_here_and_recreates_everything_elsewhere() -> Result<()> {
     let (server, notify) = server_and_command().await?;
-    let caller = server.caller()?;
-    caller.post("/v1/campaigns", &full()).await?;
-    let old = caller.post("/v1/campaigns", &template("Old/../one")).await?;
+    let caller = server.caller();
+    caller.post("/v1/campaigns", &full()).await.ok();
+    let old = caller.post("/v1/campaigns", &template("Old/../one")).await.ok();
     let old = old["id"].as_str().context("an id")?.to_owned();
     notify.json(&["campaigns", "disable", &old]).await?;
     for format in ["toml", "json"] {
@@ -101,13 +101,14 @@ async fn what_is_exported_applies_to_nothing_new_here_and_to_all_of_it_elsewhere
         for name in &names {
             ensure!(fs::read(dir.join(name))? == fs::read(back.path().join(name))?, "{name}");
         }
-        elsewhere.stop().await?;
+        elsewhere.stop().await;
     }
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }
 
 #[tokio::test]
-async fn a_change_of_a_file_is_shown_and_made_once() -> Result<()> {
+async fn a_changed_file_is_previewed_and_applied_once() -> Result<()> {
     let (server, notify) = server_and_command().await?;
     let folder = tempfile::tempdir()?;
     let dir = folder.path();
@@ -148,7 +149,7 @@ async fn a_change_of_a_file_is_shown_and_made_once() -> Result<()> {
     };
     ensure!(listed(&server).await? == named(true));
 
-    // A file that is gone: left, unless told otherwise; the default stays whatever is told.
+    // The campaign of a deleted file stays unless `--disable-missing` is given; the default one always stays.
     fs::remove_file(dir.join("spring.json"))?;
     ensure!(apply(&notify, dir, &[]).await? == ["own unchanged", "Spring Sale left"]);
     let told = ["--disable-missing"];
@@ -166,11 +167,12 @@ async fn a_change_of_a_file_is_shown_and_made_once() -> Result<()> {
     let steps = apply(&notify, dir, &[]).await?;
     ensure!(steps == ["Summer Sale create", "Spring Sale left", "own left"], "{steps:?}");
     ensure!(apply(&notify, dir, &[]).await?[0] == "Summer Sale unchanged");
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }
 
 #[tokio::test]
-async fn what_is_wrong_names_its_file_and_nothing_is_done() -> Result<()> {
+async fn errors_name_their_file_and_nothing_is_applied() -> Result<()> {
     let (server, notify) = server_and_command().await?;
     let folder = tempfile::tempdir()?;
     let dir = folder.path();
@@ -211,14 +213,15 @@ async fn what_is_wrong_names_its_file_and_nothing_is_done() -> Result<()> {
     }
     ensure!(listed(&server).await?.is_empty());
 
-    // Two that nobody can tell apart.
-    let caller = server.caller()?;
+    // Two that cannot be distinguished.
+    let caller = server.caller();
     for _ in 0..2 {
-        caller.post("/v1/campaigns", &template("twin")).await?;
+        caller.post("/v1/campaigns", &template("twin")).await.ok();
     }
     let empty = tempfile::tempdir()?;
     let run = notify.run(&["campaigns", "apply", empty.path().to_str().context("a path")?]).await?;
     ensure!(run.status == Some(3), "{run:?}");
     ensure!(run.stderr.contains("two active campaigns are named `twin`"), "{run:?}");
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }

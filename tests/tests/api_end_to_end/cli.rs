@@ -1,5 +1,5 @@
-//! The `notify` command against a real server: the main ways, exit statuses, forms of the result,
-//! and an import with rows that are refused.
+//! The `notify` command against a real server: the main commands, exit statuses, output formats,
+//! and an import with invalid rows.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use notify_tests::{Notify, TestServer, WAIT_MAX, until};
 use serde_json::{Value, json};
 
 async fn server_and_command() -> Result<(TestServer, Notify)> {
-    let server = TestServer::start().await?;
+    let server = TestServer::start().await;
     let notify = Notify::new(server.origin(), server.api_key(), server.admin_key())?;
     Ok((server, notify))
 }
@@ -36,7 +36,7 @@ async fn a_device_is_registered_sent_to_and_read_back() -> Result<()> {
     })
     .await?;
     assert_eq!((&record["counts"]["sent"], &record["counts"]["targeted"]), (&json!(1), &json!(1)));
-    let received = server.sandbox.received();
+    let received = server.sandbox().received();
     assert_eq!(received.len(), 1);
     assert_eq!(received[0].payload["message"]["data"]["url"], "app://dinner");
     let statistics = notify.json(&["statistics", "devices"]).await?;
@@ -47,7 +47,8 @@ async fn a_device_is_registered_sent_to_and_read_back() -> Result<()> {
     notify.json(&["devices", "untag", "phone", "vip"]).await?;
     notify.json(&["devices", "delete", "phone"]).await?;
     assert_eq!(notify.json(&["devices", "list"]).await?["devices"], json!([]));
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }
 
 #[tokio::test]
@@ -92,23 +93,24 @@ async fn a_notification_is_previewed_watched_and_explained() -> Result<()> {
     let id = notify.json(&named).await?["id"].clone();
     let watched = notify.run(&["watch", id.as_str().context("an id")?]).await?;
     assert_eq!(watched.status, Some(0), "{watched:?}");
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }
 
 #[tokio::test]
-async fn an_administrator_makes_an_application_with_a_key_and_a_provider() -> Result<()> {
+async fn an_administrator_creates_an_application_with_a_key_and_a_provider() -> Result<()> {
     let (server, notify) = server_and_command().await?;
     let folder = tempfile::tempdir()?;
     let config = folder.path().join("fcm.json");
-    std::fs::write(&config, server.sandbox.fcm_config().to_string())?;
+    std::fs::write(&config, server.sandbox().fcm_config().to_string())?;
     let config = config.to_str().context("a path")?;
     let app = notify.json(&["apps", "create", "Shop", "--language", "de"]).await?;
     let app = app["id"].as_str().context("an id")?;
     let key = notify.json(&["keys", "create", "--app", app, "--name", "backend"]).await?;
     notify.json(&["providers", "put", "fcm", config, "--app", app]).await?;
     for (provider, config) in [
-        ("messenger", server.sandbox.messenger_config()),
-        ("telegram", server.sandbox.telegram_config()),
+        ("messenger", server.sandbox().messenger_config()),
+        ("telegram", server.sandbox().telegram_config()),
     ] {
         let file = folder.path().join(provider);
         std::fs::write(&file, config.to_string())?;
@@ -141,7 +143,8 @@ async fn an_administrator_makes_an_application_with_a_key_and_a_provider() -> Re
     assert_eq!(shop.run(&["devices", "list"]).await?.status, Some(4));
     notify.json(&["apps", "delete", app]).await?;
     assert_eq!(notify.run(&["apps", "get", app]).await?.status, Some(5));
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }
 
 #[tokio::test]
@@ -154,14 +157,14 @@ async fn browsers_are_configured_subscribed_and_sent_to() -> Result<()> {
         Ok(path.to_str().context("a path")?.to_owned())
     };
     notify.json(&["providers", "delete", "webpush"]).await?;
-    let ca_certificate = server.sandbox.ca_certificate();
+    let ca_certificate = server.sandbox().ca_certificate();
     let config = json!({"subject": "mailto:push@shop.com", "ca_certificate": ca_certificate});
     let config = file("webpush.json", config.to_string())?;
     notify.json(&["providers", "put", "webpush", &config]).await?;
     let shown = notify.json(&["providers", "get", "webpush"]).await?;
     let key = shown["config"]["vapid_public_key"].as_str().context("a public key")?;
 
-    let made = server.sandbox.subscribe(Some(key), &ScriptedResponse::ok())?;
+    let made = server.sandbox().subscribe(Some(key), &ScriptedResponse::ok())?;
     let subscription = json!({"endpoint": made.endpoint, "expirationTime": null,
         "keys": {"p256dh": made.p256dh, "auth": made.auth}});
     let subscription = file("subscription.json", subscription.to_string())?;
@@ -170,7 +173,7 @@ async fn browsers_are_configured_subscribed_and_sent_to() -> Result<()> {
     let device = notify.json(&["devices", "get", id.as_str().context("an id")?]).await?;
     assert_eq!(device["platform"], "web");
     let sent = notify.json(&["send", "--text", "Dinner!", "--platform", "web"]).await?;
-    let received = server.sandbox.wait_for(1, WAIT_MAX).await;
+    let received = server.sandbox().wait_for(1, WAIT_MAX).await;
     assert_eq!(received.len(), 1);
     assert_eq!(
         (&received[0].payload["body"], &received[0].payload["tag"]),
@@ -181,14 +184,15 @@ async fn browsers_are_configured_subscribed_and_sent_to() -> Result<()> {
     let output = notify.run(&["providers", "put", "webpush", &placeholder]).await?;
     assert_eq!(output.status, Some(3), "{output:?}");
     assert!(output.stderr.contains("subject: must name a real domain"), "{output:?}");
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }
 
 #[tokio::test]
-async fn exit_statuses_tell_what_went_wrong_and_errors_stand_one_a_line() -> Result<()> {
+async fn exit_statuses_classify_errors_which_are_printed_one_per_line() -> Result<()> {
     let (server, notify) = server_and_command().await?;
     let stranger = notify.clone().with("NOTIFY_API_KEY", "nk_of_nobody");
-    // Nobody listens on a port that was free a moment ago.
+    // A port that was free a moment ago is closed.
     let free = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
     let nowhere = notify.clone().with("NOTIFY_URL", &format!("http://{free}"));
     let send: &[&str] = &["send", "--text", "x", "--platform", "ios"];
@@ -216,11 +220,12 @@ async fn exit_statuses_tell_what_went_wrong_and_errors_stand_one_a_line() -> Res
         ["send", "--text", "x", "--platform", "ios", "--url", "no url", "--collapse-key", &long];
     let output = notify.run(&two).await?;
     assert_eq!((output.status, output.stderr.lines().count()), (Some(3), 2), "{output:?}");
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }
 
 #[tokio::test]
-async fn results_come_as_table_json_and_csv() -> Result<()> {
+async fn results_are_printed_as_table_json_and_csv() -> Result<()> {
     let (server, notify) = server_and_command().await?;
     for (id, platform) in [("a", "android"), ("b", "ios"), ("=c", "ios")] {
         notify.json(&["devices", "register", id, "--platform", platform]).await?;
@@ -245,7 +250,8 @@ async fn results_come_as_table_json_and_csv() -> Result<()> {
     let table = listed("table").await?.stdout;
     assert!(table.contains("device_id") && table.contains("android"), "{table}");
     assert_eq!(table.lines().filter(|line| line.contains("ios")).count(), 2, "{table}");
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }
 
 const ROWS: usize = 2_000;
@@ -279,7 +285,7 @@ fn ndjson_file() -> String {
 }
 
 #[tokio::test]
-async fn two_thousand_rows_are_imported_and_the_refused_ones_reported() -> Result<()> {
+async fn two_thousand_rows_are_imported_and_rejected_ones_reported() -> Result<()> {
     let (server, notify) = server_and_command().await?;
     let folder = tempfile::tempdir()?;
     for (name, report, content, error, wrong, right) in [
@@ -328,7 +334,8 @@ async fn two_thousand_rows_are_imported_and_the_refused_ones_reported() -> Resul
     assert!(report.contains("GMT+09:00"), "what was corrected there stays: {report}");
     let statistics = notify.json(&["statistics", "devices"]).await?;
     assert_eq!(statistics["total"], 2 * 2_000);
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }
 
 /// Every device but when it was registered, by id.
@@ -353,7 +360,7 @@ async fn an_application_is_exported_and_imported_into_another() -> Result<()> {
         std::fs::write(&path, text)?;
         Ok(path.to_str().context("a path")?.to_owned())
     };
-    let made = server.sandbox.subscribe(None, &ScriptedResponse::ok())?;
+    let made = server.sandbox().subscribe(None, &ScriptedResponse::ok())?;
     let subscription = json!({"endpoint": made.endpoint,
         "keys": {"p256dh": made.p256dh, "auth": made.auth}});
     let rows = [
@@ -405,5 +412,6 @@ async fn an_application_is_exported_and_imported_into_another() -> Result<()> {
         );
         assert_eq!(devices_of(&other).await?, expected, "{format}");
     }
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }

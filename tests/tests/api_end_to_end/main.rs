@@ -1,5 +1,5 @@
-//! The whole API as its users drive it: the SDK over every endpoint, the `notify` command over the
-//! main ways.
+//! The whole API through its clients: the SDK over every endpoint, and the main commands of
+//! `notify`.
 
 mod campaign_files;
 mod cli;

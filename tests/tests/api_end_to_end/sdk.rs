@@ -1,4 +1,4 @@
-//! Every endpoint once over the SDK, against a real server; the server's own metrics say that none
+//! Every endpoint once through the SDK, against a real server. The server's metrics show that none
 //! was left out.
 
 mod administration;
@@ -25,8 +25,8 @@ const POINT: &str =
     "BGsX0fLhLEJH-Lzm5WOkQPJ3A32BLeszoPShOUXYmMKWT-NC4v4af5uO5-tKfA-eFivOM1drMV7Oy7ZAaDe_UfU";
 
 #[tokio::test]
-async fn every_route_does_its_work() -> Result<()> {
-    let server = TestServer::start().await?;
+async fn the_sdk_covers_every_route() -> Result<()> {
+    let server = TestServer::start().await;
     let client = server.client();
     devices_and_tags(&client).await?;
     subscriptions(&client).await?;
@@ -36,7 +36,8 @@ async fn every_route_does_its_work() -> Result<()> {
     administration::administration(&server).await?;
     events_out(&client).await?;
     none_was_left_out(&server).await?;
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }
 
 fn id(text: &str) -> Result<DeviceId> {
@@ -225,7 +226,7 @@ async fn polls(server: &TestServer) -> Result<()> {
 async fn events_out(client: &Client) -> Result<()> {
     let mut stream = client.stream(StreamQuery::default());
     let webhooks = client.webhooks();
-    // Nobody listens there.
+    // The port is closed.
     let made = CreateWebhook { url: "https://127.0.0.1:9/".into(), ..CreateWebhook::default() };
     let id = webhooks.create(&made).await?.id;
     let tested = webhooks.test(id).await?;
@@ -241,7 +242,7 @@ async fn events_out(client: &Client) -> Result<()> {
     assert!(!webhooks.get(id).await?.enabled);
     assert_eq!(webhooks.list(&PageQuery::default()).await?.webhooks.len(), 1);
     webhooks.delete(id).await?;
-    // The stream begins when it is first asked; what is canceled before it begins is told at once.
+    // The stream begins with the first read; a notification canceled before it is reported at once.
     let shown = tokio::spawn(async move { stream.next().await });
     let later = CreateNotification {
         text: Some("later".into()),
@@ -263,8 +264,8 @@ async fn events_out(client: &Client) -> Result<()> {
 
 /// Every operation of the OpenAPI document was answered with 200 at least once.
 async fn none_was_left_out(server: &TestServer) -> Result<()> {
-    let caller = server.caller()?;
-    let metrics = caller.send(&http::Method::GET, "/metrics", "").await?.text();
+    let caller = server.caller();
+    let metrics = caller.send(&http::Method::GET, "/metrics", "").await?.text;
     let label = |line: &str, name: &str| {
         let (_, rest) = line.split_once(&format!("{name}=\""))?;
         rest.split_once('"').map(|(value, _)| value.to_owned())

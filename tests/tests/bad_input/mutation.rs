@@ -1,4 +1,4 @@
-//! Bodies that were good once.
+//! Mutations of valid bodies.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

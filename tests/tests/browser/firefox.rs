@@ -1,5 +1,6 @@
-//! The whole way to a browser: Firefox subscribes with a push service of its own protocol, the server
-//! encrypts and posts, the push service hands on what it cannot read, and the worker shows it.
+//! Web Push from end to end in Firefox: it subscribes at a push service of its own protocol, the
+//! server encrypts and posts, the push service forwards what it cannot read, and the worker shows
+//! it.
 
 mod marionette;
 mod push_service;
@@ -31,10 +32,10 @@ async fn says(firefox: &mut Firefox, beginning: &str) -> Result<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_message_goes_all_the_way_to_firefox() -> Result<()> {
-    let (server, service) = (TestServer::start().await?, PushService::start().await?);
+async fn a_message_is_shown_in_firefox() -> Result<()> {
+    let (server, service) = (TestServer::start().await, PushService::start().await?);
     let (client, app) = (server.client(), server.app_id);
-    let mut config = server.sandbox.webpush_config();
+    let mut config = server.sandbox().webpush_config();
     config["ca_certificate"] = json!(service.certificate);
     client.admin().put_provider(app, ProviderKind::WebPush, &config).await?;
     let site = site_for(&server, "").await?;
@@ -88,5 +89,6 @@ async fn a_message_goes_all_the_way_to_firefox() -> Result<()> {
     let device = client.devices().get(&DeviceId::new(id).expect("an id")).await?;
     assert!(!device.enabled, "{device:?}");
     firefox.stop().await?;
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }

@@ -1,9 +1,9 @@
-//! The SDK for browsers in a real one: Chromium runs the example page and its service worker against
-//! a server. Headless Chromium has no push service, so that the sandbox's subscription stands in for
-//! `pushManager.subscribe`, and what the server really sent there is delivered by `DevTools`. Firefox
-//! has one that the tests run, and gets its message the whole way.
+//! The browser SDK in real browsers. Chromium runs the example page and its service worker against
+//! a server. Headless Chromium has no push service, so the sandbox's subscription replaces
+//! `pushManager.subscribe`, and `DevTools` delivers what the server sent there. Firefox uses a push
+//! service that the tests run, and gets its message over the network.
 
-mod beside;
+mod coexistence;
 mod firefox;
 mod renewing;
 mod reporting;

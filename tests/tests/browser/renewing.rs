@@ -1,4 +1,4 @@
-//! What the worker does when the browser ends a subscription or changes it.
+//! The worker when the browser ends or changes a subscription.
 
 use anyhow::{Context, Result};
 use notify_core::{DeviceId, Engagement, ProviderKind};
@@ -33,16 +33,6 @@ const CHANGE: &str = "(async () => {
     const all = await Promise.allSettled(until);
     return all.map(({ status }) => status);
 })()";
-/// What the browser keeps of itself.
-const STATE: &str = "(async () => {
-    const opening = indexedDB.open('notify-sdk');
-    await new Promise((resolve) => { opening.onsuccess = resolve; });
-    const state = opening.result.transaction('state').objectStore('state').get('browser');
-    await new Promise((resolve) => { state.onsuccess = resolve; });
-    opening.result.close();
-    return { deviceId: state.result.deviceId, refreshed: state.result.refreshedAt > 0 };
-})()";
-
 /// Subscribes the example's page and gives its worker another subscription; the device, and the end of
 /// the new endpoint.
 async fn subscribed(stage: &mut Stage) -> Result<(String, String)> {
@@ -51,7 +41,7 @@ async fn subscribed(stage: &mut Stage) -> Result<(String, String)> {
     let config = client.admin().get_provider(app, ProviderKind::WebPush).await?.config;
     let made = stage
         .server
-        .sandbox
+        .sandbox()
         .subscribe(config["vapid_public_key"].as_str(), &ScriptedResponse::ok())?;
     let token = made.endpoint.rsplit('/').next().context("an endpoint")?.to_owned();
     let made = json!({"endpoint": made.endpoint, "keys": {"p256dh": made.p256dh,
@@ -62,8 +52,15 @@ async fn subscribed(stage: &mut Stage) -> Result<(String, String)> {
     Ok((id, token))
 }
 
+/// The device that the SDK has stored, and whether its subscription is up to date.
+async fn state(stage: &mut Stage) -> Result<Value> {
+    let state = stage.stored("state", "get('browser')").await?;
+    let is_refreshed = state["refreshedAt"].as_f64().is_some_and(|at| at > 0.0);
+    Ok(json!({"deviceId": state["deviceId"], "refreshed": is_refreshed}))
+}
+
 #[tokio::test]
-async fn a_changed_subscription_is_told_by_the_worker_and_the_device_stays() -> Result<()> {
+async fn the_worker_reports_a_changed_subscription_and_the_device_is_kept() -> Result<()> {
     let mut stage = Stage::set("").await?;
     let (id, token) = subscribed(&mut stage).await?;
     let client = stage.server.client();
@@ -80,30 +77,30 @@ async fn a_changed_subscription_is_told_by_the_worker_and_the_device_stays() -> 
     assert_eq!(after.details.language, before.details.language, "what it said of itself stays");
     let record = client.notifications().create(&order()).await?;
     stage.server.completed(&record.id).await?;
-    let sent = stage.server.sandbox.received().pop().context("the push service got it")?;
+    let sent = stage.server.sandbox().received().pop().context("the push service got it")?;
     assert_eq!(sent.token, Some(token), "at its new address");
     // Its secret still opens the device.
     let report = format!("Notify.report('opened', '{}')", record.id.as_str());
     stage.run(&report).await?;
     counted(&stage, &record.id, Engagement { opened: 1, ..Engagement::default() }).await?;
-    assert_eq!(stage.run(STATE).await?, json!({"deviceId": id, "refreshed": true}));
+    assert_eq!(state(&mut stage).await?, json!({"deviceId": id, "refreshed": true}));
     stage.stop().await
 }
 
 #[tokio::test]
-async fn a_change_that_cannot_be_told_is_told_by_the_next_visit() -> Result<()> {
+async fn an_unreported_change_is_reported_on_the_next_visit() -> Result<()> {
     let mut stage = Stage::set("").await?;
     let (id, _) = subscribed(&mut stage).await?;
     let worker = stage.chromium.worker(&stage.site.origin).await?;
     offline(&mut stage, &worker, true).await?;
     assert_eq!(stage.chromium.run(&worker, CHANGE).await?, json!(["rejected"]));
-    let kept: Value = stage.run(STATE).await?;
+    let kept: Value = state(&mut stage).await?;
     assert_eq!(kept, json!({"deviceId": id, "refreshed": false}));
     offline(&mut stage, &worker, false).await?;
     // Not a day later: the browser has no subscription that the server knows.
     stage.reload().await?;
     assert_eq!(stage.shows("Subscribed as ").await?, format!("Subscribed as {id}."));
-    assert_eq!(stage.run(STATE).await?, json!({"deviceId": id, "refreshed": true}));
+    assert_eq!(state(&mut stage).await?, json!({"deviceId": id, "refreshed": true}));
     assert_eq!(stage.server.client().devices().list(&Default::default()).await?.devices.len(), 1);
     stage.stop().await
 }

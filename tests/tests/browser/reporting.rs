@@ -1,9 +1,10 @@
-//! Reports that could not be sent: how many are kept, and that they go when the network is back.
+//! Reports that could not be sent: how many are kept, and that they are sent when the network
+//! returns.
 
 use anyhow::{Context, Result};
 use notify_core::Engagement;
 use notify_tests::until;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::stage::Stage;
 use crate::worker::{act, counted, offline, order, sent, shown};
@@ -12,18 +13,15 @@ use crate::worker::{act, counted, offline, order, sent, shown};
 const REPORTS_KEPT_MAX: usize = 200;
 /// Tag of the Background Sync that sends them.
 const SYNC_TAG: &str = "notify-reports";
-/// What is kept, by type, the oldest first.
-const KEPT: &str = "(async () => {
-    const opening = indexedDB.open('notify-sdk');
-    await new Promise((resolve) => { opening.onsuccess = resolve; });
-    const all = opening.result.transaction('reports').objectStore('reports').getAll();
-    await new Promise((resolve) => { all.onsuccess = resolve; });
-    opening.result.close();
-    return all.result.map((report) => report.type);
-})()";
+/// The types of the unsent reports, the oldest first.
+async fn kept(stage: &mut Stage) -> Result<Vec<String>> {
+    let all = stage.stored("reports", "getAll()").await?;
+    let kind = |report: &Value| Some(report["type"].as_str()?.to_owned());
+    Ok(all.as_array().context("a list")?.iter().filter_map(kind).collect())
+}
 
 #[tokio::test]
-async fn reports_go_when_the_network_is_back_without_a_visit() -> Result<()> {
+async fn reports_are_sent_when_the_network_returns_without_a_visit() -> Result<()> {
     let mut stage = Stage::set("").await?;
     stage.subscribe().await?;
     let worker = stage.chromium.worker(&stage.site.origin).await?;
@@ -32,10 +30,9 @@ async fn reports_go_when_the_network_is_back_without_a_visit() -> Result<()> {
     shown(&mut stage).await?;
     act(&mut stage, &worker, "notificationclick", "").await?;
     // What had to be delivered again (see `sent`) is received, and kept, again.
-    let kept = stage.run(KEPT).await?;
-    let mut kept: Vec<_> = kept.as_array().context("a list")?.iter().collect();
+    let mut kept = kept(&mut stage).await?;
     kept.dedup();
-    assert_eq!(kept, [&json!("received"), &json!("opened")]);
+    assert_eq!(kept, ["received", "opened"]);
     counted(&stage, &id, Engagement::default()).await?;
     let (chromium, page) = (&mut stage.chromium, stage.page.clone());
     let tags = "navigator.serviceWorker.ready.then(({ sync }) => sync.getTags())";
@@ -52,16 +49,12 @@ async fn reports_go_when_the_network_is_back_without_a_visit() -> Result<()> {
         "tag": SYNC_TAG, "lastChance": false});
     stage.chromium.call(Some(&page), "ServiceWorker.dispatchSyncEvent", wake).await?;
     counted(&stage, &id, Engagement { received: 1, opened: 1, ..Engagement::default() }).await?;
-    let (chromium, page) = (&mut stage.chromium, stage.page.clone());
-    until("nothing is kept any more", async || {
-        Ok((chromium.run(&page, KEPT).await? == json!([])).then_some(()))
-    })
-    .await?;
+    stage.reports_sent().await?;
     stage.stop().await
 }
 
 #[tokio::test]
-async fn the_newest_reports_are_kept_and_no_more_than_so_many() -> Result<()> {
+async fn only_the_newest_unsent_reports_are_kept() -> Result<()> {
     let mut stage = Stage::set("").await?;
     stage.subscribe().await?;
     let (client, mut ids) = (stage.server.client(), Vec::new());
@@ -88,20 +81,15 @@ async fn the_newest_reports_are_kept_and_no_more_than_so_many() -> Result<()> {
         newest.as_str()
     );
     stage.run(&report).await?;
-    let kept = stage.run(KEPT).await?;
-    let kept: Vec<_> = kept.as_array().context("a list")?.iter().collect();
+    let kept = kept(&mut stage).await?;
     assert_eq!(kept.len(), REPORTS_KEPT_MAX);
-    assert_eq!((kept[0], kept[REPORTS_KEPT_MAX - 1]), (&json!("received"), &json!("clicked")));
+    assert_eq!((&*kept[0], &*kept[REPORTS_KEPT_MAX - 1]), ("received", "clicked"));
 
     offline(&mut stage, &worker, false).await?;
     offline(&mut stage, &page, false).await?;
     stage.reload().await?;
     counted(&stage, newest, Engagement { clicked: 1, ..Engagement::default() }).await?;
     counted(&stage, oldest, Engagement::default()).await?;
-    let chromium = &mut stage.chromium;
-    until("nothing is kept any more", async || {
-        Ok((chromium.run(&page, KEPT).await? == json!([])).then_some(()))
-    })
-    .await?;
+    stage.reports_sent().await?;
     stage.stop().await
 }

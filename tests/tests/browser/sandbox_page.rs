@@ -1,4 +1,6 @@
-//! The page of the sandbox shows what arrives without moving what is being read.
+//! The sandbox's page shows new messages without scrolling.
+
+use std::ops::RangeInclusive;
 
 use anyhow::Result;
 use notify_sandbox::{Sandbox, SandboxConfig};
@@ -14,10 +16,12 @@ const FIRST: &str = "
 
 /// Sends messages to the bot's chat and waits until the page lists so many.
 async fn send(
-    (chromium, page): (&mut Chromium, &Attached),
+    chromium: &mut Chromium,
+    page: &Attached,
     sandbox: &Sandbox,
-    (from, to): (u64, u64),
+    numbers: RangeInclusive<u64>,
 ) -> Result<()> {
+    let (from, to) = numbers.into_inner();
     let path = format!(
         "/telegram/bot{}/sendMessage",
         sandbox.telegram_config()["bot_token"].as_str().unwrap_or_default()
@@ -38,7 +42,7 @@ async fn send(
 }
 
 #[tokio::test]
-async fn new_messages_do_not_move_the_page() -> Result<()> {
+async fn new_messages_do_not_scroll_the_page() -> Result<()> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let sandbox = Sandbox::start(listener, SandboxConfig::default()).await?;
     let mut chromium = Chromium::start().await?;
@@ -46,14 +50,14 @@ async fn new_messages_do_not_move_the_page() -> Result<()> {
     let title = "globalThis.isSame = true, document.querySelector('pre').textContent.slice(0, 17)";
     assert_eq!(chromium.run(&page, title).await?, "sandbox listening");
 
-    send((&mut chromium, &page), &sandbox, (1, 40)).await?;
+    send(&mut chromium, &page, &sandbox, 1..=40).await?;
     // Browsers round what they scroll by to whole pixels, at each update; a row has many.
     let is_above = "Math.abs(document.querySelector('[data-number=\"20\"]')
         .getBoundingClientRect().top) < 20";
     let scroll = "document.querySelector('[data-number=\"20\"]').scrollIntoView(), scrollY > 0";
     assert_eq!(chromium.run(&page, scroll).await?, true);
     assert_eq!(chromium.run(&page, is_above).await?, true);
-    send((&mut chromium, &page), &sandbox, (41, 60)).await?;
+    send(&mut chromium, &page, &sandbox, 41..=60).await?;
     assert_eq!(chromium.run(&page, is_above).await?, true);
 
     let state = "[isSame, breaches, document.getElementById('counts').textContent.startsWith('Received: 60,'),

@@ -47,7 +47,7 @@ fn example(name: &str) -> Result<String> {
 impl Stage {
     /// The example's page, loaded; `more` is added to its worker.
     pub(crate) async fn set(more: &str) -> Result<Self> {
-        let server = TestServer::start().await?;
+        let server = TestServer::start().await;
         let site = site_for(&server, more).await?;
         let access = SetWebAccess {
             allowed_origins: vec![site.origin.clone()],
@@ -90,7 +90,21 @@ impl Stage {
         self.chromium.run(&self.page, expression).await
     }
 
-    /// Loads the page anew.
+    /// What a call returns for a store of the SDK's database, such as `getAll()`.
+    pub(crate) async fn stored(&mut self, store: &str, call: &str) -> Result<Value> {
+        self.run(&stored(store, call)).await
+    }
+
+    /// Waits until no report waits in the browser.
+    pub(crate) async fn reports_sent(&mut self) -> Result<()> {
+        let (chromium, page) = (&mut self.chromium, &self.page);
+        until("no report is left", async || {
+            Ok((chromium.run(page, &stored("reports", "count()")).await? == 0).then_some(()))
+        })
+        .await
+    }
+
+    /// Reloads the page.
     pub(crate) async fn reload(&mut self) -> Result<()> {
         self.chromium.load(&self.page, &page_of(&self.server, &self.site)).await
     }
@@ -99,8 +113,22 @@ impl Stage {
         let breaches = self.run("breaches").await?;
         assert_eq!(breaches, json!([]), "breaches of the example's policy");
         self.chromium.stop().await?;
-        self.server.stop().await
+        self.server.stop().await;
+        Ok(())
     }
+}
+
+fn stored(store: &str, call: &str) -> String {
+    format!(
+        "(async () => {{
+            const opening = indexedDB.open('notify-sdk');
+            await new Promise((resolve) => {{ opening.onsuccess = resolve; }});
+            const found = opening.result.transaction('{store}').objectStore('{store}').{call};
+            await new Promise((resolve) => {{ found.onsuccess = resolve; }});
+            opening.result.close();
+            return found.result;
+        }})()"
+    )
 }
 
 /// The example's files, at the server that there is.
@@ -123,7 +151,7 @@ pub(crate) async fn first(server: &TestServer) -> Result<String> {
     let client = server.client();
     let config = client.admin().get_provider(server.app_id, ProviderKind::WebPush).await?.config;
     let made =
-        server.sandbox.subscribe(config["vapid_public_key"].as_str(), &ScriptedResponse::ok())?;
+        server.sandbox().subscribe(config["vapid_public_key"].as_str(), &ScriptedResponse::ok())?;
     let made = json!({"endpoint": made.endpoint, "keys": {"p256dh": made.p256dh,
         "auth": made.auth}});
     Ok(format!("{WATCH}{}", PUSH_MANAGER.replace("SUBSCRIPTION", &made.to_string())))

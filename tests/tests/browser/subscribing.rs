@@ -1,4 +1,4 @@
-//! The page's part: permission, subscription, key change, leaving, and other sites.
+//! The page's part: permission, subscription, key change, unsubscribing, and other sites.
 
 use anyhow::Result;
 use notify_core::{DeviceId, Platform, ProviderKind};
@@ -14,7 +14,7 @@ const TOMORROW: &str = "(Date.now = ((now) => () => now() + 25 * 3600 * 1000)(Da
     Notify.init({ app: new URLSearchParams(location.search).get('app') }))";
 
 #[tokio::test]
-async fn the_example_page_subscribes_and_leaves() -> Result<()> {
+async fn the_example_page_subscribes_and_unsubscribes() -> Result<()> {
     let mut stage = Stage::set("").await?;
     assert_eq!(stage.run("Notify.isSupported()").await?, true);
     assert_eq!(stage.run("Notify.permission()").await?, "granted");
@@ -41,15 +41,9 @@ async fn the_example_page_subscribes_and_leaves() -> Result<()> {
     assert_eq!(stage.run(refused).await?, json!([400, [rule]]));
 
     // No key of the application is where the page could read it.
-    let kept = "(async () => {
-        const opening = indexedDB.open('notify-sdk');
-        await new Promise((resolve) => { opening.onsuccess = resolve; });
-        const all = opening.result.transaction('state').objectStore('state').getAll();
-        await new Promise((resolve) => { all.onsuccess = resolve; });
-        opening.result.close();
-        return JSON.stringify(all.result) + document.documentElement.outerHTML;
-    })()";
-    let kept = stage.run(kept).await?.to_string();
+    let kept = stage.stored("state", "getAll()").await?;
+    let page = stage.run("document.documentElement.outerHTML").await?;
+    let kept = format!("{kept}{page}");
     assert!(kept.contains(&id) && !kept.contains("nk_") && !kept.contains("na_"), "{kept}");
 
     stage.run("document.getElementById('unsubscribe').click()").await?;
@@ -61,19 +55,19 @@ async fn the_example_page_subscribes_and_leaves() -> Result<()> {
 }
 
 #[tokio::test]
-async fn who_left_while_the_server_was_away_is_not_subscribed_again() -> Result<()> {
+async fn unsubscribing_while_the_server_is_down_is_not_undone() -> Result<()> {
     let mut stage = Stage::set("").await?;
     let id = stage.subscribe().await?;
     stage.run("globalThis.fetch = async () => { throw new TypeError('away'); }; true").await?;
     let left = "Notify.unsubscribe().then(() => 'told', (error) => error.status)";
     assert_eq!(stage.run(left).await?, 0, "the page learns that the server was not told");
-    // Within a day and after it, with the server still away: nobody is asked to subscribe.
+    // Within a day and after it, with the server still down: no subscription is requested.
     let tomorrow = format!("{TOMORROW}.then(({{ subscribed }}) => subscribed)");
     assert_eq!(stage.run(&tomorrow).await?, false);
     let client = stage.server.client();
     let device_id = DeviceId::new(&*id).expect("an id");
     client.devices().get(&device_id).await?;
-    // The next visit tells it.
+    // The next visit reports it.
     stage.reload().await?;
     stage.shows("Not subscribed.").await?;
     assert_eq!(stage.run("localStorage.times").await?, "1");
@@ -83,7 +77,7 @@ async fn who_left_while_the_server_was_away_is_not_subscribed_again() -> Result<
 }
 
 #[tokio::test]
-async fn a_time_zone_that_the_site_gave_stays() -> Result<()> {
+async fn a_time_zone_set_by_the_site_is_kept() -> Result<()> {
     let mut stage = Stage::set("").await?;
     let id = stage.subscribe().await?;
     stage.run("Notify.subscribe({ timezone: 'GMT+09:30' })").await?;
@@ -96,11 +90,11 @@ async fn a_time_zone_that_the_site_gave_stays() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_changed_key_subscribes_anew_and_keeps_the_device() -> Result<()> {
+async fn a_changed_key_resubscribes_and_keeps_the_device() -> Result<()> {
     let mut stage = Stage::set("").await?;
     let id = stage.subscribe().await?;
     let before = stage.run("localStorage.subscribed").await?;
-    let mut config = stage.server.sandbox.webpush_config();
+    let mut config = stage.server.sandbox().webpush_config();
     config["vapid_private_key"] = json!(OTHER_KEY);
     let (client, app) = (stage.server.client(), stage.server.app_id);
     client.admin().put_provider(app, ProviderKind::WebPush, &config).await?;
@@ -109,9 +103,7 @@ async fn a_changed_key_subscribes_anew_and_keeps_the_device() -> Result<()> {
     stage.reload().await?;
     stage.shows("Subscribed as ").await?;
     assert_eq!(stage.run("localStorage.subscribed").await?, before);
-    let tomorrow = "Date.now = ((now) => () => now() + 25 * 3600 * 1000)(Date.now.bind(Date));
-        Notify.init({ app: new URLSearchParams(location.search).get('app') })";
-    let state = stage.run(tomorrow).await?;
+    let state = stage.run(TOMORROW).await?;
     assert_eq!(state, json!({ "subscribed": true, "deviceId": id }));
     assert_ne!(stage.run("localStorage.subscribed").await?, before, "with the new key");
     assert_eq!(stage.run("localStorage.times").await?, "2");
@@ -120,7 +112,7 @@ async fn a_changed_key_subscribes_anew_and_keeps_the_device() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_site_that_is_not_allowed_gets_nothing() -> Result<()> {
+async fn a_site_that_is_not_allowed_is_refused() -> Result<()> {
     let mut stage = Stage::set("").await?;
     let other = site_for(&stage.server, "").await?;
     let granted = json!({"origin": other.origin, "permissions": ["notifications"]});
@@ -146,7 +138,7 @@ async fn a_site_that_is_not_allowed_gets_nothing() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_person_who_refuses_is_asked_no_server() -> Result<()> {
+async fn a_denied_permission_sends_nothing_to_the_server() -> Result<()> {
     let mut stage = Stage::set("").await?;
     let denied = json!({"origin": stage.site.origin, "permission": {"name": "notifications"},
         "setting": "denied"});

@@ -1,4 +1,4 @@
-//! The worker's part: what the server sent is shown as it is, and what becomes of it is reported.
+//! The worker's part: it shows messages as the server sent them, and reports interactions.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(crate) const SHOWN: &str = "navigator.serviceWorker.ready
             ({ action, title })) })))";
 
 /// How often a message is delivered to a browser that does not show it.
-pub(crate) const DELIVERED_AT_MOST: u32 = 3;
+const DELIVERED_AT_MOST: u32 = 3;
 /// Longest wait for a message to be shown before it is delivered again.
 const SHOWN_WITHIN: Duration = Duration::from_secs(15);
 
@@ -43,22 +43,28 @@ pub(crate) async fn sent(
     let client = stage.server.client();
     let id = client.notifications().create(notification).await?.id;
     stage.server.completed(&id).await?;
-    let message = stage.server.sandbox.received().pop().context("the push service got it")?;
-    let (page, origin) = (stage.page.clone(), stage.site.origin.clone());
-    let registration = stage.chromium.registration(&page, &origin).await?;
-    // A browser that has much to do may drop what `DevTools` delivers while it starts the worker; what
-    // comes twice is shown and counted once.
-    for _ in 0..DELIVERED_AT_MOST {
-        stage.chromium.push(&page, (&origin, &registration), &message.payload).await?;
-        if is_shown(stage).await? {
-            return Ok((id, message.payload));
-        }
-    }
-    bail!("what was delivered {DELIVERED_AT_MOST} times is not shown")
+    let message = stage.server.sandbox().received().pop().context("the push service got it")?;
+    deliver(stage, &message.payload.to_string()).await?;
+    Ok((id, message.payload))
 }
 
-/// Whether something is shown in time. The browser's answers are read to their ends.
-pub(crate) async fn is_shown(stage: &mut Stage) -> Result<bool> {
+/// Delivers a message until it is shown.
+pub(crate) async fn deliver(stage: &mut Stage, message: &str) -> Result<()> {
+    let (page, origin) = (stage.page.clone(), stage.site.origin.clone());
+    let registration = stage.chromium.registration(&page, &origin).await?;
+    // A busy browser may drop what `DevTools` delivers while it starts the worker; a repeat is shown and
+    // counted once.
+    for _ in 0..DELIVERED_AT_MOST {
+        stage.chromium.push(&page, &origin, &registration, message).await?;
+        if is_shown(stage).await? {
+            return Ok(());
+        }
+    }
+    bail!("{message} was delivered {DELIVERED_AT_MOST} times and is not shown")
+}
+
+/// Whether something is shown in time.
+async fn is_shown(stage: &mut Stage) -> Result<bool> {
     let (chromium, page, began) = (&mut stage.chromium, &stage.page, Instant::now());
     until("the browser answers", async || {
         let all = chromium.run(page, SHOWN).await?;
@@ -127,7 +133,7 @@ pub(crate) fn order() -> CreateNotification {
 }
 
 #[tokio::test]
-async fn what_was_sent_is_shown_and_what_becomes_of_it_reported() -> Result<()> {
+async fn a_message_is_shown_and_interactions_are_reported() -> Result<()> {
     let mut stage = Stage::set("").await?;
     stage.subscribe().await?;
     let (id, payload) = sent(&mut stage, &order()).await?;
@@ -168,29 +174,12 @@ async fn what_was_sent_is_shown_and_what_becomes_of_it_reported() -> Result<()> 
 }
 
 #[tokio::test]
-async fn a_report_waits_until_the_server_can_be_reached() -> Result<()> {
-    let mut stage = Stage::set("").await?;
-    stage.subscribe().await?;
-    let worker = stage.chromium.worker(&stage.site.origin).await?;
-    offline(&mut stage, &worker, true).await?;
-    let (id, _) = sent(&mut stage, &order()).await?;
-    shown(&mut stage).await?;
-    act(&mut stage, &worker, "notificationclick", "").await?;
-    counted(&stage, &id, Engagement::default()).await?;
-    offline(&mut stage, &worker, false).await?;
-    // The next visit sends what is kept.
-    stage.reload().await?;
-    counted(&stage, &id, Engagement { received: 1, opened: 1, ..Engagement::default() }).await?;
-    stage.stop().await
-}
-
-#[tokio::test]
-async fn a_campaign_enriches_what_is_shown() -> Result<()> {
+async fn a_campaign_enriches_the_notification() -> Result<()> {
     let worker = "NotifyWorker.onEnrichment((enrichment, shown) =>
         ({ body: `${enrichment.strings.share_prefix} ${shown.body}`, tag: 'another' }));";
     let mut stage = Stage::set(worker).await?;
     stage.subscribe().await?;
-    let made = stage.server.caller()?.post("/v1/campaigns", &template("spring")).await?;
+    let made = stage.server.caller().post("/v1/campaigns", &template("spring")).await.ok();
     let campaign = made["id"].as_str().context("an id")?;
     let notification = order().campaign(campaign);
     let (id, payload) = sent(&mut stage, &notification).await?;

@@ -1,6 +1,6 @@
-//! T20: devices register, get other tokens, are disabled and change their tags while two
-//! notifications go out. Who was there before and is left alone gets each once, who came later gets
-//! none, and no token is used once its successor, or the end of it, was acknowledged.
+//! T20: devices register, get new tokens, are disabled and change their tags while two
+//! notifications are sent. Devices that existed before and do not change get each once, later ones
+//! get none, and no token is used after its replacement or removal was acknowledged.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,8 +13,8 @@ use notify_core::{CreateNotification, DeviceId, Platform, RegisterDevice, SetTag
 use notify_sandbox::{Provider, Rule, ScriptedResponse};
 use notify_server::clock::{Clock, SystemClock};
 use notify_tests::{
-    Arrival, Asked, Fate, History, Ledger, Member, Said, Survivor, Told, android, completed,
-    configure_providers, ios, register,
+    Arrival, Expected, History, LoggedRequest, LoggedResponse, Member, NotificationReport,
+    RequestLog, RestartableServer, android, completed, configure_providers, ios, register,
 };
 use tokio::time::MissedTickBehavior;
 
@@ -92,7 +92,7 @@ async fn make(client: &Client, seed: u64, change: Change) -> Result<Done> {
     Ok(Done { seed, change, at_ms: SystemClock::start().now().as_ms() })
 }
 
-/// Everybody there is before.
+/// All devices that exist before.
 async fn populate(client: &Client) -> Result<()> {
     register(client, (0..DEVICES).map(|seed| phone(seed, seed))).await?;
     let with_tag = stream::iter((0..DEVICES).filter(|seed| has_tag(*seed)));
@@ -122,15 +122,17 @@ async fn change_until(
     made.buffer_unordered(PARALLEL).take_until(over).try_collect().await
 }
 
-/// What is to become of everybody for one of the two notifications.
+/// What is expected of each device for one of the two notifications.
 fn members(changes: &BTreeMap<u64, Change>, is_tagged: bool) -> Result<Vec<Member>> {
     let mut members = Vec::new();
     for seed in 0..DEVICES {
         let change = changes.get(&seed);
-        let fate = match change {
-            Some(Change::IsDisabled) => Fate::Maybe,
-            Some(Change::FlipsTag) if is_tagged => Fate::Maybe,
-            None | Some(Change::Swaps | Change::Registers | Change::FlipsTag) => Fate::Reached,
+        let expected = match change {
+            Some(Change::IsDisabled) => Expected::Any,
+            Some(Change::FlipsTag) if is_tagged => Expected::Any,
+            None | Some(Change::Swaps | Change::Registers | Change::FlipsTag) => {
+                Expected::Delivered
+            }
         };
         if is_tagged && !has_tag(seed) && change != Some(&Change::FlipsTag) {
             continue;
@@ -139,12 +141,12 @@ fn members(changes: &BTreeMap<u64, Change>, is_tagged: bool) -> Result<Vec<Membe
         tokens.extend((change == Some(&Change::Swaps)).then_some(2 * LATER + seed));
         let addresses = tokens.into_iter().map(|token| phone(seed, token).push_token);
         let addresses = addresses.collect::<Option<Vec<_>>>().context("phones have tokens")?;
-        members.push(Member { device: device(seed), addresses, fate });
+        members.push(Member { device: device(seed), addresses, expected });
     }
     Ok(members)
 }
 
-/// Checks that no address was used after its end was acknowledged; answers how late the latest was.
+/// Checks that no address was used after its end was acknowledged; returns how late the latest was.
 fn ensure_fresh(done: &[Done], arrivals: &[Arrival]) -> Result<i64> {
     let mut ends = BTreeMap::new();
     for done in done.iter().filter(|done| matches!(done.change, Change::Swaps | Change::IsDisabled))
@@ -159,26 +161,27 @@ fn ensure_fresh(done: &[Done], arrivals: &[Arrival]) -> Result<i64> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_changes_while_it_is_sent_gets_it_once_or_not_at_all() -> Result<()> {
+async fn devices_changed_during_a_send_receive_it_at_most_once() -> Result<()> {
     let seed = setting("NOTIFY_CRASH_SEED").unwrap_or_else(|| fastrand::u64(..));
     println!("T20: NOTIFY_CRASH_SEED={seed}");
     let folder = tempfile::tempdir()?;
     let data_dir = folder.path().join("data");
-    let server = Survivor::start(launch(&data_dir)).await?;
+    let server = RestartableServer::start(launch(&data_dir)).await?;
     let client = server.client()?;
     configure_providers(&client, &server.sandbox).await?;
     populate(&client).await?;
     for provider in [Provider::Apns, Provider::Fcm] {
         server.sandbox.add_rule(Rule::on(provider, ScriptedResponse::ok()).delay_ms(ANSWER_MS))?;
     }
-    let ledger = Ledger::open(&folder.path().join("ledger"))?;
+    let request_log = RequestLog::open(&folder.path().join("request_log"))?;
     let mut ids = Vec::new();
     let all = CreateNotification::to_platforms(BOTH, "all");
     let tagged = CreateNotification::to_platforms(BOTH, "tagged").tag(TAG);
     for (key, notification) in [("all", all), ("tagged", tagged)] {
-        ledger.asked(&Asked { key: key.to_owned(), audience: key.to_owned() })?;
+        request_log
+            .log_request(&LoggedRequest { key: key.to_owned(), audience: key.to_owned() })?;
         let answer = client.notifications().create(&notification).await;
-        ledger.said(key, Said::of(&answer))?;
+        request_log.log_response(key, LoggedResponse::of(&answer))?;
         ids.push(answer?.id);
     }
     let over = async {
@@ -190,13 +193,13 @@ async fn who_changes_while_it_is_sent_gets_it_once_or_not_at_all() -> Result<()>
     let done = change_until(&client, Rng::with_seed(seed), over).await?;
     let changes = done.iter().map(|done| (done.seed, done.change)).collect();
     let history = History {
-        asked: ledger.entries()?,
+        requests: request_log.entries()?,
         audiences: BTreeMap::from([
             ("all".to_owned(), members(&changes, false)?),
             ("tagged".to_owned(), members(&changes, true)?),
         ]),
         arrivals: server.arrivals()?,
-        told: Told::of(&client).await?,
+        reports: NotificationReport::of(&client).await?,
         ended: Vec::new(),
     };
     let verdict = history.check();
@@ -230,7 +233,7 @@ fn overlapped(history: &History, changes: &BTreeMap<u64, Change>) -> Result<()> 
 }
 
 #[test]
-fn an_address_that_is_used_after_its_end_is_found() -> Result<()> {
+fn the_check_finds_a_send_to_a_replaced_address() -> Result<()> {
     let done = [Done { seed: 1, change: Change::Swaps, at_ms: 1_000 }];
     let arrival = |at_ms| -> Result<Arrival> {
         Ok(Arrival {

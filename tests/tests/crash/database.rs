@@ -1,6 +1,6 @@
-//! T15: the way to PostgreSQL breaks under load, in every way that a line can. Callers are answered
-//! in time, nothing that was accepted is lost or repeated, and once the line is whole everything
-//! goes on by itself.
+//! T15: the connection to PostgreSQL fails under load, in every way a network can. Callers get
+//! responses in time, nothing that was accepted is lost or repeated, and the server recovers by
+//! itself.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use fastrand::Rng;
 use notify_tests::{Fault, FaultProxy, Installation, Settings, Side, until};
 
-use crate::away::Served;
+use crate::db_outage::Served;
 use crate::setting;
 
 /// How long the load goes on before, during and after each fault.
@@ -28,11 +28,11 @@ enum Trouble {
     Cut,
     /// Connections break after some statements, often in the midst of one.
     Short,
-    /// Nothing comes through, and nobody is told.
+    /// Nothing gets through, and neither side notices.
     Blackhole,
-    /// The database's end closes, and the server hears nothing of it.
+    /// The database's end closes, and the server does not notice.
     LostServer,
-    /// The server's end closes, and the database hears nothing of it.
+    /// The server's end closes, and the database does not notice.
     LostClient,
     /// The database ends every session.
     Terminated,
@@ -49,7 +49,7 @@ impl Trouble {
         Self::Terminated,
     ];
 
-    /// Lets it happen for a spell; answers how long a caller then waited for an answer.
+    /// Lets it happen for a spell; returns how long a caller then waited for an answer.
     async fn pass(self, rig: &mut Rig, nth: u32) -> Result<Duration> {
         let proxy = &rig.proxy;
         match self {
@@ -107,7 +107,7 @@ impl Rig {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_broken_line_to_the_database_loses_and_repeats_nothing() -> Result<()> {
+async fn connection_faults_to_the_database_lose_and_repeat_nothing() -> Result<()> {
     let seed = setting("NOTIFY_CRASH_SEED").unwrap_or_else(|| fastrand::u64(..));
     let runs: u32 = setting("NOTIFY_DATABASE_RUNS").unwrap_or(1);
     println!("T15, the line: NOTIFY_DATABASE_RUNS={runs} NOTIFY_CRASH_SEED={seed}");

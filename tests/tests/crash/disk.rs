@@ -1,13 +1,12 @@
-//! T13: a disk that is full, and one that fails. Accepting turns into 503, the process lives on,
-//! what is answered 200 is there whatever comes, and it goes on within five seconds of the end of
-//! the trouble.
+//! T13: a full disk, and a failing one. Writes get 503, the process survives, nothing that was
+//! acknowledged is lost, and the server recovers within five seconds of the end of the fault.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use fastrand::Rng;
 use http::Method;
-use notify_tests::{Caller, DiskFault, Kept, Survivor, TightDisk, until};
+use notify_tests::{Caller, DatabaseInspector, DiskFault, RestartableServer, TightDisk, until};
 use serde_json::json;
 
 use crate::load::{Load, settle};
@@ -19,7 +18,7 @@ const DISK_BYTES: u64 = 16 * 1_024 * 1_024;
 const TROUBLE: Duration = Duration::from_millis(1_500);
 /// Within that time of its end it accepts again.
 const RESUME_MAX: Duration = Duration::from_secs(5);
-/// Applications that send beside each other.
+/// Applications that send concurrently.
 const TENANTS: u64 = 2;
 
 /// System calls, and how they fail: every one, and one of some, so that statements, commits and
@@ -33,15 +32,15 @@ const FAULTS: [(&str, &str); 6] = [
     ("fdatasync,fsync,pwrite64", "error=EIO:when=5+11"),
 ];
 
-/// One more write, which nobody ever gets.
+/// One more write, to see whether it is accepted.
 async fn status_of_a_write(caller: &Caller) -> Result<u16> {
     let device = json!({"device_id": format!("probe-{}", fastrand::u64(..)), "platform": "ios",
         "sdk_type": "ios_push"});
     let reply = caller.send(&Method::POST, "/v1/devices", device.to_string()).await?;
     if reply.status != 200 {
-        ensure!(reply.status == 503, "{}: {}", reply.status, reply.text());
+        ensure!(reply.status == 503, "{}: {}", reply.status, reply.text);
         ensure!(!reply.header("retry-after").is_empty(), "a 503 says when to come again");
-        ensure!(reply.errors().is_some(), "{}", reply.text());
+        ensure!(reply.errors().is_some(), "{}", reply.text);
     }
     Ok(reply.status)
 }
@@ -56,7 +55,7 @@ async fn refuses(caller: &Caller) -> Result<()> {
     Ok(())
 }
 
-/// Waits until writes are taken again; answers how long that took.
+/// Waits until writes are taken again; returns how long that took.
 async fn resumes(caller: &Caller) -> Result<Duration> {
     let ended = Instant::now();
     until("writes are taken again", async || {
@@ -69,7 +68,7 @@ async fn resumes(caller: &Caller) -> Result<Duration> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_disk_stops_accepting_and_nothing_else() -> Result<()> {
+async fn a_full_disk_only_stops_accepting() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let disk = TightDisk::mount(folder.path(), DISK_BYTES).await?;
     let data_dir = folder.path().join("data");
@@ -80,12 +79,12 @@ async fn a_full_disk_stops_accepting_and_nothing_else() -> Result<()> {
         .on_file()
         .within(within.iter().map(String::as_str))
         .log("error", &outside.path().join("log"));
-    let mut server = Survivor::start(launch).await?;
-    let ledger = outside.path().join("ledger");
-    let mut load = Load::prepare(&server, TENANTS, &ledger).await?;
+    let mut server = RestartableServer::start(launch).await?;
+    let request_log = outside.path().join("request_log");
+    let mut load = Load::prepare(&server, TENANTS, &request_log).await?;
     let mut rng = Rng::with_seed(setting("NOTIFY_CRASH_SEED").unwrap_or_default());
     load.begin(&server, &mut rng);
-    let caller = server.caller()?;
+    let caller = server.caller();
     let mut longest = Duration::ZERO;
     for _ in 0..2 {
         load.go_on(TROUBLE).await?;
@@ -109,22 +108,22 @@ async fn a_full_disk_stops_accepting_and_nothing_else() -> Result<()> {
     server.sandbox.stop().await;
     let copy = outside.path().join("notify.db");
     std::fs::copy(disk.path("data/notify.db")?, &copy)?;
-    Kept::file(&copy)?.ensure_settled()
+    DatabaseInspector::file(&copy)?.ensure_settled()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_disk_that_fails_costs_nothing_that_was_answered() -> Result<()> {
+async fn a_failing_disk_loses_nothing_that_was_acknowledged() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let data_dir = folder.path().join("data");
     let launch = launch(&data_dir).on_file().log("error", &folder.path().join("log"));
-    let mut server = Survivor::start(launch).await?;
-    let mut load = Load::prepare(&server, TENANTS, &folder.path().join("ledger")).await?;
+    let mut server = RestartableServer::start(launch).await?;
+    let mut load = Load::prepare(&server, TENANTS, &folder.path().join("request_log")).await?;
     let mut rng = Rng::with_seed(setting("NOTIFY_CRASH_SEED").unwrap_or_default());
     load.begin(&server, &mut rng);
     let mut longest = Duration::ZERO;
     for (calls, fault) in FAULTS {
         let name = || format!("{calls}: {fault}");
-        let caller = server.caller()?;
+        let caller = server.caller();
         let trouble = DiskFault::begin(server.running()?.id()?, calls, fault).await?;
         refuses(&caller).await.with_context(name)?;
         load.go_on(TROUBLE).await?;

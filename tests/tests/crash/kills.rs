@@ -1,6 +1,6 @@
-//! T1: the process is killed at random moments under load, now and then again while it starts.
-//! Nothing that was accepted is lost, nothing comes that nobody asked for, and what is repeated is
-//! bounded by the credit and recognisable.
+//! T1: the process is killed at random moments under load, sometimes again during its start.
+//! Nothing that was accepted is lost, nothing arrives without a request, and repeats are bounded by
+//! the credit and recognisable.
 //!
 //! `NOTIFY_CRASH_RUNS=200` runs it at length; `NOTIFY_CRASH_SEED` repeats the moments of a run.
 
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use fastrand::Rng;
-use notify_tests::Survivor;
+use notify_tests::RestartableServer;
 
 use crate::load::{Load, script_errors, settle};
 use crate::{CREDIT, launch, setting};
@@ -23,7 +23,7 @@ const KILL_WITHIN_MS: u64 = 2_000;
 const DOUBLE_ONE_IN: u64 = 10;
 /// … within so long of the next start.
 const DOUBLE_WITHIN_MS: u64 = 200;
-/// Applications that send beside each other.
+/// Applications that send concurrently.
 const TENANTS: u64 = 3;
 
 /// What kills came to.
@@ -65,8 +65,8 @@ async fn kills_at_random_lose_nothing_and_repeat_no_more_than_the_credit() -> Re
 async fn kill_and_judge(rng: &mut Rng, runs: u64) -> Result<Sum> {
     let folder = tempfile::tempdir()?;
     let data_dir = folder.path().join("data");
-    let mut server = Survivor::start(launch(&data_dir)).await?;
-    let mut load = Load::prepare(&server, TENANTS, &folder.path().join("ledger")).await?;
+    let mut server = RestartableServer::start(launch(&data_dir)).await?;
+    let mut load = Load::prepare(&server, TENANTS, &folder.path().join("request_log")).await?;
     script_errors(&server, rng)?;
     load.begin(&server, rng);
     for _ in 0..runs {

@@ -1,5 +1,5 @@
-//! T1 for one large notification: kills when so much of it has arrived, from before the first
-//! message to shortly before the last, while others are accepted that are due long after.
+//! T1 for one large notification: kills at fixed numbers of arrived messages, from none to almost
+//! all, while notifications that are due much later are accepted.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,8 @@ use anyhow::{Context, Result, ensure};
 use notify_client::Client;
 use notify_core::{CreateNotification, NotificationId, PageQuery, Platform};
 use notify_tests::{
-    Ended, Journal, Survivor, WAIT_MAX, completed, configure_providers, crowd, register, tomorrow,
+    EndedProcess, ReceivedByToken, RestartableServer, WAIT_MAX, completed, configure_providers,
+    crowd, register, tomorrow,
 };
 
 use crate::{CREDIT, launch};
@@ -17,7 +18,7 @@ const DEVICES: u64 = 3_000;
 const KILL_AFTER: [usize; 8] = [0, 1, 50, 300, 700, 1_200, 1_900, 2_700];
 const BOTH: [Platform; 2] = [Platform::Android, Platform::Ios];
 
-/// What a server was told to accept, and what it said: the key and id of every 200 that was seen.
+/// The key and id of every 200 that a caller received.
 type Accepted = Vec<(String, NotificationId)>;
 
 /// Accepts notifications one after the other until the server is gone.
@@ -47,13 +48,13 @@ async fn replays_answer_the_same(
 }
 
 #[tokio::test]
-async fn kills_in_the_middle_of_a_large_notification_leave_nobody_out() -> Result<()> {
+async fn kills_in_the_middle_of_a_large_notification_skip_no_device() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let mut server = Survivor::start(launch(folder.path())).await?;
+    let mut server = RestartableServer::start(launch(folder.path())).await?;
     configure_providers(&server.client()?, &server.sandbox).await?;
     register(&server.client()?, crowd(DEVICES)).await?;
     let everybody = CreateNotification::to_platforms(BOTH, "x");
-    // Beside it: what is accepted now and due long after the test.
+    // In addition, notifications that are accepted now and due long after the test.
     let later = CreateNotification::to_platforms([Platform::Android], "later").send_at(tomorrow());
     let mut accepted = Accepted::new();
     let mut sent: Option<NotificationId> = None;
@@ -85,8 +86,8 @@ async fn kills_in_the_middle_of_a_large_notification_leave_nobody_out() -> Resul
     Ok(())
 }
 
-/// Every 200 that was seen stands in the listing, once; beside it at most one a run whose answer
-/// the kill swallowed.
+/// The listing has every 200 that a caller received once, and at most one more per run, whose
+/// response the kill lost.
 async fn everything_accepted_is_there(
     client: &Client,
     accepted: &Accepted,
@@ -107,16 +108,16 @@ async fn everything_accepted_is_there(
     Ok(())
 }
 
-fn check_what_arrived(server: &Survivor, id: &NotificationId) {
+fn check_what_arrived(server: &RestartableServer, id: &NotificationId) {
     assert_eq!(server.sandbox.counts().dropped, 0, "the journal holds everything");
-    let journal = Journal::of(server.sandbox.received());
+    let journal = ReceivedByToken::of(server.sandbox.received());
     assert_eq!(journal.reached() as u64, DEVICES, "0 lost");
     assert_eq!(journal.identities(), HashSet::from([id.to_string()]), "repeats are recognisable");
     // Each repeat is owed to the process whose outcome was not on disk yet: the one that sent the
     // message before it. Of each process at most as many as its credit allows.
     let mut by_process = vec![0; server.ended.len() + 1];
     for message in journal.repeated() {
-        let is_before = |ended: &Ended| ended.last_connection < message.connection;
+        let is_before = |ended: &EndedProcess| ended.last_connection < message.connection;
         by_process[server.ended.partition_point(is_before)] += 1;
     }
     assert_eq!(by_process.last(), Some(&0), "the last process was not killed");

@@ -1,4 +1,4 @@
-//! Applications that send to all five platforms, again and again, whatever happens to the server.
+//! Applications that send to all five platforms continuously, whatever happens to the server.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +11,8 @@ use notify_client::Client;
 use notify_core::{CreateNotification, NotificationStatus, PageQuery, Platform};
 use notify_sandbox::{Fault, Provider, Rule, ScriptedResponse};
 use notify_tests::{
-    Asked, Crowd, History, Kept, Ledger, Said, Survivor, Tenant, Told, Verdict, until,
+    AudienceSize, DatabaseInspector, History, LoggedRequest, LoggedResponse, NotificationReport,
+    RequestLog, RestartableServer, Tenant, Verdict, until,
 };
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -37,85 +38,94 @@ const LISTED: u32 = 100;
 /// Applications with their people, and what they asked.
 pub(crate) struct Load {
     pub(crate) tenants: Vec<Tenant>,
-    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) request_log: Arc<RequestLog>,
     stop: watch::Sender<bool>,
     asking: JoinSet<Result<()>>,
 }
 
 impl Load {
-    /// Makes so many applications. Nobody asks yet.
-    pub(crate) async fn prepare(server: &Survivor, tenants: u64, ledger: &Path) -> Result<Self> {
-        Self::prepare_with(server, tenants, ledger, CROWD).await
+    /// Makes that many applications. No request is sent yet.
+    pub(crate) async fn prepare(
+        server: &RestartableServer,
+        tenants: u64,
+        request_log: &Path,
+    ) -> Result<Self> {
+        Self::prepare_with(server, tenants, request_log, CROWD).await
     }
 
     /// The same with that many people each.
     pub(crate) async fn prepare_with(
-        server: &Survivor,
+        server: &RestartableServer,
         tenants: u64,
-        ledger: &Path,
-        crowd: Crowd,
+        request_log: &Path,
+        crowd: AudienceSize,
     ) -> Result<Self> {
         let mut made = Vec::new();
         for number in 1..=tenants {
             let client_of = |key: &str| server.client_of(key);
             made.push(Tenant::make(client_of, &server.sandbox, number, crowd).await?);
         }
-        let ledger = Arc::new(Ledger::open(ledger)?);
+        let request_log = Arc::new(RequestLog::open(request_log)?);
         let stop = watch::Sender::new(false);
-        Ok(Self { tenants: made, ledger, stop, asking: JoinSet::new() })
+        Ok(Self { tenants: made, request_log, stop, asking: JoinSet::new() })
     }
 
     /// Lets every application ask until it is stopped, each with a seed of its own.
-    pub(crate) fn begin(&mut self, server: &Survivor, rng: &mut Rng) {
+    pub(crate) fn begin(&mut self, server: &RestartableServer, rng: &mut Rng) {
         for (number, tenant) in self.tenants.iter().enumerate() {
             let asking = Asking {
                 name: format!("tenant-{number}"),
                 api_key: tenant.api_key.clone(),
                 origin: server.origin.subscribe(),
                 stop: self.stop.subscribe(),
-                ledger: Arc::clone(&self.ledger),
+                request_log: Arc::clone(&self.request_log),
                 rng: rng.fork(),
             };
             self.asking.spawn(asking.run());
         }
     }
 
-    /// Has the first application ask once, of everybody, whatever comes of it.
-    pub(crate) async fn ask_once(&self, server: &Survivor, key: &str) -> Result<Said> {
+    /// Has the first application send once, to all its devices, whatever the result.
+    pub(crate) async fn ask_once(
+        &self,
+        server: &RestartableServer,
+        key: &str,
+    ) -> Result<LoggedResponse> {
         let client = server.client_of(&self.tenants[0].api_key)?;
-        self.ask_of(&client, key, (format!("tenant-0{AND_CHATS}"), &ALL)).await
+        self.ask_of(&client, key, format!("tenant-0{AND_CHATS}"), &ALL).await
     }
 
-    /// The same over a client of the first application's, and of everybody but those in the chat app,
-    /// who would fall behind if they were asked often.
-    pub(crate) async fn ask_over(&self, client: &Client, key: &str) -> Result<Said> {
-        self.ask_of(client, key, ("tenant-0".to_owned(), &BUT_CHATS)).await
+    /// The same over a client of the first application, to all its devices except those in the chat
+    /// app, which would fall behind.
+    pub(crate) async fn ask_over(&self, client: &Client, key: &str) -> Result<LoggedResponse> {
+        self.ask_of(client, key, "tenant-0".to_owned(), &BUT_CHATS).await
     }
 
     async fn ask_of(
         &self,
         client: &Client,
         key: &str,
-        (audience, platforms): (String, &[Platform]),
-    ) -> Result<Said> {
-        self.ledger.asked(&Asked { key: key.to_owned(), audience })?;
+        audience: String,
+        platforms: &[Platform],
+    ) -> Result<LoggedResponse> {
+        self.request_log.log_request(&LoggedRequest { key: key.to_owned(), audience })?;
         let notification = CreateNotification::to_platforms(platforms.iter().copied(), key);
         let answer = client.notifications().idempotency_key(key).create(&notification).await;
-        let said = Said::of(&answer);
-        self.ledger.said(key, said.clone())?;
+        let said = LoggedResponse::of(&answer);
+        self.request_log.log_response(key, said.clone())?;
         Ok(said)
     }
 
-    /// Lets the load go on for that long; fails when somebody stopped asking.
+    /// Lets the load continue for that long; fails when a caller has ended.
     pub(crate) async fn go_on(&mut self, time: Duration) -> Result<()> {
         match tokio::time::timeout(time, self.asking.join_next()).await {
             Err(_) => Ok(()),
-            Ok(None) => anyhow::bail!("nobody asks"),
+            Ok(None) => anyhow::bail!("no application sends"),
             Ok(Some(ended)) => ended?.context("an application stopped asking"),
         }
     }
 
-    /// Ends the load, and returns when everybody has their last answer.
+    /// Ends the load, and returns when every caller has its last response.
     pub(crate) async fn end(&mut self) -> Result<()> {
         self.stop.send_replace(true);
         while let Some(ended) = self.asking.join_next().await {
@@ -124,40 +134,40 @@ impl Load {
         Ok(())
     }
 
-    /// Waits until everything that was accepted is over. A minute is the figure of T1.
-    pub(crate) async fn drain(&self, server: &Survivor) -> Result<()> {
+    /// Waits until everything that was accepted has completed. A minute is the figure of T1.
+    pub(crate) async fn drain(&self, server: &RestartableServer) -> Result<()> {
         for tenant in &self.tenants {
             drained(&server.client_of(&tenant.api_key)?).await?;
         }
         Ok(())
     }
 
-    /// Judges what is over; the server runs.
-    pub(crate) async fn judge(&self, server: &Survivor) -> Result<Verdict> {
+    /// Checks what has completed; the server runs.
+    pub(crate) async fn judge(&self, server: &RestartableServer) -> Result<Verdict> {
         let mut history = History {
-            asked: self.ledger.entries()?,
+            requests: self.request_log.entries()?,
             audiences: BTreeMap::new(),
             arrivals: Vec::new(),
-            told: Vec::new(),
+            reports: Vec::new(),
             ended: server.ended.clone(),
         };
         for (number, tenant) in self.tenants.iter().enumerate() {
             let client = server.client_of(&tenant.api_key)?;
-            history.told.append(&mut Told::of(&client).await?);
+            history.reports.append(&mut NotificationReport::of(&client).await?);
             let everybody = [tenant.members.clone(), tenant.chats.clone()].concat();
             history.audiences.insert(format!("tenant-{number}"), tenant.members.clone());
             history.audiences.insert(format!("tenant-{number}{AND_CHATS}"), everybody);
         }
         history.arrivals = server.arrivals()?;
-        ensure!(!history.told.is_empty(), "something was accepted");
+        ensure!(!history.reports.is_empty(), "something was accepted");
         Ok(history.check())
     }
 }
 
-/// Waits until every notification of an application is over.
+/// Waits until every notification of an application has completed.
 async fn drained(client: &Client) -> Result<()> {
     let query = PageQuery { limit: Some(LISTED), cursor: None };
-    until("everything is over", async || {
+    until("everything has completed", async || {
         let mut all = client.notifications().all(&query);
         while let Some(one) = all.next().await {
             if one?.status != NotificationStatus::Completed {
@@ -170,10 +180,10 @@ async fn drained(client: &Client) -> Result<()> {
 }
 
 /// Stops the server in order, and checks that what it kept is whole and nothing in it unfinished.
-pub(crate) async fn settle(mut server: Survivor, data_dir: &Path) -> Result<()> {
+pub(crate) async fn settle(mut server: RestartableServer, data_dir: &Path) -> Result<()> {
     server.stop().await?;
     server.sandbox.stop().await;
-    Kept::of(data_dir)?.ensure_settled()
+    DatabaseInspector::of(data_dir)?.ensure_settled()
 }
 
 /// One application's caller.
@@ -182,7 +192,7 @@ struct Asking {
     api_key: String,
     origin: watch::Receiver<String>,
     stop: watch::Receiver<bool>,
-    ledger: Arc<Ledger>,
+    request_log: Arc<RequestLog>,
     rng: Rng,
 }
 
@@ -197,20 +207,20 @@ impl Asking {
                 _ = self.stop.wait_for(|stop| *stop) => return Ok(()),
             }
             let with_chats = number % CHATS_ONE_IN == 0;
-            let asked = Asked {
+            let asked = LoggedRequest {
                 key: format!("{}-{number}", self.name),
                 audience: format!("{}{}", self.name, if with_chats { AND_CHATS } else { "" }),
             };
             let platforms = if with_chats { &ALL[..] } else { &BUT_CHATS[..] };
-            self.ledger.asked(&asked)?;
-            // Half of them ask on as a client with retries does; the others never hear of it again.
+            self.request_log.log_request(&asked)?;
+            // Half of them repeat the request as a client with retries does; the others give up.
             let asks_on = self.rng.bool();
             loop {
                 if self.origin.has_changed()? {
                     client = self.client()?;
                 }
                 let said = self.ask(&client, &asked.key, platforms).await?;
-                if !matches!(said, Said::Unknown(_)) || !asks_on {
+                if !matches!(said, LoggedResponse::Unknown(_)) || !asks_on {
                     break;
                 }
                 tokio::select! {
@@ -223,11 +233,16 @@ impl Asking {
         Ok(())
     }
 
-    async fn ask(&self, client: &Client, key: &str, platforms: &[Platform]) -> Result<Said> {
+    async fn ask(
+        &self,
+        client: &Client,
+        key: &str,
+        platforms: &[Platform],
+    ) -> Result<LoggedResponse> {
         let notification = CreateNotification::to_platforms(platforms.iter().copied(), key);
         let answer = client.notifications().idempotency_key(key).create(&notification).await;
-        let said = Said::of(&answer);
-        self.ledger.said(key, said.clone())?;
+        let said = LoggedResponse::of(&answer);
+        self.request_log.log_response(key, said.clone())?;
         Ok(said)
     }
 
@@ -237,9 +252,9 @@ impl Asking {
     }
 }
 
-/// Scripts two errors in a hundred messages of every provider: each passes, so that in the end
-/// everybody is reached who can be.
-pub(crate) fn script_errors(server: &Survivor, rng: &mut Rng) -> Result<()> {
+/// Scripts two errors in a hundred messages of every provider. Each is transient, so in the end
+/// every reachable device is reached.
+pub(crate) fn script_errors(server: &RestartableServer, rng: &mut Rng) -> Result<()> {
     let passing = [
         ScriptedResponse::status(500),
         ScriptedResponse::status(503),

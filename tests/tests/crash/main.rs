@@ -1,9 +1,9 @@
-//! What happens to a server's process and to its disk, and what is left of its promises then: the
-//! rows T1, T1b, T2, T3, T13, T15, T20, T23 and *move* of `docs/reliability.md`, each in its file.
+//! Faults of a server's process, disk and database, and what must hold in spite of them: the rows
+//! T1, T1b, T2, T3, T13, T15, T20, T23 and *move* of `docs/reliability.md`, each in its file.
 
-mod away;
 mod changes;
 mod database;
+mod db_outage;
 mod disk;
 mod kills;
 mod large;
@@ -13,26 +13,25 @@ mod moving;
 mod outages;
 mod points;
 mod promotion;
-mod relief;
 mod repeats;
 mod restarts;
 mod servers;
 mod stops;
+mod takeover;
 
 use std::path::Path;
 
 use notify_core::Platform;
-use notify_tests::{Crowd, Launch};
+use notify_tests::{AudienceSize, Launch};
 
-/// Most messages that the end of one process may repeat, as the server is told
-/// (`--delivery-credit`).
+/// Most messages that the end of one process may repeat (`--delivery-credit`).
 const CREDIT: usize = 64;
 
 /// People of one application: on every platform, and few enough that many notifications go out.
-const CROWD: Crowd = Crowd { phones: 16, browsers: 8, chats: 8 };
+const CROWD: AudienceSize = AudienceSize { phones: 16, browsers: 8, chats: 8 };
 
-/// Few people, so that a notification is over in an instant, and yet goes to every platform.
-const FEW: Crowd = Crowd { phones: 3, browsers: 2, chats: 1 };
+/// Few people, so that a notification completes at once, and still goes to every platform.
+const FEW: AudienceSize = AudienceSize { phones: 3, browsers: 2, chats: 1 };
 
 /// A server on a folder, as nearly every test here starts it.
 fn launch(data_dir: &Path) -> Launch {

@@ -1,5 +1,5 @@
-//! T24: a start that makes or upgrades the tables is ended at every flush of its, and meets full disks of
-//! every size. The next start works, nothing is lost, and somebody has the keys.
+//! T24: a start that creates or upgrades the tables is killed at each of its flushes, and runs on
+//! full disks of every size. The next start works, nothing is lost, and the keys are known.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,7 +27,7 @@ const DISK_PAGES: u64 = 512;
 const BY_RUN: [&str; 2] = ["refinery_schema_history", "admin_keys"];
 
 /// Under a tracer that kills it at the `nth` flush of a thread. The tracer is a grandchild: the process
-/// stays the one that was started.
+/// then stays the one that was started.
 fn killed_at_flush(launch: &Launch, nth: u32) -> Launch {
     let calls = "fsync,fdatasync";
     let (trace, inject) =
@@ -114,7 +114,7 @@ async fn without_application(folder: &Path, has_master_key: bool) -> Result<()> 
 /// is taken in three parts, each of which begins where one thread has done its own: the tables, the
 /// master key, the first application.
 #[tokio::test]
-async fn a_first_start_that_ends_at_any_flush_is_made_good_by_the_next() -> Result<()> {
+async fn a_first_start_killed_at_any_flush_is_completed_by_the_next() -> Result<()> {
     let mut ended = 0;
     for part in 0..3 {
         let base = tempfile::tempdir()?;
@@ -130,8 +130,7 @@ async fn a_first_start_that_ends_at_any_flush_is_made_good_by_the_next() -> Resu
             let (printed, listened) = killed.with_context(name)?;
             let server = normal.start().await.with_context(name)?;
             let key = printed.or(server.admin_key.clone()).with_context(name)?;
-            let apps = Caller::admin(&server.origin, &key)?.get("/admin/v1/apps").await;
-            let apps = apps.with_context(name)?;
+            let apps = Caller::admin(&server.origin, &key).get("/admin/v1/apps").await.ok();
             ensure!(apps["apps"].as_array().map(Vec::len) == Some(1), "{}: {apps}", name());
             server.kill().await?;
             if listened {
@@ -146,7 +145,7 @@ async fn a_first_start_that_ends_at_any_flush_is_made_good_by_the_next() -> Resu
 }
 
 #[tokio::test]
-async fn an_upgrade_that_ends_at_any_flush_loses_nothing() -> Result<()> {
+async fn an_upgrade_killed_at_any_flush_loses_nothing() -> Result<()> {
     let mut ended = 0;
     for version in 1..latest_version() {
         let (base, expected) = earlier(version).await?;
@@ -173,7 +172,7 @@ async fn an_upgrade_that_ends_at_any_flush_loses_nothing() -> Result<()> {
 /// The first start, the longest upgrade and the shortest, on disks with room for every number of pages until
 /// there is enough.
 #[tokio::test]
-async fn a_disk_that_is_full_at_any_page_of_a_start_loses_nothing() -> Result<()> {
+async fn a_disk_full_at_any_page_of_a_start_loses_nothing() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let disk = TightDisk::mount(folder.path(), DISK_PAGES * PAGE_BYTES).await?;
     let data_dir = folder.path().join("data");

@@ -1,12 +1,13 @@
-//! An installation moves in the midst of its work: a server on a file is killed under load,
-//! everything goes to PostgreSQL by moves that are killed themselves, goes on there, and comes back to
-//! another file. Nothing that was accepted is lost, and the moves repeat nothing.
+//! The transfer of an installation during its work: a server on a file is killed under load,
+//! transfers that are killed themselves copy everything to PostgreSQL, the work continues there,
+//! and is copied back to another file. Nothing that was accepted is lost, and the transfers repeat
+//! nothing.
 
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use fastrand::Rng;
-use notify_tests::{Installation, Launch, Survivor};
+use notify_tests::{Installation, Launch, RestartableServer};
 
 use crate::load::{Load, script_errors};
 use crate::{CREDIT, launch, setting};
@@ -18,7 +19,7 @@ const KILLED_AT: [u32; 3] = [1, 4, 9];
 
 /// Moves what a launch serves, killed on the way.
 async fn moved(from: &Launch, to: &str) -> Result<()> {
-    // Where it is told in the environment nobody sees the password.
+    // In the environment, the password is not visible to other users.
     let launch = from.clone().argument("move").variable("NOTIFY_MOVE_TO", to);
     for commits in KILLED_AT {
         let dies_at = format!("move committed {commits}");
@@ -37,7 +38,7 @@ async fn moved(from: &Launch, to: &str) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_moved_goes_on_and_nothing_is_lost() -> Result<()> {
+async fn a_database_copied_between_backends_loses_nothing() -> Result<()> {
     let seed = setting("NOTIFY_CRASH_SEED").unwrap_or_else(|| fastrand::u64(..));
     println!("NOTIFY_CRASH_SEED={seed}");
     let mut rng = Rng::with_seed(seed);
@@ -49,8 +50,8 @@ async fn what_is_moved_goes_on_and_nothing_is_lost() -> Result<()> {
     let database = launch(&folder.path().join("unused")).installation(&settings);
     let back = key(launch(&folder.path().join("back")).on_file());
 
-    let mut server = Survivor::start(file.clone()).await?;
-    let mut load = Load::prepare(&server, 1, &folder.path().join("ledger")).await?;
+    let mut server = RestartableServer::start(file.clone()).await?;
+    let mut load = Load::prepare(&server, 1, &folder.path().join("request_log")).await?;
     script_errors(&server, &mut rng)?;
     load.begin(&server, &mut rng);
     load.go_on(SERVED).await?;

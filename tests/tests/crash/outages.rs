@@ -1,7 +1,6 @@
-//! T15: PostgreSQL itself ends or stands still under load: it is stopped in order and as if it had
-//! crashed, its first process is killed, and its processes are halted. Callers are answered in time,
-//! nothing that was accepted is lost or repeated, and once the database is there everything goes on by
-//! itself.
+//! T15: PostgreSQL itself stops or freezes under load: it is stopped cleanly, stopped as in a
+//! crash, its main process is killed, and its processes are suspended. Callers get responses in
+//! time, nothing that was accepted is lost or repeated, and the server recovers by itself.
 //!
 //! `NOTIFY_DATABASE_RUNS=50` runs it at length; `NOTIFY_CRASH_SEED` repeats the moments of a run.
 
@@ -11,12 +10,12 @@ use anyhow::{Context, Result, ensure};
 use fastrand::Rng;
 use notify_tests::{Cluster, Frozen, Settings, StopMode};
 
-use crate::away::{Answers, Served};
+use crate::db_outage::{Answers, Served};
 use crate::setting;
 
 /// How long the load goes on before each outage, at most.
 const BEFORE_MS: u64 = 2_000;
-/// How long the database is away at least, beside the answers that are waited for.
+/// The shortest outage, without the requests that are made during it.
 const AWAY: Duration = Duration::from_millis(500);
 
 /// What happens to the database.
@@ -54,7 +53,7 @@ impl Outage {
         }
     }
 
-    /// What callers may hear of it.
+    /// Checks what callers may see of it.
     fn ensure_told(self, answers: &Answers) -> Result<()> {
         let is_served = answers.accepts && answers.is_ready;
         match self {
@@ -70,7 +69,7 @@ impl Outage {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_database_that_ends_or_stands_still_loses_and_repeats_nothing() -> Result<()> {
+async fn a_database_that_stops_or_freezes_loses_and_repeats_nothing() -> Result<()> {
     let seed = setting("NOTIFY_CRASH_SEED").unwrap_or_else(|| fastrand::u64(..));
     let runs: u32 = setting("NOTIFY_DATABASE_RUNS").unwrap_or(1);
     println!("T15, outages: NOTIFY_DATABASE_RUNS={runs} NOTIFY_CRASH_SEED={seed}");

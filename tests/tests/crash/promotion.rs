@@ -1,6 +1,6 @@
-//! T15: a primary is killed under load, and its synchronous standby takes its place. Nothing that was
-//! accepted is lost, callers are answered in time, and the server finds the new primary by itself. Then
-//! the one that died becomes the standby, and so on.
+//! T15: a primary is killed under load, and its synchronous standby is promoted. Nothing that was
+//! accepted is lost, callers get responses in time, and the server finds the new primary by itself.
+//! Then the dead one becomes the standby, and so on.
 //!
 //! `NOTIFY_PROMOTION_RUNS=20` runs it at length; `NOTIFY_CRASH_SEED` repeats the moments of a run.
 
@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use fastrand::Rng;
 use notify_tests::{Cluster, Settings, until};
 
-use crate::away::Served;
+use crate::db_outage::Served;
 use crate::setting;
 
 /// How long the load goes on before each kill, at most.
@@ -43,7 +43,7 @@ impl Pair {
         .await
     }
 
-    /// The url of both, the first one first whoever leads.
+    /// The url of both, always in this order.
     fn url(&self) -> String {
         let (one, other) = (self.primary.port(), self.standby.port());
         format!(
@@ -61,7 +61,7 @@ impl Pair {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_standby_that_takes_over_has_everything_that_was_accepted() -> Result<()> {
+async fn a_promoted_standby_has_everything_that_was_accepted() -> Result<()> {
     let seed = setting("NOTIFY_CRASH_SEED").unwrap_or_else(|| fastrand::u64(..));
     let runs: u32 = setting("NOTIFY_PROMOTION_RUNS").unwrap_or(1);
     println!("T15, promotion: NOTIFY_PROMOTION_RUNS={runs} NOTIFY_CRASH_SEED={seed}");

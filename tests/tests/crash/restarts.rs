@@ -1,4 +1,4 @@
-//! T23: two servers on one file, and one that is started again and again.
+//! T23: two servers on one file, and a server that is restarted again and again.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use fastrand::Rng;
 use notify_client::Client;
 use notify_core::PageQuery;
-use notify_tests::Survivor;
+use notify_tests::RestartableServer;
 
 use crate::load::{Load, settle};
 use crate::{CREDIT, launch, setting};
@@ -25,8 +25,8 @@ async fn a_hundred_restarts_in_a_row_lose_nothing() -> Result<()> {
     let mut rng = Rng::with_seed(seed);
     let folder = tempfile::tempdir()?;
     let data_dir = folder.path().join("data");
-    let mut server = Survivor::start(launch(&data_dir)).await?;
-    let mut load = Load::prepare(&server, 1, &folder.path().join("ledger")).await?;
+    let mut server = RestartableServer::start(launch(&data_dir)).await?;
+    let mut load = Load::prepare(&server, 1, &folder.path().join("request_log")).await?;
     load.begin(&server, &mut rng);
     load.go_on(Duration::from_secs(1)).await?;
     server.kill(CREDIT).await?;

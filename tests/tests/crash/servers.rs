@@ -1,6 +1,6 @@
-//! T1 with several servers: two on one database, of which one or the other is killed at random moments
-//! under load. The one that lives, or starts next, relieves the dead one; nothing that was accepted is
-//! lost, and what is repeated is bounded by the credit of each kill.
+//! T1 with several servers: two on one database, either of which is killed at random moments under
+//! load. The other one, or the next to start, takes over the work; nothing that was accepted is
+//! lost, and repeats are bounded by the credit of each kill.
 //!
 //! `NOTIFY_SERVERS_RUNS=200` runs it at length; `NOTIFY_CRASH_SEED` repeats the moments of a run.
 
@@ -9,24 +9,24 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use fastrand::Rng;
-use notify_tests::{Ended, Installation, Survivor};
+use notify_tests::{EndedProcess, Installation, RestartableServer};
 
 use crate::load::{Load, script_errors};
-use crate::relief::Relief;
+use crate::takeover::Relief;
 use crate::{CREDIT, launch, setting};
 
 /// Kills unless the environment says otherwise.
 const RUNS: usize = 4;
 /// Latest moment of a kill after a start.
 const KILL_WITHIN_MS: u64 = 2_500;
-/// Longest time until somebody takes over what a dead server held: its lease of 15 s, the 3 s until the
-/// next look, and some for a machine with more to do.
+/// Longest time until the work of a dead server is taken over: its lease of 15 s, the 3 s until the
+/// next poll, and some for a busy machine.
 const RELIEF_MAX: Duration = Duration::from_secs(25);
-/// Applications that send beside each other.
+/// Applications that send concurrently.
 const TENANTS: u64 = 2;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn either_of_two_servers_is_relieved_and_nothing_is_lost() -> Result<()> {
+async fn either_of_two_servers_is_taken_over_without_loss() -> Result<()> {
     let runs = setting("NOTIFY_SERVERS_RUNS").unwrap_or(RUNS);
     let seed = setting("NOTIFY_CRASH_SEED").unwrap_or_else(|| fastrand::u64(..));
     println!("T1: two servers, NOTIFY_SERVERS_RUNS={runs} NOTIFY_CRASH_SEED={seed}");
@@ -36,13 +36,13 @@ async fn either_of_two_servers_is_relieved_and_nothing_is_lost() -> Result<()> {
     let settings = installation.settings();
     let one = launch(&folder.path().join("one")).installation(&settings);
     let other = launch(&folder.path().join("other")).installation(&settings);
-    let mut server = Survivor::start(one).await?;
+    let mut server = RestartableServer::start(one).await?;
     let mut relief = Relief::watch(Arc::clone(&installation));
     let mut server_epoch = relief.newest().await?;
     let mut beside = other.start().await?;
     let mut beside_epoch = relief.newest().await?;
-    ensure!(beside.api_key.is_none(), "the keys are made once, whoever comes first");
-    let mut load = Load::prepare(&server, TENANTS, &folder.path().join("ledger")).await?;
+    ensure!(beside.api_key.is_none(), "the keys are made once");
+    let mut load = Load::prepare(&server, TENANTS, &folder.path().join("request_log")).await?;
     script_errors(&server, &mut rng)?;
     load.begin(&server, &mut rng);
     let mut ended = Vec::new();
@@ -50,7 +50,7 @@ async fn either_of_two_servers_is_relieved_and_nothing_is_lost() -> Result<()> {
         load.go_on(Duration::from_millis(rng.u64(..KILL_WITHIN_MS))).await?;
         let last_connection = server.sandbox.counts().connections;
         // Whose a connection was is not known among two: all repeats are weighed together.
-        ended.push(Ended { last_connection, repeats_max: runs * CREDIT });
+        ended.push(EndedProcess { last_connection, repeats_max: runs * CREDIT });
         if rng.bool() {
             server.kill(CREDIT).await?;
             relief.killed(server_epoch);
@@ -68,7 +68,7 @@ async fn either_of_two_servers_is_relieved_and_nothing_is_lost() -> Result<()> {
     let over = std::time::Instant::now();
     load.drain(&server).await?;
     let drained = over.elapsed();
-    ended.push(Ended { last_connection: u64::MAX, repeats_max: runs * CREDIT });
+    ended.push(EndedProcess { last_connection: u64::MAX, repeats_max: runs * CREDIT });
     server.ended = ended;
     let verdict = load.judge(&server).await?;
     verdict.ensure_sound().with_context(|| format!("NOTIFY_CRASH_SEED={seed}"))?;

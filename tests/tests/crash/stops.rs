@@ -1,5 +1,5 @@
-//! T3: a stop in order under load, with push services that take their time. It loses and repeats
-//! nothing, ends within the grace, and turns nobody away without a word.
+//! T3: a clean stop under load, with slow push services. It loses and repeats nothing, ends within
+//! the grace period, and rejects requests cleanly.
 
 use std::time::Duration;
 
@@ -8,13 +8,14 @@ use fastrand::Rng;
 use notify_core::{CreateNotification, Platform};
 use notify_sandbox::{Fault, Provider, Rule, ScriptedResponse};
 use notify_tests::{
-    Fate, Said, Survivor, WAIT_MAX, completed, configure_providers, crowd, register,
+    Expected, LoggedResponse, RestartableServer, WAIT_MAX, completed, configure_providers, crowd,
+    register,
 };
 
 use crate::load::{Load, settle};
 use crate::{launch, launch_with, setting};
 
-/// How long every push service takes to answer.
+/// How long every push service takes to respond.
 const ANSWER_MS: u64 = 2_000;
 /// Messages that may be in flight: a second's worth of what is asked for, and more.
 const SLOW_CREDIT: usize = 1_024;
@@ -22,21 +23,21 @@ const SLOW_CREDIT: usize = 1_024;
 const STOPS: u32 = 4;
 /// Latest moment of a stop after a start.
 const STOP_WITHIN_MS: u64 = 1_500;
-/// Applications that send beside each other.
+/// Applications that send concurrently.
 const TENANTS: u64 = 2;
-/// What callers may hear beside 200 while a server stops: that it does, and then that nobody
-/// listens. Anything else, such as a reset, leaves open what became of the request.
+/// What callers may get besides 200 while a server stops: 503, and then a refused
+/// connection. Anything else, such as a reset, leaves the result of the request unknown.
 const CLEAN: [&str; 2] = ["the server failed with status 503", "cannot connect"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn stops_under_load_lose_and_repeat_nothing_and_refuse_cleanly() -> Result<()> {
+async fn stops_under_load_lose_and_repeat_nothing_and_reject_cleanly() -> Result<()> {
     let seed = setting("NOTIFY_CRASH_SEED").unwrap_or_else(|| fastrand::u64(..));
     println!("T3: NOTIFY_CRASH_SEED={seed}");
     let mut rng = Rng::with_seed(seed);
     let folder = tempfile::tempdir()?;
     let data_dir = folder.path().join("data");
-    let mut server = Survivor::start(launch_with(&data_dir, SLOW_CREDIT)).await?;
-    let mut load = Load::prepare(&server, TENANTS, &folder.path().join("ledger")).await?;
+    let mut server = RestartableServer::start(launch_with(&data_dir, SLOW_CREDIT)).await?;
+    let mut load = Load::prepare(&server, TENANTS, &folder.path().join("request_log")).await?;
     for provider in
         [Provider::Apns, Provider::Fcm, Provider::WebPush, Provider::Messenger, Provider::Telegram]
     {
@@ -51,24 +52,24 @@ async fn stops_under_load_lose_and_repeat_nothing_and_refuse_cleanly() -> Result
     }
     load.end().await?;
     load.drain(&server).await?;
-    // The delay stands in the place of what the addresses ask for: nobody is dead here.
+    // The delay replaces what the addresses ask for: none is dead here.
     for tenant in &mut load.tenants {
-        tenant.members.iter_mut().for_each(|member| member.fate = Fate::Reached);
+        tenant.members.iter_mut().for_each(|member| member.expected = Expected::Delivered);
     }
     let verdict = load.judge(&server).await?;
     verdict.ensure_sound()?;
     assert_eq!(verdict.repeated(), 0, "every answer was waited for: {verdict:?}");
     let mut refusals = 0;
-    for entry in load.ledger.entries()? {
-        for said in &entry.said {
-            if let Said::Unknown(what) = said {
+    for entry in load.request_log.entries()? {
+        for said in &entry.responses {
+            if let LoggedResponse::Unknown(what) = said {
                 let is_clean = CLEAN.iter().any(|clean| what.starts_with(clean));
-                ensure!(is_clean, "{}: {what}", entry.asked.key);
+                ensure!(is_clean, "{}: {what}", entry.request.key);
                 refusals += 1;
             }
         }
     }
-    ensure!(refusals > 0, "somebody asked while it stopped");
+    ensure!(refusals > 0, "a request was made during a stop");
     println!(
         "T3: {STOPS} stops, at most {longest:.1?}, {} pairs, 0 lost, 0 repeats, {refusals} clean \
          refusals",
@@ -84,7 +85,7 @@ const STOP_AFTER: [usize; 3] = [1, 400, 900];
 #[tokio::test]
 async fn stops_in_the_middle_of_a_large_notification_repeat_nothing() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let mut server = Survivor::start(launch(folder.path())).await?;
+    let mut server = RestartableServer::start(launch(folder.path())).await?;
     configure_providers(&server.client()?, &server.sandbox).await?;
     register(&server.client()?, crowd(DEVICES)).await?;
     // Answers take a moment, so that many are in flight whenever it stops.
@@ -109,12 +110,12 @@ async fn stops_in_the_middle_of_a_large_notification_repeat_nothing() -> Result<
 /// Longest time in which a process ends whose grace is a second.
 const END_MAX: Duration = Duration::from_secs(10);
 
-/// I13: what a provider owes does not keep the process past its grace.
+/// What a provider owes does not keep the process past its grace.
 #[tokio::test]
-async fn a_provider_that_never_answers_does_not_keep_the_process() -> Result<()> {
+async fn a_silent_provider_does_not_delay_a_stop_beyond_the_grace() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let short = launch(folder.path()).argument("--shutdown-grace").argument("1s");
-    let mut server = Survivor::start(short).await?;
+    let mut server = RestartableServer::start(short).await?;
     configure_providers(&server.client()?, &server.sandbox).await?;
     register(&server.client()?, crowd(2)).await?;
     for provider in [Provider::Apns, Provider::Fcm] {

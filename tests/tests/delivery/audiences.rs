@@ -1,4 +1,4 @@
-//! Who gets a notification, and over which host.
+//! The audience of a notification, and the APNs host of each device.
 
 use anyhow::Result;
 use notify_core::{CreateNotification, IosEnv, Platform, SetTags, Tag};
@@ -8,8 +8,8 @@ use notify_tests::{TestServer, android, ios, register};
 use crate::{BOTH, send};
 
 #[tokio::test]
-async fn named_devices_and_a_tag_narrow_who_gets_it() -> Result<()> {
-    let server = TestServer::start().await?;
+async fn listed_devices_and_a_tag_select_the_audience() -> Result<()> {
+    let server = TestServer::start().await;
     let client = server.client();
     let ok = ScriptedResponse::ok();
     register(&client, (1..=4).flat_map(|seed| [android(seed, &ok), ios(seed, &ok)])).await?;
@@ -40,7 +40,7 @@ async fn named_devices_and_a_tag_narrow_who_gets_it() -> Result<()> {
     assert_eq!(tokens(&received), expected(&["a1", "i1", "i2"]));
     assert_eq!((record.counts.targeted, record.counts.excluded), (3, 0));
 
-    // The platforms do not matter beside ids, duplicates count once, unknown ids are counted.
+    // With ids, the platforms are ignored; duplicates count once, and unknown ids are counted.
     let mut named = CreateNotification::to_devices(
         ["a1", "a1", "a2", "a5", "ghost", "i1"],
         ["i1", "i3", "i5"],
@@ -59,12 +59,13 @@ async fn named_devices_and_a_tag_narrow_who_gets_it() -> Result<()> {
     let nobody = CreateNotification::to_platforms([Platform::Ios], "t").tag("unheard-of");
     let (record, received) = send(&server, &nobody).await?;
     assert_eq!((record.counts.targeted, received.len()), (0, 0));
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }
 
 #[tokio::test]
-async fn the_environment_of_a_device_picks_the_host_of_apns() -> Result<()> {
-    let server = TestServer::start().await?;
+async fn the_environment_of_a_device_selects_the_apns_host() -> Result<()> {
+    let server = TestServer::start().await;
     let ok = ScriptedResponse::ok();
     let devices = [
         ios(1, &ok).ios_env(IosEnv::Sandbox),
@@ -83,7 +84,8 @@ async fn the_environment_of_a_device_picks_the_host_of_apns() -> Result<()> {
         (Some(token("i3")), Some(Environment::Production)),
     ];
     assert_eq!(hosts, expected);
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }
 
 fn device(id: &str) -> Result<notify_core::DeviceId> {

@@ -1,12 +1,12 @@
-//! Connections that end, refuse and shrink while two thousand devices are sent to: nobody is left
-//! out, only what got no answer is repeated, and every repeat has the same identity (B36).
+//! Connections that close, refuse and shrink during a send to two thousand devices: no device is
+//! skipped, only unanswered messages are repeated, and every repeat has the same identity.
 
 use std::collections::HashSet;
 
 use anyhow::Result;
 use notify_core::{CreateNotification, NotificationRecord};
 use notify_sandbox::{Fault, Provider, ReceivedRequest, Rule, ScriptedResponse, Settings};
-use notify_tests::{Journal, TestServer, WAIT_MAX, crowd, register};
+use notify_tests::{ReceivedByToken, TestServer, WAIT_MAX, crowd, register};
 
 use crate::BOTH;
 
@@ -15,18 +15,18 @@ const DEVICES: u64 = 2_000;
 const FAULTS_AFTER: [u32; 4] = [1, 150, 400, 700];
 
 async fn server_with_a_crowd() -> Result<TestServer> {
-    let server = TestServer::start().await?;
+    let server = TestServer::start().await;
     register(&server.client(), crowd(DEVICES)).await?;
     Ok(server)
 }
 
-/// Sends to everybody and answers what came of it.
+/// Sends to all devices; returns the record and what arrived.
 async fn send(server: &TestServer) -> Result<(NotificationRecord, Vec<ReceivedRequest>)> {
     let notification = CreateNotification::to_platforms(BOTH, "x");
     let id = server.client().notifications().create(&notification).await?.id;
     let record = server.completed(&id).await?;
     assert_eq!((record.counts.targeted, record.counts.sent), (DEVICES, DEVICES), "{record:?}");
-    let journal = server.sandbox.received();
+    let journal = server.sandbox().received();
     assert!(journal.len() < 10_000, "the journal holds everything");
     Ok((record, journal))
 }
@@ -35,7 +35,7 @@ async fn send(server: &TestServer) -> Result<(NotificationRecord, Vec<ReceivedRe
 /// one identity.
 #[track_caller]
 fn reached_everybody_once(journal: Vec<ReceivedRequest>, record: &NotificationRecord) {
-    let journal = Journal::of(journal);
+    let journal = ReceivedByToken::of(journal);
     assert_eq!(journal.reached(), 2_000);
     assert_eq!(journal.repeated(), Vec::<&ReceivedRequest>::new());
     assert_eq!(journal.identities(), HashSet::from([record.id.to_string()]));
@@ -46,19 +46,20 @@ fn script(server: &TestServer, action: Fault) -> Result<()> {
     for provider in [Provider::Apns, Provider::Fcm] {
         for after in FAULTS_AFTER {
             let fault = ScriptedResponse::fault(action).first(1);
-            server.sandbox.add_rule(Rule::on(provider, fault).after(after))?;
+            server.sandbox().add_rule(Rule::on(provider, fault).after(after))?;
         }
     }
     Ok(())
 }
 
 #[tokio::test]
-async fn connections_that_say_goodbye_lose_and_repeat_nothing() -> Result<()> {
+async fn connections_closed_by_goaway_lose_and_repeat_nothing() -> Result<()> {
     let server = server_with_a_crowd().await?;
     script(&server, Fault::Goaway)?;
     let (record, journal) = send(&server).await?;
     reached_everybody_once(journal, &record);
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }
 
 #[tokio::test]
@@ -69,11 +70,12 @@ async fn refused_streams_lose_and_repeat_nothing() -> Result<()> {
     let refused = journal.iter().filter(|one| one.reason.as_deref() == Some("refuse")).count();
     assert_eq!(refused, 2 * FAULTS_AFTER.len());
     reached_everybody_once(journal, &record);
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }
 
 #[tokio::test]
-async fn connections_that_are_cut_repeat_only_what_had_no_answer() -> Result<()> {
+async fn cut_connections_repeat_only_unanswered_messages() -> Result<()> {
     let server = server_with_a_crowd().await?;
     script(&server, Fault::Cut)?;
     let (record, journal) = send(&server).await?;
@@ -83,13 +85,14 @@ async fn connections_that_are_cut_repeat_only_what_had_no_answer() -> Result<()>
         .map(|one| one.connection)
         .collect();
     assert!(!cut.is_empty());
-    let journal = Journal::of(journal);
+    let journal = ReceivedByToken::of(journal);
     assert_eq!(journal.reached(), 2_000);
     for message in journal.repeated() {
         assert!(cut.contains(&message.connection), "repeated without need: {message:?}");
     }
     assert_eq!(journal.identities(), HashSet::from([record.id.to_string()]));
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }
 
 #[tokio::test]
@@ -99,13 +102,14 @@ async fn a_stream_limit_that_falls_to_one_and_rises_loses_and_repeats_nothing() 
     let id = server.client().notifications().create(&notification).await?.id;
     let one = Settings { max_concurrent_streams: 1, ..Settings::default() };
     for (after, settings) in [(300, one.clone()), (350, Settings::default()), (900, one)] {
-        server.sandbox.wait_for(after, WAIT_MAX).await;
-        server.sandbox.set(settings);
+        server.sandbox().wait_for(after, WAIT_MAX).await;
+        server.sandbox().set(settings);
     }
-    server.sandbox.wait_for(950, WAIT_MAX).await;
-    server.sandbox.set(Settings::default());
+    server.sandbox().wait_for(950, WAIT_MAX).await;
+    server.sandbox().set(Settings::default());
     let record = server.completed(&id).await?;
     assert_eq!((record.counts.targeted, record.counts.sent), (DEVICES, DEVICES), "{record:?}");
-    reached_everybody_once(server.sandbox.received(), &record);
-    server.stop().await
+    reached_everybody_once(server.sandbox().received(), &record);
+    server.stop().await;
+    Ok(())
 }

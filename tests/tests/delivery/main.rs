@@ -1,13 +1,13 @@
-//! From a `POST` to a push provider, over the SDK and the sandbox: what arrives, what becomes of
-//! refusals, and what connections that break do not lose.
+//! From a `POST` to a push provider, through the SDK and the sandbox: what arrives, the effect of
+//! rejections, and that broken connections lose nothing.
 
 mod audiences;
 mod chat;
 mod faults;
-mod holds;
 mod outcomes;
 mod payloads;
-mod reading;
+mod reports;
+mod unsent;
 mod web_push;
 
 use std::time::Duration;
@@ -20,15 +20,15 @@ use notify_tests::TestServer;
 /// Both platforms that have devices of their own.
 const BOTH: [Platform; 2] = [Platform::Android, Platform::Ios];
 
-/// Sends a notification to the end and answers its record and what the sandbox received for it.
+/// Sends a notification to the end and returns its record and what the sandbox received for it.
 async fn send(
     server: &TestServer,
     notification: &CreateNotification,
 ) -> Result<(NotificationRecord, Vec<ReceivedRequest>)> {
-    let before = server.sandbox.received().len();
+    let before = server.sandbox().received().len();
     let id = server.client().notifications().create(notification).await?.id;
     let record = server.completed(&id).await?;
     let sent = usize::try_from(record.counts.targeted)?;
-    let mut received = server.sandbox.wait_for(before + sent, Duration::ZERO).await;
+    let mut received = server.sandbox().wait_for(before + sent, Duration::ZERO).await;
     Ok((record, received.split_off(before)))
 }

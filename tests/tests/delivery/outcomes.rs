@@ -1,5 +1,5 @@
-//! What becomes of each answer of a provider: dead addresses, retries, refused credentials,
-//! messages that nobody takes (B16, B20, B39, B40).
+//! The effect of each provider response: dead addresses, retries, rejected credentials and rejected
+//! messages.
 
 use anyhow::{Context, Result};
 use notify_core::{
@@ -18,8 +18,8 @@ async fn read(server: &TestServer, device: &RegisterDevice) -> Result<notify_cor
 }
 
 #[tokio::test]
-async fn dead_tokens_disable_their_devices_until_another_token_comes() -> Result<()> {
-    let server = TestServer::start().await?;
+async fn dead_tokens_disable_their_devices_until_a_new_token_is_registered() -> Result<()> {
+    let server = TestServer::start().await;
     let client = server.client();
     let dead = [
         ios(1, &ScriptedResponse::reason("Unregistered")),
@@ -49,7 +49,7 @@ async fn dead_tokens_disable_their_devices_until_another_token_comes() -> Result
     let (record, received) = send(&server, &notification).await?;
     assert_eq!((record.counts.targeted, received.len()), (2, 2), "the dead are left alone");
 
-    // The same token again does not bring a device back, another one does (B22).
+    // The same token again does not bring a device back, another one does.
     register(&client, [dead[0].clone(), ios(31, &ScriptedResponse::ok())]).await?;
     assert!(!read(&server, &dead[0]).await?.enabled);
     let revived = RegisterDevice::ios("i1", apns_token(99, &ScriptedResponse::ok()));
@@ -58,12 +58,13 @@ async fn dead_tokens_disable_their_devices_until_another_token_comes() -> Result
     assert_eq!((device.enabled, device.disabled_reason), (true, None));
     let (record, _) = send(&server, &notification).await?;
     assert_eq!((record.counts.targeted, record.counts.sent), (4, 4));
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }
 
 #[tokio::test]
-async fn transient_refusals_are_tried_again_and_arrive() -> Result<()> {
-    let server = TestServer::start().await?;
+async fn transient_failures_are_retried_and_delivered() -> Result<()> {
+    let server = TestServer::start().await;
     let client = server.client();
     let once = |answer: ScriptedResponse| answer.first(1);
     register(
@@ -83,7 +84,7 @@ async fn transient_refusals_are_tried_again_and_arrive() -> Result<()> {
     let slow_down = ScriptedResponse::reason("TooManyRequests").retry_after(2).first(1);
     let device = ios(8, &ScriptedResponse::ok());
     let token = device.push_token.clone().context("it has a token")?;
-    server.sandbox.add_rule(Rule::on(Provider::Apns, slow_down).token(&token))?;
+    server.sandbox().add_rule(Rule::on(Provider::Apns, slow_down).token(&token))?;
     register(&client, [device]).await?;
 
     let (record, received) = send(&server, &CreateNotification::to_platforms(BOTH, "x")).await?;
@@ -104,31 +105,33 @@ async fn transient_refusals_are_tried_again_and_arrive() -> Result<()> {
             _ => assert!(matches!(statuses[..], [500 | 503, 200]), "{device}: {statuses:?}"),
         }
     }
-    // Never earlier than `Retry-After` says (B39).
+    // Never earlier than `Retry-After` says.
     let at: Vec<i64> = received
         .iter()
         .filter(|message| message.token.as_deref() == Some(&token))
         .map(|message| message.at_ms)
         .collect();
     assert!(at[1] - at[0] >= 2_000, "{at:?}");
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }
 
 #[tokio::test]
-async fn one_try_is_one_try() -> Result<()> {
-    let server = TestServer::start().await?;
+async fn a_ttl_of_zero_allows_one_attempt() -> Result<()> {
+    let server = TestServer::start().await;
     let device = ios(1, &ScriptedResponse::reason("ServiceUnavailable"));
     register(&server.client(), [device]).await?;
     let notification = CreateNotification::to_platforms([Platform::Ios], "x").ttl_seconds(0);
     let (record, received) = send(&server, &notification).await?;
     assert_eq!((record.counts.targeted, record.counts.expired), (1, 1), "{record:?}");
     assert_eq!(received.len(), 1);
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }
 
 #[tokio::test]
-async fn refused_messages_fail_with_their_reason_and_keep_their_devices() -> Result<()> {
-    let server = TestServer::start().await?;
+async fn rejected_messages_fail_with_their_reason_and_keep_their_devices() -> Result<()> {
+    let server = TestServer::start().await;
     let refused = [
         ios(1, &ScriptedResponse::reason("DeviceTokenNotForTopic")),
         ios(2, &ScriptedResponse::reason("DeviceTokenNotForTopic")),
@@ -155,12 +158,13 @@ async fn refused_messages_fail_with_their_reason_and_keep_their_devices() -> Res
     for device in &refused {
         assert!(read(&server, device).await?.enabled, "{device:?}");
     }
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }
 
 #[tokio::test]
-async fn an_unknown_token_form_is_quoted_whatever_it_holds() -> Result<()> {
-    let server = TestServer::start().await?;
+async fn a_token_of_any_form_is_sent_unchanged() -> Result<()> {
+    let server = TestServer::start().await;
     let token = format!("{}\"\\\u{7f}ü", fcm_token(1, &ScriptedResponse::ok()));
     register(&server.client(), [RegisterDevice::android("odd", token.as_str())]).await?;
     let notification = CreateNotification::to_platforms([Platform::Android], "x");
@@ -168,5 +172,6 @@ async fn an_unknown_token_form_is_quoted_whatever_it_holds() -> Result<()> {
     assert_eq!(received[0].payload["message"]["token"], Value::from(token));
     // The sandbox, like Google, knows that this is no token of its own.
     assert_eq!(record.counts.unregistered + record.counts.sent, 1, "{record:?}");
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }

@@ -1,4 +1,4 @@
-//! Whole bodies and headers as the providers received them (B15, B19, B34 to B36).
+//! Whole bodies and headers as the providers received them.
 
 use anyhow::{Context, Result};
 use notify_core::json::JsonObject;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{BOTH, send};
 
-/// Seconds that a message lives unless told otherwise (B19).
+/// The default time to live, in seconds.
 const TTL_DEFAULT: i64 = 2_419_200;
 
 /// What both providers are to receive.
@@ -32,7 +32,7 @@ impl Expected {
 }
 
 async fn server_with_two() -> Result<TestServer> {
-    let server = TestServer::start().await?;
+    let server = TestServer::start().await;
     let devices = [android(1, &ScriptedResponse::ok()), ios(1, &ScriptedResponse::ok())];
     register(&server.client(), devices).await?;
     Ok(server)
@@ -126,7 +126,8 @@ async fn a_text_arrives_under_the_name_of_the_application() -> Result<()> {
     });
     let notification = CreateNotification::to_platforms(BOTH, "Grüße");
     arrives(&server, &notification, Expected::new(fcm, apns)).await?;
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }
 
 #[tokio::test]
@@ -165,7 +166,8 @@ async fn every_setting_arrives_in_its_place() -> Result<()> {
         "extra": extra,
     });
     arrives(&server, &notification, Expected::new(fcm, apns)).await?;
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }
 
 #[tokio::test]
@@ -183,7 +185,8 @@ async fn raw_payloads_arrive_as_they_were_given_and_override_everything() -> Res
         "android": {"priority": "HIGH", "ttl": "2419200s"},
     });
     arrives(&server, &notification, Expected::new(fcm, raw_ios)).await?;
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }
 
 #[tokio::test]
@@ -219,11 +222,12 @@ async fn a_poll_arrives_as_its_question_with_its_page() -> Result<()> {
     });
     let notification = CreateNotification::poll(BOTH, poll);
     arrives(&server, &notification, Expected::new(fcm, apns)).await?;
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }
 
 #[tokio::test]
-async fn priority_life_and_collapse_key_arrive_as_the_providers_call_them() -> Result<()> {
+async fn priority_ttl_and_collapse_key_arrive_in_each_providers_form() -> Result<()> {
     let server = server_with_two().await?;
     let notification = CreateNotification::to_platforms(BOTH, "x")
         .priority(Priority::Normal)
@@ -250,5 +254,6 @@ async fn priority_life_and_collapse_key_arrive_as_the_providers_call_them() -> R
     let one_try = CreateNotification::to_platforms(BOTH, "x").ttl_seconds(0);
     let expected = Expected { ttl: 0, ..Expected::new(body("HIGH", "0s", "ID"), apns) };
     arrives(&server, &one_try, expected).await?;
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }

@@ -1,5 +1,5 @@
-//! The files that run Notify (Dockerfile, compose.yaml, `deploy/`) say what is true of it. Their form
-//! is checked by the tools they are for: `scripts/lint-deploy.sh`.
+//! The files that run Notify (Dockerfile, compose.yaml, `deploy/`) match the server.
+//! `scripts/lint-deploy.sh` checks their syntax.
 
 mod running;
 mod system_calls;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use notify_server::cli;
 use notify_server::config::Config;
 
-/// What the pods wait before they are told to stop.
+/// What the pods wait before they get SIGTERM.
 const PRE_STOP: Duration = Duration::from_secs(5);
 /// What ending takes beyond the grace: closing connections and storage.
 const ENDING: Duration = Duration::from_secs(5);
@@ -36,7 +36,7 @@ fn files() -> Vec<(String, String)> {
             let entry = entry.expect("the entry is read");
             let name = format!("{folder}/{}", entry.file_name().to_str().expect("UTF-8"));
             let is_folder = entry.path().is_dir();
-            // Secrets of whoever runs Notify from here are none of these files.
+            // The secrets of a deployment that runs from this checkout are not among these files.
             match (is_folder, name.as_str()) {
                 (_, "deploy/compose/secrets") => {}
                 (true, _) => folders.push(name),
@@ -94,7 +94,7 @@ fn seconds(text: &str) -> Duration {
 }
 
 #[test]
-fn a_stop_is_given_longer_than_the_server_s_grace() {
+fn the_stop_timeout_exceeds_the_servers_grace() {
     let grace = Config::default().shutdown_grace.0;
     for (file, span) in values("NOTIFY_SHUTDOWN_GRACE:") {
         assert_eq!(seconds(&span), grace, "{file}");
@@ -112,11 +112,11 @@ fn a_stop_is_given_longer_than_the_server_s_grace() {
     }
 }
 
-/// Open files beside the connections of clients.
+/// Open files in addition to the connections of clients.
 const FILES_RESERVE: usize = 1_024;
 
 #[test]
-fn the_limit_of_open_files_has_room_for_every_connection_and_is_the_same_everywhere() {
+fn the_open_file_limit_covers_every_connection_and_is_the_same_everywhere() {
     let needed = Config::default().max_connections + FILES_RESERVE;
     let (units, containers) = (values("LimitNOFILE="), values("nofile:"));
     assert!(!units.is_empty() && !containers.is_empty());
@@ -133,7 +133,7 @@ fn the_limit_of_open_files_has_room_for_every_connection_and_is_the_same_everywh
 }
 
 #[test]
-fn one_port_is_listened_on_told_and_asked() {
+fn listen_expose_and_healthcheck_name_one_port() {
     let dockerfile = read("Dockerfile");
     let (_, listen) = dockerfile.split_once("NOTIFY_LISTEN=0.0.0.0:").expect("it listens");
     let port = listen.split(' ').next().expect("a port");
@@ -153,7 +153,7 @@ fn one_port_is_listened_on_told_and_asked() {
 }
 
 #[test]
-fn nobody_runs_as_root_or_writes_beside_the_data() {
+fn no_service_runs_as_root_or_writes_outside_the_data_folder() {
     assert_eq!(values("USER "), [("Dockerfile".to_owned(), format!("{IMAGE_USER}:{IMAGE_USER}"))]);
     assert!(read("Dockerfile").contains(&format!("--chown={IMAGE_USER}:{IMAGE_USER}")));
     let deployment = "deploy/kubernetes/base/deployment.yaml".to_owned();
@@ -185,7 +185,7 @@ fn nobody_runs_as_root_or_writes_beside_the_data() {
 }
 
 #[test]
-fn the_binary_takes_the_commands() {
+fn the_binary_accepts_the_commands() {
     let mut commands = Vec::new();
     for (file, value) in values("ExecStart=").into_iter().chain(values("ENTRYPOINT ")) {
         commands.push((file, value));
@@ -203,7 +203,7 @@ fn the_binary_takes_the_commands() {
 }
 
 #[test]
-fn images_are_of_the_usual_names_and_the_toolchain_is_new_enough() {
+fn images_have_known_names_and_a_recent_toolchain() {
     let mut images: Vec<_> = values("FROM ").into_iter().map(|(_, image)| image).collect();
     images.extend(values("image:").into_iter().map(|(_, image)| image));
     assert!(images.len() >= 5, "{images:?}");
@@ -225,7 +225,7 @@ fn images_are_of_the_usual_names_and_the_toolchain_is_new_enough() {
 }
 
 #[test]
-fn what_operations_tell_of_is_there() {
+fn everything_that_operations_names_exists() {
     let document = read("docs/operations.md");
     let is_part = |letter: char| letter.is_ascii_alphanumeric() || "/.-_".contains(letter);
     let mut told = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! What the files ask a running server for is there.
+//! A running server has what the deployment files need.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,9 +11,9 @@ use notify_tests::{Launch, TestServer};
 use super::{names, read, root, values};
 
 #[tokio::test]
-async fn probes_are_answered_and_metrics_are_there() -> Result<()> {
-    let server = TestServer::start().await?;
-    let caller = server.caller()?;
+async fn probes_and_metrics_respond() -> Result<()> {
+    let server = TestServer::start().await;
+    let caller = server.caller();
     let mut asked: Vec<_> = values("path: /").into_iter().map(|(_, path)| path).collect();
     // Mounts are paths too, but not of HTTP: none is shown this way.
     ensure!(asked.len() >= 3, "{asked:?}");
@@ -22,7 +22,7 @@ async fn probes_are_answered_and_metrics_are_there() -> Result<()> {
         let reply = caller.send(&Method::GET, &format!("/{path}"), "").await?;
         ensure!(reply.status == 200, "/{path}: {}", reply.status);
     }
-    let metrics = caller.send(&Method::GET, "/metrics", "").await?.text();
+    let metrics = caller.send(&Method::GET, "/metrics", "").await?.text;
     let mut wanted = names(&read("deploy/kubernetes/several/prometheus-adapter.yaml"), "notify_");
     wanted
         .extend(names(&read("deploy/kubernetes/several/horizontalpodautoscaler.yaml"), "notify_"));
@@ -30,7 +30,8 @@ async fn probes_are_answered_and_metrics_are_there() -> Result<()> {
     for name in wanted {
         ensure!(metrics.contains(&format!("# TYPE {name} gauge\n")), "{name} is no gauge");
     }
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }
 
 fn make_secrets(folder: &Path) -> Result<()> {
@@ -40,7 +41,7 @@ fn make_secrets(folder: &Path) -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_secrets_of_compose_are_made_once_and_taken() -> Result<()> {
+async fn the_secrets_of_compose_are_created_once_and_used() -> Result<()> {
     use std::os::unix::fs::PermissionsExt;
 
     let folder = tempfile::tempdir()?;

@@ -1,5 +1,5 @@
-//! The unit forbids system calls; the server must need none of those. A filter that is too narrow
-//! would show only where systemd runs.
+//! The systemd unit forbids system calls, and the server must need none of those. A filter that is
+//! too narrow would fail only where systemd runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -78,7 +78,7 @@ async fn the_unit_allows_every_system_call_that_the_server_makes() -> Result<()>
     let folder = tempfile::tempdir()?;
     let summary = folder.path().join("calls");
     let file = summary.to_str().context("UTF-8")?;
-    // -D: the server stays the process that was started, and strace goes on beside it.
+    // -D: the server stays the process that was started, and strace is another one.
     let tracer = ["strace", "-D", "-f", "-c", "-qq", "-o", file];
     let data = folder.path().join("data");
     let server = Launch::on(&data).within(tracer).start().await?;

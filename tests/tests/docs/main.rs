@@ -1,5 +1,5 @@
-//! The documents say what is true: endpoints and examples of the API, what the sandbox can do, why
-//! each dependency is there, and every line of the README's quick start, run as it stands.
+//! The documents are correct: endpoints and examples of the API, the features of the sandbox, the
+//! reason for each dependency, and the README's quick start, run line by line.
 
 mod named_tests;
 mod quick_start;
@@ -73,7 +73,7 @@ fn commands(block: &Block) -> Vec<&str> {
 }
 
 #[test]
-fn every_endpoint_is_a_heading_of_the_api_document_and_the_other_way_round() {
+fn endpoints_and_headings_of_the_api_document_match() {
     let openapi: Value = serde_json::from_str(&notify_server::openapi_json()).unwrap();
     let mut endpoints = BTreeSet::new();
     for (path, item) in openapi["paths"].as_object().unwrap() {
@@ -194,7 +194,7 @@ fn answer_check(endpoint: &str) -> Option<Check> {
 }
 
 #[test]
-fn the_examples_of_the_api_document_are_what_the_models_read() {
+fn examples_in_the_api_document_can_be_parsed() {
     let document = read("docs/api.md");
     let mut shown = BTreeSet::new();
     for Block { heading, language, text } in blocks(&document) {
@@ -221,7 +221,7 @@ fn the_examples_of_the_api_document_are_what_the_models_read() {
 
 /// The examples of the OpenAPI document, each read as its route reads or answers it.
 #[test]
-fn the_examples_of_the_openapi_document_are_what_the_models_read() {
+fn examples_in_the_openapi_document_can_be_parsed() {
     let openapi: Value = serde_json::from_str(&notify_server::openapi_json()).unwrap();
     let mut read = 0;
     let mut all_of = |content: &Value, endpoint: &str, check: fn(&str) -> Option<Check>| {
@@ -279,7 +279,7 @@ fn the_sandbox_document_lists_every_reason_and_setting() {
 }
 
 #[test]
-fn every_dependency_has_a_line_among_the_decisions_and_the_other_way_round() {
+fn dependencies_and_decisions_match() {
     let manifest = read("Cargo.toml");
     let (_, dependencies) = manifest.split_once("[workspace.dependencies]\n").unwrap();
     let (dependencies, _) = dependencies.split_once("\n[").unwrap();
@@ -310,7 +310,7 @@ fn every_dependency_has_a_line_among_the_decisions_and_the_other_way_round() {
 }
 
 #[test]
-fn links_lead_somewhere() {
+fn every_link_resolves() {
     let mut documents: Vec<String> =
         ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"]
             .map(str::to_owned)
@@ -331,7 +331,7 @@ fn links_lead_somewhere() {
 }
 
 #[tokio::test]
-async fn the_calls_of_the_sandbox_document_are_taken() -> Result<()> {
+async fn calls_in_the_sandbox_document_are_accepted() -> Result<()> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let sandbox = Sandbox::start(listener, SandboxConfig::default()).await?;
     let document = read("docs/sandbox.md");
@@ -351,7 +351,7 @@ async fn the_calls_of_the_sandbox_document_are_taken() -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_master_key_that_operations_make_is_one() -> Result<()> {
+async fn the_documented_command_makes_a_valid_master_key() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let data_dir = folder.path().join("notify-data");
     fs::create_dir(&data_dir)?;
@@ -372,7 +372,7 @@ async fn the_master_key_that_operations_make_is_one() -> Result<()> {
 }
 
 #[test]
-fn the_readme_names_an_example_and_the_sdk_as_they_are() {
+fn the_readme_quotes_the_example_and_the_sdk_correctly() {
     let readme = read("README.md");
     let (_, rest) = readme.split_once("`cargo run -p notify-examples --bin ").unwrap();
     let (example, _) = rest.split_once('`').unwrap();

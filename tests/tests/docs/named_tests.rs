@@ -1,4 +1,4 @@
-//! The tests that a document names are there.
+//! The tests that a document cites exist.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -32,7 +32,7 @@ fn named(document: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_trap_names_a_test_that_is_there() {
+fn every_hazard_names_an_existing_test() {
     let mut known = BTreeSet::new();
     for package in ["notify-core", "notify-server", "tests"] {
         functions(&root().join(package), &mut known);

@@ -15,7 +15,7 @@ use crate::{Block, blocks, commands, read, root, sh};
 /// Most lines of a quick start: what a reader types before the first notification arrives.
 const QUICK_START_LINES_MAX: usize = 6;
 
-/// A binary built beside this test.
+/// A binary built with this test.
 fn binary(name: &str) -> Result<PathBuf> {
     let here = std::env::current_exe()?;
     let found = here.ancestors().skip(1).take(3).map(|folder| folder.join(name));
@@ -83,7 +83,7 @@ impl Reader {
             .replace("127.0.0.1:8081", sandbox)
             .replace("curl ", "curl -fsS ");
         if line.starts_with("export ") || line.starts_with("APP=") {
-            // Kept for the lines that come; each runs in a shell of its own.
+            // Kept for the lines that follow; each runs in a shell of its own.
             self.said.push_str(&line);
             self.said.push('\n');
             return Ok(());
@@ -131,7 +131,7 @@ async fn follow(blocks: [&Block; 2]) -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_quick_start_ends_with_a_notification_that_arrives() -> Result<()> {
+async fn the_quick_start_delivers_a_notification() -> Result<()> {
     let readme = read("README.md");
     let blocks = blocks(&readme);
     let quick: Vec<_> = blocks.iter().filter(|block| block.heading == "Quick start").collect();

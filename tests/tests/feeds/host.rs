@@ -1,4 +1,4 @@
-//! A web server on this machine that says exactly what a test wants, and tells what it was asked.
+//! A web server on this machine that sends exactly what a test wants, and records its requests.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -43,7 +43,7 @@ impl Host {
             while let Ok((io, _)) = listener.accept().await {
                 let (seen, answer) = (Arc::clone(&seen), Arc::clone(&answer));
                 tokio::spawn(async move {
-                    // Whoever has enough hangs up.
+                    // The server may hang up.
                     let _ = serve(io, &seen, &*answer).await;
                 });
             }

@@ -1,11 +1,11 @@
-//! S5: what feeds do to whoever fetches them. Each is marked failing, and costs a bounded time of the
-//! processor and a bounded room of memory, in a process of its own that is measured from outside.
+//! S5: hostile feeds. Each is marked failing, and uses bounded CPU time and memory of a server
+//! process, measured from outside.
 
 use std::fs;
 use std::io::Write;
 
 use anyhow::{Context, Result, ensure};
-use notify_tests::{Caller, Launch, ServerProcess};
+use notify_tests::{Launch, ServerProcess};
 use serde_json::json;
 
 use crate::host::{Host, Said, Then, rss};
@@ -13,7 +13,7 @@ use crate::{create, fetched};
 
 /// Most time of the processor that one feed takes, in seconds.
 const CPU_SECONDS_MAX: f64 = 2.0;
-/// Most memory that one of them takes beside what the server held before it, in bytes.
+/// Most memory that one of them adds to what the server held before it, in bytes.
 const MEMORY_BYTES_MAX: u64 = 64 * 1_024 * 1_024;
 /// Ticks of `/proc/<pid>/stat` a second, on every Linux there is.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -154,13 +154,12 @@ fn cpu_seconds(server: &ServerProcess) -> Result<f64> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn hostile_feeds_fail_and_cost_little() -> Result<()> {
+async fn hostile_feeds_fail_and_use_few_resources() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let host = Host::start(said).await?;
     let launch = Launch::on(folder.path()).argument("--allow-private-networks");
     let server = launch.start().await?;
-    let key = server.api_key.clone().context("the first start shows a key")?;
-    let caller = Caller::app(&server.origin, &key)?;
+    let caller = server.caller();
     // What a first fetch makes stays: roots, threads.
     let good = create(&caller, &host.url("/good")).await?;
     assert_eq!(fetched(&caller, &good).await?["status"], "ok");
@@ -179,7 +178,7 @@ async fn hostile_feeds_fail_and_cost_little() -> Result<()> {
     }
     let asked = host.requests();
     assert!(asked.iter().all(|request| !request.contains("canary")), "{asked:?}");
-    // Nobody is hurt: what is good is fetched as before.
+    // Others are not affected: a valid feed is fetched as before.
     let good = create(&caller, &host.url("/good?again")).await?;
     fetched(&caller, &good).await?;
     server.kill().await

@@ -1,6 +1,5 @@
-//! The public page of a poll under everything at once: voters, repeats, replays, other polls' answers,
-//! kills (S15 of the catalogue of attacks); and as a browser sees it.
+//! The public page of a poll: under voters, repeats, replays, other polls' answers and kills at once; and
+//! in a browser.
 
-mod browser;
-mod clicked;
+mod page;
 mod voters;

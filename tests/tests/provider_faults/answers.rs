@@ -1,5 +1,5 @@
-//! T11: every answer of every provider to a hundred devices, and exactly what it does to them: who
-//! is disabled, what fails, what waits, and what stops.
+//! T11: every response of every provider to a hundred devices, and exactly its effect: which are
+//! disabled, which fail, which wait, and what stops.
 
 use std::time::Duration;
 
@@ -16,11 +16,11 @@ use notify_sandbox::{
     telegram_chat,
 };
 use notify_server::clock::Clock as _;
-use notify_tests::{ios, register, until};
+use notify_tests::{ios, register, unlimited, until};
 use serde_json::json;
 
-use crate::fates::{Fate, Row, rows};
-use crate::turned::{ALL, Turned, settings};
+use crate::answer_effects::{Effect, Row, rows};
+use crate::manual_clock::{ALL, ManualServer};
 
 /// Devices that get each answer.
 const DEVICES: u64 = 100;
@@ -32,7 +32,7 @@ const REGISTRATIONS: usize = 16;
 /// (`docs/delivery.md`).
 const REPORTED_MAX: u64 = 21;
 
-/// Longer than anybody who names no time is given.
+/// Longer than any wait that the server chooses.
 const LONGEST_WAIT: Duration = Duration::from_secs(7_200);
 
 /// An application of its own for a row, with devices that are all answered the same.
@@ -42,7 +42,7 @@ struct Case {
 }
 
 impl Case {
-    async fn new(server: &Turned, row: &Row) -> Result<Self> {
+    async fn new(server: &ManualServer, row: &Row) -> Result<Self> {
         let (provider, answer, _) = row;
         let (_, kind, platform) =
             *ALL.iter().find(|one| one.0 == *provider).context("it sends messages")?;
@@ -61,7 +61,12 @@ impl Case {
         Ok(case)
     }
 
-    async fn subscribe(&self, server: &Turned, seed: u64, answer: &ScriptedResponse) -> Result<()> {
+    async fn subscribe(
+        &self,
+        server: &ManualServer,
+        seed: u64,
+        answer: &ScriptedResponse,
+    ) -> Result<()> {
         let name = name(seed);
         let devices = self.client.devices();
         let subscribe = match self.platform {
@@ -74,10 +79,10 @@ impl Case {
                 return Ok(devices.register(&device).await?);
             }
             Platform::Web => {
-                let made = server.sandbox.subscribe(None, answer)?;
+                let made = server.sandbox().subscribe(None, answer)?;
                 let id = made.endpoint.rsplit('/').next().context("an endpoint has an id")?;
                 let taken = ScriptedResponse::status(201).first(1);
-                server.sandbox.add_rule(Rule::on(Provider::WebPush, taken).token(id))?;
+                server.sandbox().add_rule(Rule::on(Provider::WebPush, taken).token(id))?;
                 Subscribe::web(PushSubscription {
                     endpoint: made.endpoint,
                     keys: PushKeys { p256dh: made.p256dh, auth: made.auth },
@@ -97,24 +102,28 @@ impl Case {
         Ok(self.client.notifications().create(&notification).await?.id)
     }
 
-    /// Whether everything that will happen, while the clock stands, has.
-    async fn is_over(&self, id: &NotificationId, fate: Fate) -> Result<Option<NotificationRecord>> {
+    /// Whether everything has happened that can while the clock stands.
+    async fn is_over(
+        &self,
+        id: &NotificationId,
+        effect: Effect,
+    ) -> Result<Option<NotificationRecord>> {
         let record = self.client.notifications().get(id).await?;
         let counts = &record.counts;
         if counts.targeted < DEVICES {
             return Ok(None);
         }
-        let is_over = match fate {
-            Fate::Sent | Fate::Dead | Fate::Failed => record.completed_at.is_some(),
-            Fate::Guarded => counts.unregistered == REPORTED_MAX,
-            Fate::Held => self.has(id, StepWord::CredentialsRefused).await?,
+        let is_over = match effect {
+            Effect::Sent | Effect::Disabled | Effect::Failed => record.completed_at.is_some(),
+            Effect::Guarded => counts.unregistered == REPORTED_MAX,
+            Effect::Held => self.has(id, StepWord::CredentialsRefused).await?,
             // What else it may do, it would do at once.
-            Fate::Waits => true,
+            Effect::Waits => true,
         };
         Ok(is_over.then_some(record))
     }
 
-    /// Whether that is told of the first device.
+    /// Whether the first device's explanation has that step.
     async fn has(&self, id: &NotificationId, word: StepWord) -> Result<bool> {
         let device = DeviceId::new(name(0)).map_err(anyhow::Error::msg)?;
         let told = self.client.notifications().explain(id, &device).await?;
@@ -131,9 +140,9 @@ fn name(seed: u64) -> String {
     format!("d{seed}")
 }
 
-async fn check(server: &Turned, row: &Row) -> Result<()> {
-    let (provider, answer, fate) = row;
-    let what = format!("{provider:?} {answer:?}: {fate:?}");
+async fn check(server: &ManualServer, row: &Row) -> Result<()> {
+    let (provider, answer, effect) = row;
+    let what = format!("{provider:?} {answer:?}: {effect:?}");
     let case = Case::new(server, row).await?;
     if case.platform == Platform::Web {
         // Only addresses that took a message before are evidence for the guard.
@@ -144,28 +153,28 @@ async fn check(server: &Turned, row: &Row) -> Result<()> {
         };
         until(&format!("{what}: the addresses are verified"), sent).await?;
     }
-    let before = server.sandbox.counts().received;
+    let before = server.sandbox().counts().received;
     let id = case.send().await?;
-    if *fate == Fate::Waits {
-        until(&what, async || Ok((server.sandbox.counts().received > before).then_some(())))
+    if *effect == Effect::Waits {
+        until(&what, async || Ok((server.sandbox().counts().received > before).then_some(())))
             .await?;
         server.settle().await;
     }
-    let record = until(&what, async || case.is_over(&id, *fate).await).await?;
+    let record = until(&what, async || case.is_over(&id, *effect).await).await?;
     let counts = &record.counts;
     let ended = (counts.sent, counts.unregistered, counts.failed, counts.pending);
-    let expected = match fate {
-        Fate::Sent => (DEVICES, 0, 0, 0),
-        Fate::Dead => (0, DEVICES, 0, 0),
-        Fate::Guarded => (0, REPORTED_MAX, 0, DEVICES - REPORTED_MAX),
-        Fate::Failed => (0, 0, DEVICES, 0),
-        Fate::Held | Fate::Waits => (0, 0, 0, DEVICES),
+    let expected = match effect {
+        Effect::Sent => (DEVICES, 0, 0, 0),
+        Effect::Disabled => (0, DEVICES, 0, 0),
+        Effect::Guarded => (0, REPORTED_MAX, 0, DEVICES - REPORTED_MAX),
+        Effect::Failed => (0, 0, DEVICES, 0),
+        Effect::Held | Effect::Waits => (0, 0, 0, DEVICES),
     };
     assert_eq!(ended, expected, "{what}: {record:?}");
-    let disabled = if *fate == Fate::Dead { DEVICES } else { 0 };
+    let disabled = if *effect == Effect::Disabled { DEVICES } else { 0 };
     assert_eq!(case.disabled().await?, disabled, "{what}");
     if record.completed_at.is_none() {
-        // It must not come back when the clock is turned for others.
+        // It must not resume when the clock advances for others.
         case.client.notifications().cancel(&id).await?;
         let is_over = async || Ok(case.client.notifications().get(&id).await?.completed_at);
         until("the rest is canceled", is_over).await?;
@@ -174,30 +183,31 @@ async fn check(server: &Turned, row: &Row) -> Result<()> {
 }
 
 #[tokio::test]
-async fn every_answer_does_what_the_table_says_and_nothing_else() -> Result<()> {
-    let server = Turned::start_with(|_, _| {}).await?;
-    server.sandbox.set(Settings { max_concurrent_streams_at_start: 1_000, ..settings() });
+async fn every_provider_response_has_exactly_its_listed_effect() -> Result<()> {
+    let server = ManualServer::start_with(|_, _| {}).await?;
+    server.sandbox().set(Settings { max_concurrent_streams_at_start: 1_000, ..unlimited() });
     let rows = rows();
     assert!(rows.len() >= 110, "{} rows", rows.len());
     // A page's quota and a bot's flood are shared by all that send through it: what asks for time
     // comes last.
     let (waits, others): (Vec<_>, Vec<_>) =
-        rows.iter().partition(|(_, _, fate)| *fate == Fate::Waits);
+        rows.iter().partition(|(_, _, effect)| *effect == Effect::Waits);
     let at_once = stream::iter(others).map(|row| check(&server, row));
     at_once.buffer_unordered(PARALLEL).try_collect::<()>().await?;
     for row in waits {
         // Past every wait that another row asked for.
-        server.clock.advance(LONGEST_WAIT);
+        server.clock().advance(LONGEST_WAIT);
         check(&server, row).await?;
     }
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }
 
-/// B22, B40: what Apple says of the time before a device came back is no news.
+/// What Apple says of the time before a device came back is no news.
 #[tokio::test]
 async fn a_410_from_before_a_registration_spares_the_device() -> Result<()> {
-    let server = Turned::start_with(|_, _| {}).await?;
-    let now = server.clock.now();
+    let server = ManualServer::start_with(|_, _| {}).await?;
+    let now = server.clock().now();
     let dead_since = |ms: i64| {
         let answer = ScriptedResponse { timestamp_ms: Some(now.plus_ms(ms).as_ms()), ..gone() };
         Rule::on(Provider::Apns, answer)
@@ -207,10 +217,10 @@ async fn a_410_from_before_a_registration_spares_the_device() -> Result<()> {
         let token = device.push_token.as_deref().context("it has one")?;
         // The first half died an hour before it registered, the other an hour after.
         let since_ms = if seed < DEVICES { -3_600_000 } else { 3_600_000 };
-        server.sandbox.add_rule(dead_since(since_ms).token(token))?;
+        server.sandbox().add_rule(dead_since(since_ms).token(token))?;
     }
     register(&server.client, devices).await?;
-    server.clock.advance(Duration::from_secs(7_200));
+    server.clock().advance(Duration::from_secs(7_200));
     let notification = CreateNotification::to_platforms([Platform::Ios], "x");
     let id = server.client.notifications().create(&notification).await?.id;
     let record = until("all are answered", async || {
@@ -221,7 +231,8 @@ async fn a_410_from_before_a_registration_spares_the_device() -> Result<()> {
     assert_eq!(record.counts.unregistered, 2 * DEVICES, "{record:?}");
     let statistics = server.client.statistics().devices(&DeviceStatisticsQuery::default()).await?;
     assert_eq!((statistics.total_enabled, statistics.total_disabled), (DEVICES, DEVICES));
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }
 
 fn gone() -> ScriptedResponse {
@@ -231,9 +242,9 @@ fn gone() -> ScriptedResponse {
 /// The wrong host makes five thousand tokens look dead. The row's figure of twenty purges is that
 /// of answers that are believed: they are enabled again when the guard stops.
 #[tokio::test]
-async fn five_thousand_tokens_that_look_dead_disable_nobody() -> Result<()> {
+async fn five_thousand_tokens_reported_dead_disable_no_device() -> Result<()> {
     const CROWD: u64 = 5_000;
-    let server = Turned::start_with(|_, _| {}).await?;
+    let server = ManualServer::start_with(|_, _| {}).await?;
     let bad = ScriptedResponse::reason("BadDeviceToken");
     register(&server.client, (0..CROWD).map(|seed| ios(seed, &bad))).await?;
     let notification = CreateNotification::to_platforms([Platform::Ios], "x");
@@ -246,9 +257,9 @@ async fn five_thousand_tokens_that_look_dead_disable_nobody() -> Result<()> {
     .await?;
     // What was in flight when it stopped is answered one after another.
     server.idle(ProviderKind::Apns).await?;
-    server.clock.advance(Duration::from_secs(3_600));
+    server.clock().advance(Duration::from_secs(3_600));
     server.settle().await;
-    let asked = server.sandbox.counts().received;
+    let asked = server.sandbox().counts().received;
     let record = server.read(&id).await?;
     assert!(stopped(&record) && record.counts.failed == 0, "{record:?}");
     assert_eq!(record.counts.pending, CROWD - REPORTED_MAX);
@@ -258,11 +269,12 @@ async fn five_thousand_tokens_that_look_dead_disable_nobody() -> Result<()> {
     assert!(asked <= CROWD / 20, "{asked} were asked before it stopped");
 
     // An administrator mends it and lets it go on; who was reported stays as it is reported.
-    server.sandbox.add_rule(Rule::on(Provider::Apns, ScriptedResponse::ok()))?;
+    server.sandbox().add_rule(Rule::on(Provider::Apns, ScriptedResponse::ok()))?;
     server.client.admin().resume_provider(server.app_id, ProviderKind::Apns).await?;
     let step = Duration::from_secs(1);
     let record = server.completed(&[id], step).await?.remove(0);
     let counts = &record.counts;
     assert_eq!((counts.sent, counts.unregistered), (CROWD - REPORTED_MAX, REPORTED_MAX));
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }

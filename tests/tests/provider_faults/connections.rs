@@ -1,4 +1,4 @@
-//! T7: connections that end with any last stream they like, and certificates that nobody may take.
+//! T7: `GOAWAY` frames with any last stream, and bad certificates.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -6,13 +6,13 @@ use std::time::Duration;
 use anyhow::Result;
 use notify_core::{CreateNotification, DeviceStatisticsQuery, Platform};
 use notify_sandbox::{Certificate, Fault, Provider, Rule, ScriptedResponse, Settings};
-use notify_tests::{Journal, TestServer, crowd, register, until};
+use notify_tests::{ReceivedByToken, TestServer, crowd, register, unlimited, until};
 
-use crate::turned::{ALL, Turned, settings};
+use crate::manual_clock::{ALL, ManualServer};
 
 /// Devices on both platforms together.
 const CROWD: u64 = 2_000;
-/// Connections of each provider that say goodbye: as many as a message is sent again at once for.
+/// Connections of each provider that send a `GOAWAY`: as many as a message is resent at once for.
 const GOODBYES: u32 = 2;
 /// Messages between two of them, at the least.
 const BETWEEN: u32 = 250;
@@ -26,12 +26,12 @@ fn numbers(seed: u32) -> impl Iterator<Item = u32> {
     std::iter::successors(Some(seed), step).skip(1).map(|number| number >> 8)
 }
 
-/// A goodbye names the last stream that was processed: here one of long ago, which denies what was
-/// answered since. Nobody is left out; what is repeated was denied, and has the same identity. That
-/// an honest goodbye repeats nothing is tested in `delivery`.
+/// A `GOAWAY` names the last stream that was processed: here an old one, which disowns streams that
+/// were answered since. No device is skipped; only disowned messages are repeated, with the same
+/// identity. `delivery` tests that a correct `GOAWAY` repeats nothing.
 #[tokio::test]
-async fn goodbyes_that_deny_what_was_answered_lose_nothing_and_repeat_that_alone() -> Result<()> {
-    let server = TestServer::start().await?;
+async fn goaways_that_disown_answered_streams_repeat_only_those_and_lose_nothing() -> Result<()> {
+    let server = TestServer::start().await;
     register(&server.client(), crowd(CROWD)).await?;
     for (provider, seed) in [(Provider::Apns, 7), (Provider::Fcm, 11)] {
         for (number, random) in (0..GOODBYES).zip(numbers(seed)) {
@@ -41,7 +41,7 @@ async fn goodbyes_that_deny_what_was_answered_lose_nothing_and_repeat_that_alone
                 ..ScriptedResponse::fault(Fault::Goaway).first(1)
             };
             let after = (1 + number) * BETWEEN + random % (BETWEEN / 2);
-            server.sandbox.add_rule(Rule::on(provider, goodbye).after(after))?;
+            server.sandbox().add_rule(Rule::on(provider, goodbye).after(after))?;
         }
     }
     let both = [Platform::Android, Platform::Ios];
@@ -49,11 +49,11 @@ async fn goodbyes_that_deny_what_was_answered_lose_nothing_and_repeat_that_alone
     let id = server.client().notifications().create(&notification).await?.id;
     let record = server.completed(&id).await?;
     assert_eq!((record.counts.targeted, record.counts.sent), (CROWD, CROWD), "{record:?}");
-    let journal = server.sandbox.received();
+    let journal = server.sandbox().received();
     let goodbyes = journal.iter().filter(|one| one.reason.as_deref() == Some("goaway"));
     let denying: HashSet<u64> = goodbyes.map(|one| one.connection).collect();
     assert_eq!(denying.len(), 2 * GOODBYES as usize);
-    let journal = Journal::of(journal);
+    let journal = ReceivedByToken::of(journal);
     assert_eq!(journal.reached(), usize::try_from(CROWD)?);
     let repeated = journal.repeated();
     println!("{} repeated", repeated.len());
@@ -61,46 +61,48 @@ async fn goodbyes_that_deny_what_was_answered_lose_nothing_and_repeat_that_alone
         assert!(denying.contains(&message.connection), "repeated without need: {message:?}");
     }
     assert_eq!(journal.identities(), HashSet::from([id.to_string()]));
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }
 
 /// Devices on each platform.
 const DEVICES: u64 = 20;
 
-/// Whoever shows such a certificate gets not a byte of a message, and what waits goes out once the
+/// A peer with such a certificate gets no byte of a message, and waiting messages are sent once the
 /// right one is back.
 #[tokio::test]
-async fn nothing_is_said_to_who_shows_a_bad_certificate() -> Result<()> {
-    let server = Turned::start_with(|_, _| {}).await?;
+async fn nothing_is_sent_to_a_peer_with_a_bad_certificate() -> Result<()> {
+    let server = ManualServer::start_with(|_, _| {}).await?;
     server.everybody(DEVICES).await?;
     let all = DEVICES * ALL.len() as u64;
     for certificate in [Certificate::Expired, Certificate::Elsewhere, Certificate::Stranger] {
-        server.sandbox.clear();
-        server.sandbox.set(Settings { certificate, ..settings() });
-        server.sandbox.drop_connections();
+        server.sandbox().clear();
+        server.sandbox().set(Settings { certificate, ..unlimited() });
+        server.sandbox().drop_connections();
         let id = server.broadcast(&format!("{certificate:?}")).await?;
         until("it is tried", async || {
             let record = server.read(&id).await?;
-            let tried = server.sandbox.counts().failed_handshakes >= 2;
+            let tried = server.sandbox().counts().failed_handshakes >= 2;
             Ok((tried && record.counts.targeted == all).then_some(()))
         })
         .await?;
         for _ in 0..60 {
-            server.clock.advance(Duration::from_secs(1));
+            server.clock().advance(Duration::from_secs(1));
             server.settle().await;
         }
-        let counts = server.sandbox.counts();
+        let counts = server.sandbox().counts();
         assert_eq!((counts.connections, counts.received), (0, 0), "{certificate:?}: {counts:?}");
         let record = server.read(&id).await?;
         assert_eq!(record.counts.pending, all, "{certificate:?}: {record:?}");
 
-        server.sandbox.set(settings());
+        server.sandbox().set(unlimited());
         let records = server.completed(&[id], Duration::from_secs(1)).await?;
         assert_eq!(records[0].counts.sent, all, "{certificate:?}: {:?}", records[0]);
-        let counts = server.sandbox.counts();
+        let counts = server.sandbox().counts();
         assert_eq!((counts.accepted, counts.accepted_tokens), (all, all), "each once");
     }
     let statistics = server.client.statistics().devices(&DeviceStatisticsQuery::default()).await?;
     assert_eq!(statistics.total_disabled, 0);
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }

@@ -1,5 +1,5 @@
-//! T8: credentials that are refused, by each of the five providers. Everything is held, one delivery
-//! a minute asks again, and once they are mended everything goes out without anybody's help.
+//! T8: each of the five providers rejects its credentials. Everything is held, one delivery a
+//! minute probes, and once the credentials are fixed everything is sent without intervention.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use notify_sandbox::{Provider, Sandbox};
 use notify_tests::start_sandbox;
 use serde_json::{Value, json};
 
-use crate::turned::{ALL, Turned};
+use crate::manual_clock::{ALL, ManualServer};
 
 /// Devices on each platform.
 const DEVICES: u64 = 100;
 /// How long the credentials stay wrong, in minutes.
 const MINUTES: u64 = 10;
-/// Requests with wrong credentials beside the probes: those in flight when the first was refused,
-/// and for Web Push the five in a row that say whose fault it is.
+/// Requests with wrong credentials besides the probes: those in flight at the first rejection, and
+/// for Web Push the five in a row that show that the credentials are at fault.
 const FIRST_MAX: u64 = 110;
 
-/// Makes credentials wrong, each in the way that is told by its provider's own refusal.
+/// Makes credentials wrong, each so that its provider rejects them in its own way.
 fn spoil(kind: ProviderKind, config: &mut Value, stranger: &Sandbox) {
     match kind {
         ProviderKind::Apns => config["private_key"] = stranger.apns_config()["private_key"].clone(),
@@ -34,18 +34,18 @@ fn spoil(kind: ProviderKind, config: &mut Value, stranger: &Sandbox) {
 }
 
 /// Requests that a provider refused; FCM's credentials are refused by Google's token endpoint.
-fn refused(server: &Turned, provider: Provider) -> u64 {
+fn refused(server: &ManualServer, provider: Provider) -> u64 {
     let asked = if provider == Provider::Fcm { Provider::Oauth } else { provider };
-    let answers = server.sandbox.counts().answers;
+    let answers = server.sandbox().counts().answers;
     let refused = answers.iter().filter(|count| count.provider == asked && count.status >= 400);
     refused.map(|count| count.count).sum()
 }
 
 #[tokio::test]
-async fn refused_credentials_hold_each_provider_until_they_are_mended() -> Result<()> {
+async fn rejected_credentials_hold_each_provider_until_they_are_fixed() -> Result<()> {
     let stranger = start_sandbox().await?;
     let web = ProviderKind::WebPush;
-    let server = Turned::start_with(|kind, config| {
+    let server = ManualServer::start_with(|kind, config| {
         if kind != web {
             spoil(kind, config, &stranger);
         }
@@ -74,7 +74,7 @@ async fn refused_credentials_hold_each_provider_until_they_are_mended() -> Resul
     .await?;
     // The first refusal of each is tried on one more delivery.
     server
-        .turn("all are tried again", Duration::from_millis(100), async || {
+        .advance_until("all are tried again", Duration::from_millis(100), async || {
             Ok((server.elapsed_s() >= spoiled_at + 2).then_some(()))
         })
         .await?;
@@ -84,7 +84,7 @@ async fn refused_credentials_hold_each_provider_until_they_are_mended() -> Resul
         assert!((1..=FIRST_MAX).contains(&first), "{provider:?}: {first}");
     }
     for _ in 0..MINUTES * 60 {
-        server.clock.advance(Duration::from_secs(1));
+        server.clock().advance(Duration::from_secs(1));
         server.settle().await;
     }
     for ((provider, _, _), first) in ALL.into_iter().zip(first) {
@@ -95,7 +95,7 @@ async fn refused_credentials_hold_each_provider_until_they_are_mended() -> Resul
     let record = server.read(&id).await?;
     let counts = &record.counts;
     assert_eq!((counts.targeted, counts.pending), (all, all), "{record:?}");
-    assert_eq!(server.sandbox.counts().accepted, DEVICES);
+    assert_eq!(server.sandbox().counts().accepted, DEVICES);
 
     for (_, kind, _) in ALL {
         let config = server.config(kind);
@@ -103,8 +103,9 @@ async fn refused_credentials_hold_each_provider_until_they_are_mended() -> Resul
     }
     let records = server.completed(&[id], Duration::from_secs(1)).await?;
     assert_eq!(records[0].counts.sent, all, "{:?}", records[0]);
-    let counts = server.sandbox.counts();
+    let counts = server.sandbox().counts();
     assert_eq!((counts.accepted, counts.accepted_tokens), (all + DEVICES, all), "each once");
     stranger.stop().await;
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }

@@ -1,5 +1,5 @@
-//! Devices of every platform, registered by the server's own store while no server runs: over the
-//! API it would take longer than what is tested.
+//! Devices of every platform, registered with the store while no server runs, which is faster than
+//! the API.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -41,7 +41,8 @@ pub(crate) fn phones(number: u64) -> Platform {
 pub(crate) async fn register(
     data_dir: &Path,
     sandbox: &Sandbox,
-    (mix, count): (Mix, u64),
+    mix: Mix,
+    count: u64,
 ) -> Result<()> {
     let store = sqlite::open(&data_dir.join("notify.db"), SqliteOptions::default())?;
     let apps = store.list_apps(PageRequest { limit: 1, cursor: None }).await?;
@@ -49,7 +50,7 @@ pub(crate) async fn register(
     let app = store.app(app).await?.0;
     let at = SystemClock::start().now();
     stream::iter(0..count)
-        .map(|number| register_one(&store, app, sandbox, (number, mix(number)), at))
+        .map(|number| register_one(&store, app, sandbox, number, mix(number), at))
         .buffer_unordered(PARALLEL)
         .try_collect::<()>()
         .await?;
@@ -61,7 +62,8 @@ async fn register_one(
     store: &Arc<Store>,
     app: AppNo,
     sandbox: &Sandbox,
-    (number, platform): (u64, Platform),
+    number: u64,
+    platform: Platform,
     at: Timestamp,
 ) -> Result<()> {
     let ok = ScriptedResponse::ok();

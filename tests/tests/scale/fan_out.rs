@@ -1,5 +1,5 @@
-//! One notification to everybody on every platform: everybody gets it once, in memory that does not
-//! grow with the audience, at a few bytes of disk for each who got it.
+//! One notification to every device on every platform: each gets it once, in memory that does not
+//! grow with the audience, and with a few bytes of disk per device.
 
 use anyhow::Result;
 use notify_core::{CreateNotification, NotificationStatus, Platform};
@@ -13,7 +13,7 @@ const MIB: u64 = 1_048_576;
 /// Devices that fill all that a fan-out holds in memory: 4,000 are read ahead for each of the five
 /// platforms, and buffers of connections grow for as many again.
 const FEW: u64 = 40_000;
-/// Devices of the large audience, unless told otherwise.
+/// Devices of the large audience by default.
 const MANY: u64 = 120_000;
 /// How much more memory a fan-out to more than those few may take: two of the same size differ by
 /// 19 MiB, and 420 bytes kept for each of the others would be more than this.
@@ -36,7 +36,7 @@ struct Taken {
 }
 
 #[tokio::test]
-async fn a_fan_out_over_all_platforms_reaches_everybody_once_in_bounded_memory() -> Result<()> {
+async fn a_fan_out_over_all_platforms_reaches_each_device_once_in_bounded_memory() -> Result<()> {
     let (many, _) = devices(MANY);
     let few = fan_out(FEW).await?;
     let taken = fan_out(many).await?;

@@ -1,6 +1,6 @@
-//! Many devices: what one fan-out to all of them costs, and what others of the same server notice
-//! of it. A build for tests takes up to 120,000; `NOTIFY_SCALE_DEVICES=1000000` takes as many
-//! as the figures of the product are given for.
+//! Many devices: the cost of a fan-out to all of them, and its effect on other applications of the
+//! server. A test build takes up to 120,000; `NOTIFY_SCALE_DEVICES=1000000` takes as many as the
+//! published figures.
 
 mod audience;
 mod fan_out;
@@ -14,7 +14,7 @@ use notify_tests::WAIT_MAX;
 /// Deliveries for which the longest wait of a test is granted once.
 const DEVICES_A_WAIT: u64 = 10_000;
 
-/// Devices of the largest audience, `default` unless told otherwise, and whether that was asked for.
+/// Devices of the largest audience, and whether the environment sets them.
 fn devices(default: u64) -> (u64, bool) {
     let told = std::env::var("NOTIFY_SCALE_DEVICES").ok();
     let told = told.map(|text| text.parse().expect("NOTIFY_SCALE_DEVICES is a number"));

@@ -1,4 +1,4 @@
-//! Small applications beside a large one: what they send does not wait for what it sends.
+//! Small applications next to a large one: their notifications do not wait for its.
 
 use std::time::Instant;
 
@@ -13,7 +13,7 @@ use crate::audience::phones;
 use crate::stage::Stage;
 use crate::{devices, within};
 
-/// Devices of the large one, unless told otherwise.
+/// Devices of the large one by default.
 const LARGE: u64 = 40_000;
 /// Small applications, each with one device.
 const SMALL: usize = 4;

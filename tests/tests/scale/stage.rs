@@ -1,4 +1,4 @@
-//! A server process with an audience, and a sandbox that takes what it sends as fast as it comes.
+//! A server process with an audience, and a sandbox that accepts messages as fast as they arrive.
 
 use anyhow::{Context, Result, ensure};
 use notify_client::Client;
@@ -40,7 +40,7 @@ impl Stage {
         };
         configure(&client(&server.origin)?, &sandbox).await?;
         ensure!(server.terminate().await?.success(), "the server did not stop in order");
-        register(&data_dir, &sandbox, (mix, count)).await?;
+        register(&data_dir, &sandbox, mix, count).await?;
         let server = launch.start().await?;
         let client = client(&server.origin)?;
         Ok(Self { server, client, sandbox, folder })
@@ -56,7 +56,7 @@ impl Stage {
     }
 }
 
-/// A sandbox that keeps counts alone and limits nobody.
+/// A sandbox without rate limits that keeps counts alone.
 async fn fast_sandbox() -> Result<Sandbox> {
     let settings = Settings {
         messenger_per_second: 0,

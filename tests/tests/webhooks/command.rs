@@ -1,4 +1,4 @@
-//! `notify webhooks` as people run it, with an endpoint that takes what is sent.
+//! The commands of `notify webhooks`, with an endpoint that accepts every message.
 
 use anyhow::{Context, Result, ensure};
 use notify_tests::{Notify, TestServer, until};
@@ -8,7 +8,7 @@ use crate::sink::{Mode, Sink};
 
 /// A server, an endpoint, and the command.
 async fn stage() -> Result<(TestServer, Sink, Notify)> {
-    let server = TestServer::start().await?;
+    let server = TestServer::start().await;
     let notify = Notify::new(server.origin(), server.api_key(), server.admin_key())?;
     Ok((server, Sink::start(Mode::status(204)).await?, notify))
 }
@@ -18,7 +18,7 @@ fn text<'a>(value: &'a Value, name: &str) -> Result<&'a str> {
 }
 
 #[tokio::test]
-async fn a_webhook_is_kept_by_commands_alone() -> Result<()> {
+async fn a_webhook_can_be_managed_with_commands_alone() -> Result<()> {
     let (server, sink, notify) = stage().await?;
     let create = ["webhooks", "create", &*sink.url, "--event", "notification.completed"];
     let made = notify.json(&[&create[..], &["--description", "shop"]].concat()).await?;
@@ -84,11 +84,12 @@ async fn a_webhook_is_kept_by_commands_alone() -> Result<()> {
     for gone in [&["webhooks", "delete", id][..], &["webhooks", "attempts", id]] {
         assert_eq!(notify.run(gone).await?.status, Some(5), "{gone:?}");
     }
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }
 
 #[tokio::test]
-async fn webhooks_and_their_attempts_come_as_tables() -> Result<()> {
+async fn webhooks_and_their_attempts_are_printed_as_tables() -> Result<()> {
     let (server, sink, notify) = stage().await?;
     let table = async |arguments: &[&str]| {
         let output = notify.run(&[&["-o", "table", "webhooks"], arguments].concat()).await?;
@@ -117,5 +118,6 @@ async fn webhooks_and_their_attempts_come_as_tables() -> Result<()> {
     }
     let none = table(&["list"]).await?;
     ensure!(!none.contains(id), "{none}");
-    server.stop().await
+    server.stop().await;
+    Ok(())
 }

@@ -17,6 +17,13 @@ pub(crate) struct Shown {
     pub(crate) data: Value,
 }
 
+/// Where a stream is opened, and with which key.
+#[derive(Clone, Copy)]
+pub(crate) struct Endpoint<'a> {
+    pub(crate) origin: &'a str,
+    pub(crate) key: &'a str,
+}
+
 /// One stream.
 pub(crate) struct Reading {
     response: reqwest::Response,
@@ -25,12 +32,8 @@ pub(crate) struct Reading {
 
 impl Reading {
     /// Opens a stream with a key, at a place.
-    pub(crate) async fn open(
-        (origin, key): (&str, &str),
-        query: &str,
-        last: Option<&str>,
-    ) -> Result<Self> {
-        let response = get((origin, key), query, last).await?;
+    pub(crate) async fn open(at: Endpoint<'_>, query: &str, last: Option<&str>) -> Result<Self> {
+        let response = get(at, query, last).await?;
         ensure!(response.status() == 200, "{}", response.status());
         assert_eq!(response.headers()["content-type"], "text/event-stream");
         Ok(Self { response, text: String::new() })
@@ -87,12 +90,12 @@ pub(crate) fn take(text: &mut String) -> Result<Option<Shown>> {
 
 /// Asks for a stream.
 pub(crate) async fn get(
-    (origin, key): (&str, &str),
+    at: Endpoint<'_>,
     query: &str,
     last: Option<&str>,
 ) -> Result<reqwest::Response> {
-    let url = format!("{origin}/v1/events/stream{query}");
-    let mut request = reqwest::Client::new().get(url).header("x-api-key", key);
+    let url = format!("{}/v1/events/stream{query}", at.origin);
+    let mut request = reqwest::Client::new().get(url).header("x-api-key", at.key);
     if let Some(last) = last {
         request = request.header("last-event-id", last);
     }

@@ -1,4 +1,4 @@
-//! An endpoint on this machine that plays whatever a receiver of webhooks may be.
+//! An endpoint on this machine that plays every kind of webhook receiver.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -32,7 +32,7 @@ pub(super) async fn administration(server: &TestServer) -> Result<()> {
     assert!(matches!(revoked, Err(Error::Unauthorized { .. })), "{revoked:?}");
 
     let fcm = notify_core::ProviderKind::Fcm;
-    admin.put_provider(app, fcm, &server.sandbox.fcm_config()).await?;
+    admin.put_provider(app, fcm, &server.sandbox().fcm_config()).await?;
     let read = admin.get_provider(app, fcm).await?;
     assert_eq!(admin.list_providers(app).await?.providers, std::slice::from_ref(&read));
     assert!(!read.config.to_string().contains("PRIVATE KEY"), "secrets are left out");

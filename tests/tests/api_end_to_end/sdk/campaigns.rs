@@ -50,7 +50,7 @@ pub(super) async fn campaigns_feeds_and_enrichment(client: &Client) -> Result<()
         |name: &str| CreateFeed { url: format!("https://{name}.example/rss"), name: name.into() };
     let used = client.feeds().create(&feed("used")).await?.id;
     assert_eq!(client.feeds().create(&feed("used")).await?.id, used, "the same url");
-    // Nobody serves there.
+    // The port is closed.
     let nowhere = CheckFeed { url: "http://127.0.0.1:9/".into() };
     let checked = client.feeds().check(&nowhere).await?;
     assert_eq!((checked.status, checked.problems.len()), (FeedStatus::Failing, 1), "{checked:?}");
@@ -94,7 +94,7 @@ pub(super) async fn campaigns_feeds_and_enrichment(client: &Client) -> Result<()
     Ok(())
 }
 
-/// The default campaign as a device asks for it, with `ETag` and 304 (B31).
+/// The default campaign as a device asks for it, with `ETag` and 304.
 async fn enrichment(client: &Client, id: CampaignId) -> Result<()> {
     let query = EnrichmentQuery::default();
     let ask = async |etag: Option<&str>| {

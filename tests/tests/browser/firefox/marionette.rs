@@ -1,4 +1,4 @@
-//! A headless Firefox, driven by Marionette: JSON with its length before it, over TCP.
+//! A headless Firefox, driven by Marionette: JSON with a length prefix over TCP.
 
 use std::fmt::Write as _;
 use std::process::Stdio;
@@ -24,7 +24,7 @@ pub(super) struct Firefox {
 }
 
 impl Firefox {
-    /// Starts one that has a push service, lets pages notify, and calls nobody else by itself.
+    /// Starts one that has a push service, lets pages notify, and makes no other requests of its own.
     pub(super) async fn start(push_service: &str) -> Result<Self> {
         let profile = tempfile::tempdir()?;
         let mut preferences = String::new();
@@ -90,7 +90,7 @@ impl Firefox {
         Ok(())
     }
 
-    /// Runs an expression in the page, waits for its promise, and answers its value.
+    /// Runs an expression in the page, waits for its promise, and returns its value.
     pub(super) async fn run(&mut self, expression: &str) -> Result<Value> {
         let script = format!(
             "const done = arguments[arguments.length - 1];

@@ -1,5 +1,5 @@
-//! A push service as Firefox knows one: browsers hold a WebSocket to it (the protocol of Mozilla's
-//! autopush), servers post to its endpoints over TLS (RFC 8030).
+//! A push service for Firefox: browsers hold a WebSocket to it (the protocol of Mozilla's
+//! autopush), and servers post to its endpoints over TLS (RFC 8030).
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -215,7 +215,7 @@ fn answer(
         Some("broadcast_subscribe") => return Ok(None),
         // An empty object is a ping too.
         None if *asked == json!({}) => return Ok(Some(Reply::Text(json!({})))),
-        _ => bail!("nobody knows {asked}"),
+        _ => bail!("unknown path {asked}"),
     };
     let mut answer = answer;
     answer["messageType"] = kind.clone();

@@ -1,4 +1,4 @@
-//! As much of a server's side of WebSocket (RFC 6455) as a browser needs to be told of messages: the
+//! The part of a WebSocket server (RFC 6455) that a browser needs to receive messages: the
 //! handshake, texts in one frame each, pings and the close.
 
 use anyhow::{Context, Result, bail, ensure};

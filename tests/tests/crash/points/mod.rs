@@ -1,15 +1,15 @@
 //! T1b: the process ends at every point at which it writes or sends, each in turn: between the
-//! statements and the commit of every operation of the store, between the commit and its answer, and
-//! around every request to a provider. What was answered is there, what was not is there whole or
-//! not at all, the same request again does what it says, and nothing is stuck.
+//! statements and the commit of every store operation, between the commit and its response, and
+//! around every request to a provider. What was acknowledged exists, everything else exists
+//! completely or not at all, a repeat of the request completes it, and nothing is stuck.
 //!
 //! A point that is not reached fails the test, and so does an operation that is not listed here.
 
-mod calls;
-mod listed;
+mod api_calls;
+mod coverage;
 mod sending;
 mod servers;
-mod singles;
+mod single_sends;
 mod starts;
 mod table;
 mod webhooks;

@@ -1,9 +1,9 @@
-//! The points of the delivery engine: its writes, and the requests to each provider. One server
-//! dies at one after the other, so that each also takes up what the one before it left.
+//! Crash points of the delivery engine: its writes, and the requests to each provider. One server
+//! dies at one after the other, so each start also continues the work of the one before.
 
 use anyhow::{Context, Result};
 use notify_sandbox::{Provider, Rule, ScriptedResponse};
-use notify_tests::Survivor;
+use notify_tests::RestartableServer;
 
 use super::{dying, ensure_aborted};
 use crate::load::{Load, settle};
@@ -38,12 +38,12 @@ pub(super) fn operations() -> Vec<&'static str> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_process_that_ends_at_any_point_of_sending_loses_nothing() -> Result<()> {
+async fn a_crash_at_any_point_of_sending_loses_nothing() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let data_dir = folder.path().join("data");
-    let mut server = Survivor::start(launch(&data_dir)).await?;
-    let ledger = folder.path().join("ledger");
-    let load = Load::prepare_with(&server, 1, &ledger, FEW).await?;
+    let mut server = RestartableServer::start(launch(&data_dir)).await?;
+    let request_log = folder.path().join("request_log");
+    let load = Load::prepare_with(&server, 1, &request_log, FEW).await?;
     server.kill(CREDIT).await?;
     let mut points = 0;
     for (what, stage) in
@@ -91,7 +91,7 @@ async fn a_process_that_ends_at_any_point_of_sending_loses_nothing() -> Result<(
 }
 
 /// Starts a server that ends at that point, and has it send until it does.
-async fn die(server: &mut Survivor, load: &Load, point: (&str, &str, u32)) -> Result<()> {
+async fn die(server: &mut RestartableServer, load: &Load, point: (&str, &str, u32)) -> Result<()> {
     let (what, stage, hit) = point;
     let name = format!("{what}-{stage}-{hit}");
     // One of the messages fails at first, so that there is something to try again.

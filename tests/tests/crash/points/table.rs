@@ -1,5 +1,5 @@
-//! Everything that a caller asks for and that writes, with what has to be there first, where its
-//! effect is seen, and what the same call again is answered with.
+//! Every API call that writes: its prerequisites, where its effect is seen, and the response to a
+//! repeat.
 
 use http::Method;
 use notify_tests::{template, tomorrow};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 /// A request. In its path and body stand `{n}` for a number of its own (`"#{n}"` where it is one in
 /// JSON), `{made}` for the id that the
-/// request before it was answered with, and the words of `super::calls::Around`.
+/// request before it was answered with, and the words of `super::api_calls::Around`.
 pub(super) type Ask = (Method, &'static str, Value);
 
 /// A call that writes.
@@ -207,7 +207,7 @@ fn sending() -> Vec<Call> {
 }
 
 fn webhooks() -> Vec<Call> {
-    // Nobody listens there, which is found out at once.
+    // The port is closed, so that an attempt fails at once.
     let hook = || post("/v1/webhooks", json!({"url": "https://127.0.0.1:9/{n}"}));
     let (all, one) = ("/v1/webhooks", "/v1/webhooks/{made}");
     let test = || post("/v1/webhooks/{webhook}/test", json!({}));

@@ -1,0 +1,42 @@
+//! What servers in this process log.
+
+use std::io::Write;
+use std::sync::{LazyLock, Mutex, Once, PoisonError};
+
+use tracing_subscriber::EnvFilter;
+
+/// What is captured: everything that could quote a secret.
+const FILTER: &str = "notify_server=trace,hyper=debug,warp=debug";
+
+static LOG: LazyLock<Mutex<Vec<u8>>> = LazyLock::new(Mutex::default);
+
+struct Capture;
+
+impl Write for Capture {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        LOG.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Captures what this process logs from now on.
+pub fn capture_log() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        tracing_subscriber::fmt()
+            .with_env_filter(EnvFilter::new(FILTER))
+            .with_ansi(false)
+            .with_writer(|| Capture)
+            .init();
+    });
+}
+
+/// Everything that any test of this process has logged since [`capture_log`].
+#[must_use]
+pub fn logged() -> String {
+    String::from_utf8_lossy(&LOG.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
+}

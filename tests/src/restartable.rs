@@ -1,0 +1,204 @@
+//! A server process that is killed, stopped and started again: the folder, the keys and the sandbox stay.
+
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use notify_client::Client;
+use notify_sandbox::{Sandbox, SandboxConfig};
+use tokio::sync::watch;
+
+use crate::checker::EndedProcess;
+use crate::received::Arrival;
+use crate::{Caller, Launch, ServerProcess, start_sandbox_with};
+
+/// Messages that the sandbox's log keeps: more than any run sends.
+const JOURNAL_MAX: usize = 1_000_000;
+/// Longest time that a stop in order may take: the grace of `--shutdown-grace`.
+const STOP_MAX: Duration = Duration::from_secs(30);
+
+/// A server that is killed, stopped and started again, with its sandbox.
+pub struct RestartableServer {
+    /// How it is started.
+    pub launch: Launch,
+    /// The fake providers.
+    pub sandbox: Sandbox,
+    /// Where it serves now; each start takes another port.
+    pub origin: watch::Sender<String>,
+    /// The processes that ended.
+    pub ended: Vec<EndedProcess>,
+    /// Key of the first application.
+    pub api_key: String,
+    /// Admin key.
+    pub admin_key: String,
+    running: Option<ServerProcess>,
+}
+
+impl RestartableServer {
+    /// Starts a server on an empty folder, and a sandbox that logs every message.
+    ///
+    /// # Errors
+    /// When one of the two does not start.
+    pub async fn start(launch: Launch) -> Result<Self> {
+        let config = SandboxConfig { log_entries_max: JOURNAL_MAX, ..SandboxConfig::default() };
+        let sandbox = start_sandbox_with(config).await?;
+        let running = launch.start().await?;
+        let api_key = running.api_key.clone().context("the first start shows a key")?;
+        let admin_key = running.admin_key.clone().context("the first start shows a key")?;
+        let origin = watch::Sender::new(running.origin.clone());
+        let (ended, running) = (Vec::new(), Some(running));
+        Ok(Self { launch, sandbox, origin, ended, api_key, admin_key, running })
+    }
+
+    /// The process that runs.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn running(&self) -> Result<&ServerProcess> {
+        self.running.as_ref().context("the server runs")
+    }
+
+    /// A client of the first application without retries: a test has to see each failure
+    /// itself.
+    ///
+    /// # Errors
+    /// When the client cannot be built.
+    pub fn client(&self) -> Result<Client> {
+        self.client_of(&self.api_key)
+    }
+
+    /// The same with the key of an application.
+    ///
+    /// # Errors
+    /// When the client cannot be built.
+    pub fn client_of(&self, api_key: &str) -> Result<Client> {
+        let builder = Client::builder(&self.origin.borrow()).retries(0);
+        Ok(builder.api_key(api_key).admin_key(self.admin_key.as_str()).build()?)
+    }
+
+    /// A plain caller with the first application's key.
+    #[must_use]
+    pub fn caller(&self) -> Caller {
+        Caller::app(&self.origin.borrow(), &self.api_key)
+    }
+
+    /// A plain caller with the admin key.
+    #[must_use]
+    pub fn admin(&self) -> Caller {
+        Caller::admin(&self.origin.borrow(), &self.admin_key)
+    }
+
+    /// Kills it (SIGKILL). `credit` is how many messages that may repeat.
+    ///
+    /// # Errors
+    /// When the process cannot be waited for.
+    pub async fn kill(&mut self, credit: usize) -> Result<()> {
+        self.running.take().context("the server runs")?.kill().await?;
+        self.note_end(credit);
+        Ok(())
+    }
+
+    /// Starts it again and kills it after that time, even during its start.
+    ///
+    /// # Errors
+    /// When it ends by itself.
+    pub async fn killed_at_start(&mut self, after: Duration, credit: usize) -> Result<()> {
+        ensure!(self.running.is_none(), "the server runs");
+        self.launch.killed_after(after).await?;
+        self.note_end(credit);
+        Ok(())
+    }
+
+    /// Starts it in another way, in which it ends by itself during its start.
+    ///
+    /// # Errors
+    /// When it does not end in time.
+    pub async fn ended_at_start(&mut self, launch: &Launch, credit: usize) -> Result<ExitStatus> {
+        ensure!(self.running.is_none(), "the server runs");
+        let (status, _) = launch.answered().await?;
+        self.note_end(credit);
+        Ok(status)
+    }
+
+    /// Waits until it ends by itself, as a `dying-server` does.
+    ///
+    /// # Errors
+    /// When it does not end in time.
+    pub async fn ended(&mut self, credit: usize) -> Result<ExitStatus> {
+        let status = self.running.take().context("the server runs")?.ended().await?;
+        self.note_end(credit);
+        Ok(status)
+    }
+
+    /// Stops it cleanly (SIGTERM), which repeats nothing; returns how long it took.
+    ///
+    /// # Errors
+    /// When it does not end cleanly, or not within 30 s.
+    pub async fn stop(&mut self) -> Result<Duration> {
+        let running = self.running.take().context("the server runs")?;
+        let asked = std::time::Instant::now();
+        let status = running.terminate().await?;
+        let took = asked.elapsed();
+        ensure!(status.code() == Some(0), "it ended with {status}");
+        ensure!(took <= STOP_MAX, "it took {took:?} to stop");
+        self.note_end(0);
+        Ok(took)
+    }
+
+    fn note_end(&mut self, repeats_max: usize) {
+        let last_connection = self.sandbox.counts().connections;
+        self.ended.push(EndedProcess { last_connection, repeats_max });
+    }
+
+    /// Starts it again on the same folder.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub async fn start_again(&mut self) -> Result<()> {
+        let launch = self.launch.clone();
+        self.start_again_as(&launch).await
+    }
+
+    /// The same in another way.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub async fn start_again_as(&mut self, launch: &Launch) -> Result<()> {
+        let ended = self.begin_again_as(launch, 0).await?;
+        ensure!(ended.is_none(), "the server ended before it listened: {ended:?}");
+        Ok(())
+    }
+
+    /// The same for one that may end before it listens; then its status. `credit` is what that may
+    /// repeat.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub async fn begin_again_as(
+        &mut self,
+        launch: &Launch,
+        credit: usize,
+    ) -> Result<Option<ExitStatus>> {
+        ensure!(self.running.is_none(), "the server runs");
+        let running = match launch.begin().await? {
+            Ok(running) => running,
+            Err(status) => {
+                self.note_end(credit);
+                return Ok(Some(status));
+            }
+        };
+        ensure!(running.api_key.is_none(), "the keys are made once");
+        self.origin.send_replace(running.origin.clone());
+        self.running = Some(running);
+        Ok(None)
+    }
+
+    /// What the sandbox received.
+    ///
+    /// # Errors
+    /// When its log had to drop something.
+    pub fn arrivals(&self) -> Result<Vec<Arrival>> {
+        ensure!(self.sandbox.counts().dropped == 0, "the journal holds everything");
+        Ok(self.sandbox.received().iter().map(Arrival::of).collect())
+    }
+}

@@ -1,0 +1,30 @@
+//! The API over HTTP, on a server without providers.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod admin;
+mod authentication;
+mod caching;
+mod campaigns;
+mod connections;
+mod devices;
+mod faults;
+mod fixtures;
+mod hooks;
+mod idempotency;
+mod listings;
+mod notifications;
+mod operations;
+mod poll_page;
+mod polls;
+mod postgres;
+mod request_limits;
+mod routes;
+mod timeouts;
+mod unread_responses;
+mod web;
+
+use std::time::Duration;
+
+/// Longest time that a test of this suite waits for anything.
+const PATIENCE: Duration = Duration::from_secs(20);

@@ -1,0 +1,130 @@
+//! A host whose feeds all hang takes a few fetches of its own, and none of other hosts.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use notify_tests::{TestServer, until};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::host::rss;
+use crate::{create, fetched};
+
+/// Feeds of the slow host: as many as the server fetches at once.
+const FEEDS: usize = 8;
+/// Fetches of one host at once.
+const PER_HOST_MAX: usize = 2;
+
+/// Requests of a host.
+#[derive(Default)]
+struct Asked {
+    all: AtomicUsize,
+    now: AtomicUsize,
+    most: AtomicUsize,
+    /// Connections that the server closed; its next request may arrive before we see that.
+    gone: AtomicUsize,
+}
+
+/// A host that returns a feed, or lets requests wait.
+struct Gate {
+    origin: String,
+    holds: watch::Sender<bool>,
+    asked: Arc<Asked>,
+    serving: JoinHandle<()>,
+}
+
+impl Gate {
+    async fn on(ip: Ipv4Addr) -> Result<Self> {
+        let listener = TcpListener::bind((ip, 0)).await?;
+        let origin = format!("http://{}", listener.local_addr()?);
+        let (holds, asked) = (watch::Sender::new(false), Arc::<Asked>::default());
+        let (its, counted) = (holds.subscribe(), asked.clone());
+        let serving = tokio::spawn(async move {
+            while let Ok((io, _)) = listener.accept().await {
+                let (mut holds, asked) = (its.clone(), counted.clone());
+                tokio::spawn(async move {
+                    let now = asked.now.fetch_add(1, Ordering::SeqCst) + 1;
+                    asked.most.fetch_max(now, Ordering::SeqCst);
+                    asked.all.fetch_add(1, Ordering::SeqCst);
+                    // The server may hang up.
+                    let _ = answer(io, &mut holds, &asked).await;
+                });
+            }
+        });
+        Ok(Self { origin, holds, asked, serving })
+    }
+
+    fn all(&self) -> usize {
+        self.asked.all.load(Ordering::SeqCst)
+    }
+
+    /// The most that were asked for at once, as far as the server knew.
+    fn most(&self) -> usize {
+        let gone = self.asked.gone.load(Ordering::SeqCst);
+        self.asked.most.load(Ordering::SeqCst).saturating_sub(gone)
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+async fn answer(mut io: TcpStream, holds: &mut watch::Receiver<bool>, asked: &Asked) -> Result<()> {
+    // One that fails here fails below too.
+    let _ = io.read(&mut [0; 4_096]).await;
+    let is_gone = tokio::select! {
+        _ = holds.wait_for(|holds| !holds) => false,
+        _ = io.read_u8() => true,
+    };
+    // Before the response: once it is there, the next request may come at once.
+    asked.gone.fetch_add(usize::from(is_gone), Ordering::SeqCst);
+    asked.now.fetch_sub(1, Ordering::SeqCst);
+    let body = rss(&[1]);
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
+    io.write_all(format!("{head}{body}").as_bytes()).await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hanging_feeds_of_one_host_do_not_delay_other_hosts() -> Result<()> {
+    let server = TestServer::without_providers_with(|config| {
+        config.allow_private_networks = true;
+    })
+    .await;
+    let caller = server.caller();
+    let (slow, other) =
+        (Gate::on(Ipv4Addr::LOCALHOST).await?, Gate::on(Ipv4Addr::new(127, 0, 0, 2)).await?);
+    let mut feeds = Vec::new();
+    for number in 0..FEEDS {
+        feeds.push(create(&caller, &format!("{}/{number}", slow.origin)).await?);
+    }
+    // Made last, so that it is due behind all of them.
+    server.clock().advance(Duration::from_secs(1));
+    feeds.push(create(&caller, &format!("{}/", other.origin)).await?);
+    for feed in &feeds {
+        assert_eq!(fetched(&caller, feed).await?["status"], "ok");
+    }
+    assert_eq!((slow.all(), other.all()), (FEEDS, 1));
+
+    slow.holds.send_replace(true);
+    server.clock().advance(Duration::from_secs(24 * 3_600));
+    until("the other host is asked", async || Ok((other.all() == 2).then_some(()))).await?;
+    until("the slow host has all its turns", async || {
+        Ok((slow.all() >= FEEDS + PER_HOST_MAX).then_some(()))
+    })
+    .await?;
+    ensure!(slow.most() <= PER_HOST_MAX, "{} at once", slow.most());
+    slow.holds.send_replace(false);
+    // Those that waited go on; a fetch that was held for too long has failed and is tried later.
+    until("each was asked for again", async || Ok((slow.all() >= 2 * FEEDS).then_some(()))).await?;
+    ensure!(slow.most() <= PER_HOST_MAX, "{} at once", slow.most());
+    server.stop().await;
+    Ok(())
+}
