@@ -21,9 +21,9 @@ pub(crate) use self::services::{Candidate, InService, Service};
 use crate::delivery::gate::{Admission, Gate, Heard, Hearer, Others};
 use crate::delivery::job::Job;
 use crate::delivery::pace::{ChatPace, Pace};
+use crate::delivery::permits::Slots;
 use crate::delivery::shared::Shared;
-use crate::delivery::singles::Singles;
-use crate::delivery::slots::Slots;
+use crate::delivery::single_task::Singles;
 use crate::providers::{Allowance, SharedProvider};
 use crate::store::{
     AppNo, Change, ChannelPlace, ChannelTold, DeviceKey, NewWord, OpenPage, StoreError,

@@ -10,9 +10,10 @@
 //!                        └──────────── due ─────────────▶ retries
 //! ```
 
-mod attempt;
+mod checkpoint_builder;
 mod config;
 mod decision;
+mod deferred;
 mod engine;
 mod gate;
 mod job;
@@ -20,11 +21,12 @@ mod lane;
 mod marks;
 mod news;
 mod pace;
-mod page;
-mod retries;
+mod page_task;
+mod permits;
+mod retry_task;
+mod sender;
 mod shared;
-mod singles;
-mod slots;
+mod single_task;
 mod standing;
 mod starts;
 

@@ -16,7 +16,7 @@ use super::job::Job;
 use super::lane::{Lane, hear};
 use super::marks::Marks;
 use super::news::News;
-use super::slots::Slots;
+use super::permits::Slots;
 use super::standing::Standing;
 use super::starts::Starts;
 use crate::causes::with_causes;

@@ -14,10 +14,10 @@ use crate::delivery::gate::Admission;
 use crate::delivery::job::Job;
 use crate::delivery::lane::{Lane, LaneProvider};
 use crate::delivery::marks::Mark;
-use crate::delivery::page::{PageEnd, PageRun, Reading};
-use crate::delivery::retries;
+use crate::delivery::page_task::{PageEnd, PageRun, Reading};
+use crate::delivery::retry_task;
 use crate::delivery::shared::Shared;
-use crate::delivery::singles::{self, LANE_SINGLES_MAX, Singles};
+use crate::delivery::single_task::{self, LANE_SINGLES_MAX, Singles};
 use crate::store::{
     ClaimedRetry, DeviceKey, DispatchNo, OpenPage, PageClaim, PageNo, RetryClaim, RetryNo,
     RetryOutcome, RetryStep, SEQUENCE_MAX, Slice, StoreError,
@@ -330,7 +330,7 @@ impl LaneRun {
         self.singles = Some(task);
         let lane = self.lane.clone();
         self.running.spawn(async move {
-            singles::run(&lane, incoming).await;
+            single_task::run(&lane, incoming).await;
             Finished::Singles
         });
     }
@@ -434,7 +434,7 @@ impl LaneRun {
         let hand = Arc::new(Hand::new(claimed.iter().map(|retry| retry.no).collect()));
         let (lane, its) = (self.lane.clone(), hand.clone());
         let task = self.running.spawn(async move {
-            retries::run(&lane, claimed, &jobs, (mark, its, tenure)).await;
+            retry_task::run(&lane, claimed, &jobs, (mark, its, tenure)).await;
             Finished::Retries
         });
         self.hands.insert(task.id(), hand);

@@ -9,13 +9,13 @@ use futures_util::{FutureExt, StreamExt};
 use notify_core::{IosEnv, Timestamp};
 use tokio::time::Instant;
 
-use crate::delivery::attempt;
 use crate::delivery::decision::{Attempted, Next};
 use crate::delivery::gate::Admission;
 use crate::delivery::job::{Job, Mode};
 use crate::delivery::lane::{Death, Hand, InService, Lane, Received};
 use crate::delivery::marks::Mark;
-use crate::delivery::slots::Claim;
+use crate::delivery::permits::Claim;
+use crate::delivery::sender::attempt;
 use crate::providers::{Answer, Reason};
 use crate::reasons;
 use crate::store::{
@@ -298,7 +298,7 @@ fn fly(
         let address = retry.device.as_ref().and_then(|device| job.address(device));
         let answer = match (mode, address) {
             (Mode::Send { provider, payload }, Some(address)) => {
-                attempt::attempt(&metrics, &provider, &payload, &address).await
+                attempt(&metrics, &provider, &payload, &address).await
             }
             (Mode::Send { .. } | Mode::Count { .. }, _) => {
                 Answer::BadMessage { reason: reasons::NO_ADDRESS.into() }

@@ -11,9 +11,6 @@
 //! an address older than a second or known to have changed (trap 8). A page that is fenced off
 //! reports nothing more.
 
-mod batch;
-mod parked;
-
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,17 +21,17 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use notify_core::Timestamp;
 
-pub(crate) use self::batch::Batch;
-use self::parked::Parked;
 use crate::changes::Heard;
-use crate::delivery::attempt::attempt;
+use crate::delivery::checkpoint_builder::Batch;
 use crate::delivery::decision::{Attempted, Next};
+use crate::delivery::deferred::Parked;
 use crate::delivery::gate::Admission;
 use crate::delivery::job::{Job, Mode};
 use crate::delivery::lane::{Death, InService, Lane, Received};
 use crate::delivery::marks::Mark;
+use crate::delivery::permits::Claim;
+use crate::delivery::sender::attempt;
 use crate::delivery::shared::Shared;
-use crate::delivery::slots::Claim;
 use crate::providers::{Answer, Reason};
 use crate::reasons;
 use crate::store::{
@@ -99,8 +96,8 @@ pub(crate) struct Reading {
 
 /// One page at work. Dropped, it gives back every place that it holds.
 pub(crate) struct PageRun {
-    lane: Arc<Lane>,
-    job: Arc<Job>,
+    pub(super) lane: Arc<Lane>,
+    pub(super) job: Arc<Job>,
     page: OpenPage,
     /// The server's tenure when the page was surely its own (trap 5).
     tenure: u64,
@@ -108,15 +105,15 @@ pub(crate) struct PageRun {
     committing_in: u64,
     mark: Arc<Mark>,
     /// Devices that have not been sent to, eligible or not, since either may change.
-    queue: VecDeque<AudienceDevice>,
+    pub(super) queue: VecDeque<AudienceDevice>,
     /// Devices whose service takes nothing now.
-    parked: Parked,
-    read_at: Timestamp,
+    pub(super) parked: Parked,
+    pub(super) read_at: Timestamp,
     /// Whether mode and addresses were looked at since the last pause.
     fresh: bool,
-    mode: Option<Mode>,
+    pub(super) mode: Option<Mode>,
     /// Version of the provider that the mode is for.
-    version: u64,
+    pub(super) version: u64,
     gate_changes: Heard,
     batch: Batch,
     slot: Claim,
@@ -659,7 +656,7 @@ impl PageRun {
     }
 
     /// Has the devices read again before any of them goes out.
-    fn must_read(&mut self) {
+    pub(super) fn must_read(&mut self) {
         self.fresh = false;
         self.read_at = Timestamp(0);
     }

@@ -14,13 +14,14 @@ use notify_core::Timestamp;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 
-use super::attempt::attempt;
+use super::checkpoint_builder::Batch;
 use super::gate::Admission;
 use super::job::{Job, Mode};
 use super::lane::{InService, Lane, OpenSingle};
-use super::page::{Batch, Landed, settle};
+use super::page_task::{Landed, settle};
+use super::permits::Claim;
+use super::sender::attempt;
 use super::shared::Shared;
-use super::slots::Claim;
 use super::starts::StartContext;
 use crate::providers::SharedProvider;
 use crate::store::{AudienceDevice, Checkpoint, DeviceKey, OpenPage, StoreError};

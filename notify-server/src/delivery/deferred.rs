@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use notify_core::Timestamp;
 
-use super::PageRun;
+use super::page_task::PageRun;
 use crate::delivery::job::Mode;
 use crate::delivery::lane::Service;
 use crate::store::AudienceDevice;
