@@ -1,79 +1,93 @@
-//! What happened on a page since its last checkpoint.
+//! The results of first attempts that wait for a checkpoint.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use notify_core::Timestamp;
 use tokio::time::Instant;
 
-use crate::providers::Reason;
+use crate::delivery::lane::{Lane, UncommittedRetries};
+use crate::delivery::permits::Permit;
+use crate::delivery::sender::{AttemptResult, Disposition};
 use crate::store::{
-    Checkpoint, DeadAddress, DeviceKey, DeviceOutcome, MovedAddress, NewRetry, OpenPage, Settled,
+    AudienceDevice, Checkpoint, DeadAddress, DeviceOutcome, MovedAddress, NewRetry, OpenPage,
     VerifiedAddress,
 };
 
-/// Outcomes that wait for a checkpoint.
-#[derive(Debug, Default)]
-pub(crate) struct Batch {
+/// Collects results until they are committed.
+#[derive(Default)]
+pub(crate) struct CheckpointBuilder {
     settled: Vec<DeviceOutcome>,
     retries: Vec<NewRetry>,
     dead: Vec<DeadAddress>,
     moved: Vec<MovedAddress>,
     verified: Vec<VerifiedAddress>,
-    credits: usize,
+    guard: CommitGuard,
+    /// When the first result came.
     since: Option<Instant>,
-    forced: bool,
+    is_forced: bool,
 }
 
-impl Batch {
-    pub(super) fn settle(
+/// What uncommitted results hold. Dropping the value, after the commit or when it is given up, releases it.
+#[derive(Default)]
+pub(crate) struct CommitGuard {
+    unacked: Option<Permit>,
+    retries: Option<UncommittedRetries>,
+}
+
+impl CommitGuard {
+    /// Adds what another result holds.
+    pub(crate) fn merge(&mut self, other: Self) {
+        if let Some(unacked) = other.unacked {
+            unacked.merge_into(&mut self.unacked);
+        }
+        if let Some(retries) = other.retries {
+            retries.merge_into(&mut self.retries);
+        }
+    }
+}
+
+impl CheckpointBuilder {
+    /// Adds the result of an attempt. Returns the device if the delivery is postponed instead: it goes
+    /// back to its queue and no longer counts as unacknowledged.
+    pub(crate) fn record(
         &mut self,
-        key: DeviceKey,
-        settled: Settled,
-        reason: Option<Reason>,
-        attempts: u16,
-    ) {
-        self.end(DeviceOutcome { key, settled, reason, attempts, message_id: None });
+        lane: &Arc<Lane>,
+        result: AttemptResult,
+    ) -> Option<AudienceDevice> {
+        let AttemptResult { disposition, unacked } = result;
+        match disposition {
+            Disposition::Settled { outcome, dead, verified } => {
+                self.dead.extend(dead);
+                self.verified.extend(verified);
+                self.settle(outcome);
+            }
+            Disposition::Retry { retry, moved } => {
+                self.moved.extend(moved);
+                self.retry(lane, retry);
+            }
+            Disposition::Postponed { device, .. } => return Some(device),
+        }
+        unacked.merge_into(&mut self.guard.unacked);
+        None
     }
 
-    /// The same with everything that is kept of an outcome.
-    pub(super) fn end(&mut self, outcome: DeviceOutcome) {
-        self.begin();
+    /// Adds a delivery that ended.
+    pub(crate) fn settle(&mut self, outcome: DeviceOutcome) {
+        self.note_time();
         self.settled.push(outcome);
     }
 
-    pub(super) fn retry(&mut self, retry: NewRetry) {
-        self.begin();
+    /// Adds a delivery that becomes a retry. It counts from here on, not from the commit on: retries in
+    /// flight must not exceed the limit either.
+    pub(crate) fn retry(&mut self, lane: &Arc<Lane>, retry: NewRetry) {
+        self.note_time();
+        lane.uncommitted_retry().merge_into(&mut self.guard.retries);
         self.retries.push(retry);
     }
 
-    pub(super) fn bury(&mut self, dead: DeadAddress) {
-        self.dead.push(dead);
-    }
-
-    pub(super) fn move_to(&mut self, moved: MovedAddress) {
-        self.moved.push(moved);
-    }
-
-    /// The address of a delivery that was sent took its first message.
-    pub(super) fn verify(&mut self, verified: VerifiedAddress) {
-        self.verified.push(verified);
-    }
-
-    /// The delivery just added holds its credit until it is committed (trap 4).
-    pub(super) fn owe_credit(&mut self) {
-        self.credits += 1;
-    }
-
-    pub(super) fn credits(&self) -> usize {
-        self.credits
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.since.is_none()
-    }
-
-    pub(crate) fn retries(&self) -> usize {
-        self.retries.len()
     }
 
     /// When the first of its retries is due.
@@ -81,24 +95,24 @@ impl Batch {
         self.retries.iter().map(|retry| retry.due_at).min()
     }
 
-    /// Whether it is large or old enough to be committed.
-    pub(super) fn is_due(&self, outcomes_max: usize) -> bool {
-        self.forced || self.settled.len() + self.retries.len() >= outcomes_max
+    /// Whether it holds `outcomes_max` results, or was forced.
+    pub(crate) fn is_due(&self, outcomes_max: usize) -> bool {
+        self.is_forced || self.settled.len() + self.retries.len() >= outcomes_max
     }
 
-    /// Its time is over: it is committed whatever its size.
-    pub(super) fn force(&mut self) {
-        self.forced = true;
+    /// Makes it due whatever its size.
+    pub(crate) fn force(&mut self) {
+        self.is_forced = true;
     }
 
-    /// When its time is over.
-    pub(super) fn due_at(&self, every: Duration) -> Instant {
-        self.since.map_or_else(Instant::now, |since| since + every)
+    /// When its first result has waited for `delay`.
+    pub(crate) fn due_at(&self, delay: Duration) -> Instant {
+        self.since.map_or_else(Instant::now, |since| since + delay)
     }
 
-    /// The checkpoint that carries it; what it does not know is the page's to fill in.
-    pub(crate) fn into_checkpoint(self, page: OpenPage) -> Checkpoint {
-        Checkpoint {
+    /// Builds the checkpoint, without what only its page knows, and what it holds until it is committed.
+    pub(crate) fn build(self, page: OpenPage) -> (Checkpoint, CommitGuard) {
+        let checkpoint = Checkpoint {
             page,
             settled: self.settled,
             retries: self.retries,
@@ -110,10 +124,11 @@ impl Batch {
             at: page.lease_until,
             lease_until: page.lease_until,
             finished: false,
-        }
+        };
+        (checkpoint, self.guard)
     }
 
-    fn begin(&mut self) {
+    fn note_time(&mut self) {
         self.since.get_or_insert_with(Instant::now);
     }
 }

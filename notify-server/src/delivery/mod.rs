@@ -6,8 +6,9 @@
 //! place: [`decide`] turns what a provider said into what happens next.
 //!
 //! ```text
-//! EngineRun ──due──▶ LaneRun (application × platform) ──claims──▶ PageRun ──attempt──▶ Provider
-//!                        └──────────── due ─────────────▶ retries
+//! EngineRun ──due──▶ LaneRun (application × platform) ──page────▶ PageTask   ─┐
+//!                        ├────────────────────────────one device▶ SingleTask ─┼─▶ Sender ──▶ Provider
+//!                        └────────────────────────────retries───▶ RetryTask  ─┘
 //! ```
 
 mod checkpoint_builder;

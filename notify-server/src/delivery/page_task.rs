@@ -1,15 +1,17 @@
-//! One page at work: its devices go out over the lane's slots, and what happened is committed in
+//! The task of one page: sends to its devices over the lane's streams, and commits the results in
 //! checkpoints.
 //!
 //! ```text
-//! queue ──slot, credit, gate──▶ in flight ──answer──▶ batch ──checkpoint──▶ stored
-//!   ▲                              │
-//!   └──────── pause, hold ─────────┘
+//! queue ──permits, admission──▶ in flight ──result──▶ batch ──checkpoint──▶ stored
+//!   ▲                               │
+//!   └─────────── postponed ─────────┘
 //! ```
 //!
-//! Invariants: no stream opens without credit (trap 4), with a lease that is over (trap 5), or to
-//! an address older than a second or known to have changed (trap 8). A page that is fenced off
-//! reports nothing more.
+//! Invariants (hazards 4, 5 and 8 of docs/delivery.md): no stream opens while too many deliveries are
+//! unacknowledged, without a valid lease, or to an address that was read more than a second ago or is
+//! known to have changed. A page that another server took over reports nothing more.
+//!
+//! A page goes on sending while its checkpoint is being committed.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,169 +19,142 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use notify_core::Timestamp;
 
 use crate::changes::Heard;
-use crate::delivery::checkpoint_builder::Batch;
-use crate::delivery::decision::{Attempted, Next};
-use crate::delivery::deferred::Parked;
-use crate::delivery::gate::Admission;
+use crate::delivery::checkpoint_builder::{CheckpointBuilder, CommitGuard};
+use crate::delivery::deferred::Deferred;
 use crate::delivery::job::{Job, Mode};
-use crate::delivery::lane::{Death, InService, Lane, Received};
+use crate::delivery::lane::Lane;
 use crate::delivery::marks::Mark;
-use crate::delivery::permits::Claim;
-use crate::delivery::sender::attempt;
+use crate::delivery::sender::{self, CompletedAttempt, Delivery, History, InFlight, Route, Sender};
 use crate::delivery::shared::Shared;
-use crate::providers::{Answer, Reason};
+use crate::providers::{Reason, SharedProvider};
 use crate::reasons;
 use crate::store::{
-    AudienceDevice, Checkpoint, DeadAddress, DeviceKey, DeviceOutcome, MovedAddress, NewRetry,
-    OpenPage, PageNo, Settled, Source, StoreError, VerifiedAddress, Zone,
+    AudienceDevice, Checkpoint, DeviceKey, DeviceOutcome, NewRetry, OpenPage, PageNo, Settled,
+    Source, StoreError, Zone,
 };
 
-/// How a page's work ended.
+/// How a page's task ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PageEnd {
-    /// Nothing of it is left, or the process stops and leaves the rest for the next one.
+    /// Nothing of the page is left, or the process stops and leaves the rest to the next one.
     Over,
-    /// Somebody else holds it.
+    /// Another server works on the page.
     Fenced,
 }
 
-/// A first attempt that came back.
-pub(crate) struct Landed {
-    pub(crate) device: AudienceDevice,
-    /// What it went through, counted there until this is dropped.
-    pub(crate) service: Option<InService>,
-    /// Version of the provider that was asked.
-    pub(crate) version: u64,
-    pub(crate) answer: Answer,
-}
+/// How often a page blocked by the retry backlog has its lane count the retries. Real time: it paces the
+/// machine.
+const RETRY_BACKLOG_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How often a page looks whether there is room for retries again. Real time: it paces the machine.
-const RETRIES_LOOK_EVERY: Duration = Duration::from_millis(500);
-
-type Flights = FuturesUnordered<BoxFuture<'static, Landed>>;
-type Commit = BoxFuture<'static, Result<OpenPage, StoreError>>;
-
-/// Why no further device goes out at the moment.
-enum Obstacle {
-    /// None is left, or the process stops.
+/// Why no further device is sent to at the moment.
+enum Blocked {
+    /// No device is left, or the process stops.
     NoneLeft,
-    /// All slots of the lane are in use.
-    Slots,
-    /// All credit is in use.
-    Credit,
-    /// The gate is closed until then.
-    Gate(Timestamp),
-    /// The lease is over until the next checkpoint.
-    Lease,
-    /// The other servers have not heard of this one for so long that it may count as dead.
-    Standing,
-    /// What is left waits for the services behind it, or for a while when that is known.
+    /// The lane has no permit for an attempt, or does not admit it.
+    Lane(sender::Blocked),
+    /// The page's lease expired. The next checkpoint renews it.
+    PageLease,
+    /// The server missed its heartbeats and may count as dead.
+    ServerLease,
+    /// All remaining devices wait for their services, until then if that is known.
     Services(Option<Timestamp>),
-    /// So many deliveries are to be tried again that they go first.
-    Retries,
+    /// The lane has too many open retries, which go first.
+    RetryBacklog,
 }
 
-/// Devices as they were read.
-pub(crate) struct Reading {
+/// Devices of a page as they were read.
+pub(crate) struct DeviceSnapshot {
     pub(crate) devices: Vec<AudienceDevice>,
     pub(crate) read_at: Timestamp,
-    /// Opened before the read: it tells what changed since.
+    /// Opened before the read: it holds what changed since.
     pub(crate) mark: Arc<Mark>,
-    /// The server's tenure when the page was surely its own.
-    pub(crate) tenure: u64,
+    /// The server's lease generation when the page was known to be its own.
+    pub(crate) lease_generation: u64,
 }
 
-/// One page at work. Dropped, it gives back every place that it holds.
-pub(crate) struct PageRun {
-    pub(super) lane: Arc<Lane>,
-    pub(super) job: Arc<Job>,
+/// A checkpoint that is being committed.
+struct InFlightCheckpoint {
+    commit: BoxFuture<'static, Result<OpenPage, StoreError>>,
+    /// The server's lease generation when the commit began. The commit proves that the page was still
+    /// this server's then.
+    lease_generation: u64,
+    ends_page: bool,
+    _guard: CommitGuard,
+}
+
+/// The task of one page.
+pub(crate) struct PageTask {
+    lane: Arc<Lane>,
+    job: Arc<Job>,
     page: OpenPage,
-    /// The server's tenure when the page was surely its own (trap 5).
-    tenure: u64,
-    /// That of the checkpoint under way.
-    committing_in: u64,
+    /// The server's lease generation when the page was last known to be its own.
+    lease_generation: u64,
     mark: Arc<Mark>,
-    /// Devices that have not been sent to, eligible or not, since either may change.
-    pub(super) queue: VecDeque<AudienceDevice>,
-    /// Devices whose service takes nothing now.
-    pub(super) parked: Parked,
-    pub(super) read_at: Timestamp,
-    /// Whether mode and addresses were looked at since the last pause.
-    fresh: bool,
-    pub(super) mode: Option<Mode>,
+    /// Devices that were not sent to. Ineligible ones stay, since they may become eligible.
+    queue: VecDeque<AudienceDevice>,
+    deferred: Deferred,
+    read_at: Timestamp,
+    /// Whether mode and addresses were read since the last pause.
+    is_fresh: bool,
+    mode: Option<Mode>,
     /// Version of the provider that the mode is for.
-    pub(super) version: u64,
+    version: u64,
     gate_changes: Heard,
-    batch: Batch,
-    slot: Claim,
-    credit: Claim,
-    in_flight: usize,
-    /// Credit that the checkpoint under way gives back.
-    committing: usize,
-    /// Retries that it writes.
-    writing: usize,
-    /// How many devices wait, for the lane to see.
+    batch: CheckpointBuilder,
+    sender: Sender,
+    /// Length of the queue, for the lane.
     waiting: Arc<AtomicUsize>,
-    /// Deliveries of this page that have an outcome or a retry, batch included.
+    /// Deliveries of this page with an outcome or a retry, those in the batch included.
     done: u64,
-    /// Named devices whose turn came and that got nothing.
+    /// Named devices that were not eligible when their turn came.
     skipped: u64,
 }
 
-impl PageRun {
-    /// A page that was just claimed, with its devices as they were read.
-    pub(crate) fn fresh(lane: Arc<Lane>, job: Arc<Job>, page: OpenPage, reading: Reading) -> Self {
-        Self::resumed(lane, job, page, reading, &[])
-    }
-
-    /// A page that another process left open: what it settled is skipped, by key (trap 1).
-    pub(crate) fn resumed(
+impl PageTask {
+    /// The task of a page. `done`: devices with an outcome or a retry, in order, where another process
+    /// left the page open. They are recognised by key and skipped.
+    pub(crate) fn new(
         lane: Arc<Lane>,
         job: Arc<Job>,
         page: OpenPage,
-        reading: Reading,
+        snapshot: DeviceSnapshot,
         done: &[DeviceKey],
     ) -> Self {
-        let Reading { devices, read_at, mark, tenure } = reading;
-        let gone = job.gone(&devices, page.from, page.to);
+        let DeviceSnapshot { devices, read_at, mark, lease_generation } = snapshot;
+        let deleted = job.gone(&devices, page.from, page.to);
+        let is_done = |key: &DeviceKey| done.binary_search(key).is_ok();
         let queue: VecDeque<_> =
-            devices.into_iter().filter(|device| done.binary_search(&device.key).is_err()).collect();
-        let mut run = Self {
+            devices.into_iter().filter(|device| !is_done(&device.key)).collect();
+        let mut task = Self {
             gate_changes: lane.gate.subscribe(),
-            slot: Claim::new(&lane.slots),
-            credit: Claim::new(&lane.shared.credit),
+            sender: Sender::new(&lane),
+            deferred: Deferred::new(lane.clone()),
             waiting: Arc::new(AtomicUsize::new(queue.len())),
             lane,
             job,
             page,
-            tenure,
-            committing_in: tenure,
+            lease_generation,
             mark,
             queue,
-            parked: Parked::default(),
             read_at,
-            fresh: false,
+            is_fresh: false,
             mode: None,
             version: 0,
-            batch: Batch::default(),
-            in_flight: 0,
-            committing: 0,
-            writing: 0,
+            batch: CheckpointBuilder::default(),
             done: done.len() as u64,
             skipped: 0,
         };
-        for key in gone.into_iter().filter(|key| done.binary_search(key).is_err()) {
-            run.count(key, Settled::Canceled, reasons::DEVICE_DELETED.into());
+        for key in deleted.into_iter().filter(|key| !is_done(key)) {
+            task.settle_unsent(key, Settled::Canceled, reasons::DEVICE_DELETED.into());
         }
-        run
+        task
     }
 
-    /// How many devices of the page wait: it changes while the page is worked on.
+    /// Number of devices in the queue, which changes while the task runs.
     pub(crate) fn waiting(&self) -> Arc<AtomicUsize> {
         self.waiting.clone()
     }
@@ -188,222 +163,170 @@ impl PageRun {
         self.page.no
     }
 
-    /// Works until nothing is left, the process stops, or the page is fenced off.
+    /// Runs until nothing is left, the process stops, or another server took the page over.
     pub(crate) async fn run(mut self) -> PageEnd {
-        let mut flights = Flights::new();
-        let mut commit: Option<Commit> = None;
-        let mut finishing = false;
-        let end = loop {
-            let obstacle = self.start_what_may_start(&mut flights).await;
+        let mut in_flight = InFlight::new();
+        let mut checkpoint: Option<InFlightCheckpoint> = None;
+        loop {
+            let blocked = self.start_ready(&mut in_flight).await;
             if self.queue.is_empty() {
-                self.tell_waiting();
+                self.publish_queue_len();
             }
-            let all_landed = flights.is_empty();
-            if commit.is_none() {
-                let over = matches!(obstacle, Obstacle::NoneLeft) && all_landed;
-                finishing = over && self.queue.is_empty() && self.parked.is_empty();
-                if finishing || self.wants_commit(&obstacle) {
-                    self.committing = self.batch.credits();
-                    self.writing = self.batch.retries();
-                    commit = Some(self.commit(finishing));
-                } else if over && self.batch.is_empty() {
-                    break PageEnd::Over;
+            let all_completed = in_flight.is_empty();
+            if checkpoint.is_none() {
+                let is_over = matches!(blocked, Blocked::NoneLeft) && all_completed;
+                let ends_page = is_over && self.queue.is_empty() && self.deferred.is_empty();
+                if ends_page || self.wants_checkpoint(&blocked) {
+                    checkpoint = Some(self.begin_checkpoint(ends_page, in_flight.len()));
+                } else if is_over && self.batch.is_empty() {
+                    return PageEnd::Over;
                 }
             }
-            let (commit_at, waits) = (self.commit_at(), !self.batch.is_empty());
+            let due_at = self.batch.due_at(self.lane.shared.config.checkpoint_every);
+            let has_results = !self.batch.is_empty();
             tokio::select! {
                 biased;
-                // Ahead of the answers: it has to be polled to begin at all.
-                committed = await_commit(&mut commit), if commit.is_some() => {
-                    commit = None;
-                    let committed_credits = std::mem::take(&mut self.committing);
-                    self.lane.shared.credit.give_back(committed_credits);
-                    self.lane.retries_written(std::mem::take(&mut self.writing) as u64);
+                // Ahead of the answers: the commit begins when it is first polled.
+                committed = committed(&mut checkpoint), if checkpoint.is_some() => {
+                    let Some(checkpoint) = checkpoint.take() else { continue };
                     match committed {
-                        Ok(_) if finishing => break PageEnd::Over,
+                        Ok(_) if checkpoint.ends_page => return PageEnd::Over,
                         Ok(page) => {
                             self.page = page;
-                            self.tenure = self.committing_in;
+                            self.lease_generation = checkpoint.lease_generation;
                         }
-                        Err(_) => break PageEnd::Fenced,
+                        Err(_) => return PageEnd::Fenced,
                     }
                 }
-                Some(landed) = flights.next(), if !all_landed => {
-                    self.land(landed);
-                    while let Some(Some(landed)) = flights.next().now_or_never() {
-                        self.land(landed);
-                    }
+                Some(completed) = in_flight.next(), if !all_completed => {
+                    self.on_completed(completed);
+                    self.take_completed(&mut in_flight);
                 }
-                () = tokio::time::sleep_until(commit_at), if commit.is_none() && waits => {
+                () = tokio::time::sleep_until(due_at), if checkpoint.is_none() && has_results => {
                     self.batch.force();
                 }
-                () = self.until_something_changes(&obstacle) => {}
+                () = self.until_unblocked(&blocked) => {}
             }
-        };
-        // What is still in flight is dropped first: its places are given back after it.
-        drop(flights);
-        end
+        }
     }
 
-    /// Tells the lane how many devices wait, so that devices that do not answer keep none of its
-    /// room from the next page (trap 3).
-    fn tell_waiting(&self) {
+    /// Publishes the length of the queue, so that the lane opens the next page while devices of this one
+    /// do not answer (hazard 3 of docs/delivery.md).
+    fn publish_queue_len(&self) {
         let waiting = self.queue.len();
         if self.waiting.swap(waiting, Ordering::AcqRel) != waiting {
             self.lane.look_again();
         }
     }
 
-    /// Returns when what stands in the way may be gone.
-    async fn until_something_changes(&mut self, obstacle: &Obstacle) {
-        let shared = self.lane.shared.clone();
-        match obstacle {
-            // Answers and commits alone lead on.
-            Obstacle::NoneLeft | Obstacle::Lease => std::future::pending().await,
-            Obstacle::Standing => {
-                let mut renewed = shared.standing.subscribe();
-                if shared.standing.holds(shared.clock.now()) {
-                    return;
+    /// Returns when what blocks the page may be gone.
+    async fn until_unblocked(&mut self, blocked: &Blocked) {
+        let shared = &self.lane.shared;
+        let unblocked = async {
+            match blocked {
+                // Only results and commits lead on.
+                Blocked::NoneLeft | Blocked::PageLease => std::future::pending().await,
+                Blocked::ServerLease => {
+                    let mut renewed = shared.standing.subscribe();
+                    if !shared.standing.holds(shared.clock.now()) {
+                        renewed.changed().await;
+                    }
                 }
-                tokio::select! {
-                    biased;
-                    () = renewed.changed() => {}
-                    () = shared.stop.cancelled() => {}
-                }
-            }
-            Obstacle::Slots => tokio::select! {
-                biased;
-                () = self.slot.turn() => {}
-                () = shared.stop.cancelled() => {}
-            },
-            Obstacle::Credit => tokio::select! {
-                biased;
-                () = self.credit.turn() => {}
-                () = shared.stop.cancelled() => {}
-            },
-            Obstacle::Retries => tokio::select! {
-                biased;
-                () = self.gate_changes.changed() => {}
-                () = tokio::time::sleep(RETRIES_LOOK_EVERY) => self.lane.look_again(),
-                () = shared.stop.cancelled() => {}
-            },
-            Obstacle::Services(None) => tokio::select! {
-                biased;
-                () = self.gate_changes.changed() => {}
-                () = shared.stop.cancelled() => {}
-            },
-            Obstacle::Gate(until) | Obstacle::Services(Some(until)) => {
-                let until = self.job.at_latest(*until);
-                tokio::select! {
+                Blocked::Lane(sender::Blocked::Permits) => self.sender.acquired().await,
+                Blocked::RetryBacklog => tokio::select! {
                     biased;
                     () = self.gate_changes.changed() => {}
-                    () = shared.clock.sleep_until(until) => {}
-                    () = shared.stop.cancelled() => {}
-                }
+                    () = tokio::time::sleep(RETRY_BACKLOG_INTERVAL) => self.lane.look_again(),
+                },
+                Blocked::Services(None) => self.gate_changes.changed().await,
+                Blocked::Lane(sender::Blocked::Admission(until))
+                | Blocked::Services(Some(until)) => tokio::select! {
+                    biased;
+                    () = self.gate_changes.changed() => {}
+                    () = shared.clock.sleep_until(self.job.at_latest(*until)) => {}
+                },
             }
+        };
+        let stops = !matches!(blocked, Blocked::NoneLeft | Blocked::PageLease);
+        tokio::select! {
+            biased;
+            () = unblocked => {}
+            () = shared.stop.cancelled(), if stops => {}
         }
     }
 }
 
-impl Drop for PageRun {
-    /// Also when the work broke off: a place that is not given back is lost for good.
-    fn drop(&mut self) {
-        self.lane.parked_fewer(self.parked.len());
-        let credit = self.batch.credits() + self.committing + self.in_flight;
-        self.lane.shared.credit.give_back(credit);
-        self.lane.retries_written((self.batch.retries() + self.writing) as u64);
-        self.lane.streams_dropped(self.in_flight);
-    }
-}
+// Starting attempts: devices that need no attempt are settled, the others wait for their permits.
 
-// Starting devices of a page: what needs no stream is settled, the rest waits for its place.
-
-impl PageRun {
-    /// Starts devices until something stands in the way, and says what.
-    async fn start_what_may_start(&mut self, flights: &mut Flights) -> Obstacle {
+impl PageTask {
+    /// Starts attempts until something blocks the next one.
+    async fn start_ready(&mut self, in_flight: &mut InFlight<CompletedAttempt>) -> Blocked {
         let shared = self.lane.shared.clone();
         loop {
-            // Ahead of all that a change of the gate may be about: one that comes in while this
-            // looks ends the wait at the gate.
+            // Ahead of all checks that a change of the gate may be about: one that comes in during them
+            // ends the wait.
             self.gate_changes.mark_unchanged();
             let now = shared.clock.now();
-            self.unpark(now);
+            self.resume_deferred(now);
             if self.queue.is_empty() || shared.stop.is_cancelled() {
-                // Places that nobody uses must not wait for the answers that are still to come.
-                self.slot.let_go();
-                self.credit.let_go();
-                return match self.parked.is_empty() || shared.stop.is_cancelled() {
-                    true => Obstacle::NoneLeft,
-                    false => Obstacle::Services(self.parked.until()),
+                self.sender.release();
+                return match self.deferred.is_empty() || shared.stop.is_cancelled() {
+                    true => Blocked::NoneLeft,
+                    false => Blocked::Services(self.deferred.until()),
                 };
             }
-            if self.must_read_again(now) {
-                // On its way before anything is awaited: what was decided under a lease must not lie
-                // here until that is over (trap 5).
-                while let Some(Some(landed)) = flights.next().now_or_never() {
-                    self.land(landed);
-                }
-                if let Err(error) = self.read_again(now).await {
-                    // Whatever was to be read is: what changed was taken note of already (trap 8).
-                    self.must_read();
+            if self.is_stale(now) {
+                // Ahead of anything awaited: a result that came under a lease must reach the batch while
+                // the lease is valid (hazard 5 of docs/delivery.md).
+                self.take_completed(in_flight);
+                if let Err(error) = self.refresh(now).await {
+                    // The changes are no longer marked, so that everything is read again.
+                    self.invalidate();
                     shared.storage_failed(&error).await;
                 }
                 continue;
             }
             let Some(mode) = self.mode.clone() else { continue };
             if self.job.canceled() && !matches!(mode, Mode::Count { .. }) {
-                self.fresh = false;
+                self.is_fresh = false;
                 continue;
             }
-            if let Some(obstacle) = self.settle_without_sending(&mode, now) {
-                return obstacle;
+            if let Err(blocked) = self.prepare_next(&mode, now) {
+                return blocked;
             }
             let Mode::Send { provider, payload } = mode else { continue };
             let Some(device) = self.queue.pop_front() else { continue };
-            let Some(address) = self.job.address(&device) else {
-                self.count(device.key, Settled::Failed, reasons::NO_ADDRESS.into());
-                continue;
-            };
-            self.lane.chat_started(device.key, now);
-            self.slot.hand_over();
-            self.credit.hand_over();
-            self.in_flight += 1;
-            self.mark.started(self.job.dispatch.no, device.key);
-            let service = self.job.service_of(&self.lane, &device);
-            let service = service.map(|service| InService::start(service, now));
-            let (version, metrics) = (self.version, shared.metrics.clone());
-            flights.push(
-                async move {
-                    let answer = attempt(&metrics, &provider, &payload, &address).await;
-                    Landed { device, service, version, answer }
-                }
-                .boxed(),
-            );
+            let delivery = Delivery { job: self.job.clone(), device, history: History::default() };
+            let route = Route { provider, payload, version: self.version };
+            in_flight.push(self.sender.start(delivery, route, &self.mark, now).boxed());
         }
     }
 
-    /// Settles and skips what needs no stream; takes a place for the device that does. `None`: the
-    /// first device of the queue has slot and credit, or the queue has come to its end.
-    fn settle_without_sending(&mut self, mode: &Mode, now: Timestamp) -> Option<Obstacle> {
+    /// Settles and skips devices that need no attempt, and takes the permits for the first one that does,
+    /// if one is left.
+    fn prepare_next(&mut self, mode: &Mode, now: Timestamp) -> Result<(), Blocked> {
         while let Some(device) = self.queue.front() {
             let key = device.key;
             if self.job.targets(device) {
                 match mode {
-                    Mode::Count { settled, reason } => self.count(key, *settled, reason.clone()),
-                    Mode::Send { .. } if self.job.expired(now) => {
-                        self.count(key, Settled::Expired, reasons::EXPIRED.into());
+                    Mode::Count { settled, reason } => {
+                        self.settle_unsent(key, *settled, reason.clone());
                     }
-                    // One try (B19), and there is none to be had: it does not wait for the mend.
+                    Mode::Send { .. } if self.job.expired(now) => {
+                        self.settle_unsent(key, Settled::Expired, reasons::EXPIRED.into());
+                    }
+                    // It gets one attempt, at once, and does not wait until credentials are corrected.
                     Mode::Send { .. }
                         if self.job.expires_at.is_none() && self.lane.gate.is_held(now) =>
                     {
-                        self.count(key, Settled::Expired, reasons::CREDENTIALS_REFUSED.into());
+                        let reason = reasons::CREDENTIALS_REFUSED.into();
+                        self.settle_unsent(key, Settled::Expired, reason);
                     }
                     Mode::Send { .. } if !self.job.reaches(device) => {
-                        self.count(key, Settled::Failed, reasons::NO_ADDRESS.into());
+                        self.settle_unsent(key, Settled::Failed, reasons::NO_ADDRESS.into());
                     }
-                    Mode::Send { .. } if self.park(mode, now) => continue,
-                    // Ahead of the gate: what goes through it may be the probe.
+                    Mode::Send { provider, .. } if self.defer_front(provider, now) => continue,
+                    // Ahead of the admission, which may make this the probe.
                     Mode::Send { .. } => match self.lane.chat_free(key, now) {
                         Ok(()) => break,
                         Err(due_at) => self.put_off(key, due_at, now),
@@ -414,218 +337,167 @@ impl PageRun {
             }
             self.queue.pop_front();
         }
-        if self.queue.is_empty() { None } else { self.take_place(now).err() }
+        if self.queue.is_empty() { Ok(()) } else { self.try_acquire(now) }
     }
 
-    /// Takes slot and credit for one device, if lease and gate allow. The slot comes first, for
-    /// everybody, so that nobody holds credit while it waits for a slot.
-    fn take_place(&mut self, now: Timestamp) -> Result<(), Obstacle> {
-        let obstacle = if !self.lane.shared.standing.holds(now) {
-            Some(Obstacle::Standing)
-        } else if now >= self.page.lease_until || self.tenure != self.lane.shared.standing.tenure()
-        {
-            Some(Obstacle::Lease)
+    /// Takes the permits for one attempt, if leases, retries and lane allow it.
+    fn try_acquire(&mut self, now: Timestamp) -> Result<(), Blocked> {
+        let standing = &self.lane.shared.standing;
+        let acquired = if !standing.holds(now) {
+            Err(Blocked::ServerLease)
+        } else if now >= self.page.lease_until || self.lease_generation != standing.tenure() {
+            Err(Blocked::PageLease)
+        } else if self.lane.has_retries_in_plenty() {
+            Err(Blocked::RetryBacklog)
         } else {
-            self.lane.has_retries_in_plenty().then_some(Obstacle::Retries)
+            self.sender.try_acquire(now).map_err(Blocked::Lane)
         };
-        if let Some(obstacle) = obstacle {
-            // A place that is kept here is one that the retries wait for.
-            self.slot.let_go();
-            self.credit.let_go();
-            return Err(obstacle);
+        // A permit that is kept without use is missing elsewhere, for instance for the retries.
+        match acquired {
+            Ok(()) | Err(Blocked::Lane(sender::Blocked::Permits)) => {}
+            Err(_) => self.sender.release(),
         }
-        self.lane.slots.set_limit(self.lane.slots_max());
-        if !self.slot.has_place() {
-            return Err(Obstacle::Slots);
-        }
-        if !self.credit.has_place() {
-            return Err(Obstacle::Credit);
-        }
-        match self.lane.admit(now) {
-            Admission::Go => Ok(()),
-            Admission::Wait(until) => {
-                self.slot.let_go();
-                self.credit.let_go();
-                Err(Obstacle::Gate(until))
-            }
-        }
+        acquired
     }
 
-    /// A delivery that becomes a row of its own without having been tried.
+    /// Makes a delivery a retry without an attempt.
     fn put_off(&mut self, key: DeviceKey, due_at: Timestamp, now: Timestamp) {
-        self.try_again(NewRetry {
+        let retry = NewRetry {
             key,
             attempts: 0,
             first_attempt_at: now,
             due_at,
             reason: reasons::PACED.into(),
             unknown_outcomes: 0,
+        };
+        self.batch.retry(&self.lane, retry);
+        self.done += 1;
+    }
+
+    /// Ends a delivery without an attempt.
+    fn settle_unsent(&mut self, key: DeviceKey, settled: Settled, reason: Reason) {
+        let reason = Some(reason);
+        self.batch.settle(DeviceOutcome { key, settled, reason, attempts: 0, message_id: None });
+        self.done += 1;
+    }
+
+    /// Defers the first device of the queue if the service behind it takes no message now.
+    fn defer_front(&mut self, provider: &SharedProvider, now: Timestamp) -> bool {
+        let Some(device) = self.queue.front() else { return false };
+        let Some(service) = self.job.service_of(&self.lane, device) else { return false };
+        let candidate = self.job.candidate(&self.lane, provider, device);
+        let Err(until) = service.room(candidate, now) else { return false };
+        if let Some(device) = self.queue.pop_front() {
+            self.deferred.push(&service, device, until);
+        }
+        true
+    }
+
+    /// Puts deferred devices back into the queue if their service takes messages again, or if they are
+    /// not to be sent to any more.
+    fn resume_deferred(&mut self, now: Timestamp) {
+        if self.deferred.is_empty() {
+            return;
+        }
+        let ends = self.job.canceled()
+            || self.job.expired(now)
+            || self.version != self.lane.provider_version();
+        let provider = match &self.mode {
+            Some(Mode::Send { provider, .. }) if !ends => Some(provider),
+            Some(Mode::Send { .. } | Mode::Count { .. }) | None => None,
+        };
+        let is_stale = self.deferred.is_stale();
+        let taken = self.deferred.take(|service, device| match provider {
+            Some(provider) => service.room(self.job.candidate(&self.lane, provider, device), now),
+            None => Ok(usize::MAX),
         });
-        self.done += 1;
-    }
-
-    /// A delivery that ends without being sent.
-    fn count(&mut self, key: DeviceKey, settled: Settled, reason: Reason) {
-        self.batch.settle(key, settled, Some(reason), 0);
-        self.done += 1;
+        if taken.is_empty() {
+            return;
+        }
+        // Their addresses are read again, with the rest of the page.
+        let age_ms = now.ms_since(self.read_at);
+        if is_stale || age_ms > self.lane.shared.config.address_age_ms_max {
+            self.invalidate();
+        }
+        for device in taken.into_iter().rev() {
+            self.queue.push_front(device);
+        }
     }
 }
 
-// Taking in answers, and committing what they came to.
+// Results and checkpoints.
 
-/// Writes down what one first attempt came to. A device that has to wait again, since all of its
-/// provider or service waits, comes back.
-pub(crate) fn settle(
-    (lane, job, mark): (&Lane, &Job, &Mark),
-    landed: Landed,
-    batch: &mut Batch,
-) -> Option<AudienceDevice> {
-    let shared = &lane.shared;
-    let Landed { device, service, version, answer } = landed;
-    let now = shared.clock.now();
-    let past = Attempted {
-        platform: job.dispatch.platform,
-        attempts_before: 0,
-        first_attempt_at: now,
-        unknown_outcomes: 0,
-        service_refusals: 0,
-        is_address_at_fault: false,
-        expires_at: job.expires_at,
-        now,
-        jitter: shared.jitter(),
-    };
-    let key = device.key;
-    let message_id = shared.config.kept_message_id(&answer);
-    let (env, trust) = (device.ios_env, device.trust);
-    let received = Received { answer, key, service: service.as_ref(), env, trust, version };
-    let (next, learned) = lane.judge(received, past);
-    if !matches!(next, Next::End { settled: Settled::Sent, .. }) {
-        mark.not_sent(job.dispatch.no, key);
-    }
-    let again = |due_at, reason, attempts, unknown_outcomes| {
-        // Counted from here on, not from the commit on: what is in flight must not pass the bound.
-        lane.retries_more(1);
-        NewRetry { key, attempts, first_attempt_at: now, due_at, reason, unknown_outcomes }
-    };
-    match next {
-        Next::End { settled, reason } => {
-            if settled == Settled::Sent && !trust.is_verified() {
-                batch.verify(VerifiedAddress { key, address: address_of(device) });
+impl PageTask {
+    fn on_completed(&mut self, completed: CompletedAttempt) {
+        match self.batch.record(&self.lane, completed.complete(&self.mark)) {
+            // It never becomes a retry.
+            Some(device) => {
+                self.queue.push_front(device);
+                // The read also sorts the queue.
+                self.invalidate();
             }
-            batch.end(DeviceOutcome { key, settled, reason, attempts: 1, message_id });
-        }
-        Next::Disable { .. } if learned.death == Some(Death::Doubted) => return Some(device),
-        Next::Disable { reason, since } => {
-            let (ios_env, ambiguous) = (device.ios_env, learned.reported());
-            let address = address_of(device);
-            batch.settle(key, Settled::Unregistered, Some(reason.clone()), 1);
-            batch.bury(DeadAddress { key, address, ios_env, reason, since, at: now, ambiguous });
-        }
-        Next::Move { to, due_at, attempts } => {
-            batch.move_to(MovedAddress { key, from: address_of(device), to, at: now });
-            batch.retry(again(due_at, reasons::MOVED.into(), attempts, 0));
-        }
-        Next::Retry { due_at, reason, attempts, unknown_outcomes } => {
-            batch.retry(again(due_at, reason, attempts, unknown_outcomes));
-        }
-        Next::Pause { until, scope } => {
-            lane.pause(until, scope, service.as_deref(), version);
-            return Some(device);
-        }
-        Next::Hold { .. } => return Some(device),
-    }
-    None
-}
-
-fn address_of(device: AudienceDevice) -> Box<str> {
-    device.address.expect("a device that was sent to has an address")
-}
-
-impl PageRun {
-    /// Takes in one answer.
-    fn land(&mut self, landed: Landed) {
-        self.in_flight -= 1;
-        self.lane.stream_ended();
-        match settle((&self.lane, &self.job, &self.mark), landed, &mut self.batch) {
-            Some(device) => self.wait_again(device),
-            None => {
-                self.batch.owe_credit();
-                self.done += 1;
-            }
+            None => self.done += 1,
         }
     }
 
-    /// A delivery becomes a row of its own.
-    fn try_again(&mut self, retry: NewRetry) {
-        // Counted from here on, not from the commit on: what is in flight must not pass the bound.
-        self.lane.retries_more(1);
-        self.batch.retry(retry);
+    /// Takes the results that are there.
+    fn take_completed(&mut self, in_flight: &mut InFlight<CompletedAttempt>) {
+        while let Some(Some(completed)) = in_flight.next().now_or_never() {
+            self.on_completed(completed);
+        }
     }
 
-    /// Held and throttled devices go back to the queue; they never become rows.
-    fn wait_again(&mut self, device: AudienceDevice) {
-        self.lane.shared.credit.give_back(1);
-        self.queue.push_front(device);
-        // After any pause addresses are read again (trap 8); the read sorts the queue as well.
-        self.must_read();
-    }
-
-    fn wants_commit(&self, obstacle: &Obstacle) -> bool {
+    fn wants_checkpoint(&self, blocked: &Blocked) -> bool {
         self.batch.is_due(self.lane.shared.config.checkpoint_outcomes)
-            || matches!(obstacle, Obstacle::Lease)
-            || matches!(obstacle, Obstacle::NoneLeft)
+            || matches!(blocked, Blocked::PageLease)
+            || matches!(blocked, Blocked::NoneLeft)
                 && self.lane.shared.stop.is_cancelled()
                 && !self.batch.is_empty()
     }
 
-    /// Begins the next checkpoint with everything that waits for one.
-    fn commit(&mut self, finished: bool) -> Commit {
+    /// Begins a checkpoint with the whole batch.
+    fn begin_checkpoint(&mut self, ends_page: bool, in_flight: usize) -> InFlightCheckpoint {
         let shared = self.lane.shared.clone();
         let now = shared.clock.now();
-        self.tell_waiting();
-        // Ahead of the commit, which shows that the page is still this server's.
-        self.committing_in = shared.standing.tenure();
+        self.publish_queue_len();
         let batch = std::mem::take(&mut self.batch);
-        let waiting_targets =
-            self.queue.iter().filter(|device| self.job.targets(device)).count() as u64;
-        let waiting_excluded =
-            if self.job.names_devices() { self.queue.len() as u64 - waiting_targets } else { 0 };
+        let targets = self.queue.iter().filter(|device| self.job.targets(device)).count();
+        let excluded = if self.job.names_devices() { self.queue.len() - targets } else { 0 };
         let next_retry = batch.next_retry();
-        let ends_zone = finished && self.job.is_local();
+        let (results, guard) = batch.build(self.page);
         let checkpoint = Checkpoint {
-            page: self.page,
-            targeted: self.done
-                + self.in_flight as u64
-                + waiting_targets
-                + self.parked.len() as u64,
-            excluded: self.skipped + waiting_excluded,
+            targeted: self.done + (in_flight + targets + self.deferred.len()) as u64,
+            excluded: self.skipped + excluded as u64,
             at: now,
             lease_until: now.plus_ms(shared.config.lease_ms),
-            finished,
-            ..batch.into_checkpoint(self.page)
+            finished: ends_page,
+            ..results
         };
-        async move {
-            let committed = commit_at_last(&shared, checkpoint).await;
+        let ends_zone = ends_page && self.job.is_local();
+        // Ahead of the commit, which proves no more than that.
+        let lease_generation = shared.standing.tenure();
+        let commit = async move {
+            let committed = commit_with_retry(&shared, checkpoint).await;
             shared.committed();
             if let Some(due_at) = next_retry {
                 shared.look_by(due_at);
             }
-            // The end of a zone may be the time for the next look at the notification.
+            // The end of a zone may make the notification due for its next one.
             if ends_zone {
                 shared.wake.notify_one();
             }
             committed
-        }
-        .boxed()
-    }
-
-    fn commit_at(&self) -> tokio::time::Instant {
-        self.batch.due_at(self.lane.shared.config.checkpoint_every)
+        };
+        InFlightCheckpoint { commit: commit.boxed(), lease_generation, ends_page, _guard: guard }
     }
 }
 
-/// Commits, as often as it takes: while storage is gone the credit stays owed, and sending stops.
-async fn commit_at_last(shared: &Shared, checkpoint: Checkpoint) -> Result<OpenPage, StoreError> {
+/// Commits, as often as it takes: while storage fails the deliveries stay unacknowledged, and the limit on
+/// them stops the sending.
+async fn commit_with_retry(
+    shared: &Shared,
+    checkpoint: Checkpoint,
+) -> Result<OpenPage, StoreError> {
     loop {
         match shared.store.checkpoint(checkpoint.clone()).await {
             Ok(page) => {
@@ -638,55 +510,57 @@ async fn commit_at_last(shared: &Shared, checkpoint: Checkpoint) -> Result<OpenP
     }
 }
 
-async fn await_commit(commit: &mut Option<Commit>) -> Result<OpenPage, StoreError> {
-    match commit {
-        Some(commit) => commit.await,
+/// Returns when the checkpoint in flight was committed or refused; never without one.
+async fn committed(in_flight: &mut Option<InFlightCheckpoint>) -> Result<OpenPage, StoreError> {
+    match in_flight {
+        Some(checkpoint) => (&mut checkpoint.commit).await,
         None => std::future::pending().await,
     }
 }
 
-// Keeping a page true (trap 8): addresses and states are read when their turn comes.
+// Keeping the page current: addresses and states are read when their turn comes (hazard 8 of
+// docs/delivery.md).
 
-impl PageRun {
-    fn must_read_again(&self, now: Timestamp) -> bool {
-        !self.fresh
+impl PageTask {
+    fn is_stale(&self, now: Timestamp) -> bool {
+        !self.is_fresh
             || self.mark.take_stale()
             || self.version != self.lane.provider_version()
             || now.ms_since(self.read_at) > self.lane.shared.config.address_age_ms_max
     }
 
-    /// Has the devices read again before any of them goes out.
-    pub(super) fn must_read(&mut self) {
-        self.fresh = false;
+    /// Has the devices read again before the next attempt.
+    fn invalidate(&mut self) {
+        self.is_fresh = false;
         self.read_at = Timestamp(0);
     }
 
-    /// Reads what is left of the page as it is now (trap 8). The first time the devices are those
-    /// that came with the claim, if they are young enough.
-    async fn read_again(&mut self, now: Timestamp) -> Result<(), StoreError> {
+    /// Reads the mode, and the rest of the page as it is now. The first time the devices are those that
+    /// were read with the claim of the page, if that was not too long ago.
+    async fn refresh(&mut self, now: Timestamp) -> Result<(), StoreError> {
         let shared = self.lane.shared.clone();
         let version = self.lane.provider_version();
         self.mode = Some(self.job.mode(&self.lane).await?);
         self.version = version;
-        let young = now.ms_since(self.read_at) <= shared.config.address_age_ms_max;
-        if self.fresh || !young || self.mark.take_stale() {
+        let is_recent = now.ms_since(self.read_at) <= shared.config.address_age_ms_max;
+        if self.is_fresh || !is_recent || self.mark.take_stale() {
             let Some(first) = self.queue.iter().map(|device| device.key).min() else {
                 return Ok(());
             };
             let from = DeviceKey(first.0 - 1);
             let devices = shared.store.read_range(&self.job.dispatch, from, self.page.to).await?;
             self.read_at = now;
-            self.parked.not_read();
-            self.take_over(devices).await?;
+            self.deferred.mark_stale();
+            self.merge_refreshed(devices).await?;
         }
-        self.leave_out_moved().await?;
-        self.fresh = true;
+        self.exclude_already_delivered().await?;
+        self.is_fresh = true;
         Ok(())
     }
 
-    /// Takes the new state of the devices that wait. One that is gone counts as canceled (B20); one
-    /// that lost the tag, or left the zone, is not targeted any more.
-    async fn take_over(&mut self, devices: Vec<AudienceDevice>) -> Result<(), StoreError> {
+    /// Replaces the queue with the new state of its devices. A deleted device counts as canceled; one that
+    /// lost the tag, or left the zone, is no longer targeted.
+    async fn merge_refreshed(&mut self, devices: Vec<AudienceDevice>) -> Result<(), StoreError> {
         let mut old: Vec<AudienceDevice> = self.queue.iter().cloned().collect();
         old.sort_by_key(|device| device.key);
         let mut new = devices.into_iter().peekable();
@@ -699,19 +573,22 @@ impl PageRun {
                 missing.push(before.key);
             }
         }
-        let untagged = self.untagged(&missing).await?;
+        let existing = self.without_tag_or_zone(&missing).await?;
         self.queue = queue;
         for key in missing {
-            if untagged.binary_search(&key).is_err() {
-                self.count(key, Settled::Canceled, reasons::DEVICE_DELETED.into());
+            if existing.binary_search(&key).is_err() {
+                self.settle_unsent(key, Settled::Canceled, reasons::DEVICE_DELETED.into());
             }
         }
         Ok(())
     }
 
-    /// Those of these devices that are there, without the tag or the zone by which they were found.
-    async fn untagged(&mut self, keys: &[DeviceKey]) -> Result<Vec<DeviceKey>, StoreError> {
-        let (Some(first), Some(last)) = (keys.first(), keys.last()) else {
+    /// Those of the missing devices that exist, and only lost the tag or the zone by which they were found.
+    async fn without_tag_or_zone(
+        &mut self,
+        missing: &[DeviceKey],
+    ) -> Result<Vec<DeviceKey>, StoreError> {
+        let (Some(first), Some(last)) = (missing.first(), missing.last()) else {
             return Ok(Vec::new());
         };
         match (&self.job.dispatch.source, self.job.dispatch.zone) {
@@ -721,13 +598,14 @@ impl PageRun {
             (Source::Tag(_), _) | (Source::Platform, Zone::Offset(_) | Zone::Sweep) => {}
         }
         let (before, last) = (DeviceKey(first.0 - 1), *last);
-        let dispatch = self.job.naming(keys.to_vec());
+        let dispatch = self.job.naming(missing.to_vec());
         let devices = self.lane.shared.store.read_range(&dispatch, before, last).await?;
         Ok(devices.into_iter().map(|device| device.key).collect())
     }
 
-    /// Leaves out devices whose address got it already, under another device.
-    async fn leave_out_moved(&mut self) -> Result<(), StoreError> {
+    /// Excludes devices whose address or owner got the notification already, as another device or in
+    /// another zone.
+    async fn exclude_already_delivered(&mut self) -> Result<(), StoreError> {
         for device in &mut self.queue {
             if self.job.targets(device)
                 && (self.job.reached_before(device, &self.lane.shared).await?

@@ -1,209 +1,204 @@
-//! Deliveries that are tried again: rows of their own, claimed when due, read anew at each try.
+//! The task of claimed retries: deliveries that are rows of their own, claimed when they are due. Each
+//! device was read with the claim; one that changed since goes back and is claimed again.
+//!
+//! Unlike a page, the task waits while its outcomes are being committed. Retries that it has not started
+//! wait with it, which costs little: the lane claims the next ones as soon as all were started.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use futures_util::future::BoxFuture;
-use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
-use notify_core::{IosEnv, Timestamp};
+use notify_core::Timestamp;
 use tokio::time::Instant;
 
-use crate::delivery::decision::{Attempted, Next};
-use crate::delivery::gate::Admission;
 use crate::delivery::job::{Job, Mode};
-use crate::delivery::lane::{Death, Hand, InService, Lane, Received};
+use crate::delivery::lane::{Hand, Lane};
 use crate::delivery::marks::Mark;
-use crate::delivery::permits::Claim;
-use crate::delivery::sender::attempt;
-use crate::providers::{Answer, Reason};
+use crate::delivery::permits::Permit;
+use crate::delivery::sender::{
+    AttemptResult, Blocked, CompletedAttempt, Delivery, Disposition, History, InFlight, Route,
+    Sender,
+};
+use crate::providers::{Reason, SharedProvider};
 use crate::reasons;
 use crate::store::{
-    AddressTrust, ClaimedRetry, DeadAddress, MovedAddress, RetryOutcome, RetryStep, Settled,
-    StoreError, VerifiedAddress,
+    ClaimedRetry, DeviceOutcome, NewRetry, RetryNo, RetryOutcome, RetryStep, Settled, StoreError,
 };
-use crate::telemetry::DeliveryMetrics;
-
-/// A retry whose attempt came back.
-struct Landed {
-    retry: ClaimedRetry,
-    job: Arc<Job>,
-    /// What it went through, counted there until this is dropped.
-    service: Option<InService>,
-    /// Version of the provider that was asked.
-    version: u64,
-    answer: Answer,
-}
-
-type Flights = FuturesUnordered<BoxFuture<'static, Landed>>;
-
-/// Tries claimed retries and commits what became of them, in small groups. The mark was opened
-/// before they were claimed, and their devices read.
-pub(super) async fn run(
-    lane: &Arc<Lane>,
-    claimed: Vec<ClaimedRetry>,
-    jobs: &[Arc<Job>],
-    (mark, hand, tenure): (Arc<Mark>, Arc<Hand>, u64),
-) {
-    let mut work = Retries {
-        lane: lane.clone(),
-        jobs,
-        mark,
-        hand,
-        tenure,
-        queue: claimed.into(),
-        outcomes: Vec::new(),
-        credits: 0,
-        in_flight: 0,
-        since: Instant::now(),
-        slot: Claim::new(&lane.slots),
-        credit: Claim::new(&lane.shared.credit),
-    };
-    let mut flights = Flights::new();
-    loop {
-        if let Err(error) = work.start_what_may_start(&mut flights).await {
-            lane.shared.storage_failed(&error).await;
-            continue;
-        }
-        if work.wants_commit() || (work.queue.is_empty() && flights.is_empty()) {
-            work.commit().await;
-        }
-        if work.queue.is_empty() && flights.is_empty() {
-            return;
-        }
-        tokio::select! {
-            biased;
-            Some(landed) = flights.next(), if !flights.is_empty() => work.land(landed),
-            () = tokio::time::sleep_until(work.since + lane.shared.config.checkpoint_every),
-                if !work.outcomes.is_empty() => work.commit().await,
-            () = work.slot.turn() => {}
-            () = work.credit.turn() => {}
-            () = lane.shared.stop.cancelled(), if !work.queue.is_empty() => {}
-        }
-    }
-}
-
-/// Retries at work. Dropped, it gives back every place that it holds.
-struct Retries<'a> {
-    lane: Arc<Lane>,
-    jobs: &'a [Arc<Job>],
-    mark: Arc<Mark>,
-    hand: Arc<Hand>,
-    /// The server's tenure when they were claimed.
-    tenure: u64,
-    queue: VecDeque<ClaimedRetry>,
-    outcomes: Vec<RetryOutcome>,
-    /// Credit that is owed until the outcomes are committed.
-    credits: usize,
-    in_flight: usize,
-    since: Instant,
-    slot: Claim,
-    credit: Claim,
-}
-
-impl Drop for Retries<'_> {
-    /// Also when the work broke off: a place that is not given back is lost for good.
-    fn drop(&mut self) {
-        self.lane.shared.credit.give_back(self.credits + self.in_flight);
-        self.lane.streams_dropped(self.in_flight);
-    }
-}
-
-// Starting retries: what is not worth a try any more is settled, the rest waits for its place.
 
 /// Longest wait for a service that has all its streams in use, in milliseconds.
 const SERVICE_FULL_MS: i64 = 250;
-/// Longest wait for a service that is probed, in milliseconds: the answer opens it at once, but
-/// tells no retry.
+/// Longest wait for a service that is being probed, in milliseconds: the answer opens it at once, and
+/// wakes no retry.
 const SERVICE_PROBED_MS: i64 = 2_000;
 
-impl Retries<'_> {
-    /// Starts retries until none is left, or slots or credit are used up.
-    async fn start_what_may_start(&mut self, flights: &mut Flights) -> Result<(), StoreError> {
+/// Retries that a lane claimed for one task.
+pub(crate) struct ClaimedRetries {
+    pub(crate) retries: Vec<ClaimedRetry>,
+    /// The dispatches of all of them.
+    pub(crate) jobs: Vec<Arc<Job>>,
+    /// Opened before the claim, with which their devices were read.
+    pub(crate) mark: Arc<Mark>,
+    pub(crate) hand: Arc<Hand>,
+    /// The server's lease generation before the claim.
+    pub(crate) lease_generation: u64,
+}
+
+/// The task of claimed retries.
+pub(crate) struct RetryTask {
+    lane: Arc<Lane>,
+    jobs: Vec<Arc<Job>>,
+    mark: Arc<Mark>,
+    hand: Arc<Hand>,
+    lease_generation: u64,
+    queue: VecDeque<ClaimedRetry>,
+    outcomes: Vec<RetryOutcome>,
+    /// Held until the outcomes are committed.
+    unacked: Option<Permit>,
+    /// When the first of the outcomes came.
+    since: Instant,
+    sender: Sender,
+}
+
+/// A retry whose attempt completed.
+struct CompletedRetry {
+    no: RetryNo,
+    attempt: CompletedAttempt,
+}
+
+impl RetryTask {
+    pub(crate) fn new(lane: &Arc<Lane>, claim: ClaimedRetries) -> Self {
+        let ClaimedRetries { retries, jobs, mark, hand, lease_generation } = claim;
+        Self {
+            lane: lane.clone(),
+            jobs,
+            mark,
+            hand,
+            lease_generation,
+            queue: retries.into(),
+            outcomes: Vec::new(),
+            unacked: None,
+            since: Instant::now(),
+            sender: Sender::new(lane),
+        }
+    }
+
+    /// Attempts the retries and commits the outcomes in small groups, until none is left.
+    pub(crate) async fn run(mut self) {
+        let shared = self.lane.shared.clone();
+        let mut in_flight = InFlight::new();
         loop {
-            // On its way before anything is awaited: what was decided under a lease must not lie here
-            // until that is over (trap 5).
-            while let Some(Some(landed)) = flights.next().now_or_never() {
-                self.land(landed);
+            if let Err(error) = self.start_ready(&mut in_flight).await {
+                shared.storage_failed(&error).await;
+                continue;
+            }
+            let is_over = self.queue.is_empty() && in_flight.is_empty();
+            if is_over || self.outcomes.len() >= shared.config.checkpoint_outcomes {
+                self.commit().await;
+            }
+            if is_over {
+                return;
+            }
+            let due_at = self.since + shared.config.checkpoint_every;
+            tokio::select! {
+                biased;
+                Some(completed) = in_flight.next(), if !in_flight.is_empty() => {
+                    self.on_completed(completed);
+                }
+                () = tokio::time::sleep_until(due_at), if !self.outcomes.is_empty() => {
+                    self.commit().await;
+                }
+                () = self.sender.acquired() => {}
+                () = shared.stop.cancelled(), if !self.queue.is_empty() => {}
+            }
+        }
+    }
+
+    /// Starts retries until none is left or permits are missing.
+    async fn start_ready(
+        &mut self,
+        in_flight: &mut InFlight<CompletedRetry>,
+    ) -> Result<(), StoreError> {
+        loop {
+            // Ahead of anything awaited: what came under a lease must become an outcome while the lease is
+            // valid (hazard 5 of docs/delivery.md).
+            while let Some(Some(completed)) = in_flight.next().now_or_never() {
+                self.on_completed(completed);
             }
             let Some(retry) = self.queue.front() else { break };
             let job = self.job_of(retry);
             let version = self.lane.provider_version();
-            let mode = job.mode(&self.lane).await?;
-            let ends = ends_without_trying(retry, &job, &mode, &self.lane).await?;
-            // Nothing is awaited from here on to the start: whatever was acknowledged before it, an
-            // update of the device (trap 8), a cancellation or another provider, is seen.
+            let mode = mode_of(retry, &job, &self.lane).await?;
+            // Nothing is awaited from here to the start, so that every acknowledged update of the device,
+            // cancellation and change of the provider is seen (hazard 8 of docs/delivery.md).
             let now = self.lane.shared.clock.now();
             if self.mark.has_changed(retry.key) {
-                // Claimed again, at once, it comes with the device as it is now.
-                self.postpone_front(now);
+                // The next claim, at once, reads the device as it is now.
+                self.reschedule_front(now);
                 continue;
             }
-            let sends = matches!(mode, Mode::Send { .. });
-            if version != self.lane.provider_version() || (sends && job.canceled()) {
+            let is_canceled = matches!(mode, Mode::Count { settled: Settled::Canceled, .. });
+            if version != self.lane.provider_version() || (job.canceled() && !is_canceled) {
                 continue;
             }
-            if let Some((settled, reason)) = ends {
-                self.end_front(settled, reason);
-                continue;
-            }
-            if let Some(until) = self.service_full_until(retry, &job, &mode, now) {
-                self.postpone_front(until);
+            let (provider, payload) = match mode {
+                Mode::Send { provider, payload } => (provider, payload),
+                Mode::Count { settled, reason } => {
+                    self.settle_front(settled, reason);
+                    continue;
+                }
+            };
+            if let Some(until) = self.service_closed_until(retry, &job, &provider, now) {
+                self.reschedule_front(until);
                 continue;
             }
             let shared = &self.lane.shared;
-            // What was claimed before it counted as dead may be others' by now.
-            let standing = &shared.standing;
+            // If the server counted as dead since the claim, others may have claimed them.
             if shared.stop.is_cancelled()
-                || !standing.holds(now)
-                || self.tenure != standing.tenure()
+                || !shared.standing.holds(now)
+                || self.lease_generation != shared.standing.tenure()
             {
-                self.postpone_all(now);
+                self.reschedule_all(now);
                 continue;
             }
             if let Err(until) = self.lane.chat_free(retry.key, now) {
-                self.postpone_front(until);
+                self.reschedule_front(until);
                 continue;
             }
-            self.lane.slots.set_limit(self.lane.slots_max());
-            if !self.slot.has_place() || !self.credit.has_place() {
-                return Ok(());
+            match self.sender.try_acquire(now) {
+                Ok(()) => {}
+                Err(Blocked::Permits) => return Ok(()),
+                Err(Blocked::Admission(until)) => {
+                    // Those that wait for a probe or an administrator stay due, and go on as soon as the
+                    // gate changes. The lane claims none before.
+                    let until = if self.lane.gate.awaits_word(now) { now } else { until };
+                    self.reschedule_all(until);
+                    continue;
+                }
             }
-            if let Admission::Wait(until) = self.lane.admit(now) {
-                // What waits for a word stays due, so that it goes on as soon as that is said; the
-                // lane does not claim it before.
-                let until = if self.lane.gate.awaits_word(now) { now } else { until };
-                self.postpone_all(until);
-                continue;
-            }
-            let Some(retry) = self.queue.pop_front() else { break };
-            self.start(flights, (retry, job), (mode, version), now);
+            self.start_front(in_flight, job, Route { provider, payload, version }, now);
         }
-        // Places that nobody uses must not wait for the answers that are still to come.
-        self.slot.let_go();
-        self.credit.let_go();
+        self.sender.release();
         if self.hand.all_started() {
             self.lane.look_again();
         }
         Ok(())
     }
 
-    fn start(
+    fn start_front(
         &mut self,
-        flights: &mut Flights,
-        (retry, job): (ClaimedRetry, Arc<Job>),
-        (mode, version): (Mode, u64),
+        in_flight: &mut InFlight<CompletedRetry>,
+        job: Arc<Job>,
+        route: Route,
         now: Timestamp,
     ) {
-        self.slot.hand_over();
-        self.credit.hand_over();
-        self.in_flight += 1;
-        self.mark.started(retry.dispatch, retry.key);
-        self.lane.chat_started(retry.key, now);
-        let service = retry.device.as_ref().and_then(|device| job.service_of(&self.lane, device));
-        let service = service.map(|service| InService::start(service, now));
-        let metrics = self.lane.shared.metrics.clone();
-        flights.push(fly(retry, job, mode, (service, version, metrics)));
+        let Some(retry) = self.queue.pop_front() else { return };
+        let ClaimedRetry { no, device, attempts, first_attempt_at, unknown_outcomes, .. } = retry;
+        let device = device.expect("a retry without its device ended unsent");
+        let history =
+            History { attempts, first_attempt_at: Some(first_attempt_at), unknown_outcomes };
+        let delivery = Delivery { job, device, history };
+        let attempt = self.sender.start(delivery, route, &self.mark, now);
+        in_flight.push(async move { CompletedRetry { no, attempt: attempt.await } }.boxed());
     }
 
     fn job_of(&self, retry: &ClaimedRetry) -> Arc<Job> {
@@ -211,17 +206,15 @@ impl Retries<'_> {
         job.expect("the lane read the dispatch of every claimed retry").clone()
     }
 
-    /// Until when the service behind a retry takes nothing, if it does not.
-    fn service_full_until(
+    /// Until when the service behind a retry takes no message, if it takes none now.
+    fn service_closed_until(
         &self,
         retry: &ClaimedRetry,
         job: &Job,
-        mode: &Mode,
+        provider: &SharedProvider,
         now: Timestamp,
     ) -> Option<Timestamp> {
-        let (Mode::Send { provider, .. }, Some(device)) = (mode, &retry.device) else {
-            return None;
-        };
+        let device = retry.device.as_ref()?;
         let service = job.service_of(&self.lane, device)?;
         let until = service.room(job.candidate(&self.lane, provider, device), now).err()?;
         Some(match until {
@@ -233,168 +226,63 @@ impl Retries<'_> {
         })
     }
 
-    /// The first one ends without being tried.
-    fn end_front(&mut self, settled: Settled, reason: Reason) {
+    /// Ends the first retry without an attempt.
+    fn settle_front(&mut self, settled: Settled, reason: Reason) {
         let Some(retry) = self.queue.pop_front() else { return };
         let attempts = retry.attempts;
         let step = RetryStep::Settled { settled, reason: Some(reason), attempts, message_id: None };
-        self.note(RetryOutcome::of(retry.no, step));
+        self.push(RetryOutcome::of(retry.no, step));
     }
 
-    /// Gives what is left back.
-    fn postpone_all(&mut self, until: Timestamp) {
+    fn reschedule_all(&mut self, until: Timestamp) {
         while !self.queue.is_empty() {
-            self.postpone_front(until);
+            self.reschedule_front(until);
         }
     }
 
-    /// Gives the first one back: a pause is no attempt (B39).
-    fn postpone_front(&mut self, until: Timestamp) {
+    /// Gives the first retry back. A pause does not count as an attempt.
+    fn reschedule_front(&mut self, until: Timestamp) {
         let Some(retry) = self.queue.pop_front() else { return };
         let due_at = self.job_of(&retry).at_latest(until);
-        self.note(RetryOutcome::of(retry.no, RetryStep::Later { due_at }));
+        self.push(RetryOutcome::of(retry.no, RetryStep::Later { due_at }));
     }
-}
 
-/// How a retry ends that is not worth a try any more: the device is read again at each.
-async fn ends_without_trying(
-    retry: &ClaimedRetry,
-    job: &Job,
-    mode: &Mode,
-    lane: &Lane,
-) -> Result<Option<(Settled, Reason)>, StoreError> {
-    let Some(device) = &retry.device else {
-        return Ok(Some((Settled::Canceled, reasons::DEVICE_DELETED.into())));
-    };
-    if let Mode::Count { settled, reason } = mode {
-        return Ok(Some((*settled, reason.clone())));
-    }
-    if job.expired(lane.shared.clock.now()) {
-        return Ok(Some((Settled::Expired, reasons::EXPIRED.into())));
-    }
-    if !job.reaches(device) {
-        return Ok(Some((Settled::Failed, reasons::NO_ADDRESS.into())));
-    }
-    if !job.targets(device) {
-        return Ok(Some((Settled::Failed, reasons::DEVICE_DISABLED.into())));
-    }
-    if job.reached_before(device, &lane.shared).await? {
-        return Ok(Some((Settled::Failed, reasons::SENT_UNDER_ANOTHER_DEVICE.into())));
-    }
-    // A newer one is shown in its place: this one would overwrite it.
-    if job.replaces_others() && lane.shared.store.overtaken(retry.dispatch, retry.key).await? {
-        return Ok(Some((Settled::Expired, reasons::OVERTAKEN.into())));
-    }
-    Ok(None)
-}
-
-fn fly(
-    retry: ClaimedRetry,
-    job: Arc<Job>,
-    mode: Mode,
-    (service, version, metrics): (Option<InService>, u64, DeliveryMetrics),
-) -> BoxFuture<'static, Landed> {
-    async move {
-        let address = retry.device.as_ref().and_then(|device| job.address(device));
-        let answer = match (mode, address) {
-            (Mode::Send { provider, payload }, Some(address)) => {
-                attempt(&metrics, &provider, &payload, &address).await
+    fn on_completed(&mut self, completed: CompletedRetry) {
+        let CompletedRetry { no, attempt } = completed;
+        let AttemptResult { disposition, unacked } = attempt.complete(&self.mark);
+        let outcome = match disposition {
+            Disposition::Settled { outcome, dead, verified } => {
+                let DeviceOutcome { settled, reason, attempts, message_id, key: _ } = outcome;
+                let step = RetryStep::Settled { settled, reason, attempts, message_id };
+                RetryOutcome { dead, verified, ..RetryOutcome::of(no, step) }
             }
-            (Mode::Send { .. } | Mode::Count { .. }, _) => {
-                Answer::BadMessage { reason: reasons::NO_ADDRESS.into() }
+            Disposition::Retry { retry, moved } => {
+                let NewRetry { attempts, due_at, reason, unknown_outcomes, .. } = retry;
+                let step = RetryStep::Again { attempts, due_at, reason, unknown_outcomes };
+                RetryOutcome { moved, ..RetryOutcome::of(no, step) }
+            }
+            Disposition::Postponed { history, until: due_at, reason, device: _ } => {
+                let History { attempts, unknown_outcomes, .. } = history;
+                let step = match reason {
+                    Some(reason) => RetryStep::Again { attempts, due_at, reason, unknown_outcomes },
+                    None => RetryStep::Later { due_at },
+                };
+                RetryOutcome::of(no, step)
             }
         };
-        Landed { retry, job, service, version, answer }
-    }
-    .boxed()
-}
-
-// Taking in the answers of retries, and committing what they came to.
-
-impl Retries<'_> {
-    /// Takes in one answer.
-    fn land(&mut self, landed: Landed) {
-        let shared = self.lane.shared.clone();
-        let Landed { retry, job, service, version, answer } = landed;
-        let now = shared.clock.now();
-        self.in_flight -= 1;
-        self.lane.stream_ended();
-        let env = retry.device.as_ref().map_or_else(IosEnv::default, |device| device.ios_env);
-        let trust = retry.device.as_ref().map_or_else(AddressTrust::default, |device| device.trust);
-        let past = Attempted {
-            platform: self.lane.platform,
-            attempts_before: retry.attempts,
-            first_attempt_at: retry.first_attempt_at,
-            unknown_outcomes: retry.unknown_outcomes,
-            service_refusals: 0,
-            is_address_at_fault: false,
-            expires_at: job.expires_at,
-            now,
-            jitter: shared.jitter(),
-        };
-        let message_id = shared.config.kept_message_id(&answer);
-        let made = retry.attempts.saturating_add(1);
-        let received =
-            Received { answer, key: retry.key, service: service.as_ref(), env, trust, version };
-        let (next, learned) = self.lane.judge(received, past);
-        if !matches!(next, Next::End { settled: Settled::Sent, .. }) {
-            self.mark.not_sent(retry.dispatch, retry.key);
-        }
-        let outcome = match next {
-            Next::End { settled, reason } => {
-                let verified = (settled == Settled::Sent && !trust.is_verified())
-                    .then(|| VerifiedAddress { key: retry.key, address: address_of(&retry) });
-                let step = RetryStep::Settled { settled, reason, attempts: made, message_id };
-                RetryOutcome { verified, ..RetryOutcome::of(retry.no, step) }
-            }
-            Next::Disable { .. } if learned.death == Some(Death::Doubted) => {
-                let step = RetryStep::Later { due_at: now };
-                RetryOutcome::of(retry.no, step)
-            }
-            Next::Disable { reason, since } => {
-                let dead = dead_of(&retry, reason.clone(), (since, now), learned.reported());
-                let (settled, reason) = (Settled::Unregistered, Some(reason));
-                let step = RetryStep::Settled { settled, reason, attempts: made, message_id: None };
-                RetryOutcome { dead: Some(dead), ..RetryOutcome::of(retry.no, step) }
-            }
-            Next::Move { to, due_at, attempts } => {
-                let from = address_of(&retry);
-                let moved = MovedAddress { key: retry.key, from, to, at: now };
-                let past = (reasons::MOVED.into(), retry.unknown_outcomes);
-                RetryOutcome { moved: Some(moved), ..again(&retry, attempts, due_at, past) }
-            }
-            Next::Retry { due_at, reason, attempts, unknown_outcomes } => {
-                again(&retry, attempts, due_at, (reason, unknown_outcomes))
-            }
-            Next::Pause { until, scope } => {
-                self.lane.pause(until, scope, service.as_deref(), version);
-                let until = job.at_latest(until);
-                again(
-                    &retry,
-                    retry.attempts,
-                    until,
-                    (reasons::THROTTLED.into(), retry.unknown_outcomes),
-                )
-            }
-            Next::Hold { reason, .. } => {
-                again(&retry, retry.attempts, now, (reason, retry.unknown_outcomes))
-            }
-        };
-        self.credits += 1;
-        self.note(outcome);
+        unacked.merge_into(&mut self.unacked);
+        self.push(outcome);
     }
 
-    fn note(&mut self, outcome: RetryOutcome) {
+    fn push(&mut self, outcome: RetryOutcome) {
         if self.outcomes.is_empty() {
             self.since = Instant::now();
         }
         self.outcomes.push(outcome);
     }
 
-    fn wants_commit(&self) -> bool {
-        self.outcomes.len() >= self.lane.shared.config.checkpoint_outcomes
-    }
-
+    /// Commits the outcomes, as often as it takes: while storage fails the deliveries stay unacknowledged,
+    /// and the limit on them stops the sending.
     async fn commit(&mut self) {
         let shared = self.lane.shared.clone();
         let outcomes = std::mem::take(&mut self.outcomes);
@@ -402,57 +290,53 @@ impl Retries<'_> {
             let now = shared.clock.now();
             match shared.store.settle_retries(shared.epoch, outcomes.clone(), now).await {
                 Ok(()) => {
-                    let is_over =
+                    let is_settled =
                         |outcome: &&RetryOutcome| matches!(outcome.step, RetryStep::Settled { .. });
                     self.hand.settled(outcomes.iter().map(|outcome| outcome.no));
-                    self.lane.retries_fewer(outcomes.iter().filter(is_over).count() as u64);
+                    self.lane.retries_fewer(outcomes.iter().filter(is_settled).count() as u64);
                     shared.metrics.retried(self.lane.platform.provider(), &outcomes);
                     break;
                 }
                 Err(error) => shared.storage_failed(&error).await,
             }
         }
-        shared.credit.give_back(std::mem::take(&mut self.credits));
+        self.unacked = None;
         shared.committed();
         if let Some(due_at) = outcomes.iter().filter_map(RetryOutcome::due_at).min() {
             shared.look_by(due_at);
         }
-        // The end of a zone may be the time for the next look at the notification.
+        // The end of a zone may make the notification due for its next one.
         if self.jobs.iter().any(|job| job.is_local()) {
             shared.wake.notify_one();
         }
     }
 }
 
-fn address_of(retry: &ClaimedRetry) -> Box<str> {
-    let device = retry.device.as_ref().expect("a retry that was sent has its device");
-    device.address.clone().expect("a device that was sent to has an address")
-}
-
-fn dead_of(
-    retry: &ClaimedRetry,
-    reason: Reason,
-    (since, at): (Option<Timestamp>, Timestamp),
-    ambiguous: Option<u32>,
-) -> DeadAddress {
-    let ios_env = retry.device.as_ref().map_or_else(IosEnv::default, |device| device.ios_env);
-    DeadAddress {
-        key: retry.key,
-        address: address_of(retry),
-        ios_env,
-        reason,
-        since,
-        at,
-        ambiguous,
+/// Whether a retry is sent now, or ends without another attempt.
+async fn mode_of(retry: &ClaimedRetry, job: &Job, lane: &Lane) -> Result<Mode, StoreError> {
+    let mode = job.mode(lane).await?;
+    let ends = |settled, reason: &'static str| Ok(Mode::Count { settled, reason: reason.into() });
+    let Some(device) = &retry.device else {
+        return ends(Settled::Canceled, reasons::DEVICE_DELETED);
+    };
+    if matches!(mode, Mode::Count { .. }) {
+        return Ok(mode);
     }
-}
-
-fn again(
-    retry: &ClaimedRetry,
-    attempts: u16,
-    due_at: Timestamp,
-    (reason, unknown_outcomes): (Reason, u16),
-) -> RetryOutcome {
-    let step = RetryStep::Again { attempts, due_at, reason, unknown_outcomes };
-    RetryOutcome::of(retry.no, step)
+    if job.expired(lane.shared.clock.now()) {
+        return ends(Settled::Expired, reasons::EXPIRED);
+    }
+    if !job.reaches(device) {
+        return ends(Settled::Failed, reasons::NO_ADDRESS);
+    }
+    if !job.targets(device) {
+        return ends(Settled::Failed, reasons::DEVICE_DISABLED);
+    }
+    if job.reached_before(device, &lane.shared).await? {
+        return ends(Settled::Failed, reasons::SENT_UNDER_ANOTHER_DEVICE);
+    }
+    // A newer notification is shown in its place, and this one would overwrite it.
+    if job.replaces_others() && lane.shared.store.overtaken(retry.dispatch, retry.key).await? {
+        return ends(Settled::Expired, reasons::OVERTAKEN);
+    }
+    Ok(mode)
 }

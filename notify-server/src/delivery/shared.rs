@@ -16,7 +16,7 @@ use super::job::Job;
 use super::lane::{Lane, hear};
 use super::marks::Marks;
 use super::news::News;
-use super::permits::Slots;
+use super::permits::ResizableSemaphore;
 use super::standing::Standing;
 use super::starts::Starts;
 use crate::causes::with_causes;
@@ -72,7 +72,7 @@ pub(crate) struct Shared {
     pub(crate) config: EngineConfig,
     pub(crate) epoch: Epoch,
     /// Deliveries in flight or answered but not committed (trap 4).
-    pub(crate) credit: Arc<Slots>,
+    pub(crate) credit: Arc<ResizableSemaphore>,
     pub(crate) marks: Marks,
     pub(crate) stop: CancellationToken,
     pub(crate) standing: Standing,
@@ -132,7 +132,7 @@ impl Shared {
     pub(crate) fn new(around: Surroundings, config: EngineConfig) -> Arc<Self> {
         let mut rng = config.seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
         let epoch = Epoch(rng.i64(1..));
-        let credit = Slots::new(config.credit);
+        let credit = ResizableSemaphore::new(config.credit);
         Arc::new(Self {
             credit,
             store: around.store,

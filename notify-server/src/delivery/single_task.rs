@@ -1,34 +1,29 @@
-//! Notifications to one device each, as many as came due together: sent by one task of their lane and
-//! settled in few commits. The store opened their pages when it started them, so that nothing is read
-//! again.
+//! The task of notifications to one device each: sends as many as came due together, and commits them in few
+//! checkpoints. The store opened their pages when it started them, so that nothing is read again.
 //!
-//! What cannot go out at once, or has to wait after all, goes on as an ordinary page.
+//! A notification that cannot go out at once, or is postponed by its attempt, goes on as an ordinary page.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use notify_core::Timestamp;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 
-use super::checkpoint_builder::Batch;
-use super::gate::Admission;
+use super::checkpoint_builder::{CheckpointBuilder, CommitGuard};
 use super::job::{Job, Mode};
-use super::lane::{InService, Lane, OpenSingle};
-use super::page_task::{Landed, settle};
-use super::permits::Claim;
-use super::sender::attempt;
+use super::lane::{Lane, OpenSingle};
+use super::sender::{Blocked, CompletedAttempt, Delivery, History, InFlight, Route, Sender};
 use super::shared::Shared;
 use super::starts::StartContext;
 use crate::providers::SharedProvider;
 use crate::store::{AudienceDevice, Checkpoint, DeviceKey, OpenPage, StoreError};
 
-/// How many notifications to one device a lane has in hand when it takes no more of them: further ones
-/// wait for their turn as any dispatch does. One start adds at most `EngineConfig::start_batch`. With
-/// some 3 kB each they bridge a second of a provider, or a disk, that stands still under full load.
+/// How many notifications to one device a lane takes on: with more than these in hand, further ones wait
+/// for their turn as any dispatch does. One start adds at most `EngineConfig::start_batch`. With some 3 kB
+/// each they bridge a second in which a provider or a disk stands still under full load.
 pub(crate) const LANE_SINGLES_MAX: usize = 4_000;
 
 /// A notification to one device.
@@ -45,189 +40,173 @@ pub(crate) struct Singles {
     pub(crate) context: StartContext,
 }
 
-/// One that waits to go out.
-struct QueueEntry {
+/// A notification that waits for its attempt.
+struct QueuedSingle {
     job: Arc<Job>,
     device: AudienceDevice,
-    page: PageGuard,
+    page: SinglePage,
 }
 
-/// A page that is open, and whose mark shows that its device was sent to, until its outcome is committed.
-struct PageGuard {
+/// The page of one notification. It is open, and its device marked as sent to, until this is dropped:
+/// after the commit of its outcome.
+struct SinglePage {
     page: OpenPage,
     open: OpenSingle,
     context: Arc<StartContext>,
 }
 
-/// One whose attempt came back.
-struct Returned {
-    job: Arc<Job>,
-    page: PageGuard,
-    landed: Landed,
+/// A notification whose attempt completed.
+struct CompletedSingle {
+    page: SinglePage,
+    attempt: CompletedAttempt,
 }
 
-/// Outcomes for one commit.
+/// The outcomes of one commit.
 #[derive(Default)]
 struct Outcomes {
     checkpoints: Vec<Checkpoint>,
-    pages: Vec<PageGuard>,
-    /// Retries that the checkpoints write.
-    retries: u64,
+    pages: Vec<SinglePage>,
+    guard: CommitGuard,
 }
 
-/// Outcomes that were committed, and whether each page was this process's own still.
-struct CommitResult {
+/// Outcomes after their commit, and whether each page was still this server's.
+struct CommittedOutcomes {
     outcomes: Outcomes,
     finished: Vec<Result<OpenPage, StoreError>>,
 }
 
-type Flights = FuturesUnordered<BoxFuture<'static, Returned>>;
-
-/// Sends what comes in and commits the outcomes, until nothing is left to do.
-pub(crate) async fn run(lane: &Arc<Lane>, mut incoming: UnboundedReceiver<Singles>) {
-    let mut run = Run {
-        slot: Claim::new(&lane.slots),
-        credit: Claim::new(&lane.shared.credit),
-        lane: lane.clone(),
-        queue: VecDeque::new(),
-        outcomes: Outcomes::default(),
-        retries: 0,
-        in_flight: 0,
-        credits: 0,
-        since: Instant::now(),
-    };
-    let mut flights = Flights::new();
-    let mut commit: Option<BoxFuture<'static, CommitResult>> = None;
-    let config = &lane.shared.config;
-    loop {
-        if let Err(error) = run.start_what_may_start(&mut flights).await {
-            lane.shared.storage_failed(&error).await;
-            continue;
-        }
-        let is_idle = run.queue.is_empty() && flights.is_empty();
-        let stopping = lane.shared.stop.is_cancelled();
-        let waiting = run.outcomes.checkpoints.len();
-        if commit.is_none() && waiting > 0 && (waiting >= config.checkpoint_outcomes || stopping) {
-            commit = Some(run.commit());
-        }
-        if is_idle && waiting == 0 && commit.is_none() {
-            match incoming.try_recv() {
-                Ok(singles) => run.take(singles),
-                Err(_) if incoming.is_closed() => return,
-                // What comes from here on starts another run.
-                Err(_) => incoming.close(),
-            }
-            continue;
-        }
-        // The last outcomes wait as well: a commit costs more CPU than the rest of a send.
-        let due = run.since + config.checkpoint_every;
-        tokio::select! {
-            biased;
-            Some(returned) = flights.next(), if !flights.is_empty() => {
-                run.land(returned);
-                while let Some(Some(returned)) = flights.next().now_or_never() {
-                    run.land(returned);
-                }
-            }
-            Some(singles) = incoming.recv() => run.take(singles),
-            committed = async { commit.as_mut().expect("asked only then").await },
-                if commit.is_some() =>
-            {
-                commit = None;
-                run.committed(committed);
-            }
-            () = tokio::time::sleep_until(due), if waiting > 0 && commit.is_none() => {
-                commit = Some(run.commit());
-            }
-            () = run.slot.turn() => {}
-            () = run.credit.turn() => {}
-            () = lane.shared.stop.cancelled(), if !stopping => {}
-        }
-    }
-}
-
-/// Singles at work. Dropped, it gives back every place that it holds.
-struct Run {
+/// The task of notifications to one device each.
+pub(crate) struct SingleTask {
     lane: Arc<Lane>,
-    queue: VecDeque<QueueEntry>,
+    queue: VecDeque<QueuedSingle>,
     /// Outcomes that wait for a commit.
     outcomes: Outcomes,
-    /// Retries that are written with outcomes not committed yet.
-    retries: u64,
-    in_flight: usize,
-    /// Credit that is owed until outcomes are committed.
-    credits: usize,
-    /// When the first of the outcomes came.
+    /// When the first of them came.
     since: Instant,
-    slot: Claim,
-    credit: Claim,
+    sender: Sender,
 }
 
-impl Run {
-    fn take(&mut self, singles: Singles) {
+impl SingleTask {
+    pub(crate) fn new(lane: &Arc<Lane>) -> Self {
+        Self {
+            lane: lane.clone(),
+            queue: VecDeque::new(),
+            outcomes: Outcomes::default(),
+            since: Instant::now(),
+            sender: Sender::new(lane),
+        }
+    }
+
+    /// Sends what comes in and commits the outcomes, until nothing is left to do.
+    pub(crate) async fn run(mut self, mut incoming: UnboundedReceiver<Singles>) {
+        let shared = self.lane.shared.clone();
+        let config = &shared.config;
+        let mut in_flight = InFlight::new();
+        let mut commit: Option<BoxFuture<'static, CommittedOutcomes>> = None;
+        loop {
+            if let Err(error) = self.start_ready(&mut in_flight).await {
+                shared.storage_failed(&error).await;
+                continue;
+            }
+            let is_idle = self.queue.is_empty() && in_flight.is_empty();
+            let stopping = shared.stop.is_cancelled();
+            let waiting = self.outcomes.checkpoints.len();
+            let is_due = waiting >= config.checkpoint_outcomes || stopping;
+            if commit.is_none() && waiting > 0 && is_due {
+                commit = Some(self.commit());
+            }
+            if is_idle && waiting == 0 && commit.is_none() {
+                match incoming.try_recv() {
+                    Ok(singles) => self.enqueue(singles),
+                    Err(_) if incoming.is_closed() => return,
+                    // What comes from here on starts another task.
+                    Err(_) => incoming.close(),
+                }
+                continue;
+            }
+            // The last outcomes wait as well: a commit costs more CPU than the rest of a delivery.
+            let due_at = self.since + config.checkpoint_every;
+            tokio::select! {
+                biased;
+                Some(completed) = in_flight.next(), if !in_flight.is_empty() => {
+                    self.on_completed(completed);
+                    while let Some(Some(completed)) = in_flight.next().now_or_never() {
+                        self.on_completed(completed);
+                    }
+                }
+                Some(singles) = incoming.recv() => self.enqueue(singles),
+                committed = async { commit.as_mut().expect("checked by the condition").await },
+                    if commit.is_some() =>
+                {
+                    commit = None;
+                    self.on_committed(committed);
+                }
+                () = tokio::time::sleep_until(due_at), if waiting > 0 && commit.is_none() => {
+                    commit = Some(self.commit());
+                }
+                () = self.sender.acquired() => {}
+                () = shared.stop.cancelled(), if !stopping => {}
+            }
+        }
+    }
+
+    fn enqueue(&mut self, singles: Singles) {
         let context = Arc::new(singles.context);
         self.queue.extend(singles.singles.into_iter().map(|single| {
             let Single { job, page, device, open } = single;
-            QueueEntry { job, device, page: PageGuard { page, open, context: context.clone() } }
+            QueuedSingle { job, device, page: SinglePage { page, open, context: context.clone() } }
         }));
     }
 
-    /// Takes the next one off the queue. After the last one of a start, its mark no longer needs changes
-    /// of devices.
-    fn next(&mut self) -> Option<QueueEntry> {
+    /// Takes the next one off the queue. After the last one of a start, its mark no longer needs changes of
+    /// devices.
+    fn dequeue(&mut self) -> Option<QueuedSingle> {
         let next = self.queue.pop_front()?;
         let context = &next.page.context;
-        let follows = |entry: &QueueEntry| Arc::ptr_eq(&entry.page.context, context);
-        if !self.queue.front().is_some_and(follows) {
+        let is_of_same_start = |other: &QueuedSingle| Arc::ptr_eq(&other.page.context, context);
+        if !self.queue.front().is_some_and(is_of_same_start) {
             context.mark.narrow(DeviceKey(0), DeviceKey(0));
         }
         Some(next)
     }
 
-    /// Starts what may go out, until none is left or the lane has no place.
-    async fn start_what_may_start(&mut self, flights: &mut Flights) -> Result<(), StoreError> {
-        while let Some(entry) = self.queue.front() {
-            let shared = self.lane.shared.clone();
-            if shared.stop.is_cancelled() {
-                // The next process takes up what is open.
+    /// Starts attempts until none is left or permits are missing.
+    async fn start_ready(
+        &mut self,
+        in_flight: &mut InFlight<CompletedSingle>,
+    ) -> Result<(), StoreError> {
+        while let Some(single) = self.queue.front() {
+            if self.lane.shared.stop.is_cancelled() {
+                // The next process resumes what is open.
                 self.queue.clear();
                 break;
             }
             let version = self.lane.provider_version();
-            let mode = entry.job.mode(&self.lane).await?;
-            // Nothing is awaited from here on to the start: whatever was acknowledged before it, an
-            // update of the device (trap 8), a cancellation or another provider, is seen.
-            let now = shared.clock.now();
-            let provider = match &mode {
-                Mode::Send { provider, .. } => provider,
-                Mode::Count { .. } => {
-                    self.go_on_as_page();
-                    continue;
-                }
+            let mode = single.job.mode(&self.lane).await?;
+            // Nothing is awaited from here to the start, so that every acknowledged update of the device,
+            // cancellation and change of the provider is seen (hazard 8 of docs/delivery.md).
+            let now = self.lane.shared.clock.now();
+            let Mode::Send { provider, payload } = mode else {
+                self.continue_as_page();
+                continue;
             };
-            if version != self.lane.provider_version() || !self.may_go(entry, provider, now) {
-                self.go_on_as_page();
+            if version != self.lane.provider_version() || !self.may_start(single, &provider, now) {
+                self.continue_as_page();
                 continue;
             }
-            self.lane.slots.set_limit(self.lane.slots_max());
-            if !self.slot.has_place() || !self.credit.has_place() {
-                return Ok(());
+            match self.sender.try_acquire(now) {
+                Ok(()) => self.start_front(in_flight, Route { provider, payload, version }, now),
+                Err(Blocked::Permits) => return Ok(()),
+                Err(Blocked::Admission(_)) => self.continue_as_page(),
             }
-            if let Admission::Wait(_) = self.lane.admit(now) {
-                self.go_on_as_page();
-                continue;
-            }
-            self.start(flights, (mode, version), now);
         }
-        // Places that nobody uses must not wait for the answers that are still to come.
-        self.slot.let_go();
-        self.credit.let_go();
+        self.sender.release();
         Ok(())
     }
 
-    /// Whether one can go out as it was read, as far as its lane lets anything out.
-    fn may_go(&self, entry: &QueueEntry, provider: &SharedProvider, now: Timestamp) -> bool {
-        let QueueEntry { job, device, page: PageGuard { page, context, .. } } = entry;
+    /// Whether a notification can go out to its device as it was read, permits and admission apart.
+    fn may_start(&self, single: &QueuedSingle, provider: &SharedProvider, now: Timestamp) -> bool {
+        let QueuedSingle { job, device, page: SinglePage { page, context, .. } } = single;
         let shared = &self.lane.shared;
         let is_current = now.ms_since(context.at) <= shared.config.address_age_ms_max
             && !context.mark.has_changed(device.key)
@@ -250,78 +229,59 @@ impl Run {
             && service_has_room()
     }
 
-    fn start(&mut self, flights: &mut Flights, (mode, version): (Mode, u64), now: Timestamp) {
-        let (Some(entry), Mode::Send { provider, payload }) = (self.next(), mode) else { return };
-        let QueueEntry { job, device, page } = entry;
-        let address = job.address(&device).expect("it was looked at just now");
-        self.lane.chat_started(device.key, now);
-        self.slot.hand_over();
-        self.credit.hand_over();
-        self.in_flight += 1;
-        page.context.mark.started(job.dispatch.no, device.key);
-        let service = job.service_of(&self.lane, &device);
-        let service = service.map(|service| InService::start(service, now));
-        let metrics = self.lane.shared.metrics.clone();
-        flights.push(
-            async move {
-                let answer = attempt(&metrics, &provider, &payload, &address).await;
-                Returned { job, page, landed: Landed { device, service, version, answer } }
-            }
-            .boxed(),
-        );
+    fn start_front(
+        &mut self,
+        in_flight: &mut InFlight<CompletedSingle>,
+        route: Route,
+        now: Timestamp,
+    ) {
+        let Some(QueuedSingle { job, device, page }) = self.dequeue() else { return };
+        let delivery = Delivery { job, device, history: History::default() };
+        let attempt = self.sender.start(delivery, route, &page.context.mark, now);
+        in_flight.push(async move { CompletedSingle { page, attempt: attempt.await } }.boxed());
     }
 
-    fn land(&mut self, returned: Returned) {
-        let Returned { job, page, landed } = returned;
-        self.in_flight -= 1;
-        self.lane.stream_ended();
-        let mut batch = Batch::default();
-        match settle((&self.lane, &job, &page.context.mark), landed, &mut batch) {
-            Some(_) => {
-                self.lane.shared.credit.give_back(1);
-                self.give_to_lane(page);
-            }
-            None => {
-                self.credits += 1;
-                self.finish(page, batch);
-            }
+    fn on_completed(&mut self, completed: CompletedSingle) {
+        let CompletedSingle { page, attempt } = completed;
+        let mut batch = CheckpointBuilder::default();
+        match batch.record(&self.lane, attempt.complete(&page.context.mark)) {
+            Some(_) => self.give_to_lane(page),
+            None => self.push(page, batch),
         }
     }
 
-    fn finish(&mut self, page: PageGuard, batch: Batch) {
+    fn push(&mut self, page: SinglePage, batch: CheckpointBuilder) {
         if self.outcomes.checkpoints.is_empty() {
             self.since = Instant::now();
         }
-        let retries = batch.retries() as u64;
-        self.retries += retries;
-        self.outcomes.retries += retries;
-        let checkpoint = batch.into_checkpoint(page.page);
-        let now = self.lane.shared.clock.now();
-        let checkpoint = Checkpoint { targeted: 1, finished: true, at: now, ..checkpoint };
+        let at = self.lane.shared.clock.now();
+        let (results, guard) = batch.build(page.page);
+        let checkpoint = Checkpoint { targeted: 1, finished: true, at, ..results };
+        self.outcomes.guard.merge(guard);
         self.outcomes.checkpoints.push(checkpoint);
         self.outcomes.pages.push(page);
     }
 
-    fn go_on_as_page(&mut self) {
-        let Some(entry) = self.next() else { return };
-        self.give_to_lane(entry.page);
+    fn continue_as_page(&mut self) {
+        let Some(single) = self.dequeue() else { return };
+        self.give_to_lane(single.page);
     }
 
-    /// Its device is read again before it is used.
-    fn give_to_lane(&self, page: PageGuard) {
+    /// Has the lane go on with the page, which reads the device again.
+    fn give_to_lane(&self, page: SinglePage) {
         page.open.give();
         self.lane.add_page(page.page);
     }
 
-    /// Commits the outcomes that wait, as often as it takes: while storage is gone the credit stays
-    /// owed, and sending stops.
-    fn commit(&mut self) -> BoxFuture<'static, CommitResult> {
+    /// Commits the outcomes that wait, as often as it takes: while storage fails the deliveries stay
+    /// unacknowledged, and the limit on them stops the sending.
+    fn commit(&mut self) -> BoxFuture<'static, CommittedOutcomes> {
         let outcomes = std::mem::take(&mut self.outcomes);
         let shared = self.lane.shared.clone();
         async move {
             loop {
                 match shared.store.finish_pages(outcomes.checkpoints.clone()).await {
-                    Ok(finished) => break CommitResult { outcomes, finished },
+                    Ok(finished) => break CommittedOutcomes { outcomes, finished },
                     Err(error) => shared.storage_failed(&error).await,
                 }
             }
@@ -329,14 +289,12 @@ impl Run {
         .boxed()
     }
 
-    fn committed(&mut self, result: CommitResult) {
-        let CommitResult { outcomes: Outcomes { checkpoints, pages, retries }, finished } = result;
+    fn on_committed(&mut self, committed: CommittedOutcomes) {
+        let CommittedOutcomes { outcomes: Outcomes { checkpoints, pages, guard }, finished } =
+            committed;
         let shared: &Arc<Shared> = &self.lane.shared;
         shared.committed();
-        self.credits -= checkpoints.len();
-        shared.credit.give_back(checkpoints.len());
-        self.retries -= retries;
-        self.lane.retries_written(retries);
+        drop(guard);
         for (checkpoint, finished) in checkpoints.iter().zip(finished) {
             match finished {
                 Ok(_) => shared.metrics.settled(&checkpoint.settled, &checkpoint.dead),
@@ -347,16 +305,7 @@ impl Run {
         if let Some(due_at) = retries.map(|retry| retry.due_at).min() {
             shared.look_by(due_at);
         }
-        // From here on they are not open any more.
+        // They are not open any more.
         drop(pages);
-    }
-}
-
-impl Drop for Run {
-    /// Also when the work broke off: a place that is not given back is lost for good.
-    fn drop(&mut self) {
-        self.lane.shared.credit.give_back(self.credits + self.in_flight);
-        self.lane.retries_written(self.retries);
-        self.lane.streams_dropped(self.in_flight);
     }
 }
