@@ -15,7 +15,7 @@ use crate::channel::Channels;
 use crate::delivery::job::Job;
 use crate::delivery::lane::{Lane, LaneRun};
 use crate::delivery::shared::{Shared, Surroundings};
-use crate::delivery::singles::{Single, Singles};
+use crate::delivery::single_task::{Single, Singles};
 use crate::delivery::starts::{self, PendingPage, PendingStart, StartContext};
 use crate::delivery::{EngineConfig, news, standing};
 use crate::store::{

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use notify_core::{AppId, Platform, Timestamp};
 use tokio::sync::Notify;
 
-pub(crate) use self::hearing::{Death, Received};
+pub(crate) use self::hearing::{Death, Learned, Received};
 use self::hearing::{PurgeWindow, Throttled};
 pub(crate) use self::run::{Hand, LaneRun, OpenSingle};
 use self::services::Services;
@@ -21,9 +21,9 @@ pub(crate) use self::services::{Candidate, InService, Service};
 use crate::delivery::gate::{Admission, Gate, Heard, Hearer, Others};
 use crate::delivery::job::Job;
 use crate::delivery::pace::{ChatPace, Pace};
+use crate::delivery::permits::ResizableSemaphore;
 use crate::delivery::shared::Shared;
-use crate::delivery::singles::Singles;
-use crate::delivery::slots::Slots;
+use crate::delivery::single_task::Singles;
 use crate::providers::{ProviderLimit, SharedProvider};
 use crate::store::{AppNo, ChannelPlace, ChannelTold, DeviceKey, NewWord, OpenPage, StoreError};
 
@@ -69,7 +69,7 @@ pub(crate) struct Lane {
     has_others: AtomicBool,
     retries: RetryCount,
     throttled: Throttled,
-    pub(crate) slots: Arc<Slots>,
+    pub(crate) slots: Arc<ResizableSemaphore>,
     pub(crate) shared: Arc<Shared>,
     provider: Mutex<Known>,
     inbox: Mutex<Inbox>,
@@ -107,7 +107,7 @@ impl Lane {
             has_others: AtomicBool::new(true),
             retries: RetryCount::default(),
             throttled: Throttled::default(),
-            slots: Slots::new(SLOTS_WITHOUT_PROVIDER),
+            slots: ResizableSemaphore::new(SLOTS_WITHOUT_PROVIDER),
             shared,
             provider: Mutex::new(Known { version: 0, provider: LaneProvider::Unknown }),
             inbox: Mutex::default(),
@@ -279,24 +279,8 @@ impl Lane {
         self.wake.notify_one();
     }
 
-    /// A stream came to its end: its place goes on, unless fewer are allowed by now. Looked at here,
-    /// since whoever waits in line gets the place without looking.
-    pub(crate) fn stream_ended(&self) {
-        self.slots.set_limit(self.slots_max());
-        self.slots.give_back(1);
-        self.services_may_go();
-    }
-
-    /// Streams were given up with the work that they were part of.
-    pub(crate) fn streams_dropped(&self, streams: usize) {
-        if streams > 0 {
-            self.slots.give_back(streams);
-            self.services_may_go();
-        }
-    }
-
-    /// Wakes pages that have set devices aside: the service behind them may take some.
-    fn services_may_go(&self) {
+    /// Wakes pages that deferred devices: the service behind them may have a stream for one.
+    pub(crate) fn wake_deferred(&self) {
         if self.has_parked() {
             self.gate.nudge();
         }
@@ -411,14 +395,33 @@ impl Lane {
         }
     }
 
-    /// Deliveries are to become rows of their own.
-    pub(crate) fn retries_more(&self, retries: u64) {
-        self.retries.more(retries);
+    /// Counts a delivery that becomes a retry.
+    pub(crate) fn uncommitted_retry(self: &Arc<Self>) -> UncommittedRetries {
+        self.retries.more(1);
+        UncommittedRetries { lane: self.clone(), count: 1 }
     }
+}
 
-    /// They are, or the page that had them broke off.
-    pub(crate) fn retries_written(&self, retries: u64) {
-        self.retries.written(retries);
+/// Retries that are counted, and that no commit has written yet. Dropped after the commit that writes them,
+/// or when they are given up.
+pub(crate) struct UncommittedRetries {
+    lane: Arc<Lane>,
+    count: u64,
+}
+
+impl UncommittedRetries {
+    /// Adds these to `held`, which the same commit writes.
+    pub(crate) fn merge_into(mut self, held: &mut Option<Self>) {
+        match held {
+            Some(held) => held.count += std::mem::take(&mut self.count),
+            None => *held = Some(self),
+        }
+    }
+}
+
+impl Drop for UncommittedRetries {
+    fn drop(&mut self) {
+        self.lane.retries.written(self.count);
     }
 }
 

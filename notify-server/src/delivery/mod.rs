@@ -6,13 +6,15 @@
 //! place: [`decide`] turns what a provider said into what happens next.
 //!
 //! ```text
-//! EngineRun ──due──▶ LaneRun (application × platform) ──claims──▶ PageRun ──attempt──▶ Provider
-//!                        └──────────── due ─────────────▶ retries
+//! EngineRun ──due──▶ LaneRun (application × platform) ──page────▶ PageTask   ─┐
+//!                        ├────────────────────────────one device▶ SingleTask ─┼─▶ Sender ──▶ Provider
+//!                        └────────────────────────────retries───▶ RetryTask  ─┘
 //! ```
 
-mod attempt;
+mod checkpoint_builder;
 mod config;
 mod decision;
+mod deferred;
 mod engine;
 mod gate;
 mod job;
@@ -20,11 +22,12 @@ mod lane;
 mod marks;
 mod news;
 mod pace;
-mod page;
-mod retries;
+mod page_task;
+mod permits;
+mod retry_task;
+mod sender;
 mod shared;
-mod singles;
-mod slots;
+mod single_task;
 mod standing;
 mod starts;
 

@@ -16,7 +16,7 @@ use super::job::Job;
 use super::lane::Lane;
 use super::marks::Marks;
 use super::news::News;
-use super::slots::Slots;
+use super::permits::ResizableSemaphore;
 use super::standing::Standing;
 use super::starts::Starts;
 use crate::channel::{ChannelState, Channels, ServiceState};
@@ -73,7 +73,7 @@ pub(crate) struct Shared {
     pub(crate) config: EngineConfig,
     pub(crate) instance: InstanceId,
     /// Deliveries in flight or answered but not committed (trap 4).
-    pub(crate) credit: Arc<Slots>,
+    pub(crate) credit: Arc<ResizableSemaphore>,
     pub(crate) marks: Marks,
     pub(crate) stop: CancellationToken,
     pub(crate) standing: Standing,
@@ -133,7 +133,7 @@ impl Shared {
     pub(crate) fn new(around: Surroundings, config: EngineConfig) -> Arc<Self> {
         let mut rng = config.seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
         let instance = InstanceId(rng.i64(1..));
-        let credit = Slots::new(config.credit);
+        let credit = ResizableSemaphore::new(config.credit);
         Arc::new(Self {
             credit,
             store: around.store,

@@ -13,10 +13,10 @@ use crate::delivery::gate::Admission;
 use crate::delivery::job::Job;
 use crate::delivery::lane::{Lane, LaneProvider};
 use crate::delivery::marks::Mark;
-use crate::delivery::page::{PageEnd, PageRun, Reading};
-use crate::delivery::retries;
+use crate::delivery::page_task::{DeviceSnapshot, PageEnd, PageTask};
+use crate::delivery::retry_task::{ClaimedRetries, RetryTask};
 use crate::delivery::shared::Shared;
-use crate::delivery::singles::{self, LANE_SINGLES_MAX, Singles};
+use crate::delivery::single_task::{LANE_SINGLES_MAX, SingleTask, Singles};
 use crate::signal::Waiter;
 use crate::store::{
     ClaimedRetry, DeviceBatch, DeviceKey, DispatchNo, OpenPage, PageClaim, PageNo, RetryClaim,
@@ -231,7 +231,7 @@ impl LaneRun {
         }
         let from = job.cursor();
         let mark = shared.marks.open(from, job.dispatch.until);
-        let (read_at, tenure) = (shared.clock.now(), shared.standing.tenure());
+        let (read_at, lease_generation) = (shared.clock.now(), shared.standing.tenure());
         let slice = shared.store.read_batch(&job.dispatch, from, shared.config.page_rows).await?;
         let DeviceBatch { devices, to, end } = slice;
         mark.narrow(from, to);
@@ -274,8 +274,8 @@ impl LaneRun {
         // afterwards could be sent to but not counted.
         if claim.targeted > 0 {
             shared.page_opened(page.no);
-            let reading = Reading { devices, read_at, mark, tenure };
-            self.spawn_page(PageRun::fresh(self.lane.clone(), job.clone(), page, reading));
+            let snapshot = DeviceSnapshot { devices, read_at, mark, lease_generation };
+            self.spawn_page(PageTask::new(self.lane.clone(), job.clone(), page, snapshot, &[]));
         }
         Ok(!end)
     }
@@ -309,9 +309,8 @@ impl LaneRun {
         let read_at = shared.clock.now();
         let devices = shared.store.read_range(&job.dispatch, page.from, page.to).await?;
         // Among others it has to show first that the page is its own still: that was long ago.
-        let reading = Reading { devices, read_at, mark, tenure: 0 };
-        let run = PageRun::resumed(self.lane.clone(), job, page, reading, &done);
-        self.spawn_page(run);
+        let snapshot = DeviceSnapshot { devices, read_at, mark, lease_generation: 0 };
+        self.spawn_page(PageTask::new(self.lane.clone(), job, page, snapshot, &done));
         Ok(())
     }
 
@@ -328,19 +327,19 @@ impl LaneRun {
         // Cannot fail: `incoming` is still open.
         let _ = task.send(singles);
         self.singles = Some(task);
-        let lane = self.lane.clone();
+        let task = SingleTask::new(&self.lane);
         self.running.spawn(async move {
-            singles::run(&lane, incoming).await;
+            task.run(incoming).await;
             Finished::Singles
         });
     }
 
-    fn spawn_page(&mut self, run: PageRun) {
-        let (no, waiting) = (run.page_no(), run.waiting());
+    fn spawn_page(&mut self, page: PageTask) {
+        let (no, waiting) = (page.page_no(), page.waiting());
         let lane = self.lane.clone();
         let task = self.running.spawn(async move {
             let _open = PageOpen(lane, no);
-            Finished::Page(run.run().await)
+            Finished::Page(page.run().await)
         });
         self.open.insert(task.id(), waiting);
     }
@@ -388,7 +387,7 @@ impl LaneRun {
         let first = DeviceKey::before_first(self.lane.app, self.lane.platform);
         let last = DeviceKey::new(self.lane.app, self.lane.platform, SEQUENCE_MAX);
         let mark = shared.marks.open(first, last);
-        let tenure = shared.standing.tenure();
+        let lease_generation = shared.standing.tenure();
         let in_hand = self.in_hand();
         let limit = shared.config.lane_retries_max - in_hand.len() as u32;
         let claim = RetryClaim {
@@ -410,13 +409,14 @@ impl LaneRun {
             return Ok(());
         }
         self.retries_due |= claimed.len() >= limit as usize;
-        self.spawn_retries(claimed, (mark, tenure)).await
+        self.spawn_retries(claimed, mark, lease_generation).await
     }
 
     async fn spawn_retries(
         &mut self,
         mut claimed: Vec<ClaimedRetry>,
-        (mark, tenure): (Arc<Mark>, u64),
+        mark: Arc<Mark>,
+        lease_generation: u64,
     ) -> Result<(), StoreError> {
         let keys = claimed.iter().map(|retry| retry.key);
         if let (Some(first), Some(last)) = (keys.clone().min(), keys.max()) {
@@ -432,9 +432,11 @@ impl LaneRun {
         // Those of an erased application are gone with it.
         claimed.retain(|retry| jobs.iter().any(|job| job.dispatch.no == retry.dispatch));
         let hand = Arc::new(Hand::new(claimed.iter().map(|retry| retry.no).collect()));
-        let (lane, its) = (self.lane.clone(), hand.clone());
+        let claim =
+            ClaimedRetries { retries: claimed, jobs, mark, hand: hand.clone(), lease_generation };
+        let retries = RetryTask::new(&self.lane, claim);
         let task = self.running.spawn(async move {
-            retries::run(&lane, claimed, &jobs, (mark, its, tenure)).await;
+            retries.run().await;
             Finished::Retries
         });
         self.hands.insert(task.id(), hand);

@@ -1,0 +1,107 @@
+//! Devices that a page sets aside because the service behind them takes no message now, while the rest of
+//! the page goes on.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use notify_core::Timestamp;
+
+use crate::delivery::lane::{Lane, Service};
+use crate::store::AudienceDevice;
+
+/// The deferred devices of one page, by service. They count in their lane until they are taken out or the
+/// value is dropped.
+pub(crate) struct Deferred {
+    lane: Arc<Lane>,
+    by_service: Vec<(Arc<Service>, VecDeque<AudienceDevice>)>,
+    len: usize,
+    /// Whether some of them may have changed since they were read.
+    is_stale: bool,
+    /// When to check the first of their services again, if that is known.
+    until: Option<Timestamp>,
+}
+
+impl Deferred {
+    pub(crate) fn new(lane: Arc<Lane>) -> Self {
+        Self { lane, by_service: Vec::new(), len: 0, is_stale: false, until: None }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn until(&self) -> Option<Timestamp> {
+        self.until
+    }
+
+    pub(crate) fn is_stale(&self) -> bool {
+        self.is_stale
+    }
+
+    /// The rest of the page was read again and these were not: what changed is not known of them.
+    pub(crate) fn mark_stale(&mut self) {
+        self.is_stale = true;
+    }
+
+    pub(crate) fn push(
+        &mut self,
+        service: &Arc<Service>,
+        device: AudienceDevice,
+        until: Option<Timestamp>,
+    ) {
+        self.lane.parked_more(1);
+        self.len += 1;
+        self.until = earlier(self.until, until);
+        match self.by_service.iter_mut().find(|(known, _)| Arc::ptr_eq(known, service)) {
+            Some((_, devices)) => devices.push_back(device),
+            None => self.by_service.push((service.clone(), VecDeque::from([device]))),
+        }
+    }
+
+    /// Takes out as many devices of each service as it has room for.
+    pub(crate) fn take(
+        &mut self,
+        room: impl Fn(&Service, &AudienceDevice) -> Result<usize, Option<Timestamp>>,
+    ) -> Vec<AudienceDevice> {
+        let mut taken = Vec::new();
+        self.until = None;
+        for (service, devices) in &mut self.by_service {
+            let probes_verified = service.wants_probe_of_verified();
+            if let Some(verified) = probes_verified
+                && let Some(place) =
+                    devices.iter().position(|device| device.trust.is_verified() == verified)
+            {
+                devices.swap(0, place);
+            }
+            let Some(first) = devices.front() else { continue };
+            match room(service, first) {
+                // The probe alone: among others it would lose its place when they are read again.
+                Ok(_) if probes_verified.is_some() => taken.extend(devices.pop_front()),
+                Ok(room) => taken.extend(devices.drain(..room.min(devices.len()))),
+                Err(until) => self.until = earlier(self.until, until),
+            }
+        }
+        self.by_service.retain(|(_, devices)| !devices.is_empty());
+        self.len -= taken.len();
+        self.is_stale &= self.len > 0;
+        if !taken.is_empty() {
+            self.lane.parked_fewer(taken.len());
+        }
+        taken
+    }
+}
+
+impl Drop for Deferred {
+    fn drop(&mut self) {
+        self.lane.parked_fewer(self.len);
+    }
+}
+
+/// The earlier of two times that may not be known.
+fn earlier(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
+    one.into_iter().chain(other).min()
+}

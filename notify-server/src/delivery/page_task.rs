@@ -1,0 +1,620 @@
+//! The task of one page: sends to its devices over the lane's streams, and commits the results in
+//! checkpoints.
+//!
+//! ```text
+//! queue ──permits, admission──▶ in flight ──result──▶ batch ──checkpoint──▶ stored
+//!   ▲                               │
+//!   └─────────── postponed ─────────┘
+//! ```
+//!
+//! Invariants (hazards 4, 5 and 8 of docs/delivery.md): no stream opens while too many deliveries are
+//! unacknowledged, without a valid lease, or to an address that was read more than a second ago or is
+//! known to have changed. A page that another server took over reports nothing more.
+//!
+//! A page goes on sending while its checkpoint is being committed.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, StreamExt};
+use notify_core::Timestamp;
+
+use crate::delivery::checkpoint_builder::{CheckpointBuilder, CommitGuard};
+use crate::delivery::deferred::Deferred;
+use crate::delivery::job::{Job, Mode};
+use crate::delivery::lane::Lane;
+use crate::delivery::marks::Mark;
+use crate::delivery::sender::{self, CompletedAttempt, Delivery, History, InFlight, Route, Sender};
+use crate::delivery::shared::Shared;
+use crate::providers::{Reason, SharedProvider};
+use crate::reasons;
+use crate::signal::Waiter;
+use crate::store::{
+    AudienceDevice, AudienceSource, Checkpoint, DeviceKey, DeviceOutcome, NewRetry, OpenPage,
+    Outcome, PageNo, StoreError, Zone,
+};
+
+/// How a page's task ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PageEnd {
+    /// Nothing of the page is left, or the process stops and leaves the rest to the next one.
+    Over,
+    /// Another server works on the page.
+    Fenced,
+}
+
+/// How often a page blocked by the retry backlog has its lane count the retries. Real time: it paces the
+/// machine.
+const RETRY_BACKLOG_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Why no further device is sent to at the moment.
+enum Blocked {
+    /// No device is left, or the process stops.
+    NoneLeft,
+    /// The lane has no permit for an attempt, or does not admit it.
+    Lane(sender::Blocked),
+    /// The page's lease expired. The next checkpoint renews it.
+    PageLease,
+    /// The server missed its heartbeats and may count as dead.
+    ServerLease,
+    /// All remaining devices wait for their services, until then if that is known.
+    Services(Option<Timestamp>),
+    /// The lane has too many open retries, which go first.
+    RetryBacklog,
+}
+
+/// Devices of a page as they were read.
+pub(crate) struct DeviceSnapshot {
+    pub(crate) devices: Vec<AudienceDevice>,
+    pub(crate) read_at: Timestamp,
+    /// Opened before the read: it holds what changed since.
+    pub(crate) mark: Arc<Mark>,
+    /// The server's lease generation when the page was known to be its own.
+    pub(crate) lease_generation: u64,
+}
+
+/// A checkpoint that is being committed.
+struct InFlightCheckpoint {
+    commit: BoxFuture<'static, Result<OpenPage, StoreError>>,
+    /// The server's lease generation when the commit began. The commit proves that the page was still
+    /// this server's then.
+    lease_generation: u64,
+    ends_page: bool,
+    _guard: CommitGuard,
+}
+
+/// The task of one page.
+pub(crate) struct PageTask {
+    lane: Arc<Lane>,
+    job: Arc<Job>,
+    page: OpenPage,
+    /// The server's lease generation when the page was last known to be its own.
+    lease_generation: u64,
+    mark: Arc<Mark>,
+    /// Devices that were not sent to. Ineligible ones stay, since they may become eligible.
+    queue: VecDeque<AudienceDevice>,
+    deferred: Deferred,
+    read_at: Timestamp,
+    /// Whether mode and addresses were read since the last pause.
+    is_fresh: bool,
+    mode: Option<Mode>,
+    /// Version of the provider that the mode is for.
+    version: u64,
+    gate_changes: Waiter,
+    batch: CheckpointBuilder,
+    sender: Sender,
+    /// Length of the queue, for the lane.
+    waiting: Arc<AtomicUsize>,
+    /// Deliveries of this page with an outcome or a retry, those in the batch included.
+    done: u64,
+    /// Named devices that were not eligible when their turn came.
+    skipped: u64,
+}
+
+impl PageTask {
+    /// The task of a page. `done`: devices with an outcome or a retry, in order, where another process
+    /// left the page open. They are recognised by key and skipped.
+    pub(crate) fn new(
+        lane: Arc<Lane>,
+        job: Arc<Job>,
+        page: OpenPage,
+        snapshot: DeviceSnapshot,
+        done: &[DeviceKey],
+    ) -> Self {
+        let DeviceSnapshot { devices, read_at, mark, lease_generation } = snapshot;
+        let deleted = job.gone(&devices, page.from, page.to);
+        let is_done = |key: &DeviceKey| done.binary_search(key).is_ok();
+        let queue: VecDeque<_> =
+            devices.into_iter().filter(|device| !is_done(&device.key)).collect();
+        let mut task = Self {
+            gate_changes: lane.gate.subscribe(),
+            sender: Sender::new(&lane),
+            deferred: Deferred::new(lane.clone()),
+            waiting: Arc::new(AtomicUsize::new(queue.len())),
+            lane,
+            job,
+            page,
+            lease_generation,
+            mark,
+            queue,
+            read_at,
+            is_fresh: false,
+            mode: None,
+            version: 0,
+            batch: CheckpointBuilder::default(),
+            done: done.len() as u64,
+            skipped: 0,
+        };
+        for key in deleted.into_iter().filter(|key| !is_done(key)) {
+            task.settle_unsent(key, Outcome::Canceled, reasons::DEVICE_DELETED.into());
+        }
+        task
+    }
+
+    /// Number of devices in the queue, which changes while the task runs.
+    pub(crate) fn waiting(&self) -> Arc<AtomicUsize> {
+        self.waiting.clone()
+    }
+
+    pub(crate) fn page_no(&self) -> PageNo {
+        self.page.no
+    }
+
+    /// Runs until nothing is left, the process stops, or another server took the page over.
+    pub(crate) async fn run(mut self) -> PageEnd {
+        let mut in_flight = InFlight::new();
+        let mut checkpoint: Option<InFlightCheckpoint> = None;
+        loop {
+            let blocked = self.start_ready(&mut in_flight).await;
+            if self.queue.is_empty() {
+                self.publish_queue_len();
+            }
+            let all_completed = in_flight.is_empty();
+            if checkpoint.is_none() {
+                let is_over = matches!(blocked, Blocked::NoneLeft) && all_completed;
+                let ends_page = is_over && self.queue.is_empty() && self.deferred.is_empty();
+                if ends_page || self.wants_checkpoint(&blocked) {
+                    checkpoint = Some(self.begin_checkpoint(ends_page, in_flight.len()));
+                } else if is_over && self.batch.is_empty() {
+                    return PageEnd::Over;
+                }
+            }
+            let due_at = self.batch.due_at(self.lane.shared.config.checkpoint_every);
+            let has_results = !self.batch.is_empty();
+            tokio::select! {
+                biased;
+                // Ahead of the answers: the commit begins when it is first polled.
+                committed = committed(&mut checkpoint), if checkpoint.is_some() => {
+                    let Some(checkpoint) = checkpoint.take() else { continue };
+                    match committed {
+                        Ok(_) if checkpoint.ends_page => return PageEnd::Over,
+                        Ok(page) => {
+                            self.page = page;
+                            self.lease_generation = checkpoint.lease_generation;
+                        }
+                        Err(_) => return PageEnd::Fenced,
+                    }
+                }
+                Some(completed) = in_flight.next(), if !all_completed => {
+                    self.on_completed(completed);
+                    self.take_completed(&mut in_flight);
+                }
+                () = tokio::time::sleep_until(due_at), if checkpoint.is_none() && has_results => {
+                    self.batch.force();
+                }
+                () = self.until_unblocked(&blocked) => {}
+            }
+        }
+    }
+
+    /// Publishes the length of the queue, so that the lane opens the next page while devices of this one
+    /// do not answer (hazard 3 of docs/delivery.md).
+    fn publish_queue_len(&self) {
+        let waiting = self.queue.len();
+        if self.waiting.swap(waiting, Ordering::AcqRel) != waiting {
+            self.lane.look_again();
+        }
+    }
+
+    /// Returns when what blocks the page may be gone.
+    async fn until_unblocked(&mut self, blocked: &Blocked) {
+        let shared = &self.lane.shared;
+        let unblocked = async {
+            match blocked {
+                // Only results and commits lead on.
+                Blocked::NoneLeft | Blocked::PageLease => std::future::pending().await,
+                Blocked::ServerLease => {
+                    let mut renewed = shared.standing.subscribe();
+                    if !shared.standing.holds(shared.clock.now()) {
+                        renewed.changed().await;
+                    }
+                }
+                Blocked::Lane(sender::Blocked::Permits) => self.sender.acquired().await,
+                Blocked::RetryBacklog => tokio::select! {
+                    biased;
+                    () = self.gate_changes.changed() => {}
+                    () = tokio::time::sleep(RETRY_BACKLOG_INTERVAL) => self.lane.look_again(),
+                },
+                Blocked::Services(None) => self.gate_changes.changed().await,
+                Blocked::Lane(sender::Blocked::Admission(until))
+                | Blocked::Services(Some(until)) => tokio::select! {
+                    biased;
+                    () = self.gate_changes.changed() => {}
+                    () = shared.clock.sleep_until(self.job.at_latest(*until)) => {}
+                },
+            }
+        };
+        let stops = !matches!(blocked, Blocked::NoneLeft | Blocked::PageLease);
+        tokio::select! {
+            biased;
+            () = unblocked => {}
+            () = shared.stop.cancelled(), if stops => {}
+        }
+    }
+}
+
+// Starting attempts: devices that need no attempt are settled, the others wait for their permits.
+
+impl PageTask {
+    /// Starts attempts until something blocks the next one.
+    async fn start_ready(&mut self, in_flight: &mut InFlight<CompletedAttempt>) -> Blocked {
+        let shared = self.lane.shared.clone();
+        loop {
+            // Ahead of all checks that a change of the gate may be about: one that comes in during them
+            // ends the wait.
+            self.gate_changes.mark_unchanged();
+            let now = shared.clock.now();
+            self.resume_deferred(now);
+            if self.queue.is_empty() || shared.stop.is_cancelled() {
+                self.sender.release();
+                return match self.deferred.is_empty() || shared.stop.is_cancelled() {
+                    true => Blocked::NoneLeft,
+                    false => Blocked::Services(self.deferred.until()),
+                };
+            }
+            if self.is_stale(now) {
+                // Ahead of anything awaited: a result that came under a lease must reach the batch while
+                // the lease is valid (hazard 5 of docs/delivery.md).
+                self.take_completed(in_flight);
+                if let Err(error) = self.refresh(now).await {
+                    // The changes are no longer marked, so that everything is read again.
+                    self.invalidate();
+                    shared.storage_failed(&error).await;
+                }
+                continue;
+            }
+            let Some(mode) = self.mode.clone() else { continue };
+            if self.job.canceled() && !matches!(mode, Mode::Count { .. }) {
+                self.is_fresh = false;
+                continue;
+            }
+            if let Err(blocked) = self.prepare_next(&mode, now) {
+                return blocked;
+            }
+            let Mode::Send { provider, payload } = mode else { continue };
+            let Some(device) = self.queue.pop_front() else { continue };
+            let delivery = Delivery { job: self.job.clone(), device, history: History::default() };
+            let route = Route { provider, payload, version: self.version };
+            in_flight.push(self.sender.start(delivery, route, &self.mark, now).boxed());
+        }
+    }
+
+    /// Settles and skips devices that need no attempt, and takes the permits for the first one that does,
+    /// if one is left.
+    fn prepare_next(&mut self, mode: &Mode, now: Timestamp) -> Result<(), Blocked> {
+        while let Some(device) = self.queue.front() {
+            let key = device.key;
+            if self.job.targets(device) {
+                match mode {
+                    Mode::Count { settled, reason } => {
+                        self.settle_unsent(key, *settled, reason.clone());
+                    }
+                    Mode::Send { .. } if self.job.expired(now) => {
+                        self.settle_unsent(key, Outcome::Expired, reasons::EXPIRED.into());
+                    }
+                    // It gets one attempt, at once, and does not wait until credentials are corrected.
+                    Mode::Send { .. }
+                        if self.job.expires_at.is_none() && self.lane.gate.is_held(now) =>
+                    {
+                        let reason = reasons::CREDENTIALS_REFUSED.into();
+                        self.settle_unsent(key, Outcome::Expired, reason);
+                    }
+                    Mode::Send { .. } if !self.job.reaches(device) => {
+                        self.settle_unsent(key, Outcome::Failed, reasons::NO_ADDRESS.into());
+                    }
+                    Mode::Send { provider, .. } if self.defer_front(provider, now) => continue,
+                    // Ahead of the admission, which may make this the probe.
+                    Mode::Send { .. } => match self.lane.chat_free(key, now) {
+                        Ok(()) => break,
+                        Err(due_at) => self.put_off(key, due_at, now),
+                    },
+                }
+            } else {
+                self.skipped += u64::from(self.job.names_devices());
+            }
+            self.queue.pop_front();
+        }
+        if self.queue.is_empty() { Ok(()) } else { self.try_acquire(now) }
+    }
+
+    /// Takes the permits for one attempt, if leases, retries and lane allow it.
+    fn try_acquire(&mut self, now: Timestamp) -> Result<(), Blocked> {
+        let standing = &self.lane.shared.standing;
+        let acquired = if !standing.holds(now) {
+            Err(Blocked::ServerLease)
+        } else if now >= self.page.lease_until || self.lease_generation != standing.tenure() {
+            Err(Blocked::PageLease)
+        } else if self.lane.has_retries_in_plenty() {
+            Err(Blocked::RetryBacklog)
+        } else {
+            self.sender.try_acquire(now).map_err(Blocked::Lane)
+        };
+        // A permit that is kept without use is missing elsewhere, for instance for the retries.
+        match acquired {
+            Ok(()) | Err(Blocked::Lane(sender::Blocked::Permits)) => {}
+            Err(_) => self.sender.release(),
+        }
+        acquired
+    }
+
+    /// Makes a delivery a retry without an attempt.
+    fn put_off(&mut self, key: DeviceKey, due_at: Timestamp, now: Timestamp) {
+        let retry = NewRetry {
+            key,
+            attempts: 0,
+            first_attempt_at: now,
+            due_at,
+            reason: reasons::PACED.into(),
+            unknown_outcomes: 0,
+        };
+        self.batch.retry(&self.lane, retry);
+        self.done += 1;
+    }
+
+    /// Ends a delivery without an attempt.
+    fn settle_unsent(&mut self, key: DeviceKey, settled: Outcome, reason: Reason) {
+        let reason = Some(reason);
+        self.batch.settle(DeviceOutcome { key, settled, reason, attempts: 0, message_id: None });
+        self.done += 1;
+    }
+
+    /// Defers the first device of the queue if the service behind it takes no message now.
+    fn defer_front(&mut self, provider: &SharedProvider, now: Timestamp) -> bool {
+        let Some(device) = self.queue.front() else { return false };
+        let Some(service) = self.job.service_of(&self.lane, device) else { return false };
+        let candidate = self.job.candidate(&self.lane, provider, device);
+        let Err(until) = service.room(candidate, now) else { return false };
+        if let Some(device) = self.queue.pop_front() {
+            self.deferred.push(&service, device, until);
+        }
+        true
+    }
+
+    /// Puts deferred devices back into the queue if their service takes messages again, or if they are
+    /// not to be sent to any more.
+    fn resume_deferred(&mut self, now: Timestamp) {
+        if self.deferred.is_empty() {
+            return;
+        }
+        let ends = self.job.canceled()
+            || self.job.expired(now)
+            || self.version != self.lane.provider_version();
+        let provider = match &self.mode {
+            Some(Mode::Send { provider, .. }) if !ends => Some(provider),
+            Some(Mode::Send { .. } | Mode::Count { .. }) | None => None,
+        };
+        let is_stale = self.deferred.is_stale();
+        let taken = self.deferred.take(|service, device| match provider {
+            Some(provider) => service.room(self.job.candidate(&self.lane, provider, device), now),
+            None => Ok(usize::MAX),
+        });
+        if taken.is_empty() {
+            return;
+        }
+        // Their addresses are read again, with the rest of the page.
+        let age_ms = now.ms_since(self.read_at);
+        if is_stale || age_ms > self.lane.shared.config.address_age_ms_max {
+            self.invalidate();
+        }
+        for device in taken.into_iter().rev() {
+            self.queue.push_front(device);
+        }
+    }
+}
+
+// Results and checkpoints.
+
+impl PageTask {
+    fn on_completed(&mut self, completed: CompletedAttempt) {
+        match self.batch.record(&self.lane, completed.complete(&self.mark)) {
+            // It never becomes a retry.
+            Some(device) => {
+                self.queue.push_front(device);
+                // The read also sorts the queue.
+                self.invalidate();
+            }
+            None => self.done += 1,
+        }
+    }
+
+    /// Takes the results that are there.
+    fn take_completed(&mut self, in_flight: &mut InFlight<CompletedAttempt>) {
+        while let Some(Some(completed)) = in_flight.next().now_or_never() {
+            self.on_completed(completed);
+        }
+    }
+
+    fn wants_checkpoint(&self, blocked: &Blocked) -> bool {
+        self.batch.is_due(self.lane.shared.config.checkpoint_outcomes)
+            || matches!(blocked, Blocked::PageLease)
+            || matches!(blocked, Blocked::NoneLeft)
+                && self.lane.shared.stop.is_cancelled()
+                && !self.batch.is_empty()
+    }
+
+    /// Begins a checkpoint with the whole batch.
+    fn begin_checkpoint(&mut self, ends_page: bool, in_flight: usize) -> InFlightCheckpoint {
+        let shared = self.lane.shared.clone();
+        let now = shared.clock.now();
+        self.publish_queue_len();
+        let batch = std::mem::take(&mut self.batch);
+        let targets = self.queue.iter().filter(|device| self.job.targets(device)).count();
+        let excluded = if self.job.names_devices() { self.queue.len() - targets } else { 0 };
+        let next_retry = batch.next_retry();
+        let (results, guard) = batch.build(self.page);
+        let checkpoint = Checkpoint {
+            targeted: self.done + (in_flight + targets + self.deferred.len()) as u64,
+            excluded: self.skipped + excluded as u64,
+            at: now,
+            lease_until: now.plus_ms(shared.config.lease_ms),
+            finished: ends_page,
+            ..results
+        };
+        let ends_zone = ends_page && self.job.is_local();
+        // Ahead of the commit, which proves no more than that.
+        let lease_generation = shared.standing.tenure();
+        let commit = async move {
+            let committed = commit_with_retry(&shared, checkpoint).await;
+            shared.committed();
+            if let Some(due_at) = next_retry {
+                shared.look_by(due_at);
+            }
+            // The end of a zone may make the notification due for its next one.
+            if ends_zone {
+                shared.wake.notify_one();
+            }
+            committed
+        };
+        InFlightCheckpoint { commit: commit.boxed(), lease_generation, ends_page, _guard: guard }
+    }
+}
+
+/// Commits, as often as it takes: while storage fails the deliveries stay unacknowledged, and the limit on
+/// them stops the sending.
+async fn commit_with_retry(
+    shared: &Shared,
+    checkpoint: Checkpoint,
+) -> Result<OpenPage, StoreError> {
+    loop {
+        match shared.store.checkpoint(checkpoint.clone()).await {
+            Ok(page) => {
+                shared.metrics.settled(&checkpoint.settled, &checkpoint.dead);
+                return Ok(page);
+            }
+            Err(error @ (StoreError::Fenced | StoreError::NotFound)) => return Err(error),
+            Err(error) => shared.storage_failed(&error).await,
+        }
+    }
+}
+
+/// Returns when the checkpoint in flight was committed or refused; never without one.
+async fn committed(in_flight: &mut Option<InFlightCheckpoint>) -> Result<OpenPage, StoreError> {
+    match in_flight {
+        Some(checkpoint) => (&mut checkpoint.commit).await,
+        None => std::future::pending().await,
+    }
+}
+
+// Keeping the page current: addresses and states are read when their turn comes (hazard 8 of
+// docs/delivery.md).
+
+impl PageTask {
+    fn is_stale(&self, now: Timestamp) -> bool {
+        !self.is_fresh
+            || self.mark.take_stale()
+            || self.version != self.lane.provider_version()
+            || now.ms_since(self.read_at) > self.lane.shared.config.address_age_ms_max
+    }
+
+    /// Has the devices read again before the next attempt.
+    fn invalidate(&mut self) {
+        self.is_fresh = false;
+        self.read_at = Timestamp(0);
+    }
+
+    /// Reads the mode, and the rest of the page as it is now. The first time the devices are those that
+    /// were read with the claim of the page, if that was not too long ago.
+    async fn refresh(&mut self, now: Timestamp) -> Result<(), StoreError> {
+        let shared = self.lane.shared.clone();
+        let version = self.lane.provider_version();
+        self.mode = Some(self.job.mode(&self.lane).await?);
+        self.version = version;
+        let is_recent = now.ms_since(self.read_at) <= shared.config.address_age_ms_max;
+        if self.is_fresh || !is_recent || self.mark.take_stale() {
+            let Some(first) = self.queue.iter().map(|device| device.key).min() else {
+                return Ok(());
+            };
+            let from = DeviceKey(first.0 - 1);
+            let devices = shared.store.read_range(&self.job.dispatch, from, self.page.to).await?;
+            self.read_at = now;
+            self.deferred.mark_stale();
+            self.merge_refreshed(devices).await?;
+        }
+        self.exclude_already_delivered().await?;
+        self.is_fresh = true;
+        Ok(())
+    }
+
+    /// Replaces the queue with the new state of its devices. A deleted device counts as canceled; one that
+    /// lost the tag, or left the zone, is no longer targeted.
+    async fn merge_refreshed(&mut self, devices: Vec<AudienceDevice>) -> Result<(), StoreError> {
+        let mut old: Vec<AudienceDevice> = self.queue.iter().cloned().collect();
+        old.sort_by_key(|device| device.key);
+        let mut new = devices.into_iter().peekable();
+        let (mut queue, mut missing) = (VecDeque::with_capacity(old.len()), Vec::new());
+        for before in old {
+            while new.next_if(|device| device.key < before.key).is_some() {}
+            if let Some(device) = new.next_if(|device| device.key == before.key) {
+                queue.push_back(device);
+            } else if self.job.targets(&before) {
+                missing.push(before.key);
+            }
+        }
+        let existing = self.without_tag_or_zone(&missing).await?;
+        self.queue = queue;
+        for key in missing {
+            if existing.binary_search(&key).is_err() {
+                self.settle_unsent(key, Outcome::Canceled, reasons::DEVICE_DELETED.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Those of the missing devices that exist, and only lost the tag or the zone by which they were found.
+    async fn without_tag_or_zone(
+        &mut self,
+        missing: &[DeviceKey],
+    ) -> Result<Vec<DeviceKey>, StoreError> {
+        let (Some(first), Some(last)) = (missing.first(), missing.last()) else {
+            return Ok(Vec::new());
+        };
+        match (&self.job.dispatch.source, self.job.dispatch.zone) {
+            (AudienceSource::Platform, Zone::All) | (AudienceSource::Named { .. }, _) => {
+                return Ok(Vec::new());
+            }
+            (AudienceSource::Tag(_), _)
+            | (AudienceSource::Platform, Zone::Offset(_) | Zone::CatchUp) => {}
+        }
+        let (before, last) = (DeviceKey(first.0 - 1), *last);
+        let dispatch = self.job.naming(missing.to_vec());
+        let devices = self.lane.shared.store.read_range(&dispatch, before, last).await?;
+        Ok(devices.into_iter().map(|device| device.key).collect())
+    }
+
+    /// Excludes devices whose address or owner got the notification already, as another device or in
+    /// another zone.
+    async fn exclude_already_delivered(&mut self) -> Result<(), StoreError> {
+        for device in &mut self.queue {
+            if self.job.targets(device)
+                && (self.job.reached_before(device, &self.lane.shared).await?
+                    || self.job.had_in_another_zone(device, &self.lane.shared).await?)
+            {
+                device.eligible = false;
+            }
+        }
+        Ok(())
+    }
+}

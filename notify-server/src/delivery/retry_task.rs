@@ -1,0 +1,344 @@
+//! The task of claimed retries: deliveries that are rows of their own, claimed when they are due. Each
+//! device was read with the claim; one that changed since goes back and is claimed again.
+//!
+//! Unlike a page, the task waits while its outcomes are being committed. Retries that it has not started
+//! wait with it, which costs little: the lane claims the next ones as soon as all were started.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use futures_util::{FutureExt, StreamExt};
+use notify_core::Timestamp;
+use tokio::time::Instant;
+
+use crate::delivery::job::{Job, Mode};
+use crate::delivery::lane::{Hand, Lane};
+use crate::delivery::marks::Mark;
+use crate::delivery::permits::Permit;
+use crate::delivery::sender::{
+    AttemptResult, Blocked, CompletedAttempt, Delivery, Disposition, History, InFlight, Route,
+    Sender,
+};
+use crate::providers::{Reason, SharedProvider};
+use crate::reasons;
+use crate::store::{
+    ClaimedRetry, DeviceOutcome, NewRetry, Outcome, RetryNo, RetryOutcome, RetryResult, StoreError,
+};
+
+/// Longest wait for a service that has all its streams in use, in milliseconds.
+const SERVICE_FULL_MS: i64 = 250;
+/// Longest wait for a service that is being probed, in milliseconds: the answer opens it at once, and
+/// wakes no retry.
+const SERVICE_PROBED_MS: i64 = 2_000;
+
+/// Retries that a lane claimed for one task.
+pub(crate) struct ClaimedRetries {
+    pub(crate) retries: Vec<ClaimedRetry>,
+    /// The dispatches of all of them.
+    pub(crate) jobs: Vec<Arc<Job>>,
+    /// Opened before the claim, with which their devices were read.
+    pub(crate) mark: Arc<Mark>,
+    pub(crate) hand: Arc<Hand>,
+    /// The server's lease generation before the claim.
+    pub(crate) lease_generation: u64,
+}
+
+/// The task of claimed retries.
+pub(crate) struct RetryTask {
+    lane: Arc<Lane>,
+    jobs: Vec<Arc<Job>>,
+    mark: Arc<Mark>,
+    hand: Arc<Hand>,
+    lease_generation: u64,
+    queue: VecDeque<ClaimedRetry>,
+    outcomes: Vec<RetryOutcome>,
+    /// Held until the outcomes are committed.
+    unacked: Option<Permit>,
+    /// When the first of the outcomes came.
+    since: Instant,
+    sender: Sender,
+}
+
+/// A retry whose attempt completed.
+struct CompletedRetry {
+    no: RetryNo,
+    attempt: CompletedAttempt,
+}
+
+impl RetryTask {
+    pub(crate) fn new(lane: &Arc<Lane>, claim: ClaimedRetries) -> Self {
+        let ClaimedRetries { retries, jobs, mark, hand, lease_generation } = claim;
+        Self {
+            lane: lane.clone(),
+            jobs,
+            mark,
+            hand,
+            lease_generation,
+            queue: retries.into(),
+            outcomes: Vec::new(),
+            unacked: None,
+            since: Instant::now(),
+            sender: Sender::new(lane),
+        }
+    }
+
+    /// Attempts the retries and commits the outcomes in small groups, until none is left.
+    pub(crate) async fn run(mut self) {
+        let shared = self.lane.shared.clone();
+        let mut in_flight = InFlight::new();
+        loop {
+            if let Err(error) = self.start_ready(&mut in_flight).await {
+                shared.storage_failed(&error).await;
+                continue;
+            }
+            let is_over = self.queue.is_empty() && in_flight.is_empty();
+            if is_over || self.outcomes.len() >= shared.config.checkpoint_outcomes {
+                self.commit().await;
+            }
+            if is_over {
+                return;
+            }
+            let due_at = self.since + shared.config.checkpoint_every;
+            tokio::select! {
+                biased;
+                Some(completed) = in_flight.next(), if !in_flight.is_empty() => {
+                    self.on_completed(completed);
+                }
+                () = tokio::time::sleep_until(due_at), if !self.outcomes.is_empty() => {
+                    self.commit().await;
+                }
+                () = self.sender.acquired() => {}
+                () = shared.stop.cancelled(), if !self.queue.is_empty() => {}
+            }
+        }
+    }
+
+    /// Starts retries until none is left or permits are missing.
+    async fn start_ready(
+        &mut self,
+        in_flight: &mut InFlight<CompletedRetry>,
+    ) -> Result<(), StoreError> {
+        loop {
+            // Ahead of anything awaited: what came under a lease must become an outcome while the lease is
+            // valid (hazard 5 of docs/delivery.md).
+            while let Some(Some(completed)) = in_flight.next().now_or_never() {
+                self.on_completed(completed);
+            }
+            let Some(retry) = self.queue.front() else { break };
+            let job = self.job_of(retry);
+            let version = self.lane.provider_version();
+            let mode = mode_of(retry, &job, &self.lane).await?;
+            // Nothing is awaited from here to the start, so that every acknowledged update of the device,
+            // cancellation and change of the provider is seen (hazard 8 of docs/delivery.md).
+            let now = self.lane.shared.clock.now();
+            if self.mark.has_changed(retry.key) {
+                // The next claim, at once, reads the device as it is now.
+                self.reschedule_front(now);
+                continue;
+            }
+            let is_canceled = matches!(mode, Mode::Count { settled: Outcome::Canceled, .. });
+            if version != self.lane.provider_version() || (job.canceled() && !is_canceled) {
+                continue;
+            }
+            let (provider, payload) = match mode {
+                Mode::Send { provider, payload } => (provider, payload),
+                Mode::Count { settled, reason } => {
+                    self.settle_front(settled, reason);
+                    continue;
+                }
+            };
+            if let Some(until) = self.service_closed_until(retry, &job, &provider, now) {
+                self.reschedule_front(until);
+                continue;
+            }
+            let shared = &self.lane.shared;
+            // If the server counted as dead since the claim, others may have claimed them.
+            if shared.stop.is_cancelled()
+                || !shared.standing.holds(now)
+                || self.lease_generation != shared.standing.tenure()
+            {
+                self.reschedule_all(now);
+                continue;
+            }
+            if let Err(until) = self.lane.chat_free(retry.key, now) {
+                self.reschedule_front(until);
+                continue;
+            }
+            match self.sender.try_acquire(now) {
+                Ok(()) => {}
+                Err(Blocked::Permits) => return Ok(()),
+                Err(Blocked::Admission(until)) => {
+                    // Those that wait for a probe or an administrator stay due, and go on as soon as the
+                    // gate changes. The lane claims none before.
+                    let until = if self.lane.gate.awaits_word(now) { now } else { until };
+                    self.reschedule_all(until);
+                    continue;
+                }
+            }
+            self.start_front(in_flight, job, Route { provider, payload, version }, now);
+        }
+        self.sender.release();
+        if self.hand.all_started() {
+            self.lane.look_again();
+        }
+        Ok(())
+    }
+
+    fn start_front(
+        &mut self,
+        in_flight: &mut InFlight<CompletedRetry>,
+        job: Arc<Job>,
+        route: Route,
+        now: Timestamp,
+    ) {
+        let Some(retry) = self.queue.pop_front() else { return };
+        let ClaimedRetry { no, device, attempts, first_attempt_at, unknown_outcomes, .. } = retry;
+        let device = device.expect("a retry without its device ended unsent");
+        let history =
+            History { attempts, first_attempt_at: Some(first_attempt_at), unknown_outcomes };
+        let delivery = Delivery { job, device, history };
+        let attempt = self.sender.start(delivery, route, &self.mark, now);
+        in_flight.push(async move { CompletedRetry { no, attempt: attempt.await } }.boxed());
+    }
+
+    fn job_of(&self, retry: &ClaimedRetry) -> Arc<Job> {
+        let job = self.jobs.iter().find(|job| job.dispatch.no == retry.dispatch);
+        job.expect("the lane read the dispatch of every claimed retry").clone()
+    }
+
+    /// Until when the service behind a retry takes no message, if it takes none now.
+    fn service_closed_until(
+        &self,
+        retry: &ClaimedRetry,
+        job: &Job,
+        provider: &SharedProvider,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
+        let device = retry.device.as_ref()?;
+        let service = job.service_of(&self.lane, device)?;
+        let until = service.room(job.candidate(&self.lane, provider, device), now).err()?;
+        Some(match until {
+            None => now.plus_ms(SERVICE_FULL_MS),
+            Some(until) if service.gate.awaits_word(now) => {
+                until.min(now.plus_ms(SERVICE_PROBED_MS))
+            }
+            Some(until) => until,
+        })
+    }
+
+    /// Ends the first retry without an attempt.
+    fn settle_front(&mut self, settled: Outcome, reason: Reason) {
+        let Some(retry) = self.queue.pop_front() else { return };
+        let attempts = retry.attempts;
+        let step = RetryResult::Final { settled, reason: Some(reason), attempts, message_id: None };
+        self.push(RetryOutcome::of(retry.no, step));
+    }
+
+    fn reschedule_all(&mut self, until: Timestamp) {
+        while !self.queue.is_empty() {
+            self.reschedule_front(until);
+        }
+    }
+
+    /// Gives the first retry back. A pause does not count as an attempt.
+    fn reschedule_front(&mut self, until: Timestamp) {
+        let Some(retry) = self.queue.pop_front() else { return };
+        let due_at = self.job_of(&retry).at_latest(until);
+        self.push(RetryOutcome::of(retry.no, RetryResult::Deferred { due_at }));
+    }
+
+    fn on_completed(&mut self, completed: CompletedRetry) {
+        let CompletedRetry { no, attempt } = completed;
+        let AttemptResult { disposition, unacked } = attempt.complete(&self.mark);
+        let outcome = match disposition {
+            Disposition::Outcome { outcome, dead, verified } => {
+                let DeviceOutcome { settled, reason, attempts, message_id, key: _ } = outcome;
+                let step = RetryResult::Final { settled, reason, attempts, message_id };
+                RetryOutcome { dead, verified, ..RetryOutcome::of(no, step) }
+            }
+            Disposition::Retry { retry, moved } => {
+                let NewRetry { attempts, due_at, reason, unknown_outcomes, .. } = retry;
+                let step = RetryResult::Retry { attempts, due_at, reason, unknown_outcomes };
+                RetryOutcome { moved, ..RetryOutcome::of(no, step) }
+            }
+            Disposition::Postponed { history, until: due_at, reason, device: _ } => {
+                let History { attempts, unknown_outcomes, .. } = history;
+                let step = match reason {
+                    Some(reason) => {
+                        RetryResult::Retry { attempts, due_at, reason, unknown_outcomes }
+                    }
+                    None => RetryResult::Deferred { due_at },
+                };
+                RetryOutcome::of(no, step)
+            }
+        };
+        unacked.merge_into(&mut self.unacked);
+        self.push(outcome);
+    }
+
+    fn push(&mut self, outcome: RetryOutcome) {
+        if self.outcomes.is_empty() {
+            self.since = Instant::now();
+        }
+        self.outcomes.push(outcome);
+    }
+
+    /// Commits the outcomes, as often as it takes: while storage fails the deliveries stay unacknowledged,
+    /// and the limit on them stops the sending.
+    async fn commit(&mut self) {
+        let shared = self.lane.shared.clone();
+        let outcomes = std::mem::take(&mut self.outcomes);
+        while !outcomes.is_empty() {
+            let now = shared.clock.now();
+            match shared.store.settle_retries(shared.instance, outcomes.clone(), now).await {
+                Ok(()) => {
+                    let is_settled =
+                        |outcome: &&RetryOutcome| matches!(outcome.result, RetryResult::Final { .. });
+                    self.hand.settled(outcomes.iter().map(|outcome| outcome.no));
+                    self.lane.retries_fewer(outcomes.iter().filter(is_settled).count() as u64);
+                    shared.metrics.retried(self.lane.platform.provider(), &outcomes);
+                    break;
+                }
+                Err(error) => shared.storage_failed(&error).await,
+            }
+        }
+        self.unacked = None;
+        shared.committed();
+        if let Some(due_at) = outcomes.iter().filter_map(RetryOutcome::due_at).min() {
+            shared.look_by(due_at);
+        }
+        // The end of a zone may make the notification due for its next one.
+        if self.jobs.iter().any(|job| job.is_local()) {
+            shared.wake.notify_one();
+        }
+    }
+}
+
+/// Whether a retry is sent now, or ends without another attempt.
+async fn mode_of(retry: &ClaimedRetry, job: &Job, lane: &Lane) -> Result<Mode, StoreError> {
+    let mode = job.mode(lane).await?;
+    let ends = |settled, reason: &'static str| Ok(Mode::Count { settled, reason: reason.into() });
+    let Some(device) = &retry.device else {
+        return ends(Outcome::Canceled, reasons::DEVICE_DELETED);
+    };
+    if matches!(mode, Mode::Count { .. }) {
+        return Ok(mode);
+    }
+    if job.expired(lane.shared.clock.now()) {
+        return ends(Outcome::Expired, reasons::EXPIRED);
+    }
+    if !job.reaches(device) {
+        return ends(Outcome::Failed, reasons::NO_ADDRESS);
+    }
+    if !job.targets(device) {
+        return ends(Outcome::Failed, reasons::DEVICE_DISABLED);
+    }
+    if job.reached_before(device, &lane.shared).await? {
+        return ends(Outcome::Failed, reasons::SENT_UNDER_ANOTHER_DEVICE);
+    }
+    // A newer notification is shown in its place, and this one would overwrite it.
+    if job.replaces_others() && lane.shared.store.superseded(retry.dispatch, retry.key).await? {
+        return ends(Outcome::Expired, reasons::OVERTAKEN);
+    }
+    Ok(mode)
+}

@@ -1,0 +1,348 @@
+//! One attempt at a delivery, the same for first attempts and retries: from the permits that it needs to
+//! what happens with the delivery next. Tasks keep the queues and commit the results.
+//!
+//! ```text
+//! try_acquire ──permits, admission──▶ start ──provider's answer──▶ complete ──▶ AttemptResult
+//! ```
+//!
+//! Permits are values. The one for a stream lives in the attempt and goes when the attempt ends or is
+//! canceled. The one for an unacknowledged delivery is handed on with the result, and the task holds it
+//! until the result is committed: deliveries in flight and uncommitted results together never exceed the
+//! limit (hazard 4 of docs/delivery.md).
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use notify_core::Timestamp;
+use tokio::time::Instant;
+
+use crate::delivery::decision::{Attempted, Next};
+use crate::delivery::gate::Admission;
+use crate::delivery::job::Job;
+use crate::delivery::lane::{Death, InService, Lane, Learned, Received};
+use crate::delivery::marks::Mark;
+use crate::delivery::permits::{Permit, PermitRequest};
+use crate::failpoint::{self, Stage};
+use crate::providers::{Address, Reason, RenderedMessage, SendResult, SharedProvider};
+use crate::reasons;
+use crate::store::{
+    AudienceDevice, DeadAddress, DeviceOutcome, MovedAddress, NewRetry, Outcome, VerifiedAddress,
+};
+use crate::telemetry::{DeliveryMetrics, masked};
+
+/// The attempts of one task that are in flight.
+pub(crate) type InFlight<T> = FuturesUnordered<BoxFuture<'static, T>>;
+
+/// Starts the attempts of one task.
+pub(crate) struct Sender {
+    lane: Arc<Lane>,
+    stream: PermitRequest,
+    unacked: PermitRequest,
+}
+
+/// Why no attempt can start now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Blocked {
+    /// All streams of the lane are open, or too many deliveries are unacknowledged.
+    /// [`Sender::acquired`] returns when that changes.
+    Permits,
+    /// Circuit breaker or rate limit let nothing out before that time, or a change of the breaker.
+    Admission(Timestamp),
+}
+
+/// A delivery to one device that can be attempted.
+pub(crate) struct Delivery {
+    pub(crate) job: Arc<Job>,
+    pub(crate) device: AudienceDevice,
+    pub(crate) history: History,
+}
+
+/// The earlier attempts of a delivery.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct History {
+    /// How many counted.
+    pub(crate) attempts: u16,
+    /// When the first was made; `None` before it.
+    pub(crate) first_attempt_at: Option<Timestamp>,
+    /// How many had an unknown outcome.
+    pub(crate) unknown_outcomes: u16,
+}
+
+/// How the deliveries of a dispatch are sent at the moment.
+pub(crate) struct Route {
+    pub(crate) provider: SharedProvider,
+    pub(crate) payload: Arc<RenderedMessage>,
+    /// Version of the provider in its lane.
+    pub(crate) version: u64,
+}
+
+impl Sender {
+    pub(crate) fn new(lane: &Arc<Lane>) -> Self {
+        Self {
+            lane: lane.clone(),
+            stream: PermitRequest::new(&lane.slots),
+            unacked: PermitRequest::new(&lane.shared.credit),
+        }
+    }
+
+    /// Takes the permits for one attempt and has it admitted. Every task asks for the stream first, so
+    /// that none holds the other permit while it waits for a stream.
+    ///
+    /// # Errors
+    /// When the attempt has to wait. Permits that were granted stay with the sender until
+    /// [`Sender::release`].
+    pub(crate) fn try_acquire(&mut self, now: Timestamp) -> Result<(), Blocked> {
+        self.lane.slots.set_limit(self.lane.slots_max());
+        if !self.stream.try_acquire_or_queue() || !self.unacked.try_acquire_or_queue() {
+            return Err(Blocked::Permits);
+        }
+        // Last: what the circuit breaker admits may be its probe.
+        match self.lane.admit(now) {
+            Admission::Go => Ok(()),
+            Admission::Wait(until) => Err(Blocked::Admission(until)),
+        }
+    }
+
+    /// Returns when a permit that was missing is granted; never if none is requested.
+    pub(crate) async fn acquired(&mut self) {
+        tokio::select! {
+            biased;
+            () = self.stream.acquired() => {}
+            () = self.unacked.acquired() => {}
+        }
+    }
+
+    /// Gives up permits that are not used and requests that wait, so that other tasks get them.
+    pub(crate) fn release(&mut self) {
+        self.stream.release();
+        self.unacked.release();
+    }
+
+    /// Starts an attempt with the permits that [`Sender::try_acquire`] took.
+    pub(crate) fn start(
+        &mut self,
+        delivery: Delivery,
+        route: Route,
+        mark: &Mark,
+        now: Timestamp,
+    ) -> impl Future<Output = CompletedAttempt> + Send + use<> {
+        let Delivery { job, device, .. } = &delivery;
+        self.lane.chat_started(device.key, now);
+        mark.started(job.dispatch.no, device.key);
+        let upstream = job.service_of(&self.lane, device);
+        let stream = OpenStream {
+            upstream: upstream.map(|upstream| InService::start(upstream, now)),
+            permit: Some(self.stream.take()),
+            lane: self.lane.clone(),
+        };
+        let unacked = self.unacked.take();
+        let address = job.address(device);
+        async move {
+            let Route { provider, payload, version } = route;
+            let metrics = &stream.lane.shared.metrics;
+            let answer = match address {
+                Some(address) => attempt(metrics, &provider, &payload, &address).await,
+                None => SendResult::InvalidMessage { reason: reasons::NO_ADDRESS.into() },
+            };
+            CompletedAttempt { delivery, version, answer, stream, unacked }
+        }
+    }
+}
+
+/// What an attempt in flight occupies, until this is dropped.
+struct OpenStream {
+    lane: Arc<Lane>,
+    permit: Option<Permit>,
+    /// The service behind the address, where services are counted.
+    upstream: Option<InService>,
+}
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        (self.permit, self.upstream) = (None, None);
+        self.lane.wake_deferred();
+    }
+}
+
+/// Makes one attempt. One that panics counts as an unknown answer: the delivery is tried a few times
+/// more and then fails, and its neighbours are not affected.
+async fn attempt(
+    metrics: &DeliveryMetrics,
+    provider: &SharedProvider,
+    payload: &RenderedMessage,
+    address: &Address,
+) -> SendResult {
+    let began = Instant::now();
+    failpoint::reach(address.provider().as_str(), Stage::Unsent);
+    let attempt = AssertUnwindSafe(provider.attempt(payload, address));
+    let answer = attempt.catch_unwind().await.unwrap_or_else(|_| {
+        tracing::error!("an attempt panicked");
+        SendResult::Unknown { reason: reasons::INTERNAL_ERROR.into() }
+    });
+    failpoint::reach(address.provider().as_str(), Stage::Answered);
+    metrics.attempted(address.provider(), began.elapsed());
+    if let Some(reason) = failure_reason(&answer) {
+        let provider = address.provider().as_str();
+        tracing::debug!(provider, address = %masked(address.text()), %reason, "not delivered");
+    }
+    answer
+}
+
+fn failure_reason(answer: &SendResult) -> Option<&Reason> {
+    match answer {
+        SendResult::Delivered { .. } | SendResult::AddressChanged { .. } => None,
+        SendResult::Unregistered { reason, .. }
+        | SendResult::Retry { reason, .. }
+        | SendResult::Throttle { reason, .. }
+        | SendResult::AuthRejected { reason }
+        | SendResult::ServiceRefused { reason }
+        | SendResult::InvalidMessage { reason }
+        | SendResult::NotPermitted { reason }
+        | SendResult::Unknown { reason } => Some(reason),
+    }
+}
+
+/// An attempt that the provider answered.
+pub(crate) struct CompletedAttempt {
+    delivery: Delivery,
+    /// Version of the provider that was asked.
+    version: u64,
+    answer: SendResult,
+    stream: OpenStream,
+    unacked: Permit,
+}
+
+/// The result of an attempt.
+pub(crate) struct AttemptResult {
+    pub(crate) disposition: Disposition,
+    /// The delivery counts as unacknowledged until this is dropped: after the commit of the result, or
+    /// when the delivery goes back to its queue.
+    pub(crate) unacked: Permit,
+}
+
+/// What happens with a delivery after an attempt.
+pub(crate) enum Disposition {
+    /// It ended, and may have shown that its address is dead, or took its first message.
+    Outcome { outcome: DeviceOutcome, dead: Option<DeadAddress>, verified: Option<VerifiedAddress> },
+    /// It is tried again, as a row of its own; `moved`: at another address.
+    Retry { retry: NewRetry, moved: Option<MovedAddress> },
+    /// It waits with everything of its provider or service, and the attempt does not count.
+    Postponed {
+        device: AudienceDevice,
+        history: History,
+        until: Timestamp,
+        /// Why, unless the answer itself is in doubt.
+        reason: Option<Reason>,
+    },
+}
+
+impl CompletedAttempt {
+    /// Records what the answer shows about the provider, and decides what happens with the delivery.
+    /// `mark`: the one that the attempt was started with.
+    pub(crate) fn complete(self, mark: &Mark) -> AttemptResult {
+        let Self { delivery, version, answer, stream, unacked } = self;
+        let Delivery { job, device, history } = &delivery;
+        let lane = &stream.lane;
+        let shared = &lane.shared;
+        let now = shared.clock.now();
+        let past = Attempted {
+            platform: lane.platform,
+            attempts_before: history.attempts,
+            first_attempt_at: history.first_attempt_at.unwrap_or(now),
+            unknown_outcomes: history.unknown_outcomes,
+            service_refusals: 0,
+            is_address_at_fault: false,
+            expires_at: job.expires_at,
+            now,
+            jitter: shared.jitter(),
+        };
+        let message_id = shared.config.kept_message_id(&answer);
+        let upstream = stream.upstream.as_ref();
+        let (env, trust) = (device.ios_env, device.trust);
+        let received = Received { answer, key: device.key, service: upstream, env, trust, version };
+        let (next, learned) = lane.judge(received, past);
+        if !matches!(next, Next::End { settled: Outcome::Sent, .. }) {
+            mark.not_sent(job.dispatch.no, device.key);
+        }
+        if let Next::Pause { until, scope } = next {
+            lane.pause(until, scope, stream.upstream.as_deref(), version);
+        }
+        let disposition = delivery.disposition(next, learned, message_id, now);
+        // Before the stream ends: a queued request is granted without a look at the limit.
+        lane.slots.set_limit(lane.slots_max());
+        drop(stream);
+        AttemptResult { disposition, unacked }
+    }
+}
+
+impl Delivery {
+    /// What happens with the delivery after the attempt that ended at `now`.
+    fn disposition(
+        self,
+        next: Next,
+        learned: Learned,
+        message_id: Option<Box<str>>,
+        now: Timestamp,
+    ) -> Disposition {
+        let Self { job, device, history } = self;
+        let key = device.key;
+        let settled = |settled, reason, message_id| DeviceOutcome {
+            key,
+            settled,
+            reason,
+            attempts: history.attempts.saturating_add(1),
+            message_id,
+        };
+        let retry = |due_at, reason, attempts, unknown_outcomes| NewRetry {
+            key,
+            attempts,
+            first_attempt_at: history.first_attempt_at.unwrap_or(now),
+            due_at,
+            reason,
+            unknown_outcomes,
+        };
+        match next {
+            Next::End { settled: end, reason } => {
+                let is_first_message = end == Outcome::Sent && !device.trust.is_verified();
+                let verified =
+                    is_first_message.then(|| VerifiedAddress { key, address: address_of(device) });
+                let outcome = settled(end, reason, message_id);
+                Disposition::Outcome { outcome, dead: None, verified }
+            }
+            Next::Disable { .. } if learned.death == Some(Death::Doubted) => {
+                Disposition::Postponed { device, history, until: now, reason: None }
+            }
+            Next::Disable { reason, since } => {
+                let outcome = settled(Outcome::Unregistered, Some(reason.clone()), None);
+                let (ios_env, ambiguous) = (device.ios_env, learned.reported());
+                let address = address_of(device);
+                let dead = DeadAddress { key, address, ios_env, reason, since, at: now, ambiguous };
+                Disposition::Outcome { outcome, dead: Some(dead), verified: None }
+            }
+            Next::Move { to, due_at, attempts } => Disposition::Retry {
+                retry: retry(due_at, reasons::MOVED.into(), attempts, history.unknown_outcomes),
+                moved: Some(MovedAddress { key, from: address_of(device), to, at: now }),
+            },
+            Next::Retry { due_at, reason, attempts, unknown_outcomes } => Disposition::Retry {
+                retry: retry(due_at, reason, attempts, unknown_outcomes),
+                moved: None,
+            },
+            Next::Pause { until, scope: _ } => Disposition::Postponed {
+                device,
+                history,
+                until: job.at_latest(until),
+                reason: Some(reasons::THROTTLED.into()),
+            },
+            Next::Hold { reason, scope: _ } => {
+                Disposition::Postponed { device, history, until: now, reason: Some(reason) }
+            }
+        }
+    }
+}
+
+fn address_of(device: AudienceDevice) -> Box<str> {
+    device.address.expect("a device that was sent to has an address")
+}

@@ -1,0 +1,311 @@
+//! The task of notifications to one device each: sends as many as came due together, and commits them in few
+//! checkpoints. The store opened their pages when it started them, so that nothing is read again.
+//!
+//! A notification that cannot go out at once, or is postponed by its attempt, goes on as an ordinary page.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, StreamExt};
+use notify_core::Timestamp;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::Instant;
+
+use super::checkpoint_builder::{CheckpointBuilder, CommitGuard};
+use super::job::{Job, Mode};
+use super::lane::{Lane, OpenSingle};
+use super::sender::{Blocked, CompletedAttempt, Delivery, History, InFlight, Route, Sender};
+use super::shared::Shared;
+use super::starts::StartContext;
+use crate::providers::SharedProvider;
+use crate::store::{AudienceDevice, Checkpoint, DeviceKey, OpenPage, StoreError};
+
+/// How many notifications to one device a lane takes on: with more than these in hand, further ones wait
+/// for their turn as any dispatch does. One start adds at most `EngineConfig::start_batch`. With some 3 kB
+/// each they bridge a second in which a provider or a disk stands still under full load.
+pub(crate) const LANE_SINGLES_MAX: usize = 4_000;
+
+/// A notification to one device.
+pub(crate) struct Single {
+    pub(crate) job: Arc<Job>,
+    pub(crate) page: OpenPage,
+    pub(crate) device: AudienceDevice,
+    pub(crate) open: OpenSingle,
+}
+
+/// Notifications of one lane that were started together.
+pub(crate) struct Singles {
+    pub(crate) singles: Vec<Single>,
+    pub(crate) context: StartContext,
+}
+
+/// A notification that waits for its attempt.
+struct QueuedSingle {
+    job: Arc<Job>,
+    device: AudienceDevice,
+    page: SinglePage,
+}
+
+/// The page of one notification. It is open, and its device marked as sent to, until this is dropped:
+/// after the commit of its outcome.
+struct SinglePage {
+    page: OpenPage,
+    open: OpenSingle,
+    context: Arc<StartContext>,
+}
+
+/// A notification whose attempt completed.
+struct CompletedSingle {
+    page: SinglePage,
+    attempt: CompletedAttempt,
+}
+
+/// The outcomes of one commit.
+#[derive(Default)]
+struct Outcomes {
+    checkpoints: Vec<Checkpoint>,
+    pages: Vec<SinglePage>,
+    guard: CommitGuard,
+}
+
+/// Outcomes after their commit, and whether each page was still this server's.
+struct CommittedOutcomes {
+    outcomes: Outcomes,
+    finished: Vec<Result<OpenPage, StoreError>>,
+}
+
+/// The task of notifications to one device each.
+pub(crate) struct SingleTask {
+    lane: Arc<Lane>,
+    queue: VecDeque<QueuedSingle>,
+    /// Outcomes that wait for a commit.
+    outcomes: Outcomes,
+    /// When the first of them came.
+    since: Instant,
+    sender: Sender,
+}
+
+impl SingleTask {
+    pub(crate) fn new(lane: &Arc<Lane>) -> Self {
+        Self {
+            lane: lane.clone(),
+            queue: VecDeque::new(),
+            outcomes: Outcomes::default(),
+            since: Instant::now(),
+            sender: Sender::new(lane),
+        }
+    }
+
+    /// Sends what comes in and commits the outcomes, until nothing is left to do.
+    pub(crate) async fn run(mut self, mut incoming: UnboundedReceiver<Singles>) {
+        let shared = self.lane.shared.clone();
+        let config = &shared.config;
+        let mut in_flight = InFlight::new();
+        let mut commit: Option<BoxFuture<'static, CommittedOutcomes>> = None;
+        loop {
+            if let Err(error) = self.start_ready(&mut in_flight).await {
+                shared.storage_failed(&error).await;
+                continue;
+            }
+            let is_idle = self.queue.is_empty() && in_flight.is_empty();
+            let stopping = shared.stop.is_cancelled();
+            let waiting = self.outcomes.checkpoints.len();
+            let is_due = waiting >= config.checkpoint_outcomes || stopping;
+            if commit.is_none() && waiting > 0 && is_due {
+                commit = Some(self.commit());
+            }
+            if is_idle && waiting == 0 && commit.is_none() {
+                match incoming.try_recv() {
+                    Ok(singles) => self.enqueue(singles),
+                    Err(_) if incoming.is_closed() => return,
+                    // What comes from here on starts another task.
+                    Err(_) => incoming.close(),
+                }
+                continue;
+            }
+            // The last outcomes wait as well: a commit costs more CPU than the rest of a delivery.
+            let due_at = self.since + config.checkpoint_every;
+            tokio::select! {
+                biased;
+                Some(completed) = in_flight.next(), if !in_flight.is_empty() => {
+                    self.on_completed(completed);
+                    while let Some(Some(completed)) = in_flight.next().now_or_never() {
+                        self.on_completed(completed);
+                    }
+                }
+                Some(singles) = incoming.recv() => self.enqueue(singles),
+                committed = async { commit.as_mut().expect("checked by the condition").await },
+                    if commit.is_some() =>
+                {
+                    commit = None;
+                    self.on_committed(committed);
+                }
+                () = tokio::time::sleep_until(due_at), if waiting > 0 && commit.is_none() => {
+                    commit = Some(self.commit());
+                }
+                () = self.sender.acquired() => {}
+                () = shared.stop.cancelled(), if !stopping => {}
+            }
+        }
+    }
+
+    fn enqueue(&mut self, singles: Singles) {
+        let context = Arc::new(singles.context);
+        self.queue.extend(singles.singles.into_iter().map(|single| {
+            let Single { job, page, device, open } = single;
+            QueuedSingle { job, device, page: SinglePage { page, open, context: context.clone() } }
+        }));
+    }
+
+    /// Takes the next one off the queue. After the last one of a start, its mark no longer needs changes of
+    /// devices.
+    fn dequeue(&mut self) -> Option<QueuedSingle> {
+        let next = self.queue.pop_front()?;
+        let context = &next.page.context;
+        let is_of_same_start = |other: &QueuedSingle| Arc::ptr_eq(&other.page.context, context);
+        if !self.queue.front().is_some_and(is_of_same_start) {
+            context.mark.narrow(DeviceKey(0), DeviceKey(0));
+        }
+        Some(next)
+    }
+
+    /// Starts attempts until none is left or permits are missing.
+    async fn start_ready(
+        &mut self,
+        in_flight: &mut InFlight<CompletedSingle>,
+    ) -> Result<(), StoreError> {
+        while let Some(single) = self.queue.front() {
+            if self.lane.shared.stop.is_cancelled() {
+                // The next process resumes what is open.
+                self.queue.clear();
+                break;
+            }
+            let version = self.lane.provider_version();
+            let mode = single.job.mode(&self.lane).await?;
+            // Nothing is awaited from here to the start, so that every acknowledged update of the device,
+            // cancellation and change of the provider is seen (hazard 8 of docs/delivery.md).
+            let now = self.lane.shared.clock.now();
+            let Mode::Send { provider, payload } = mode else {
+                self.continue_as_page();
+                continue;
+            };
+            if version != self.lane.provider_version() || !self.may_start(single, &provider, now) {
+                self.continue_as_page();
+                continue;
+            }
+            match self.sender.try_acquire(now) {
+                Ok(()) => self.start_front(in_flight, Route { provider, payload, version }, now),
+                Err(Blocked::Permits) => return Ok(()),
+                Err(Blocked::Admission(_)) => self.continue_as_page(),
+            }
+        }
+        self.sender.release();
+        Ok(())
+    }
+
+    /// Whether a notification can go out to its device as it was read, permits and admission apart.
+    fn may_start(&self, single: &QueuedSingle, provider: &SharedProvider, now: Timestamp) -> bool {
+        let QueuedSingle { job, device, page: SinglePage { page, context, .. } } = single;
+        let shared = &self.lane.shared;
+        let is_current = now.ms_since(context.at) <= shared.config.address_age_ms_max
+            && !context.mark.has_changed(device.key)
+            && device.previous_owner.is_none_or(|(_, since)| since < job.dispatch.due_at);
+        let is_own = shared.standing.holds(now)
+            && context.tenure == shared.standing.tenure()
+            && now < page.lease_until;
+        let service_has_room = || {
+            let service = job.service_of(&self.lane, device);
+            let candidate = job.candidate(&self.lane, provider, device);
+            service.is_none_or(|service| service.room(candidate, now).is_ok())
+        };
+        is_current
+            && is_own
+            && !job.canceled()
+            && !job.expired(now)
+            && job.reaches(device)
+            && !self.lane.has_retries_in_plenty()
+            && self.lane.chat_free(device.key, now).is_ok()
+            && service_has_room()
+    }
+
+    fn start_front(
+        &mut self,
+        in_flight: &mut InFlight<CompletedSingle>,
+        route: Route,
+        now: Timestamp,
+    ) {
+        let Some(QueuedSingle { job, device, page }) = self.dequeue() else { return };
+        let delivery = Delivery { job, device, history: History::default() };
+        let attempt = self.sender.start(delivery, route, &page.context.mark, now);
+        in_flight.push(async move { CompletedSingle { page, attempt: attempt.await } }.boxed());
+    }
+
+    fn on_completed(&mut self, completed: CompletedSingle) {
+        let CompletedSingle { page, attempt } = completed;
+        let mut batch = CheckpointBuilder::default();
+        match batch.record(&self.lane, attempt.complete(&page.context.mark)) {
+            Some(_) => self.give_to_lane(page),
+            None => self.push(page, batch),
+        }
+    }
+
+    fn push(&mut self, page: SinglePage, batch: CheckpointBuilder) {
+        if self.outcomes.checkpoints.is_empty() {
+            self.since = Instant::now();
+        }
+        let at = self.lane.shared.clock.now();
+        let (results, guard) = batch.build(page.page);
+        let checkpoint = Checkpoint { targeted: 1, finished: true, at, ..results };
+        self.outcomes.guard.merge(guard);
+        self.outcomes.checkpoints.push(checkpoint);
+        self.outcomes.pages.push(page);
+    }
+
+    fn continue_as_page(&mut self) {
+        let Some(single) = self.dequeue() else { return };
+        self.give_to_lane(single.page);
+    }
+
+    /// Has the lane go on with the page, which reads the device again.
+    fn give_to_lane(&self, page: SinglePage) {
+        page.open.give();
+        self.lane.add_page(page.page);
+    }
+
+    /// Commits the outcomes that wait, as often as it takes: while storage fails the deliveries stay
+    /// unacknowledged, and the limit on them stops the sending.
+    fn commit(&mut self) -> BoxFuture<'static, CommittedOutcomes> {
+        let outcomes = std::mem::take(&mut self.outcomes);
+        let shared = self.lane.shared.clone();
+        async move {
+            loop {
+                match shared.store.finish_pages(outcomes.checkpoints.clone()).await {
+                    Ok(finished) => break CommittedOutcomes { outcomes, finished },
+                    Err(error) => shared.storage_failed(&error).await,
+                }
+            }
+        }
+        .boxed()
+    }
+
+    fn on_committed(&mut self, committed: CommittedOutcomes) {
+        let CommittedOutcomes { outcomes: Outcomes { checkpoints, pages, guard }, finished } =
+            committed;
+        let shared: &Arc<Shared> = &self.lane.shared;
+        shared.committed();
+        drop(guard);
+        for (checkpoint, finished) in checkpoints.iter().zip(finished) {
+            match finished {
+                Ok(_) => shared.metrics.settled(&checkpoint.settled, &checkpoint.dead),
+                Err(_) => shared.ask_for_adoption(),
+            }
+        }
+        let retries = checkpoints.iter().flat_map(|checkpoint| &checkpoint.retries);
+        if let Some(due_at) = retries.map(|retry| retry.due_at).min() {
+            shared.look_by(due_at);
+        }
+        // They are not open any more.
+        drop(pages);
+    }
+}
