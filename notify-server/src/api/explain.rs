@@ -10,7 +10,7 @@ use super::ctx::Ctx;
 use super::error::ApiError;
 use super::reply::Reply;
 use crate::api::Api;
-use crate::channel::{ChannelState, ServiceState};
+use crate::push_service::{ChannelState, ServiceState};
 use crate::store::AppNo;
 use steps::Channel;
 

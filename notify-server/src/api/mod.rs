@@ -56,13 +56,13 @@ pub(crate) use front::{Front, Keyring};
 pub(crate) use serve::{Limits, Serving, origin, serve};
 pub(crate) use stream::Streams;
 
-use crate::channel::Channels;
 use crate::clock::{SharedClock, TrustedClock};
 use crate::config::Config;
 use crate::enrichment::Answers;
 use crate::enrichment::feeds::FeedChecks;
 use crate::operations::Operations;
 use crate::outbound::Outbound;
+use crate::push_service::Channels;
 use crate::secrets::MasterKey;
 use crate::store::SharedStore;
 use crate::telemetry::Metrics;

@@ -13,9 +13,9 @@ use super::ctx::Ctx;
 use super::error::ApiError;
 use super::notifications::{Draft, check_campaign, check_named};
 use super::reply::Reply;
-use crate::channel::ChannelState;
 use crate::payload::{self, Preview, PreviewSettings};
 use crate::provider_config::ProviderConfig;
+use crate::push_service::ChannelState;
 use crate::store::{Reach, StoreError};
 
 /// How far from now a `send_at` lies that was meant in seconds, in milliseconds.

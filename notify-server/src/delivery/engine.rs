@@ -11,13 +11,13 @@ use notify_core::{Platform, ProviderKind, Timestamp};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::channel::Channels;
 use crate::delivery::job::Job;
 use crate::delivery::lane::{Lane, LaneRun};
 use crate::delivery::shared::{Shared, Surroundings};
 use crate::delivery::singles::{Single, Singles};
 use crate::delivery::starts::{self, PendingPage, PendingStart, StartContext};
-use crate::delivery::{EngineConfig, news, standing};
+use crate::delivery::{EngineConfig, breaker_sync, standing};
+use crate::push_service::Channels;
 use crate::store::{
     Adoption, Agenda, AppNo, DeviceKey, DispatchNo, OpenedDispatch, SEQUENCE_MAX, StoreError,
 };
@@ -157,7 +157,7 @@ impl EngineRun {
         });
         let _news = self.shared.config.among_others.then(|| {
             // A gate that closed is told while lanes come to their end.
-            AbortOnDrop(tokio::spawn(news::keep(self.shared.clone())))
+            AbortOnDrop(tokio::spawn(breaker_sync::keep(self.shared.clone())))
         });
         while !self.shared.stop.is_cancelled() {
             // Ahead of the look: what is committed from here on may not be seen by it.

@@ -2,7 +2,7 @@
 //! its own, so that one that is slow or refused does not slow another; dispatches of a lane take
 //! turns page by page.
 
-mod hearing;
+mod feedback;
 mod run;
 mod services;
 
@@ -13,12 +13,12 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use notify_core::{AppId, Platform, Timestamp};
 use tokio::sync::Notify;
 
-pub(crate) use self::hearing::{Death, Received};
-use self::hearing::{PurgeWindow, Throttled};
+pub(crate) use self::feedback::{Death, Received};
+use self::feedback::{PurgeWindow, Throttled};
 pub(crate) use self::run::{Hand, LaneRun, OpenSingle};
 use self::services::Services;
 pub(crate) use self::services::{Candidate, InService, Service};
-use crate::delivery::gate::{Admission, Gate, Heard, Hearer, Others};
+use crate::delivery::breaker::{Admission, Gate, Heard, Hearer, Others};
 use crate::delivery::job::Job;
 use crate::delivery::pace::{ChatPace, Pace};
 use crate::delivery::shared::Shared;

@@ -11,14 +11,14 @@
 //! ```
 
 mod attempt;
+mod breaker;
+mod breaker_sync;
 mod config;
 mod decision;
 mod engine;
-mod gate;
 mod job;
 mod lane;
 mod marks;
-mod news;
 mod pace;
 mod page;
 mod retries;

@@ -10,8 +10,8 @@ use notify_core::{IosEnv, Timestamp};
 use tokio::time::Instant;
 
 use crate::delivery::attempt;
+use crate::delivery::breaker::Admission;
 use crate::delivery::decision::{Attempted, Next};
-use crate::delivery::gate::Admission;
 use crate::delivery::job::{Job, Mode};
 use crate::delivery::lane::{Death, Hand, InService, Lane, Received};
 use crate::delivery::marks::Mark;

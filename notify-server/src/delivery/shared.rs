@@ -11,18 +11,18 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::EngineConfig;
-use super::gate::GateState;
+use super::breaker::GateState;
+use super::breaker_sync::News;
 use super::job::Job;
 use super::lane::{Lane, hear};
 use super::marks::Marks;
-use super::news::News;
 use super::slots::Slots;
 use super::standing::Standing;
 use super::starts::Starts;
 use crate::causes::with_causes;
-use crate::channel::{ChannelState, Channels, ServiceState};
 use crate::clock::SharedClock;
 use crate::providers::SharedProvider;
+use crate::push_service::{ChannelState, Channels, ServiceState};
 use crate::store::{
     AppNo, Change, ChangeListener, DispatchNo, Epoch, PageNo, SharedStore, StoreError,
 };

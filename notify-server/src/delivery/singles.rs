@@ -15,7 +15,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 
 use super::attempt::attempt;
-use super::gate::Admission;
+use super::breaker::Admission;
 use super::job::{Job, Mode};
 use super::lane::{InService, Lane, OpenSingle};
 use super::page::{Batch, Landed, settle};

@@ -9,9 +9,9 @@
 //! writes, and state its promises in `contract/`.
 
 mod app;
+mod breaker;
 mod campaign;
 mod change;
-mod channel;
 #[cfg(any(test, feature = "testing"))]
 pub mod contract;
 mod day;
@@ -48,9 +48,9 @@ use notify_core::Timestamp;
 use serde::Serialize;
 
 pub use self::app::{AppAccess, NewKey};
+pub use self::breaker::{ChannelPlace, ChannelTold, ChannelWord, NewWord};
 pub use self::campaign::{CampaignDraft, ShownCampaign, ShownFeed};
 pub use self::change::{Change, ChangeListener};
-pub use self::channel::{ChannelPlace, ChannelTold, ChannelWord, NewWord};
 pub use self::delivery::{
     AddressTrust, Adopted, Adoption, Agenda, AudienceDevice, Checkpoint, ClaimedRetry, DeadAddress,
     Dispatch, Epoch, Heartbeat, MovedAddress, NewRetry, OpenPage, OpenedDispatch, Opening, Others,

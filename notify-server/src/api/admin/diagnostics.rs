@@ -6,7 +6,7 @@ use notify_core::{
     IosDiagnostics, NoQuery, Platform, ProviderKind, StorageDiagnostics, Webhook,
 };
 
-use super::channels::Standings;
+use super::provider_status::Standings;
 use crate::api::ctx::Ctx;
 use crate::api::error::ApiError;
 use crate::api::reply::Reply;

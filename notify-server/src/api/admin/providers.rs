@@ -9,7 +9,7 @@ use notify_core::{
 use utoipa::openapi::{RefOr, Schema};
 use zeroize::Zeroizing;
 
-use super::channels::Standings;
+use super::provider_status::Standings;
 use crate::api::Api;
 use crate::api::ctx::Ctx;
 use crate::api::error::ApiError;

@@ -8,7 +8,7 @@ use notify_core::{
     ExplainedOutcome, ExplainedStep, NotificationStatus, Platform, StepWord, Timestamp,
 };
 
-use crate::channel::ChannelState;
+use crate::push_service::ChannelState;
 use crate::reasons;
 use crate::store::{DeliveryFacts, Progress, Settled};
 

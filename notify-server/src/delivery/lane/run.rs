@@ -10,7 +10,7 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::{Id, JoinError, JoinSet};
 
 use crate::changes::Heard;
-use crate::delivery::gate::Admission;
+use crate::delivery::breaker::Admission;
 use crate::delivery::job::Job;
 use crate::delivery::lane::{Lane, LaneProvider};
 use crate::delivery::marks::Mark;

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 
 use notify_core::{Platform, Timestamp, WEB_PUSH_SERVICES_DEFAULT};
 
-use crate::delivery::gate::{Admission, Gate, GateState, Others};
-use crate::delivery::news::News;
+use crate::delivery::breaker::{Admission, Gate, GateState, Others};
+use crate::delivery::breaker_sync::News;
 use crate::providers::Reason;
 use crate::store::{AddressTrust, AppNo};
 use crate::telemetry::Pause;

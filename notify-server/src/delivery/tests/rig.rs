@@ -15,12 +15,12 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::super::{Configured, Engine, EngineConfig, ProviderSource, Surroundings};
-use crate::channel::{ChannelState, ServiceState};
 use crate::clock::ManualClock;
 use crate::payload::{Outgoing, TooLarge};
 use crate::providers::{
     Address, Answer, Checked, Prepared, PreparedBody, Provider, SharedProvider,
 };
+use crate::push_service::{ChannelState, ServiceState};
 use crate::store::Store;
 use crate::store::postgres::testing::{TestCluster, TestDatabase};
 use crate::store::postgres::{self, PostgresOptions};

@@ -9,9 +9,9 @@ use notify_core::{NotificationId, NotificationRecord, NotificationStatus};
 use notify_core::{Platform, ProviderKind};
 
 use super::rig::{FakeProvider, Rig, Told, delivered};
-use crate::channel::ChannelState;
 use crate::clock::Clock;
 use crate::providers::{Answer, Certainty, Scope};
+use crate::push_service::ChannelState;
 
 const GOOD: usize = 40;
 /// How far the clock turns at a time: little, so that the engine keeps up.

@@ -234,6 +234,6 @@ fn a_push_service_is_one_however_its_address_is_written() {
         ("https://push.example", "https://push.example"),
         ("no address", "no address"),
     ] {
-        assert_eq!(crate::channel::service_of(endpoint), service, "{endpoint}");
+        assert_eq!(crate::push_service::service_of(endpoint), service, "{endpoint}");
     }
 }

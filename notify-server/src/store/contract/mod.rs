@@ -5,8 +5,8 @@
 #![allow(clippy::unwrap_used, reason = "checks fail by panicking")]
 
 pub mod apps;
+pub mod breakers;
 pub mod campaigns;
-pub mod channels;
 pub mod dead;
 pub mod deliveries;
 pub mod delivery;
@@ -137,7 +137,7 @@ macro_rules! store_contract {
             servers: servers_are_counted_while_they_live, a_page_is_its_servers_while_that_lives,
                 retries_of_a_server_that_left_are_free_at_once,
                 a_scan_is_seen_by_all_until_it_is_done, canceled_dispatches_are_told_from_others;
-            channels: every_word_reads_back_as_it_was_told,
+            breakers: every_word_reads_back_as_it_was_told,
                 who_does_not_know_the_latest_word_learns_it,
                 one_of_many_that_tell_at_once_is_heard,
                 words_are_read_in_order_after_the_last_one,

@@ -18,7 +18,7 @@ use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{self, Connection, OptionalExtension, params};
 use crate::store::{
     AppNo, Change, Checkpoint, DeadAddress, DeviceKey, DeviceOutcome, DispatchNo, GUARD_ANSWERS,
-    GUARD_DEAD_MAX, NewRetry, OpenPage, Settled, StoreError, channel, platform_code, platform_of,
+    GUARD_DEAD_MAX, NewRetry, OpenPage, Settled, StoreError, breaker, platform_code, platform_of,
 };
 
 /// Commits a checkpoint; the page as it is now.
@@ -327,7 +327,7 @@ pub(super) fn allows(
             revive(tx, key)?;
         }
         tx.changed(Change::PurgeStopped(place.0, place.1));
-        channel::stopped(tx, (place.0, place.1), dead.at)?;
+        breaker::stopped(tx, (place.0, place.1), dead.at)?;
     }
     write(tx, place, &guard, dead.at)?;
     Ok(!guard.stopped)
@@ -369,7 +369,7 @@ pub(in crate::store) fn release(
     for platform in Platform::ALL.into_iter().filter(|platform| platform.provider() == provider) {
         tx.prepare_cached("delete from purge_guards where app_no = ?1 and platform = ?2")?
             .execute(params![app.0, platform_code(platform)])?;
-        channel::released(tx, app, platform)?;
+        breaker::released(tx, app, platform)?;
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use notify_core::Platform;
 
 use super::*;
-use crate::delivery::news::News;
+use crate::delivery::breaker_sync::News;
 use crate::store::{AppNo, ChannelPlace, ChannelTold, ChannelWord, Epoch};
 
 const US: Epoch = Epoch(1);

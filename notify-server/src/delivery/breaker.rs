@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use notify_core::{Platform, Timestamp};
 
 use crate::changes::{Changes, Heard as ChangesHeard};
-use crate::delivery::news::News;
+use crate::delivery::breaker_sync::News;
 use crate::providers::{Certainty, Reason};
 use crate::store::{AppNo, ChannelTold, ChannelWord, Epoch};
 use crate::telemetry::Pause;

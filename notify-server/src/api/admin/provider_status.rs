@@ -3,7 +3,7 @@
 use notify_core::{ChannelView, ChannelWord, Platform, ServiceView, Timestamp};
 
 use crate::api::Api;
-use crate::channel::{ChannelState, ServiceState};
+use crate::push_service::{ChannelState, ServiceState};
 use crate::store::{AppNo, StoreError};
 
 /// Name of the services that are not told apart.

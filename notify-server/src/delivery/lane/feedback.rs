@@ -5,8 +5,8 @@ use std::sync::Mutex;
 
 use notify_core::{IosEnv, Platform, Timestamp};
 
+use crate::delivery::breaker::Refusal;
 use crate::delivery::decision::{Attempted, Next, decide};
-use crate::delivery::gate::Refusal;
 use crate::delivery::lane::Lane;
 use crate::delivery::lane::services::{InService, Service};
 use crate::providers::{Answer, Certainty, Reason, Scope};

@@ -5,9 +5,9 @@ use std::time::Duration;
 use notify_core::{NotificationId, NotificationRecord, NotificationStatus, Platform, ProviderKind};
 
 use super::rig::{FakeProvider, Rig, START, Told, delivered};
-use crate::channel::ChannelState;
 use crate::clock::Clock;
 use crate::providers::{Answer, Certainty, Scope};
+use crate::push_service::ChannelState;
 
 /// Streams of each server.
 const SLOTS: usize = 4;
