@@ -129,7 +129,7 @@ impl App {
             store: store.clone(),
             clock: clock.clone(),
             trusted: trusted.clone(),
-            engine: engine.view(),
+            engine: engine.handle(),
             providers,
             metrics: metrics.clone(),
             readiness: Readiness::new(store.clone(), clock.clone()),
@@ -152,9 +152,8 @@ impl App {
             operations,
             public_url,
             config: config.clone(),
-            channels: engine.channels(),
             enrichments: Answers::new(store.clone()),
-            feed_checks: feeds.reader.clone(),
+            feed_reader: feeds.reader.clone(),
             webhooks: view,
             streams: api::Streams::new(stopping.clone()),
         });
@@ -186,7 +185,7 @@ impl App {
     /// Returns when the delivery engine came to its end though nobody asked for it: nothing is
     /// delivered any more, and a new start takes up what is open.
     pub async fn engine_ended(&self) {
-        self.engine.view().ended().await;
+        self.engine.handle().ended().await;
     }
 
     /// Notes that the keys of the first start were shown: no later start shows others.

@@ -59,10 +59,9 @@ pub(crate) use stream::Streams;
 use crate::clock::{SharedClock, TrustedClock};
 use crate::config::Config;
 use crate::enrichment::Answers;
-use crate::enrichment::feeds::FeedChecks;
+use crate::enrichment::feeds::FeedReader;
 use crate::operations::Operations;
 use crate::outbound::Outbound;
-use crate::push_service::Channels;
 use crate::secrets::MasterKey;
 use crate::store::SharedStore;
 use crate::telemetry::Metrics;
@@ -91,16 +90,14 @@ pub(crate) struct Api {
     pub(crate) config: Arc<Config>,
     /// What poll urls begin with; without a slash at the end.
     pub(crate) public_url: String,
-    /// How deliveries stand.
-    pub(crate) channels: Arc<dyn Channels>,
     /// What webhooks came to, and that events were written.
     pub(crate) webhooks: WebhooksView,
     /// Streams that are open.
     pub(crate) streams: Arc<Streams>,
     /// What campaigns show.
     pub(crate) enrichments: Answers,
-    /// Looks at feeds.
-    pub(crate) feed_checks: Arc<dyn FeedChecks>,
+    /// Fetches feeds that callers want checked.
+    pub(crate) feed_reader: Arc<FeedReader>,
 }
 
 impl Api {

@@ -30,8 +30,7 @@ mod starts;
 
 pub use config::{CREDIT_DEFAULT, EngineConfig};
 pub use decision::{Attempted, Next, RetryPolicy, decide};
-pub use engine::Engine;
-pub use engine::EngineView;
+pub use engine::{Engine, EngineHandle};
 pub use shared::{Configured, ProviderSource, Surroundings};
 
 // What a provider is made of, for engines that are given another one.

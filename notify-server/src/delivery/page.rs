@@ -2,7 +2,7 @@
 //! checkpoints.
 //!
 //! ```text
-//! queue ──slot, credit, gate──▶ in flight ──answer──▶ batch ──checkpoint──▶ stored
+//! queue ──slot, credit, breaker──▶ in flight ──answer──▶ batch ──checkpoint──▶ stored
 //!   ▲                              │
 //!   └──────── pause, hold ─────────┘
 //! ```
@@ -31,7 +31,7 @@ use crate::delivery::attempt::attempt;
 use crate::delivery::breaker::Admission;
 use crate::delivery::decision::{Attempted, Next};
 use crate::delivery::job::{Job, Mode};
-use crate::delivery::lane::{Death, InService, Lane, Received};
+use crate::delivery::lane::{AnswerContext, InService, Lane, UnregisteredVerdict};
 use crate::delivery::marks::Mark;
 use crate::delivery::shared::Shared;
 use crate::delivery::slots::Claim;
@@ -75,8 +75,8 @@ enum Obstacle {
     Slots,
     /// All credit is in use.
     Credit,
-    /// The gate is closed until then.
-    Gate(Timestamp),
+    /// The circuit breaker blocks until then.
+    Breaker(Timestamp),
     /// The lease is over until the next checkpoint.
     Lease,
     /// The other servers have not heard of this one for so long that it may count as dead.
@@ -117,7 +117,7 @@ pub(crate) struct PageRun {
     mode: Option<Mode>,
     /// Version of the provider that the mode is for.
     version: u64,
-    gate_changes: Heard,
+    breaker_changes: Heard,
     batch: Batch,
     slot: Claim,
     credit: Claim,
@@ -153,7 +153,7 @@ impl PageRun {
         let queue: VecDeque<_> =
             devices.into_iter().filter(|device| done.binary_search(&device.key).is_err()).collect();
         let mut run = Self {
-            gate_changes: lane.gate.subscribe(),
+            breaker_changes: lane.breaker.subscribe(),
             slot: Claim::new(&lane.slots),
             credit: Claim::new(&lane.shared.credit),
             waiting: Arc::new(AtomicUsize::new(queue.len())),
@@ -286,20 +286,20 @@ impl PageRun {
             },
             Obstacle::Retries => tokio::select! {
                 biased;
-                () = self.gate_changes.changed() => {}
+                () = self.breaker_changes.changed() => {}
                 () = tokio::time::sleep(RETRIES_LOOK_EVERY) => self.lane.look_again(),
                 () = shared.stop.cancelled() => {}
             },
             Obstacle::Services(None) => tokio::select! {
                 biased;
-                () = self.gate_changes.changed() => {}
+                () = self.breaker_changes.changed() => {}
                 () = shared.stop.cancelled() => {}
             },
-            Obstacle::Gate(until) | Obstacle::Services(Some(until)) => {
+            Obstacle::Breaker(until) | Obstacle::Services(Some(until)) => {
                 let until = self.job.at_latest(*until);
                 tokio::select! {
                     biased;
-                    () = self.gate_changes.changed() => {}
+                    () = self.breaker_changes.changed() => {}
                     () = shared.clock.sleep_until(until) => {}
                     () = shared.stop.cancelled() => {}
                 }
@@ -326,9 +326,9 @@ impl PageRun {
     async fn start_what_may_start(&mut self, flights: &mut Flights) -> Obstacle {
         let shared = self.lane.shared.clone();
         loop {
-            // Ahead of all that a change of the gate may be about: one that comes in while this
-            // looks ends the wait at the gate.
-            self.gate_changes.mark_unchanged();
+            // Before all that a change of the breaker may concern: one that comes in while this
+            // looks ends the wait at the breaker.
+            self.breaker_changes.mark_unchanged();
             let now = shared.clock.now();
             self.unpark(now);
             if self.queue.is_empty() || shared.stop.is_cancelled() {
@@ -398,7 +398,7 @@ impl PageRun {
                     }
                     // One try (B19), and there is none to be had: it does not wait for the mend.
                     Mode::Send { .. }
-                        if self.job.expires_at.is_none() && self.lane.gate.is_held(now) =>
+                        if self.job.expires_at.is_none() && self.lane.breaker.is_held(now) =>
                     {
                         self.count(key, Settled::Expired, reasons::CREDENTIALS_REFUSED.into());
                     }
@@ -406,7 +406,7 @@ impl PageRun {
                         self.count(key, Settled::Failed, reasons::NO_ADDRESS.into());
                     }
                     Mode::Send { .. } if self.park(mode, now) => continue,
-                    // Ahead of the gate: what goes through it may be the probe.
+                    // Before the breaker: the delivery that it admits may be the probe.
                     Mode::Send { .. } => match self.lane.chat_free(key, now) {
                         Ok(()) => break,
                         Err(due_at) => self.put_off(key, due_at, now),
@@ -420,7 +420,7 @@ impl PageRun {
         if self.queue.is_empty() { None } else { self.take_place(now).err() }
     }
 
-    /// Takes slot and credit for one device, if lease and gate allow. The slot comes first, for
+    /// Takes slot and credit for one device, if lease and breaker allow. The slot comes first, for
     /// everybody, so that nobody holds credit while it waits for a slot.
     fn take_place(&mut self, now: Timestamp) -> Result<(), Obstacle> {
         let obstacle = if !self.lane.shared.standing.holds(now) {
@@ -449,7 +449,7 @@ impl PageRun {
             Admission::Wait(until) => {
                 self.slot.let_go();
                 self.credit.let_go();
-                Err(Obstacle::Gate(until))
+                Err(Obstacle::Breaker(until))
             }
         }
     }
@@ -500,8 +500,8 @@ pub(crate) fn settle(
     let key = device.key;
     let message_id = shared.config.kept_message_id(&answer);
     let (env, trust) = (device.ios_env, device.trust);
-    let received = Received { answer, key, service: service.as_ref(), env, trust, version };
-    let (next, learned) = lane.judge(received, past);
+    let context = AnswerContext { key, service: service.as_ref(), env, trust, version };
+    let (next, effects) = lane.on_answer(answer, &context, past);
     if !matches!(next, Next::End { settled: Settled::Sent, .. }) {
         mark.not_sent(job.dispatch.no, key);
     }
@@ -517,9 +517,11 @@ pub(crate) fn settle(
             }
             batch.end(DeviceOutcome { key, settled, reason, attempts: 1, message_id });
         }
-        Next::Disable { .. } if learned.death == Some(Death::Doubted) => return Some(device),
+        Next::Disable { .. } if effects.unregistered == Some(UnregisteredVerdict::Suspect) => {
+            return Some(device);
+        }
         Next::Disable { reason, since } => {
-            let (ios_env, ambiguous) = (device.ios_env, learned.reported());
+            let (ios_env, ambiguous) = (device.ios_env, effects.counted());
             let address = address_of(device);
             batch.settle(key, Settled::Unregistered, Some(reason.clone()), 1);
             batch.bury(DeadAddress { key, address, ios_env, reason, since, at: now, ambiguous });
@@ -532,7 +534,7 @@ pub(crate) fn settle(
             batch.retry(again(due_at, reason, attempts, unknown_outcomes));
         }
         Next::Pause { until, scope } => {
-            lane.pause(until, scope, service.as_deref(), version);
+            lane.throttle(until, scope, service.as_deref(), version);
             return Some(device);
         }
         Next::Hold { .. } => return Some(device),

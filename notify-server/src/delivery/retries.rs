@@ -13,7 +13,7 @@ use crate::delivery::attempt;
 use crate::delivery::breaker::Admission;
 use crate::delivery::decision::{Attempted, Next};
 use crate::delivery::job::{Job, Mode};
-use crate::delivery::lane::{Death, Hand, InService, Lane, Received};
+use crate::delivery::lane::{AnswerContext, Hand, InService, Lane, UnregisteredVerdict};
 use crate::delivery::marks::Mark;
 use crate::delivery::slots::Claim;
 use crate::providers::{Answer, Reason};
@@ -172,7 +172,7 @@ impl Retries<'_> {
             if let Admission::Wait(until) = self.lane.admit(now) {
                 // What waits for a word stays due, so that it goes on as soon as that is said; the
                 // lane does not claim it before.
-                let until = if self.lane.gate.awaits_word(now) { now } else { until };
+                let until = if self.lane.breaker.is_waiting_for_probe(now) { now } else { until };
                 self.postpone_all(until);
                 continue;
             }
@@ -226,7 +226,7 @@ impl Retries<'_> {
         let until = service.room(job.candidate(&self.lane, provider, device), now).err()?;
         Some(match until {
             None => now.plus_ms(SERVICE_FULL_MS),
-            Some(until) if service.gate.awaits_word(now) => {
+            Some(until) if service.breaker.is_waiting_for_probe(now) => {
                 until.min(now.plus_ms(SERVICE_PROBED_MS))
             }
             Some(until) => until,
@@ -334,9 +334,9 @@ impl Retries<'_> {
         };
         let message_id = shared.config.kept_message_id(&answer);
         let made = retry.attempts.saturating_add(1);
-        let received =
-            Received { answer, key: retry.key, service: service.as_ref(), env, trust, version };
-        let (next, learned) = self.lane.judge(received, past);
+        let context =
+            AnswerContext { key: retry.key, service: service.as_ref(), env, trust, version };
+        let (next, effects) = self.lane.on_answer(answer, &context, past);
         if !matches!(next, Next::End { settled: Settled::Sent, .. }) {
             self.mark.not_sent(retry.dispatch, retry.key);
         }
@@ -347,12 +347,12 @@ impl Retries<'_> {
                 let step = RetryStep::Settled { settled, reason, attempts: made, message_id };
                 RetryOutcome { verified, ..RetryOutcome::of(retry.no, step) }
             }
-            Next::Disable { .. } if learned.death == Some(Death::Doubted) => {
+            Next::Disable { .. } if effects.unregistered == Some(UnregisteredVerdict::Suspect) => {
                 let step = RetryStep::Later { due_at: now };
                 RetryOutcome::of(retry.no, step)
             }
             Next::Disable { reason, since } => {
-                let dead = dead_of(&retry, reason.clone(), (since, now), learned.reported());
+                let dead = dead_of(&retry, reason.clone(), (since, now), effects.counted());
                 let (settled, reason) = (Settled::Unregistered, Some(reason));
                 let step = RetryStep::Settled { settled, reason, attempts: made, message_id: None };
                 RetryOutcome { dead: Some(dead), ..RetryOutcome::of(retry.no, step) }
@@ -367,7 +367,7 @@ impl Retries<'_> {
                 again(&retry, attempts, due_at, (reason, unknown_outcomes))
             }
             Next::Pause { until, scope } => {
-                self.lane.pause(until, scope, service.as_deref(), version);
+                self.lane.throttle(until, scope, service.as_deref(), version);
                 let until = job.at_latest(until);
                 again(
                     &retry,

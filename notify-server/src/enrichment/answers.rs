@@ -152,7 +152,7 @@ impl ChangeListener for Generations {
             | Change::DeviceChanged(_)
             | Change::ProviderChanged(..)
             | Change::PurgeStopped(..)
-            | Change::ChannelTold(..)
+            | Change::BreakerChanged(..)
             | Change::FeedDue
             | Change::EventsDue(_)
             | Change::KeyRevoked => {}

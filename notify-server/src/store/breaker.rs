@@ -1,7 +1,7 @@
-//! What servers tell each other of their channels: that one is held, paused or fails, and that it is
-//! open again.
+//! The records by which servers replicate the state of their circuit breakers. A breaker has one
+//! record, which each update replaces.
 
-use notify_core::{Platform, Timestamp};
+use notify_core::{Platform, ProviderStatus, Timestamp};
 
 use crate::store::sql::error::inserted;
 use crate::store::sql::row::unknown_value;
@@ -11,244 +11,222 @@ use crate::store::{
     AppNo, Change, Epoch, Operation, Store, StoreError, platform_code, platform_of,
 };
 
-/// How long a channel that is open again is remembered, in milliseconds: a day, far longer than any
-/// server goes without looking.
-pub(crate) const OPEN_REMEMBERED_MS: i64 = 86_400_000;
+/// How long the record of a closed breaker is kept, in milliseconds: a day, far longer than any server
+/// goes without reading.
+pub(crate) const CLOSED_KEPT_MS: i64 = 86_400_000;
 
-/// What a word is about.
+/// Identifies a circuit breaker.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChannelPlace {
-    /// Whose channel.
+pub struct BreakerKey {
+    /// The application.
     pub app: AppNo,
-    /// On which platform.
+    /// The platform of its provider.
     pub platform: Platform,
     /// The push service, or the host, behind it; empty for the provider as a whole.
     pub service: Box<str>,
 }
 
-/// How a channel stands.
+/// The latest record of a circuit breaker.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ChannelWord {
-    /// Deliveries go out.
-    Open,
-    /// The provider asked to slow down.
-    Paused {
-        /// Until when.
-        until: Timestamp,
-    },
-    /// The provider refuses our credentials.
-    Held {
-        /// Its word.
-        reason: Box<str>,
-        /// When one delivery is tried as a probe.
-        probe_at: Timestamp,
-    },
-    /// The provider cannot be reached, or fails.
-    Failing {
-        /// When one delivery is tried as a probe.
-        probe_at: Timestamp,
-    },
-    /// Released by an administrator alone (B40).
-    Stopped,
-}
-
-/// The latest word about a channel.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChannelTold {
-    /// Grows with each word about any channel.
+pub struct BreakerRecord {
+    /// Sequence number over the records of all breakers.
     pub no: i64,
-    /// What it is about.
-    pub place: ChannelPlace,
-    /// The word.
-    pub word: ChannelWord,
-    /// Whose; nobody's where an administrator released it, or the guard stopped it.
+    /// The breaker.
+    pub key: BreakerKey,
+    /// Its status.
+    pub status: ProviderStatus,
+    /// The server that published it; `None` if an administrator released it or the guard tripped.
     pub by: Option<Epoch>,
 }
 
-/// A word that a server has.
+/// A record to publish.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewWord {
-    /// What it is about.
-    pub place: ChannelPlace,
-    /// The word.
-    pub word: ChannelWord,
-    /// Whose.
+pub struct BreakerUpdate {
+    /// The breaker.
+    pub key: BreakerKey,
+    /// Its status.
+    pub status: ProviderStatus,
+    /// The server that publishes it.
     pub by: Epoch,
-    /// Number of the latest word that the server knows; 0 when it knows none.
+    /// Number of the latest record that the server knows; 0 when it knows none.
     pub known: i64,
-    /// When it is said.
+    /// The current time.
     pub at: Timestamp,
 }
 
-const OPEN: i64 = 0;
-const PAUSED: i64 = 1;
-const HELD: i64 = 2;
-const FAILING: i64 = 3;
-const STOPPED: i64 = 4;
+// The values of the column `state`.
+const AVAILABLE: i64 = 0;
+const THROTTLED: i64 = 1;
+const AUTH_REJECTED: i64 = 2;
+const UNREACHABLE: i64 = 3;
+const TRIPPED: i64 = 4;
 
-/// What [`told_of`] reads.
-const TOLD: &str = "select no, app_no, platform, service, state, reason, until, told_by
-                    from channel_states";
+/// What [`record_of`] reads.
+const RECORD: &str = "select no, app_no, platform, service, state, reason, until, told_by
+                      from channel_states";
 
 impl Store {
-    /// Tells the others a word, unless there is a later one than the server knows: answers the latest
-    /// word now. [`StoreError::NotFound`] when the application is gone.
-    pub async fn tell_channel(&self, new: NewWord) -> Result<ChannelTold, StoreError> {
-        self.write(Operation::TellChannel, move |tx| {
-            let latest = latest(tx, &new.place)?;
-            if let Some(latest) = latest.filter(|latest| latest.no != new.known) {
+    /// Publishes a record to the other servers, unless there is a later one than the server knows.
+    /// Returns the latest record. [`StoreError::NotFound`] when the application is gone.
+    pub async fn publish_breaker(
+        &self,
+        update: BreakerUpdate,
+    ) -> Result<BreakerRecord, StoreError> {
+        self.write(Operation::PublishBreaker, move |tx| {
+            let latest = latest(tx, &update.key)?;
+            if let Some(latest) = latest.filter(|latest| latest.no != update.known) {
                 return Ok(latest);
             }
             let is_there = tx
                 .prepare_cached("select 1 from apps where no = ?1 and status <> 'erasing'")?
-                .exists([new.place.app.0])?;
+                .exists([update.key.app.0])?;
             if !is_there {
                 return Err(StoreError::NotFound);
             }
-            let no = write(tx, &new.place, &new.word, Some(new.by), new.at)?;
-            Ok(ChannelTold { no, place: new.place, word: new.word, by: Some(new.by) })
+            let BreakerUpdate { key, status, by, at, .. } = update;
+            write(tx, NewRecord { key, status, by: Some(by), at })
         })
         .await
     }
 
-    /// Words after that number, of one application's platform or of all, the oldest first, at most
-    /// `limit`.
-    pub async fn channels_told(
+    /// Records with a number above `after`, of one application's platform or of all, the oldest first,
+    /// at most `limit`.
+    pub async fn breakers_since(
         &self,
-        of: Option<(AppNo, Platform)>,
+        lane: Option<(AppNo, Platform)>,
         after: i64,
         limit: u32,
-    ) -> Result<Vec<ChannelTold>, StoreError> {
+    ) -> Result<Vec<BreakerRecord>, StoreError> {
         self.read(move |connection| {
-            let told = match of {
+            let records = match lane {
                 None => connection
-                    .prepare_cached(&format!("{TOLD} where no > ?1 order by no limit ?2"))?
-                    .query_map(params![after, limit], told_of)?
+                    .prepare_cached(&format!("{RECORD} where no > ?1 order by no limit ?2"))?
+                    .query_map(params![after, limit], record_of)?
                     .collect::<Result<Vec<_>, _>>()?,
                 Some((app, platform)) => connection
                     .prepare_cached(&format!(
-                        "{TOLD} where no > ?1 and app_no = ?2 and platform = ?3 order by no limit ?4"
+                        "{RECORD} where no > ?1 and app_no = ?2 and platform = ?3 order by no limit ?4"
                     ))?
-                    .query_map(params![after, app.0, platform_code(platform), limit], told_of)?
+                    .query_map(params![after, app.0, platform_code(platform), limit], record_of)?
                     .collect::<Result<Vec<_>, _>>()?,
             };
-            Ok(told)
+            Ok(records)
         })
         .await
     }
 }
 
-/// The guard stopped a platform (B40).
-pub(super) fn stopped(
+/// The guard tripped for a platform.
+pub(super) fn trip(
     tx: &mut WriteTx<'_>,
-    (app, platform): (AppNo, Platform),
+    app: AppNo,
+    platform: Platform,
     at: Timestamp,
 ) -> Result<(), StoreError> {
-    let place = ChannelPlace { app, platform, service: "".into() };
-    write(tx, &place, &ChannelWord::Stopped, None, at)?;
+    let key = BreakerKey { app, platform, service: "".into() };
+    write(tx, NewRecord { key, status: ProviderStatus::Tripped, by: None, at })?;
     Ok(())
 }
 
-/// Everything of a platform is open: an administrator looked, or changed the credentials.
-pub(super) fn released(
+/// Closes all breakers of a platform: an administrator released or reconfigured the provider.
+pub(super) fn close_all(
     tx: &mut WriteTx<'_>,
     app: AppNo,
     platform: Platform,
 ) -> Result<(), StoreError> {
-    let closed = tx
-        .prepare_cached(&format!("{TOLD} where app_no = ?1 and platform = ?2 and state <> ?3"))?
-        .query_map(params![app.0, platform_code(platform), OPEN], told_of)?
+    let open = tx
+        .prepare_cached(&format!("{RECORD} where app_no = ?1 and platform = ?2 and state <> ?3"))?
+        .query_map(params![app.0, platform_code(platform), AVAILABLE], record_of)?
         .collect::<Result<Vec<_>, _>>()?;
-    for told in closed {
-        // The time of the word before: an administrator's comes without one of its own.
+    for BreakerRecord { no, key, .. } in open {
+        // The time of the previous record: the request of an administrator carries none.
         let at = tx
             .prepare_cached("select at from channel_states where no = ?1")?
-            .query_row([told.no], |row| row.get(0).map(Timestamp))?;
-        write(tx, &told.place, &ChannelWord::Open, None, at)?;
+            .query_row([no], |row| row.get(0).map(Timestamp))?;
+        write(tx, NewRecord { key, status: ProviderStatus::Available, by: None, at })?;
     }
     Ok(())
 }
 
-/// Writes a word in place of the one before.
-fn write(
-    tx: &mut WriteTx<'_>,
-    place: &ChannelPlace,
-    word: &ChannelWord,
+struct NewRecord {
+    key: BreakerKey,
+    status: ProviderStatus,
     by: Option<Epoch>,
     at: Timestamp,
-) -> Result<i64, StoreError> {
-    let ChannelPlace { app, platform, service } = place;
+}
+
+/// Replaces the record of a breaker, and deletes old records of closed ones.
+fn write(tx: &mut WriteTx<'_>, new: NewRecord) -> Result<BreakerRecord, StoreError> {
+    let NewRecord { key, status, by, at } = new;
     tx.prepare_cached(
         "delete from channel_states where app_no = ?1 and platform = ?2
          and (service = ?3 or (state = ?4 and at < ?5))",
     )?
     .execute(params![
-        app.0,
-        platform_code(*platform),
-        **service,
-        OPEN,
-        at.as_ms() - OPEN_REMEMBERED_MS
+        key.app.0,
+        platform_code(key.platform),
+        *key.service,
+        AVAILABLE,
+        at.as_ms() - CLOSED_KEPT_MS
     ])?;
-    let (state, reason, until) = match word {
-        ChannelWord::Open => (OPEN, None, None),
-        ChannelWord::Paused { until } => (PAUSED, None, Some(until)),
-        ChannelWord::Held { reason, probe_at } => (HELD, Some(&**reason), Some(probe_at)),
-        ChannelWord::Failing { probe_at } => (FAILING, None, Some(probe_at)),
-        ChannelWord::Stopped => (STOPPED, None, None),
-    };
     let no = tx
         .prepare_insert(
             "insert into channel_states (no, app_no, platform, service, state, reason, until,
              told_by, at) values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
         )?
-        // By the count alone: it tells which of all words is later, and the place is the key.
+        // A plain sequence over all applications: readers ask for the records after the last one they
+        // know, and the breaker is the key.
         .counted(params![
-            app.0,
-            platform_code(*platform),
-            **service,
-            state,
-            reason,
-            until.map(|until| until.as_ms()),
+            key.app.0,
+            platform_code(key.platform),
+            *key.service,
+            state_code(&status),
+            status.reason(),
+            status.until().map(Timestamp::as_ms),
             by.map(|by| by.0),
             at.as_ms()
         ])?;
-    tx.changed(Change::ChannelTold(*app, *platform));
-    inserted(no)
+    tx.changed(Change::BreakerChanged(key.app, key.platform));
+    Ok(BreakerRecord { no: inserted(no)?, key, status, by })
 }
 
-fn latest(
-    connection: &Connection,
-    place: &ChannelPlace,
-) -> Result<Option<ChannelTold>, StoreError> {
-    let told = connection
-        .prepare_cached(&format!("{TOLD} where app_no = ?1 and platform = ?2 and service = ?3"))?
-        .query_row(params![place.app.0, platform_code(place.platform), *place.service], told_of)
+fn latest(connection: &Connection, key: &BreakerKey) -> Result<Option<BreakerRecord>, StoreError> {
+    let record = connection
+        .prepare_cached(&format!("{RECORD} where app_no = ?1 and platform = ?2 and service = ?3"))?
+        .query_row(params![key.app.0, platform_code(key.platform), *key.service], record_of)
         .optional()?;
-    Ok(told)
+    Ok(record)
 }
 
-fn told_of(row: &Row<'_>) -> sql::Result<ChannelTold> {
+fn state_code(status: &ProviderStatus) -> i64 {
+    match status {
+        ProviderStatus::Available => AVAILABLE,
+        ProviderStatus::Throttled { .. } => THROTTLED,
+        ProviderStatus::AuthRejected { .. } => AUTH_REJECTED,
+        ProviderStatus::Unreachable { .. } => UNREACHABLE,
+        ProviderStatus::Tripped => TRIPPED,
+    }
+}
+
+fn record_of(row: &Row<'_>) -> sql::Result<BreakerRecord> {
     let service: String = row.get(3)?;
     let until = row.get::<Option<i64>>(6)?.map_or(Timestamp::default(), Timestamp);
-    let word = match row.get::<i64>(4)? {
-        OPEN => ChannelWord::Open,
-        PAUSED => ChannelWord::Paused { until },
-        HELD => {
-            let reason: Option<String> = row.get(5)?;
-            ChannelWord::Held { reason: reason.unwrap_or_default().into(), probe_at: until }
-        }
-        FAILING => ChannelWord::Failing { probe_at: until },
-        STOPPED => ChannelWord::Stopped,
+    let status = match row.get::<i64>(4)? {
+        AVAILABLE => ProviderStatus::Available,
+        THROTTLED => ProviderStatus::Throttled { until },
+        AUTH_REJECTED => ProviderStatus::AuthRejected { reason: row.get(5)?, probe_at: until },
+        UNREACHABLE => ProviderStatus::Unreachable { probe_at: until },
+        TRIPPED => ProviderStatus::Tripped,
         _ => return Err(unknown_value(4, Type::Integer)),
     };
-    Ok(ChannelTold {
+    Ok(BreakerRecord {
         no: row.get(0)?,
-        place: ChannelPlace {
+        key: BreakerKey {
             app: AppNo(row.get(1)?),
             platform: platform_of(row.get(2)?),
             service: service.into(),
         },
-        word,
+        status,
         by: row.get::<Option<i64>>(7)?.map(Epoch),
     })
 }

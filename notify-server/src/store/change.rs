@@ -21,8 +21,8 @@ pub enum Change {
     /// So many addresses of an application looked dead at once that nothing more is sent to that
     /// platform before an administrator says so (B40).
     PurgeStopped(AppNo, Platform),
-    /// A server told the others how a channel stands, or an administrator opened it.
-    ChannelTold(AppNo, Platform),
+    /// A server published the status of a circuit breaker, or an administrator closed it.
+    BreakerChanged(AppNo, Platform),
     /// An application was renamed, suspended or removed.
     AppChanged(AppNo),
     /// An event of an application was written, or a webhook of it has something to do.

@@ -48,7 +48,7 @@ use notify_core::Timestamp;
 use serde::Serialize;
 
 pub use self::app::{AppAccess, NewKey};
-pub use self::breaker::{ChannelPlace, ChannelTold, ChannelWord, NewWord};
+pub use self::breaker::{BreakerKey, BreakerRecord, BreakerUpdate};
 pub use self::campaign::{CampaignDraft, ShownCampaign, ShownFeed};
 pub use self::change::{Change, ChangeListener};
 pub use self::delivery::{

@@ -1,65 +1,39 @@
-//! What is looked up when somebody asks: queues, pauses, connections, tokens.
+//! Gauges that are sampled when the metrics are read: queues, provider status, connections, tokens.
 
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use notify_core::{ProviderKind, Timestamp};
+use notify_core::{ProviderKind, ProviderStatus, Timestamp};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
-/// Why deliveries of a lane wait, from what passes by itself to what somebody has to mend.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Pause {
-    /// The provider asked to slow down.
-    Throttled,
-    /// The provider cannot be reached.
-    Unreachable,
-    /// The provider refuses our credentials, or a probe of them is out.
-    Credentials,
-    /// So many addresses looked dead that an administrator has to look.
-    Guard,
-}
-
-impl Pause {
-    const ALL: [Self; 4] = [Self::Throttled, Self::Unreachable, Self::Credentials, Self::Guard];
-
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Throttled => "throttled",
-            Self::Unreachable => "unreachable",
-            Self::Credentials => "credentials",
-            Self::Guard => "guard",
-        }
-    }
-}
-
-/// How much waits on one channel.
+/// The queue of one provider.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct QueueSample {
     pub(crate) provider: ProviderKind,
-    /// Deliveries claimed and without an outcome.
+    /// Deliveries that are claimed and have no outcome yet.
     pub(crate) sending: u64,
-    /// Retries whose time has come.
+    /// Retries that are due.
     pub(crate) retry_due: u64,
-    /// Retries whose time has not come.
+    /// Retries that are not due yet.
     pub(crate) retry_waiting: u64,
-    /// Age of the oldest thing that is due and not done, in seconds; 0 where there is none.
+    /// Age of the oldest overdue work, in seconds; 0 if there is none.
     pub(crate) oldest_due_age_seconds: f64,
 }
 
-/// One look at the server.
+/// The figures of one moment.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sample {
-    /// `None`: storage does not answer.
+    /// `None` if storage does not answer.
     pub(crate) queues: Option<Vec<QueueSample>>,
-    /// A lane each.
-    pub(crate) pauses: Vec<(ProviderKind, Pause)>,
-    /// Connections by channel: those with requests under way, and those without.
+    /// The status of each lane.
+    pub(crate) lane_statuses: Vec<(ProviderKind, ProviderStatus)>,
+    /// Connections of each provider: with and without requests in flight.
     pub(crate) connections: Vec<(ProviderKind, [u64; 2])>,
-    /// Age of the oldest token in use of each channel, in seconds.
+    /// Age of the oldest token in use of each provider, in seconds.
     pub(crate) token_ages: Vec<(ProviderKind, f64)>,
     /// How often storage was busy, since the start.
     pub(crate) busy: u64,
@@ -91,7 +65,7 @@ struct Paused {
 }
 
 type Seconds = Gauge<f64, AtomicU64>;
-/// The labels of what may be missing but has no kinds.
+/// The labels of a series that may be missing but has no kinds.
 type NoLabels = [(&'static str, &'static str); 0];
 
 /// The last sample, as series.
@@ -142,9 +116,12 @@ impl Gauges {
         self.show_queues(sample.queues.as_deref());
         for provider in ProviderKind::ALL {
             let channel = provider.as_str();
-            for why in Pause::ALL {
-                let count = sample.pauses.iter().filter(|pause| **pause == (provider, why)).count();
-                let labels = Paused { channel, why: why.as_str() };
+            for why in ProviderStatus::WAIT_REASONS {
+                let waits = |(of, status): &&(ProviderKind, ProviderStatus)| {
+                    *of == provider && status.wait_reason() == Some(why)
+                };
+                let count = sample.lane_statuses.iter().filter(waits).count();
+                let labels = Paused { channel, why };
                 self.paused.get_or_create(&labels).set(shown(count as u64));
             }
             let of = sample.connections.iter().find(|(of, _)| *of == provider);
@@ -169,7 +146,7 @@ impl Gauges {
         }
     }
 
-    /// Without storage there are no figures, and old ones would look like news.
+    /// Without storage there are no figures, and old ones would look current.
     fn show_queues(&self, queues: Option<&[QueueSample]>) {
         let Some(queues) = queues else {
             self.depth.clear();

@@ -57,7 +57,7 @@ impl ChangeListener for Happened {
             | Change::FeedChanged(_)
             | Change::ProviderChanged(..)
             | Change::PurgeStopped(..)
-            | Change::ChannelTold(..)
+            | Change::BreakerChanged(..)
             | Change::KeyRevoked => {}
         }
     }

@@ -142,7 +142,7 @@ impl ChangeListener for Ear {
             | Change::FeedChanged(_)
             | Change::ProviderChanged(..)
             | Change::PurgeStopped(..)
-            | Change::ChannelTold(..)
+            | Change::BreakerChanged(..)
             | Change::EventsDue(_) => {}
         }
     }

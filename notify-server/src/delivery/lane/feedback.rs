@@ -1,71 +1,84 @@
-//! What answers say of the provider as a whole, or of the service behind an address.
+//! The effects of an answer on the lane: on the circuit breakers of the provider and of the service
+//! behind the address, and on the guard against disabling an audience by mistake.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Mutex;
 
 use notify_core::{IosEnv, Platform, Timestamp};
 
-use crate::delivery::breaker::Refusal;
+use crate::delivery::breaker::AuthFailure;
 use crate::delivery::decision::{Attempted, Next, decide};
 use crate::delivery::lane::Lane;
 use crate::delivery::lane::services::{InService, Service};
 use crate::providers::{Answer, Certainty, Reason, Scope};
 use crate::store::{AddressTrust, DeviceKey, GUARD_ANSWERS, GUARD_DEAD_MAX};
 
-/// What was learned from one answer beside its delivery.
+/// The effects of one answer besides the disposition of its delivery.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Learned {
-    /// How often in a row the service refused our credentials.
+pub(crate) struct AnswerEffects {
+    /// Consecutive times that the service rejected our credentials.
     pub(crate) service_refusals: u16,
-    /// What an address that looks dead comes to, where a wrong key or host would look the same.
-    pub(crate) death: Option<Death>,
+    /// The verdict on an address that looks unregistered, where a wrong key or host would look the same.
+    pub(crate) unregistered: Option<UnregisteredVerdict>,
 }
 
-impl Learned {
-    /// Answers since the last address that looked dead, for the store to count.
-    pub(crate) fn reported(self) -> Option<u32> {
-        match self.death? {
-            Death::Reported(answers_before) => Some(answers_before),
-            Death::Doubted => None,
+impl AnswerEffects {
+    /// Answers since the last address that looked unregistered, for the guard of the store.
+    pub(crate) fn counted(self) -> Option<u32> {
+        match self.unregistered? {
+            UnregisteredVerdict::Count(answers_before) => Some(answers_before),
+            UnregisteredVerdict::Suspect => None,
         }
     }
 }
 
-/// An answer, and what it is about.
-pub(crate) struct Received<'a> {
-    pub(crate) answer: Answer,
+/// The request that an answer belongs to.
+pub(crate) struct AnswerContext<'a> {
     pub(crate) key: DeviceKey,
-    /// What lies behind the address.
+    /// The service behind the address.
     pub(crate) service: Option<&'a InService>,
     pub(crate) env: IosEnv,
-    /// What the answer says about our credentials.
+    /// What an answer for this address proves about our credentials.
     pub(crate) trust: AddressTrust,
-    /// Version of the provider that was asked.
+    /// Version of the provider's configuration at the time of the request.
     pub(crate) version: u64,
 }
 
+impl AnswerContext<'_> {
+    fn service(&self) -> Option<&Service> {
+        self.service.map(|service| &**service)
+    }
+}
+
 impl Lane {
-    /// Takes note of an answer, and decides what comes of its delivery: what it has been through is
-    /// told by `past`, to which the service's refusals are added.
-    pub(crate) fn judge(&self, received: Received<'_>, past: Attempted) -> (Next, Learned) {
-        let Received { answer, key, service, env, trust, version } = received;
-        let is_current = version == self.provider_version();
-        let answer = self.narrowed(answer, key, version);
-        let answer = match service {
-            Some(service) if is_current => self.attributed(answer, service, trust, past.now),
+    /// Records an answer and decides what happens to its delivery. `past` describes the delivery's
+    /// earlier attempts; the rejections of the service are added to it.
+    pub(crate) fn on_answer(
+        &self,
+        answer: Answer,
+        context: &AnswerContext<'_>,
+        past: Attempted,
+    ) -> (Next, AnswerEffects) {
+        let is_current = context.version == self.provider_version();
+        let answer = self.narrow_throttle(answer, context);
+        let answer = match context.service() {
+            Some(service) if is_current => {
+                self.attributed(answer, service, context.trust, past.now)
+            }
             Some(_) | None => answer,
         };
-        let learned = self.learn(&answer, (service, env, trust), version, past.now);
+        let effects = self.record_answer(&answer, context, past.now);
+        let gets_through =
+            |service: &Service| service.gets_through(past.first_attempt_at, past.now);
         let past = Attempted {
-            service_refusals: learned.service_refusals,
+            service_refusals: effects.service_refusals,
             is_address_at_fault: is_current
-                && !trust.is_verified()
-                && service
-                    .is_some_and(|service| service.gets_through(past.first_attempt_at, past.now)),
+                && !context.trust.is_verified()
+                && context.service().is_some_and(gets_through),
             ..past
         };
         let next = decide(answer, &past, &self.shared.config.retry);
-        (self.doubted(next, &past, service.map(|service| &**service), version), learned)
+        (self.confirm_auth_failure(next, &past, context), effects)
     }
 
     /// An answer, limited to what its address is evidence of. An address that anybody could have
@@ -92,12 +105,12 @@ impl Lane {
                 Answer::Throttle { reason, after, scope: Scope::Service },
                 AddressTrust::Anonymous | AddressTrust::Unverified,
             ) => {
-                if !service.works(now) && !service.gate.is_held(now) {
+                if !service.works(now) && !service.breaker.is_held(now) {
                     let policy = &self.shared.config.retry;
-                    let pause_ms = after.map_or(policy.throttle_ms, |after| {
+                    let wait_ms = after.map_or(policy.throttle_ms, |after| {
                         i64::try_from(after.as_millis()).unwrap_or(i64::MAX)
                     });
-                    service.gate.pause(now.plus_ms(pause_ms.min(policy.throttle_ms)));
+                    service.breaker.throttle(now.plus_ms(wait_ms.min(policy.throttle_ms)));
                 }
                 Answer::Throttle { reason, after, scope: Scope::Address }
             }
@@ -105,15 +118,15 @@ impl Lane {
         }
     }
 
-    /// An answer as it is meant: one that asks an address to slow down which was asked before, while
-    /// others got through, is about that address alone, whatever it says.
-    fn narrowed(&self, answer: Answer, key: DeviceKey, version: u64) -> Answer {
-        if version != self.provider_version() {
+    /// Limits a throttle to one address if that address was throttled before while others got
+    /// through, whatever scope the answer names.
+    fn narrow_throttle(&self, answer: Answer, context: &AnswerContext<'_>) -> Answer {
+        if context.version != self.provider_version() {
             return answer;
         }
         match answer {
             Answer::Throttle { reason, after, scope: Scope::Provider | Scope::Service }
-                if self.throttled.is_alone(key) =>
+                if self.throttle_scope.is_device_specific(context.key) =>
             {
                 Answer::Throttle { reason, after, scope: Scope::Address }
             }
@@ -122,7 +135,7 @@ impl Lane {
             | Answer::Moved { .. }
             | Answer::BadMessage { .. }
             | Answer::Policy { .. } => {
-                self.throttled.passed(key);
+                self.throttle_scope.record_success(context.key);
                 answer
             }
             Answer::Throttle { .. }
@@ -133,43 +146,42 @@ impl Lane {
         }
     }
 
-    /// Takes note of what an answer says; that of a provider that was changed since says nothing of
-    /// the one that is there now.
-    fn learn(
+    /// Updates circuit breakers and guard. An answer to a request with an earlier configuration is no
+    /// evidence about the current one.
+    fn record_answer(
         &self,
         answer: &Answer,
-        (service, env, trust): (Option<&InService>, IosEnv, AddressTrust),
-        version: u64,
+        context: &AnswerContext<'_>,
         now: Timestamp,
-    ) -> Learned {
-        let mut learned = Learned::default();
-        if version != self.provider_version() {
-            // An address that looks dead to credentials of before is asked about again: the guard
-            // does not count it.
-            let looks_dead = matches!(answer, Answer::TokenDead { ambiguous: true, .. });
-            learned.death = looks_dead.then_some(Death::Doubted);
-            return learned;
+    ) -> AnswerEffects {
+        let AnswerContext { service, env, trust, .. } = *context;
+        let looks_unregistered = matches!(answer, Answer::TokenDead { ambiguous: true, .. });
+        let mut effects = AnswerEffects::default();
+        if context.version != self.provider_version() {
+            // An address that looked unregistered to earlier credentials is tried again; the guard does
+            // not count it.
+            effects.unregistered = looks_unregistered.then_some(UnregisteredVerdict::Suspect);
+            return effects;
         }
-        learned.death =
-            self.count_death(matches!(answer, Answer::TokenDead { ambiguous: true, .. }), env);
+        effects.unregistered = self.record_unregistered(looks_unregistered, env);
         match answer {
-            // The decision about it holds the gate.
+            // `confirm_auth_failure` holds the lane.
             Answer::Config { .. } => {}
             Answer::ServiceRefused { reason } => match service {
                 Some(service) if trust.is_verified() => {
-                    learned.service_refusals = service.refused();
+                    effects.service_refusals = service.refused();
                 }
                 Some(service) => service.refused_unverified(reason, service.is_probe(), now),
                 None => {}
             },
             Answer::Retry { outcome, reason, .. } => {
-                self.failed(*outcome, reason, service.map(|service| &**service), now);
+                self.on_failure(*outcome, reason, context.service(), now);
             }
             Answer::Delivered { .. } => {
                 if let Some(service) = service {
                     service.delivered(now);
                 }
-                self.gate.answered();
+                self.breaker.on_success();
             }
             Answer::TokenDead { .. }
             | Answer::Throttle { .. }
@@ -179,45 +191,47 @@ impl Lane {
             | Answer::Unknown { .. } => {
                 match service {
                     Some(service) if trust.is_verified() => service.answered(),
-                    Some(service) if service.is_probe() => service.gate.reached(now),
-                    Some(_) => {}
-                    None => {}
+                    Some(service) if service.is_probe() => service.breaker.on_reachable(now),
+                    Some(_) | None => {}
                 }
-                self.gate.answered();
+                self.breaker.on_success();
             }
         }
-        learned
+        effects
     }
 
-    /// Counts an answer for the guard against disabling an audience by mistake.
-    fn count_death(&self, looks_dead: bool, env: IosEnv) -> Option<Death> {
-        let mut windows = self.purge.lock().expect("no holder of the windows panics");
-        let window = &mut windows[usize::from(env == IosEnv::Sandbox)];
-        if !looks_dead {
-            window.answered();
+    /// Counts an answer for the guard.
+    fn record_unregistered(
+        &self,
+        looks_unregistered: bool,
+        env: IosEnv,
+    ) -> Option<UnregisteredVerdict> {
+        let mut guards = self.unregister_guards.lock().expect("no holder of the guards panics");
+        let guard = &mut guards[usize::from(env == IosEnv::Sandbox)];
+        if !looks_unregistered {
+            guard.record_other();
             return None;
         }
-        let death = window.died();
-        let stopped = window.is_stopped();
-        drop(windows);
-        if stopped {
-            self.stop_sending();
+        let verdict = guard.record_unregistered();
+        let is_tripped = guard.is_tripped();
+        drop(guards);
+        if is_tripped {
+            self.trip_guard();
         }
-        Some(death)
+        Some(verdict)
     }
 
-    /// The application's id for the log; its number, which nothing else shows, where it never had a
-    /// provider.
-    pub(super) fn app_name(&self) -> String {
+    /// The application's id for the log; its row number if it never had a provider.
+    pub(crate) fn app_name(&self) -> String {
         self.app_id.get().map_or_else(|| format!("number {}", self.app.0), ToString::to_string)
     }
 
-    /// Stops the lane until an administrator releases it (B40).
-    pub(crate) fn stop_sending(&self) {
-        for window in &mut *self.purge.lock().expect("no holder of the windows panics") {
-            window.stop();
+    /// Stops the lane until an administrator releases it.
+    pub(crate) fn trip_guard(&self) {
+        for guard in &mut *self.unregister_guards.lock().expect("no holder of the guards panics") {
+            guard.trip();
         }
-        if self.gate.stop() {
+        if self.breaker.trip() {
             tracing::error!(
                 app.id = %self.app_name(),
                 platform = %self.platform,
@@ -227,32 +241,32 @@ impl Lane {
         }
     }
 
-    fn failed(
+    fn on_failure(
         &self,
-        outcome: Certainty,
+        certainty: Certainty,
         reason: &Reason,
         service: Option<&Service>,
         now: Timestamp,
     ) {
-        if outcome == Certainty::Unknown
+        if certainty == Certainty::Unknown
             && let Some(service) = service
         {
             service.timed_out();
         }
-        let gate = service.map_or(&self.gate, |service| &service.gate);
-        if gate.failed(outcome, now) {
+        let breaker = service.map_or(&self.breaker, |service| &service.breaker);
+        if breaker.on_failure(certainty, now) {
             tracing::warn!(
                 app.id = %self.app_name(),
                 platform = %self.platform,
                 %reason,
-                ?outcome,
+                outcome = ?certainty,
                 "the provider fails; deliveries wait and are tried again"
             );
         }
     }
 
-    /// Pauses what asks to slow down.
-    pub(crate) fn pause(
+    /// Throttles the provider, or the service that asked for it.
+    pub(crate) fn throttle(
         &self,
         until: Timestamp,
         scope: Scope,
@@ -263,48 +277,49 @@ impl Lane {
             return;
         }
         match (scope, service) {
-            (Scope::Service, Some(service)) => service.gate.pause(until),
-            (Scope::Service | Scope::Provider | Scope::Address, _) => self.gate.pause(until),
+            (Scope::Service, Some(service)) => service.breaker.throttle(until),
+            (Scope::Service | Scope::Provider | Scope::Address, _) => self.breaker.throttle(until),
         }
     }
 
-    /// Doubts or holds what refuses our credentials (B40). The first refusal may be about that
-    /// address alone: its delivery is tried again like any other, and the next one tells.
-    fn doubted(
+    /// Holds the lane or service only once a rejection of our credentials is confirmed. The first one
+    /// may concern that address alone: its delivery is retried like any other, and the next one is the
+    /// probe.
+    fn confirm_auth_failure(
         &self,
         next: Next,
         past: &Attempted,
-        service: Option<&Service>,
-        version: u64,
+        context: &AnswerContext<'_>,
     ) -> Next {
         let Next::Hold { reason, scope } = next else { return next };
-        if self.refused(&reason, (scope, service), version, past.now) {
+        if self.on_auth_failure(&reason, scope, context, past.now) {
             return Next::Hold { reason, scope };
         }
         decide(Answer::Unknown { reason }, past, &self.shared.config.retry)
     }
 
-    /// Whether deliveries wait after a refusal.
-    fn refused(
+    /// Returns whether deliveries are held after this rejection.
+    fn on_auth_failure(
         &self,
         reason: &Reason,
-        (scope, service): (Scope, Option<&Service>),
-        version: u64,
+        scope: Scope,
+        context: &AnswerContext<'_>,
         now: Timestamp,
     ) -> bool {
-        // Locked until the gate is held: a change in between would be held for its predecessor.
+        // Locked until the breaker is updated: otherwise a new configuration could be held for the
+        // answer to its predecessor.
         let known = self.known();
-        if version != known.version {
+        if context.version != known.version {
             return true;
         }
-        let refusal = match (scope, service) {
-            // It comes in numbers already.
-            (Scope::Service, Some(service)) => service.gate.hold(reason, now),
+        let failure = match (scope, context.service()) {
+            // The decision counted several rejections already.
+            (Scope::Service, Some(service)) => service.breaker.reject_credentials(reason, now),
             (Scope::Service | Scope::Provider | Scope::Address, _) => {
-                self.gate.refused(reason, now)
+                self.breaker.on_auth_failure(reason, now)
             }
         };
-        if refusal == (Refusal::Held { news: true }) {
+        if failure == (AuthFailure::Confirmed { is_first: true }) {
             tracing::warn!(
                 app.id = %self.app_name(),
                 platform = %self.platform,
@@ -312,44 +327,42 @@ impl Lane {
                 "our credentials are refused; deliveries are held"
             );
         }
-        refusal != Refusal::Doubted
+        failure != AuthFailure::Suspected
     }
 }
 
-// The guard against disabling an audience by mistake, as far as one process sees it: it stops
-// sending at once, while the store decides what is disabled (B40).
-
-/// The latest answers of one provider and host.
+/// The guard against disabling an audience by mistake, in one process: it stops sending at once, while
+/// the guard of the store decides what is disabled. Counts the latest answers of one provider and host.
 #[derive(Debug, Default)]
-pub(super) struct PurgeWindow {
+pub(super) struct MassUnregisterGuard {
     answers: u64,
     /// The answer up to which the store counted.
     reported: u64,
-    /// Numbers of the latest answers that said dead where a wrong key or host would too.
+    /// Numbers of the latest answers that looked unregistered where a wrong key or host would too.
     latest: VecDeque<u64>,
-    stopped: bool,
+    is_tripped: bool,
 }
 
-/// What an address that looks dead comes to.
+/// The guard's verdict on an address that looks unregistered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Death {
-    /// It is reported, with the number of answers since the last such report.
-    Reported(u32),
-    /// It is one of too many: the delivery waits.
-    Doubted,
+pub(crate) enum UnregisteredVerdict {
+    /// The store counts it, with this number of answers since the last one it counted.
+    Count(u32),
+    /// There are too many: the delivery waits.
+    Suspect,
 }
 
-impl PurgeWindow {
-    /// An answer that says nothing of the kind.
-    pub(super) fn answered(&mut self) {
+impl MassUnregisterGuard {
+    /// An answer that does not look unregistered.
+    pub(super) fn record_other(&mut self) {
         self.answers += 1;
     }
 
-    /// An address looks dead. Too many of them stop the sending from here on; the one that is too
-    /// many is reported, so that the store stops as well.
-    pub(super) fn died(&mut self) -> Death {
-        if self.stopped {
-            return Death::Doubted;
+    /// An address looks unregistered. Too many of them trip the guard; the one that trips it is still
+    /// counted, so that the guard of the store trips as well.
+    pub(super) fn record_unregistered(&mut self) -> UnregisteredVerdict {
+        if self.is_tripped {
+            return UnregisteredVerdict::Suspect;
         }
         self.answers += 1;
         let before = u32::try_from(self.answers - self.reported - 1).unwrap_or(u32::MAX);
@@ -357,118 +370,122 @@ impl PurgeWindow {
         let answers = self.answers;
         self.latest.retain(|answer| answers - answer < u64::from(GUARD_ANSWERS));
         self.latest.push_back(answers);
-        self.stopped = self.latest.len() > GUARD_DEAD_MAX;
-        Death::Reported(before)
+        self.is_tripped = self.latest.len() > GUARD_DEAD_MAX;
+        UnregisteredVerdict::Count(before)
     }
 
-    pub(super) fn is_stopped(&self) -> bool {
-        self.stopped
+    pub(super) fn is_tripped(&self) -> bool {
+        self.is_tripped
     }
 
-    pub(super) fn stop(&mut self) {
-        self.stopped = true;
+    pub(super) fn trip(&mut self) {
+        self.is_tripped = true;
     }
 }
 
-// Which addresses were told to slow down. A provider that says so to all is left alone for a
-// while; an address that is told so while others get through is alone with it.
+/// Most throttled addresses that are remembered; beyond it all are forgotten.
+const THROTTLED_MAX: usize = 1_000;
 
-/// Most addresses that are remembered; beyond it all are forgotten, and told once more.
-const TOLD_MAX: usize = 1_000;
-
-/// Addresses of one lane that were told to slow down.
+/// Tells a throttled address from a throttled provider: an address that is throttled again while
+/// others get through is the only one concerned.
 #[derive(Debug, Default)]
-pub(super) struct Throttled(Mutex<State>);
+pub(super) struct ThrottleScope(Mutex<ThrottledAddresses>);
 
 #[derive(Debug, Default)]
-struct State {
-    told: HashSet<DeviceKey>,
+struct ThrottledAddresses {
+    throttled: HashSet<DeviceKey>,
     last: Option<DeviceKey>,
-    /// Whether somebody got through since one was told.
-    others_go: bool,
+    /// Whether another address got through since one was throttled.
+    others_succeeded: bool,
 }
 
-impl Throttled {
-    /// A delivery got through to the provider, whatever came of it.
-    pub(super) fn passed(&self, key: DeviceKey) {
+impl ThrottleScope {
+    /// A delivery reached the provider and was not throttled.
+    pub(super) fn record_success(&self, key: DeviceKey) {
         let mut state = self.0.lock().expect("nothing panics under this lock");
-        state.others_go = true;
-        state.told.remove(&key);
+        state.others_succeeded = true;
+        state.throttled.remove(&key);
     }
 
-    /// An address is told to slow down. Answers whether that is about it alone: it was told before,
-    /// and others got through meanwhile, or it was the last one that was told.
-    pub(super) fn is_alone(&self, key: DeviceKey) -> bool {
+    /// An address was throttled. Returns whether it is the only one concerned: it was throttled before,
+    /// and either others got through since or it was the last one throttled.
+    pub(super) fn is_device_specific(&self, key: DeviceKey) -> bool {
         let mut state = self.0.lock().expect("nothing panics under this lock");
         let was_last = state.last.replace(key) == Some(key);
-        if state.told.len() >= TOLD_MAX {
-            state.told.clear();
+        if state.throttled.len() >= THROTTLED_MAX {
+            state.throttled.clear();
         }
-        let was_told = !state.told.insert(key);
-        let is_alone = was_told && (state.others_go || was_last);
-        if !is_alone {
-            state.others_go = false;
+        let was_throttled = !state.throttled.insert(key);
+        let is_device_specific = was_throttled && (state.others_succeeded || was_last);
+        if !is_device_specific {
+            state.others_succeeded = false;
         }
-        is_alone
+        is_device_specific
     }
 }
 
 #[cfg(test)]
-mod purge_tests {
+mod guard_tests {
     use super::*;
 
     #[test]
-    fn one_in_a_hundred_is_no_mistake() {
-        let mut window = PurgeWindow::default();
+    fn one_unregistered_in_a_hundred_does_not_trip() {
+        let mut guard = MassUnregisterGuard::default();
         for _ in 0..1_000 {
-            (0..99).for_each(|_| window.answered());
-            assert_eq!(window.died(), Death::Reported(99));
+            (0..99).for_each(|_| guard.record_other());
+            assert_eq!(guard.record_unregistered(), UnregisteredVerdict::Count(99));
         }
-        assert!(!window.is_stopped());
+        assert!(!guard.is_tripped());
     }
 
     #[test]
-    fn more_than_twenty_in_a_thousand_are() {
-        let mut window = PurgeWindow::default();
+    fn more_than_twenty_unregistered_in_a_thousand_trip() {
+        let mut guard = MassUnregisterGuard::default();
         for nth in 0..GUARD_DEAD_MAX {
-            assert_eq!(window.died(), Death::Reported(0), "{nth}");
+            assert_eq!(guard.record_unregistered(), UnregisteredVerdict::Count(0), "{nth}");
         }
-        assert!(!window.is_stopped());
-        assert_eq!(window.died(), Death::Reported(0), "the store hears of the one too many");
-        assert!(window.is_stopped());
-        assert_eq!(window.died(), Death::Doubted);
+        assert!(!guard.is_tripped());
+        let verdict = guard.record_unregistered();
+        assert_eq!(verdict, UnregisteredVerdict::Count(0), "the store counts the one that trips");
+        assert!(guard.is_tripped());
+        assert_eq!(guard.record_unregistered(), UnregisteredVerdict::Suspect);
     }
 }
 
 #[cfg(test)]
-mod throttled_tests {
+mod throttle_tests {
     use super::*;
 
-    /// What addresses are told in turn, and whether it is about them alone; a `0` gets through.
+    /// Addresses that are throttled in turn, and whether the throttle is device-specific; address 0
+    /// stands for a success.
     #[test]
-    fn who_is_told_again_while_others_get_through_is_alone() {
+    fn an_address_throttled_again_while_others_succeed_is_device_specific() {
         for (name, turns) in [
-            ("one among many", &[(1, false), (0, false), (1, true), (0, false), (1, true)][..]),
-            ("one at the head of the line", &[(1, false), (1, true), (2, false), (2, true)]),
-            ("everybody", &[(1, false), (2, false), (1, false), (2, false), (3, false)]),
-            ("everybody, and then nobody", &[(1, false), (2, false), (0, false), (3, false)]),
+            ("one of many", &[(1, false), (0, false), (1, true), (0, false), (1, true)][..]),
+            ("the head of the queue", &[(1, false), (1, true), (2, false), (2, true)]),
+            ("all", &[(1, false), (2, false), (1, false), (2, false), (3, false)]),
+            ("first all, then none", &[(1, false), (2, false), (0, false), (3, false)]),
         ] {
-            let throttled = Throttled::default();
-            for (nth, (key, is_alone)) in turns.iter().enumerate() {
+            let scope = ThrottleScope::default();
+            for (nth, (key, expected)) in turns.iter().enumerate() {
                 match key {
-                    0 => throttled.passed(DeviceKey(99)),
-                    _ => assert_eq!(throttled.is_alone(DeviceKey(*key)), *is_alone, "{name} {nth}"),
+                    0 => scope.record_success(DeviceKey(99)),
+                    _ => assert_eq!(
+                        scope.is_device_specific(DeviceKey(*key)),
+                        *expected,
+                        "{name} {nth}"
+                    ),
                 }
             }
         }
     }
 
     #[test]
-    fn who_gets_through_is_like_any_other() {
-        let throttled = Throttled::default();
-        assert!(!throttled.is_alone(DeviceKey(1)));
-        throttled.passed(DeviceKey(1));
-        throttled.passed(DeviceKey(2));
-        assert!(!throttled.is_alone(DeviceKey(1)));
+    fn a_success_forgets_the_throttle_of_an_address() {
+        let scope = ThrottleScope::default();
+        assert!(!scope.is_device_specific(DeviceKey(1)));
+        scope.record_success(DeviceKey(1));
+        scope.record_success(DeviceKey(2));
+        assert!(!scope.is_device_specific(DeviceKey(1)));
     }
 }

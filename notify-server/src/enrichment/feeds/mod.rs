@@ -27,7 +27,7 @@ mod rss;
 mod time;
 
 use parse::{FEED_BYTES_MAX, ParseError, ParsedFeed, Source, parse};
-pub(crate) use reader::{CHECK_TIMEOUT, FeedChecks, FeedReader};
+pub(crate) use reader::{CHECK_TIMEOUT, FeedReader};
 
 #[cfg(test)]
 mod tests;

@@ -42,14 +42,6 @@ pub(crate) enum Read {
     },
 }
 
-/// Looks at a feed without keeping anything: what the API may do with addresses.
-#[async_trait::async_trait]
-pub(crate) trait FeedChecks: Send + Sync {
-    /// What would be taken from a url; `None` while too many others are being looked at, or another one
-    /// for the same application. Takes [`CHECK_TIMEOUT`] at most.
-    async fn check(&self, app: AppNo, url: &str) -> Option<FeedCheck>;
-}
-
 /// Fetches and reads feeds.
 pub(crate) struct FeedReader {
     client: FeedClient,
@@ -108,6 +100,23 @@ impl FeedReader {
         }
     }
 
+    /// Checks a url for the API, and stores nothing: what a feed there would be read as. `None` while
+    /// too many checks are under way, or another one of the same application. Takes [`CHECK_TIMEOUT`] at
+    /// most.
+    pub(crate) async fn check(&self, app: AppNo, url: &str) -> Option<FeedCheck> {
+        let _place = Checking::begin(self, app)?;
+        let _turn = self.checks.try_acquire().ok()?;
+        let read = self.read(url, &Validators::default()).await;
+        Some(match read {
+            Ok(Read::Changed { head, feed, .. }) => shown(&head, feed),
+            // The request had no validators, so nothing can be unchanged.
+            Ok(Read::Unchanged(_)) => {
+                failed(FetchError::Status { status: 304, retry_after_ms: None })
+            }
+            Err(error) => failed(error),
+        })
+    }
+
     async fn parse(&self, body: Body) -> Result<ParsedFeed, FetchError> {
         let reading = Arc::clone(&self.reading);
         let parsing = async {
@@ -127,23 +136,6 @@ impl FeedReader {
         };
         let parsed = tokio::time::timeout(READ_TIMEOUT, parsing).await;
         parsed.unwrap_or(Err(FetchError::Unread))
-    }
-}
-
-#[async_trait::async_trait]
-impl FeedChecks for FeedReader {
-    async fn check(&self, app: AppNo, url: &str) -> Option<FeedCheck> {
-        let _place = Checking::begin(self, app)?;
-        let _turn = self.checks.try_acquire().ok()?;
-        let read = self.read(url, &Validators::default()).await;
-        Some(match read {
-            Ok(Read::Changed { head, feed, .. }) => shown(&head, feed),
-            // Nothing was named that could be unchanged.
-            Ok(Read::Unchanged(_)) => {
-                failed(FetchError::Status { status: 304, retry_after_ms: None })
-            }
-            Err(error) => failed(error),
-        })
     }
 }
 

@@ -1,96 +1,96 @@
-//! What servers tell each other of their channels.
+//! Circuit breakers that servers replicate.
 
 use std::sync::Arc;
 
-use notify_core::{Platform, ProviderKind, Timestamp};
+use notify_core::{Platform, ProviderKind, ProviderStatus, Timestamp};
 
 use super::apps::Heard;
 use super::given::{self, EPOCH, NOW};
 use super::is_unknown;
 use crate::store::{
-    AppNo, Change, ChannelPlace, ChannelTold, ChannelWord, Epoch, NewWord, ProviderRow, Store,
-    StoreError,
+    AppNo, BreakerKey, BreakerRecord, BreakerUpdate, Change, Epoch, ProviderRow, Store, StoreError,
 };
 
 const OTHER: Epoch = Epoch(12);
 
-fn place(app: AppNo, service: &str) -> ChannelPlace {
-    ChannelPlace { app, platform: Platform::Android, service: service.into() }
+fn key(app: AppNo, service: &str) -> BreakerKey {
+    BreakerKey { app, platform: Platform::Android, service: service.into() }
 }
 
-fn held() -> ChannelWord {
-    ChannelWord::Held { reason: "PERMISSION_DENIED".into(), probe_at: NOW.plus_ms(60_000) }
+fn rejected() -> ProviderStatus {
+    let reason = Some("PERMISSION_DENIED".to_owned());
+    ProviderStatus::AuthRejected { reason, probe_at: NOW.plus_ms(60_000) }
 }
 
-fn word(app: AppNo, word: ChannelWord, known: i64) -> NewWord {
-    NewWord { place: place(app, ""), word, by: EPOCH, known, at: NOW }
+fn update(app: AppNo, status: ProviderStatus, known: i64) -> BreakerUpdate {
+    BreakerUpdate { key: key(app, ""), status, by: EPOCH, known, at: NOW }
 }
 
-/// A word of a channel.
+/// A record of a breaker.
 pub(super) async fn one_of_each(store: &Store, app: AppNo) {
-    store.tell_channel(word(app, held(), 0)).await.unwrap();
+    store.publish_breaker(update(app, rejected(), 0)).await.unwrap();
 }
 
-async fn all(store: &Store) -> Vec<ChannelTold> {
-    store.channels_told(None, 0, 100).await.unwrap()
+async fn all(store: &Store) -> Vec<BreakerRecord> {
+    store.breakers_since(None, 0, 100).await.unwrap()
 }
 
-pub async fn every_word_reads_back_as_it_was_told(store: &Store) {
+pub async fn every_status_reads_back_as_published(store: &Store) {
     let app = given::app(store).await;
     let at = Timestamp(1_790_000_000_123);
     let mut known = 0;
-    for told in [
-        held(),
-        ChannelWord::Paused { until: at },
-        ChannelWord::Failing { probe_at: at },
-        ChannelWord::Stopped,
-        ChannelWord::Open,
+    for status in [
+        rejected(),
+        ProviderStatus::AuthRejected { reason: None, probe_at: at },
+        ProviderStatus::Throttled { until: at },
+        ProviderStatus::Unreachable { probe_at: at },
+        ProviderStatus::Tripped,
+        ProviderStatus::Available,
     ] {
-        let now = store.tell_channel(word(app, told.clone(), known)).await.unwrap();
-        assert!(now.no > known, "a later word has a higher number");
-        known = now.no;
-        let expected =
-            ChannelTold { no: known, place: place(app, ""), word: told, by: Some(EPOCH) };
-        assert_eq!(now, expected);
-        assert_eq!(all(store).await, [expected], "one word a channel");
+        let record = store.publish_breaker(update(app, status.clone(), known)).await.unwrap();
+        assert!(record.no > known, "a later record has a higher number");
+        known = record.no;
+        let expected = BreakerRecord { no: known, key: key(app, ""), status, by: Some(EPOCH) };
+        assert_eq!(record, expected);
+        assert_eq!(all(store).await, [expected], "one record per breaker");
     }
 }
 
-pub async fn who_does_not_know_the_latest_word_learns_it(store: &Store) {
+pub async fn a_publisher_that_missed_a_record_gets_it_instead(store: &Store) {
     let app = given::app(store).await;
-    let first = store.tell_channel(word(app, held(), 0)).await.unwrap();
+    let first = store.publish_breaker(update(app, rejected(), 0)).await.unwrap();
     for known in [0, first.no - 1, first.no + 1] {
-        let late = NewWord { by: OTHER, ..word(app, ChannelWord::Open, known) };
-        assert_eq!(store.tell_channel(late).await.unwrap(), first, "{known}");
+        let late = BreakerUpdate { by: OTHER, ..update(app, ProviderStatus::Available, known) };
+        assert_eq!(store.publish_breaker(late).await.unwrap(), first, "{known}");
     }
-    let next = NewWord { by: OTHER, ..word(app, ChannelWord::Open, first.no) };
-    let next = store.tell_channel(next).await.unwrap();
-    assert_eq!((next.word, next.by), (ChannelWord::Open, Some(OTHER)));
-    let nobodys = word(AppNo(app.0 + 1), held(), 0);
-    assert!(is_unknown(&store.tell_channel(nobodys).await));
+    let next = BreakerUpdate { by: OTHER, ..update(app, ProviderStatus::Available, first.no) };
+    let next = store.publish_breaker(next).await.unwrap();
+    assert_eq!((next.status, next.by), (ProviderStatus::Available, Some(OTHER)));
+    let unknown_app = update(AppNo(app.0 + 1), rejected(), 0);
+    assert!(is_unknown(&store.publish_breaker(unknown_app).await));
 }
 
-pub async fn one_of_many_that_tell_at_once_is_heard(store: &Store) {
+pub async fn one_of_many_concurrent_publishers_succeeds(store: &Store) {
     let app = given::app(store).await;
-    let told = (1..=8).map(|n| {
-        let paused = ChannelWord::Paused { until: NOW.plus_ms(n) };
-        store.tell_channel(NewWord { by: Epoch(n), ..word(app, paused, 0) })
+    let published = (1..=8).map(|n| {
+        let throttled = ProviderStatus::Throttled { until: NOW.plus_ms(n) };
+        store.publish_breaker(BreakerUpdate { by: Epoch(n), ..update(app, throttled, 0) })
     });
-    let told = futures_util::future::join_all(told).await;
-    let told: Vec<_> = told.into_iter().map(Result::unwrap).collect();
-    assert!(told.iter().all(|one| *one == told[0]), "{told:?}");
+    let published = futures_util::future::join_all(published).await;
+    let published: Vec<_> = published.into_iter().map(Result::unwrap).collect();
+    assert!(published.iter().all(|one| *one == published[0]), "{published:?}");
 }
 
-pub async fn words_are_read_in_order_after_the_last_one(store: &Store) {
+pub async fn records_are_read_in_order_after_the_last_one(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     let mut numbers = Vec::new();
     for (app, service) in [(app, ""), (other, ""), (app, "https://push.example")] {
-        let new = NewWord { place: place(app, service), ..word(app, held(), 0) };
-        numbers.push(store.tell_channel(new).await.unwrap().no);
+        let new = BreakerUpdate { key: key(app, service), ..update(app, rejected(), 0) };
+        numbers.push(store.publish_breaker(new).await.unwrap().no);
     }
-    let read = async |of, after, limit| -> Vec<i64> {
-        let told = store.channels_told(of, after, limit).await.unwrap();
-        told.into_iter().map(|told| told.no).collect()
+    let read = async |lane, after, limit| -> Vec<i64> {
+        let records = store.breakers_since(lane, after, limit).await.unwrap();
+        records.into_iter().map(|record| record.no).collect()
     };
     assert_eq!(read(None, 0, 2).await, numbers[..2]);
     assert_eq!(read(None, numbers[1], 2).await, numbers[2..]);
@@ -99,7 +99,7 @@ pub async fn words_are_read_in_order_after_the_last_one(store: &Store) {
     assert_eq!(read(Some((app, Platform::Ios)), 0, 10).await, [0; 0]);
 }
 
-pub async fn an_administrator_opens_whatever_was_told(store: &Store) {
+pub async fn an_administrator_closes_every_breaker(store: &Store) {
     let (id, app) = given::named_app(store, "Shop").await;
     let row = ProviderRow { provider: ProviderKind::Fcm, sealed: vec![1], updated_at: NOW };
     store.put_provider(id, row.clone()).await.unwrap();
@@ -107,35 +107,35 @@ pub async fn an_administrator_opens_whatever_was_told(store: &Store) {
     store.subscribe(heard.clone());
     let mut known = 0;
     for round in 0..3 {
-        let told = store.tell_channel(word(app, held(), known)).await.unwrap();
-        assert_eq!(heard.take(), [Change::ChannelTold(app, Platform::Android)]);
+        let published = store.publish_breaker(update(app, rejected(), known)).await.unwrap();
+        assert_eq!(heard.take(), [Change::BreakerChanged(app, Platform::Android)]);
         let released: Result<(), StoreError> = match round {
             0 => store.release_provider(id, ProviderKind::Fcm).await,
             1 => store.put_provider(id, row.clone()).await,
             _ => store.delete_provider(id, ProviderKind::Fcm).await,
         };
         released.unwrap();
-        assert!(heard.take().contains(&Change::ChannelTold(app, Platform::Android)));
-        let [open] = &all(store).await[..] else { panic!("one word") };
-        assert_eq!((&open.word, open.by), (&ChannelWord::Open, None));
-        assert!(open.no > told.no);
-        // A word from before that comes late is not heard.
-        let late = store.tell_channel(word(app, held(), told.no)).await.unwrap();
-        assert_eq!(late, *open);
-        known = open.no;
+        assert!(heard.take().contains(&Change::BreakerChanged(app, Platform::Android)));
+        let [closed] = &all(store).await[..] else { panic!("one record") };
+        assert_eq!((&closed.status, closed.by), (&ProviderStatus::Available, None));
+        assert!(closed.no > published.no);
+        // A publisher that does not know of the release yet is too late.
+        let late = store.publish_breaker(update(app, rejected(), published.no)).await.unwrap();
+        assert_eq!(late, *closed);
+        known = closed.no;
     }
 }
 
-pub async fn words_go_with_their_application_and_with_time(store: &Store) {
+pub async fn records_end_with_their_application_and_with_time(store: &Store) {
     let (id, app) = given::named_app(store, "Shop").await;
-    let old = NewWord { place: place(app, "old"), ..word(app, ChannelWord::Open, 0) };
-    store.tell_channel(old).await.unwrap();
-    let held_still = NewWord { place: place(app, "held"), ..word(app, held(), 0) };
-    store.tell_channel(held_still).await.unwrap();
-    let later = NewWord { at: NOW.plus_ms(86_400_001), ..word(app, held(), 0) };
-    store.tell_channel(later).await.unwrap();
-    let services: Vec<_> = all(store).await.into_iter().map(|told| told.place.service).collect();
-    assert_eq!(services, ["held".into(), "".into()]);
+    let old = BreakerUpdate { key: key(app, "old"), ..update(app, ProviderStatus::Available, 0) };
+    store.publish_breaker(old).await.unwrap();
+    let still_rejected = BreakerUpdate { key: key(app, "rejected"), ..update(app, rejected(), 0) };
+    store.publish_breaker(still_rejected).await.unwrap();
+    let later = BreakerUpdate { at: NOW.plus_ms(86_400_001), ..update(app, rejected(), 0) };
+    store.publish_breaker(later).await.unwrap();
+    let services: Vec<_> = all(store).await.into_iter().map(|record| record.key.service).collect();
+    assert_eq!(services, ["rejected".into(), "".into()]);
     store.delete_app(id).await.unwrap();
     assert_eq!(all(store).await, []);
 }

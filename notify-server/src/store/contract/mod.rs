@@ -137,12 +137,12 @@ macro_rules! store_contract {
             servers: servers_are_counted_while_they_live, a_page_is_its_servers_while_that_lives,
                 retries_of_a_server_that_left_are_free_at_once,
                 a_scan_is_seen_by_all_until_it_is_done, canceled_dispatches_are_told_from_others;
-            breakers: every_word_reads_back_as_it_was_told,
-                who_does_not_know_the_latest_word_learns_it,
-                one_of_many_that_tell_at_once_is_heard,
-                words_are_read_in_order_after_the_last_one,
-                an_administrator_opens_whatever_was_told,
-                words_go_with_their_application_and_with_time;
+            breakers: every_status_reads_back_as_published,
+                a_publisher_that_missed_a_record_gets_it_instead,
+                one_of_many_concurrent_publishers_succeeds,
+                records_are_read_in_order_after_the_last_one,
+                an_administrator_closes_every_breaker,
+                records_end_with_their_application_and_with_time;
             campaigns: a_campaign_reads_back_with_its_feeds_by_id,
                 a_feed_that_is_not_there_is_refused_with_its_path,
                 one_campaign_is_the_default, a_default_is_neither_disabled_nor_deleted,

@@ -327,7 +327,7 @@ pub(super) fn allows(
             revive(tx, key)?;
         }
         tx.changed(Change::PurgeStopped(place.0, place.1));
-        breaker::stopped(tx, (place.0, place.1), dead.at)?;
+        breaker::trip(tx, place.0, place.1, dead.at)?;
     }
     write(tx, place, &guard, dead.at)?;
     Ok(!guard.stopped)
@@ -369,7 +369,7 @@ pub(in crate::store) fn release(
     for platform in Platform::ALL.into_iter().filter(|platform| platform.provider() == provider) {
         tx.prepare_cached("delete from purge_guards where app_no = ?1 and platform = ?2")?
             .execute(params![app.0, platform_code(platform)])?;
-        breaker::released(tx, app, platform)?;
+        breaker::close_all(tx, app, platform)?;
     }
     Ok(())
 }

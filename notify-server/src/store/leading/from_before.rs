@@ -3,13 +3,12 @@
 
 use std::thread;
 
-use notify_core::{NotificationStatus, Platform, Schedule};
+use notify_core::{NotificationStatus, Platform, ProviderStatus, Schedule};
 
 use crate::store::contract::given::{self, EPOCH, LEASE, NOW};
 use crate::store::leading::*;
 use crate::store::{
-    ChannelPlace, ChannelTold, ChannelWord, Checkpoint, DispatchNo, Epoch, NewWord, NotificationNo,
-    PageNo,
+    BreakerKey, BreakerRecord, BreakerUpdate, Checkpoint, DispatchNo, Epoch, NotificationNo, PageNo,
 };
 
 /// The last version without.
@@ -97,13 +96,16 @@ async fn goes_on(store: &Store) {
     assert_eq!(of(started[1]).await, NotificationNo(SHOP.lead() | 3));
 
     let service = "https://push.example".into();
-    let place = ChannelPlace { app: SHOP, platform: Platform::Android, service };
-    let word = ChannelWord::Held { reason: "refused".into(), probe_at: notify_core::Timestamp(3) };
-    let told = ChannelTold { no: 1, place: place.clone(), word, by: Some(Epoch(5)) };
-    assert_eq!(store.channels_told(None, 0, 10).await.unwrap(), [told]);
-    let word = ChannelWord::Open;
-    let next = NewWord { place, word, by: EPOCH, known: 1, at: NOW };
-    assert_eq!(store.tell_channel(next).await.unwrap().no, 2);
+    let key = BreakerKey { app: SHOP, platform: Platform::Android, service };
+    let status = ProviderStatus::AuthRejected {
+        reason: Some("refused".to_owned()),
+        probe_at: notify_core::Timestamp(3),
+    };
+    let record = BreakerRecord { no: 1, key: key.clone(), status, by: Some(Epoch(5)) };
+    assert_eq!(store.breakers_since(None, 0, 10).await.unwrap(), [record]);
+    let status = ProviderStatus::Available;
+    let next = BreakerUpdate { key, status, by: EPOCH, known: 1, at: NOW };
+    assert_eq!(store.publish_breaker(next).await.unwrap().no, 2);
     given::tagged(store, SHOP, "d000", "new", true).await;
     assert_eq!(given::app(store).await, AppNo(3));
     store.close().await;

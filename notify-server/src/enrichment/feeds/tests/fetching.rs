@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 use super::rss_item;
 use crate::enrichment::feeds::ParseError;
 use crate::enrichment::feeds::fetch::{FETCH_TIMEOUT, FetchError};
-use crate::enrichment::feeds::reader::{FeedChecks, FeedReader, Read};
+use crate::enrichment::feeds::reader::{FeedReader, Read};
 use crate::outbound::Outbound;
 use crate::outbound::tests::{DISGUISES, TestResolver};
 use crate::store::{AppNo, Validators};
