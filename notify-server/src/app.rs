@@ -129,7 +129,7 @@ impl App {
             store: store.clone(),
             clock: clock.clone(),
             trusted: trusted.clone(),
-            engine: engine.view(),
+            engine: engine.handle(),
             providers,
             metrics: metrics.clone(),
             readiness: Readiness::new(store.clone(), clock.clone()),
@@ -163,9 +163,8 @@ impl App {
             operations,
             public_url,
             config: config.clone(),
-            channels: engine.channels(),
             enrichments: EnrichmentCache::new(store.clone()),
-            feed_checks: feeds.reader.clone(),
+            feed_reader: feeds.reader.clone(),
             webhooks: view,
             streams: api::Streams::new(stopping.clone()),
         });
@@ -197,7 +196,7 @@ impl App {
     /// Returns when the delivery engine ended unexpectedly: nothing is
     /// delivered any more until a restart, which resumes open deliveries.
     pub async fn engine_ended(&self) {
-        self.engine.view().ended().await;
+        self.engine.handle().ended().await;
     }
 
     /// Notes that the keys of the first start were shown: no later start shows others.

@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout};
 pub(crate) use self::readiness::Readiness;
 use crate::certificates::Certificates;
 use crate::clock::{SharedClock, TrustedClock};
-use crate::delivery::EngineView;
+use crate::delivery::EngineHandle;
 use crate::error_chain::error_chain;
 use crate::provider_source::StoredProviders;
 use crate::providers::CredentialCheck;
@@ -31,7 +31,7 @@ pub(crate) struct Operations {
     pub(crate) store: SharedStore,
     pub(crate) clock: SharedClock,
     pub(crate) trusted: Arc<TrustedClock>,
-    pub(crate) engine: EngineView,
+    pub(crate) engine: EngineHandle,
     pub(crate) providers: Arc<StoredProviders>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) readiness: Readiness,
@@ -102,7 +102,7 @@ impl Operations {
         let ages = self.providers.providers.token_ages_ms();
         Sample {
             queues: queues.map(|queues| queues.into_iter().map(shown).collect()),
-            pauses: self.engine.pauses(),
+            lane_statuses: self.engine.lane_statuses(),
             connections: self.providers.providers.connections(),
             token_ages: ages.into_iter().map(|(kind, age_ms)| (kind, seconds(age_ms))).collect(),
             busy: self.store.busy(),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Subcommand;
 use notify_client::{
     Client, Error,
-    notify_core::{AppId, ChannelWord, ProviderKind, ProviderView},
+    notify_core::{AppId, ProviderKind, ProviderStatus, ProviderView},
 };
 use serde_json::Value;
 
@@ -163,7 +163,7 @@ async fn ask_to_delete(notify: &Client, app: AppId, provider: ProviderKind) -> R
 /// Whether everything went out through it.
 fn is_open(provider: &ProviderView) -> bool {
     let channel = provider.channel.as_ref();
-    channel.is_some_and(|it| it.state == ChannelWord::Open && it.services.is_empty())
+    channel.is_some_and(|it| it.status == ProviderStatus::Available && it.services.is_empty())
 }
 
 /// A provider that the application does not have.

@@ -9,7 +9,7 @@ use crate::admin::{
 use crate::json::{Body, Object};
 use crate::request::request;
 use crate::violations::{Findings, path};
-use crate::{Feed, ProviderKind, Timestamp, Webhook};
+use crate::{ChannelView, Feed, ProviderKind, Timestamp, Webhook};
 
 /// Answer of `POST /admin/v1/apps/:id/providers/:provider/test`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,72 +23,6 @@ pub struct ProviderChecked {
     /// a server that does not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel: Option<ChannelView>,
-}
-
-/// How deliveries of an application through a provider stand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum ChannelWord {
-    /// They go out.
-    Open,
-    /// They wait, since the provider asked to slow down.
-    Throttled,
-    /// They wait, since the provider cannot be reached, or fails every request.
-    Unreachable,
-    /// They are held: the provider refuses the server's credentials.
-    Held,
-    /// So many addresses looked dead that nothing is sent until an administrator releases it.
-    Stopped,
-}
-
-impl ChannelWord {
-    /// Every word.
-    pub const ALL: [Self; 5] =
-        [Self::Open, Self::Throttled, Self::Unreachable, Self::Held, Self::Stopped];
-
-    /// The word on the wire.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Throttled => "throttled",
-            Self::Unreachable => "unreachable",
-            Self::Held => "held",
-            Self::Stopped => "stopped",
-        }
-    }
-}
-
-/// How deliveries of an application through a provider stand, and until when.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct ChannelView {
-    /// Whether they go out.
-    pub state: ChannelWord,
-    /// The provider's word where they are held; null while a probe is out.
-    pub reason: Option<String>,
-    /// When it is over, or the next one is tried as a probe; null where no instant is known.
-    pub until: Option<Timestamp>,
-    /// Push services, or hosts of APNs, to which alone nothing goes out, by name; empty where there is
-    /// none. The other services of the provider are not affected.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub services: Vec<ServiceView>,
-}
-
-/// How deliveries to one push service, or one host of APNs, stand, and until when.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct ServiceView {
-    /// Origin of the push service, or environment of APNs. `other` are all those beyond the number of
-    /// services that are told apart.
-    pub service: String,
-    /// Why they wait.
-    pub state: ChannelWord,
-    /// The service's word where they are held; null while a probe is out.
-    pub reason: Option<String>,
-    /// When it is over, or the next one is tried as a probe; null where no instant is known.
-    pub until: Option<Timestamp>,
 }
 
 /// Answer of `GET /admin/v1/diagnostics`.

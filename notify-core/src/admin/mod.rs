@@ -6,7 +6,7 @@ mod diagnostics;
 
 pub use diagnostics::*;
 
-use crate::{AppId, KeyId, ProviderKind, Timestamp};
+use crate::{AppId, ChannelView, KeyId, ProviderKind, Timestamp};
 
 /// Longest name of an application or key, in characters.
 pub const NAME_CHARS_MAX: usize = 255;

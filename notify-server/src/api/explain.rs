@@ -3,14 +3,14 @@
 mod steps;
 
 use notify_core::{
-    CreateNotification, DeviceId, Explanation, NoQuery, NotificationRecord, Platform, Request,
+    CreateNotification, DeviceId, Explanation, NoQuery, NotificationRecord, Platform,
+    ProviderStatus, Request, ServiceView,
 };
 
 use super::ctx::Ctx;
 use super::error::ApiError;
 use super::reply::Reply;
 use crate::api::Api;
-use crate::channel::{ChannelState, ServiceState};
 use crate::store::AppNo;
 use steps::Channel;
 
@@ -22,14 +22,14 @@ pub(crate) async fn explain(ctx: Ctx, _: NoQuery) -> Result<Reply<Explanation>, 
     let platform = facts.device.platform;
     let mut channel = Channel {
         is_configured: api.store.provider(app, platform.provider()).await?.is_some(),
-        state: api.channels.state(app, platform),
+        status: api.operations.engine.provider_status(app, platform),
         service: None,
     };
-    if let (ChannelState::Open, Some(service)) = (&channel.state, &facts.device.service)
-        && let Some(closed) = closed_service(api, (app, platform), service)
+    if let (ProviderStatus::Available, Some(name)) = (&channel.status, &facts.device.service)
+        && let Some(service) = unavailable_service(api, app, platform, name)
     {
-        channel.state = closed.state;
-        channel.service = Some(closed.service.into());
+        channel.status = service.status;
+        channel.service = Some(service.service);
     }
     let named_under = if facts.notification.names_devices && !facts.device.is_named {
         named_under(&api.store.notification(app, id).await?, &device_id)
@@ -51,11 +51,12 @@ fn named_under(notification: &NotificationRecord, device: &DeviceId) -> Option<P
 }
 
 /// The push service of that name, if nothing goes out to it now.
-fn closed_service(
+fn unavailable_service(
     api: &Api,
-    (app, platform): (AppNo, Platform),
-    service: &str,
-) -> Option<ServiceState> {
-    let mut closed = api.channels.closed_services(app, platform).into_iter();
-    closed.find(|closed| &*closed.service == service)
+    app: AppNo,
+    platform: Platform,
+    name: &str,
+) -> Option<ServiceView> {
+    let services = api.operations.engine.unavailable_services(app, platform);
+    services.into_iter().find(|service| service.service == name)
 }

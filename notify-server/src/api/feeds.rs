@@ -24,7 +24,7 @@ pub(crate) async fn create(ctx: Ctx, feed: NewFeed) -> Result<Reply<FeedCreated>
 /// `POST /v1/feeds/check`. Nothing is kept of it; while too many are being looked at, the next one is
 /// to come again.
 pub(crate) async fn check(ctx: Ctx, feed: FeedToCheck) -> Result<Reply<FeedCheck>, ApiError> {
-    let checked = ctx.api().feed_checks.check(ctx.app_no(), &feed.url).await;
+    let checked = ctx.api().feed_reader.check(ctx.app_no(), &feed.url).await;
     let busy = ApiError::RateLimited { retry_after_seconds: CHECK_RETRY_SECONDS };
     checked.map(Reply::now).ok_or(busy)
 }

@@ -56,7 +56,6 @@ pub(crate) use front::{Front, Keyring};
 pub(crate) use serve::{Limits, Serving, origin, serve};
 pub(crate) use stream::Streams;
 
-use crate::channel::Channels;
 use crate::clock::{SharedClock, TrustedClock};
 use crate::config::Config;
 use crate::enrichment::EnrichmentCache;
@@ -91,16 +90,14 @@ pub(crate) struct Api {
     pub(crate) config: Arc<Config>,
     /// What poll urls begin with; without a slash at the end.
     pub(crate) public_url: String,
-    /// How deliveries stand.
-    pub(crate) channels: Arc<dyn Channels>,
     /// What webhooks came to, and that events were written.
     pub(crate) webhooks: WebhooksHandle,
     /// Streams that are open.
     pub(crate) streams: Arc<Streams>,
     /// What campaigns show.
     pub(crate) enrichments: EnrichmentCache,
-    /// Looks at feeds.
-    pub(crate) feed_checks: Arc<FeedReader>,
+    /// Fetches feeds that callers want checked.
+    pub(crate) feed_reader: Arc<FeedReader>,
 }
 
 impl Api {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use notify_core::json::JsonObject;
 use notify_core::{
     CampaignRef, Notification, NotificationId, NotificationPreview, Platform, PlatformPreview,
-    ProviderKind, SCHEDULE_AHEAD_DAYS_MAX, Target, Timestamp,
+    ProviderKind, ProviderStatus, SCHEDULE_AHEAD_DAYS_MAX, Target, Timestamp,
 };
 use uuid::Uuid;
 
@@ -13,7 +13,6 @@ use super::ctx::Ctx;
 use super::error::ApiError;
 use super::notifications::{Draft, check_campaign, check_named};
 use super::reply::Reply;
-use crate::channel::ChannelState;
 use crate::payload::{self, Preview, PreviewSettings};
 use crate::provider_config::ProviderConfig;
 use crate::store::{Reach, StoreError};
@@ -47,9 +46,9 @@ pub(crate) async fn preview(
     for reach in reached.platforms {
         let provider = provider(&ctx, reach.platform.provider()).await?;
         let preview = payload::preview(reach.platform, &draft.outgoing(), &settings(&provider));
-        let state = ctx.api().channels.state(ctx.app_no(), reach.platform);
+        let status = ctx.api().operations.engine.provider_status(ctx.app_no(), reach.platform);
         let mut problems = of_request.clone();
-        problems.extend(channel_problems(reach.platform, &provider, &state));
+        problems.extend(channel_problems(reach.platform, &provider, &status));
         problems.extend(audience_problems(&reach, tag.as_deref()));
         platforms.push(shown(reach, preview, problems));
     }
@@ -107,30 +106,34 @@ fn passed_problems(at: Timestamp, now: Timestamp) -> Vec<String> {
 }
 
 /// What keeps messages from the provider now.
-fn channel_problems(platform: Platform, provider: &Provider, state: &ChannelState) -> Vec<String> {
+fn channel_problems(
+    platform: Platform,
+    provider: &Provider,
+    status: &ProviderStatus,
+) -> Vec<String> {
     let kind = platform.provider();
-    match (provider, state) {
+    match (provider, status) {
         (Provider::Missing, _) => {
             vec![format!("{kind} is not configured: its devices fail with provider_not_configured")]
         }
         (Provider::Unreadable, _) => vec![format!(
             "the configuration of {kind} cannot be opened: messages wait until it is made anew"
         )],
-        (Provider::Ready(_), ChannelState::Held { reason, .. }) => {
+        (Provider::Ready(_), ProviderStatus::AuthRejected { reason, .. }) => {
             let reason = reason.as_deref().unwrap_or("a probe is out");
             vec![format!("{kind} refuses the server's credentials now ({reason}): messages wait")]
         }
-        (Provider::Ready(_), ChannelState::Throttled { .. }) => {
+        (Provider::Ready(_), ProviderStatus::Throttled { .. }) => {
             vec![format!("{kind} asked to slow down: messages wait for now")]
         }
-        (Provider::Ready(_), ChannelState::Unreachable { .. }) => {
+        (Provider::Ready(_), ProviderStatus::Unreachable { .. }) => {
             vec![format!("{kind} cannot be reached, or fails: messages wait for now")]
         }
-        (Provider::Ready(_), ChannelState::Stopped) => vec![format!(
+        (Provider::Ready(_), ProviderStatus::Tripped) => vec![format!(
             "so many addresses looked dead at once that everything waits until {kind} is released or \
              configured anew"
         )],
-        (Provider::Ready(_), ChannelState::Open) => Vec::new(),
+        (Provider::Ready(_), ProviderStatus::Available) => Vec::new(),
     }
 }
 

@@ -7,21 +7,21 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use notify_core::{Platform, ProviderKind, Timestamp};
+use notify_core::{
+    ChannelView, OTHER_SERVICES, Platform, ProviderKind, ProviderStatus, ServiceView, Timestamp,
+};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::channel::Channels;
 use crate::delivery::job::Job;
 use crate::delivery::lane::{Lane, LaneRun};
 use crate::delivery::shared::{Shared, Surroundings};
 use crate::delivery::single_task::{Single, Singles};
 use crate::delivery::starts::{self, PendingPage, PendingStart, StartContext};
-use crate::delivery::{EngineConfig, news, standing};
+use crate::delivery::{EngineConfig, breaker_sync, standing};
 use crate::store::{
     Agenda, AppNo, DeviceKey, DispatchNo, OpenedDispatch, ReclaimRequest, SEQUENCE_MAX, StoreError,
 };
-use crate::telemetry::Pause;
 
 /// How soon the engine looks again at retries that are past due but were not taken, in
 /// milliseconds: their lane is held, or at its bounds.
@@ -74,15 +74,10 @@ impl Engine {
         self.shared.progress.subscribe()
     }
 
-    /// Tells how deliveries stand.
-    pub(crate) fn channels(&self) -> Arc<dyn Channels> {
-        self.shared.clone()
-    }
-
-    /// The engine as others see it.
+    /// A handle to read the engine's state by.
     #[must_use]
-    pub fn view(&self) -> EngineView {
-        EngineView::new(self.shared.clone())
+    pub fn handle(&self) -> EngineHandle {
+        EngineHandle { shared: self.shared.clone() }
     }
 
     /// Stops: nothing new begins, what is in flight ends and is committed, the rest stays for the
@@ -156,8 +151,8 @@ impl EngineRun {
             AbortOnDrop(tokio::spawn(standing::keep(self.shared.clone())))
         });
         let _news = self.shared.config.among_others.then(|| {
-            // A gate that closed is told while lanes come to their end.
-            AbortOnDrop(tokio::spawn(news::keep(self.shared.clone())))
+            // Circuit breakers that changed are published while the lanes end.
+            AbortOnDrop(tokio::spawn(breaker_sync::run(self.shared.clone())))
         });
         while !self.shared.stop.is_cancelled() {
             // Ahead of the look: what is committed from here on may not be seen by it.
@@ -378,26 +373,24 @@ impl EngineRun {
     }
 }
 
-// The engine as others see it: whether it runs, and what waits.
+/// How long after its probe was due an unavailable service counts as one without traffic, in
+/// milliseconds: while deliveries wait for it, the probe goes out at once.
+const PROBE_OVERDUE_MS: i64 = 600_000;
 
-/// The engine as others see it; outlives it.
+/// Reads the engine's state: whether it runs, and why deliveries wait. Outlives the engine.
 #[derive(Clone)]
-pub struct EngineView {
+pub struct EngineHandle {
     shared: Arc<Shared>,
 }
 
-impl EngineView {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared }
-    }
-
+impl EngineHandle {
     /// Whether its thread works.
     #[must_use]
     pub fn is_running(&self) -> bool {
         !self.shared.ended.is_cancelled()
     }
 
-    /// Returns once its thread has come to its end, asked for or not.
+    /// Returns once its thread has ended, whether it was stopped or failed.
     pub async fn ended(&self) {
         self.shared.ended.cancelled().await;
     }
@@ -407,14 +400,53 @@ impl EngineView {
         self.shared.standing.servers()
     }
 
-    /// The lanes whose deliveries wait now, all or those behind one service, a lane each.
-    pub(crate) fn pauses(&self) -> Vec<(ProviderKind, Pause)> {
+    /// Whether deliveries of an application on a platform go out from this server.
+    pub(crate) fn provider_status(&self, app: AppNo, platform: Platform) -> ProviderStatus {
+        let lane = self.shared.lane_of(app, platform);
+        let now = self.shared.clock.now();
+        lane.map_or(ProviderStatus::Available, |lane| lane.breaker.status(now))
+    }
+
+    /// The push services, or hosts of APNs, of the platform to which nothing goes out now, by name.
+    pub(crate) fn unavailable_services(&self, app: AppNo, platform: Platform) -> Vec<ServiceView> {
+        let Some(lane) = self.shared.lane_of(app, platform) else { return Vec::new() };
+        let now = self.shared.clock.now();
+        let statuses = lane.services.statuses(now).into_iter();
+        statuses
+            .filter(|(_, status)| is_current(status, now))
+            .map(|(name, status)| {
+                let service = if name.is_empty() { OTHER_SERVICES.into() } else { name.into() };
+                ServiceView { service, status }
+            })
+            .collect()
+    }
+
+    /// The status of the provider and of the services behind it.
+    pub(crate) fn channel(&self, app: AppNo, platform: Platform) -> ChannelView {
+        ChannelView {
+            status: self.provider_status(app, platform),
+            services: self.unavailable_services(app, platform),
+        }
+    }
+
+    /// The status of each lane: the provider's, or the worst of the services behind it.
+    pub(crate) fn lane_statuses(&self) -> Vec<(ProviderKind, ProviderStatus)> {
         let now = self.shared.clock.now();
         let lanes = self.shared.lanes.lock().expect("no holder of the lanes panics");
-        let closed = lanes.values().filter_map(|lane| {
-            let pause = lane.gate.closed(now).or_else(|| lane.services.closed(now));
-            pause.map(|pause| (lane.platform.provider(), pause))
-        });
-        closed.collect()
+        let status = |lane: &Lane| match lane.breaker.status(now) {
+            ProviderStatus::Available => lane.services.worst_status(now),
+            status => status,
+        };
+        lanes.values().map(|lane| (lane.platform.provider(), status(lane))).collect()
+    }
+}
+
+/// Whether deliveries wait for a service of that status.
+fn is_current(status: &ProviderStatus, now: Timestamp) -> bool {
+    match status {
+        ProviderStatus::AuthRejected { probe_at, .. }
+        | ProviderStatus::Unreachable { probe_at } => now.ms_since(*probe_at) < PROBE_OVERDUE_MS,
+        ProviderStatus::Throttled { .. } | ProviderStatus::Tripped => true,
+        ProviderStatus::Available => false,
     }
 }

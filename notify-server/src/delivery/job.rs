@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 
 use notify_core::{CreateNotification, Notification, Platform, Timestamp, WebSubscription};
 
-use crate::channel::service_of;
 use crate::delivery::lane::{Candidate, Lane, LaneProvider, Service};
 use crate::delivery::shared::Shared;
 use crate::payload::{RenderContext, poll_url};
 use crate::providers::{Address, Reason, RenderedMessage, SharedProvider};
+use crate::push_service::service_of;
 use crate::reasons;
 use crate::store::{
     AudienceDevice, AudienceSource, DeviceKey, Dispatch, DispatchNo, Outcome, StoreError, Zone,

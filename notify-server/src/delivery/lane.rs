@@ -1,8 +1,8 @@
-//! A lane: everything of one application on one platform. It has a gate, slots and a provider of
+//! A lane: everything of one application on one platform. It has a circuit breaker, slots and a provider of
 //! its own, so that one that is slow or refused does not slow another; dispatches of a lane take
 //! turns page by page.
 
-mod hearing;
+mod feedback;
 mod run;
 mod services;
 
@@ -13,19 +13,20 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use notify_core::{AppId, Platform, Timestamp};
 use tokio::sync::Notify;
 
-pub(crate) use self::hearing::{Death, Learned, Received};
-use self::hearing::{PurgeWindow, Throttled};
+pub(crate) use self::feedback::{AnswerContext, AnswerEffects, UnregisteredVerdict};
+use self::feedback::{MassUnregisterGuard, ThrottleScope};
 pub(crate) use self::run::{Hand, LaneRun, OpenSingle};
 use self::services::Services;
 pub(crate) use self::services::{Candidate, InService, Service};
-use crate::delivery::gate::{Admission, Gate, Heard, Hearer, Others};
+use crate::delivery::breaker::{Admission, CircuitBreaker};
+use crate::delivery::breaker_sync::PeerSync;
 use crate::delivery::job::Job;
 use crate::delivery::pace::{ChatPace, Pace};
 use crate::delivery::permits::ResizableSemaphore;
 use crate::delivery::shared::Shared;
 use crate::delivery::single_task::Singles;
 use crate::providers::{ProviderLimit, SharedProvider};
-use crate::store::{AppNo, ChannelPlace, ChannelTold, DeviceKey, NewWord, OpenPage, StoreError};
+use crate::store::{AppNo, DeviceKey, OpenPage, StoreError};
 
 /// Streams assumed of a lane without a provider: what it settles does not go out.
 const SLOTS_WITHOUT_PROVIDER: usize = 1;
@@ -52,15 +53,15 @@ struct Known {
 pub(crate) struct Lane {
     pub(crate) app: AppNo,
     pub(crate) platform: Platform,
-    pub(crate) gate: Gate,
+    pub(crate) breaker: CircuitBreaker,
     pub(crate) services: Services,
     /// What an administrator set.
     pace: Pace,
     /// What the provider itself takes.
     own_pace: Pace,
     chats: ChatPace,
-    /// Addresses that look dead, of production and sandbox.
-    purge: Mutex<[PurgeWindow; 2]>,
+    /// Of production and of sandbox.
+    unregister_guards: Mutex<[MassUnregisterGuard; 2]>,
     /// Devices of all pages that wait for a service.
     parked: AtomicUsize,
     /// Notifications to one device in hand.
@@ -68,7 +69,7 @@ pub(crate) struct Lane {
     /// Whether anything but these is in hand, or may be: it takes turns with all others.
     has_others: AtomicBool,
     retries: RetryCount,
-    throttled: Throttled,
+    throttle_scope: ThrottleScope,
     pub(crate) slots: Arc<ResizableSemaphore>,
     pub(crate) shared: Arc<Shared>,
     provider: Mutex<Known>,
@@ -90,23 +91,23 @@ struct Inbox {
 
 impl Lane {
     pub(crate) fn new(app: AppNo, platform: Platform, shared: Arc<Shared>) -> Arc<Self> {
-        let among = shared.config.among_others.then(|| shared.news.clone());
-        let others = among.clone().map(|news| Others::new(news, (app, platform)));
+        let dirty = shared.config.among_others.then(|| shared.dirty_lanes.clone());
+        let peers = dirty.clone().map(|dirty| PeerSync::new(dirty, (app, platform)));
         let probe_every_ms = shared.config.retry.probe_every_ms;
         let lane = Arc::new(Self {
             app,
             platform,
-            gate: Gate::new(probe_every_ms, others),
-            services: Services::new(probe_every_ms, among.map(|news| (news, (app, platform)))),
+            breaker: CircuitBreaker::new(probe_every_ms, peers),
+            services: Services::new(probe_every_ms, dirty.map(|dirty| (dirty, (app, platform)))),
             pace: Pace::default(),
             own_pace: Pace::default(),
             chats: ChatPace::default(),
-            purge: Mutex::default(),
+            unregister_guards: Mutex::default(),
             parked: AtomicUsize::new(0),
             singles: Arc::default(),
             has_others: AtomicBool::new(true),
             retries: RetryCount::default(),
-            throttled: Throttled::default(),
+            throttle_scope: ThrottleScope::default(),
             slots: ResizableSemaphore::new(SLOTS_WITHOUT_PROVIDER),
             shared,
             provider: Mutex::new(Known { version: 0, provider: LaneProvider::Unknown }),
@@ -147,18 +148,19 @@ impl Lane {
         *known = Known { version: known.version + 1, provider: LaneProvider::Unknown };
         drop(known);
         self.tell(|inbox| inbox.provider_changed = true);
-        self.gate.nudge();
+        self.breaker.wake_waiters();
     }
 
     /// Tells the lane that its provider was configured anew: what was held goes on at once.
     pub(crate) fn provider_changed(&self) {
         let mut known = self.known();
         *known = Known { version: known.version + 1, provider: LaneProvider::Unknown };
-        // Under the lock that `refused` takes, and before the lane wakes: it would find its retries
-        // held still.
-        self.gate.open();
-        self.services.open();
-        *self.purge.lock().expect("no holder of the windows panics") = Default::default();
+        // Under the lock that `on_auth_failure` takes, and before the lane wakes: it would find its
+        // retries held still.
+        self.breaker.close();
+        self.services.reset();
+        *self.unregister_guards.lock().expect("no holder of the guards panics") =
+            Default::default();
         drop(known);
         self.tell(|inbox| inbox.provider_changed = true);
     }
@@ -206,14 +208,14 @@ impl Lane {
         self.provider.lock().expect("no holder of the provider panics")
     }
 
-    /// Asks gate, pace and the provider's own limits for one delivery to go out.
+    /// Asks circuit breaker, pace and the provider's own limits for one delivery to go out.
     pub(crate) fn admit(&self, now: Timestamp) -> Admission {
-        // The gate last: what it gives may be the probe.
-        if let Admission::Wait(until) = self.gate.peek(now) {
+        // The breaker last: the delivery that it admits may be the probe.
+        if let Admission::Wait(until) = self.breaker.peek(now) {
             return Admission::Wait(until);
         }
         match self.allowed(now).and_then(|()| self.pace.admit(now)) {
-            Ok(()) => self.gate.admit(now),
+            Ok(()) => self.breaker.admit(now),
             Err(until) => Admission::Wait(until),
         }
     }
@@ -282,7 +284,7 @@ impl Lane {
     /// Wakes pages that deferred devices: the service behind them may have a stream for one.
     pub(crate) fn wake_deferred(&self) {
         if self.has_parked() {
-            self.gate.nudge();
+            self.breaker.wake_waiters();
         }
     }
 
@@ -337,7 +339,7 @@ impl RetryCount {
         state.added += retries;
     }
 
-    /// They were committed, or are given up.
+    /// They were committed, or are fixtures up.
     fn written(&self, retries: u64) {
         let mut state = self.lock();
         state.unwritten = state.unwritten.saturating_sub(retries);
@@ -391,7 +393,7 @@ impl Lane {
     /// Wakes pages that waited for retries to end.
     fn retries_went(&self, before: u64) {
         if before >= self.shared.config.lane_retry_rows_max && !self.has_retries_in_plenty() {
-            self.gate.nudge();
+            self.breaker.wake_waiters();
         }
     }
 
@@ -403,7 +405,7 @@ impl Lane {
 }
 
 /// Retries that are counted, and that no commit has written yet. Dropped after the commit that writes them,
-/// or when they are given up.
+/// or when they are fixtures up.
 pub(crate) struct UncommittedRetries {
     lane: Arc<Lane>,
     count: u64,
@@ -422,98 +424,6 @@ impl UncommittedRetries {
 impl Drop for UncommittedRetries {
     fn drop(&mut self) {
         self.lane.retries.written(self.count);
-    }
-}
-
-// A lane among those of other servers: the gate of its provider and those of the services behind.
-
-/// Most words about one lane that are read at its start: its own, and those of the services behind.
-const WORDS_MAX: u32 = 1_000;
-
-/// A gate of a lane.
-enum Place {
-    Provider,
-    Service(Arc<Service>),
-}
-
-impl Lane {
-    /// Tells the other servers what changed at the gates.
-    pub(crate) async fn tell_others(&self) -> Result<(), StoreError> {
-        self.tell_of(&Place::Provider, "").await?;
-        for (name, service) in self.services.told() {
-            self.tell_of(&Place::Service(service), &name).await?;
-        }
-        Ok(())
-    }
-
-    async fn tell_of(&self, place: &Place, service: &str) -> Result<(), StoreError> {
-        let gate = self.gate_of(place);
-        let now = self.shared.clock.now();
-        let Some((word, known)) = gate.to_tell(now) else { return Ok(()) };
-        let (app, platform) = (self.app, self.platform);
-        let place = ChannelPlace { app, platform, service: service.into() };
-        let new = NewWord { place, word, by: self.shared.instance, known, at: now };
-        match self.shared.store.tell_channel(new).await {
-            Ok(latest) => self.heard(&latest),
-            // Erased with its application.
-            Err(StoreError::NotFound) => {}
-            Err(error) => {
-                gate.not_told();
-                return Err(error);
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads what was told before this lane began.
-    async fn hear_others(&self) -> Result<(), StoreError> {
-        let of = Some((self.app, self.platform));
-        for told in self.shared.store.channels_told(of, 0, WORDS_MAX).await? {
-            self.heard(&told);
-        }
-        Ok(())
-    }
-
-    /// Takes the latest word about one of the gates.
-    pub(crate) fn heard(&self, told: &ChannelTold) {
-        let name = &*told.place.service;
-        let place = match name {
-            "" => Place::Provider,
-            name => match self.services.known(name) {
-                Some(service) => Place::Service(service),
-                // There are so many that this one has no gate of its own.
-                None => return,
-            },
-        };
-        let by = Hearer {
-            instance: self.shared.instance,
-            servers: self.shared.standing.servers(),
-            now: self.shared.clock.now(),
-            jitter: self.shared.jitter(),
-        };
-        match self.gate_of(&place).heard(told, by) {
-            Heard::Nothing => {}
-            Heard::Taken => {
-                // Pages that set devices aside for a service wait at the lane's gate.
-                self.gate.nudge();
-                tracing::info!(
-                    app.id = %self.app_name(),
-                    platform = %self.platform,
-                    service = name,
-                    word = ?told.word,
-                    "another server says how the provider stands"
-                );
-            }
-            Heard::Stop => self.stop_sending(),
-            Heard::Release => self.provider_changed(),
-        }
-    }
-
-    fn gate_of<'a>(&'a self, place: &'a Place) -> &'a Gate {
-        match place {
-            Place::Provider => &self.gate,
-            Place::Service(service) => &service.gate,
-        }
     }
 }
 

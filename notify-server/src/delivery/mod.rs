@@ -11,16 +11,16 @@
 //!                        └────────────────────────────retries───▶ RetryTask  ─┘
 //! ```
 
+mod breaker;
+mod breaker_sync;
 mod checkpoint_builder;
 mod config;
 mod decision;
 mod deferred;
 mod engine;
-mod gate;
 mod job;
 mod lane;
 mod marks;
-mod news;
 mod pace;
 mod page_task;
 mod permits;
@@ -33,8 +33,7 @@ mod starts;
 
 pub use config::{CREDIT_DEFAULT, EngineConfig};
 pub use decision::{Attempted, Next, RetryPolicy, decide};
-pub use engine::Engine;
-pub use engine::EngineView;
+pub use engine::{Engine, EngineHandle};
 pub use shared::{Configured, ProviderSource, Surroundings};
 
 // What a provider is made of, for engines that are given another one.

@@ -103,7 +103,7 @@ pub(crate) struct PageTask {
     mode: Option<Mode>,
     /// Version of the provider that the mode is for.
     version: u64,
-    gate_changes: Waiter,
+    breaker_changes: Waiter,
     batch: CheckpointBuilder,
     sender: Sender,
     /// Length of the queue, for the lane.
@@ -130,7 +130,7 @@ impl PageTask {
         let queue: VecDeque<_> =
             devices.into_iter().filter(|device| !is_done(&device.key)).collect();
         let mut task = Self {
-            gate_changes: lane.gate.subscribe(),
+            breaker_changes: lane.breaker.subscribe(),
             sender: Sender::new(&lane),
             deferred: Deferred::new(lane.clone()),
             waiting: Arc::new(AtomicUsize::new(queue.len())),
@@ -235,14 +235,14 @@ impl PageTask {
                 Blocked::Lane(sender::Blocked::Permits) => self.sender.acquired().await,
                 Blocked::RetryBacklog => tokio::select! {
                     biased;
-                    () = self.gate_changes.changed() => {}
+                    () = self.breaker_changes.changed() => {}
                     () = tokio::time::sleep(RETRY_BACKLOG_INTERVAL) => self.lane.look_again(),
                 },
-                Blocked::Services(None) => self.gate_changes.changed().await,
+                Blocked::Services(None) => self.breaker_changes.changed().await,
                 Blocked::Lane(sender::Blocked::Admission(until))
                 | Blocked::Services(Some(until)) => tokio::select! {
                     biased;
-                    () = self.gate_changes.changed() => {}
+                    () = self.breaker_changes.changed() => {}
                     () = shared.clock.sleep_until(self.job.at_latest(*until)) => {}
                 },
             }
@@ -263,9 +263,9 @@ impl PageTask {
     async fn start_ready(&mut self, in_flight: &mut InFlight<CompletedAttempt>) -> Blocked {
         let shared = self.lane.shared.clone();
         loop {
-            // Ahead of all checks that a change of the gate may be about: one that comes in during them
+            // Ahead of all checks that a change of the breaker may be about: one that comes in during them
             // ends the wait.
-            self.gate_changes.mark_unchanged();
+            self.breaker_changes.mark_unchanged();
             let now = shared.clock.now();
             self.resume_deferred(now);
             if self.queue.is_empty() || shared.stop.is_cancelled() {
@@ -317,7 +317,7 @@ impl PageTask {
                     }
                     // It gets one attempt, at once, and does not wait until credentials are corrected.
                     Mode::Send { .. }
-                        if self.job.expires_at.is_none() && self.lane.gate.is_held(now) =>
+                        if self.job.expires_at.is_none() && self.lane.breaker.is_held(now) =>
                     {
                         let reason = reasons::CREDENTIALS_REFUSED.into();
                         self.settle_unsent(key, Outcome::Expired, reason);

@@ -169,8 +169,9 @@ impl RetryTask {
                 Err(Blocked::Permits) => return Ok(()),
                 Err(Blocked::Admission(until)) => {
                     // Those that wait for a probe or an administrator stay due, and go on as soon as the
-                    // gate changes. The lane claims none before.
-                    let until = if self.lane.gate.awaits_word(now) { now } else { until };
+                    // breaker changes. The lane claims none before.
+                    let until =
+                        if self.lane.breaker.is_waiting_for_probe(now) { now } else { until };
                     self.reschedule_all(until);
                     continue;
                 }
@@ -219,7 +220,7 @@ impl RetryTask {
         let until = service.room(job.candidate(&self.lane, provider, device), now).err()?;
         Some(match until {
             None => now.plus_ms(SERVICE_FULL_MS),
-            Some(until) if service.gate.awaits_word(now) => {
+            Some(until) if service.breaker.is_waiting_for_probe(now) => {
                 until.min(now.plus_ms(SERVICE_PROBED_MS))
             }
             Some(until) => until,
@@ -292,8 +293,9 @@ impl RetryTask {
             let now = shared.clock.now();
             match shared.store.settle_retries(shared.instance, outcomes.clone(), now).await {
                 Ok(()) => {
-                    let is_settled =
-                        |outcome: &&RetryOutcome| matches!(outcome.result, RetryResult::Final { .. });
+                    let is_settled = |outcome: &&RetryOutcome| {
+                        matches!(outcome.result, RetryResult::Final { .. })
+                    };
                     self.hand.settled(outcomes.iter().map(|outcome| outcome.no));
                     self.lane.retries_fewer(outcomes.iter().filter(is_settled).count() as u64);
                     shared.metrics.retried(self.lane.platform.provider(), &outcomes);

@@ -19,10 +19,10 @@ use futures_util::stream::FuturesUnordered;
 use notify_core::Timestamp;
 use tokio::time::Instant;
 
+use crate::delivery::breaker::Admission;
 use crate::delivery::decision::{Attempted, Next};
-use crate::delivery::gate::Admission;
 use crate::delivery::job::Job;
-use crate::delivery::lane::{Death, InService, Lane, Learned, Received};
+use crate::delivery::lane::{AnswerContext, AnswerEffects, InService, Lane, UnregisteredVerdict};
 use crate::delivery::marks::Mark;
 use crate::delivery::permits::{Permit, PermitRequest};
 use crate::failpoint::{self, Stage};
@@ -262,15 +262,15 @@ impl CompletedAttempt {
         let message_id = shared.config.kept_message_id(&answer);
         let upstream = stream.upstream.as_ref();
         let (env, trust) = (device.ios_env, device.trust);
-        let received = Received { answer, key: device.key, service: upstream, env, trust, version };
-        let (next, learned) = lane.judge(received, past);
+        let context = AnswerContext { key: device.key, service: upstream, env, trust, version };
+        let (next, effects) = lane.on_answer(answer, &context, past);
         if !matches!(next, Next::End { settled: Outcome::Sent, .. }) {
             mark.not_sent(job.dispatch.no, device.key);
         }
         if let Next::Pause { until, scope } = next {
-            lane.pause(until, scope, stream.upstream.as_deref(), version);
+            lane.throttle(until, scope, stream.upstream.as_deref(), version);
         }
-        let disposition = delivery.disposition(next, learned, message_id, now);
+        let disposition = delivery.disposition(next, effects, message_id, now);
         // Before the stream ends: a queued request is granted without a look at the limit.
         lane.slots.set_limit(lane.slots_max());
         drop(stream);
@@ -283,7 +283,7 @@ impl Delivery {
     fn disposition(
         self,
         next: Next,
-        learned: Learned,
+        effects: AnswerEffects,
         message_id: Option<Box<str>>,
         now: Timestamp,
     ) -> Disposition {
@@ -312,12 +312,12 @@ impl Delivery {
                 let outcome = settled(end, reason, message_id);
                 Disposition::Outcome { outcome, dead: None, verified }
             }
-            Next::Disable { .. } if learned.death == Some(Death::Doubted) => {
+            Next::Disable { .. } if effects.unregistered == Some(UnregisteredVerdict::Suspect) => {
                 Disposition::Postponed { device, history, until: now, reason: None }
             }
             Next::Disable { reason, since } => {
                 let outcome = settled(Outcome::Unregistered, Some(reason.clone()), None);
-                let (ios_env, ambiguous) = (device.ios_env, learned.reported());
+                let (ios_env, ambiguous) = (device.ios_env, effects.counted());
                 let address = address_of(device);
                 let dead = DeadAddress { key, address, ios_env, reason, since, at: now, ambiguous };
                 Disposition::Outcome { outcome, dead: Some(dead), verified: None }

@@ -11,15 +11,13 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::EngineConfig;
-use super::gate::GateState;
+use super::breaker_sync::DirtyLanes;
 use super::job::Job;
 use super::lane::Lane;
 use super::marks::Marks;
-use super::news::News;
 use super::permits::ResizableSemaphore;
 use super::standing::Standing;
 use super::starts::Starts;
-use crate::channel::{ChannelState, Channels, ServiceState};
 use crate::clock::SharedClock;
 use crate::error_chain::error_chain;
 use crate::providers::SharedProvider;
@@ -77,8 +75,8 @@ pub(crate) struct Shared {
     pub(crate) marks: Marks,
     pub(crate) stop: CancellationToken,
     pub(crate) standing: Standing,
-    /// What is told to other servers, and asked of them.
-    pub(crate) news: Arc<News>,
+    /// Circuit breakers to publish to the other servers.
+    pub(crate) dirty_lanes: Arc<DirtyLanes>,
     /// What was started in the commits that accepted it.
     pub(crate) starts: Starts,
     /// Something may be due that the engine does not know of.
@@ -143,7 +141,7 @@ impl Shared {
             metrics: around.metrics,
             ended: CancellationToken::new(),
             standing: Standing::new(config.among_others),
-            news: Arc::default(),
+            dirty_lanes: Arc::default(),
             config,
             instance,
             marks: Marks::default(),
@@ -254,11 +252,11 @@ impl Shared {
         });
         drop(jobs);
         for lane in self.lanes.lock().expect("no holder panics").values() {
-            lane.gate.nudge();
+            lane.breaker.wake_waiters();
         }
     }
 
-    fn lane_of(&self, app: AppNo, platform: Platform) -> Option<Arc<Lane>> {
+    pub(super) fn lane_of(&self, app: AppNo, platform: Platform) -> Option<Arc<Lane>> {
         self.lanes.lock().expect("no holder panics").get(&(app, platform)).cloned()
     }
 
@@ -287,58 +285,6 @@ impl Shared {
     }
 }
 
-impl Channels for Shared {
-    fn state(&self, app: AppNo, platform: Platform) -> ChannelState {
-        let now = self.clock.now();
-        self.lane_of(app, platform)
-            .map_or(ChannelState::Open, |lane| channel_state(lane.gate.state(), now))
-    }
-
-    fn closed_services(&self, app: AppNo, platform: Platform) -> Vec<ServiceState> {
-        let now = self.clock.now();
-        let states = self.lane_of(app, platform).map(|lane| lane.services.states());
-        let states = states.into_iter().flatten();
-        states
-            .map(|(service, state)| ServiceState { service, state: channel_state(state, now) })
-            .filter(|service| {
-                service.state != ChannelState::Open && is_current(&service.state, now)
-            })
-            .collect()
-    }
-}
-
-/// How long after its probe was due a closed service counts as one to which nothing is sent any more, in
-/// milliseconds: while deliveries wait, the probe goes out at once.
-const PROBE_OVERDUE_MS: i64 = 600_000;
-
-/// Whether deliveries still wait for a closed service.
-fn is_current(state: &ChannelState, now: Timestamp) -> bool {
-    match state {
-        ChannelState::Held { probe_at, .. } | ChannelState::Unreachable { probe_at } => {
-            now.ms_since(*probe_at) < PROBE_OVERDUE_MS
-        }
-        ChannelState::Open | ChannelState::Throttled { .. } | ChannelState::Stopped => true,
-    }
-}
-
-fn channel_state(state: GateState, now: Timestamp) -> ChannelState {
-    match state {
-        GateState::Paused { until } if now < until => ChannelState::Throttled { until },
-        GateState::Held { reason, probe_at } => {
-            ChannelState::Held { reason: Some(reason.into_owned()), probe_at }
-        }
-        GateState::Probing { until, credentials: true } => {
-            ChannelState::Held { reason: None, probe_at: until }
-        }
-        GateState::Failing { probe_at }
-        | GateState::Probing { until: probe_at, credentials: false } => {
-            ChannelState::Unreachable { probe_at }
-        }
-        GateState::Stopped => ChannelState::Stopped,
-        GateState::Paused { .. } | GateState::Open | GateState::Doubted => ChannelState::Open,
-    }
-}
-
 impl Shared {
     fn for_lanes(&self, is_concerned: impl Fn(&Lane) -> bool, act: impl Fn(&Lane)) {
         let lanes = self.lanes.lock().expect("no holder panics");
@@ -362,11 +308,11 @@ impl ChangeListener for Shared {
                 Lane::provider_changed,
             ),
             Change::Delivery(DeliveryChange::GuardTripped(app, platform)) => self
-                .for_lanes(|lane| (lane.app, lane.platform) == (app, platform), Lane::stop_sending),
-            Change::Delivery(DeliveryChange::Breaker(..)) => self.news.ask(),
+                .for_lanes(|lane| (lane.app, lane.platform) == (app, platform), Lane::trip_guard),
+            Change::Delivery(DeliveryChange::Breaker(..)) => self.dirty_lanes.request_pull(),
             Change::App(app) => self.for_lanes(|lane| lane.app == app, Lane::app_changed),
             Change::Resync => {
-                self.news.ask();
+                self.dirty_lanes.request_pull();
                 self.standing.ask_to_catch_up();
                 self.wake.notify_one();
                 // Lanes read their configuration again; a breaker that is open stays open.

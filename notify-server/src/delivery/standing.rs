@@ -97,7 +97,7 @@ pub(super) async fn keep(shared: Arc<Shared>) {
                 let servers_before = shared.standing.servers();
                 shared.standing.renew(beat.lease_until, others, shared.clock.now());
                 shared.committed();
-                shared.news.ask();
+                shared.dirty_lanes.request_pull();
                 let servers = shared.standing.servers();
                 if servers_before != servers {
                     tracing::info!(servers, before = servers_before, "servers alive");

@@ -9,9 +9,9 @@
 //! writes, and add the tests of its promises to `contract/`.
 
 mod app;
+mod breaker;
 mod campaign;
 mod change;
-mod channel;
 #[cfg(test)]
 mod contract;
 mod daily_stats;
@@ -48,9 +48,9 @@ use notify_core::Timestamp;
 use serde::Serialize;
 
 pub use self::app::{AppAccess, NewKey};
+pub use self::breaker::{BreakerKey, BreakerRecord, BreakerUpdate};
 pub use self::campaign::{CampaignDraft, ShownCampaign, ShownFeed};
 pub use self::change::{Change, ChangeListener, DeliveryChange, EnrichmentChange};
-pub use self::channel::{ChannelPlace, ChannelTold, ChannelWord, NewWord};
 pub use self::delivery::{
     AddressTrust, Agenda, AudienceDevice, AudienceSource, Checkpoint, ClaimedRetry, ClusterStatus,
     DeadAddress, DeviceBatch, Dispatch, Heartbeat, InstanceId, MovedAddress, NewRetry, OpenPage,

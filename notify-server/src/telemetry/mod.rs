@@ -15,4 +15,4 @@ pub(crate) use metrics::Metrics;
 pub(crate) use metrics::RetentionMetrics;
 pub(crate) use metrics::WebhookMetrics;
 pub(crate) use metrics::{FeedMetrics, FeedResult};
-pub(crate) use sample::{Pause, QueueSample, Sample};
+pub(crate) use sample::{QueueSample, Sample};

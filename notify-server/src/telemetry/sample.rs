@@ -1,65 +1,39 @@
-//! Metrics that are sampled on request: queues, pauses, connections, tokens.
+//! Gauges that are sampled on the metrics are read: queues, provider status, connections, tokens.
 
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use notify_core::{ProviderKind, Timestamp};
+use notify_core::{ProviderKind, ProviderStatus, Timestamp};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
-/// Why deliveries of a lane wait, from transient causes to those that an operator must fix.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Pause {
-    /// The provider asked to slow down.
-    Throttled,
-    /// The provider cannot be reached.
-    Unreachable,
-    /// The provider refuses our credentials, or they are being probed.
-    Credentials,
-    /// So many addresses were reported as unregistered that an administrator must check.
-    Guard,
-}
-
-impl Pause {
-    const ALL: [Self; 4] = [Self::Throttled, Self::Unreachable, Self::Credentials, Self::Guard];
-
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Throttled => "throttled",
-            Self::Unreachable => "unreachable",
-            Self::Credentials => "credentials",
-            Self::Guard => "guard",
-        }
-    }
-}
-
-/// How much waits on one channel.
+/// The queue of one provider.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct QueueSample {
     pub(crate) provider: ProviderKind,
-    /// Deliveries claimed and without an outcome.
+    /// Deliveries that are claimed and have no outcome yet.
     pub(crate) sending: u64,
-    /// Retries whose time has come.
+    /// Retries that are due.
     pub(crate) retry_due: u64,
-    /// Retries whose time has not come.
+    /// Retries that are not due yet.
     pub(crate) retry_waiting: u64,
-    /// Age of the oldest due item that is not done, in seconds; 0 if there is none.
+    /// Age of the oldest overdue work, in seconds; 0 if there is none.
     pub(crate) oldest_due_age_seconds: f64,
 }
 
-/// One sample of the server.
+/// The figures of one moment.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sample {
-    /// `None`: storage does not respond.
+    /// `None` if storage does not respond.
     pub(crate) queues: Option<Vec<QueueSample>>,
-    /// A lane each.
-    pub(crate) pauses: Vec<(ProviderKind, Pause)>,
-    /// Connections by channel: those with requests under way, and those without.
+    /// The status of each lane.
+    pub(crate) lane_statuses: Vec<(ProviderKind, ProviderStatus)>,
+    /// Connections of each provider: with and without requests in flight.
     pub(crate) connections: Vec<(ProviderKind, [u64; 2])>,
-    /// Age of the oldest token in use of each channel, in seconds.
+    /// Age of the oldest token in use of each provider, in seconds.
     pub(crate) token_ages: Vec<(ProviderKind, f64)>,
     /// How often storage was busy, since the start.
     pub(crate) busy: u64,
@@ -91,7 +65,7 @@ struct Paused {
 }
 
 type Seconds = Gauge<f64, AtomicU64>;
-/// No labels.
+/// No labels of a series that may be missing but has no kinds.
 type NoLabels = [(&'static str, &'static str); 0];
 
 /// The last sample, as series.
@@ -123,7 +97,7 @@ impl Gauges {
         registry.register("channel_paused", help, self.paused.clone());
         let help = "Age of the oldest provider token in use";
         registry.register_with_unit("provider_token_age", help, unit(), self.token_ages.clone());
-        let help = "Transactions given up because another process held the database";
+        let help = "Transactions fixtures up because another process held the database";
         registry.register("db_busy", help, self.busy.clone());
         let help = "Transactions committed by this server; one may hold many writes";
         registry.register("db_commits", help, self.commits.clone());
@@ -142,9 +116,12 @@ impl Gauges {
         self.show_queues(sample.queues.as_deref());
         for provider in ProviderKind::ALL {
             let channel = provider.as_str();
-            for why in Pause::ALL {
-                let count = sample.pauses.iter().filter(|pause| **pause == (provider, why)).count();
-                let labels = Paused { channel, why: why.as_str() };
+            for why in ProviderStatus::WAIT_REASONS {
+                let waits = |(of, status): &&(ProviderKind, ProviderStatus)| {
+                    *of == provider && status.wait_reason() == Some(why)
+                };
+                let count = sample.lane_statuses.iter().filter(waits).count();
+                let labels = Paused { channel, why };
                 self.paused.get_or_create(&labels).set(shown(count as u64));
             }
             let of = sample.connections.iter().find(|(of, _)| *of == provider);
@@ -169,7 +146,7 @@ impl Gauges {
         }
     }
 
-    /// Without storage there are no figures, and old ones would look like news.
+    /// Without storage there are no figures, and old ones would look current.
     fn show_queues(&self, queues: Option<&[QueueSample]>) {
         let Some(queues) = queues else {
             self.depth.clear();

@@ -1,6 +1,6 @@
 //! Whether deliveries go out: valid credentials alone do not resume what is stopped or held.
 
-use notify_client::notify_core::{App, AppStatus, ChannelDiagnostics, ChannelWord, ServiceView};
+use notify_client::notify_core::{App, AppStatus, ChannelDiagnostics, ProviderStatus, ServiceView};
 
 use super::{AppName, hints, report::Finding};
 use crate::output::{counted, time};
@@ -30,35 +30,36 @@ pub(super) fn standing(app: &AppName, diagnosed: &ChannelDiagnostics) -> Finding
         return Finding::bad("channel", &about, detail).hint(hint);
     }
     let resume = format!("`notify providers resume {provider} --app {argument}`");
-    let until = diagnosed.channel.until.map(time);
-    let at = until.as_deref().unwrap_or("an unknown time");
-    match diagnosed.channel.state {
-        ChannelWord::Open => Finding::good("channel", &about, "deliveries go out"),
-        ChannelWord::Throttled => {
-            let detail = format!("the provider asked to slow down: deliveries wait until {at}");
+    match &diagnosed.channel.status {
+        ProviderStatus::Available => Finding::good("channel", &about, "deliveries go out"),
+        ProviderStatus::Throttled { until } => {
+            let until = time(*until);
+            let detail = format!("the provider asked to slow down: deliveries wait until {until}");
             Finding::warning("channel", &about, detail).hint(
                 "deliveries resume on their own; if this recurs, set a smaller rate_per_second",
             )
         }
-        ChannelWord::Unreachable => {
+        ProviderStatus::Unreachable { probe_at } => {
             let detail = format!(
                 "the provider cannot be reached, or every request fails: deliveries wait; next probe \
-                 at {at}"
+                 at {}",
+                time(*probe_at)
             );
             let hint = "deliveries resume on their own; if not, check that the server's machine \
                         reaches the provider";
             Finding::warning("channel", &about, detail).hint(hint)
         }
-        ChannelWord::Held => {
-            let reason = diagnosed.channel.reason.as_deref().unwrap_or("a probe is in flight");
+        ProviderStatus::AuthRejected { reason, probe_at } => {
+            let reason = reason.as_deref().unwrap_or("a probe is in flight");
             let detail = format!(
                 "the provider refuses the server's credentials ({reason}): deliveries are held; next \
-                 probe at {at}"
+                 probe at {}",
+                time(*probe_at)
             );
             let hint = format!("{}; then {resume}", hints::of_credentials(provider, argument));
             Finding::bad("channel", &about, detail).hint(hint)
         }
-        ChannelWord::Stopped => {
+        ProviderStatus::Tripped => {
             let detail = "the server stopped sending because too many addresses looked dead at once; \
                           it enabled their devices again";
             let hint = format!(
@@ -77,12 +78,12 @@ pub(super) fn services(app: &AppName, diagnosed: &ChannelDiagnostics) -> Vec<Fin
     let about = format!("{label} {provider}");
     let finding = |service: &ServiceView| {
         let name = &service.service;
-        let until = service.until.map(time);
+        let until = service.status.until().map(time);
         let until = until.as_deref().unwrap_or("an unknown time");
         let resume = format!("`notify providers resume {provider} --app {argument}`");
-        match service.state {
-            ChannelWord::Held => {
-                let reason = service.reason.as_deref().unwrap_or("a probe is in flight");
+        match &service.status {
+            ProviderStatus::AuthRejected { reason, .. } => {
+                let reason = reason.as_deref().unwrap_or("a probe is in flight");
                 let detail = format!(
                     "{name} refuses the server's credentials ({reason}): its deliveries are held; \
                      next probe at {until}"
@@ -91,13 +92,15 @@ pub(super) fn services(app: &AppName, diagnosed: &ChannelDiagnostics) -> Vec<Fin
                     format!("{}; then {resume}", hints::of_credentials(provider, argument));
                 Finding::bad("service", &about, detail).hint(remedy)
             }
-            ChannelWord::Throttled => {
+            ProviderStatus::Throttled { .. } => {
                 let detail =
                     format!("{name} asked to slow down: its deliveries wait until {until}");
                 Finding::warning("service", &about, detail)
                     .hint("they resume on their own; if this recurs, set a smaller rate_per_second")
             }
-            ChannelWord::Unreachable | ChannelWord::Stopped | ChannelWord::Open => {
+            ProviderStatus::Unreachable { .. }
+            | ProviderStatus::Tripped
+            | ProviderStatus::Available => {
                 let detail = format!(
                     "{name} cannot be reached, or every request fails: its deliveries wait; next \
                      probe at {until}"
@@ -121,36 +124,32 @@ mod tests {
         AppName { label: "Shop".to_owned(), argument: "'Shop'".to_owned() }
     }
 
-    fn found(configured: bool, state: ChannelWord, reason: Option<&str>) -> (Status, String) {
-        let channel = ChannelView {
-            state,
-            reason: reason.map(str::to_owned),
-            until: Some(Timestamp(1_767_323_045_678)),
-            services: vec![],
-        };
+    const AT: Timestamp = Timestamp(1_767_323_045_678);
+
+    fn rejected(reason: &str) -> ProviderStatus {
+        ProviderStatus::AuthRejected { reason: Some(reason.to_owned()), probe_at: AT }
+    }
+
+    fn found(configured: bool, status: ProviderStatus) -> (Status, String) {
+        let is_available = status == ProviderStatus::Available;
+        let channel = ChannelView { status, services: vec![] };
         let provider = ProviderKind::Apns;
         let diagnosed = ChannelDiagnostics { provider, configured, devices: 12, channel };
         let finding = standing(&shop(), &diagnosed);
         let detail = finding.detail().to_owned();
-        assert_eq!(finding.hinted().is_some(), state != ChannelWord::Open || !configured);
+        assert_eq!(finding.hinted().is_some(), !is_available || !configured);
         (finding.status(), detail)
     }
 
     #[test]
     fn a_service_that_gets_nothing_has_a_finding_of_its_own() {
-        let until = Some(Timestamp(1_767_323_045_678));
-        let service = |state, reason: Option<&str>| ServiceView {
-            service: "https://push.example".to_owned(),
-            state,
-            reason: reason.map(str::to_owned),
-            until,
-        };
+        let service = |status| ServiceView { service: "https://push.example".to_owned(), status };
         let services = vec![
-            service(ChannelWord::Held, Some("http_403")),
-            service(ChannelWord::Throttled, None),
-            service(ChannelWord::Unreachable, None),
+            service(rejected("http_403")),
+            service(ProviderStatus::Throttled { until: AT }),
+            service(ProviderStatus::Unreachable { probe_at: AT }),
         ];
-        let channel = ChannelView { state: ChannelWord::Open, reason: None, until: None, services };
+        let channel = ChannelView { status: ProviderStatus::Available, services };
         let provider = ProviderKind::WebPush;
         let diagnosed = ChannelDiagnostics { provider, configured: true, devices: 12, channel };
         let findings = super::services(&shop(), &diagnosed);
@@ -182,12 +181,11 @@ mod tests {
     #[test]
     fn what_holds_deliveries_is_a_failure_and_what_passes_a_warning() {
         let at = "2026-01-02T03:04:05Z";
-        for (configured, state, reason, status, detail) in [
-            (true, ChannelWord::Open, None, Status::Ok, "deliveries go out".to_owned()),
+        for (configured, status, expected, detail) in [
+            (true, ProviderStatus::Available, Status::Ok, "deliveries go out".to_owned()),
             (
                 false,
-                ChannelWord::Open,
-                None,
+                ProviderStatus::Available,
                 Status::Failed,
                 "the provider is not configured: every send to 12 devices fails with \
                  provider_not_configured"
@@ -195,15 +193,13 @@ mod tests {
             ),
             (
                 true,
-                ChannelWord::Throttled,
-                None,
+                ProviderStatus::Throttled { until: AT },
                 Status::Warning,
                 format!("the provider asked to slow down: deliveries wait until {at}"),
             ),
             (
                 true,
-                ChannelWord::Unreachable,
-                None,
+                ProviderStatus::Unreachable { probe_at: AT },
                 Status::Warning,
                 format!(
                     "the provider cannot be reached, or every request fails: deliveries wait; next \
@@ -212,8 +208,7 @@ mod tests {
             ),
             (
                 true,
-                ChannelWord::Held,
-                Some("InvalidProviderToken"),
+                rejected("InvalidProviderToken"),
                 Status::Failed,
                 format!(
                     "the provider refuses the server's credentials (InvalidProviderToken): deliveries \
@@ -222,15 +217,15 @@ mod tests {
             ),
             (
                 true,
-                ChannelWord::Stopped,
-                None,
+                ProviderStatus::Tripped,
                 Status::Failed,
                 "the server stopped sending because too many addresses looked dead at once; it \
                  enabled their devices again"
                     .to_owned(),
             ),
         ] {
-            assert_eq!(found(configured, state, reason), (status, detail), "{state:?}");
+            let name = format!("{status:?}");
+            assert_eq!(found(configured, status), (expected, detail), "{name}");
         }
     }
 }

@@ -6,7 +6,7 @@ use notify_core::{
     IosDiagnostics, NoQuery, Platform, ProviderKind, StorageDiagnostics, Webhook,
 };
 
-use super::channels::Standings;
+use super::provider_status::ProviderStatuses;
 use crate::api::ctx::Ctx;
 use crate::api::error::ApiError;
 use crate::api::reply::Reply;
@@ -87,7 +87,7 @@ async fn channels(
     rows: &[ProviderRow],
 ) -> Result<Vec<ChannelDiagnostics>, ApiError> {
     let counts = ctx.api().store.count_devices(no, None, ctx.at(), ctx.at()).await?;
-    let standings = Standings::of(ctx.api(), no).await?;
+    let statuses = ProviderStatuses::of(ctx.api(), no).await?;
     let mut channels = Vec::new();
     for platform in Platform::ALL {
         let provider = platform.provider();
@@ -95,7 +95,7 @@ async fn channels(
         let counted = counts.iter().find(|count| count.platform == platform);
         let devices = counted.map_or(0, |count| count.enabled);
         if configured || devices > 0 {
-            let channel = standings.on(platform);
+            let channel = statuses.on(platform);
             channels.push(ChannelDiagnostics { provider, configured, devices, channel });
         }
     }

@@ -2,8 +2,8 @@
 //! admin key.
 
 pub(crate) mod apps;
-mod channels;
 pub(crate) mod diagnostics;
 pub(crate) mod keys;
+mod provider_status;
 pub(crate) mod providers;
 pub(crate) mod web;

@@ -9,7 +9,7 @@ use notify_core::{
 use utoipa::openapi::{RefOr, Schema};
 use zeroize::Zeroizing;
 
-use super::channels::Standings;
+use super::provider_status::ProviderStatuses;
 use crate::api::Api;
 use crate::api::ctx::Ctx;
 use crate::api::error::ApiError;
@@ -80,15 +80,15 @@ pub(crate) async fn get(ctx: Ctx, _: NoQuery) -> Result<Reply<ProviderView>, Api
     let wanted = provider(&ctx)?;
     let mut rows = ctx.api().store.providers(app).await?.into_iter();
     let row = rows.find(|row| row.provider == wanted).ok_or(ApiError::NotFound)?;
-    Ok(Reply::now(view(&standings(ctx.api(), app).await?, app, &row)))
+    Ok(Reply::now(view(&statuses(ctx.api(), app).await?, app, &row)))
 }
 
 /// `GET /admin/v1/apps/{id}/providers`.
 pub(crate) async fn list(ctx: Ctx, _: NoQuery) -> Result<Reply<ProviderList>, ApiError> {
     let app: AppId = ctx.id("id")?;
     let rows = ctx.api().store.providers(app).await?;
-    let standings = standings(ctx.api(), app).await?;
-    let providers = rows.iter().map(|row| view(&standings, app, row)).collect();
+    let statuses = statuses(ctx.api(), app).await?;
+    let providers = rows.iter().map(|row| view(&statuses, app, row)).collect();
     Ok(Reply::now(ProviderList { providers }))
 }
 
@@ -102,7 +102,7 @@ pub(crate) async fn delete(ctx: Ctx, _: NoQuery) -> Result<Reply<Success>, ApiEr
 pub(crate) async fn test(ctx: Ctx, _: NoBody) -> Result<Reply<ProviderChecked>, ApiError> {
     let (api, app, provider) = (ctx.api(), ctx.id("id")?, provider(&ctx)?);
     let checked = api.operations.check(app, provider).await?;
-    let channel = Some(standings(api, app).await?.on(provider.platform()));
+    let channel = Some(statuses(api, app).await?.on(provider.platform()));
     Ok(Reply::now(ProviderChecked { ok: checked.ok, detail: checked.detail, channel }))
 }
 
@@ -113,16 +113,16 @@ pub(crate) async fn resume(ctx: Ctx, _: NoBody) -> Result<Reply<Success>, ApiErr
 }
 
 /// A provider without its secrets, or without its whole configuration when that cannot be opened.
-fn view(standings: &Standings<'_>, app: AppId, row: &ProviderRow) -> ProviderView {
-    let config = provider_config::ProviderConfig::open(&standings.api.master_key, app, row);
+fn view(statuses: &ProviderStatuses<'_>, app: AppId, row: &ProviderRow) -> ProviderView {
+    let config = provider_config::ProviderConfig::open(&statuses.api.master_key, app, row);
     let config = config.map_or(serde_json::Value::Null, |config| config.redacted());
-    let channel = Some(standings.on(row.provider.platform()));
+    let channel = Some(statuses.on(row.provider.platform()));
     ProviderView { provider: row.provider, config, updated_at: row.updated_at, channel }
 }
 
-async fn standings(api: &Api, app: AppId) -> Result<Standings<'_>, StoreError> {
+async fn statuses(api: &Api, app: AppId) -> Result<ProviderStatuses<'_>, StoreError> {
     let (no, _) = api.store.app(app).await?;
-    Standings::of(api, no).await
+    ProviderStatuses::of(api, no).await
 }
 
 fn provider(ctx: &Ctx) -> Result<ProviderKind, ApiError> {

@@ -5,18 +5,18 @@
 mod tests;
 
 use notify_core::{
-    ExplainedOutcome, ExplainedStep, NotificationStatus, Platform, StepWord, Timestamp,
+    ExplainedOutcome, ExplainedStep, NotificationStatus, Platform, ProviderStatus, StepWord,
+    Timestamp,
 };
 
-use crate::channel::ChannelState;
 use crate::reasons;
 use crate::store::{DeliveryFacts, DeliveryProgress, Outcome};
 
 /// How the provider of the device's platform stands now.
 pub(super) struct Channel {
     pub(super) is_configured: bool,
-    pub(super) state: ChannelState,
-    /// The push service that the state is about; `None`: the provider as a whole.
+    pub(super) status: ProviderStatus,
+    /// The push service that the status is about; `None`: the provider as a whole.
     pub(super) service: Option<String>,
 }
 
@@ -287,7 +287,7 @@ impl Telling<'_> {
             NotificationStatus::Scheduled | NotificationStatus::Queued
                 if may_be_sent_to && !is_canceled =>
             {
-                self.tell_channel();
+                self.add_channel();
                 ExplainedOutcome::Pending
             }
             NotificationStatus::Scheduled
@@ -309,7 +309,7 @@ impl Telling<'_> {
         }
         self.add(None, StepWord::Waiting, "its turn has not come, or its attempt is under way");
         if !is_canceled {
-            self.tell_channel();
+            self.add_channel();
         }
         ExplainedOutcome::Pending
     }
@@ -324,7 +324,7 @@ fn time(at: Timestamp) -> String {
 // What holds everything of the application and provider back now.
 
 impl Telling<'_> {
-    fn tell_channel(&mut self) {
+    fn add_channel(&mut self) {
         let kind = self.facts.device.platform.provider();
         if !self.channel.is_configured {
             let detail = format!("{kind} is not configured now");
@@ -334,14 +334,14 @@ impl Telling<'_> {
             Some(service) => (service.clone(), "everything for this push service"),
             None => (kind.to_string(), "everything"),
         };
-        match &self.channel.state {
-            ChannelState::Open => {}
-            ChannelState::Throttled { until } => {
+        match &self.channel.status {
+            ProviderStatus::Available => {}
+            ProviderStatus::Throttled { until } => {
                 let until = time(*until);
                 let detail = format!("{name} asked to slow down: {scope} waits until {until}");
                 self.add(None, StepWord::Paused, detail);
             }
-            ChannelState::Unreachable { probe_at } => {
+            ProviderStatus::Unreachable { probe_at } => {
                 let detail = format!(
                     "{name} cannot be reached, or fails every request: {scope} waits; \
                      next probe at {}",
@@ -349,7 +349,7 @@ impl Telling<'_> {
                 );
                 self.add(None, StepWord::Paused, detail);
             }
-            ChannelState::Held { reason, probe_at } => {
+            ProviderStatus::AuthRejected { reason, probe_at } => {
                 let reason =
                     reason.as_deref().map_or_else(String::new, |word| format!(" ({word})"));
                 let detail = format!(
@@ -359,7 +359,7 @@ impl Telling<'_> {
                 );
                 self.add(None, StepWord::CredentialsRefused, detail);
             }
-            ChannelState::Stopped => {
+            ProviderStatus::Tripped => {
                 let detail = format!(
                     "so many addresses looked dead at once that everything is stopped until {kind} \
                      is released (`notify providers resume {kind}`) or configured anew"
@@ -372,11 +372,12 @@ impl Telling<'_> {
     /// When a retry goes out: not before what holds everything back ends, whatever its own time.
     fn next_attempt(&self, due_at: Timestamp) -> (Option<Timestamp>, String) {
         let due = time(due_at);
-        match self.channel.state {
-            ChannelState::Throttled { until } if self.channel.is_configured && until > due_at => {
+        match self.channel.status {
+            ProviderStatus::Throttled { until } if self.channel.is_configured && until > due_at => {
                 (Some(until), format!("due at {due}, and not before the pause ends"))
             }
-            ChannelState::Held { probe_at, .. } | ChannelState::Unreachable { probe_at }
+            ProviderStatus::AuthRejected { probe_at, .. }
+            | ProviderStatus::Unreachable { probe_at }
                 if self.channel.is_configured && probe_at > due_at =>
             {
                 (
@@ -384,14 +385,14 @@ impl Telling<'_> {
                     format!("due at {due}, and waits for the probe at {}", time(probe_at)),
                 )
             }
-            ChannelState::Stopped if self.channel.is_configured => {
+            ProviderStatus::Tripped if self.channel.is_configured => {
                 (None, format!("due at {due}, and waits until the provider is released"))
             }
-            ChannelState::Open
-            | ChannelState::Throttled { .. }
-            | ChannelState::Held { .. }
-            | ChannelState::Unreachable { .. }
-            | ChannelState::Stopped => (Some(due_at), format!("due at {due}")),
+            ProviderStatus::Available
+            | ProviderStatus::Throttled { .. }
+            | ProviderStatus::AuthRejected { .. }
+            | ProviderStatus::Unreachable { .. }
+            | ProviderStatus::Tripped => (Some(due_at), format!("due at {due}")),
         }
     }
 }
@@ -419,7 +420,7 @@ impl Telling<'_> {
         if !self.facts.device.has_address {
             self.tell_no_address();
         }
-        self.tell_channel();
+        self.add_channel();
         let (at, mut detail) = self.next_attempt(*due_at);
         if is_disabled || !self.facts.device.has_address {
             detail.push_str("; it ends then, unless the device has changed");
@@ -493,7 +494,7 @@ impl Telling<'_> {
             Some(reasons::EXPIRED) | None => {
                 if attempts == 0 {
                     // What holds everything back now may be what did then: nothing else is kept.
-                    self.tell_channel();
+                    self.add_channel();
                     "it expired (ttl_seconds) before it could be sent".into()
                 } else {
                     "it expired (ttl_seconds) before the next attempt".into()
@@ -510,7 +511,7 @@ impl Telling<'_> {
         if device.dead.is_some() || device.push_disabled {
             return;
         }
-        let detail = if self.channel.state == ChannelState::Stopped {
+        let detail = if self.channel.status == ProviderStatus::Tripped {
             "is enabled again: so many addresses looked dead at once that the server doubts it"
         } else {
             "is enabled again now: it registered anew, or the server doubted that so many \

@@ -9,7 +9,7 @@ use tokio::sync::mpsc::error::SendError;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::{Id, JoinError, JoinSet};
 
-use crate::delivery::gate::Admission;
+use crate::delivery::breaker::Admission;
 use crate::delivery::job::Job;
 use crate::delivery::lane::{Lane, LaneProvider};
 use crate::delivery::marks::Mark;
@@ -38,11 +38,11 @@ pub(crate) struct LaneRun {
     /// Channel to the task that sends notifications to one device each, bounded by `LANE_SINGLES_MAX`.
     pub(super) singles: Option<UnboundedSender<Singles>>,
     pub(super) retries_due: bool,
-    /// Whether retries that are due wait for a change of the gate.
+    /// Whether retries that are due wait for a change of the breaker.
     pub(super) retries_wait: bool,
     /// Retries may be claimed here of which nothing was heard: their claim failed, or giving them back.
     pub(super) claims_lost: bool,
-    pub(super) gate_changes: Waiter,
+    pub(super) breaker_changes: Waiter,
     /// Whether it knows what stood before it.
     pub(super) begun: bool,
 }
@@ -57,7 +57,7 @@ pub(super) enum Finished {
 impl LaneRun {
     pub(crate) fn new(lane: Arc<Lane>) -> Self {
         Self {
-            gate_changes: lane.gate.subscribe(),
+            breaker_changes: lane.breaker.subscribe(),
             lane,
             turns: VecDeque::new(),
             later: VecDeque::new(),
@@ -77,7 +77,7 @@ impl LaneRun {
     pub(crate) async fn run(mut self) {
         let shared = self.lane.shared.clone();
         loop {
-            // Looked at once: a sign given while work is taken on must not go unheard below.
+            // Looked at once: a sign fixtures while work is taken on must not go unheard below.
             let stopping = shared.stop.is_cancelled();
             if stopping && self.running.is_empty() {
                 return;
@@ -91,7 +91,7 @@ impl LaneRun {
                 biased;
                 Some(finished) = self.running.join_next_with_id() => self.finished(finished),
                 () = lane.wake.notified() => {}
-                () = self.gate_changes.changed(), if self.retries_wait => {
+                () = self.breaker_changes.changed(), if self.retries_wait => {
                     self.retries_due = true;
                 }
                 () = shared.stop.cancelled(), if !stopping => {}
@@ -153,10 +153,10 @@ impl LaneRun {
         let stopped = shared.store.guard_tripped(self.lane.app, self.lane.platform).await?;
         // One released meanwhile is not stopped again.
         if stopped && version == self.lane.provider_version() {
-            self.lane.stop_sending();
+            self.lane.trip_guard();
         }
         if shared.config.among_others {
-            self.lane.hear_others().await?;
+            self.lane.load_records().await?;
         }
         self.count_retries().await?;
         self.begun = true;
@@ -376,9 +376,9 @@ impl LaneRun {
         let shared = self.lane.shared.clone();
         let now = shared.clock.now();
         self.retries_due = false;
-        // Ahead of the look at the gate: a change that comes in while this looks is not missed.
-        self.gate_changes.mark_unchanged();
-        self.retries_wait = self.lane.gate.awaits_word(now);
+        // Before the look at the breaker: a change that comes in while this looks is not missed.
+        self.breaker_changes.mark_unchanged();
+        self.retries_wait = self.lane.breaker.is_waiting_for_probe(now);
         if self.retries_wait {
             return Ok(());
         }
@@ -567,7 +567,7 @@ impl Lane {
         !self.has_others.load(Ordering::Acquire)
             && self.singles.load(Ordering::Acquire) < LANE_SINGLES_MAX
             && !self.has_retries_in_plenty()
-            && matches!(self.gate.peek(now), Admission::Go)
+            && matches!(self.breaker.peek(now), Admission::Go)
             && is_ready()
     }
 }

@@ -1,21 +1,20 @@
-//! What lies behind one lane: push services, or the two hosts of APNs. Each has a gate and a count
-//! of its own, so that one that refuses, fails or does not answer stops the devices behind it and
-//! no others (B40).
+//! What lies behind one lane: push services, or the two hosts of APNs. Each has a circuit breaker
+//! and a count of its own, so that one that refuses, fails or does not answer stops the devices behind
+//! it and no others.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use notify_core::{Platform, Timestamp, WEB_PUSH_SERVICES_DEFAULT};
+use notify_core::{Platform, ProviderStatus, Timestamp, WEB_PUSH_SERVICES_DEFAULT};
 
-use crate::delivery::gate::{Admission, Gate, GateState, Others};
-use crate::delivery::news::News;
+use crate::delivery::breaker::{Admission, CircuitBreaker};
+use crate::delivery::breaker_sync::{DirtyLanes, PeerSync};
 use crate::providers::Reason;
 use crate::store::{AddressTrust, AppNo};
-use crate::telemetry::Pause;
 
 /// Most services that a lane tells apart: subscriptions name them, and anybody may subscribe.
-/// Further ones share one gate.
+/// Further ones share one circuit breaker.
 const SERVICES_MAX: usize = 64;
 /// The same for services behind an address that took a message before: unverified addresses that name
 /// many services leave room for these.
@@ -38,15 +37,15 @@ const UNTESTED_STREAMS_PART: usize = 4;
 pub(crate) struct Services {
     known: Mutex<HashMap<Box<str>, Arc<Service>>>,
     probe_every_ms: i64,
-    /// The other servers, where there may be some.
-    among: Option<(Arc<News>, (AppNo, Platform))>,
+    /// Replication to the other servers, if there may be some, and the lane.
+    peers: Option<(Arc<DirtyLanes>, (AppNo, Platform))>,
     /// Streams in flight at services that were untested when the stream began.
     untested: Arc<AtomicUsize>,
 }
 
 /// One of them.
 pub(crate) struct Service {
-    pub(crate) gate: Gate,
+    pub(crate) breaker: CircuitBreaker,
     in_flight: AtomicUsize,
     /// Refusals of our credentials in a row, at addresses that took messages before.
     refusals_in_a_row: AtomicU16,
@@ -74,19 +73,22 @@ pub(crate) struct Candidate {
 }
 
 impl Services {
-    pub(crate) fn new(probe_every_ms: i64, among: Option<(Arc<News>, (AppNo, Platform))>) -> Self {
-        Self { known: Mutex::default(), probe_every_ms, among, untested: Arc::default() }
+    pub(crate) fn new(
+        probe_every_ms: i64,
+        peers: Option<(Arc<DirtyLanes>, (AppNo, Platform))>,
+    ) -> Self {
+        Self { known: Mutex::default(), probe_every_ms, peers, untested: Arc::default() }
     }
 
-    /// The service of that name, unless it has to share one with others.
-    pub(super) fn known(&self, name: &str) -> Option<Arc<Service>> {
+    /// The service of that name, unless it has to share a circuit breaker with others.
+    pub(crate) fn get(&self, name: &str) -> Option<Arc<Service>> {
         let service = self.of(name, AddressTrust::Verified);
         let known = self.known.lock().expect("no holder of the services panics");
         known.contains_key(name).then_some(service)
     }
 
-    /// Those of which other servers are told.
-    pub(super) fn told(&self) -> Vec<(Box<str>, Arc<Service>)> {
+    /// The services with a circuit breaker of their own, which is replicated to the other servers.
+    pub(crate) fn named(&self) -> Vec<(Box<str>, Arc<Service>)> {
         let known = self.known.lock().expect("no holder of the services panics");
         let named = known.iter().filter(|(name, _)| !name.is_empty());
         named.map(|(name, service)| (name.clone(), service.clone())).collect()
@@ -105,11 +107,11 @@ impl Services {
         let most = if trust.is_verified() { VERIFIED_SERVICES_MAX } else { SERVICES_MAX };
         let name = if known.len() < most || is_well_known(name) { name } else { "" };
         let service = known.entry(name.into()).or_insert_with(|| {
-            // What several share is nobody's word about one of them.
-            let among = self.among.clone().filter(|_| !name.is_empty());
-            let others = among.map(|(news, of)| Others::new(news, of));
+            // A breaker that several services share says nothing about one of them.
+            let peers = self.peers.clone().filter(|_| !name.is_empty());
+            let peers = peers.map(|(dirty, lane)| PeerSync::new(dirty, lane));
             Arc::new(Service {
-                gate: Gate::new(self.probe_every_ms, others),
+                breaker: CircuitBreaker::new(self.probe_every_ms, peers),
                 in_flight: AtomicUsize::new(0),
                 refusals_in_a_row: AtomicU16::new(0),
                 deaths_in_a_row: AtomicU32::new(0),
@@ -122,17 +124,17 @@ impl Services {
         service.clone()
     }
 
-    /// Why deliveries behind one of them wait at that instant, if they do.
-    pub(crate) fn closed(&self, now: Timestamp) -> Option<Pause> {
+    /// The worst status of any of them at that instant.
+    pub(crate) fn worst_status(&self, now: Timestamp) -> ProviderStatus {
         let known = self.known.lock().expect("no holder of the services panics");
-        // Of several the gravest: what somebody has to mend comes before what passes.
-        known.values().filter_map(|service| service.gate.closed(now)).max()
+        let statuses = known.values().map(|service| service.breaker.status(now));
+        statuses.max().unwrap_or(ProviderStatus::Available)
     }
 
-    /// Opens all of them: the provider was configured anew, or released.
-    pub(crate) fn open(&self) {
+    /// Closes all circuit breakers: the provider was reconfigured or released.
+    pub(crate) fn reset(&self) {
         for service in self.known.lock().expect("no holder of the services panics").values() {
-            service.gate.open();
+            service.breaker.close();
             service.refusals_in_a_row.store(0, Ordering::Release);
             service.deaths_in_a_row.store(0, Ordering::Release);
             service.delivered_at.store(i64::MIN, Ordering::Release);
@@ -141,20 +143,21 @@ impl Services {
         }
     }
 
-    /// The services, by name, with the state of their circuit breakers.
-    pub(crate) fn states(&self) -> Vec<(Box<str>, GateState)> {
+    /// The status of every service at that instant, sorted by name.
+    pub(crate) fn statuses(&self, now: Timestamp) -> Vec<(Box<str>, ProviderStatus)> {
         let known = self.known.lock().expect("no holder of the services panics");
-        let mut states: Vec<_> =
-            known.iter().map(|(name, service)| (name.clone(), service.gate.state())).collect();
-        states.sort_by(|(one, _), (other, _)| one.cmp(other));
-        states
+        let status = |service: &Service| service.breaker.status(now);
+        let mut statuses: Vec<_> =
+            known.iter().map(|(name, service)| (name.clone(), status(service))).collect();
+        statuses.sort_by(|(one, _), (other, _)| one.cmp(other));
+        statuses
     }
 }
 
 impl Service {
     /// Whether it did anything that the next delivery has to know of.
     fn is_remembered(&self) -> bool {
-        self.gate.state() != GateState::Open
+        !self.breaker.is_closed()
             || self.refusals_in_a_row.load(Ordering::Acquire) > 0
             || self.deaths_in_a_row.load(Ordering::Acquire) > 0
             || self.is_tested.load(Ordering::Acquire)
@@ -169,10 +172,10 @@ impl Service {
         candidate: Candidate,
         now: Timestamp,
     ) -> Result<usize, Option<Timestamp>> {
-        if let Admission::Wait(until) = self.gate.peek(now) {
+        if let Admission::Wait(until) = self.breaker.peek(now) {
             return Err(Some(until));
         }
-        if let Some(due_at) = self.gate.probe_due_at()
+        if let Some(due_at) = self.breaker.probe_due_at()
             && candidate.trust.is_verified()
                 == self.is_next_probe_unverified.load(Ordering::Acquire)
         {
@@ -196,7 +199,7 @@ impl Service {
     /// Which address the next delivery should go to, if it is a probe: one that took a message before
     /// (`true`), or one that never did.
     pub(crate) fn wants_probe_of_verified(&self) -> Option<bool> {
-        self.gate.probe_due_at()?;
+        self.breaker.probe_due_at()?;
         Some(!self.is_next_probe_unverified.load(Ordering::Acquire))
     }
 
@@ -213,7 +216,7 @@ impl Service {
     pub(crate) fn refused_unverified(&self, reason: &Reason, is_probe: bool, now: Timestamp) {
         if is_probe {
             self.is_next_probe_unverified.store(false, Ordering::Release);
-            self.gate.probe_refused(reason, now);
+            self.breaker.on_probe_rejected(reason, now);
         }
     }
 
@@ -235,7 +238,7 @@ impl Service {
     /// It gave another answer that shows that it accepts our credentials.
     pub(crate) fn answered(&self) {
         self.refusals_in_a_row.store(0, Ordering::Release);
-        self.gate.answered();
+        self.breaker.on_success();
     }
 
     /// It did not answer in time, or broke off.
@@ -273,9 +276,9 @@ pub(crate) struct InService {
 
 impl InService {
     pub(crate) fn start(service: Arc<Service>, now: Timestamp) -> Self {
-        let is_probe = service.gate.probe_due_at().is_some();
+        let is_probe = service.breaker.probe_due_at().is_some();
         // Looked at just before, on the same thread: this may be the probe.
-        let _ = service.gate.admit(now);
+        let _ = service.breaker.admit(now);
         service.in_flight.fetch_add(1, Ordering::AcqRel);
         let is_test = !service.is_tested.load(Ordering::Acquire);
         if is_test {

@@ -1,7 +1,7 @@
 //! The engine at work, against a real store and a provider that does as it is told. Traps
 //! are numbered in `docs/delivery.md`.
 
-mod channels;
+mod breaker_sync;
 mod clocks;
 mod crash;
 mod devices;

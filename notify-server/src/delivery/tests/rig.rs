@@ -9,13 +9,12 @@ use std::time::Duration;
 use http::HeaderMap;
 use notify_core::{
     AppId, CreateNotification, DeviceId, NewApp, NotificationId, NotificationRecord, Platform,
-    ProviderKind, RegisterDevice, Request, Tag, TagType, Timestamp,
+    ProviderKind, ProviderStatus, RegisterDevice, Request, ServiceView, Tag, TagType, Timestamp,
 };
 use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::super::{Configured, Engine, EngineConfig, ProviderSource, Surroundings};
-use crate::channel::{ChannelState, ServiceState};
 use crate::clock::ManualClock;
 use crate::payload::{RenderContext, TooLarge};
 use crate::providers::{
@@ -376,9 +375,9 @@ impl Rig {
     }
 
     /// Push services to which nothing goes out, by name.
-    pub(super) fn closed_services(&self) -> Vec<ServiceState> {
+    pub(super) fn unavailable_services(&self) -> Vec<ServiceView> {
         let engine = self.engine.as_ref().expect("the engine runs");
-        engine.channels().closed_services(self.app, Platform::Web)
+        engine.handle().unavailable_services(self.app, Platform::Web)
     }
 
     /// Counts every address as one that took a message before.
@@ -391,35 +390,35 @@ impl Rig {
         self.others.pop().expect("another runs").abort().await;
     }
 
-    /// How the channel of Android stands for the server, and for the others.
-    pub(super) fn states(&self) -> Vec<ChannelState> {
+    /// The status of the provider of Android on the server, and on the others.
+    pub(super) fn statuses(&self) -> Vec<ProviderStatus> {
         let engines = self.engine.iter().chain(&self.others);
-        engines.map(|engine| engine.channels().state(self.app, Platform::Android)).collect()
+        engines.map(|engine| engine.handle().provider_status(self.app, Platform::Android)).collect()
     }
 
-    /// Returns once the channel stands as wanted for every server.
-    pub(super) async fn until_states(&self, wanted: impl Fn(&ChannelState) -> bool) {
+    /// Returns once the status is as wanted on every server.
+    pub(super) async fn until_statuses(&self, wanted: impl Fn(&ProviderStatus) -> bool) {
         let waited = async {
-            // What servers tell each other is no commit of the engine's.
-            while !self.states().iter().all(&wanted) {
+            // Publishing a status is no commit of the engine's.
+            while !self.statuses().iter().all(&wanted) {
                 let mut progress = self.progress();
                 let _ = tokio::time::timeout(TURN_WAIT, progress.changed()).await;
             }
         };
         if tokio::time::timeout(WAIT_MAX, waited).await.is_err() {
-            panic!("not in time: {:?}", self.states());
+            panic!("not in time: {:?}", self.statuses());
         }
     }
 
-    /// Returns once something of a platform was told to other servers.
-    pub(super) async fn store_told(&self, platform: Platform) {
+    /// Returns once a circuit breaker of a platform was published.
+    pub(super) async fn until_published(&self, platform: Platform) {
         let waited = async {
-            let of = Some((self.app, platform));
-            while self.store.channels_told(of, 0, 1).await.unwrap().is_empty() {
+            let lane = Some((self.app, platform));
+            while self.store.breakers_since(lane, 0, 1).await.unwrap().is_empty() {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(WAIT_MAX, waited).await.expect("told in time");
+        tokio::time::timeout(WAIT_MAX, waited).await.expect("published in time");
     }
 
     /// Runs a statement beside the store, on a connection of its own.
@@ -603,7 +602,7 @@ impl Rig {
         };
         match tokio::time::timeout(WAIT_MAX, turned).await {
             Ok(record) => record,
-            Err(_) => panic!("not in time: {:?} {:?}", self.states(), self.read(id).await),
+            Err(_) => panic!("not in time: {:?} {:?}", self.statuses(), self.read(id).await),
         }
     }
 

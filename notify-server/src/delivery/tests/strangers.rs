@@ -6,10 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use notify_core::{NotificationId, NotificationRecord, NotificationStatus};
-use notify_core::{Platform, ProviderKind};
+use notify_core::{Platform, ProviderKind, ProviderStatus};
 
 use super::rig::{FakeProvider, Rig, Told, delivered};
-use crate::channel::ChannelState;
 use crate::clock::Clock;
 use crate::providers::{Processing, Scope, SendResult};
 
@@ -122,7 +121,7 @@ async fn addresses_of_another_key_hold_nothing_and_end_as_unregistered() {
     let first = rig.broadcast_to(Platform::Web).await;
     // Before the clock moves: nothing waits behind the strangers.
     rig.until(&first, |record| record.counts.sent == GOOD as u64).await;
-    assert_eq!(rig.closed_services(), []);
+    assert_eq!(rig.unavailable_services(), []);
     // The second one gets through while the strangers of the first are tried again.
     let second = rig.broadcast_to(Platform::Web).await;
     rig.until(&second, |record| record.counts.sent == GOOD as u64).await;
@@ -153,7 +152,7 @@ async fn a_refused_address_stays_where_nothing_gets_through() {
         let record = completed(&rig, &id).await;
         assert_eq!(record.counts.unregistered, unregistered, "{record:?}");
         assert_eq!(record.counts.failed, 30 - unregistered);
-        assert_eq!(rig.closed_services(), []);
+        assert_eq!(rig.unavailable_services(), []);
         rig.stop().await;
     }
 }
@@ -197,7 +196,7 @@ async fn expired_anonymous_addresses_hold_no_service() {
     let id = rig.broadcast_to(Platform::Web).await;
     let record = completed(&rig, &id).await;
     assert_eq!((record.counts.unregistered, record.counts.failed), (20, 40), "{record:?}");
-    assert_eq!(rig.closed_services(), []);
+    assert_eq!(rig.unavailable_services(), []);
     assert!(!is_stopped(&rig).await);
     rig.stop().await;
 }
@@ -214,12 +213,12 @@ async fn a_probe_goes_to_an_address_that_took_a_message_before() {
     provider.script(|_, _| Told::Answer(refused()));
     rig.start();
     let id = rig.broadcast_to(Platform::Web).await;
-    while rig.closed_services().is_empty() {
+    while rig.unavailable_services().is_empty() {
         tokio::task::yield_now().await;
     }
-    let closed = rig.closed_services();
+    let closed = rig.unavailable_services();
     assert_eq!(&*closed[0].service, "https://push.example");
-    assert!(matches!(closed[0].state, ChannelState::Held { .. }), "{closed:?}");
+    assert!(matches!(closed[0].status, ProviderStatus::AuthRejected { .. }), "{closed:?}");
     let before = provider.journal().len();
     script(&provider, |_| refused());
     let sent = GOOD as u64 / 2;
@@ -227,7 +226,7 @@ async fn a_probe_goes_to_an_address_that_took_a_message_before() {
     let journal = provider.journal();
     let probes = journal[before..].iter().take_while(|endpoint| !is_good(endpoint)).count();
     assert!(probes <= PROBES_OF_STRANGERS_MAX, "{probes} of 20 strangers were probed first");
-    assert_eq!(rig.closed_services(), []);
+    assert_eq!(rig.unavailable_services(), []);
     rig.stop().await;
 }
 
@@ -264,7 +263,7 @@ async fn throttled_for_a_day(took_a_message: bool) {
     rig.turning(&id, Duration::from_secs(1), sent).await;
     let waited_ms = rig.clock.now().ms_since(started);
     assert!(waited_ms <= 120_000, "{waited_ms} ms");
-    assert_eq!(rig.closed_services(), []);
+    assert_eq!(rig.unavailable_services(), []);
     rig.stop().await;
 }
 

@@ -100,6 +100,22 @@ impl FeedReader {
         }
     }
 
+    /// Checks what a url would bring, without storing anything; `None` while too many other checks run, or
+    /// another one for the same application. Takes at most [`CHECK_TIMEOUT`].
+    pub(crate) async fn check(&self, app: AppNo, url: &str) -> Option<FeedCheck> {
+        let _place = Checking::begin(self, app)?;
+        let _turn = self.checks.try_acquire().ok()?;
+        let read = self.read(url, &Validators::default()).await;
+        Some(match read {
+            Ok(Read::Changed { head, feed, .. }) => shown(&head, feed),
+            // The request had no validators, so nothing can be unchanged.
+            Ok(Read::Unchanged(_)) => {
+                failed(FetchError::Status { status: 304, retry_after_ms: None })
+            }
+            Err(error) => failed(error),
+        })
+    }
+
     async fn parse(&self, body: Body) -> Result<ParsedFeed, FetchError> {
         let reading = Arc::clone(&self.reading);
         let parsing = async {
@@ -121,22 +137,6 @@ impl FeedReader {
         };
         let parsed = tokio::time::timeout(READ_TIMEOUT, parsing).await;
         parsed.unwrap_or(Err(FetchError::NotAttempted))
-    }
-
-    /// Checks what a url would bring, without storing anything; `None` while too many other checks run, or
-    /// another one for the same application. Takes at most [`CHECK_TIMEOUT`].
-    pub(crate) async fn check(&self, app: AppNo, url: &str) -> Option<FeedCheck> {
-        let _place = Checking::begin(self, app)?;
-        let _turn = self.checks.try_acquire().ok()?;
-        let read = self.read(url, &Validators::default()).await;
-        Some(match read {
-            Ok(Read::Changed { head, feed, .. }) => shown(&head, feed),
-            // No validator was sent that could match.
-            Ok(Read::Unchanged(_)) => {
-                failed(FetchError::Status { status: 304, retry_after_ms: None })
-            }
-            Err(error) => failed(error),
-        })
     }
 }
 

@@ -234,6 +234,6 @@ fn push_service_origins_are_normalized() {
         ("https://push.example", "https://push.example"),
         ("no address", "no address"),
     ] {
-        assert_eq!(crate::channel::service_of(endpoint), service, "{endpoint}");
+        assert_eq!(crate::push_service::service_of(endpoint), service, "{endpoint}");
     }
 }

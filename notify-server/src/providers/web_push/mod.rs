@@ -21,7 +21,6 @@ use self::classify::{classify, refuses_token};
 use self::encrypt::{Receiver, encrypt};
 pub(super) use self::vapid::VapidTokens;
 use self::vapid::{Signer, VapidToken};
-use crate::channel::service_of;
 use crate::clock::SharedClock;
 use crate::outbound::Outbound;
 use crate::payload::{RenderContext, TooLarge, web_push as payload};
@@ -32,6 +31,7 @@ use crate::providers::transport::{
 use crate::providers::{
     Address, CredentialCheck, Provider, Reason, RenderedBody, RenderedMessage, SendResult, deadline,
 };
+use crate::push_service::service_of;
 use crate::reasons;
 
 /// Web Push for one application.

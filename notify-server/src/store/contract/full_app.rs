@@ -4,7 +4,7 @@
 use notify_core::ProviderKind;
 
 use super::fixtures::{self, NOW, android};
-use super::{channels, feeds, maintenance, polls, unregistered, web, webhooks};
+use super::{breakers, feeds, maintenance, polls, unregistered, web, webhooks};
 use crate::store::{AppNo, Store};
 
 /// Gives a new application one row at least in every table that can have rows of one, once the store is
@@ -22,6 +22,6 @@ pub(crate) async fn of_an_app(store: &Store, nth: u8) -> AppNo {
     polls::one_of_each(store, app, "d001").await;
     webhooks::one_of_each(store, app, "d001").await;
     web::one_of_each(store, id, app).await;
-    channels::one_of_each(store, app).await;
+    breakers::one_of_each(store, app).await;
     app
 }

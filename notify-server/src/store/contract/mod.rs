@@ -35,8 +35,8 @@ macro_rules! contract {
 }
 
 mod apps;
+mod breakers;
 mod campaigns;
-mod channels;
 pub(super) mod deliveries;
 mod delivery;
 mod devices;

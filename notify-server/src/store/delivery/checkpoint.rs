@@ -18,7 +18,7 @@ use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{self, Connection, OptionalExtension, params};
 use crate::store::{
     AppNo, Checkpoint, DeadAddress, DeliveryChange, DeviceKey, DeviceOutcome, DispatchNo,
-    GUARD_THRESHOLD, GUARD_WINDOW, NewRetry, OpenPage, Outcome, StoreError, channel, platform_code,
+    GUARD_THRESHOLD, GUARD_WINDOW, NewRetry, OpenPage, Outcome, StoreError, breaker, platform_code,
     platform_of,
 };
 
@@ -37,7 +37,7 @@ pub(super) fn commit(
              excluded = ?6, finished = ?7, sent = sent + ?8, failed = failed + ?9,
              unregistered = unregistered + ?10, expired = expired + ?11, canceled = canceled + ?12,
              retrying = retrying + ?13
-             where no = ?1 and epoch = ?2 and checkpoint_no = ?3 and finished = 0",
+             where no = ?1 and instance = ?2 and checkpoint_no = ?3 and finished = 0",
         )?
         .execute(params![
             page.no.0,
@@ -100,7 +100,7 @@ fn resolve_conflict(tx: &Connection, checkpoint: &Checkpoint) -> Result<OpenPage
     let page = checkpoint.page;
     let found: Option<i64> = tx
         .prepare_cached(
-            "select checkpoint_no from pages where no = ?1 and epoch = ?2 and targeted = ?3
+            "select checkpoint_no from pages where no = ?1 and instance = ?2 and targeted = ?3
              and excluded = ?4 and finished = ?5",
         )?
         .query_row(
@@ -341,7 +341,7 @@ pub(super) fn record_and_check(
             re_enable(tx, key)?;
         }
         tx.changed(DeliveryChange::GuardTripped(app, platform));
-        channel::stopped(tx, app, platform, dead.at)?;
+        breaker::trip(tx, app, platform, dead.at)?;
     }
     write(tx, key, &guard, dead.at)?;
     Ok(!guard.stopped)
@@ -386,7 +386,7 @@ pub(in crate::store) fn release(
     for platform in Platform::ALL.into_iter().filter(|platform| platform.provider() == provider) {
         tx.prepare_cached("delete from purge_guards where app_no = ?1 and platform = ?2")?
             .execute(params![app.0, platform_code(platform)])?;
-        channel::released(tx, app, platform)?;
+        breaker::close_all(tx, app, platform)?;
     }
     Ok(())
 }

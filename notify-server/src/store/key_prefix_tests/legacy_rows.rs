@@ -3,13 +3,13 @@
 
 use std::thread;
 
-use notify_core::{NotificationStatus, Platform, Schedule};
+use notify_core::{NotificationStatus, Platform, ProviderStatus, Schedule};
 
 use crate::store::contract::fixtures::{self, INSTANCE, LEASE, NOW};
 use crate::store::key_prefix_tests::*;
 use crate::store::{
-    ChannelPlace, ChannelTold, ChannelWord, Checkpoint, DispatchNo, InstanceId, NewWord,
-    NotificationNo, PageNo,
+    BreakerKey, BreakerRecord, BreakerUpdate, Checkpoint, DispatchNo, InstanceId, NotificationNo,
+    PageNo,
 };
 
 /// The last version without.
@@ -35,7 +35,7 @@ fn before(bytes: impl Fn(&str) -> String) -> String {
         {notification} values (1, 'due', 'created', 'scheduled', {now}, {DUE}, '{{}}', 1, 0, 600, null, 0, null);
         insert into dispatches (notification_no, platform, zone, due_at, cursor, until, scan_done,
             open_pages) values (1, 0, 32767, {now}, {lead} + 1, {lead} + 1, 1, 1);
-        insert into pages (dispatch_no, from_key, to_key, epoch, lease_until, targeted, excluded)
+        insert into pages (dispatch_no, from_key, to_key, instance, lease_until, targeted, excluded)
             values (1, {lead}, {lead} + 1, {instance}, {lease}, 1, 0);
         insert into channel_states (app_no, platform, service, state, reason, until, told_by, at) values
             (1, 0, 'https://push.example', 2, 'refused', 3, 5, 7);
@@ -97,13 +97,16 @@ async fn goes_on(store: &Store) {
     assert_eq!(of(started[1]).await, NotificationNo(SHOP.key_prefix() | 3));
 
     let service = "https://push.example".into();
-    let place = ChannelPlace { app: SHOP, platform: Platform::Android, service };
-    let word = ChannelWord::Held { reason: "refused".into(), probe_at: notify_core::Timestamp(3) };
-    let told = ChannelTold { no: 1, place: place.clone(), word, by: Some(InstanceId(5)) };
-    assert_eq!(store.channels_told(None, 0, 10).await.unwrap(), [told]);
-    let word = ChannelWord::Open;
-    let next = NewWord { place, word, by: INSTANCE, known: 1, at: NOW };
-    assert_eq!(store.tell_channel(next).await.unwrap().no, 2);
+    let key = BreakerKey { app: SHOP, platform: Platform::Android, service };
+    let status = ProviderStatus::AuthRejected {
+        reason: Some("refused".to_owned()),
+        probe_at: notify_core::Timestamp(3),
+    };
+    let record = BreakerRecord { no: 1, key: key.clone(), status, by: Some(InstanceId(5)) };
+    assert_eq!(store.breakers_since(None, 0, 10).await.unwrap(), [record]);
+    let status = ProviderStatus::Available;
+    let next = BreakerUpdate { key, status, by: INSTANCE, known: 1, at: NOW };
+    assert_eq!(store.publish_breaker(next).await.unwrap().no, 2);
     fixtures::tagged(store, SHOP, "d000", "new", true).await;
     assert_eq!(fixtures::app(store).await, AppNo(3));
     store.close().await;

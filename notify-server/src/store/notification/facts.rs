@@ -6,7 +6,7 @@ use notify_core::{
     Audience, DeviceId, NotificationId, NotificationStatus, Platform, Target, Timestamp,
 };
 
-use crate::channel::service_of;
+use crate::push_service::service_of;
 use crate::store::delivery::{named_devices, outcomes_of_page, page_containing, read_dispatch};
 use crate::store::device::Named;
 use crate::store::device::{count_enabled, keys_by_ids};

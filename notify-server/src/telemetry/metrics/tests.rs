@@ -1,11 +1,11 @@
 //! Names, labels and bounds of the metrics.
 
-use notify_core::{Platform, ProviderKind, Timestamp};
+use notify_core::{Platform, ProviderKind, ProviderStatus, Timestamp};
 
 use super::*;
 use crate::store::{AppNo, DeviceKey, DeviceOutcome, Outcome, RetryNo, RetryOutcome, RetryResult};
 use crate::telemetry::delivery::LABELS_MAX;
-use crate::telemetry::sample::{Pause, QueueSample};
+use crate::telemetry::sample::QueueSample;
 
 /// Most series of a server (bounded memory here and in who collects them).
 const SERIES_MAX: usize = 2_500;
@@ -21,9 +21,10 @@ fn queue(provider: ProviderKind) -> QueueSample {
 }
 
 fn sample() -> Sample {
+    let throttled = ProviderStatus::Throttled { until: Timestamp(1) };
     Sample {
         queues: Some(ProviderKind::ALL.map(queue).to_vec()),
-        pauses: vec![(ProviderKind::Fcm, Pause::Throttled), (ProviderKind::Fcm, Pause::Throttled)],
+        lane_statuses: vec![(ProviderKind::Fcm, throttled.clone()), (ProviderKind::Fcm, throttled)],
         connections: vec![(ProviderKind::Apns, [1, 2])],
         token_ages: vec![(ProviderKind::Apns, 61.5)],
         busy: 3,

@@ -12,7 +12,7 @@ use crate::{CREDIT, FEW, launch};
 
 /// What is ended here.
 pub(super) fn operations() -> Vec<&'static str> {
-    vec!["heartbeat", "leave", "tell_channel"]
+    vec!["heartbeat", "leave", "publish_breaker"]
 }
 
 #[tokio::test]
@@ -56,15 +56,15 @@ async fn a_crash_while_publishing_a_channel_status_blocks_no_delivery_for_good()
         .sandbox
         .add_rule(Rule::on(Provider::Fcm, ScriptedResponse::reason("PERMISSION_DENIED")))?;
     for stage in STAGES {
-        let dying = dying(&data_dir, "tell_channel", stage, 1).installation(&settings);
+        let dying = dying(&data_dir, "publish_breaker", stage, 1).installation(&settings);
         let status = match server.begin_again_as(&dying, CREDIT).await? {
             Some(status) => status,
             None => {
                 load.ask_once(&server, stage).await?;
-                server.ended(CREDIT).await.with_context(|| format!("tell_channel {stage}"))?
+                server.ended(CREDIT).await.with_context(|| format!("publish_breaker {stage}"))?
             }
         };
-        ensure_aborted(status).with_context(|| format!("tell_channel {stage}"))?;
+        ensure_aborted(status).with_context(|| format!("publish_breaker {stage}"))?;
     }
     server.sandbox.clear();
     server.start_again().await?;

@@ -83,7 +83,7 @@ fn told(facts: &DeliveryFacts, channel: &Channel) -> (ExplainedOutcome, String) 
 }
 
 fn open() -> Channel {
-    Channel { is_configured: true, state: ChannelState::Open, service: None }
+    Channel { is_configured: true, status: ProviderStatus::Available, service: None }
 }
 
 const BEGUN: &str = "accepted@1000 started@2000 targeted@2000";
@@ -243,14 +243,17 @@ fn every_way_a_device_fares_is_told_in_order() {
 
 /// Channels that hold everything back, and the word for each.
 fn closed_channels() -> [(Channel, &'static str); 5] {
-    let channel = |is_configured, state| Channel { is_configured, state, service: None };
-    let held = ChannelState::Held { reason: Some("InvalidProviderToken".into()), probe_at: NEXT };
+    let channel = |is_configured, status| Channel { is_configured, status, service: None };
+    let held = ProviderStatus::AuthRejected {
+        reason: Some("InvalidProviderToken".into()),
+        probe_at: NEXT,
+    };
     [
-        (channel(false, ChannelState::Open), "provider_not_configured"),
+        (channel(false, ProviderStatus::Available), "provider_not_configured"),
         (channel(true, held), "credentials_refused"),
-        (channel(true, ChannelState::Throttled { until: NEXT }), "paused"),
-        (channel(true, ChannelState::Unreachable { probe_at: NEXT }), "paused"),
-        (channel(true, ChannelState::Stopped), "paused"),
+        (channel(true, ProviderStatus::Throttled { until: NEXT }), "paused"),
+        (channel(true, ProviderStatus::Unreachable { probe_at: NEXT }), "paused"),
+        (channel(true, ProviderStatus::Tripped), "paused"),
     ]
 }
 
@@ -258,8 +261,8 @@ fn closed_channels() -> [(Channel, &'static str); 5] {
 #[test]
 fn a_step_names_the_push_service_that_is_held() {
     let name = "https://push.example";
-    let held = ChannelState::Held { reason: Some("http_403".into()), probe_at: NEXT };
-    let channel = Channel { is_configured: true, state: held, service: Some(name.to_owned()) };
+    let held = ProviderStatus::AuthRejected { reason: Some("http_403".into()), probe_at: NEXT };
+    let channel = Channel { is_configured: true, status: held, service: Some(name.to_owned()) };
     let (_, steps) = explain(&facts(DeliveryProgress::NotReached), &channel, None);
     let step = steps.last().unwrap();
     assert_eq!(step.what, StepWord::CredentialsRefused);
@@ -276,7 +279,7 @@ fn what_holds_everything_back_is_told_of_now_while_something_is_to_come() {
         let (_, words) = told(&retrying(), &channel);
         let attempted = "enabled@3000 has_address@3000 attempted@3000";
         // Nobody knows when one that is stopped goes on.
-        let at = if channel.state == ChannelState::Stopped { "" } else { "@9000" };
+        let at = if channel.status == ProviderStatus::Tripped { "" } else { "@9000" };
         assert_eq!(words, format!("{BEGUN} {attempted} {word} next_attempt{at}"));
         let (_, words) = told(&settled(Outcome::Expired, Some("expired"), 0), &channel);
         let expired = "enabled@4000 has_address@4000";
@@ -335,9 +338,9 @@ fn details_of_what_is_over() -> [Detail; 5] {
 
 fn details_of_what_is_to_come() -> [Detail; 5] {
     use StepWord::{NextAttempt, Paused, Scheduled};
-    let channel = |state| Channel { is_configured: true, state, service: None };
-    let held = channel(ChannelState::Held { reason: None, probe_at: LATER });
-    let throttled = || channel(ChannelState::Throttled { until: LATER });
+    let channel = |status| Channel { is_configured: true, status, service: None };
+    let held = channel(ProviderStatus::AuthRejected { reason: None, probe_at: LATER });
+    let throttled = || channel(ProviderStatus::Throttled { until: LATER });
     let local = |facts: DeliveryFacts| {
         with(facts, |facts| {
             facts.notification.due_at = None;

@@ -1,21 +1,22 @@
-//! What one server learns of a provider, the others of the storage take from it.
+//! Servers that replicate their circuit breakers.
 
 use std::time::Duration;
 
-use notify_core::{NotificationId, NotificationRecord, NotificationStatus, Platform, ProviderKind};
+use notify_core::{
+    NotificationId, NotificationRecord, NotificationStatus, Platform, ProviderKind, ProviderStatus,
+};
 
 use super::rig::{FakeProvider, Rig, START, Told, delivered};
-use crate::channel::ChannelState;
 use crate::clock::Clock;
 use crate::providers::{Processing, Scope, SendResult};
 
 /// Streams of each server.
 const SLOTS: usize = 4;
 const DEVICES: usize = 200;
-/// More devices than a server has in hand whose own requests are refused: a page that is sent, one that
-/// is read ahead, and what it took whenever the other one opened its gate, before it was refused again.
+/// More devices than a server holds whose own requests are rejected: a page in flight, one read ahead,
+/// and those it took each time that the other server closed its breaker, before the next rejection.
 const HELD: usize = 100;
-/// Between two turns of the clock.
+/// Step of the clock.
 const SECOND: Duration = Duration::from_secs(1);
 
 fn refused() -> Told {
@@ -42,26 +43,26 @@ fn looks_dead() -> Told {
     })
 }
 
-fn is_held(state: &ChannelState) -> bool {
-    matches!(state, ChannelState::Held { .. })
+fn is_held(status: &ProviderStatus) -> bool {
+    matches!(status, ProviderStatus::AuthRejected { .. })
 }
 
-fn is_open(state: &ChannelState) -> bool {
-    *state == ChannelState::Open
+fn is_available(status: &ProviderStatus) -> bool {
+    *status == ProviderStatus::Available
 }
 
 fn completed(record: &NotificationRecord) -> bool {
     record.status == NotificationStatus::Completed
 }
 
-/// Two servers of one storage. The answers of the other one wait until they are released.
+/// Two servers with one database. The answers to the other one wait until they are released.
 struct Pair {
     rig: Rig,
     other: std::sync::Arc<FakeProvider>,
 }
 
 impl Pair {
-    /// Both send, and `ours` is what the one hears.
+    /// Both send; `ours` is the answer to this one.
     async fn sending(ours: Told) -> (Self, NotificationId) {
         let mut rig = Rig::new(SLOTS).await;
         rig.config.among_others = true;
@@ -79,15 +80,15 @@ impl Pair {
         (Self { rig, other }, id)
     }
 
-    /// The other one's answers come, and it has no more requests than those.
+    /// Releases the answers to the other server, and checks that it sent no other requests.
     async fn answered_alone(&self, id: &NotificationId) {
         self.other.release();
         self.rig.until_read(id, |record| record.counts.sent as usize == SLOTS).await;
         assert_eq!(self.other.journal().len(), SLOTS, "without a request of its own");
     }
 
-    /// Both hear well from here on.
-    fn mended(&self) {
+    /// From here on the provider accepts everything.
+    fn recover(&self) {
         self.rig.provider.script(|_, _| Told::Answer(delivered()));
         self.other.script(|_, _| Told::Answer(delivered()));
     }
@@ -101,15 +102,15 @@ impl Pair {
 }
 
 #[tokio::test]
-async fn what_is_held_by_one_is_held_by_all_and_one_probe_opens_all() {
+async fn rejected_credentials_hold_every_server_until_one_probe_succeeds() {
     let (pair, id) = Pair::sending(refused()).await;
-    pair.rig.until_states(is_held).await;
+    pair.rig.until_statuses(is_held).await;
     pair.answered_alone(&id).await;
     let ours = pair.rig.provider.journal().len();
-    pair.mended();
-    // The other one probes first: it has not asked yet.
+    pair.recover();
+    // The other server probes first, since this one reported.
     pair.rig.clock.advance(Duration::from_secs(61));
-    pair.rig.until_states(is_open).await;
+    pair.rig.until_statuses(is_available).await;
     assert!(pair.other.journal().len() > SLOTS);
     let record = pair.ends(&id).await;
     assert_eq!(record.counts.sent as usize, DEVICES);
@@ -117,12 +118,12 @@ async fn what_is_held_by_one_is_held_by_all_and_one_probe_opens_all() {
 }
 
 #[tokio::test]
-async fn what_an_administrator_releases_is_open_everywhere() {
+async fn a_release_reaches_every_server() {
     for is_new in [false, true] {
         let (pair, id) = Pair::sending(refused()).await;
-        pair.rig.until_states(is_held).await;
+        pair.rig.until_statuses(is_held).await;
         pair.answered_alone(&id).await;
-        pair.mended();
+        pair.recover();
         match is_new {
             false => {
                 let released = pair.rig.store.release_provider(pair.rig.app_id, ProviderKind::Fcm);
@@ -130,94 +131,93 @@ async fn what_an_administrator_releases_is_open_everywhere() {
             }
             true => pair.rig.configure(ProviderKind::Fcm, Some(pair.rig.provider.clone())).await,
         }
-        pair.rig.until_states(is_open).await;
+        pair.rig.until_statuses(is_available).await;
         assert_eq!(pair.ends(&id).await.counts.sent as usize, DEVICES);
     }
 }
 
 #[tokio::test]
-async fn a_pause_that_a_provider_asks_for_is_everybodys() {
+async fn a_throttle_reaches_every_server() {
     let (pair, id) = Pair::sending(throttled()).await;
     let until = START.plus_ms(90_000);
-    pair.rig.until_states(|state| *state == ChannelState::Throttled { until }).await;
+    pair.rig.until_statuses(|status| *status == ProviderStatus::Throttled { until }).await;
     pair.answered_alone(&id).await;
-    pair.mended();
+    pair.recover();
     pair.rig.clock.advance(Duration::from_secs(89));
-    pair.rig.until_states(|state| *state == ChannelState::Throttled { until }).await;
+    pair.rig.until_statuses(|status| *status == ProviderStatus::Throttled { until }).await;
     assert_eq!(pair.other.journal().len(), SLOTS);
     assert_eq!(pair.ends(&id).await.counts.sent as usize, DEVICES);
 }
 
 #[tokio::test]
-async fn an_outage_is_found_out_by_one() {
+async fn an_outage_detected_by_one_server_reaches_the_others() {
     let (pair, id) = Pair::sending(failing()).await;
-    pair.rig.until_states(|state| matches!(state, ChannelState::Unreachable { .. })).await;
+    pair.rig.until_statuses(|status| matches!(status, ProviderStatus::Unreachable { .. })).await;
     assert_eq!(pair.other.journal().len(), SLOTS, "without a request of its own");
     let asked = pair.rig.provider.journal().len();
-    pair.mended();
-    // Any good answer opens what fails, everywhere: the clock stands.
+    pair.recover();
+    // Any success ends an outage on every server, before the next probe is due.
     pair.other.release();
-    pair.rig.until_states(is_open).await;
+    pair.rig.until_statuses(is_available).await;
     pair.rig.provider.arrived(asked + 1).await;
     let record = pair.ends(&id).await;
     assert_eq!(record.counts.sent as usize, DEVICES);
 }
 
 #[tokio::test]
-async fn what_the_guard_stops_is_stopped_everywhere_until_it_is_released() {
+async fn a_tripped_guard_stops_every_server_until_the_release() {
     let (pair, id) = Pair::sending(looks_dead()).await;
-    pair.rig.until_states(|state| *state == ChannelState::Stopped).await;
+    pair.rig.until_statuses(|status| *status == ProviderStatus::Tripped).await;
     pair.answered_alone(&id).await;
-    pair.mended();
+    pair.recover();
     pair.rig.clock.advance(Duration::from_secs(3_600));
-    pair.rig.until_states(|state| *state == ChannelState::Stopped).await;
+    pair.rig.until_statuses(|status| *status == ProviderStatus::Tripped).await;
     pair.rig.store.release_provider(pair.rig.app_id, ProviderKind::Fcm).await.unwrap();
-    pair.rig.until_states(is_open).await;
+    pair.rig.until_statuses(is_available).await;
     let record = pair.ends(&id).await;
     assert!(record.counts.sent as usize > DEVICES / 2, "{record:?}");
 }
 
-/// Who starts finds out nothing anew: one probe goes out when it is due.
 #[tokio::test]
-async fn a_server_that_starts_takes_what_the_others_know() {
+async fn a_new_server_adopts_the_published_status() {
     let mut rig = Rig::new(SLOTS).await;
     rig.config.among_others = true;
     rig.devices(DEVICES).await;
     rig.provider.script(|_, _| refused());
     rig.start();
     let id = rig.broadcast().await;
-    rig.until_states(is_held).await;
-    rig.store_told(Platform::Android).await;
+    rig.until_statuses(is_held).await;
+    rig.until_published(Platform::Android).await;
     rig.stop().await;
     let asked = rig.provider.journal().len();
     rig.start();
-    rig.until_states(is_held).await;
+    rig.until_statuses(is_held).await;
     assert_eq!(rig.provider.journal().len(), asked);
     rig.clock.advance(Duration::from_secs(62));
     rig.provider.arrived(asked + 1).await;
-    rig.until_states(is_held).await;
+    rig.until_statuses(is_held).await;
     assert_eq!(rig.provider.journal().len(), asked + 1, "one probe");
     rig.provider.script(|_, _| Told::Answer(delivered()));
     assert_eq!(rig.turning(&id, SECOND, completed).await.counts.sent as usize, DEVICES);
     rig.stop().await;
 }
 
-/// One whose own network, clock or key is at fault must not stop the others.
+/// A server whose own network, clock or credentials are broken must not stop the others.
 #[tokio::test]
-async fn one_that_is_at_fault_itself_closes_the_others_once() {
+async fn a_broken_server_stops_the_others_only_once() {
     let (mut pair, id) = Pair::sending(refused()).await;
-    pair.rig.until_states(is_held).await;
+    pair.rig.until_statuses(is_held).await;
     pair.answered_alone(&id).await;
     pair.other.script(|_, _| Told::Answer(delivered()));
     pair.rig.clock.advance(Duration::from_secs(61));
-    // What it has in hand waits for its own credentials.
+    // Its own devices wait for its own credentials.
     let but_its_own = |record: &NotificationRecord| record.counts.sent as usize >= DEVICES - HELD;
     pair.rig.turning(&id, SECOND, but_its_own).await;
-    // The other one goes on, while this one is refused again and again.
+    // The other server continues while this one is rejected again and again.
     for _ in 0..3 {
         let next = pair.rig.broadcast().await;
         let began = pair.rig.clock.now();
-        // Slowly, so that what counts is a wait for the clock and not for the machine.
+        // In small steps, so that the test measures the clock and not the machine.
         pair.rig.turning(&next, SECOND / 20, but_its_own).await;
         let took_ms = pair.rig.clock.now().ms_since(began);
         assert!(took_ms < 60_000, "it waited {took_ms} ms for a probe");

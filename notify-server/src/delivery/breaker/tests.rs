@@ -1,0 +1,147 @@
+//! The states of a breaker.
+
+use super::*;
+
+const MINUTE_MS: i64 = 60_000;
+
+fn at(ms: i64) -> Timestamp {
+    Timestamp(ms)
+}
+
+#[test]
+fn rejected_credentials_are_probed_once_a_minute() {
+    let breaker = CircuitBreaker::new(MINUTE_MS, None);
+    assert_eq!(breaker.admit(at(0)), Admission::Go);
+    let confirmed = |is_first| AuthFailure::Confirmed { is_first };
+    assert_eq!(breaker.reject_credentials(&"InvalidProviderToken".into(), at(0)), confirmed(true));
+    assert_eq!(
+        breaker.reject_credentials(&"InvalidProviderToken".into(), at(1)),
+        confirmed(false),
+        "reported before"
+    );
+    assert_eq!(breaker.admit(at(59_999)), Admission::Wait(at(MINUTE_MS)));
+    assert!(breaker.is_held(at(59_999)) && !breaker.is_held(at(MINUTE_MS)));
+    assert_eq!(breaker.admit(at(MINUTE_MS)), Admission::Go, "the probe");
+    assert!(breaker.is_held(at(MINUTE_MS)), "the probe is out");
+    assert_eq!(breaker.admit(at(MINUTE_MS)), Admission::Wait(at(2 * MINUTE_MS)), "only one");
+    breaker.reject_credentials(&"InvalidProviderToken".into(), at(MINUTE_MS + 5));
+    assert_eq!(breaker.admit(at(MINUTE_MS + 6)), Admission::Wait(at(2 * MINUTE_MS + 5)));
+    assert_eq!(breaker.admit(at(2 * MINUTE_MS + 5)), Admission::Go);
+    breaker.on_success();
+    assert_eq!(breaker.admit(at(2 * MINUTE_MS + 6)), Admission::Go);
+    assert_eq!(breaker.admit(at(2 * MINUTE_MS + 6)), Admission::Go);
+}
+
+/// One address alone must not hold everything.
+#[test]
+fn the_first_auth_failure_is_suspected_and_the_second_confirms() {
+    let reason = "PERMISSION_DENIED".into();
+    let breaker = CircuitBreaker::new(MINUTE_MS, None);
+    assert_eq!(breaker.on_auth_failure(&reason, at(0)), AuthFailure::Suspected);
+    assert!(!breaker.is_held(at(0)));
+    assert_eq!(breaker.admit(at(0)), Admission::Go, "the probe");
+    assert_eq!(breaker.admit(at(0)), Admission::Wait(at(MINUTE_MS)), "alone");
+    breaker.on_success();
+    assert_eq!(breaker.admit(at(0)), Admission::Go, "it was that address");
+    assert_eq!(breaker.on_auth_failure(&reason, at(1)), AuthFailure::Suspected);
+    assert_eq!(breaker.admit(at(1)), Admission::Go);
+    assert_eq!(breaker.on_auth_failure(&reason, at(2)), AuthFailure::Confirmed { is_first: true });
+    assert!(breaker.is_held(at(2)));
+    assert_eq!(
+        breaker.on_auth_failure(&reason, at(3)),
+        AuthFailure::Confirmed { is_first: false },
+        "late ones"
+    );
+}
+
+#[test]
+fn a_late_success_does_not_end_an_auth_rejection() {
+    let breaker = CircuitBreaker::new(MINUTE_MS, None);
+    breaker.reject_credentials(&"InvalidProviderToken".into(), at(0));
+    breaker.on_success();
+    assert_eq!(breaker.admit(at(1)), Admission::Wait(at(MINUTE_MS)));
+}
+
+#[test]
+fn a_lost_probe_is_followed_by_another() {
+    let breaker = CircuitBreaker::new(MINUTE_MS, None);
+    breaker.reject_credentials(&"invalid_grant".into(), at(0));
+    assert_eq!(breaker.admit(at(MINUTE_MS)), Admission::Go);
+    assert_eq!(breaker.admit(at(2 * MINUTE_MS)), Admission::Go);
+}
+
+#[test]
+fn an_outage_is_probed_with_backoff_until_a_success() {
+    let breaker = CircuitBreaker::new(MINUTE_MS, None);
+    assert!(breaker.on_failure(Processing::NotProcessed, at(0)));
+    assert!(
+        !breaker.on_failure(Processing::NotProcessed, at(0)),
+        "failures of one wave count once"
+    );
+    assert_eq!(breaker.admit(at(0)), Admission::Wait(at(1_000)));
+    assert_eq!(breaker.admit(at(1_000)), Admission::Go, "the probe");
+    assert_eq!(breaker.admit(at(1_000)), Admission::Wait(at(61_000)), "alone");
+    assert!(!breaker.is_held(at(1_000)), "credentials are not in question");
+    assert!(!breaker.on_failure(Processing::NotProcessed, at(1_000)), "no news");
+    assert_eq!(breaker.admit(at(1_000)), Admission::Wait(at(3_000)));
+    assert_eq!(breaker.admit(at(3_000)), Admission::Go);
+    breaker.on_success();
+    assert_eq!(breaker.admit(at(3_000)), Admission::Go);
+    breaker.on_failure(Processing::NotProcessed, at(4_000));
+    assert_eq!(breaker.admit(at(4_000)), Admission::Wait(at(5_000)), "from the beginning");
+}
+
+#[test]
+fn many_consecutive_failures_are_an_outage() {
+    let breaker = CircuitBreaker::new(MINUTE_MS, None);
+    for nth in 1..CONSECUTIVE_FAILURES_MAX {
+        assert!(!breaker.on_failure(Processing::Failed, at(0)), "{nth}");
+    }
+    breaker.on_success();
+    for nth in 1..CONSECUTIVE_FAILURES_MAX {
+        assert!(!breaker.on_failure(Processing::Failed, at(0)), "{nth} after an answer");
+    }
+    assert_eq!(breaker.admit(at(0)), Admission::Go);
+    assert!(breaker.on_failure(Processing::Failed, at(0)));
+    assert_eq!(breaker.admit(at(0)), Admission::Wait(at(1_000)));
+}
+
+#[test]
+fn a_lost_connection_is_no_outage_and_ends_a_probe() {
+    let breaker = CircuitBreaker::new(60_000, None);
+    for _ in 0..1_000 {
+        assert!(!breaker.on_failure(Processing::Unknown, at(0)));
+    }
+    assert_eq!(breaker.admit(at(0)), Admission::Go);
+
+    breaker.on_failure(Processing::NotProcessed, at(0));
+    assert_eq!(breaker.admit(at(1_000)), Admission::Go, "the probe");
+    breaker.on_failure(Processing::Unknown, at(1_000));
+    assert_eq!(
+        breaker.admit(at(3_000)),
+        Admission::Go,
+        "the next one, before the first counts as lost"
+    );
+}
+
+#[test]
+fn only_an_administrator_ends_a_trip() {
+    let breaker = CircuitBreaker::new(MINUTE_MS, None);
+    assert!(breaker.trip() && !breaker.trip());
+    breaker.on_success();
+    breaker.throttle(at(5));
+    breaker.reject_credentials(&"invalid_grant".into(), at(5));
+    assert!(matches!(breaker.admit(at(10 * MINUTE_MS)), Admission::Wait(_)));
+    assert!(breaker.is_held(at(10 * MINUTE_MS)));
+    breaker.close();
+    assert_eq!(breaker.admit(at(0)), Admission::Go);
+}
+
+#[test]
+fn a_throttle_expires_and_the_longer_one_counts() {
+    let breaker = CircuitBreaker::new(MINUTE_MS, None);
+    breaker.throttle(at(5_000));
+    breaker.throttle(at(3_000));
+    assert_eq!(breaker.admit(at(4_999)), Admission::Wait(at(5_000)));
+    assert_eq!(breaker.admit(at(5_000)), Admission::Go);
+}

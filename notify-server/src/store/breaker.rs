@@ -1,0 +1,232 @@
+//! The records by which servers replicate the state of their circuit breakers. A breaker has one
+//! record, which each update replaces.
+
+use notify_core::{Platform, ProviderStatus, Timestamp};
+
+use crate::store::sql::error::inserted;
+use crate::store::sql::row::unexpected_value;
+use crate::store::sql::writer::WriteTx;
+use crate::store::sql::{self, Connection, OptionalExtension, Row, Type, params};
+use crate::store::{
+    AppNo, DeliveryChange, InstanceId, Operation, Store, StoreError, platform_code, platform_of,
+};
+
+/// How long the record of a closed breaker is kept, in milliseconds: a day, far longer than any server
+/// goes without reading.
+pub(crate) const CLOSED_KEPT_MS: i64 = 86_400_000;
+
+/// Identifies a circuit breaker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BreakerKey {
+    /// The application.
+    pub app: AppNo,
+    /// The platform of its provider.
+    pub platform: Platform,
+    /// The push service, or the host, behind it; empty for the provider as a whole.
+    pub service: Box<str>,
+}
+
+/// The latest record of a circuit breaker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BreakerRecord {
+    /// Sequence number over the records of all breakers.
+    pub no: i64,
+    /// The breaker.
+    pub key: BreakerKey,
+    /// Its status.
+    pub status: ProviderStatus,
+    /// The server that published it; `None` if an administrator released it or the guard tripped.
+    pub by: Option<InstanceId>,
+}
+
+/// A record to publish.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BreakerUpdate {
+    /// The breaker.
+    pub key: BreakerKey,
+    /// Its status.
+    pub status: ProviderStatus,
+    /// The server that publishes it.
+    pub by: InstanceId,
+    /// Number of the latest record that the server knows; 0 when it knows none.
+    pub known: i64,
+    /// The current time.
+    pub at: Timestamp,
+}
+
+// The values of the column `state`.
+const AVAILABLE: i64 = 0;
+const THROTTLED: i64 = 1;
+const AUTH_REJECTED: i64 = 2;
+const UNREACHABLE: i64 = 3;
+const TRIPPED: i64 = 4;
+
+/// What [`record_of`] reads.
+const RECORD: &str = "select no, app_no, platform, service, state, reason, until, told_by
+                      from channel_states";
+
+impl Store {
+    /// Publishes a record to the other servers, unless there is a later one than the server knows.
+    /// Returns the latest record. [`StoreError::NotFound`] when the application is gone.
+    pub async fn publish_breaker(
+        &self,
+        update: BreakerUpdate,
+    ) -> Result<BreakerRecord, StoreError> {
+        self.write(Operation::PublishBreaker, move |tx| {
+            let latest = latest(tx, &update.key)?;
+            if let Some(latest) = latest.filter(|latest| latest.no != update.known) {
+                return Ok(latest);
+            }
+            let is_there = tx
+                .prepare_cached("select 1 from apps where no = ?1 and status <> 'erasing'")?
+                .exists([update.key.app.0])?;
+            if !is_there {
+                return Err(StoreError::NotFound);
+            }
+            let BreakerUpdate { key, status, by, at, .. } = update;
+            write(tx, NewRecord { key, status, by: Some(by), at })
+        })
+        .await
+    }
+
+    /// Records with a number above `after`, of one application's platform or of all, the oldest first,
+    /// at most `limit`.
+    pub async fn breakers_since(
+        &self,
+        lane: Option<(AppNo, Platform)>,
+        after: i64,
+        limit: u32,
+    ) -> Result<Vec<BreakerRecord>, StoreError> {
+        self.read(move |connection| {
+            let records = match lane {
+                None => connection
+                    .prepare_cached(&format!("{RECORD} where no > ?1 order by no limit ?2"))?
+                    .query_map(params![after, limit], record_of)?
+                    .collect::<Result<Vec<_>, _>>()?,
+                Some((app, platform)) => connection
+                    .prepare_cached(&format!(
+                        "{RECORD} where no > ?1 and app_no = ?2 and platform = ?3 order by no limit ?4"
+                    ))?
+                    .query_map(params![after, app.0, platform_code(platform), limit], record_of)?
+                    .collect::<Result<Vec<_>, _>>()?,
+            };
+            Ok(records)
+        })
+        .await
+    }
+}
+
+/// The guard tripped for a platform.
+pub(super) fn trip(
+    tx: &mut WriteTx<'_>,
+    app: AppNo,
+    platform: Platform,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    let key = BreakerKey { app, platform, service: "".into() };
+    write(tx, NewRecord { key, status: ProviderStatus::Tripped, by: None, at })?;
+    Ok(())
+}
+
+/// Closes all breakers of a platform: an administrator released or reconfigured the provider.
+pub(super) fn close_all(
+    tx: &mut WriteTx<'_>,
+    app: AppNo,
+    platform: Platform,
+) -> Result<(), StoreError> {
+    let open = tx
+        .prepare_cached(&format!("{RECORD} where app_no = ?1 and platform = ?2 and state <> ?3"))?
+        .query_map(params![app.0, platform_code(platform), AVAILABLE], record_of)?
+        .collect::<Result<Vec<_>, _>>()?;
+    for BreakerRecord { no, key, .. } in open {
+        // The time of the previous record: the request of an administrator carries none.
+        let at = tx
+            .prepare_cached("select at from channel_states where no = ?1")?
+            .query_row([no], |row| row.get(0).map(Timestamp))?;
+        write(tx, NewRecord { key, status: ProviderStatus::Available, by: None, at })?;
+    }
+    Ok(())
+}
+
+struct NewRecord {
+    key: BreakerKey,
+    status: ProviderStatus,
+    by: Option<InstanceId>,
+    at: Timestamp,
+}
+
+/// Replaces the record of a breaker, and deletes old records of closed ones.
+fn write(tx: &mut WriteTx<'_>, new: NewRecord) -> Result<BreakerRecord, StoreError> {
+    let NewRecord { key, status, by, at } = new;
+    tx.prepare_cached(
+        "delete from channel_states where app_no = ?1 and platform = ?2
+         and (service = ?3 or (state = ?4 and at < ?5))",
+    )?
+    .execute(params![
+        key.app.0,
+        platform_code(key.platform),
+        *key.service,
+        AVAILABLE,
+        at.as_ms() - CLOSED_KEPT_MS
+    ])?;
+    let no = tx
+        .prepare_insert(
+            "insert into channel_states (no, app_no, platform, service, state, reason, until,
+             told_by, at) values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        )?
+        // A plain sequence over all applications: readers ask for the records after the last one they
+        // know, and the breaker is the key.
+        .insert_unprefixed(params![
+            key.app.0,
+            platform_code(key.platform),
+            *key.service,
+            state_code(&status),
+            status.reason(),
+            status.until().map(Timestamp::as_ms),
+            by.map(|by| by.0),
+            at.as_ms()
+        ])?;
+    tx.changed(DeliveryChange::Breaker(key.app, key.platform));
+    Ok(BreakerRecord { no: inserted(no)?, key, status, by })
+}
+
+fn latest(connection: &Connection, key: &BreakerKey) -> Result<Option<BreakerRecord>, StoreError> {
+    let record = connection
+        .prepare_cached(&format!("{RECORD} where app_no = ?1 and platform = ?2 and service = ?3"))?
+        .query_row(params![key.app.0, platform_code(key.platform), *key.service], record_of)
+        .optional()?;
+    Ok(record)
+}
+
+fn state_code(status: &ProviderStatus) -> i64 {
+    match status {
+        ProviderStatus::Available => AVAILABLE,
+        ProviderStatus::Throttled { .. } => THROTTLED,
+        ProviderStatus::AuthRejected { .. } => AUTH_REJECTED,
+        ProviderStatus::Unreachable { .. } => UNREACHABLE,
+        ProviderStatus::Tripped => TRIPPED,
+    }
+}
+
+fn record_of(row: &Row<'_>) -> sql::Result<BreakerRecord> {
+    let service: String = row.get(3)?;
+    let until = row.get::<Option<i64>>(6)?.map_or(Timestamp::default(), Timestamp);
+    let status = match row.get::<i64>(4)? {
+        AVAILABLE => ProviderStatus::Available,
+        THROTTLED => ProviderStatus::Throttled { until },
+        AUTH_REJECTED => ProviderStatus::AuthRejected { reason: row.get(5)?, probe_at: until },
+        UNREACHABLE => ProviderStatus::Unreachable { probe_at: until },
+        TRIPPED => ProviderStatus::Tripped,
+        _ => return Err(unexpected_value(4, Type::Integer)),
+    };
+    Ok(BreakerRecord {
+        no: row.get(0)?,
+        key: BreakerKey {
+            app: AppNo(row.get(1)?),
+            platform: platform_of(row.get(2)?),
+            service: service.into(),
+        },
+        status,
+        by: row.get::<Option<i64>>(7)?.map(InstanceId),
+    })
+}
