@@ -64,7 +64,7 @@ impl Store {
         self.write_once(Operation::CreateCampaign, app, once, move |tx| {
             require_app(tx, app)?;
             insert(tx, app, &draft)?;
-            tell(tx, app, &draft);
+            record_changes(tx, app, &draft);
             Ok(CampaignCreated { id: draft.id })
         })
         .await
@@ -78,7 +78,7 @@ impl Store {
     ) -> Result<(), StoreError> {
         self.write(Operation::ReplaceCampaign, move |tx| {
             replace(tx, app, &draft)?;
-            tell(tx, app, &draft);
+            record_changes(tx, app, &draft);
             Ok(())
         })
         .await
@@ -205,7 +205,7 @@ impl Store {
 }
 
 /// Records the change of a campaign and of the feeds that it may have created.
-fn tell(tx: &mut WriteTx<'_>, app: AppNo, draft: &CampaignDraft) {
+fn record_changes(tx: &mut WriteTx<'_>, app: AppNo, draft: &CampaignDraft) {
     tx.changed(EnrichmentChange::Campaign(app));
     if !draft.feed_ids.is_empty() {
         tx.changed(EnrichmentChange::FeedDue);

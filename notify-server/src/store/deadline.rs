@@ -50,7 +50,7 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(4);
 
     #[tokio::test(start_paused = true)]
-    async fn the_waits_of_a_request_have_one_end_together() {
+    async fn waits_of_a_request_share_one_deadline() {
         let of_storage = |seconds: u64| tokio::time::sleep(Duration::from_secs(seconds));
         let answers = with_deadline(PATIENCE, async {
             let first = before_deadline(of_storage(1)).await.is_ok();
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nobody_else_is_impatient() {
+    async fn callers_outside_of_a_request_have_no_deadline() {
         assert!(before_deadline(tokio::time::sleep(Duration::from_secs(3_600))).await.is_ok());
         assert_eq!(deadline(), None);
     }

@@ -83,7 +83,7 @@ pub fn event_type_code(kind: WebhookEventType) -> i64 {
     }
 }
 
-/// An event as it is told.
+/// An event of the stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventRecord {
     /// Its place, as readers carry it.

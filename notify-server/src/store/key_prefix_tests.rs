@@ -1,5 +1,5 @@
-//! The application leads every key of the store: held for every table that there is, in both databases,
-//! over rows of every kind.
+//! Checks that every key begins with its application: for every table of both databases, with rows of
+//! every kind.
 
 mod legacy_rows;
 
@@ -28,7 +28,7 @@ const OF_NO_APP: [(&str, &str); 10] = [
     ("sqlite_sequence", "SQLite's own"),
 ];
 
-/// Columns whose names end like those of numbers of rows, and which are none.
+/// Columns whose names look like keys and that are not.
 const NO_NUMBERS: [&str; 3] = ["chunk_no", "checkpoint_no", "collapse_key"];
 
 const SQLITE_COLUMNS: &str = "select t.name, c.name, c.pk
@@ -96,8 +96,8 @@ fn judge(connection: &Connection, columns: &str, apps: &[AppNo]) {
     assert!(broken.is_empty(), "see store/key.rs:\n{}", broken.join("\n"));
 }
 
-/// Whether the key of a table begins with the application, each of which has rows, and whatever else a
-/// row names is of the same one.
+/// Checks that the key of a table begins with the application, that every application has rows, and
+/// that references of a row stay in the same application.
 fn led(
     connection: &Connection,
     table: &str,
@@ -124,7 +124,7 @@ fn led(
         return Err(format!("the applications that lead {key} are {found:?}, not {apps:?}"));
     }
     for (place, column) in columns {
-        // Behind the application they count, or are a caller's own words.
+        // After the application they are plain sequences or texts of callers.
         let is_own = matches!(column.as_str(), "no" | "key") && *place != 1;
         if is_own || !is_number(column) {
             continue;
@@ -143,7 +143,7 @@ fn numbers(connection: &Connection, text: &str) -> Vec<i64> {
     found.collect::<Result<_, _>>().unwrap()
 }
 
-/// The bits of SQL's texts are those of `key.rs`.
+/// The bits in SQL statements are those of `key.rs`.
 #[test]
 fn the_count_of_a_number_is_all_but_its_lead() {
     let number = AppNo(3).key_prefix() | SEQ_MAX;

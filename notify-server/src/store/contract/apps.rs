@@ -11,7 +11,7 @@ use super::is_unknown;
 use crate::store::{AppNo, Change, ChangeListener, DeliveryChange, ProviderRow, Store};
 
 #[apply(contract)]
-async fn the_first_application_is_made_once(store: &Store) {
+async fn bootstrap_creates_the_first_application_once(store: &Store) {
     let id = AppId(Uuid::now_v7());
     let (api, admin) = (fixtures::key(1), fixtures::key(2));
     let made = store.bootstrap(id, fixtures::new_app("default"), api.clone(), admin.clone()).await;
@@ -29,7 +29,7 @@ async fn the_first_application_is_made_once(store: &Store) {
 }
 
 #[apply(contract)]
-async fn keys_that_were_not_shown_are_added_to(store: &Store) {
+async fn unshown_keys_get_additional_keys(store: &Store) {
     let replaced = store.replace_unshown_keys(fixtures::key(5), fixtures::key(6)).await;
     assert!(!replaced.unwrap(), "there is no application yet");
     let id = AppId(Uuid::now_v7());
@@ -51,7 +51,7 @@ async fn keys_that_were_not_shown_are_added_to(store: &Store) {
 }
 
 #[apply(contract)]
-async fn an_application_reads_back_as_it_was_made(store: &Store) {
+async fn created_application_reads_back(store: &Store) {
     let (id, no) = fixtures::named_app(store, "Laden").await;
     let (read_no, app) = store.app(id).await.unwrap();
     assert_eq!(read_no, no);
@@ -61,7 +61,7 @@ async fn an_application_reads_back_as_it_was_made(store: &Store) {
 }
 
 #[apply(contract)]
-async fn a_change_leaves_what_it_does_not_name(store: &Store) {
+async fn changing_an_application_keeps_other_fields(store: &Store) {
     let (id, _) = fixtures::named_app(store, "Shop").await;
     let change = AppChange { status: Some(AppStatus::Suspended), ..AppChange::default() };
     store.change_app(id, change).await.unwrap();
@@ -73,7 +73,7 @@ async fn a_change_leaves_what_it_does_not_name(store: &Store) {
 }
 
 #[apply(contract)]
-async fn applications_are_listed_oldest_first_in_pages(store: &Store) {
+async fn applications_are_listed_oldest_first(store: &Store) {
     let mut ids = Vec::new();
     for name in ["a", "b", "c"] {
         ids.push(fixtures::named_app(store, name).await.0);
@@ -86,7 +86,7 @@ async fn applications_are_listed_oldest_first_in_pages(store: &Store) {
 }
 
 #[apply(contract)]
-async fn a_key_opens_its_application_until_it_is_revoked(store: &Store) {
+async fn key_finds_its_application_until_revoked(store: &Store) {
     let (id, no) = fixtures::named_app(store, "Shop").await;
     let key = fixtures::key(7);
     store.add_key(id, key.clone()).await.unwrap();
@@ -102,7 +102,7 @@ async fn a_key_opens_its_application_until_it_is_revoked(store: &Store) {
 }
 
 #[apply(contract)]
-async fn keys_of_another_application_stay(store: &Store) {
+async fn revoking_a_key_of_another_application_fails(store: &Store) {
     let (id, _) = fixtures::named_app(store, "Shop").await;
     let (other, _) = fixtures::named_app(store, "Other").await;
     let (first, second) = (fixtures::key(7), fixtures::key(8));
@@ -117,7 +117,7 @@ async fn keys_of_another_application_stay(store: &Store) {
 }
 
 #[apply(contract)]
-async fn admin_keys_open_no_application(store: &Store) {
+async fn admin_keys_find_no_application(store: &Store) {
     let key = fixtures::key(9);
     store.add_admin_key(key.clone()).await.unwrap();
     assert_eq!(store.admin_key(key.hash).await.unwrap(), Some(key.id));
@@ -126,7 +126,7 @@ async fn admin_keys_open_no_application(store: &Store) {
 }
 
 #[apply(contract)]
-async fn the_last_use_of_a_key_never_goes_back(store: &Store) {
+async fn last_use_of_a_key_never_decreases(store: &Store) {
     let (id, _) = fixtures::named_app(store, "Shop").await;
     let key = fixtures::key(7);
     store.add_key(id, key.clone()).await.unwrap();
@@ -138,7 +138,7 @@ async fn the_last_use_of_a_key_never_goes_back(store: &Store) {
 }
 
 #[apply(contract)]
-async fn a_deleted_application_is_unknown_and_leaves_others_alone(store: &Store) {
+async fn deleting_an_application_keeps_others(store: &Store) {
     let (id, app) = fixtures::named_app(store, "Shop").await;
     let (other_id, other) = fixtures::named_app(store, "Other").await;
     for (id, app, byte) in [(id, app, 1), (other_id, other, 2)] {
@@ -161,7 +161,7 @@ async fn a_deleted_application_is_unknown_and_leaves_others_alone(store: &Store)
 }
 
 #[apply(contract)]
-async fn providers_are_kept_sealed_and_tell_versions_apart(store: &Store) {
+async fn providers_are_stored_sealed_with_versions(store: &Store) {
     let (id, no) = fixtures::named_app(store, "Shop").await;
     let row = |provider, sealed: &[u8]| ProviderRow {
         provider,
@@ -185,7 +185,7 @@ async fn providers_are_kept_sealed_and_tell_versions_apart(store: &Store) {
 }
 
 #[apply(contract)]
-async fn what_was_forgotten_is_not_sealed(store: &Store) {
+async fn dropped_configurations_are_not_returned_as_sealed(store: &Store) {
     let (id, _) = fixtures::named_app(store, "Shop").await;
     let row = |sealed: &[u8]| ProviderRow {
         provider: ProviderKind::Fcm,
@@ -203,7 +203,7 @@ async fn what_was_forgotten_is_not_sealed(store: &Store) {
     assert_eq!(store.any_sealed().await.unwrap(), None);
 }
 
-/// Keeps what it hears.
+/// Records changes.
 #[derive(Default)]
 pub(crate) struct Heard(Mutex<Vec<Change>>);
 
@@ -220,7 +220,7 @@ impl Heard {
 }
 
 #[apply(contract)]
-async fn listeners_hear_of_a_change_before_its_caller(store: &Store) {
+async fn listeners_are_called_before_the_write_returns(store: &Store) {
     let (id, app) = fixtures::named_app(store, "Shop").await;
     let heard = Arc::new(Heard::default());
     store.subscribe(heard.clone());

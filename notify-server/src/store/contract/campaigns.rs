@@ -51,12 +51,12 @@ fn draft(template: CampaignTemplate) -> CampaignDraft {
     }
 }
 
-/// Makes a campaign of that name.
+/// Creates a campaign.
 pub(crate) async fn made(store: &Store, app: AppNo, name: &str) -> CampaignId {
     create(store, app, draft(template(name))).await
 }
 
-/// Makes a campaign that uses a feed.
+/// Creates a campaign that uses a feed.
 pub(crate) async fn made_with_feed(store: &Store, app: AppNo, feed: FeedId) -> CampaignId {
     create(store, app, draft(with_feeds("Fed", vec![FeedRef::Id { id: feed }]))).await
 }
@@ -71,7 +71,7 @@ async fn default_of(store: &Store, app: AppNo) -> Option<CampaignId> {
 }
 
 #[apply(contract)]
-async fn a_campaign_reads_back_with_its_feeds_by_id(store: &Store) {
+async fn campaign_reads_back_with_feeds_by_id(store: &Store) {
     let app = fixtures::app(store).await;
     let draft = draft(with_feeds("A", vec![url("https://a.example/"), url("https://b.example/")]));
     let ids = draft.feed_ids.clone();
@@ -94,7 +94,7 @@ async fn a_campaign_reads_back_with_its_feeds_by_id(store: &Store) {
 }
 
 #[apply(contract)]
-async fn a_feed_that_is_not_there_is_refused_with_its_path(store: &Store) {
+async fn unknown_feed_is_refused_with_its_path(store: &Store) {
     let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
     let elsewhere = draft(with_feeds("A", vec![url("https://a.example/")]));
     let foreign = elsewhere.feed_ids[0];
@@ -122,7 +122,7 @@ async fn one_campaign_is_the_default(store: &Store) {
 }
 
 #[apply(contract)]
-async fn a_default_is_neither_disabled_nor_deleted(store: &Store) {
+async fn default_campaign_cannot_be_disabled_or_deleted(store: &Store) {
     let app = fixtures::app(store).await;
     let default = CampaignTemplate { is_default: true, ..template("A") };
     let id = create(store, app, draft(default.clone())).await;
@@ -137,7 +137,7 @@ async fn a_default_is_neither_disabled_nor_deleted(store: &Store) {
 }
 
 #[apply(contract)]
-async fn a_campaign_that_a_notification_names_is_not_deleted(store: &Store) {
+async fn referenced_campaign_cannot_be_deleted(store: &Store) {
     let app = fixtures::app(store).await;
     let (named, free) = (made(store, app, "A").await, made(store, app, "B").await);
     let mut new = fixtures::broadcast(&[notify_core::Platform::Ios]);
@@ -206,7 +206,7 @@ async fn disabled_campaigns_enrich_nothing(store: &Store) {
 }
 
 #[apply(contract)]
-async fn campaigns_of_others_are_unknown(store: &Store) {
+async fn campaigns_of_other_applications_are_unknown(store: &Store) {
     let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
     let id = made(store, app, "A").await;
     assert!(is_unknown(&store.campaign(other, id).await));

@@ -1,5 +1,4 @@
-//! Deliveries device by device, the facts about one of them, and how many an audience
-//! would reach.
+//! Listing deliveries, facts about one delivery, and counting audiences.
 
 use macro_rules_attribute::apply;
 use notify_core::{
@@ -14,7 +13,7 @@ use crate::store::{
     Reach, RetryOutcome, RetryResult, Store,
 };
 
-/// All deliveries, read so many at a time.
+/// All deliveries, read in pages of this size.
 async fn all(
     store: &Store,
     app: AppNo,
@@ -50,8 +49,7 @@ fn delivery(device: &str, outcome: DeliveryOutcome) -> Delivery {
     }
 }
 
-/// Six devices: one sent to with its id kept, one failed, one to be tried again, one that waits,
-/// one disabled, and one that is tried again and is through.
+/// Six devices: sent with a message id, failed, with a retry, pending, disabled, and sent by a retry.
 async fn under_way(store: &Store, app: AppNo) -> Dispatch {
     fixtures::devices(store, app, 4).await;
     let disabled = notify_core::Registration { push_disabled: true, ..fixtures::android("d004") };
@@ -87,7 +85,7 @@ async fn under_way(store: &Store, app: AppNo) -> Dispatch {
 }
 
 #[apply(contract)]
-async fn deliveries_are_listed_with_what_is_tried_again_and_what_waits(store: &Store) {
+async fn deliveries_are_listed_with_retries_and_pending_ones(store: &Store) {
     use DeliveryOutcome::{Failed, Pending, Sent};
     let app = fixtures::app(store).await;
     let notification = under_way(store, app).await.notification_id;
@@ -119,8 +117,8 @@ async fn deliveries_are_listed_with_what_is_tried_again_and_what_waits(store: &S
     }
 }
 
-/// A notification to that many Android devices, each on a page of its own, of which every tenth
-/// failed, and to one iOS device.
+/// A notification to this many Android devices, each on its own page, of which every tenth failed, and
+/// to one iOS device.
 pub(crate) async fn in_pages_of_one(store: &Store, app: AppNo, count: usize) -> NotificationId {
     fixtures::devices(store, app, count).await;
     fixtures::registered(store, app, fixtures::ios("i")).await;
@@ -152,7 +150,7 @@ pub(crate) async fn in_pages_of_one(store: &Store, app: AppNo, count: usize) -> 
 
 /// Nothing is left out or listed twice; platforms follow each other.
 #[apply(contract)]
-async fn a_listing_of_many_pages_leaves_nothing_out(store: &Store) {
+async fn delivery_listing_of_many_pages_is_complete(store: &Store) {
     const COUNT: usize = 40;
     let app = fixtures::app(store).await;
     let notification = in_pages_of_one(store, app, COUNT).await;
@@ -169,7 +167,7 @@ async fn a_listing_of_many_pages_leaves_nothing_out(store: &Store) {
 }
 
 #[apply(contract)]
-async fn an_erased_device_leaves_its_delivery_without_an_id(store: &Store) {
+async fn delivery_of_an_erased_device_has_no_id(store: &Store) {
     let app = fixtures::app(store).await;
     let notification = under_way(store, app).await.notification_id;
     for device in ["d000", "d002", "d003"] {
@@ -183,7 +181,7 @@ async fn an_erased_device_leaves_its_delivery_without_an_id(store: &Store) {
     let expected = [
         (None, DeliveryOutcome::Sent, Some(NOW)),
         (Some("d001"), DeliveryOutcome::Failed, Some(NOW)),
-        // Its retry ended with it; what waited in a page is counted when its turn comes.
+        // Its retry ended with it; its pending delivery is counted when the page reaches it.
         (None, DeliveryOutcome::Canceled, Some(NOW.plus_ms(20))),
         (Some("d005"), DeliveryOutcome::Sent, Some(NOW.plus_ms(9))),
     ];
@@ -191,7 +189,7 @@ async fn an_erased_device_leaves_its_delivery_without_an_id(store: &Store) {
 }
 
 #[apply(contract)]
-async fn a_listing_of_deliveries_is_its_notifications_alone(store: &Store) {
+async fn delivery_listing_contains_one_notification(store: &Store) {
     let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
     let notification = under_way(store, app).await.notification_id;
     let elsewhere = fixtures::accepted(store, app, fixtures::broadcast(&[Platform::Ios])).await;
@@ -208,7 +206,7 @@ async fn a_listing_of_deliveries_is_its_notifications_alone(store: &Store) {
 }
 
 #[apply(contract)]
-async fn facts_tell_how_far_a_notification_has_come_with_a_device(store: &Store) {
+async fn facts_report_the_progress_of_a_delivery(store: &Store) {
     let app = fixtures::app(store).await;
     let notification = under_way(store, app).await.notification_id;
     fixtures::registered(store, app, fixtures::android("later")).await;
@@ -256,9 +254,9 @@ async fn facts_tell_how_far_a_notification_has_come_with_a_device(store: &Store)
     }
 }
 
-/// Membership is what was fixed, not where the sequence lies.
+/// The fixed audience decides, not the sequence alone.
 #[apply(contract)]
-async fn facts_tell_whether_a_device_is_named_and_tagged(store: &Store) {
+async fn facts_report_whether_a_device_is_named_and_tagged(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 3).await;
     fixtures::tagged(store, app, "d000", "vip", true).await;
@@ -292,7 +290,7 @@ async fn facts_tell_whether_a_device_is_named_and_tagged(store: &Store) {
 }
 
 #[apply(contract)]
-async fn a_device_that_was_none_to_send_to_is_passed_over(store: &Store) {
+async fn unreachable_device_is_reported_as_skipped(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 2).await;
     let new = NewTagged { tag: "vip", devices: &["d000"] };
@@ -301,14 +299,14 @@ async fn a_device_that_was_none_to_send_to_is_passed_over(store: &Store) {
     let settled = vec![fixtures::sent(keys[0])];
     let done = Checkpoint { settled, finished: true, ..fixtures::checkpoint(page, 1) };
     store.checkpoint(done).await.unwrap();
-    // It gets the tag afterwards; its sequence lies within the audience all the same.
+    // It gets the tag afterwards, although its sequence is within the audience.
     fixtures::tagged(store, app, "d001", "vip", true).await;
     let facts =
         store.delivery_facts(app, dispatch.notification_id.clone(), id("d001")).await.unwrap();
     assert_eq!((facts.progress, facts.device.has_tag), (DeliveryProgress::Skipped, true));
 }
 
-/// A notification to everybody with a tag.
+/// A notification to all devices with a tag.
 struct NewTagged<'a> {
     tag: &'a str,
     devices: &'a [&'a str],
@@ -326,7 +324,7 @@ impl NewTagged<'_> {
 }
 
 #[apply(contract)]
-async fn an_audience_is_counted_as_it_is_now(store: &Store) {
+async fn audience_is_counted_as_it_is_now(store: &Store) {
     let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
     fixtures::devices(store, other, 2).await;
     fixtures::devices(store, app, 4).await;
@@ -374,7 +372,7 @@ async fn an_audience_is_counted_as_it_is_now(store: &Store) {
         let reached = store.reach(app, audience.clone()).await.unwrap();
         assert_eq!((reached.platforms, reached.unknown), (expected, unknown), "{audience:?}");
     }
-    // What changes is counted at once: a token taken over, one given up.
+    // Changes count at once: a token moves, a token is removed.
     let taken = Endpoint::Android { push_token: Some("token-d003".into()) };
     fixtures::registered(store, app, fixtures::registration("bare", taken)).await;
     let android = Audience { target: Target::Platforms(vec![Platform::Android]), tag: None };

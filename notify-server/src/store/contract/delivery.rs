@@ -1,4 +1,4 @@
-//! What becomes due, and reading its audience.
+//! Starting due notifications, and reading their audience.
 
 use macro_rules_attribute::apply;
 use notify_core::{Endpoint, NotificationStatus, Platform, Schedule};
@@ -11,7 +11,7 @@ use crate::store::{
 };
 
 #[apply(contract)]
-async fn what_is_due_is_started_oldest_first_within_the_limit(store: &Store) {
+async fn due_notifications_start_oldest_first_within_the_limit(store: &Store) {
     let app = fixtures::app(store).await;
     let mut ids = Vec::new();
     for after in [300, 100, 200, 9_000] {
@@ -37,9 +37,9 @@ async fn what_is_due_is_started_oldest_first_within_the_limit(store: &Store) {
     assert!(is_unknown(&store.dispatch(DispatchNo(9_999)).await));
 }
 
-/// Whatever the number of its application.
+/// Independent of the application's number.
 #[apply(contract)]
-async fn of_one_instant_what_was_accepted_first_goes_first(store: &Store) {
+async fn notifications_due_at_once_start_in_order_of_acceptance(store: &Store) {
     let (first, second) = (fixtures::app(store).await, fixtures::app(store).await);
     let due = NOW.plus_ms(100);
     let mut ids = Vec::new();
@@ -67,7 +67,7 @@ async fn of_one_instant_what_was_accepted_first_goes_first(store: &Store) {
 
 /// By sequence, when it is due, not by time.
 #[apply(contract)]
-async fn the_audience_is_fixed_when_a_notification_becomes_due(store: &Store) {
+async fn audience_is_fixed_when_a_notification_becomes_due(store: &Store) {
     let app = fixtures::app(store).await;
     let mut later = fixtures::broadcast(&[Platform::Android]);
     later.schedule = Schedule::At(NOW.plus_ms(1));
@@ -123,7 +123,7 @@ async fn every_platform_of_the_target_has_its_dispatch(store: &Store) {
 }
 
 #[apply(contract)]
-async fn named_ids_are_resolved_and_the_unknown_counted(store: &Store) {
+async fn named_ids_are_resolved_and_unknown_ones_counted(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 3).await;
     let dispatch =
@@ -143,7 +143,7 @@ async fn named_ids_are_resolved_and_the_unknown_counted(store: &Store) {
     assert_eq!((of_ios.platform, of_ios.counts.unknown), (Platform::Ios, 1));
 }
 
-/// What a start with open pages makes, of notifications to these devices.
+/// The result of a start that opens pages.
 async fn started(store: &Store, lanes: &[(AppNo, Platform)]) -> Started {
     let lanes = lanes.iter().copied().collect();
     let opening =
@@ -152,7 +152,7 @@ async fn started(store: &Store, lanes: &[(AppNo, Platform)]) -> Started {
 }
 
 #[apply(contract)]
-async fn the_page_of_one_device_is_opened_with_its_start(store: &Store) {
+async fn start_opens_the_page_of_a_single_device(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 2).await;
     let id = fixtures::accepted(store, app, fixtures::direct(&["d001", "nobody"], &[])).await;
@@ -167,7 +167,7 @@ async fn the_page_of_one_device_is_opened_with_its_start(store: &Store) {
     assert_eq!((open.status, open.counts.unknown), (NotificationStatus::Sending, 1));
     assert_eq!((open.counts.targeted, open.counts.pending), (1, 1));
     assert_eq!(store.unscanned_dispatches(10).await.unwrap(), []);
-    // Another process takes it over as any page.
+    // Another process reclaims it like any page.
     let adopted = store.reclaim(fixtures::adoption(InstanceId(12))).await.unwrap();
     assert_eq!(adopted.pages.iter().map(|page| page.no).collect::<Vec<_>>(), [page.no]);
     let done = |page| Checkpoint {
@@ -183,9 +183,9 @@ async fn the_page_of_one_device_is_opened_with_its_start(store: &Store) {
     assert_eq!(store.agenda(NOW).await.unwrap(), Agenda::default());
 }
 
-/// What its only page cannot hold, or what nobody asked for, is started as everything else.
+/// Otherwise it is started without a page.
 #[apply(contract)]
-async fn no_page_is_opened_where_it_would_not_be_the_only_one(store: &Store) {
+async fn start_opens_no_page_unless_it_is_the_only_one(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 2).await;
     fixtures::registered(store, app, fixtures::ios("phone")).await;
@@ -212,9 +212,9 @@ async fn no_page_is_opened_where_it_would_not_be_the_only_one(store: &Store) {
     }
 }
 
-/// What is read is bounded, whatever matches.
+/// The scanned rows are bounded, not the matching ones.
 #[apply(contract)]
-async fn a_slice_bounds_the_rows_it_reads(store: &Store) {
+async fn batch_bounds_the_rows_it_scans(store: &Store) {
     let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
     fixtures::devices(store, other, 2).await;
     for number in 0..5 {
@@ -245,7 +245,7 @@ async fn a_slice_bounds_the_rows_it_reads(store: &Store) {
 }
 
 #[apply(contract)]
-async fn a_tag_is_read_over_its_own_devices(store: &Store) {
+async fn tag_audience_scans_only_devices_with_the_tag(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 6).await;
     fixtures::tagged(store, app, "d001", "vip", true).await;
@@ -270,7 +270,7 @@ async fn a_tag_is_read_over_its_own_devices(store: &Store) {
 
 /// The engine can tell that a token was sent to under another device.
 #[apply(contract)]
-async fn a_moved_token_names_where_it_was(store: &Store) {
+async fn moved_token_names_its_previous_owner(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 2).await;
     let taken =

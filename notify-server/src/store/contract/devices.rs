@@ -11,7 +11,7 @@ use super::{is_unknown, refusal};
 use crate::store::{AppNo, DeviceFilter, REGISTRATION_WRITTEN_EVERY_MS, Store};
 
 #[apply(contract)]
-async fn a_device_reads_back_as_it_was_registered(store: &Store) {
+async fn registered_device_reads_back(store: &Store) {
     let app = fixtures::app(store).await;
     let endpoint = Endpoint::Ios { push_token: Some("00ff".into()), env: Some(IosEnv::Sandbox) };
     let details = DeviceDetails {
@@ -59,7 +59,7 @@ async fn registering_again_replaces_every_field(store: &Store) {
 }
 
 #[apply(contract)]
-async fn an_unchanged_registration_keeps_everything_but_its_time(store: &Store) {
+async fn unchanged_registration_updates_only_its_time(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 1).await;
     for after in [1_000, REGISTRATION_WRITTEN_EVERY_MS, 3 * REGISTRATION_WRITTEN_EVERY_MS] {
@@ -71,7 +71,7 @@ async fn an_unchanged_registration_keeps_everything_but_its_time(store: &Store) 
 }
 
 #[apply(contract)]
-async fn a_token_moves_to_the_device_that_registers_it(store: &Store) {
+async fn push_token_moves_to_the_registering_device(store: &Store) {
     let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
     fixtures::registered(store, app, android("old")).await;
     fixtures::registered(store, other, android("old")).await;
@@ -86,7 +86,7 @@ async fn a_token_moves_to_the_device_that_registers_it(store: &Store) {
 }
 
 #[apply(contract)]
-async fn a_token_belongs_to_one_device_whatever_its_platform(store: &Store) {
+async fn push_token_is_unique_across_platforms(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::registered(store, app, android("old")).await;
     let token = Some("token-old".to_owned());
@@ -100,7 +100,7 @@ async fn a_token_belongs_to_one_device_whatever_its_platform(store: &Store) {
 }
 
 #[apply(contract)]
-async fn a_change_of_platform_keeps_tags_and_creation(store: &Store) {
+async fn changing_the_platform_keeps_tags_and_creation_time(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::registered(store, app, android("phone")).await;
     fixtures::tagged(store, app, "phone", "vip", true).await;
@@ -118,7 +118,7 @@ async fn a_change_of_platform_keeps_tags_and_creation(store: &Store) {
 }
 
 #[apply(contract)]
-async fn devices_of_others_are_unknown(store: &Store) {
+async fn devices_of_other_applications_are_unknown(store: &Store) {
     let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
     fixtures::devices(store, app, 1).await;
     assert!(is_unknown(&store.device(other, id("d000")).await));
@@ -132,7 +132,7 @@ async fn devices_of_others_are_unknown(store: &Store) {
 }
 
 #[apply(contract)]
-async fn devices_are_listed_in_pages_by_platform_and_tag(store: &Store) {
+async fn devices_are_listed_by_platform_and_tag(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::registered(store, app, ios("phone")).await;
     fixtures::devices(store, app, 3).await;
@@ -162,7 +162,7 @@ async fn devices_are_listed_in_pages_by_platform_and_tag(store: &Store) {
 
 /// With the most and the longest tags, each character of which takes six bytes of JSON.
 #[apply(contract)]
-async fn a_page_of_devices_ends_by_its_bytes_and_the_next_goes_on(store: &Store) {
+async fn page_of_devices_is_bounded_by_bytes(store: &Store) {
     const DEVICES: usize = 6;
     const PAGE_BYTES_MAX: usize = 8 * 1_048_576;
     let app = fixtures::app(store).await;
@@ -194,7 +194,7 @@ async fn a_page_of_devices_ends_by_its_bytes_and_the_next_goes_on(store: &Store)
 }
 
 #[apply(contract)]
-async fn a_cursor_of_another_listing_is_refused(store: &Store) {
+async fn cursor_of_another_listing_is_refused(store: &Store) {
     let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
     fixtures::devices(store, app, 2).await;
     let first = store.list_devices(app, DeviceFilter::default(), fixtures::page(1)).await.unwrap();
@@ -223,7 +223,7 @@ fn browser(endpoint: &str, device: Option<&str>) -> Subscription {
 }
 
 #[apply(contract)]
-async fn a_subscription_keeps_its_id_or_moves_to_the_one_given(store: &Store) {
+async fn subscription_keeps_its_id_or_takes_the_requested_one(store: &Store) {
     let app = fixtures::app(store).await;
     let subscribe = |subscription, made: &'static str| async move {
         let done = store.subscribe_device(app, subscription, id(made), NOW, None).await;
@@ -242,7 +242,7 @@ async fn a_subscription_keeps_its_id_or_moves_to_the_one_given(store: &Store) {
 }
 
 #[apply(contract)]
-async fn an_id_of_another_platform_is_refused_for_a_subscription(store: &Store) {
+async fn subscription_with_id_of_another_platform_is_refused(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 1).await;
     let taken = browser("https://push.example/1", Some("d000"));
@@ -252,7 +252,7 @@ async fn an_id_of_another_platform_is_refused_for_a_subscription(store: &Store) 
 }
 
 #[apply(contract)]
-async fn an_erased_device_is_gone_with_its_tags(store: &Store) {
+async fn erasing_a_device_deletes_its_tags(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 2).await;
     fixtures::tagged(store, app, "d000", "vip", true).await;
@@ -267,7 +267,7 @@ async fn an_erased_device_is_gone_with_its_tags(store: &Store) {
 }
 
 #[apply(contract)]
-async fn an_erase_takes_the_id_out_of_stored_requests(store: &Store) {
+async fn erasing_a_device_removes_its_id_from_requests(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 2).await;
     let both = fixtures::accepted(store, app, fixtures::direct(&["d000", "d001"], &["d000"])).await;
@@ -292,9 +292,9 @@ async fn an_erase_takes_the_id_out_of_stored_requests(store: &Store) {
     assert_eq!(started.len(), 2, "an audience that an erase emptied ends at once");
 }
 
-/// A plain row number would be given again after the deletion of the highest.
+/// SQLite would reuse a plain rowid after the highest row was deleted.
 #[apply(contract)]
-async fn an_id_is_never_given_twice(store: &Store) {
+async fn device_keys_are_never_reused(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 2).await;
     let first = fixtures::android_dispatch(store, app).await;

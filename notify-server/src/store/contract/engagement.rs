@@ -23,7 +23,7 @@ async fn record(store: &Store, app: AppNo, events: Vec<Event>) -> EventsAccepted
 }
 
 #[apply(contract)]
-async fn an_event_counts_once(store: &Store) {
+async fn event_counts_once(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 2).await;
     let notification =
@@ -43,7 +43,7 @@ async fn an_event_counts_once(store: &Store) {
 }
 
 #[apply(contract)]
-async fn an_unknown_name_ignores_that_event_alone(store: &Store) {
+async fn unknown_name_ignores_only_that_event(store: &Store) {
     let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
     fixtures::devices(store, app, 1).await;
     let notification =
@@ -85,9 +85,9 @@ async fn names_are_looked_up_within_the_application(store: &Store) {
     }
 }
 
-/// Callers that repeat each other, all at once.
+/// Concurrent callers with the same events.
 #[apply(contract)]
-async fn events_at_once_count_once(store: &Store) {
+async fn concurrent_events_count_once(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 8).await;
     let notification =
@@ -105,7 +105,7 @@ async fn events_at_once_count_once(store: &Store) {
     assert_eq!((day[0].received, day[0].opened, day[0].clicked, day[0].dismissed), (8, 8, 8, 0));
 }
 
-/// The days from so many after now to so many after now.
+/// The counters of a range of days relative to now.
 async fn counts(store: &Store, app: AppNo, from: i64, to: i64) -> Vec<DayCount> {
     let day = |days: i64| Day::of(NOW.plus_ms(days * DAY_MS));
     let period = DayPeriod { first: Some(day(from)), last: day(to) };
@@ -118,7 +118,7 @@ fn nothing_on(days: i64) -> DayCount {
 }
 
 #[apply(contract)]
-async fn a_day_counts_what_was_recorded_on_it(store: &Store) {
+async fn daily_counters_count_on_the_day_of_recording(store: &Store) {
     let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
     assert_eq!(counts(store, app, -1, 9).await, []);
     fixtures::devices(store, app, 4).await;
@@ -166,7 +166,7 @@ async fn a_day_counts_what_was_recorded_on_it(store: &Store) {
     assert_eq!(counts(store, app, -1, 9).await, expected);
     assert_eq!(counts(store, app, 1, 2).await, expected[1..2]);
     assert_eq!(counts(store, other, -1, 9).await, []);
-    // From the beginning, as far back as an answer reaches.
+    // From the beginning, as far back as a response goes.
     for (days, kept) in [(9, 3), (365, 3), (366, 2), (369, 0)] {
         let period = DayPeriod { first: None, last: Day::of(NOW.plus_ms(days * DAY_MS)) };
         assert_eq!(store.count_days(app, period).await.unwrap().len(), kept, "{days}");
@@ -174,7 +174,7 @@ async fn a_day_counts_what_was_recorded_on_it(store: &Store) {
 }
 
 #[apply(contract)]
-async fn what_a_day_counted_outlives_what_it_counted(store: &Store) {
+async fn daily_counters_survive_deletion(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 1).await;
     let dispatch = fixtures::android_dispatch(store, app).await;

@@ -16,14 +16,14 @@ use crate::store::{
     Moved, Store, Validators,
 };
 
-/// Makes a feed, or finds the one with its url.
+/// Creates a feed, or finds the one with its URL.
 async fn made(store: &Store, app: AppNo, url: &str) -> FeedId {
     let feed = NewFeed { url: url.to_owned(), name: "News".to_owned() };
     let id = FeedId(Uuid::now_v7());
     fixtures::now(store.create_feed(app, id, feed, NOW, None).await.unwrap()).id
 }
 
-/// Makes a feed that a campaign shows, with an item.
+/// Creates a feed with an item, and a campaign that shows it.
 pub(super) async fn one_of_each(store: &Store, app: AppNo) {
     let feed = made(store, app, "https://a.example/").await;
     campaigns::made_with_feed(store, app, feed).await;
@@ -33,7 +33,7 @@ pub(super) async fn one_of_each(store: &Store, app: AppNo) {
 }
 
 #[apply(contract)]
-async fn a_url_is_one_feed(store: &Store) {
+async fn same_url_is_one_feed(store: &Store) {
     let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
     let id = made(store, app, "https://a.example/").await;
     assert_eq!(made(store, app, "https://a.example/").await, id);
@@ -49,9 +49,9 @@ async fn a_url_is_one_feed(store: &Store) {
     assert_eq!((feed.last_fetched_at, feed.last_error.as_deref()), (None, None));
 }
 
-/// As long as a request may name it, in characters that no index makes shorter.
+/// The longest URL of a request, with incompressible characters.
 #[apply(contract)]
-async fn a_long_url_is_one_feed_too(store: &Store) {
+async fn same_long_url_is_one_feed(store: &Store) {
     let app = fixtures::app(store).await;
     let mut random = fastrand::Rng::with_seed(1);
     let path: String = (0..2_000).map(|_| random.char('\u{20000}'..='\u{2a6d0}')).collect();
@@ -62,12 +62,12 @@ async fn a_long_url_is_one_feed_too(store: &Store) {
 }
 
 #[apply(contract)]
-async fn an_application_has_so_many_feeds(store: &Store) {
+async fn feeds_per_application_are_limited(store: &Store) {
     let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
     for number in 0..FEEDS_MAX {
         made(store, app, &format!("https://{number}.example/")).await;
     }
-    // One that is there is found all the same.
+    // An existing one is still found.
     made(store, app, "https://7.example/").await;
     let feed = NewFeed { url: "https://more.example/".to_owned(), name: "News".to_owned() };
     let broken = refusal(store.create_feed(app, FeedId(Uuid::now_v7()), feed, NOW, None).await);
@@ -76,7 +76,7 @@ async fn an_application_has_so_many_feeds(store: &Store) {
 }
 
 #[apply(contract)]
-async fn a_feed_that_is_not_fetched_any_more_is_due_again_when_it_is_made_again(store: &Store) {
+async fn creating_an_idle_feed_again_makes_it_due(store: &Store) {
     let app = fixtures::app(store).await;
     let id = made(store, app, "https://a.example/").await;
     let claims = claimed(store, NOW).await;
@@ -84,14 +84,14 @@ async fn a_feed_that_is_not_fetched_any_more_is_due_again_when_it_is_made_again(
     assert_eq!(store.next_feed_due().await.unwrap(), None);
     assert_eq!(made(store, app, "https://a.example/").await, id);
     assert_eq!(store.next_feed_due().await.unwrap(), Some(NOW));
-    // One that fails is tried at once, unless it soon is anyway; its cause may be mended.
+    // A failing one is fetched at once unless it is due soon, since the cause may be fixed.
     for (next, due) in [(NOW.plus_ms(120_001), NOW), (NOW.plus_ms(120_000), NOW.plus_ms(120_000))] {
         let claims = claimed(store, NOW).await;
         finish(store, &claims[0], failed(Some(next))).await;
         made(store, app, "https://a.example/").await;
         assert_eq!(store.next_feed_due().await.unwrap(), Some(due));
     }
-    // One that is well is fetched when it would have been.
+    // A healthy one keeps its schedule.
     let claims = claimed(store, NOW.plus_ms(120_000)).await;
     finish(store, &claims[0], fetch(&["a"])).await;
     let due = store.next_feed_due().await.unwrap();
@@ -101,7 +101,7 @@ async fn a_feed_that_is_not_fetched_any_more_is_due_again_when_it_is_made_again(
 }
 
 #[apply(contract)]
-async fn a_feed_in_use_is_not_deleted(store: &Store) {
+async fn used_feed_cannot_be_deleted(store: &Store) {
     let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
     let (used, free) = (
         made(store, app, "https://a.example/").await,
@@ -127,17 +127,17 @@ async fn feeds_are_listed_newest_first(store: &Store) {
     assert_eq!((listed, rest.next), (ids, None));
 }
 
-/// Until when claims hold.
+/// End of claims.
 const UNTIL: Timestamp = NOW.plus_ms(60_000);
 /// When a fetched feed is due again.
 const NEXT: Timestamp = NOW.plus_ms(900_000);
 
-/// What is due now, claimed.
+/// Claims the due feeds.
 async fn claimed(store: &Store, now: Timestamp) -> Vec<FeedClaim> {
     store.claim_feeds(now, now.plus_ms(60_000), 10).await.unwrap()
 }
 
-/// A fetch that went well and gave items of these titles.
+/// A successful fetch with items of these titles.
 fn fetch(titles: &[&str]) -> FeedFetch {
     let rows: Vec<_> = titles
         .iter()
@@ -179,7 +179,7 @@ async fn the_feed(store: &Store, app: AppNo) -> Feed {
 }
 
 #[apply(contract)]
-async fn a_feed_is_due_when_it_is_made_and_claimed_by_one(store: &Store) {
+async fn new_feed_is_due_and_claimed_once(store: &Store) {
     let app = fixtures::app(store).await;
     assert_eq!(store.next_feed_due().await.unwrap(), None);
     made(store, app, "https://a.example/").await;
@@ -202,7 +202,7 @@ async fn a_feed_is_due_when_it_is_made_and_claimed_by_one(store: &Store) {
 }
 
 #[apply(contract)]
-async fn of_feeds_due_at_once_the_oldest_is_claimed_first(store: &Store) {
+async fn feeds_due_at_once_are_claimed_oldest_first(store: &Store) {
     let (first, second) = (fixtures::app(store).await, fixtures::app(store).await);
     for (app, url) in [(second, "https://1.example/"), (first, "https://2.example/")] {
         made(store, app, url).await;
@@ -213,7 +213,7 @@ async fn of_feeds_due_at_once_the_oldest_is_claimed_first(store: &Store) {
 }
 
 #[apply(contract)]
-async fn a_claim_that_ran_out_is_due_again_and_its_end_counts_for_nothing(store: &Store) {
+async fn expired_feed_claim_cannot_finish(store: &Store) {
     let app = fixtures::app(store).await;
     let id = made(store, app, "https://a.example/").await;
     let lost = claimed(store, NOW).await.remove(0);
@@ -229,7 +229,7 @@ async fn a_claim_that_ran_out_is_due_again_and_its_end_counts_for_nothing(store:
 }
 
 #[apply(contract)]
-async fn items_stay_while_a_feed_fails(store: &Store) {
+async fn failing_feed_keeps_its_items(store: &Store) {
     let app = fixtures::app(store).await;
     let id = made(store, app, "https://a.example/").await;
     let campaign = campaigns::made_with_feed(store, app, id).await;
@@ -245,14 +245,14 @@ async fn items_stay_while_a_feed_fails(store: &Store) {
     assert_eq!(shown.feeds[0].items.len(), 2);
     let claim = claimed(store, NEXT.plus_ms(1)).await.remove(0);
     assert_eq!((claim.failures, claim.validators.etag.as_deref()), (1, Some("W/\"1\"")));
-    // Gone for good: the items stay, nothing is due ever again.
+    // Gone (410): the items stay, and it is never due again.
     finish(store, &claim, failed(None)).await;
     assert_eq!(store.next_feed_due().await.unwrap(), None);
     assert_eq!(the_feed(store, app).await.items, 2);
 }
 
 #[apply(contract)]
-async fn the_same_items_again_change_nothing(store: &Store) {
+async fn unchanged_items_are_not_written(store: &Store) {
     let app = fixtures::app(store).await;
     made(store, app, "https://a.example/").await;
     let heard = Arc::new(Heard::default());
@@ -273,7 +273,7 @@ async fn the_same_items_again_change_nothing(store: &Store) {
 }
 
 #[apply(contract)]
-async fn a_feed_moves_unless_its_new_url_is_taken(store: &Store) {
+async fn feed_moves_unless_its_new_url_is_in_use(store: &Store) {
     let app = fixtures::app(store).await;
     made(store, app, "https://taken.example/").await;
     finish(store, &claimed(store, NOW).await[0], fetch(&["a"])).await;
@@ -296,7 +296,7 @@ async fn a_feed_moves_unless_its_new_url_is_taken(store: &Store) {
 }
 
 #[apply(contract)]
-async fn feeds_of_a_suspended_application_wait(store: &Store) {
+async fn feeds_of_a_suspended_application_are_not_due(store: &Store) {
     let (id, app) = fixtures::named_app(store, "Shop").await;
     made(store, app, "https://a.example/").await;
     let to = |status| AppChange { status: Some(status), ..AppChange::default() };
@@ -307,7 +307,7 @@ async fn feeds_of_a_suspended_application_wait(store: &Store) {
 }
 
 #[apply(contract)]
-async fn a_campaign_shows_the_newest_items_of_its_feeds(store: &Store) {
+async fn campaign_shows_the_newest_items(store: &Store) {
     let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
     let id = made(store, app, "https://a.example/").await;
     made(store, other, "https://a.example/").await;

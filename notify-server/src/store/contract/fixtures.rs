@@ -1,4 +1,4 @@
-//! Builders: each starts valid, a check changes what it is about.
+//! Builders of valid values; a check changes the fields it is about.
 
 use notify_core::{
     AppId, Content, DeviceDetails, DeviceId, Endpoint, KeyId, Message, NewApp, NewPoll,
@@ -13,14 +13,14 @@ use crate::store::{
     PageRequest, PollDraft, ProviderRow, ReclaimRequest, RetryClaim, Store,
 };
 
-/// Now, in every check: on no edge of an hour.
+/// Now in every check, not at the beginning of an hour.
 pub(crate) const NOW: Timestamp = Timestamp(1_780_000_123_456);
-/// The process that works.
+/// The process of the checks.
 pub(crate) const INSTANCE: InstanceId = InstanceId(11);
 /// The end of its leases.
 pub(crate) const LEASE: Timestamp = NOW.plus_ms(30_000);
 
-/// Takes over everything.
+/// Reclaims everything.
 pub(crate) fn adoption(instance: InstanceId) -> ReclaimRequest {
     ReclaimRequest { instance, now: NOW, lease_until: LEASE, clustered: false }
 }
@@ -30,7 +30,7 @@ pub(crate) async fn app(store: &Store) -> AppNo {
     named_app(store, "Shop").await.1
 }
 
-/// An application of that name.
+/// An application with this name.
 pub(crate) async fn named_app(store: &Store, name: &str) -> (AppId, AppNo) {
     let id = AppId(Uuid::now_v7());
     let no = store.create_app(id, new_app(name), None, NOW).await.unwrap();
@@ -47,7 +47,7 @@ pub(crate) fn new_app(name: &str) -> NewApp {
     NewApp { name: name.to_owned(), language: "en".to_owned() }
 }
 
-/// A key whose hash is that byte throughout.
+/// A key whose hash consists of this byte.
 pub(crate) fn key(byte: u8) -> NewKey {
     NewKey {
         id: KeyId(Uuid::now_v7()),
@@ -87,7 +87,7 @@ pub(crate) async fn registered(store: &Store, app: AppNo, registration: Registra
     store.register_device(app, registration, NOW, None).await.unwrap();
 }
 
-/// Registers that many Android devices: `d000`, `d001` …
+/// Registers this many Android devices: `d000`, `d001` …
 pub(crate) async fn devices(store: &Store, app: AppNo, count: usize) {
     for number in 0..count {
         registered(store, app, android(&format!("d{number:03}"))).await;
@@ -108,7 +108,7 @@ pub(crate) fn page(limit: u32) -> PageRequest {
     PageRequest { limit, cursor: None }
 }
 
-/// The page after that one.
+/// The page after this one.
 pub(crate) fn next_page(limit: u32, cursor: Option<String>) -> PageRequest {
     assert!(cursor.is_some(), "there is a next page");
     PageRequest { limit, cursor }
@@ -133,7 +133,7 @@ pub(crate) fn direct(android: &[&str], ios: &[&str]) -> NewNotification {
     )
 }
 
-/// A message to these devices, whatever their platforms, beside those of Android.
+/// A message to these devices of any platform and these of Android.
 pub(crate) fn to_any(any: &[&str], android: &[&str]) -> NewNotification {
     let request = serde_json::json!({
         "text": "Hello", "android_device_ids": android, "device_ids": any
@@ -196,7 +196,7 @@ pub(crate) fn once(path: &str, key: &str, digest: u8) -> IdempotentRequest {
     IdempotentRequest { path: path.to_owned(), key: key.to_owned(), digest: [digest; 32], at: NOW }
 }
 
-/// What happened now.
+/// The result of a request that was executed.
 pub(crate) fn now<T: std::fmt::Debug>(done: Idempotent<T>) -> T {
     match done {
         Idempotent::Executed(answer) => answer,
@@ -204,12 +204,12 @@ pub(crate) fn now<T: std::fmt::Debug>(done: Idempotent<T>) -> T {
     }
 }
 
-/// Accepts a notification; its id.
+/// Accepts a notification; returns its id.
 pub(crate) async fn accepted(store: &Store, app: AppNo, new: NewNotification) -> NotificationId {
     now(store.accept_notification(app, new, None).await.unwrap()).id
 }
 
-/// Accepts and starts a notification that makes one dispatch.
+/// Accepts and starts a notification with one dispatch.
 pub(crate) async fn dispatch(store: &Store, app: AppNo, new: NewNotification) -> Dispatch {
     accepted(store, app, new).await;
     let (started, more) = store.start_due(NOW, 10).await.unwrap();
@@ -217,12 +217,12 @@ pub(crate) async fn dispatch(store: &Store, app: AppNo, new: NewNotification) ->
     store.dispatch(started[0]).await.unwrap()
 }
 
-/// A broadcast to Android, begun.
+/// A started broadcast to Android.
 pub(crate) async fn android_dispatch(store: &Store, app: AppNo) -> Dispatch {
     dispatch(store, app, broadcast(&[Platform::Android])).await
 }
 
-/// The keys of everybody in the audience, and the whole of it claimed as one page.
+/// The keys of the audience, and one page with all of it.
 pub(crate) async fn whole_page(store: &Store, dispatch: &Dispatch) -> (Vec<DeviceKey>, OpenPage) {
     let slice = store.read_batch(dispatch, dispatch.cursor, 1_000).await.unwrap();
     assert!(slice.end);
@@ -236,7 +236,7 @@ pub(crate) async fn whole_page(store: &Store, dispatch: &Dispatch) -> (Vec<Devic
     (keys, store.open_page(claim).await.unwrap())
 }
 
-/// A claim of everything up to a key, without anybody in it.
+/// A claim of everything up to a key, without targets.
 pub(crate) fn claim(dispatch: &Dispatch, to: DeviceKey, end: bool) -> PageClaim {
     PageClaim {
         dispatch: dispatch.no,
@@ -251,7 +251,7 @@ pub(crate) fn claim(dispatch: &Dispatch, to: DeviceKey, end: bool) -> PageClaim 
     }
 }
 
-/// A checkpoint of a page with so many targeted devices, without anything in it.
+/// An empty checkpoint of a page with this many targeted devices.
 pub(crate) fn checkpoint(page: OpenPage, targeted: usize) -> Checkpoint {
     Checkpoint {
         page,
@@ -293,7 +293,7 @@ pub(crate) fn retry(key: DeviceKey) -> NewRetry {
     }
 }
 
-/// A dispatch to that many devices, each of which waits to be tried again.
+/// A dispatch to this many devices, each with a retry.
 pub(crate) async fn retried(store: &Store, app: AppNo, count: usize) -> (Dispatch, Vec<DeviceKey>) {
     devices(store, app, count).await;
     let dispatch = android_dispatch(store, app).await;

@@ -1,5 +1,4 @@
-//! Rows of every kind that an application can have, made by the operations: for what has to hold for
-//! all tables.
+//! An application with rows in every table, for checks of all tables.
 
 use notify_core::ProviderKind;
 
@@ -7,8 +6,8 @@ use super::fixtures::{self, NOW, android};
 use super::{breakers, feeds, maintenance, polls, unregistered, web, webhooks};
 use crate::store::{AppNo, Store};
 
-/// Gives a new application one row at least in every table that can have rows of one, once the store is
-/// closed. `nth` tells it from others.
+/// Creates an application with at least one row in every table that can have rows of one, once the
+/// store is closed. `nth` distinguishes several.
 pub(crate) async fn of_an_app(store: &Store, nth: u8) -> AppNo {
     let (id, app) = fixtures::named_app(store, &format!("App {nth}")).await;
     store.add_key(id, fixtures::key(nth)).await.unwrap();

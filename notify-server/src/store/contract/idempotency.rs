@@ -8,7 +8,7 @@ use super::is_unknown;
 use crate::store::{Idempotent, IdempotentRequest, REPLAY_KEPT_MS, Store, StoreError};
 
 #[apply(contract)]
-async fn an_answer_is_replayed_and_nothing_happens_again(store: &Store) {
+async fn repeated_request_is_replayed(store: &Store) {
     let app = fixtures::app(store).await;
     let key = once("/v1/notifications", "k", 1);
     assert_eq!(store.replay(app, &key).await.unwrap(), None);
@@ -24,7 +24,7 @@ async fn an_answer_is_replayed_and_nothing_happens_again(store: &Store) {
 }
 
 #[apply(contract)]
-async fn a_key_is_not_used_with_another_body(store: &Store) {
+async fn key_with_another_body_is_refused(store: &Store) {
     let app = fixtures::app(store).await;
     let register = |device: &'static str, digest| {
         let key = Some(once("/v1/devices", "k", digest));
@@ -38,7 +38,7 @@ async fn a_key_is_not_used_with_another_body(store: &Store) {
 }
 
 #[apply(contract)]
-async fn a_refusal_is_not_kept(store: &Store) {
+async fn refusals_are_not_replayed(store: &Store) {
     let app = fixtures::app(store).await;
     let key = Some(once("/v1/devices/d000/tags", "k", 1));
     let tags = vec![tag("vip", true)];
@@ -50,7 +50,7 @@ async fn a_refusal_is_not_kept(store: &Store) {
 }
 
 #[apply(contract)]
-async fn a_key_counts_for_one_path_and_application(store: &Store) {
+async fn key_is_scoped_to_path_and_application(store: &Store) {
     let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
     for (app, path) in [(app, "/v1/devices"), (other, "/v1/devices"), (app, "/v1/other")] {
         let key = Some(once(path, "k", 1));
@@ -60,7 +60,7 @@ async fn a_key_counts_for_one_path_and_application(store: &Store) {
 }
 
 #[apply(contract)]
-async fn an_answer_is_forgotten_after_a_day(store: &Store) {
+async fn replay_ends_after_a_day(store: &Store) {
     let app = fixtures::app(store).await;
     let at = |after, digest| IdempotentRequest {
         at: NOW.plus_ms(after),

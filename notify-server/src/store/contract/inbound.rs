@@ -53,7 +53,7 @@ async fn take(store: &Store, app: AppNo, inbound: impl Into<Vec<Inbound>>) {
     store.take_inbound(app, inbound.into(), NOW.plus_ms(1_000_000)).await.unwrap();
 }
 
-/// The ids and addresses of all devices, in the order of their making.
+/// The ids and addresses of all devices, in the order of creation.
 async fn devices(store: &Store, app: AppNo) -> Vec<(String, String)> {
     let page = PageRequest { limit: 100, cursor: None };
     let listed = store.list_devices(app, DeviceFilter::default(), page).await.unwrap();
@@ -63,7 +63,7 @@ async fn devices(store: &Store, app: AppNo) -> Vec<(String, String)> {
         .collect()
 }
 
-/// What the engine is told of when people last wrote, by address.
+/// The last message times in the audience, by address.
 async fn last_inbound(
     store: &Store,
     app: AppNo,
@@ -82,7 +82,7 @@ fn pair(device: &str, address: &str) -> (String, String) {
 }
 
 #[apply(contract)]
-async fn someone_who_writes_is_registered_once(store: &Store) {
+async fn person_who_writes_is_registered_once(store: &Store) {
     let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
     let german = NewContact { language: Some("de".to_owned()), ..made("d1") };
     take(store, app, [wrote(person("7"), german, NOW), wrote(person("7"), made("d2"), NOW)]).await;
@@ -96,7 +96,7 @@ async fn someone_who_writes_is_registered_once(store: &Store) {
     assert_eq!(store.device(app, id("d4")).await.unwrap().platform, Platform::ChatApp);
     let counts = store.count_devices(app, None, NOW.plus_ms(2_000_000), NOW).await.unwrap();
     assert_eq!(counts.iter().map(|count| count.enabled).collect::<Vec<_>>(), [1, 1]);
-    // What a caller subscribed is the same device.
+    // A device that a caller subscribed is the same device.
     let subscription = Subscription {
         device_id: None,
         endpoint: Endpoint::ChatApp { recipient_id: "7".to_owned() },
@@ -107,14 +107,14 @@ async fn someone_who_writes_is_registered_once(store: &Store) {
     assert_eq!(fixtures::now(done).id, id("d4"));
 }
 
-/// A link can be opened by anybody: it must not lead to another one's device.
+/// Anybody can open a link, so it must not give access to an existing device.
 #[apply(contract)]
-async fn an_id_that_is_brought_takes_nothing_from_anybody(store: &Store) {
+async fn requested_id_does_not_take_over_a_device(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 1).await;
     take(store, app, [wrote(chat("1"), brought("made-1", "mine"), NOW)]).await;
     assert_eq!(devices(store, app).await[1..], [pair("mine", "1")], "nobody had it");
-    // The id of another platform, of another chat, and of one that two bring at once.
+    // The id of another platform, of another chat, and one that two request at once.
     take(
         store,
         app,
@@ -153,7 +153,7 @@ impl ChangeListener for Changes {
 }
 
 #[apply(contract)]
-async fn the_last_message_counts_and_is_written_once_a_minute(store: &Store) {
+async fn last_message_time_is_written_once_a_minute(store: &Store) {
     let app = fixtures::app(store).await;
     take(store, app, [wrote(person("1"), made("d1"), NOW)]).await;
     let changes = Arc::new(Changes(AtomicUsize::new(0)));
@@ -183,7 +183,7 @@ async fn the_last_message_counts_and_is_written_once_a_minute(store: &Store) {
 }
 
 #[apply(contract)]
-async fn an_address_takes_its_last_message_along(store: &Store) {
+async fn last_message_time_moves_with_the_address(store: &Store) {
     let app = fixtures::app(store).await;
     let subscribe = |recipient: &str| {
         let subscription = Subscription {
@@ -221,7 +221,7 @@ async fn is_enabled(store: &Store, app: AppNo, device: &str) -> bool {
 }
 
 #[apply(contract)]
-async fn a_newer_message_revives_and_an_older_does_not(store: &Store) {
+async fn newer_message_enables_a_device_again(store: &Store) {
     let app = fixtures::app(store).await;
     take(store, app, [wrote(person("1"), made("d1"), NOW)]).await;
     // A provider's report, as the engine commits it.
@@ -245,7 +245,7 @@ async fn a_newer_message_revives_and_an_older_does_not(store: &Store) {
 }
 
 #[apply(contract)]
-async fn who_leaves_is_disabled_until_they_return(store: &Store) {
+async fn blocking_disables_a_device_until_unblocked(store: &Store) {
     let app = fixtures::app(store).await;
     let at = |ms: i64| NOW.plus_ms(ms);
     let rows = [
@@ -284,7 +284,7 @@ async fn clicks(store: &Store, app: AppNo, poll: &NotificationId) -> Vec<u64> {
 }
 
 #[apply(contract)]
-async fn a_press_counts_once_per_device(store: &Store) {
+async fn button_press_counts_once_per_device(store: &Store) {
     let app = fixtures::app(store).await;
     let (first, [yes, no]) = poll(store, app).await;
     let (second, [also_yes, _]) = poll(store, app).await;
@@ -311,7 +311,7 @@ async fn a_press_counts_once_per_device(store: &Store) {
 }
 
 #[apply(contract)]
-async fn presses_at_once_count_once_per_device(store: &Store) {
+async fn concurrent_button_presses_count_once_per_device(store: &Store) {
     const DEVICES: usize = 10;
     let app = fixtures::app(store).await;
     let (poll, answers) = poll(store, app).await;
@@ -326,7 +326,7 @@ async fn presses_at_once_count_once_per_device(store: &Store) {
 }
 
 #[apply(contract)]
-async fn what_is_unknown_is_passed_over(store: &Store) {
+async fn unknown_references_are_ignored(store: &Store) {
     let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
     let (ours, [yes, _]) = poll(store, app).await;
     let (theirs, [their_yes, _]) = poll(store, other).await;

@@ -1,4 +1,4 @@
-//! What the operation of a server asks: queues, retention, the state of the storage.
+//! Queues, retention, storage settings and the clock.
 
 use macro_rules_attribute::apply;
 use notify_core::{
@@ -15,10 +15,10 @@ use crate::store::{
 };
 
 const DAY_MS: i64 = 86_400_000;
-/// After everything of the checks has ended.
+/// After the end of everything in the checks.
 const LATER: Timestamp = NOW.plus_ms(DAY_MS);
 
-/// Nothing is over.
+/// Nothing is expired.
 const NOTHING: RetentionCutoffs = RetentionCutoffs {
     answers_before: Timestamp(0),
     outcomes_before: None,
@@ -28,7 +28,7 @@ const NOTHING: RetentionCutoffs = RetentionCutoffs {
     at: NOW,
 };
 
-/// Deletes until nothing is left; the sum, and how many steps it took.
+/// Deletes until nothing is left; returns the sum and the number of steps.
 async fn delete_all(store: &Store, over: RetentionCutoffs) -> (RetentionProgress, u32) {
     let (mut sum, mut steps) = (RetentionProgress::default(), 0);
     loop {
@@ -44,14 +44,14 @@ async fn delete_all(store: &Store, over: RetentionCutoffs) -> (RetentionProgress
     }
 }
 
-/// Deletes all that has ended.
+/// Deletes everything that has ended.
 pub(super) async fn delete_everything(store: &Store) {
     let over =
         RetentionCutoffs { notifications_before: Some(LATER.plus_ms(999 * DAY_MS)), ..NOTHING };
     assert!(delete_all(store, over).await.0.notifications > 0);
 }
 
-/// A notification to three devices: one got it, one failed, one got it at the second try.
+/// A notification to three devices: sent, failed, and sent by a retry.
 pub(super) async fn ended(store: &Store, app: AppNo) -> (NotificationId, Dispatch) {
     fixtures::devices(store, app, 3).await;
     let dispatch = fixtures::android_dispatch(store, app).await;
@@ -82,7 +82,7 @@ fn event(notification: &NotificationId, kind: EventType) -> Event {
 }
 
 #[apply(contract)]
-async fn outcomes_go_and_counts_stay(store: &Store) {
+async fn expired_outcomes_are_deleted_and_counters_stay(store: &Store) {
     let app = fixtures::app(store).await;
     let (notification, dispatch) = ended(store, app).await;
     let before = read(store, app, &notification).await;
@@ -100,9 +100,9 @@ async fn outcomes_go_and_counts_stay(store: &Store) {
     assert_eq!(read(store, app, &notification).await.counts, before.counts);
 }
 
-/// By its end, not by its beginning.
+/// Its end decides, not its beginning.
 #[apply(contract)]
-async fn what_has_not_ended_or_not_long_ago_stays(store: &Store) {
+async fn unfinished_and_recent_notifications_stay(store: &Store) {
     let app = fixtures::app(store).await;
     let (done, _) = ended(store, app).await;
     let mut later = fixtures::broadcast(&[Platform::Android]);
@@ -131,7 +131,7 @@ async fn what_has_not_ended_or_not_long_ago_stays(store: &Store) {
 }
 
 #[apply(contract)]
-async fn a_notification_goes_with_all_that_hangs_on_it(store: &Store) {
+async fn expired_notification_is_deleted_completely(store: &Store) {
     let app = fixtures::app(store).await;
     let (notification, _) = ended(store, app).await;
     let reported = NotificationId::new("own-1").unwrap();
@@ -154,7 +154,7 @@ async fn a_notification_goes_with_all_that_hangs_on_it(store: &Store) {
 }
 
 #[apply(contract)]
-async fn events_go_and_do_not_count_again(store: &Store) {
+async fn deleted_events_do_not_count_again(store: &Store) {
     let app = fixtures::app(store).await;
     let (notification, _) = ended(store, app).await;
     let opened = || vec![event(&notification, EventType::Opened)];
@@ -167,14 +167,14 @@ async fn events_go_and_do_not_count_again(store: &Store) {
     let reason = "events of this notification are not kept any more";
     assert_eq!(answer.ignored[0].reason, reason);
     assert_eq!(read(store, app, &notification).await.engagement.opened, 1);
-    // What is left of it goes at its own time.
+    // The rest is deleted at its own time.
     let (deleted, _) =
         delete_all(store, RetentionCutoffs { outcomes_before: Some(LATER), ..over }).await;
     assert_eq!(deleted, RetentionProgress { outcomes: 1, ..RetentionProgress::default() });
 }
 
 #[apply(contract)]
-async fn answers_go_though_nobody_asks_again(store: &Store) {
+async fn idempotency_records_expire_without_requests(store: &Store) {
     let app = fixtures::app(store).await;
     for number in 0..3 {
         let key = fixtures::once("/v1/devices", &format!("k{number}"), 1);
@@ -189,9 +189,9 @@ async fn answers_go_though_nobody_asks_again(store: &Store) {
     assert_eq!(deleted, RetentionProgress { answers: 3, ..RetentionProgress::default() });
 }
 
-/// And goes on where it stood.
+/// And continues where it stopped.
 #[apply(contract)]
-async fn a_step_of_deleting_is_bounded(store: &Store) {
+async fn deletion_steps_are_bounded(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 1).await;
     for number in 0..1_200 {
@@ -208,7 +208,7 @@ async fn a_step_of_deleting_is_bounded(store: &Store) {
 }
 
 #[apply(contract)]
-async fn queues_tell_what_waits(store: &Store) {
+async fn queues_report_waiting_work(store: &Store) {
     let app = fixtures::app(store).await;
     assert_eq!(store.queue(NOW).await.unwrap(), Platform::ALL.map(Queue::empty).to_vec());
     fixtures::devices(store, app, 3).await;
@@ -248,7 +248,7 @@ async fn queues_tell_what_waits(store: &Store) {
 }
 
 #[apply(contract)]
-async fn the_newest_ios_devices_tell_how_they_were_registered(store: &Store) {
+async fn newest_ios_devices_are_sampled(store: &Store) {
     let (app_id, app) = fixtures::named_app(store, "Shop").await;
     let ios = |number: usize, env: Option<IosEnv>, identifier: Option<&str>| {
         let push_token = Some(format!("token-{number}"));
@@ -282,7 +282,7 @@ async fn the_newest_ios_devices_tell_how_they_were_registered(store: &Store) {
 }
 
 #[apply(contract)]
-async fn storage_waits_for_the_disk(store: &Store) {
+async fn commits_wait_for_the_disk(store: &Store) {
     let report = store.storage().await.unwrap();
     assert!(report.database_bytes > 0);
     assert_eq!(report.synchronous, "full", "a commit waits for the disk");
@@ -290,7 +290,7 @@ async fn storage_waits_for_the_disk(store: &Store) {
 }
 
 #[apply(contract)]
-async fn a_doubt_of_the_clock_is_kept_until_it_is_confirmed(store: &Store) {
+async fn clock_doubt_is_stored_until_confirmed(store: &Store) {
     assert_eq!(store.clock_mark().await.unwrap(), None);
     assert!(!store.confirm_clock().await.unwrap(), "nobody doubts it");
     let mark = |in_doubt| ClockMark { trusted_at: NOW, in_doubt };
@@ -301,7 +301,7 @@ async fn a_doubt_of_the_clock_is_kept_until_it_is_confirmed(store: &Store) {
     assert!(store.confirm_clock().await.unwrap());
     assert!(store.keep_clock(mark(true)).await.unwrap(), "it was confirmed");
     assert_eq!(store.clock_mark().await.unwrap(), None);
-    // One server took the confirmation over; so does the next one.
+    // One server has seen the confirmation; so does the next one.
     let confirmed = ClockMark { trusted_at: NOW.plus_ms(2 * DAY_MS), in_doubt: false };
     assert!(!store.keep_clock(confirmed).await.unwrap());
     assert!(store.keep_clock(mark(true)).await.unwrap());

@@ -1,4 +1,4 @@
-//! Messages of webhooks from their first try to their end, and the log of events behind them.
+//! Messages of webhooks from the first attempt to the end, and the event log.
 
 use macro_rules_attribute::apply;
 use notify_core::{
@@ -15,7 +15,7 @@ use crate::store::{
 };
 
 #[apply(contract)]
-async fn a_message_is_tried_by_one_until_it_is_over(store: &Store) {
+async fn message_is_claimed_once_until_it_ends(store: &Store) {
     let app = fixtures::app(store).await;
     let hook = webhook(store, app, &[]).await;
     fixtures::devices(store, app, 1).await;
@@ -26,11 +26,11 @@ async fn a_message_is_tried_by_one_until_it_is_over(store: &Store) {
     assert_eq!((first.len(), again.messages.len()), (1, 0), "claimed by one");
     let work = store.webhook_work(NOW.plus_ms(1)).await.unwrap();
     assert_eq!((work.ready.len(), work.next_at), (0, Some(NOW.plus_ms(40_000))));
-    // A start gives back what the process before it had.
+    // A start releases the claims of the previous process.
     store.release_messages().await.unwrap();
     let first = store.claim_messages(claim(no, NOW, 5)).await.unwrap().unwrap().messages;
     assert_eq!(first.len(), 1);
-    // Whose lease ran out has lost it, to who claims it then.
+    // After the lease another claim takes it.
     let late = NOW.plus_ms(40_000);
     let other = WebhookClaim { claim: CLAIM + 1, ..claim(no, late, 5) };
     let taken = store.claim_messages(other).await.unwrap().unwrap().messages;
@@ -54,14 +54,15 @@ async fn a_message_is_tried_by_one_until_it_is_over(store: &Store) {
     let attempt = read().await;
     assert_eq!((attempt.outcome, attempt.attempts), (WebhookOutcome::Delivered, 2));
     assert_eq!(store.webhook(app, hook, NOW).await.unwrap().failing_since, None);
-    // Redelivered, it begins anew.
+    // Redelivery restarts it.
     fixtures::now(store.redeliver_message(app, hook, first[0].id, NOW, None).await.unwrap());
     assert_eq!(claimed(store, NOW, 5).await.messages[0].attempts, 0);
 }
 
-/// What waits for hours is tried at once when somebody says so, and what is being tried is left alone.
+/// A message that waits for hours is due at once after a redelivery; one that is being tried is left
+/// alone.
 #[apply(contract)]
-async fn a_message_that_waits_is_redelivered_at_once(store: &Store) {
+async fn pending_message_is_redelivered_at_once(store: &Store) {
     let app = fixtures::app(store).await;
     let hook = webhook(store, app, &[]).await;
     fixtures::devices(store, app, 1).await;
@@ -80,9 +81,9 @@ async fn a_message_that_waits_is_redelivered_at_once(store: &Store) {
     assert_eq!((again.id, again.attempts, again.started_at), (message.id, 0, later));
 }
 
-/// All that failed since then, and nothing else (after svix).
+/// All that failed since then, and nothing else.
 #[apply(contract)]
-async fn what_failed_since_is_recovered(store: &Store) {
+async fn failed_messages_are_recovered(store: &Store) {
     let app = fixtures::app(store).await;
     let hook = webhook(store, app, &[]).await;
     fixtures::devices(store, app, 5).await;
@@ -122,7 +123,7 @@ async fn what_failed_since_is_recovered(store: &Store) {
         outcomes
     };
     let (failed, pending) = (WebhookOutcome::Failed, WebhookOutcome::Pending);
-    // The fourth failed about a device that was erased since, which a claim finds out.
+    // The fourth reported a device that was erased later, which a claim detects.
     assert_eq!(found, WebhookRecovered { recovered: 3, more: false });
     let expected = [failed, pending, WebhookOutcome::Delivered, pending, pending];
     assert_eq!(outcomes().await, expected);
@@ -142,7 +143,7 @@ async fn what_failed_since_is_recovered(store: &Store) {
 }
 
 #[apply(contract)]
-async fn a_webhook_is_judged_as_it_stands_when_an_attempt_ends(store: &Store) {
+async fn attempt_result_applies_to_the_current_webhook(store: &Store) {
     let app = fixtures::app(store).await;
     let hook = webhook(store, app, &[]).await;
     fixtures::devices(store, app, 6).await;
@@ -158,12 +159,12 @@ async fn a_webhook_is_judged_as_it_stands_when_an_attempt_ends(store: &Store) {
     };
     let late = NOW.plus_ms(1_000);
     assert_eq!(store.settle_message(failed(0, NOW)).await.unwrap(), None);
-    // A success in between, which the attempts under way know nothing of, is the end of failing.
+    // A success in between ends the failing state, although running attempts do not know of it.
     store.settle_message(outcome(no, &messages[1], MessageStep::Delivered)).await.unwrap();
     assert_eq!(store.settle_message(failed(2, late)).await.unwrap(), None);
     let read = async || store.webhook(app, hook, NOW).await.unwrap();
     assert_eq!(read().await.failing_since, Some(late));
-    // Another url has not failed, and is not gone because the one before is.
+    // A new URL has no failures, and is not gone because the old one is.
     let url = Some("https://hook.example/other".to_owned());
     let change = WebhookChange { url: url.clone(), ..WebhookChange::default() };
     store.change_webhook(app, hook, change, late).await.unwrap();
@@ -179,7 +180,7 @@ async fn a_webhook_is_judged_as_it_stands_when_an_attempt_ends(store: &Store) {
 }
 
 #[apply(contract)]
-async fn a_disabled_webhook_ends_what_waits_and_begins_anew(store: &Store) {
+async fn disabling_a_webhook_ends_its_messages(store: &Store) {
     let app = fixtures::app(store).await;
     let hook = webhook(store, app, &[]).await;
     fixtures::devices(store, app, 2).await;
@@ -191,7 +192,7 @@ async fn a_disabled_webhook_ends_what_waits_and_begins_anew(store: &Store) {
     let read = async || store.webhook(app, hook, NOW).await.unwrap();
     let disabled = read().await;
     assert_eq!((disabled.enabled, disabled.disabled_reason.as_deref()), (false, Some("gone")));
-    // What happens meanwhile is not told later.
+    // Events in between are not delivered later.
     opened(store, app, "d000", EventType::Clicked).await;
     let broken =
         refusal(store.test_webhook(app, hook, MessageMade { id: message_id() }, NOW, None).await);
@@ -208,7 +209,7 @@ async fn a_disabled_webhook_ends_what_waits_and_begins_anew(store: &Store) {
 }
 
 #[apply(contract)]
-async fn what_waits_for_a_webhook_is_bounded_and_the_rest_is_counted(store: &Store) {
+async fn pending_messages_are_bounded_and_dropped_events_counted(store: &Store) {
     let app = fixtures::app(store).await;
     let hook = webhook(store, app, &[]).await;
     let _ = store.record_report(app, fixtures::report("n-1"), None).await;
@@ -230,7 +231,7 @@ async fn what_waits_for_a_webhook_is_bounded_and_the_rest_is_counted(store: &Sto
     }
     let pending = store.webhook(app, hook, NOW).await.unwrap().pending;
     assert_eq!(pending, MESSAGES_PENDING_MAX.unsigned_abs());
-    // The rest waits in the log, and is dropped and counted when that is over.
+    // The rest waits in the log until it is dropped and counted.
     let later = NOW.plus_ms(EVENTS_KEPT_MS + 1);
     let mut dropped = 0;
     loop {
@@ -245,7 +246,7 @@ async fn what_waits_for_a_webhook_is_bounded_and_the_rest_is_counted(store: &Sto
 }
 
 #[apply(contract)]
-async fn a_stream_goes_on_where_it_was_and_says_where_it_cannot(store: &Store) {
+async fn event_stream_resumes_or_reports_a_reset(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 3).await;
     let until = NOW.plus_ms(STREAM_WANTED_MS);
@@ -268,7 +269,7 @@ async fn a_stream_goes_on_where_it_was_and_says_where_it_cannot(store: &Store) {
     let broken =
         refusal(store.read_events(app, EventCursor::After("x".into()), EventTypes::EVERY).await);
     assert!(broken.starts_with("cursor: "), "{broken}");
-    // Nobody read for too long: what was not kept is not passed over in silence.
+    // After a long pause the gap is reported.
     let later = until.plus_ms(1);
     store.keep_events_until(app, later.plus_ms(STREAM_WANTED_MS), later).await.unwrap();
     assert!(read(EventCursor::After(all.cursor.clone())).await.reset);

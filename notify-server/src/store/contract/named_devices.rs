@@ -10,9 +10,9 @@ use super::fixtures::{self, NOW, id};
 use super::webhooks::{claimed, webhook};
 use crate::store::{Checkpoint, Store};
 
-/// An id counts once, for the platform of its device; one that names none belongs to no platform.
+/// An id counts once, for the platform of its device; an unknown id belongs to no platform.
 #[apply(contract)]
-async fn ids_of_any_platform_are_sent_to_where_their_devices_are(store: &Store) {
+async fn ids_of_any_platform_resolve_to_their_platforms(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 3).await;
     fixtures::registered(store, app, fixtures::ios("phone")).await;
@@ -24,7 +24,7 @@ async fn ids_of_any_platform_are_sent_to_where_their_devices_are(store: &Store) 
     };
     fixtures::now(store.subscribe_device(app, chat, id("made"), NOW, None).await.unwrap());
     let named = ["d000", "phone", "chat", "d001", "ghost", "phantom"];
-    // `phone` is no Android device, and named as one of any platform it counts as what it is.
+    // `phone` is not an Android device, so only its naming for any platform counts.
     let new = fixtures::to_any(&named, &["d001", "phone", "d002", "nobody"]);
     let id_of = fixtures::accepted(store, app, new).await;
     let (started, _) = store.start_due(NOW, 10).await.unwrap();
@@ -54,9 +54,9 @@ async fn ids_of_any_platform_are_sent_to_where_their_devices_are(store: &Store) 
     }
 }
 
-/// Zone by zone, each once, and the unknown once.
+/// By zone, each once, and unknown ids once.
 #[apply(contract)]
-async fn ids_of_any_platform_are_sent_to_in_their_zones(store: &Store) {
+async fn ids_of_any_platform_resolve_to_their_zones(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 1).await;
     let mut east = fixtures::ios("east");
@@ -84,9 +84,9 @@ async fn ids_of_any_platform_are_sent_to_in_their_zones(store: &Store) {
     assert_eq!((counts.sent, counts.targeted, counts.unknown), (2, 2, 1));
 }
 
-/// Said in the answer, and told as failed: nothing of it will ever be sent.
+/// The result says so and the event is a failure, since nothing will ever be sent.
 #[apply(contract)]
-async fn a_notification_that_names_nobody_says_so(store: &Store) {
+async fn notification_without_known_devices_reports_it(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 1).await;
     webhook(store, app, &[]).await;
@@ -119,7 +119,7 @@ async fn a_notification_that_names_nobody_says_so(store: &Store) {
         };
         assert_eq!(told, WebhookData::NotificationFailed(ended), "{request}");
     }
-    // What is due later may find its devices by then.
+    // The ids of later ones may exist by then.
     let mut later = fixtures::to_any(&["ghost"], &[]);
     later.schedule = Schedule::At(NOW.plus_ms(1));
     let created = fixtures::now(store.accept_notification(app, later, None).await.unwrap());

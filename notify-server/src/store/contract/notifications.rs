@@ -16,7 +16,7 @@ async fn read(store: &Store, app: AppNo, id: &NotificationId) -> NotificationRec
 }
 
 #[apply(contract)]
-async fn a_notification_reads_back_as_it_was_accepted(store: &Store) {
+async fn accepted_notification_reads_back(store: &Store) {
     let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
     let new = fixtures::broadcast(&[Platform::Ios, Platform::Android]);
     let id = fixtures::accepted(store, app, new.clone()).await;
@@ -33,7 +33,7 @@ async fn a_notification_reads_back_as_it_was_accepted(store: &Store) {
 }
 
 #[apply(contract)]
-async fn an_id_is_used_once_within_an_application(store: &Store) {
+async fn notification_id_is_unique_within_an_application(store: &Store) {
     let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
     let new = fixtures::broadcast(&[Platform::Ios]);
     fixtures::accepted(store, app, new.clone()).await;
@@ -43,9 +43,9 @@ async fn an_id_is_used_once_within_an_application(store: &Store) {
     fixtures::accepted(store, other, new).await;
 }
 
-/// What decides acceptance is looked at inside the transaction.
+/// The conditions are checked inside the transaction.
 #[apply(contract)]
-async fn a_campaign_must_be_active(store: &Store) {
+async fn accepting_requires_an_active_campaign(store: &Store) {
     let app = fixtures::app(store).await;
     let campaign = campaigns::made(store, app, "Summer").await;
     let naming = |campaign| {
@@ -64,7 +64,7 @@ async fn a_campaign_must_be_active(store: &Store) {
 }
 
 #[apply(contract)]
-async fn a_report_is_listed_and_never_due(store: &Store) {
+async fn reports_are_listed_and_never_due(store: &Store) {
     let app = fixtures::app(store).await;
     let done = store.record_report(app, fixtures::report("mine"), None).await.unwrap();
     assert_eq!(fixtures::now(done).id.as_str(), "mine");
@@ -89,9 +89,9 @@ async fn notifications_are_listed_newest_first(store: &Store) {
     assert_eq!((listed, rest.next), (ids, None));
 }
 
-/// More than one statement asks for, of every kind: under way, over, reported, waiting.
+/// More than one statement reads, of every kind: running, ended, reported, scheduled.
 #[apply(contract)]
-async fn a_listing_tells_what_each_would(store: &Store) {
+async fn listing_contains_what_reading_each_returns(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 4).await;
     for nth in 0..70_u32 {
@@ -138,9 +138,9 @@ async fn a_listing_tells_what_each_would(store: &Store) {
     assert!(failures > 30 && opened > 30, "{failures} {opened}");
 }
 
-/// More open dispatches than one statement asks for.
+/// More open dispatches than one statement reads.
 #[apply(contract)]
-async fn a_listing_counts_every_dispatch(store: &Store) {
+async fn listing_counts_every_dispatch(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 2).await;
     let platforms = [Platform::Android, Platform::Ios, Platform::Web];
@@ -171,7 +171,7 @@ async fn a_listing_counts_every_dispatch(store: &Store) {
 }
 
 #[apply(contract)]
-async fn the_most_frequent_failures_of_each_are_listed(store: &Store) {
+async fn most_frequent_failures_are_listed(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 103).await;
     for kinds in [101, 3] {
@@ -196,7 +196,7 @@ async fn the_most_frequent_failures_of_each_are_listed(store: &Store) {
 }
 
 #[apply(contract)]
-async fn a_page_of_large_requests_ends_early(store: &Store) {
+async fn page_of_large_requests_ends_early(store: &Store) {
     let app = fixtures::app(store).await;
     let mut ids = Vec::new();
     for _ in 0..12 {
@@ -223,7 +223,7 @@ async fn a_page_of_large_requests_ends_early(store: &Store) {
 }
 
 #[apply(contract)]
-async fn one_that_has_not_begun_is_canceled_at_once(store: &Store) {
+async fn canceling_before_the_start_ends_at_once(store: &Store) {
     let app = fixtures::app(store).await;
     let mut later = fixtures::broadcast(&[Platform::Ios]);
     later.schedule = Schedule::At(NOW.plus_ms(60_000));
@@ -239,7 +239,7 @@ async fn one_that_has_not_begun_is_canceled_at_once(store: &Store) {
 }
 
 #[apply(contract)]
-async fn what_is_over_cannot_be_canceled(store: &Store) {
+async fn ended_notification_cannot_be_canceled(store: &Store) {
     let app = fixtures::app(store).await;
     store.record_report(app, fixtures::report("mine"), None).await.unwrap();
     let canceled = fixtures::accepted(store, app, fixtures::broadcast(&[Platform::Ios])).await;
@@ -256,7 +256,7 @@ async fn what_is_over_cannot_be_canceled(store: &Store) {
 }
 
 #[apply(contract)]
-async fn a_canceled_dispatch_ends_its_retries_and_counts_the_rest(store: &Store) {
+async fn canceling_ends_retries_and_counts_the_rest(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 3).await;
     let dispatch = fixtures::android_dispatch(store, app).await;

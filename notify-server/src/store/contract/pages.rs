@@ -1,4 +1,4 @@
-//! Claiming pages, and committing what happened on them.
+//! Claiming pages and committing checkpoints.
 
 use macro_rules_attribute::apply;
 use notify_core::{Counts, NotificationStatus, Platform};
@@ -8,7 +8,7 @@ use super::unregistered::report;
 use crate::store::{Checkpoint, DeviceKey, InstanceId, Outcome, PageClaim, Store, StoreError};
 
 #[apply(contract)]
-async fn a_cursor_moves_once(store: &Store) {
+async fn dispatch_cursor_moves_once(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 4).await;
     let dispatch = fixtures::android_dispatch(store, app).await;
@@ -29,7 +29,7 @@ async fn a_cursor_moves_once(store: &Store) {
 }
 
 #[apply(contract)]
-async fn a_page_without_anybody_to_send_to_is_finished_at_once(store: &Store) {
+async fn page_without_targets_is_finished_at_once(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 1).await;
     let mut off = android("d000");
@@ -47,9 +47,9 @@ async fn a_page_without_anybody_to_send_to_is_finished_at_once(store: &Store) {
     assert_eq!(twice, record, "finishing it again changes nothing");
 }
 
-/// The change that leaves nothing open ends the dispatch, the last dispatch the rest.
+/// The change that leaves nothing open ends the dispatch; the last dispatch ends the notification.
 #[apply(contract)]
-async fn a_checkpoint_counts_and_the_last_one_ends_everything(store: &Store) {
+async fn last_checkpoint_ends_the_notification(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 5).await;
     let dispatch = fixtures::android_dispatch(store, app).await;
@@ -96,9 +96,9 @@ async fn a_checkpoint_counts_and_the_last_one_ends_everything(store: &Store) {
     assert_eq!((done.counts, done.by_platform[0].counts), (each, each));
 }
 
-/// A compare-and-set on epoch and checkpoint number.
+/// A compare-and-set on instance and checkpoint number.
 #[apply(contract)]
-async fn a_checkpoint_that_lost_its_page_stores_nothing(store: &Store) {
+async fn fenced_checkpoint_stores_nothing(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 2).await;
     let dispatch = fixtures::android_dispatch(store, app).await;
@@ -121,9 +121,9 @@ async fn a_checkpoint_that_lost_its_page_stores_nothing(store: &Store) {
     store.checkpoint(with(adopted.pages[0], keys[1])).await.unwrap();
 }
 
-/// Its answer was lost: it is asked for again, whole.
+/// Its reply was lost, so it is repeated.
 #[apply(contract)]
-async fn a_checkpoint_that_was_stored_is_stored_once(store: &Store) {
+async fn repeated_checkpoint_is_stored_once(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 4).await;
     let dispatch = fixtures::android_dispatch(store, app).await;
@@ -161,9 +161,9 @@ async fn a_checkpoint_that_was_stored_is_stored_once(store: &Store) {
     assert_eq!(store.open_retries(app, Platform::Android).await.unwrap(), 2);
 }
 
-/// By sequence, whoever is erased meanwhile.
+/// Keyed by sequence, even if devices are erased in between.
 #[apply(contract)]
-async fn outcomes_stay_with_their_devices(store: &Store) {
+async fn outcomes_are_keyed_by_device(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 4).await;
     let dispatch = fixtures::android_dispatch(store, app).await;
@@ -210,9 +210,9 @@ async fn failures_are_counted_by_reason(store: &Store) {
     assert_eq!(failures, [("two", 2), ("one", 1)]);
 }
 
-/// A tag that is removed takes a device out of the range, and moves no outcome.
+/// Removing a tag takes a device out of the range, and does not shift outcomes.
 #[apply(contract)]
-async fn a_tag_removed_meanwhile_shifts_nothing(store: &Store) {
+async fn removing_a_tag_does_not_shift_outcomes(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 3).await;
     for device in ["d000", "d001", "d002"] {

@@ -29,7 +29,7 @@ async fn vote(
     Ok(())
 }
 
-/// Reports a poll that a device and a visitor of its page answer.
+/// Reports a poll; a device and a visitor vote.
 pub(super) async fn one_of_each(store: &Store, app: AppNo, device: &str) {
     let draft = fixtures::poll();
     let report = NewReport { poll: Some(draft.clone()), ..fixtures::report("poll") };
@@ -41,7 +41,7 @@ pub(super) async fn one_of_each(store: &Store, app: AppNo, device: &str) {
 }
 
 #[apply(contract)]
-async fn a_poll_reads_back_with_its_answers_in_order(store: &Store) {
+async fn poll_reads_back_with_answers_in_order(store: &Store) {
     let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
     let (notification, draft) = poll(store, app).await;
     let row = store.poll(app, notification.clone()).await.unwrap();
@@ -57,7 +57,7 @@ async fn a_poll_reads_back_with_its_answers_in_order(store: &Store) {
 }
 
 #[apply(contract)]
-async fn a_device_answers_once(store: &Store) {
+async fn device_votes_once(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 2).await;
     let (notification, draft) = poll(store, app).await;
@@ -78,7 +78,7 @@ async fn a_device_answers_once(store: &Store) {
 }
 
 #[apply(contract)]
-async fn what_a_vote_names_must_exist(store: &Store) {
+async fn vote_requires_known_poll_answer_and_device(store: &Store) {
     let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
     fixtures::devices(store, other, 1).await;
     let (notification, draft) = poll(store, app).await;
@@ -108,7 +108,7 @@ async fn clicks(store: &Store, app: AppNo, poll: &NotificationId) -> Vec<u64> {
 }
 
 #[apply(contract)]
-async fn a_visitor_of_the_page_answers_once(store: &Store) {
+async fn visitor_votes_once(store: &Store) {
     let app = fixtures::app(store).await;
     let (notification, draft) = poll(store, app).await;
     let (_, other) = poll(store, app).await;
@@ -132,12 +132,12 @@ async fn a_visitor_of_the_page_answers_once(store: &Store) {
 }
 
 #[apply(contract)]
-async fn visitors_at_once_count_once_each(store: &Store) {
+async fn concurrent_visitors_count_once_each(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 5).await;
     let (notification, draft) = poll(store, app).await;
     let page = draft.public_id;
-    // Everybody votes five times at once, for the one or the other; devices beside them.
+    // Every visitor votes five times concurrently, and so do devices.
     let on_the_page = (0..500).map(|vote: u16| {
         let answer = draft.answers[usize::from(vote % 2)];
         store.answer_public_poll(page, answer, visitor(vote % 100), NOW)
@@ -155,7 +155,7 @@ async fn visitors_at_once_count_once_each(store: &Store) {
 }
 
 #[apply(contract)]
-async fn the_page_goes_with_its_application_and_its_notification(store: &Store) {
+async fn poll_page_ends_with_its_application_and_notification(store: &Store) {
     let (id, app) = fixtures::named_app(store, "Shop").await;
     let draft = fixtures::poll();
     let report = NewReport { poll: Some(draft.clone()), ..fixtures::report("own-1") };

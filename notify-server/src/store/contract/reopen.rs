@@ -1,4 +1,4 @@
-//! What outlives the process: a store that was closed, or that ended in the middle of its work.
+//! Reopening a store that was closed, or whose process crashed.
 
 use macro_rules_attribute::apply;
 use notify_core::{Counts, NotificationStatus, Platform};
@@ -10,7 +10,7 @@ use crate::store::{Checkpoint, Idempotent, InstanceId, PageClaim, Reclaimed, Sto
 const NEXT: InstanceId = InstanceId(12);
 
 #[apply(contract)]
-async fn what_was_written_is_there_after_reopening(backend: &dyn Backend) {
+async fn data_survives_reopening(backend: &dyn Backend) {
     let store = backend.open();
     let app = fixtures::app(&store).await;
     fixtures::devices(&store, app, 2).await;
@@ -25,9 +25,9 @@ async fn what_was_written_is_there_after_reopening(backend: &dyn Backend) {
     assert_eq!(store.start_due(NOW, 10).await.unwrap().0.len(), 1);
 }
 
-/// What is settled is known by device, and the rest is read as it is now.
+/// Outcomes are known by device; the rest is read as it is now.
 #[apply(contract)]
-async fn an_adopted_page_knows_what_is_settled(backend: &dyn Backend) {
+async fn reclaimed_page_knows_its_outcomes(backend: &dyn Backend) {
     let store = backend.open();
     let app = fixtures::app(&store).await;
     fixtures::devices(&store, app, 6).await;
@@ -72,7 +72,7 @@ async fn an_adopted_page_knows_what_is_settled(backend: &dyn Backend) {
 }
 
 #[apply(contract)]
-async fn a_claimed_retry_is_free_after_a_restart(backend: &dyn Backend) {
+async fn claimed_retry_is_released_after_a_restart(backend: &dyn Backend) {
     let store = backend.open();
     let app = fixtures::app(&store).await;
     fixtures::retried(&store, app, 2).await;
@@ -88,7 +88,7 @@ async fn a_claimed_retry_is_free_after_a_restart(backend: &dyn Backend) {
 }
 
 #[apply(contract)]
-async fn an_answer_is_replayed_after_reopening(backend: &dyn Backend) {
+async fn replay_survives_reopening(backend: &dyn Backend) {
     let key = fixtures::once("/v1/devices", "k", 1);
     let store = backend.open();
     let app = fixtures::app(&store).await;
@@ -100,9 +100,9 @@ async fn an_answer_is_replayed_after_reopening(backend: &dyn Backend) {
     assert_eq!(done, Idempotent::Replayed(r#"{"success":true}"#.to_owned()));
 }
 
-/// What events and streams name by number is gone for good.
+/// Events and cursors contain numbers, so they must stay unique.
 #[apply(contract)]
-async fn a_number_is_given_once(backend: &dyn Backend) {
+async fn numbers_are_never_reused(backend: &dyn Backend) {
     let store = backend.open();
     let app = fixtures::app(&store).await;
     let (_, gone) = maintenance::ended(&store, app).await;
@@ -117,9 +117,9 @@ async fn a_number_is_given_once(backend: &dyn Backend) {
     assert!(fixtures::app(&store).await > erased);
 }
 
-/// An unchanged registration is held back, and written when the store is closed.
+/// An unchanged registration is buffered, and written when the store is closed.
 #[apply(contract)]
-async fn a_held_registration_is_written_at_the_end(backend: &dyn Backend) {
+async fn buffered_registration_is_written_on_close(backend: &dyn Backend) {
     let store = backend.open();
     let app = fixtures::app(&store).await;
     fixtures::devices(&store, app, 1).await;
@@ -131,7 +131,7 @@ async fn a_held_registration_is_written_at_the_end(backend: &dyn Backend) {
 }
 
 #[apply(contract)]
-async fn a_closed_store_refuses(backend: &dyn Backend) {
+async fn closed_store_is_unavailable(backend: &dyn Backend) {
     let store = backend.open();
     let app = fixtures::app(&store).await;
     store.close().await;

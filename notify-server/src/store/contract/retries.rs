@@ -1,4 +1,4 @@
-//! Deliveries that are tried again.
+//! Retries.
 
 use macro_rules_attribute::apply;
 use notify_core::{Counts, NotificationStatus, Platform};
@@ -19,7 +19,7 @@ async fn open(store: &Store, app: AppNo) -> u64 {
 }
 
 #[apply(contract)]
-async fn a_retry_is_claimed_when_it_is_due_by_one(store: &Store) {
+async fn due_retry_is_claimed_once(store: &Store) {
     let app = fixtures::app(store).await;
     let (dispatch, keys) = fixtures::retried(store, app, 3).await;
     assert_eq!(open(store, app).await, 3);
@@ -41,7 +41,7 @@ async fn a_retry_is_claimed_when_it_is_due_by_one(store: &Store) {
 }
 
 #[apply(contract)]
-async fn a_claim_that_ran_out_is_claimed_again(store: &Store) {
+async fn expired_retry_claim_is_claimed_again(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::retried(store, app, 1).await;
     let first = store.claim_retries(fixtures::retry_claim(app)).await.unwrap();
@@ -58,7 +58,7 @@ async fn a_claim_that_ran_out_is_claimed_again(store: &Store) {
 }
 
 #[apply(contract)]
-async fn a_claimer_leaves_what_it_has_in_hand(store: &Store) {
+async fn excluded_retries_are_not_claimed(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::retried(store, app, 3).await;
     let one = RetryClaim { limit: 1, ..fixtures::retry_claim(app) };
@@ -78,7 +78,7 @@ async fn a_claimer_leaves_what_it_has_in_hand(store: &Store) {
 }
 
 #[apply(contract)]
-async fn a_claim_whose_answer_was_lost_is_made_again(store: &Store) {
+async fn lost_retry_claim_is_reclaimed(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::retried(store, app, 3).await;
     let one = RetryClaim { limit: 1, ..fixtures::retry_claim(app) };
@@ -95,7 +95,7 @@ async fn a_claim_whose_answer_was_lost_is_made_again(store: &Store) {
 }
 
 #[apply(contract)]
-async fn a_retry_that_is_settled_ends_the_dispatch(store: &Store) {
+async fn last_retry_ends_the_dispatch(store: &Store) {
     let app = fixtures::app(store).await;
     let (dispatch, keys) = fixtures::retried(store, app, 2).await;
     let claimed = store.claim_retries(fixtures::retry_claim(app)).await.unwrap();
@@ -121,7 +121,7 @@ async fn a_retry_that_is_settled_ends_the_dispatch(store: &Store) {
 }
 
 #[apply(contract)]
-async fn a_retry_that_failed_again_waits_anew(store: &Store) {
+async fn failed_retry_waits_again(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::retried(store, app, 1).await;
     let claimed = store.claim_retries(fixtures::retry_claim(app)).await.unwrap();
@@ -140,7 +140,7 @@ async fn a_retry_that_failed_again_waits_anew(store: &Store) {
 
 /// A pause is no attempt, and does not change what the last one found.
 #[apply(contract)]
-async fn a_retry_that_is_put_off_stays_as_it_was(store: &Store) {
+async fn deferred_retry_keeps_its_attempts(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::retried(store, app, 1).await;
     let before = store.claim_retries(fixtures::retry_claim(app)).await.unwrap();
@@ -158,9 +158,9 @@ async fn a_retry_that_is_put_off_stays_as_it_was(store: &Store) {
     assert_eq!(store.claim_retries(then).await.unwrap(), before);
 }
 
-/// In the transaction of the erase.
+/// In the transaction of the erasure.
 #[apply(contract)]
-async fn an_erased_device_ends_its_retries(store: &Store) {
+async fn erasing_a_device_ends_its_retries(store: &Store) {
     let app = fixtures::app(store).await;
     let (dispatch, keys) = fixtures::retried(store, app, 2).await;
     let claimed = store.claim_retries(fixtures::retry_claim(app)).await.unwrap();
@@ -176,7 +176,7 @@ async fn an_erased_device_ends_its_retries(store: &Store) {
 }
 
 #[apply(contract)]
-async fn a_settled_retry_is_left_as_it_is(store: &Store) {
+async fn ended_retry_is_not_changed(store: &Store) {
     let app = fixtures::app(store).await;
     let (dispatch, keys) = fixtures::retried(store, app, 2).await;
     let claimed = store.claim_retries(fixtures::retry_claim(app)).await.unwrap();
@@ -193,7 +193,7 @@ async fn a_settled_retry_is_left_as_it_is(store: &Store) {
 }
 
 #[apply(contract)]
-async fn lanes_are_those_with_something_due(store: &Store) {
+async fn agenda_contains_lanes_with_due_retries(store: &Store) {
     assert_eq!(store.agenda(NOW).await.unwrap().next_retry_due, None);
     let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
     fixtures::retried(store, app, 3).await;
@@ -210,7 +210,7 @@ async fn lanes_are_those_with_something_due(store: &Store) {
 
 /// Under an explicit `collapse_key` a newer notification replaces what an older retry would show.
 #[apply(contract)]
-async fn a_newer_notification_of_the_same_key_overtakes(store: &Store) {
+async fn newer_notification_with_the_same_key_supersedes(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 2).await;
     let with_key = |key: &str| crate::store::NewNotification {
@@ -238,9 +238,9 @@ async fn a_newer_notification_of_the_same_key_overtakes(store: &Store) {
     assert!(!store.superseded(newer.no, keys[0]).await.unwrap(), "nothing is newer");
 }
 
-/// What was on its way when its notification was canceled is not tried again.
+/// A delivery that was in flight when its notification was canceled is not retried.
 #[apply(contract)]
-async fn a_retry_of_what_was_canceled_meanwhile_ends(store: &Store) {
+async fn retry_of_a_canceled_dispatch_ends(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 2).await;
     let dispatch = fixtures::android_dispatch(store, app).await;

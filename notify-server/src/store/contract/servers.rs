@@ -1,4 +1,4 @@
-//! Several servers on one storage: who lives keeps what it holds, and who died is relieved.
+//! Several servers on one database: live servers keep their work, the work of dead ones is reclaimed.
 
 use macro_rules_attribute::apply;
 use notify_core::Timestamp;
@@ -9,7 +9,7 @@ use crate::store::{
 };
 
 const OTHER: InstanceId = InstanceId(12);
-/// More dispatches than one statement asks for.
+/// More dispatches than one statement reads.
 const MANY: usize = 40;
 
 fn beat(instance: InstanceId, now: Timestamp) -> Heartbeat {
@@ -26,7 +26,7 @@ fn clustered(now: Timestamp) -> ReclaimRequest {
 }
 
 #[apply(contract)]
-async fn servers_are_counted_while_they_live(store: &Store) {
+async fn live_servers_are_counted(store: &Store) {
     let alone = ClusterStatus { servers: 1, has_orphans: false };
     assert_eq!(store.heartbeat(beat(INSTANCE, NOW)).await.unwrap(), alone);
     assert_eq!(store.heartbeat(beat(OTHER, NOW.plus_ms(1_000))).await.unwrap().servers, 2);
@@ -40,7 +40,7 @@ async fn servers_are_counted_while_they_live(store: &Store) {
 }
 
 #[apply(contract)]
-async fn a_page_is_its_servers_while_that_lives(store: &Store) {
+async fn page_belongs_to_its_server_while_it_is_alive(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 2).await;
     let dispatch = fixtures::android_dispatch(store, app).await;
@@ -49,7 +49,7 @@ async fn a_page_is_its_servers_while_that_lives(store: &Store) {
     assert!(!store.heartbeat(beat(OTHER, NOW)).await.unwrap().has_orphans);
     let none = Reclaimed { pages: vec![], dispatches: vec![] };
     assert_eq!(store.reclaim(clustered(NOW)).await.unwrap(), none);
-    // The lease of the page itself is over, that of its server is not.
+    // The lease of the page has ended, that of its server has not.
     store.heartbeat(beat(INSTANCE, LEASE)).await.unwrap();
     assert_eq!(store.reclaim(clustered(LEASE.plus_ms(1))).await.unwrap(), none);
 
@@ -59,7 +59,7 @@ async fn a_page_is_its_servers_while_that_lives(store: &Store) {
     let [taken] = adopted.pages[..] else { panic!("{adopted:?}") };
     assert_eq!((taken.no, taken.instance), (page.no, OTHER));
     assert!(!store.heartbeat(beat(OTHER, dead)).await.unwrap().has_orphans);
-    // Who was stopped meanwhile, and goes on, changes nothing.
+    // A server that was paused and continues changes nothing.
     let late = crate::store::Checkpoint {
         settled: vec![fixtures::sent(keys[0])],
         ..fixtures::checkpoint(page, 2)
@@ -68,7 +68,7 @@ async fn a_page_is_its_servers_while_that_lives(store: &Store) {
 }
 
 #[apply(contract)]
-async fn retries_of_a_server_that_left_are_free_at_once(store: &Store) {
+async fn retries_of_a_stopped_server_are_released(store: &Store) {
     let app = fixtures::app(store).await;
     store.heartbeat(beat(INSTANCE, NOW)).await.unwrap();
     fixtures::retried(store, app, 2).await;
@@ -84,7 +84,7 @@ async fn retries_of_a_server_that_left_are_free_at_once(store: &Store) {
 }
 
 #[apply(contract)]
-async fn a_scan_is_seen_by_all_until_it_is_done(store: &Store) {
+async fn unscanned_dispatches_are_visible_to_all_servers(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 4).await;
     let dispatch = fixtures::android_dispatch(store, app).await;
@@ -105,7 +105,7 @@ async fn a_scan_is_seen_by_all_until_it_is_done(store: &Store) {
 }
 
 #[apply(contract)]
-async fn canceled_dispatches_are_told_from_others(store: &Store) {
+async fn canceled_dispatches_are_distinguished(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 1).await;
     let mut all = Vec::new();

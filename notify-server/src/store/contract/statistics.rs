@@ -30,7 +30,7 @@ async fn devices_are_counted_by_platform_and_state(store: &Store) {
 }
 
 #[apply(contract)]
-async fn a_period_counts_its_edges_to_the_millisecond(store: &Store) {
+async fn period_is_exact_to_the_millisecond(store: &Store) {
     let app = fixtures::app(store).await;
     let start = NOW.as_ms().div_euclid(HOUR_MS) * HOUR_MS;
     let times = [
@@ -64,7 +64,7 @@ async fn a_period_counts_its_edges_to_the_millisecond(store: &Store) {
 }
 
 #[apply(contract)]
-async fn a_change_of_state_moves_the_count(store: &Store) {
+async fn changing_state_moves_the_count(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 1).await;
     let mut off = android("d000");
@@ -77,7 +77,7 @@ async fn a_change_of_state_moves_the_count(store: &Store) {
     assert_eq!(all(store, app).await, []);
 }
 
-/// What the devices of a listing come to, counted one by one.
+/// Counts the devices of a listing one by one.
 async fn one_by_one(
     store: &Store,
     app: AppNo,
@@ -101,13 +101,13 @@ async fn one_by_one(
 }
 
 #[apply(contract)]
-async fn counts_are_those_of_the_devices_whatever_happened_to_them(store: &Store) {
+async fn counters_match_devices_after_random_changes(store: &Store) {
     let app = fixtures::app(store).await;
     let start = NOW.as_ms().div_euclid(HOUR_MS) * HOUR_MS;
     let mut random = fastrand::Rng::with_seed(26);
     let mut now = start;
     for _ in 0..300 {
-        // Now and then on the very edge of an hour.
+        // Sometimes exactly at the beginning of an hour.
         now = if random.u8(..8) == 0 {
             (now.div_euclid(HOUR_MS) + 1) * HOUR_MS
         } else {
@@ -115,7 +115,7 @@ async fn counts_are_those_of_the_devices_whatever_happened_to_them(store: &Store
         };
         let name = format!("d{}", random.u8(..40));
         if random.u8(..5) == 0 {
-            // Half of them are not there.
+            // Half of them do not exist.
             let _ = store.delete_device(app, id(&name), Timestamp(now)).await;
             continue;
         }

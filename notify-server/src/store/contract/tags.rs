@@ -8,7 +8,7 @@ use super::is_unknown;
 use crate::store::{Store, StoreError};
 
 #[apply(contract)]
-async fn setting_tags_leaves_the_others(store: &Store) {
+async fn setting_tags_keeps_other_tags(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 1).await;
     let device = id("d000");
@@ -20,9 +20,9 @@ async fn setting_tags_leaves_the_others(store: &Store) {
     assert!(is_unknown(&store.set_tags(app, id("nobody"), vec![], None).await));
 }
 
-/// Also when requests come at the same time, which together are over the bound.
+/// Also for concurrent requests that exceed the limit together.
 #[apply(contract)]
-async fn a_device_has_so_many_tags_and_no_more(store: &Store) {
+async fn tags_per_device_are_limited(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 2).await;
     let most = usize::try_from(TAGS_PER_DEVICE_MAX).unwrap();
@@ -45,17 +45,17 @@ async fn a_device_has_so_many_tags_and_no_more(store: &Store) {
     assert_eq!(full.len(), most, "nothing of what was refused is there");
     let refused = set(vec![tag("one more", false)]).await;
     assert!(matches!(refused, Err(StoreError::Refused(_))));
-    // What it has may change, and what it loses makes room.
+    // Existing tags can change, and removing one makes room.
     set(vec![tag(&full[0].name, false)]).await.unwrap();
     store.remove_tag(app, id("d000"), full[0].name.clone()).await.unwrap();
     set(vec![tag("one more", false)]).await.unwrap();
     assert_eq!(tags().await.len(), most);
-    // The bound is each device's own.
+    // The limit applies per device.
     store.set_tags(app, id("d001"), some(0, most), None).await.unwrap();
 }
 
 #[apply(contract)]
-async fn a_tag_is_removed_once(store: &Store) {
+async fn removing_a_tag_twice_is_not_found(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 1).await;
     fixtures::tagged(store, app, "d000", "vip", true).await;
@@ -66,7 +66,7 @@ async fn a_tag_is_removed_once(store: &Store) {
 }
 
 #[apply(contract)]
-async fn tags_are_listed_by_name_with_their_devices(store: &Store) {
+async fn tags_are_listed_by_name_with_device_counts(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 3).await;
     for (device, name, value) in [
@@ -88,7 +88,7 @@ async fn tags_are_listed_by_name_with_their_devices(store: &Store) {
 }
 
 #[apply(contract)]
-async fn tags_of_others_are_unknown(store: &Store) {
+async fn tags_of_other_applications_are_unknown(store: &Store) {
     let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
     fixtures::devices(store, app, 1).await;
     fixtures::devices(store, other, 1).await;

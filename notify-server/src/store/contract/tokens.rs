@@ -1,4 +1,4 @@
-//! Provider tokens that one server signs for all.
+//! Provider tokens that servers share.
 
 use macro_rules_attribute::apply;
 use notify_core::Timestamp;
@@ -11,13 +11,13 @@ fn token(sealed: &[u8], issued_at: Timestamp) -> TokenRow {
 }
 
 #[apply(contract)]
-async fn a_token_gives_way_to_one_that_was_signed_for_it(store: &Store) {
+async fn token_is_replaced_only_by_its_successor(store: &Store) {
     let (name, other) = ([1; 32], [2; 32]);
     assert_eq!(store.provider_token(name).await.unwrap(), None);
     let first = token(b"first", NOW);
     let kept = store.keep_provider_token(name, first.clone(), None).await.unwrap();
     assert_eq!(kept, first);
-    // Who saw none, or another one, was late: it gets what is kept.
+    // A server that saw none or another one was late and gets the stored token.
     let late = token(b"late", NOW.plus_ms(1));
     for replaces in [None, Some(NOW.plus_ms(-1)), Some(NOW.plus_ms(1))] {
         let kept = store.keep_provider_token(name, late.clone(), replaces).await.unwrap();
@@ -31,7 +31,7 @@ async fn a_token_gives_way_to_one_that_was_signed_for_it(store: &Store) {
 }
 
 #[apply(contract)]
-async fn one_of_many_that_sign_at_once_is_kept(store: &Store) {
+async fn concurrent_token_updates_store_one(store: &Store) {
     let seen = token(b"seen", NOW);
     store.keep_provider_token([1; 32], seen, None).await.unwrap();
     let signed = (1..=8).map(|n| token(&[n], NOW.plus_ms(3_000_000 + i64::from(n))));
@@ -42,7 +42,7 @@ async fn one_of_many_that_sign_at_once_is_kept(store: &Store) {
 }
 
 #[apply(contract)]
-async fn a_token_is_frozen_until_the_latest_end(store: &Store) {
+async fn token_freeze_keeps_the_latest_end(store: &Store) {
     let name = [1; 32];
     store.freeze_provider_token(name, NOW).await.unwrap();
     assert_eq!(store.provider_token(name).await.unwrap(), None, "none is kept");
@@ -57,7 +57,7 @@ async fn a_token_is_frozen_until_the_latest_end(store: &Store) {
 }
 
 #[apply(contract)]
-async fn tokens_of_keys_that_nobody_uses_go(store: &Store) {
+async fn tokens_of_unused_keys_are_deleted(store: &Store) {
     store.keep_provider_token([1; 32], token(b"old", NOW), None).await.unwrap();
     let hours = |count: i64| NOW.plus_ms(count * 3_600_000);
     for (name, at, is_there) in [([2; 32], hours(2), true), ([3; 32], hours(3), false)] {

@@ -1,4 +1,4 @@
-//! Disabling devices whose addresses are dead, and sparing all others.
+//! Disabling devices whose addresses are unregistered, and no others.
 
 use macro_rules_attribute::apply;
 use notify_core::{DeviceDetails, Endpoint, IosEnv, Platform, Subscription, Timestamp};
@@ -18,7 +18,7 @@ pub(super) fn report(key: DeviceKey, address: &str, since: Option<Timestamp>) ->
     }
 }
 
-/// An address that looks dead, where it may be the credentials.
+/// An ambiguous report of an unregistered address.
 pub(super) async fn one_of_each(store: &Store, app: AppNo) {
     let dispatch = fixtures::android_dispatch(store, app).await;
     let (keys, page) = fixtures::whole_page(store, &dispatch).await;
@@ -28,7 +28,7 @@ pub(super) async fn one_of_each(store: &Store, app: AppNo) {
 
 /// A device that has another token by now is spared; the same token stays unregistered.
 #[apply(contract)]
-async fn a_dead_address_disables_the_device_that_still_has_it(store: &Store) {
+async fn unregistered_address_disables_its_device(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 2).await;
     let dispatch = fixtures::android_dispatch(store, app).await;
@@ -54,7 +54,7 @@ async fn a_dead_address_disables_the_device_that_still_has_it(store: &Store) {
 
 /// A token that was sent to the wrong host looks unregistered, and works on the host it has now.
 #[apply(contract)]
-async fn a_device_that_has_another_host_by_now_is_spared(store: &Store) {
+async fn device_with_another_apns_host_stays_enabled(store: &Store) {
     let app = fixtures::app(store).await;
     let phone = |device: &str, env| {
         let push_token = Some(format!("token-{device}"));
@@ -83,7 +83,7 @@ async fn a_device_that_has_another_host_by_now_is_spared(store: &Store) {
 
 /// Compared with the last registration, written or not.
 #[apply(contract)]
-async fn a_later_registration_spares_a_device(store: &Store) {
+async fn later_registration_keeps_a_device_enabled(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 3).await;
     let dispatch = fixtures::android_dispatch(store, app).await;
@@ -103,7 +103,7 @@ async fn a_later_registration_spares_a_device(store: &Store) {
 /// Answers that a wrong key or host would also cause are applied one by one, and undone once they come en
 /// masse; an administrator goes on from there.
 #[apply(contract)]
-async fn addresses_that_look_dead_en_masse_stay_enabled(store: &Store) {
+async fn guard_keeps_devices_enabled_on_mass_unregistration(store: &Store) {
     let (app_id, app) = fixtures::named_app(store, "Shop").await;
     fixtures::devices(store, app, 30).await;
     let dispatch = fixtures::android_dispatch(store, app).await;
@@ -137,9 +137,9 @@ async fn addresses_that_look_dead_en_masse_stay_enabled(store: &Store) {
     assert_eq!(disabled().await, 1, "counted from the beginning");
 }
 
-/// Answers of another kind in between make room.
+/// Other responses in between make room.
 #[apply(contract)]
-async fn addresses_that_look_dead_now_and_then_are_disabled(store: &Store) {
+async fn guard_allows_occasional_unregistrations(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 40).await;
     let dispatch = fixtures::android_dispatch(store, app).await;
@@ -155,9 +155,9 @@ async fn addresses_that_look_dead_now_and_then_are_disabled(store: &Store) {
     assert_eq!(counts[0].disabled, 40);
 }
 
-/// The address that a provider names takes the place of the one that was sent to.
+/// The address that a provider reports replaces the one that was sent to.
 #[apply(contract)]
-async fn an_address_that_moved_is_kept(store: &Store) {
+async fn replaced_address_is_stored(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 3).await;
     let dispatch = fixtures::android_dispatch(store, app).await;
@@ -182,7 +182,7 @@ async fn an_address_that_moved_is_kept(store: &Store) {
 
 /// A subscription is a registration too, also one that changes nothing.
 #[apply(contract)]
-async fn a_later_subscription_spares_a_device(store: &Store) {
+async fn later_subscription_keeps_a_device_enabled(store: &Store) {
     let app = fixtures::app(store).await;
     let subscribe = |at| async move {
         let subscription = Subscription {

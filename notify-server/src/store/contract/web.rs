@@ -1,4 +1,4 @@
-//! Browsers that act without a key.
+//! Browsers that register without an API key.
 
 use macro_rules_attribute::apply;
 use notify_core::{
@@ -17,7 +17,7 @@ fn access(origin: &str) -> WebAccess {
     WebAccess { allowed_origins: vec![origin.to_owned()], ..WebAccess::default() }
 }
 
-/// A browser at an endpoint whose keys are of that letter, which would become that device.
+/// A browser with this endpoint, keys of this letter and this generated device id.
 fn browser(endpoint: &str, keys: char, made: &str) -> NewBrowser {
     let subscription = Subscription {
         device_id: None,
@@ -32,13 +32,13 @@ fn browser(endpoint: &str, keys: char, made: &str) -> NewBrowser {
     NewBrowser { subscription, known: None, made: id(made), secret: secret(made), tags: vec![] }
 }
 
-/// Lets a site in, and a browser of it subscribe.
+/// Allows a site, and subscribes one of its browsers.
 pub(super) async fn one_of_each(store: &Store, id: notify_core::AppId, no: AppNo) {
     store.set_web_access(id, access("https://a.example")).await.unwrap();
     subscribed(store, no, browser("1", 'k', "a")).await;
 }
 
-/// The secret of the device that was made with that id.
+/// The secret of the device with this id.
 fn secret(made: &str) -> [u8; 32] {
     [made.as_bytes()[0]; 32]
 }
@@ -48,7 +48,7 @@ async fn subscribed(store: &Store, app: AppNo, browser: NewBrowser) -> Subscribe
 }
 
 #[apply(contract)]
-async fn access_is_kept_until_it_is_cleared(store: &Store) {
+async fn browser_access_is_stored_until_cleared(store: &Store) {
     let (app, no) = fixtures::named_app(store, "web").await;
     assert_eq!(store.web_access(app).await.unwrap(), None);
     assert!(is_unknown(&store.clear_web_access(app).await));
@@ -69,7 +69,7 @@ async fn access_is_kept_until_it_is_cleared(store: &Store) {
 }
 
 #[apply(contract)]
-async fn a_browser_is_the_device_whose_secret_it_shows(store: &Store) {
+async fn browser_is_identified_by_its_secret(store: &Store) {
     let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
     let first = subscribed(store, app, browser("1", 'k', "a")).await;
     assert_eq!(first, SubscribedBrowser { id: id("a"), has_new_secret: true });
@@ -92,7 +92,7 @@ async fn a_browser_is_the_device_whose_secret_it_shows(store: &Store) {
 }
 
 #[apply(contract)]
-async fn an_address_alone_proves_nothing(store: &Store) {
+async fn address_alone_does_not_identify_a_browser(store: &Store) {
     let app = fixtures::app(store).await;
     subscribed(store, app, browser("1", 'k', "a")).await;
     // With its keys it is the same browser, which lost its secret and gets another.
@@ -100,7 +100,7 @@ async fn an_address_alone_proves_nothing(store: &Store) {
     assert_eq!(same, SubscribedBrowser { id: id("a"), has_new_secret: true });
     assert!(!store.opens_device(app, id("a"), secret("a")).await.unwrap());
     assert!(store.opens_device(app, id("a"), secret("b")).await.unwrap());
-    // With others it is somebody else: the device keeps what it has, but for the address.
+    // With other keys it is another browser: the device keeps everything except the address.
     let stranger = subscribed(store, app, browser("1", 'x', "c")).await;
     assert_eq!(stranger.id, id("c"));
     assert!(!store.opens_device(app, id("a"), secret("c")).await.unwrap());
@@ -108,7 +108,7 @@ async fn an_address_alone_proves_nothing(store: &Store) {
 }
 
 #[apply(contract)]
-async fn a_secret_goes_with_its_device(store: &Store) {
+async fn secret_is_deleted_with_its_device(store: &Store) {
     let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
     subscribed(store, app, browser("1", 'k', "a")).await;
     assert!(store.opens_device(app, id("a"), secret("a")).await.unwrap());
@@ -117,7 +117,7 @@ async fn a_secret_goes_with_its_device(store: &Store) {
     }
     store.delete_device(app, id("a"), NOW).await.unwrap();
     assert!(!store.opens_device(app, id("a"), secret("a")).await.unwrap());
-    // Nor is it there for a device of that id that is no browser.
+    // Nor is there one for a device with this id that is not a browser.
     subscribed(store, app, browser("2", 'k', "p")).await;
     fixtures::registered(store, app, fixtures::android("p")).await;
     assert!(!store.opens_device(app, id("p"), secret("p")).await.unwrap());
@@ -141,7 +141,7 @@ async fn audience(store: &Store, app: AppNo) -> (Dispatch, Vec<AudienceDevice>) 
     (dispatch, slice.devices)
 }
 
-/// Has devices take a message, at the addresses given, in the page of a new notification.
+/// Records that devices received a message at these addresses.
 async fn verify(store: &Store, app: AppNo, addresses: &[(usize, &str)]) {
     let (dispatch, devices) = audience(store, app).await;
     let (keys, page) = fixtures::whole_page(store, &dispatch).await;
@@ -159,7 +159,7 @@ async fn verify(store: &Store, app: AppNo, addresses: &[(usize, &str)]) {
 }
 
 #[apply(contract)]
-async fn a_web_address_is_verified_by_the_first_message_it_takes(store: &Store) {
+async fn web_address_is_verified_by_its_first_message(store: &Store) {
     use AddressTrust::{Anonymous, Unverified, Verified};
     let app = fixtures::app(store).await;
     subscribed(store, app, browser("1", 'k', "a")).await;

@@ -1,4 +1,4 @@
-//! Webhooks, and what their messages tell.
+//! Webhooks and the contents of their messages.
 
 use macro_rules_attribute::apply;
 use notify_core::{
@@ -29,7 +29,7 @@ pub(super) async fn webhook(store: &Store, app: AppNo, events: &[WebhookEventTyp
     fixtures::now(store.create_webhook(app, new, secret, NOW, None).await.unwrap()).id
 }
 
-/// Claims of the only webhook that has something to do.
+/// Claims messages of the only webhook with work.
 pub(super) async fn claimed(store: &Store, now: Timestamp, limit: u32) -> ClaimedWebhook {
     let ready = store.webhook_work(now).await.unwrap().ready;
     let [only] = ready[..] else { panic!("one webhook has something to do: {ready:?}") };
@@ -74,7 +74,7 @@ pub(super) async fn opened(store: &Store, app: AppNo, device: &str, kind: EventT
     fixtures::now(store.record_events(app, vec![event], NOW, None).await.unwrap());
 }
 
-/// Makes a webhook that is told of an event of a device.
+/// Creates a webhook and an event of a device for it.
 pub(super) async fn one_of_each(store: &Store, app: AppNo, device: &str) {
     webhook(store, app, &[WebhookEventType::EngagementOpened]).await;
     opened(store, app, device, EventType::Opened).await;
@@ -83,9 +83,9 @@ pub(super) async fn one_of_each(store: &Store, app: AppNo, device: &str) {
     }
 }
 
-/// Whatever their applications.
+/// Independent of the application.
 #[apply(contract)]
-async fn the_oldest_webhook_is_served_first(store: &Store) {
+async fn oldest_webhook_is_served_first(store: &Store) {
     let (first, second) = (fixtures::app(store).await, fixtures::app(store).await);
     for app in [second, first] {
         fixtures::devices(store, app, 1).await;
@@ -98,7 +98,7 @@ async fn the_oldest_webhook_is_served_first(store: &Store) {
 }
 
 #[apply(contract)]
-async fn a_webhook_reads_back_as_it_was_made_and_changed(store: &Store) {
+async fn webhook_reads_back_after_creation_and_change(store: &Store) {
     let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
     let id = webhook(store, app, &[WebhookEventType::PollAnswered]).await;
     let made = store.webhook(app, id, NOW).await.unwrap();
@@ -130,7 +130,7 @@ async fn a_webhook_reads_back_as_it_was_made_and_changed(store: &Store) {
 }
 
 #[apply(contract)]
-async fn an_application_has_so_many_webhooks(store: &Store) {
+async fn webhooks_per_application_are_limited(store: &Store) {
     let app = fixtures::app(store).await;
     for _ in 0..WEBHOOKS_MAX {
         webhook(store, app, &[]).await;
@@ -142,7 +142,7 @@ async fn an_application_has_so_many_webhooks(store: &Store) {
 }
 
 #[apply(contract)]
-async fn nothing_is_kept_where_nobody_listens(store: &Store) {
+async fn events_without_subscribers_are_not_stored(store: &Store) {
     let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
     webhook(store, other, &[]).await;
     let quiet = webhook(store, app, &[WebhookEventType::PollAnswered]).await;
@@ -157,7 +157,7 @@ async fn nothing_is_kept_where_nobody_listens(store: &Store) {
 }
 
 #[apply(contract)]
-async fn what_happens_is_told_with_what_it_is_about(store: &Store) {
+async fn events_contain_their_references(store: &Store) {
     let app = fixtures::app(store).await;
     webhook(store, app, &[]).await;
     fixtures::devices(store, app, 2).await;
@@ -165,7 +165,7 @@ async fn what_happens_is_told_with_what_it_is_about(store: &Store) {
     opened(store, app, "d000", EventType::Opened).await;
     opened(store, app, "d000", EventType::Received).await;
     opened(store, app, "d000", EventType::Clicked).await;
-    // A poll, answered twice by a device, once by nobody, and twice by a visitor of its page.
+    // A poll with two votes of a device, one without a device, and two of a visitor.
     let mut poll = fixtures::broadcast(&[Platform::Ios]);
     let draft = fixtures::poll();
     poll.poll = Some(draft.clone());
@@ -198,7 +198,7 @@ async fn what_happens_is_told_with_what_it_is_about(store: &Store) {
 }
 
 #[apply(contract)]
-async fn an_end_is_told_by_what_it_came_to(store: &Store) {
+async fn completion_event_depends_on_the_result(store: &Store) {
     let app = fixtures::app(store).await;
     webhook(store, app, &[]).await;
     fixtures::devices(store, app, 1).await;
@@ -212,7 +212,7 @@ async fn an_end_is_told_by_what_it_came_to(store: &Store) {
         };
         store.checkpoint(last).await.unwrap();
     }
-    // Nobody to send to, and one that is canceled before it begins.
+    // One without devices, and one that is canceled before it starts.
     fixtures::accepted(store, app, fixtures::broadcast(&[Platform::Web])).await;
     let (started, _) = store.start_due(NOW, 10).await.unwrap();
     let dispatch = store.dispatch(started[0]).await.unwrap();
@@ -245,7 +245,7 @@ async fn an_end_is_told_by_what_it_came_to(store: &Store) {
 }
 
 #[apply(contract)]
-async fn a_dead_device_is_told_once(store: &Store) {
+async fn unregistered_device_is_reported_once(store: &Store) {
     let app = fixtures::app(store).await;
     webhook(store, app, &[WebhookEventType::DeviceUnregistered]).await;
     fixtures::devices(store, app, 1).await;
@@ -277,7 +277,7 @@ async fn a_dead_device_is_told_once(store: &Store) {
 }
 
 #[apply(contract)]
-async fn an_erased_device_is_in_no_message(store: &Store) {
+async fn messages_do_not_contain_erased_devices(store: &Store) {
     let app = fixtures::app(store).await;
     let hook = webhook(store, app, &[]).await;
     fixtures::devices(store, app, 2).await;

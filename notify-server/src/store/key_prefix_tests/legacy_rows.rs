@@ -1,4 +1,4 @@
-//! Rows from before the application led their numbers: they keep them, and what is made next comes after
+//! Rows from before keys had the application's prefix: they keep their keys, and new rows sort after
 //! them.
 
 use std::thread;
@@ -12,7 +12,7 @@ use crate::store::{
     PageNo,
 };
 
-/// The last version without.
+/// The last version without the prefix.
 const VERSION: i32 = 9;
 const SHOP: AppNo = AppNo(1);
 const DUE: i64 = NOW.as_ms() + 100;
@@ -78,7 +78,7 @@ async fn goes_on(store: &Store) {
     let listed: Vec<_> = listed.iter().map(|one| one.id.as_str()).collect();
     assert_eq!(listed, [later.as_str(), "due", "sent"], "the newest first");
 
-    // What was under way comes to its end.
+    // Running dispatches end.
     let adopted = store.reclaim(fixtures::adoption(INSTANCE)).await.unwrap();
     let [page] = adopted.pages[..] else { panic!("{adopted:?}") };
     assert_eq!((page.no, page.dispatch), (PageNo(1), DispatchNo(1)));
@@ -89,7 +89,7 @@ async fn goes_on(store: &Store) {
     let sent = store.notification(SHOP, sent).await.unwrap();
     assert_eq!(sent.status, NotificationStatus::Completed);
 
-    // Of one instant the one from before is older.
+    // With equal times the legacy row is older.
     let (started, _) = store.start_due(notify_core::Timestamp(DUE), 10).await.unwrap();
     assert_eq!(started, [2, 3].map(|count| DispatchNo(SHOP.key_prefix() | count)));
     let of = |no| async move { store.dispatch(no).await.unwrap().notification };

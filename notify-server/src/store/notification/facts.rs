@@ -136,7 +136,7 @@ pub(super) fn read(
         .prepare_cached("select no from dispatches where notification_no = ?1 and platform = ?2")?
         .query_map([no.0, platform_code(key.platform())], |row| row.get(0).map(DispatchNo))?
         .collect::<Result<Vec<_>, _>>()?;
-    let mut told = if zones_to_come(connection, no)? {
+    let mut best = if zones_to_come(connection, no)? {
         DeliveryProgress::NotReached
     } else {
         DeliveryProgress::None
@@ -150,15 +150,15 @@ pub(super) fn read(
         };
         is_listed |= on_list;
         let here = progress(connection, &dispatch, key, on_list)?;
-        if weight(&here) > weight(&told) {
-            told = here;
+        if weight(&here) > weight(&best) {
+            best = here;
         }
     }
     facts.is_named = match &request {
         Some(request) => is_listed || names(request, device, key)?,
         None => false,
     };
-    Ok(DeliveryFacts { notification, device: facts, progress: told })
+    Ok(DeliveryFacts { notification, device: facts, progress: best })
 }
 
 /// Which of several zones says most about a device.

@@ -86,7 +86,7 @@ mod tests {
     use crate::store::DeviceKey;
 
     #[test]
-    fn every_change_that_concerns_others_is_read_back() {
+    fn changes_for_other_servers_read_back() {
         let changes = [
             Change::Delivery(DeliveryChange::NotificationDue),
             Change::Delivery(DeliveryChange::NotificationScheduled),
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_told_or_read_is_everything() {
+    fn undecodable_changes_are_a_resync() {
         let many: Vec<_> = (0..3_000).map(|no| Change::Events(AppNo(no))).collect();
         assert_eq!(decode(1, &encode(2, &many).unwrap()), [Change::Resync]);
         for unknown in ["2 z9", "2 a", "2 p1:pigeon", "2 ", ""] {

@@ -97,7 +97,7 @@ impl ConnectConfig {
             fastrand::shuffle(&mut hosts);
         }
         let wait = ANSWER_WAIT / u32::try_from(hosts.len()).unwrap_or(u32::MAX);
-        let mut told = Failure::Late(wait);
+        let mut last_failure = Failure::Late(wait);
         for host in hosts {
             let failed = match tokio::time::timeout(wait, self.reach(host)).await {
                 Ok(Ok(connected)) => return Ok(connected),
@@ -106,11 +106,11 @@ impl ConnectConfig {
             };
             // An error that a host replied with, such as a wrong password, says more than a timeout of
             // another one.
-            if !matches!(told, Failure::Answered { .. }) {
-                told = failed;
+            if !matches!(last_failure, Failure::Answered { .. }) {
+                last_failure = failed;
             }
         }
-        Err(told)
+        Err(last_failure)
     }
 
     async fn reach(&self, host: &Config) -> std::result::Result<Connected, tokio_postgres::Error> {

@@ -39,15 +39,16 @@ impl ListenThread {
         server: u64,
     ) -> std::io::Result<Self> {
         let stopping = CancellationToken::new();
-        let (hears, heard) = sync_channel(1);
-        let ear = Listener { target, listeners, server, stopping: stopping.clone(), hears };
+        let (listening, started) = sync_channel(1);
+        let listener =
+            Listener { target, listeners, server, stopping: stopping.clone(), listening };
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let thread = std::thread::Builder::new()
             .name("store-hearing".to_owned())
-            .spawn(move || runtime.block_on(ear.hear()))?;
+            .spawn(move || runtime.block_on(listener.run()))?;
         // From here on every change of what is read is received; if it connects later, it begins with a
         // resync.
-        let _ = heard.recv_timeout(ANSWER_WAIT);
+        let _ = started.recv_timeout(ANSWER_WAIT);
         Ok(Self { stopping, thread: Some(thread) })
     }
 }
@@ -67,11 +68,11 @@ struct Listener {
     server: u64,
     stopping: CancellationToken,
     /// Notified once it listens.
-    hears: SyncSender<()>,
+    listening: SyncSender<()>,
 }
 
 impl Listener {
-    async fn hear(self) {
+    async fn run(self) {
         let stopping = self.stopping.clone();
         let hearing = async {
             loop {
@@ -101,11 +102,11 @@ impl Listener {
         T: AsyncRead + AsyncWrite + Unpin,
     {
         let messages = futures_util::stream::poll_fn(move |cx| connection.poll_message(cx));
-        let heard = messages.for_each(|message| {
-            if let Ok(AsyncMessage::Notification(told)) = message {
+        let received = messages.for_each(|message| {
+            if let Ok(AsyncMessage::Notification(notification)) = message {
                 notify_listeners(
                     &self.listeners,
-                    &change_codec::decode(self.server, told.payload()),
+                    &change_codec::decode(self.server, notification.payload()),
                 );
             }
             std::future::ready(())
@@ -114,7 +115,7 @@ impl Listener {
             if !stands(client.batch_execute(&format!("listen {CHANNEL}"))).await {
                 return;
             }
-            if self.hears.try_send(()).is_err() {
+            if self.listening.try_send(()).is_err() {
                 notify_listeners(&self.listeners, &[Change::Resync]);
             }
             while stands(client.batch_execute("")).await {
@@ -122,7 +123,7 @@ impl Listener {
             }
         };
         tokio::select! {
-            () = heard => {}
+            () = received => {}
             () = asking => {}
         }
     }

@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_translated_word_by_word() {
+    fn statements_are_translated() {
         for (sqlite, postgres) in [
             ("select ?2, ?10 from t", "select $2, $10 from t"),
             ("from t indexed by t_due where a = ?1", "from t  where a = $1"),

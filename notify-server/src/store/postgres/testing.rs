@@ -1,5 +1,5 @@
-//! PostgreSQL for tests: a server of this process's own, thrown away at its end, or the one that
-//! [`URL_VARIABLE`] names. Each test gets a database of its own. A PostgreSQL that is missing fails.
+//! PostgreSQL for tests: a temporary server of this process, or the one that [`URL_VARIABLE`] names.
+//! Each test gets its own database. Tests fail if PostgreSQL is missing.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -14,16 +14,16 @@ use super::connect_config::ConnectConfig;
 use super::session::Session;
 use crate::store::sql::{FromColumn, Row};
 
-/// Names a server to use in place of an own one: the url of a database whose user may make others.
+/// The URL of a database whose user may create databases, to use instead of a temporary server.
 pub const URL_VARIABLE: &str = "NOTIFY_TEST_POSTGRES_URL";
-/// What the server says when it can be used.
+/// Log line of a server that is ready.
 const READY: &str = "database system is ready to accept connections";
-/// Longest wait for a statement: one that makes a database waits for the disk.
+/// Longest wait for a statement: creating a database waits for the disk.
 const STATEMENT_WAIT: Duration = Duration::from_secs(60);
-/// How often a server is started whose port somebody else took meanwhile.
+/// How often starting a server is tried again because another process took its port.
 const STARTS_MAX: u32 = 3;
-/// Runs a server in a folder until its input ends, which it does with this process, however that
-/// ends; then the folder goes.
+/// Runs a server in a folder until its standard input ends, at the latest with this process; then
+/// deletes the folder.
 const SCRIPT: &str = r#"
 trap 'rm -rf "$1"' EXIT
 "$2/initdb" -D "$1/data" -U postgres -A trust -E UTF8 --locale=C --no-sync >"$1/log" 2>&1 ||
@@ -40,16 +40,16 @@ wait "$server"
 /// A server.
 #[derive(Debug)]
 pub struct TestCluster {
-    /// Of the database from which others are made.
+    /// The URL of the database that creates others.
     url: String,
     /// Ends the server when it is dropped, or when this process ends.
     _running: Option<Child>,
-    /// Where an own server's files are.
+    /// The folder of a temporary server.
     #[cfg(test)]
     folder: PathBuf,
 }
 
-/// A database of one test, which goes with it.
+/// The database of one test, dropped with it.
 #[derive(Debug)]
 pub struct TestDatabase {
     cluster: &'static TestCluster,
@@ -57,7 +57,7 @@ pub struct TestDatabase {
 }
 
 impl TestCluster {
-    /// The server of this process, started by the first who asks.
+    /// The server of this process, started at first use.
     ///
     /// # Panics
     /// When there is no PostgreSQL.
@@ -74,7 +74,7 @@ impl TestCluster {
         })
     }
 
-    /// A server of its own, with TLS for `localhost`.
+    /// A separate server with TLS for `localhost`.
     pub(super) fn start() -> Self {
         let programs = programs();
         for _ in 0..STARTS_MAX {
@@ -93,7 +93,7 @@ impl TestCluster {
         panic!("PostgreSQL does not start");
     }
 
-    /// A file of an own server: `ca.crt` issued its certificate.
+    /// A file of a temporary server; `ca.crt` issued its certificate.
     #[cfg(test)]
     pub(super) fn file(&self, name: &str) -> PathBuf {
         self.folder.join(name)
@@ -117,7 +117,7 @@ impl TestCluster {
         TestDatabase { cluster: self, name }
     }
 
-    /// Runs a statement in the database from which others are made.
+    /// Runs a statement in the database that creates others.
     ///
     /// # Panics
     /// When it fails.
@@ -142,7 +142,7 @@ impl TestDatabase {
         &self.name
     }
 
-    /// Runs statements in it, behind the back of whoever has it open.
+    /// Runs statements in it without the knowledge of an open store.
     ///
     /// # Panics
     /// When one fails.
@@ -150,7 +150,7 @@ impl TestDatabase {
         execute(&self.url(), sql);
     }
 
-    /// The numbers that a query gives, one a row.
+    /// The numbers that a query returns, one per row.
     ///
     /// # Panics
     /// When it fails.
@@ -158,7 +158,7 @@ impl TestDatabase {
         self.first_column(sql)
     }
 
-    /// The texts that a query gives, one a row.
+    /// The texts that a query returns, one per row.
     #[cfg(test)]
     pub(super) fn texts(&self, sql: &str) -> Vec<String> {
         self.first_column(sql)
@@ -185,11 +185,11 @@ fn execute(url: &str, sql: &str) {
     });
 }
 
-/// On a thread of its own: tests have runtimes, in which none other may begin.
+/// On a separate thread, since tests have a runtime and another one must not start inside it.
 fn on_session<T: Send>(url: &str, work: impl FnOnce(&Session) -> T + Send) -> T {
     let url: DatabaseUrl = url.parse().expect("the url of the server is one");
     let work = || {
-        let target = ConnectConfig::of(&url).expect("nothing beside the url is read");
+        let target = ConnectConfig::of(&url).expect("it names no certificates");
         let session = target.connect().expect("the server can be connected to");
         session.execute_batch("set statement_timeout = 0").expect("the statement is right");
         work(&session)
@@ -213,7 +213,7 @@ fn run(folder: &Path, programs: &Path, port: u16) -> Option<Child> {
         let _ = running.wait();
         return None;
     }
-    // A log that nobody reads would stop the server.
+    // A full pipe would block the server.
     std::thread::spawn(move || log.map_while(Result::ok).for_each(drop));
     Some(running)
 }
@@ -237,8 +237,8 @@ fn certify(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Has a command run in a group of its own, which a terminal's interrupt does not reach; and not as root,
-/// under whom PostgreSQL does not run. `owned` is given to whom it runs as.
+/// Makes a command run in its own process group, which a terminal's interrupt does not reach, and not
+/// as root, which PostgreSQL refuses. Its user gets ownership of `owned`.
 ///
 /// # Panics
 /// When it would run as root, and there is no other user for it.
@@ -262,7 +262,7 @@ pub fn as_ordinary_user(command: &mut Command, owned: &[&Path]) {
     command.uid(user).gid(group);
 }
 
-/// A port of loopback that nobody has.
+/// A free loopback port.
 ///
 /// # Panics
 /// When there is none.

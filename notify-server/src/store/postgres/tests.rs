@@ -1,4 +1,4 @@
-//! The contract on PostgreSQL, and what PostgreSQL alone promises.
+//! Tests of PostgreSQL only.
 
 mod tables;
 
@@ -39,7 +39,7 @@ impl Backend for PostgresBackend {
     }
 }
 
-/// Starts that many accepts at once, so that they share commits; how many were accepted.
+/// Starts this many accepts at once, so that they share commits; returns how many succeeded and failed.
 async fn accept_many(store: &Arc<Store>, app: AppNo, count: usize) -> (usize, usize) {
     let accepts: Vec<_> = (0..count)
         .map(|_| {
@@ -63,9 +63,9 @@ async fn stored(store: &Store, app: AppNo) -> usize {
     store.list_notifications(app, fixtures::page(1_000)).await.unwrap().rows.len()
 }
 
-/// Nobody is told that something is stored which went with the transaction.
+/// No caller may get a success for a write that was lost with the transaction.
 #[tokio::test]
-async fn what_is_answered_as_stored_is_stored_whatever_fails() {
+async fn acknowledged_writes_are_stored_after_any_fault() {
     let own = PostgresBackend::new();
     let store = own.open();
     let app = fixtures::app(&store).await;
@@ -101,9 +101,9 @@ async fn a_refused_write_leaves_the_others_of_its_commit() {
     store.close().await;
 }
 
-/// A transaction that failed answers its commit as if it had been one.
+/// PostgreSQL reports no error for the commit of a failed transaction.
 #[tokio::test]
-async fn a_write_that_passes_over_a_failed_statement_is_not_answered_as_stored() {
+async fn write_after_a_failed_statement_is_not_reported_as_stored() {
     let own = PostgresBackend::new();
     let store = own.open();
     let app = fixtures::app(&store).await;
@@ -119,7 +119,7 @@ async fn a_write_that_passes_over_a_failed_statement_is_not_answered_as_stored()
 }
 
 #[tokio::test]
-async fn a_write_or_read_that_panics_takes_nobody_with_it() {
+async fn panic_of_one_operation_does_not_affect_others() {
     let own = PostgresBackend::new();
     let store = own.open();
     let app = fixtures::app(&store).await;
@@ -131,9 +131,9 @@ async fn a_write_or_read_that_panics_takes_nobody_with_it() {
     store.close().await;
 }
 
-/// Whoever asks next does not notice that the connections which were kept are gone.
+/// The next operation does not notice that the connections were closed.
 #[tokio::test]
-async fn connections_that_broke_meanwhile_are_replaced_unnoticed() {
+async fn broken_connections_are_replaced() {
     let own = PostgresBackend::new();
     let store = own.open();
     let app = fixtures::app(&store).await;
@@ -221,7 +221,7 @@ async fn commits_wait_for_the_disk_though_the_database_says_otherwise() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_connected_to_is_told_without_its_password() {
+async fn connection_errors_do_not_contain_the_password() {
     let url: DatabaseUrl = "postgres://u:geheim@127.0.0.1:1/n".parse().unwrap();
     let error = postgres::open(&url, PostgresOptions::default()).unwrap_err();
     assert!(matches!(error, OpenError::Database { .. }), "{error:?}");
@@ -265,7 +265,7 @@ async fn tls_is_as_strict_as_the_url_says() {
     }
 }
 
-/// Keeps what it hears.
+/// Records changes.
 #[derive(Default)]
 struct Heard(std::sync::Mutex<Vec<crate::store::Change>>, tokio::sync::Notify);
 
@@ -277,7 +277,7 @@ impl crate::store::ChangeListener for Heard {
 }
 
 impl Heard {
-    /// Returns once that was heard.
+    /// Returns once a wanted change was recorded.
     async fn hears(&self, wanted: impl Fn(&crate::store::Change) -> bool) {
         let heard = async {
             while !self.0.lock().unwrap().iter().any(&wanted) {
@@ -289,7 +289,7 @@ impl Heard {
 }
 
 #[tokio::test]
-async fn servers_of_one_database_hear_of_each_others_commits() {
+async fn servers_receive_the_changes_of_other_servers() {
     use crate::store::Change;
     let own = PostgresBackend::new();
     let (one, other) = (own.open(), own.open());
@@ -298,7 +298,7 @@ async fn servers_of_one_database_hear_of_each_others_commits() {
     let (id, app) = fixtures::named_app(&one, "Shop").await;
     fixtures::accepted(&one, app, fixtures::broadcast(&[Platform::Android])).await;
     heard.hears(|change| *change == Change::Delivery(DeliveryChange::NotificationDue)).await;
-    // A connection that breaks is made anew, and then anything may have changed.
+    // A broken connection is replaced, and followed by a resync.
     let listening = "select pg_terminate_backend(pid) from pg_stat_activity where query = ";
     TestCluster::shared().execute(&format!(
         "{listening}'' and datname = '{0}' or query = 'listen notify_changes' and datname = '{0}'",
@@ -311,9 +311,9 @@ async fn servers_of_one_database_hear_of_each_others_commits() {
     one.close().await;
 }
 
-/// Its changes are lost with its answer; whoever asked does not know either.
+/// Its changes are lost with its reply; the caller does not know the result either.
 #[tokio::test]
-async fn a_commit_whose_answer_was_lost_is_told_of_by_the_next() {
+async fn commit_with_a_lost_reply_causes_a_resync() {
     use crate::store::Change;
     let own = PostgresBackend::new();
     let (one, other) = (own.open(), own.open());
@@ -333,7 +333,7 @@ async fn a_commit_whose_answer_was_lost_is_told_of_by_the_next() {
 }
 
 #[tokio::test]
-async fn the_clock_of_the_database_is_told() {
+async fn clock_of_the_database_is_read() {
     let own = PostgresBackend::new();
     let store = own.open();
     let now = store.time().await.unwrap().expect("servers share it");
@@ -342,7 +342,7 @@ async fn the_clock_of_the_database_is_told() {
     store.close().await;
 }
 
-/// A machine that is half gone takes connections still, and says nothing on them.
+/// A machine in trouble may accept connections and not reply.
 #[tokio::test]
 async fn a_host_that_says_nothing_gives_way_to_the_next() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -21,7 +21,7 @@ macro_rules! seq_of {
 pub(in crate::store) use seq_of;
 
 /// An insert into a table with generated keys.
-#[expect(clippy::large_enum_variant, reason = "it lives on the stack of whoever inserts")]
+#[expect(clippy::large_enum_variant, reason = "it lives on the caller's stack")]
 pub(in crate::store) enum Insert<'c> {
     Sqlite {
         insert: Statement<'c>,

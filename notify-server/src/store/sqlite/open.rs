@@ -142,7 +142,7 @@ pub(super) fn open(path: &Path, options: SqliteOptions) -> Result<Opened, OpenEr
         private_file(path).map_err(file_error)?;
     }
     // Processes that open at the same time migrate one after the other.
-    let migrating = private_file(&beside(path, "migrate.lock")).map_err(file_error)?;
+    let migrating = private_file(&with_suffix(path, "migrate.lock")).map_err(file_error)?;
     migrating.lock().map_err(file_error)?;
     let mut connection = open_writer(path).map_err(|error| unusable(path, error))?;
     migrate(path, &mut connection)?;
@@ -153,7 +153,7 @@ pub(super) fn open(path: &Path, options: SqliteOptions) -> Result<Opened, OpenEr
 /// ending when the next one starts, so this retries for a moment.
 fn lock_server(path: &Path) -> Result<File, OpenError> {
     let file_error = |source| OpenError::File { path: path.to_owned(), source };
-    let file = private_file(&beside(path, "lock")).map_err(file_error)?;
+    let file = private_file(&with_suffix(path, "lock")).map_err(file_error)?;
     let give_up_at = Instant::now() + LOCK_WAIT;
     loop {
         match file.try_lock() {
@@ -168,7 +168,7 @@ fn lock_server(path: &Path) -> Result<File, OpenError> {
 }
 
 /// `notify.db` and `lock` make `notify.db.lock`.
-fn beside(path: &Path, ending: &str) -> PathBuf {
+fn with_suffix(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".");
     name.push(ending);

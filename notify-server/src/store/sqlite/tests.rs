@@ -1,4 +1,4 @@
-//! The contract on SQLite, and what SQLite alone promises: group commit, the lock, the file.
+//! Tests of SQLite only: group commit, the lock, the file.
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ async fn a_file_that_was_closed_holds_everything_by_itself() {
     assert_eq!(copy.query_row(count, [], |row| row.get::<_, i64>(0)).unwrap(), 3);
 }
 
-/// Starts that many accepts at once, so that they share commits; how many were accepted.
+/// Starts this many accepts at once, so that they share commits; returns how many succeeded and failed.
 async fn accept_many(store: &Arc<Store>, app: AppNo, count: usize) -> (usize, usize) {
     let accepts: Vec<_> = (0..count)
         .map(|_| {
@@ -74,9 +74,9 @@ async fn stored(store: &Store, app: AppNo) -> usize {
     store.list_notifications(app, fixtures::page(1_000)).await.unwrap().rows.len()
 }
 
-/// Nobody is told that something is stored which went with the transaction.
+/// No caller may get a success for a write that was lost with the transaction.
 #[tokio::test]
-async fn what_is_answered_as_stored_is_stored_whatever_fails() {
+async fn acknowledged_writes_are_stored_after_any_fault() {
     let folder = SqliteBackend::new();
     let store = folder.open();
     let app = fixtures::app(&store).await;
@@ -98,7 +98,7 @@ async fn what_is_answered_as_stored_is_stored_whatever_fails() {
     assert_eq!(stored(&folder.open(), app).await, sure);
 }
 
-/// The same with SQLite's own full disk, and space again afterwards.
+/// With SQLite's own error for a full disk, and space again afterwards.
 #[tokio::test]
 async fn a_full_file_is_unavailable_and_takes_writes_again_when_there_is_room() {
     let folder = SqliteBackend::new();
@@ -151,7 +151,7 @@ async fn a_refused_write_leaves_the_others_of_its_commit() {
 }
 
 #[tokio::test]
-async fn a_write_or_read_that_panics_takes_nobody_with_it() {
+async fn panic_of_one_operation_does_not_affect_others() {
     let folder = SqliteBackend::new();
     let store = folder.open();
     let app = fixtures::app(&store).await;
@@ -230,7 +230,7 @@ async fn only_the_owner_may_read_the_files() {
 }
 
 #[tokio::test]
-async fn a_copy_made_beside_the_server_opens_with_what_was_there() {
+async fn backup_of_a_running_server_opens() {
     let folder = SqliteBackend::new();
     let store = folder.open();
     let app = fixtures::app(&store).await;
@@ -243,15 +243,15 @@ async fn a_copy_made_beside_the_server_opens_with_what_was_there() {
     assert!(matches!(opened.device(app, fixtures::id("d003")).await, Err(StoreError::NotFound)));
 }
 
-/// The log is carried over while writes go on, and begins anew instead of growing for ever.
+/// The log is checkpointed while writes continue, and restarted instead of growing forever.
 #[tokio::test]
-async fn the_log_does_not_grow_for_ever() {
+async fn log_does_not_grow_forever() {
     let folder = SqliteBackend::new();
     let store = folder.open();
     let app = fixtures::app(&store).await;
     let filler = "x".repeat(1_000_000);
     let bytes_max = u64::from(wal_checkpointer::LOG_PAGES_MAX.unsigned_abs()) * 4_096;
-    // Two of them may run at once, and one that finds another at it leaves the log to the next.
+    // Checkpoints may overlap, and one that finds another running does nothing.
     for _ in 0..2 * bytes_max / 1_000_000 + 40 {
         let mut new = fixtures::broadcast(&[Platform::Android]);
         new.request = format!(r#"{{"text":"{filler}"}}"#);
@@ -261,7 +261,7 @@ async fn the_log_does_not_grow_for_ever() {
     assert!(log < 2 * bytes_max, "the log has {log} bytes");
 }
 
-/// What never starts must not stand before what does: the engine sleeps until the next is due.
+/// What never starts must not hide what does, since the engine sleeps until the next due time.
 #[tokio::test]
 async fn an_application_that_is_half_erased_hides_no_due_time_of_others() {
     let folder = SqliteBackend::new();
@@ -305,10 +305,9 @@ async fn a_listing_of_deliveries_reads_so_many_pages_and_goes_on_from_there() {
     store.close().await;
 }
 
-/// A request is answered without storage that hangs; what it asked for is not done behind its back,
-/// but for what was under way.
+/// A request ends if storage hangs. Its operation is not run later, unless it was already running.
 #[tokio::test]
-async fn who_waited_long_enough_is_answered_and_what_was_not_begun_is_not_done() {
+async fn write_after_its_deadline_is_not_run() {
     /// Of a request here: long enough for a write that does not wait.
     const PATIENCE: std::time::Duration = std::time::Duration::from_millis(500);
     let folder = SqliteBackend::new();
@@ -350,7 +349,7 @@ async fn who_waited_long_enough_is_answered_and_what_was_not_begun_is_not_done()
 }
 
 #[tokio::test]
-async fn a_read_that_nobody_waits_for_is_not_done() {
+async fn read_after_its_deadline_is_not_run() {
     let folder = SqliteBackend::new();
     let options = SqliteOptions { readers: 1, ..SqliteOptions::default() };
     let store = open(&folder.file(), options).unwrap();

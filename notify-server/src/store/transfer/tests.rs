@@ -1,4 +1,4 @@
-//! A move there and back with rows in every table, ended anywhere, and refused where it must be.
+//! Transfers in both directions with rows in every table, interrupted anywhere, and refused ones.
 
 use std::path::Path;
 use std::thread;
@@ -22,7 +22,7 @@ use crate::store::{AppNo, StoreError};
 const EVERYTHING: &str = include_str!("tests/everything.sql");
 const AT_MS: i64 = 1_780_000_123_456;
 
-/// A file with everything in it, and an empty database beside.
+/// A file with rows in every table, and an empty database.
 struct Installation {
     folder: TempDir,
     database: TestDatabase,
@@ -59,7 +59,7 @@ impl Installation {
     }
 }
 
-/// On a thread without a runtime, as a move asks.
+/// On a thread without a runtime, as a transfer requires.
 fn moved(from: &DatabaseLocation, to: &DatabaseLocation) -> Result<MoveReport, MoveError> {
     watched(from, to, |_| {})
 }
@@ -73,8 +73,7 @@ fn watched(
     thread::scope(|scope| scope.spawn(work).join()).unwrap()
 }
 
-/// Moves until `is_enough`, as if the process were killed there: nothing is tidied up but what the
-/// system closes.
+/// Runs a transfer until `is_enough`, as if the process were killed there.
 fn ended(from: &DatabaseLocation, to: &DatabaseLocation, is_enough: fn(Progress<'_>) -> bool) {
     let work = || {
         let mut watch = |progress: Progress<'_>| assert!(!is_enough(progress), "enough");
@@ -96,7 +95,7 @@ fn everything_goes_there_and_back_with_its_numbers() {
     let again = moved(&home.postgres(), &back).unwrap();
     // PostgreSQL holds U+FFFD for U+0000; digests say the same of both.
     assert_eq!(again, there);
-    // What was given is not given again, in neither.
+    // Keys are not reused in either database.
     for place in [home.postgres(), back] {
         let work = || {
             let side = Database::open_exclusive(&place).unwrap();
@@ -211,7 +210,7 @@ fn a_move_that_ended_anywhere_goes_on() {
 }
 
 #[test]
-fn who_was_moved_away_is_not_served_until_that_is_undone() {
+fn transferred_source_is_unusable_until_undone() {
     let home = Installation::new();
     moved(&home.file(), &home.postgres()).unwrap();
     let refused = home.open_file().unwrap_err();
@@ -224,17 +223,17 @@ fn who_was_moved_away_is_not_served_until_that_is_undone() {
 }
 
 #[test]
-fn a_source_that_was_used_in_between_begins_anew() {
+fn source_used_in_between_restarts_the_transfer() {
     let home = Installation::new();
     ended(&home.file(), &home.postgres(), |now| now.table == "engagement");
     home.open_file().unwrap();
     let refused = moved(&home.file(), &home.postgres()).unwrap_err();
     assert!(matches!(refused, MoveError::OtherMove { .. }), "{refused}");
-    // Another source neither.
+    // Nor another source.
     let other = Installation::new();
     let refused = moved(&other.file(), &home.postgres()).unwrap_err();
     assert!(matches!(refused, MoveError::OtherMove { .. }), "{refused}");
-    // What holds a part is no source.
+    // An incomplete database cannot be a source.
     let refused = moved(&home.postgres(), &home.named("new.db")).unwrap_err();
     assert!(matches!(refused, MoveError::Unfinished { .. }), "{refused}");
 }
@@ -304,7 +303,7 @@ fn a_writer_in_the_source_is_refused() {
 }
 
 #[test]
-fn a_file_that_is_being_moved_is_opened_by_nobody() {
+fn file_in_transfer_cannot_be_opened() {
     let home = Installation::new();
     let path = home.folder.path().join("notify.db");
     let mut refused = Vec::new();
@@ -319,9 +318,9 @@ fn a_file_that_is_being_moved_is_opened_by_nobody() {
     assert_eq!(source, &Moved::Exporting(home.postgres().to_string()));
 }
 
-/// One that was stopped for so long that it counts as dead, or never said that it lives.
+/// A server that was paused so long that it counts as dead, or that has no heartbeat.
 #[test]
-fn who_had_it_open_writes_nothing_once_it_was_moved_away() {
+fn open_store_cannot_write_after_a_transfer() {
     let home = Installation::new();
     moved(&home.file(), &home.postgres()).unwrap();
     let options = PostgresOptions { serves: false, readers: 1 };
@@ -336,7 +335,7 @@ fn who_had_it_open_writes_nothing_once_it_was_moved_away() {
     assert!(cause.to_string().contains("was moved to"), "{cause}");
 }
 
-/// What a subcommand that was quicker may have changed is not moved.
+/// A subcommand may have written before the freeze.
 #[test]
 fn a_source_without_its_mark_is_not_frozen() {
     let home = Installation::new();
@@ -372,7 +371,7 @@ fn between_leaving_and_arriving_neither_is_served_and_the_next_run_ends_it() {
 }
 
 #[test]
-fn places_are_read_and_shown_without_their_password() {
+fn locations_are_displayed_without_password() {
     for (text, expected) in [
         ("sqlite:/d/notify.db", Ok("/d/notify.db")),
         ("sqlite:///d/notify.db", Ok("/d/notify.db")),

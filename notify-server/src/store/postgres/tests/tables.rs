@@ -1,5 +1,4 @@
-//! What holds for the tables of PostgreSQL alone: how they are brought up to date, and what the planner
-//! makes of them.
+//! Tests of PostgreSQL's tables: migrations and query plans.
 
 use std::time::Duration;
 
@@ -48,7 +47,7 @@ async fn what_an_application_asks_for_costs_nothing_of_the_others() {
     }
 }
 
-/// They would number what comes later as if it had come before.
+/// They would give later rows smaller numbers.
 #[tokio::test]
 async fn tables_stay_as_they_are_while_a_server_of_before_lives() {
     let own = PostgresBackend::new();

@@ -1,4 +1,4 @@
-//! What is left of an upgrade that did not come to its end, and files that such an end broke before.
+//! Interrupted migrations, and files that they damaged in old versions.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use rusqlite::types::Value;
 use super::*;
 use crate::store::sqlite::{self, SqliteOptions, make_earlier, make_unrecorded};
 
-/// Keeps every record of a migration from being written.
+/// Prevents writing the record of a migration.
 const NO_RECORDS: &str = "create trigger no_records before insert on refinery_schema_history
     begin select raise(abort, 'on purpose'); end";
 
