@@ -57,7 +57,7 @@ pub(crate) struct Sample {
     pub(crate) queues: Option<Vec<QueueSample>>,
     /// A lane each.
     pub(crate) pauses: Vec<(ProviderKind, Pause)>,
-    /// Connections by channel: those with requests under way, and those without.
+    /// Connections by channel: busy ones, and idle ones.
     pub(crate) connections: Vec<(ProviderKind, [u64; 2])>,
     /// Age of the oldest token in use of each channel, in seconds.
     pub(crate) token_ages: Vec<(ProviderKind, f64)>,
