@@ -7,45 +7,45 @@ use url::Url;
 
 use crate::config::{Config, ConfigError, Kind, SETTINGS, Setting, Sources};
 
-/// What is to be done.
+/// The action to perform.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// Serve until a signal.
     Serve,
-    /// Make an application with a key.
+    /// Create an application with a key.
     CreateApp {
         /// Its name.
         name: String,
-        /// Answer JSON.
+        /// Print JSON.
         json: bool,
     },
-    /// Make an admin key.
+    /// Create an admin key.
     CreateAdminKey {
-        /// Answer JSON.
+        /// Print JSON.
         json: bool,
     },
     /// Print the OpenAPI document.
     OpenApi,
     /// Copy the database.
     Backup {
-        /// Where to.
+        /// The destination.
         file: PathBuf,
     },
     /// Give up the provider credentials of a lost master key.
     ForgetCredentials,
     /// Trust the clock after a leap.
     ConfirmClock,
-    /// Ask a server whether it is ready.
+    /// Check whether a server is ready.
     Healthcheck {
-        /// Where, when it is not the server of these settings.
+        /// The address, if it is not that of these settings.
         url: Option<Url>,
     },
-    /// Carry the installation to another database.
+    /// Move the installation to another database.
     Move {
         /// The destination, if given on the command line; not parsed here, since it may contain a password.
         to: Option<String>,
     },
-    /// Have a database served again that was moved away.
+    /// Let the source of a move be served again.
     UndoMove,
     /// Run fake providers.
     #[cfg(feature = "sandbox")]
@@ -55,20 +55,20 @@ pub enum Action {
     },
 }
 
-/// The command line as clap knows it.
+/// The command line.
 #[must_use]
 pub fn command() -> Command {
     let mut command = whole();
     // Propagates the settings to the subcommands. Each accepts all of them, and shows those that it uses.
     command.build();
     for subcommand in command.get_subcommands_mut() {
-        show_what_concerns(subcommand);
+        hide_unused_settings(subcommand);
     }
     command
 }
 
-/// Hides the settings that a subcommand has no use for from its help.
-fn show_what_concerns(command: &mut Command) {
+/// Hides settings that a subcommand does not use from its help.
+fn hide_unused_settings(command: &mut Command) {
     let of_database = ["data-dir", "master-key-file", "log", "log-format", "config"];
     let shown: &[&str] = match command.get_name() {
         "backup" | "forget-credentials" => &of_database,
@@ -80,7 +80,7 @@ fn show_what_concerns(command: &mut Command) {
         "healthcheck" => &["listen", "tls-cert", "tls-key", "log", "log-format", "config"],
         "sandbox" => &["listen", "log", "log-format", "config"],
         "openapi" => &[],
-        // It serves: everything is about it.
+        // `serve` uses all settings.
         _ => return,
     };
     hide_but(command, shown);
@@ -98,10 +98,10 @@ fn hide_but(command: &mut Command, shown: &[&str]) {
     }
 }
 
-/// The command line with everything shown.
+/// The command line with all settings visible.
 fn whole() -> Command {
     let json =
-        || Arg::new("json").long("json").action(ArgAction::SetTrue).help("Answers JSON on stdout");
+        || Arg::new("json").long("json").action(ArgAction::SetTrue).help("Prints JSON on stdout");
     let app_create = Command::new("create")
         .about("Creates an application and shows its API key; it is not shown again")
         .arg(Arg::new("name").value_name("NAME").required(true).help("Name of the application"))
@@ -146,13 +146,13 @@ fn whole() -> Command {
         )
         .subcommand(
             Command::new("healthcheck")
-                .about("Asks the server of these settings whether it is ready; exits 0 or 1")
+                .about("Checks whether the server with these settings is ready; exits 0 or 1")
                 .arg(
                     Arg::new("url")
                         .long("url")
                         .value_name("URL")
                         .value_parser(value_parser!(Url))
-                        .help("Another address to ask, such as http://10.0.0.7:8080/healthz"),
+                        .help("Another address to check, such as http://10.0.0.7:8080/healthz"),
                 ),
         )
         .subcommand(Command::new("confirm-clock").about(

@@ -1,10 +1,10 @@
-//! Every provider against the sandbox: over real TLS and HTTP/2, each answer that it can give.
+//! Every provider against the sandbox, over real TLS and HTTP/2, with each response that it can give.
 
 mod chat;
 mod credentials;
-mod discipline;
 mod malicious;
 pub(super) mod results;
+mod token_renewal;
 mod web_push;
 
 use std::sync::Arc;

@@ -42,7 +42,7 @@ impl MasterKey {
         let mut bytes = Zeroizing::new([0_u8; MASTER_KEY_BYTES]);
         aws_lc_rs::rand::fill(bytes.as_mut()).expect("the operating system gives random bytes");
         let text = Zeroizing::new(BASE64.encode(bytes.as_ref()) + "\n");
-        // Written beside and linked into place, so that nobody ever reads half a key.
+        // Written to a temporary file and linked into place, so that no reader sees a partial key.
         let draft = path.with_extension(format!("draft-{}", std::process::id()));
         let written = write_private(&draft, text.as_bytes())
             .and_then(|()| match std::fs::hard_link(&draft, path) {

@@ -24,9 +24,9 @@ use crate::store::{
 };
 use crate::telemetry::WebhookMetrics;
 
-/// Most attempts under way to one endpoint.
+/// Most concurrent attempts to one endpoint.
 const IN_FLIGHT_PER_WEBHOOK_MAX: u32 = 8;
-/// Most attempts under way. A hundred endpoints that hang do not stop the next one from having a slot.
+/// Most concurrent attempts. Even with a hundred hanging endpoints, the next one gets a slot.
 const IN_FLIGHT_MAX: u32 = 1_024;
 /// How long a claim lasts, in milliseconds: an attempt, and as long again for its commit.
 const LEASE_MS: i64 = 2 * ATTEMPT_TIMEOUT.as_millis() as i64;

@@ -12,9 +12,9 @@ use encoding_rs::{Encoding, ISO_2022_JP, REPLACEMENT, UTF_8, UTF_16BE, UTF_16LE}
 
 use crate::enrichment::feeds::ParseError;
 
-/// Bytes at the start in which an XML declaration is looked for.
+/// Bytes at the start that are searched for an XML declaration.
 const DECLARATION_BYTES: usize = 1_024;
-/// Bytes that a guess looks at; what it costs grows with them.
+/// Bytes that are used for a guess; its cost grows with them.
 const GUESS_BYTES: usize = 256 * 1_024;
 /// Characters beyond ASCII that make a text UTF-8 against a name that fits its bytes too.
 const UTF_8_CHARACTERS_MIN: usize = 8;
@@ -53,7 +53,7 @@ pub(super) fn decode<'b>(
     let bytes = if is_marked { &bytes[3..] } else { bytes };
     let header = if is_marked { Label::Unknown } else { of_header.map_or(Label::Unknown, label) };
     let declared = if is_marked { Label::Unknown } else { declared(bytes) };
-    // What is readable as bytes of one each is not in UTF-16, whatever it says.
+    // A document that is readable as single bytes is not in UTF-16, whatever it declares.
     let header = header.of_bytes();
     let declared = declared.of_bytes();
     if header == Label::Unsupported || declared == Label::Unsupported {
@@ -99,7 +99,7 @@ fn in_order(
     [header, declared, Some(UTF_8)]
 }
 
-/// The text in the charset that the bytes look like. Feeds in UTF-8 with a cut character in them stay
+/// The text in a guessed charset. UTF-8 feeds with a truncated character stay
 /// in UTF-8.
 fn guess(bytes: &[u8]) -> Decoded<'_> {
     let start = &bytes[..bytes.len().min(GUESS_BYTES)];
@@ -254,17 +254,17 @@ const CODE_PAGES: [(&str, &str); 9] = [
     ("65001", "utf-8"),
 ];
 
-/// What a name stands for.
+/// The meaning of a charset name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Label {
     Known(&'static Encoding),
     /// None, or one that is none.
     Unknown,
-    /// A charset of seven bits that browsers do not read: its bytes look like ASCII and are not.
+    /// A 7-bit charset that browsers do not support: its bytes look like ASCII and are not.
     Unsupported,
 }
 
-/// What a name stands for.
+/// The meaning of a charset name.
 pub(super) fn label(name: &str) -> Label {
     let name = name.trim().trim_matches(['"', '\'']).to_ascii_lowercase();
     let bare: String = name.chars().filter(char::is_ascii_alphanumeric).collect();

@@ -9,7 +9,7 @@ use super::text::{escaped, first_picture, line, web_url};
 use super::xml::{Document, Element, Ns, Piece, Text};
 use super::{ParseError, time};
 
-/// A value of several that an item offers: the one of the lowest rank, and of equals the first.
+/// The best of several values of an item: the lowest rank, and the first among equals.
 #[derive(Debug)]
 pub(super) struct Ranked<R, T>(Option<(R, T)>);
 
@@ -34,7 +34,7 @@ impl<R: Ord, T> Ranked<R, T> {
     }
 }
 
-/// Where a title stands, the best first.
+/// Sources of a title, the best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum TitleRank {
     Title,
@@ -44,7 +44,7 @@ pub(super) enum TitleRank {
     Content,
 }
 
-/// Where an address stands, the best first.
+/// Sources of an address, the best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum UrlRank {
     /// What a link of `FeedBurner` redirects to.
@@ -58,7 +58,7 @@ pub(super) enum UrlRank {
     Enclosure,
 }
 
-/// Where a time stands, the best first.
+/// Sources of a time, the best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum TimeRank {
     Published,
@@ -135,7 +135,7 @@ impl Draft {
         Ok(true)
     }
 
-    /// A text that stands for a missing title, with its first picture.
+    /// A text that replaces a missing title, with its first picture.
     fn add_text(
         &mut self,
         document: &mut Document<'_>,
@@ -200,7 +200,7 @@ impl Draft {
         }
     }
 
-    /// An id, which is an address where it looks like one.
+    /// An id, which is an address if it looks like one.
     pub(super) fn add_id(&mut self, base: &Url, id: &str) {
         // Relative ids would all be links to the feed's own host.
         if is_absolute(id) {

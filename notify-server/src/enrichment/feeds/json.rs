@@ -1,4 +1,4 @@
-//! JSON Feed 1.1 and 1.0, read with serde: what is not read is skipped without being kept.
+//! JSON Feed 1.1 and 1.0, parsed with serde: unknown fields are skipped without being stored.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -52,7 +52,7 @@ struct Attachment {
     mime_type: Text,
 }
 
-/// A text or a number, empty where something else stands: one wrong field makes no feed unreadable.
+/// A text or a number, empty for any other value: one wrong field must not make the feed unreadable.
 #[derive(Default)]
 struct Text(String);
 

@@ -54,7 +54,7 @@ const DECORATIONS: [&str; 43] = [
     "vgwort.de/",
 ];
 
-/// Names of files, without their extension, that are nothing to look at.
+/// Names of files, without their extension, of decorations.
 const DECORATION_FILES: [&str; 15] = [
     "1px",
     "1x1",
@@ -77,12 +77,12 @@ const DECORATION_FILES: [&str; 15] = [
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Likeness {
     Picture,
-    /// Nothing says so, and nothing contradicts.
+    /// Unknown.
     Unclear,
     Other,
 }
 
-/// What an element says of the address that it names.
+/// The type that an element declares for its address.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Claim<'a> {
     /// The media type.
@@ -122,7 +122,7 @@ fn of_type(kind: &str) -> Likeness {
     let kind = kind.trim().to_ascii_lowercase();
     match kind.split(';').next().unwrap_or_default().trim() {
         "image" | "jpg" | "jpeg" | "png" | "gif" | "webp" => Likeness::Picture,
-        // What servers say of files that they do not know.
+        // The type that servers send for unknown files.
         "" | "application/octet-stream" | "binary/octet-stream" | "unknown" | "*/*" => {
             Likeness::Unclear
         }
@@ -179,7 +179,7 @@ pub(super) fn is_decoration(url: &str) -> bool {
 /// Widest picture that is taken while a narrower one is there, in pixels.
 const WIDTH_MAX: u32 = 1_200;
 
-/// Where a picture stands, the best first.
+/// Sources of a picture, the best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Place {
     /// `media:thumbnail`.
@@ -211,7 +211,7 @@ pub(super) struct Pictures {
 }
 
 impl Pictures {
-    /// Offers a picture, which is only looked for if it would count.
+    /// Offers a picture, which is computed only if it would be better.
     pub(super) fn offer(&mut self, place: Place, url: impl FnOnce() -> Option<String>) {
         self.first.offer(place, url);
     }

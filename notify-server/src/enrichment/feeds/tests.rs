@@ -1,4 +1,4 @@
-//! Feeds of every format, every place of a thumbnail, and what feeds do to whoever reads them.
+//! Feeds of every format, every source of a thumbnail, and hostile feeds.
 
 mod corpus;
 mod fetching;

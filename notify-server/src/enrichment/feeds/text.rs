@@ -8,14 +8,14 @@ use url::Url;
 
 use crate::enrichment::feeds::picture::{SIDE_MIN, is_decoration};
 
-/// Most characters of a title that are kept.
+/// Longest title, in characters.
 pub(super) const TITLE_CHARS_MAX: usize = 300;
-/// Most bytes of a url that is kept; browsers and stores of images take no longer ones either.
+/// Longest url, in bytes; browsers and image stores have similar limits.
 pub(super) const URL_BYTES_MAX: usize = 2_048;
 /// Longest name of an entity, `&CounterClockwiseContourIntegral;`.
 const ENTITY_BYTES_MAX: usize = 33;
 
-/// Elements of HTML that stand within a word.
+/// Inline elements of HTML, which do not separate words.
 pub(super) const INLINE: [&str; 13] =
     ["a", "span", "b", "i", "em", "strong", "u", "s", "small", "sub", "sup", "code", "wbr"];
 const CDATA_START: &str = "<![CDATA[";
@@ -51,7 +51,7 @@ pub(super) fn escape_stray_brackets(xml: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// Plain text as HTML: it may hold what only looks like markup.
+/// Plain text as HTML, in which apparent markup is literal.
 pub(super) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;")
 }
@@ -129,7 +129,7 @@ fn without_tags(html: &str) -> Cow<'_, str> {
             rest = &rest[1..];
             continue;
         };
-        // Words of two paragraphs are not one word.
+        // Paragraphs separate words.
         if !INLINE.into_iter().any(|name| is_tag_of(rest, name)) {
             text.push(' ');
         }
@@ -143,7 +143,7 @@ fn without_tags(html: &str) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// Bytes of the tag or comment that a text begins with. One that is not closed goes to the end.
+/// Length of the tag or comment at the start of a text. An unclosed one extends to the end.
 fn tag_length(text: &str) -> Option<usize> {
     if text.starts_with("<!--") {
         return Some(text.find("-->").map_or(text.len(), |at| at + 3));
@@ -165,7 +165,7 @@ fn tag_length(text: &str) -> Option<usize> {
             before = byte;
         }
     }
-    // To the end, so that no text is looked through twice.
+    // To the end, so that no text is scanned twice.
     Some(text.len())
 }
 
@@ -191,7 +191,7 @@ fn end_of(text: &str, name: &str) -> usize {
     text.match_indices("</").map(|(at, _)| at).find(closing).unwrap_or(text.len())
 }
 
-/// A text with entities decoded once; what is none stays as it is.
+/// A text with entities decoded once; anything else stays unchanged.
 pub(super) fn decoded(text: &str) -> Cow<'_, str> {
     let Some(first) = text.find('&') else { return Cow::Borrowed(text) };
     let mut decoded = String::with_capacity(text.len());
@@ -211,7 +211,7 @@ pub(super) fn decoded(text: &str) -> Cow<'_, str> {
     Cow::Owned(decoded)
 }
 
-/// Adds what an entity stands for; false when it stands for nothing.
+/// Appends the character of an entity; false if it is unknown.
 pub(super) fn push_entity(name: &str, text: &mut String) -> bool {
     if let Some(number) = name.strip_prefix('#') {
         let code = match number.strip_prefix(['x', 'X']) {
@@ -241,16 +241,16 @@ pub(super) fn web_url(base: &Url, text: &str) -> Option<String> {
 
 // The first picture of a text in HTML or XHTML, as articles carry it.
 
-/// Most images of a text that are looked at for a picture.
+/// Most images of a text that are checked for a picture.
 const IMAGES_MAX: usize = 32;
 /// Most attributes of a tag that are read.
 const TAG_ATTRIBUTES_MAX: usize = 64;
-/// Most addresses of one `srcset` that are looked at.
+/// Most addresses of one `srcset` that are checked.
 const CANDIDATES_MAX: usize = 32;
 /// Widest candidate of a `srcset` that is taken while a narrower one is there, in pixels.
 const CANDIDATE_WIDTH_MAX: f64 = 1_200.0;
 
-/// Where scripts that load images late keep the address; `src` holds a placeholder then.
+/// Attributes of lazily loaded images; `src` is a placeholder then.
 const LAZY_SOURCES: [&str; 9] = [
     "data-src",
     "data-lazy-src",
@@ -291,7 +291,7 @@ pub(super) fn first_picture(html: &str, base: &Url) -> Option<String> {
     search.first()
 }
 
-/// Elements that are looked at one after the other for the first picture.
+/// Elements that are searched in order for the first picture.
 #[derive(Debug, Default)]
 pub(super) struct PictureSearch {
     image: Option<String>,
@@ -392,7 +392,7 @@ fn best_of_set(set: &str, base: &Url) -> Option<String> {
     best.and_then(|(_, url)| usable(url, base))
 }
 
-/// The width that a candidate's descriptor names; a density counts as one beside others.
+/// The width in a candidate's descriptor; a density is compared like a width.
 fn width_of(descriptor: &str) -> f64 {
     let number = descriptor.trim().trim_end_matches(['w', 'x']);
     number.parse().ok().filter(|width: &f64| width.is_finite()).unwrap_or(1.0)

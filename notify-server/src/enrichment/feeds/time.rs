@@ -28,7 +28,7 @@ pub(super) fn read(text: &str) -> Option<Timestamp> {
     let time = text.parse::<jiff::Timestamp>().ok().or_else(|| Loose::new(text).read());
     // Comments of RFC 822 within comments, and the like.
     let time = time.or_else(|| RFC_822.parse_timestamp(text).ok())?;
-    // Before 1970 there was nothing to publish: such a date stands for none.
+    // A date before 1970 is treated as missing.
     Some(Timestamp(time.as_millisecond())).filter(|time| time.0 >= 0)
 }
 
@@ -71,7 +71,7 @@ impl Loose {
             tokens.push(match (part.parse(), first.is_alphabetic()) {
                 (Ok(value), false) => Token::Number { value, digits: part.len() },
                 (_, true) => Token::Word(part.to_owned()),
-                // Unicode's minus stands for a hyphen.
+                // Unicode's minus is read as a hyphen.
                 _ if first == '\u{2212}' => Token::Sign('-'),
                 _ => Token::Sign(first),
             });
@@ -185,7 +185,7 @@ impl Loose {
         }
     }
 
-    /// Whether it tells how long ago something was, which a feed that is kept makes false.
+    /// Whether it is a relative time, which is wrong in a stored feed.
     fn is_relative(&self) -> bool {
         let words = (0..self.tokens.len()).filter_map(|at| self.word(at));
         words.into_iter().any(|word| RELATIVE.contains(&word.trim_end_matches('s')))
@@ -233,7 +233,7 @@ impl Loose {
         Some(Some(at))
     }
 
-    /// Takes the zone out that stands behind the time: a name, an offset, or both.
+    /// Removes the zone after the time: a name, an offset, or both.
     fn take_zone(&mut self, time: usize) {
         let mut at = time;
         while self.sign(at).is_some_and(|sign| sign.is_whitespace() || matches!(sign, '(' | '.')) {

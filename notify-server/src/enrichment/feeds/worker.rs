@@ -25,10 +25,10 @@ use crate::store::{
 };
 use crate::telemetry::{FeedMetrics, FeedResult};
 
-/// How long a claim holds, in milliseconds: the wait for its host, a fetch, its turn to be read, and
+/// Duration of a claim, in milliseconds: the wait for its host, a fetch, the wait to be parsed, and
 /// the write.
 const CLAIM_MS: i64 = 120_000;
-/// How soon to look again after storage failed, or when others may have claimed meanwhile, in
+/// Interval after an error of storage, or when other servers may have claimed feeds, in
 /// milliseconds.
 const LOOK_AGAIN_MS: i64 = 60_000;
 
@@ -269,9 +269,9 @@ pub(crate) const MOVED_TIMES: u32 = 3;
 pub(crate) enum Ended {
     /// It was read, or had not changed.
     Well {
-        /// How long the feed says that it may be kept, in minutes.
+        /// The feed's own TTL, in minutes.
         ttl_minutes: Option<u32>,
-        /// How long the answer says so, in seconds (`Cache-Control`).
+        /// The response's TTL, in seconds (`Cache-Control`).
         max_age_seconds: Option<u64>,
     },
     /// It failed, for the n-th time in a row, from 1.

@@ -26,10 +26,10 @@ pub(super) const ATTRIBUTES_MAX: usize = 64;
 pub(super) const NAMESPACES_MAX: usize = 64;
 /// Most elements of a document.
 pub(super) const ELEMENTS_MAX: usize = 250_000;
-/// Most bytes of one element's text that are kept; the rest is passed over.
+/// Most bytes kept of one element's text; the rest is skipped.
 pub(super) const TEXT_BYTES_MAX: usize = 64 * 1_024;
 
-/// Elements that do not stand right within one of their name.
+/// Elements that do not nest directly.
 const ENDED_BY_THEIR_LIKE: [&str; 4] = ["item", "entry", "p", "li"];
 /// Elements of HTML without a closing tag, as far as no feed has others of that name.
 const HTML_VOID: [&str; 5] = ["br", "hr", "img", "input", "wbr"];
@@ -188,7 +188,7 @@ impl<'a> Document<'a> {
                 Piece::Text(more) => push_within(&mut text, &more),
                 Piece::Start(element) => {
                     search.look_at(&element.name, |name| element.attribute(name), self.base());
-                    // Words of two paragraphs are not one word.
+                    // Paragraphs separate words.
                     if !INLINE.contains(&element.name.as_str()) {
                         push_within(&mut text, " ");
                     }
@@ -300,7 +300,7 @@ fn base_of(outer: &Url, text: &str) -> Option<Url> {
 /// a value or without quotes are as valid as HTML has them.
 fn attributes(start: &BytesStart<'_>) -> Result<Vec<(String, String)>, ParseError> {
     let mut attributes = Vec::new();
-    // Without the check for doubles, which looks at all the others for each.
+    // Without the check for duplicates, which is quadratic.
     let mut all = start.html_attributes();
     for (count, attribute) in all.with_checks(false).enumerate() {
         if count == ATTRIBUTES_MAX {
@@ -372,7 +372,7 @@ fn push_within(text: &mut String, more: &str) {
 /// A vocabulary that feeds use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ns {
-    /// None, or one of the names that RSS goes by.
+    /// None, or one of the namespaces of RSS.
     Rss,
     Atom,
     Media,

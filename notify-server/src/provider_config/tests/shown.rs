@@ -1,4 +1,4 @@
-//! What a configuration tells of itself.
+//! The redacted form of a configuration.
 
 use notify_core::{IosEnv, ProviderKind};
 use serde_json::{Value, json};

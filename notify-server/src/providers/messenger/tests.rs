@@ -1,4 +1,4 @@
-//! Every row of the Send API's table, and what the usage headers come to.
+//! Every row of the Send API's table, and the effect of the usage headers.
 
 mod quota;
 

@@ -1,6 +1,5 @@
-//! Answers that mean harm, or make no sense, from every provider (S16): whatever comes, an attempt
-//! ends in good time with an answer that disables nobody who was not named, and that asks for no
-//! longer wait than a day.
+//! Malicious and meaningless responses from every provider: every attempt ends in time, with a result that
+//! disables only a device that the response names, and with a wait of at most a day.
 
 use std::time::{Duration, Instant};
 
@@ -13,9 +12,9 @@ use notify_sandbox::{
     Provider, Rule, ScriptedResponse, apns_token, fcm_token, messenger_recipient, telegram_chat,
 };
 
-/// The longest wait that anybody is granted, and what is put on top for Telegram.
+/// The longest wait that is honoured, plus the margin for Telegram.
 const WAIT_MAX: Duration = Duration::from_secs(24 * 3_600 + 60);
-/// Statuses that a provider may say anything with.
+/// Statuses with arbitrary bodies.
 const STATUSES: [u16; 10] = [200, 201, 204, 400, 401, 403, 410, 429, 500, 503];
 
 /// Bodies that are none, of the wrong types, too deep, or absurd.
@@ -47,7 +46,7 @@ fn bodies() -> Vec<String> {
     ]
 }
 
-/// Waits that nobody should ask for.
+/// Unreasonable waits.
 const WAITS: [&str; 8] = [
     "1000000000000000000",
     "99999999999999999999999999999999",
@@ -167,7 +166,7 @@ async fn endless_response_times_out() {
     }
 }
 
-/// More header fields than anybody needs end the request, not the provider.
+/// Too many header fields end the request, not the provider.
 #[tokio::test]
 async fn header_bombs_end_only_the_request() {
     let fixture = fixture().await;

@@ -81,7 +81,7 @@ impl Http1 {
         self.exchange(self.client.get(url).headers(headers), deadline).await
     }
 
-    /// Posts a body, and answers the head alone: whoever answers is not to be listened to for long. A
+    /// Posts a body and returns only the head, since the peer is not trusted with more time. A
     /// short rest is read all the same, so that the connection can be used again.
     pub(crate) async fn post_for_head(
         &self,
@@ -108,7 +108,7 @@ impl Http1 {
     ) -> Result<ProviderResponse, TransportError> {
         let mut response = self.answered(request, deadline).await?;
         let mut body = Body::default();
-        // The status has told what matters, however slow the rest is.
+        // The status is what matters, however slow the rest is.
         while let Ok(Ok(Some(chunk))) = timeout_at(deadline, response.chunk()).await {
             if body.is_full_after(chunk) {
                 break;

@@ -1,4 +1,4 @@
-//! Every row of the push services' table, and when VAPID tokens are made.
+//! Every row of the push services' table, and when VAPID tokens are signed.
 
 mod guard;
 

@@ -19,7 +19,7 @@ const NOW: Timestamp = Timestamp(1_790_000_000_000);
 /// Plays a public address.
 const PUBLIC: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 
-/// A host that counts who connects, and hangs up.
+/// A host that counts connections and closes them.
 struct Host {
     address: SocketAddr,
     connections: Arc<AtomicUsize>,
@@ -32,7 +32,7 @@ impl Host {
         let counted = Arc::<AtomicUsize>::clone(&connections);
         tokio::spawn(async move {
             while let Ok(connection) = listener.accept().await {
-                // Counted before it is closed: who connected sees the end only after.
+                // Counted before it is closed, so that the client sees the end only afterwards.
                 counted.fetch_add(1, Ordering::SeqCst);
                 drop(connection);
             }
@@ -86,8 +86,8 @@ async fn name_is_resolved_for_each_attempt_and_private_addresses_refused() {
     names.answers("rebinds.example", &[public.address]);
     names.answers("rebinds.example", &[inside.address]);
     let attempts = attempts(Outbound::over_with(names, PUBLIC));
-    // Url, whether it comes as far as the public address, and what is told: of names that lead inside
-    // the same as of one that there is not.
+    // Url, number of connections to the public address, and the reason: names with private addresses
+    // give the same as unknown names.
     for (url, reaches, reason) in [
         ("https://rebinds.example/hook", 1, None),
         ("https://rebinds.example/hook", 0, Some("connect_failed")),

@@ -1,6 +1,6 @@
-//! Feeds in the shapes of those that write them: `corpus/NAME.xml` (or `.rss`, `.rdf`, `.atom`,
-//! `.json`) beside `corpus/NAME.expected.json`, which has the charset of the answer's header and every
-//! item that is to be read, or the error.
+//! Feeds as common publishers write them: `corpus/NAME.xml` (or `.rss`, `.rdf`, `.atom`, `.json`), and
+//! `corpus/NAME.expected.json` with the charset of the response header and every expected item, or the
+//! error.
 
 use std::collections::BTreeMap;
 use std::fs;

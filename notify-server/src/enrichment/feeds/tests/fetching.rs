@@ -96,7 +96,7 @@ async fn inside() -> Host {
     Host::on(Ipv4Addr::LOCALHOST.into(), vec![ok(rss_item("").as_bytes())]).await
 }
 
-/// What a fetch of `http://feed.example/` comes to.
+/// The result of a fetch of `http://feed.example/`, and the requests.
 async fn fetched(answers: Vec<Vec<u8>>) -> (Result<Read, FetchError>, Vec<String>) {
     let (public, inside) = (Host::on(PUBLIC, answers).await, inside().await);
     let known = Validators {
@@ -214,7 +214,7 @@ async fn private_addresses_are_unreachable_by_url_redirect_or_name() {
     let reader = reader_within(FETCH_TIMEOUT, &public, &inside);
     assert!(reader.read("http://mixed.example/", &none).await.is_ok());
     assert_eq!(public.requests().len(), 1);
-    // What a name that leads inside is told by is what one is told by that there is not.
+    // A name with a private address gives the same error as an unknown name.
     let nobody = reader.read("http://nobody.example/", &none).await.err();
     let named = reader.read("http://inside.example/", &none).await.err();
     let text = |error: Option<FetchError>| error.map(|error| error.to_string());

@@ -1,5 +1,5 @@
-//! What feeds may do to whoever reads them: each is told in its own word, at once. How much time and
-//! memory it takes is measured on the whole server (`tests/tests/feeds`).
+//! Hostile feeds: each gives its own error, at once. Time and memory are measured on the whole server
+//! (`tests/tests/feeds`).
 
 use super::{json_feed, read, rss, thumbnail};
 use crate::enrichment::feeds::ParseError;

@@ -1,6 +1,6 @@
 //! The life of a provider token, alone and among servers.
 
-mod among_servers;
+mod several_servers;
 
 use jsonwebtoken::{Algorithm, DecodingKey, Validation};
 

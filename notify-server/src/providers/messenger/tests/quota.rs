@@ -112,7 +112,7 @@ fn a_throttle_without_a_time_waits_a_minute_doubling_to_an_hour() {
     let mut now = NOW;
     for expected in [1, 2, 4, 8, 16, 32, 60, 60] {
         assert_eq!(quota.throttled(None, now), minutes(expected));
-        // What was under way does not double it once more.
+        // Requests in flight do not double it again.
         let soon = now.plus_ms(1_000);
         let left = minutes(expected) - Duration::from_secs(1);
         assert_eq!(quota.throttled(None, soon), left);

@@ -80,7 +80,7 @@ async fn silent_listener_times_out_after_ten_seconds() {
     assert_eq!(pools.connections("one"), [0, 0]);
 }
 
-/// One in a hundred streams without an answer keeps nobody else waiting.
+/// One silent stream in a hundred does not delay the others.
 #[tokio::test(start_paused = true)]
 async fn silent_stream_delays_no_other() {
     let fixture = fixture().await;

@@ -1,4 +1,4 @@
-//! TLS: who is trusted, and what is negotiated.
+//! TLS: trust and negotiation.
 
 use std::sync::Arc;
 
@@ -139,7 +139,7 @@ async fn server_without_http2_is_reported() {
     assert!(failure.reason.starts_with("tls_failed: "), "{}", failure.reason);
 }
 
-/// A sandbox that shows a certificate which nobody may take, and who trusts its authority.
+/// A sandbox with an invalid certificate, and the roots that trust its authority.
 async fn showing(certificate: Certificate) -> (Sandbox, BaseUrl, Option<ExtraRoots>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let settings = Settings { certificate, ..Settings::default() };

@@ -1,5 +1,5 @@
-//! Endpoints that lead inside: no connection reaches a canary there, whatever the url, the resolver
-//! or the answer says; a public push service beside them works.
+//! Endpoints with private addresses: no connection reaches a canary there, whatever the url, the resolver
+//! or the response; a public push service still works.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -47,14 +47,14 @@ impl Canary {
         tokio::spawn(async move {
             while let Ok((mut io, _)) = listener.accept().await {
                 counted.fetch_add(1, Ordering::SeqCst);
-                // Tells the one who connects that it was counted.
+                // Confirms to the client that it was counted.
                 let _ = io.write_all(b"x").await;
             }
         });
         Self { address, hits }
     }
 
-    /// Asserts that nobody came: our own connection, which stands behind all others, is the first.
+    /// Asserts that there was no connection: our own, which queues behind all others, is the first.
     async fn is_silent(&self) {
         let mut io = TcpStream::connect(self.address).await.unwrap();
         io.read_u8().await.unwrap();

@@ -1,5 +1,5 @@
-//! Provider tokens over a day in which connections come and go (T9): Apple answers 429 to who makes
-//! them too often, and refuses those that are older than an hour.
+//! Provider tokens over a day with changing connections: Apple responds 429 when tokens change too often,
+//! and refuses those that are older than an hour.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -100,7 +100,7 @@ async fn frozen_token_is_replaced_before_it_expires() {
     }
 }
 
-/// Sends in a day of three servers, of which each is started anew after every seventh of its own.
+/// Sends in a day of three servers; each restarts after every seventh of its own.
 const SENDS: u64 = 1_000;
 const SENDS_PER_START: usize = 7;
 

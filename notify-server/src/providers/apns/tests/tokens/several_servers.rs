@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use super::*;
 use crate::providers::{SignedToken, StoredToken, TokenName, TokenStore, TokenStoreError};
 
-/// Storage in memory, which fails and breaks what it keeps when it is told to.
+/// A store in memory that can fail and corrupt its tokens.
 #[derive(Default)]
 struct Memory {
     kept: Mutex<HashMap<TokenName, (SignedToken, Option<Timestamp>)>>,
