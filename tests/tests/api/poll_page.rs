@@ -216,8 +216,8 @@ async fn every_layout_is_rendered_and_texts_are_escaped() {
     let image = |name: &str| json!({"image_url": format!("https://img.example/{name}")});
     let both = |text: &str, name: &str| json!({"text": text, "image_url": format!("https://img.example/{name}")});
     for (layout, answers, expected) in [
-        ("poll_images", json!([image("a.png"), image("b.png")]), "Response 2"),
-        ("poll_images", json!([{"image_url": "http://img.example/a"}, image("b")]), "Response 1"),
+        ("poll_images", json!([image("a.png"), image("b.png")]), "Answer 2"),
+        ("poll_images", json!([{"image_url": "http://img.example/a"}, image("b")]), "Answer 1"),
         ("poll_text", json!([{"text": evil}, {"text": "no"}]), "&quot;&gt;&lt;script&gt;"),
         ("poll_text_wide_image", json!([both(evil, "a?x='y"), both("b", "b")]), "a?x=&#39;y"),
     ] {

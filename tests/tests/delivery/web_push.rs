@@ -22,7 +22,7 @@ fn to_browsers(text: &str) -> CreateNotification {
 async fn a_browser_decrypts_the_message_and_201_counts_as_sent() -> Result<()> {
     let server = TestServer::start().await;
     let id = browser(&server.client(), &server.sandbox(), "tab", &ScriptedResponse::ok()).await?;
-    let reply = WebPushAction { title: "Response".into(), ..WebPushAction::default() };
+    let reply = WebPushAction { title: "Reply".into(), ..WebPushAction::default() };
     let notification = to_browsers("Läuft")
         .url("https://shop.com/order/7")
         .image_url("https://shop.com/7.png")
@@ -42,8 +42,8 @@ async fn a_browser_decrypts_the_message_and_201_counts_as_sent() -> Result<()> {
             "image": "https://shop.com/7.png",
             "url": "https://shop.com/order/7",
             "actions": [
-                {"action": "action-1", "title": "Response"},
-                {"action": "action-2", "title": "Response", "url": "https://shop.com/o"},
+                {"action": "action-1", "title": "Reply"},
+                {"action": "action-2", "title": "Reply", "url": "https://shop.com/o"},
             ],
             "tag": notification,
             "data": {
