@@ -5,7 +5,7 @@ use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 use notify_core::{ErrorBody, Violations};
 
-use super::reply::{JSON_CONTENT_TYPE, json_bytes};
+use super::json_reply::{JSON_CONTENT_TYPE, json_bytes};
 use crate::causes::with_causes;
 use crate::store::{BackendError, StoreError};
 

@@ -6,55 +6,25 @@
 //!
 //! To add a route: a handler in the file of its resource, and a line in [`routes`].
 
-mod serve;
-
-mod front;
-
-mod routes;
-
-mod route;
-
-mod table;
-
-mod ctx;
-
+mod endpoint;
 mod error;
-
-mod reply;
-
+mod handlers;
+mod inbound;
+mod json_reply;
 mod openapi;
-
-mod admin;
-mod campaigns;
-mod deliveries;
-mod devices;
-mod docs_page;
-mod enrichments;
-mod events;
-mod explain;
-mod feeds;
-mod hooks;
-mod notifications;
-mod pace;
-mod poll_page;
-mod polls;
-mod preview;
-mod probes;
-mod sdk;
-mod statistics;
-mod stream;
-mod subscriptions;
-mod tags;
-mod web;
-mod webhooks;
+mod pipeline;
+mod request_ctx;
+mod router;
+mod routes;
+mod server;
 
 use std::sync::Arc;
 
 use url::Url;
 
-pub(crate) use front::{Front, Keyring};
-pub(crate) use serve::{Limits, Serving, origin, serve};
-pub(crate) use stream::Streams;
+pub(crate) use handlers::event_stream::Streams;
+pub(crate) use pipeline::{Front, Keyring};
+pub(crate) use server::{Limits, Serving, origin, serve};
 
 use crate::channel::Channels;
 use crate::clock::{SharedClock, TrustedClock};

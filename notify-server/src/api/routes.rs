@@ -16,14 +16,15 @@ use notify_core::{
     WebhookCreated, WebhookList, WebhookRecovered,
 };
 
-use super::admin::{apps, diagnostics, keys, providers, web as web_access};
-use super::openapi::Answer;
-use super::route::{Route, delete, get, hook, patch, post, post_anew, put, raw};
-use super::{
-    campaigns, deliveries, devices, docs_page, enrichments, events, explain, feeds, hooks,
-    notifications, poll_page, polls, preview, probes, sdk, statistics, stream, subscriptions, tags,
-    web, webhooks,
+use super::endpoint::{Route, delete, get, hook, patch, post, post_anew, put, raw};
+use super::handlers::admin::{apps, diagnostics, keys, providers, web as web_access};
+use super::handlers::{
+    campaigns, deliveries, devices, docs_page, enrichments, event_stream, events, explain, feeds,
+    notifications, poll_page, polls, preview, probes, sdk, statistics, subscriptions, tags, web,
+    webhooks,
 };
+use super::inbound;
+use super::openapi::Answer;
 
 /// What Meta sends to confirm a webhook.
 const CONFIRMATION: &[Parameter] = &[
@@ -364,7 +365,7 @@ fn events_out() -> Vec<Route> {
         post::<RecoverWebhook, WebhookRecovered>("/v1/webhooks/{id}/recover", webhooks::recover)
             .id("recover_webhook")
             .about("Send again what failed since an instant", "spec 6"),
-        raw("/v1/events/stream", stream::stream)
+        raw("/v1/events/stream", event_stream::stream)
             .id("stream_events")
             .about("Stream events as they happen, as server-sent events", "spec 6")
             .query(StreamQuery::PARAMETERS)
@@ -374,20 +375,20 @@ fn events_out() -> Vec<Route> {
 
 fn hooks_of_platforms() -> Vec<Route> {
     vec![
-        raw("/hooks/messenger/{app_id}", hooks::messenger::verify)
+        raw("/hooks/messenger/{app_id}", inbound::messenger::verify)
             .id("confirm_messenger_webhook")
             .about("Confirm the webhook to Meta", "")
             .query(CONFIRMATION)
             .answers(TEXT),
-        hook("/hooks/messenger/{app_id}", hooks::messenger::receive)
+        hook("/hooks/messenger/{app_id}", inbound::messenger::receive)
             .id("receive_messenger_events")
             .about("Receive events from Messenger", "B25, B32")
-            .reads("application/json", hooks::any_call)
+            .reads("application/json", inbound::any_call)
             .answers(JSON),
-        hook("/hooks/telegram/{app_id}", hooks::telegram::receive)
+        hook("/hooks/telegram/{app_id}", inbound::telegram::receive)
             .id("receive_telegram_update")
             .about("Receive updates from Telegram", "B25, B32, B40")
-            .reads("application/json", hooks::any_call)
+            .reads("application/json", inbound::any_call)
             .answers(JSON),
     ]
 }
@@ -419,7 +420,7 @@ mod tests {
     #[test]
     fn the_openapi_document_lists_exactly_the_routes() {
         let document: serde_json::Value =
-            serde_json::from_str(&super::super::openapi_json()).unwrap();
+            serde_json::from_str(&crate::api::openapi_json()).unwrap();
         let mut listed: Vec<String> = Vec::new();
         for (path, item) in document["paths"].as_object().unwrap() {
             let methods = item.as_object().unwrap().keys();
@@ -434,7 +435,7 @@ mod tests {
 
     #[test]
     fn every_reference_of_the_openapi_document_leads_somewhere() {
-        let text = super::super::openapi_json();
+        let text = crate::api::openapi_json();
         let document: serde_json::Value = serde_json::from_str(&text).unwrap();
         let schemas = document["components"]["schemas"].as_object().unwrap();
         let mut references = 0;

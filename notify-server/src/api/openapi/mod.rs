@@ -2,8 +2,8 @@
 //! described as strictly as they are read: the bounds come from `notify_core::schema`. Descriptions and
 //! examples come from `docs/api.md`.
 
-mod answers;
 mod requests;
+mod responses;
 #[cfg(test)]
 mod tests;
 
@@ -22,9 +22,9 @@ use utoipa::ToSchema;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{Object, Schema, Type};
 
-pub(crate) use self::answers::Answer;
-use crate::api::docs_page;
-use crate::api::route::{Route, placeholder, segments};
+pub(crate) use self::responses::Answer;
+use crate::api::endpoint::{Route, placeholder, segments};
+use crate::api::handlers::docs_page;
 
 const JSON: &str = "application/json";
 const API_KEY: &str = "api_key";
@@ -140,8 +140,8 @@ pub(crate) fn document(routes: &[Route]) -> String {
     let renamed = requests::make_strict(&mut schemas, routes);
     let mut components = json!({
         "schemas": schemas,
-        "responses": answers::shared(),
-        "headers": answers::headers(),
+        "responses": responses::shared(),
+        "headers": responses::headers(),
         "securitySchemes": {
             API_KEY: { "type": "apiKey", "in": "header", "name": "X-API-Key" },
             ADMIN_KEY: { "type": "http", "scheme": "bearer" },
@@ -236,7 +236,7 @@ fn operation(route: &Route) -> Value {
         "tags": [tag(route)],
         "operationId": route.id,
         "parameters": parameters(route),
-        "responses": answers::of(route, section.map_or(&[], |section| &section.answers)),
+        "responses": responses::of(route, section.map_or(&[], |section| &section.answers)),
     });
     if !route.rows.is_empty() {
         operation["x-rows"] = json!(route.rows);

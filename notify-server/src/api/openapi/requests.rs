@@ -7,7 +7,7 @@ use notify_core::TEXT_CHARS_MAX;
 use notify_core::schema::{IGNORED_BY_POLLS, rules};
 use serde_json::{Map, Value, json};
 
-use crate::api::route::Route;
+use crate::api::endpoint::Route;
 
 const SCHEMAS: &str = "#/components/schemas/";
 /// What the name of a model gets where a request reads it more strictly than an answer shows it:

@@ -1,0 +1,61 @@
+//! Why a device did or did not get a notification (B38).
+
+mod steps;
+
+use notify_core::{
+    CreateNotification, DeviceId, Explanation, NoQuery, NotificationRecord, Platform, Request,
+};
+
+use crate::api::Api;
+use crate::api::error::ApiError;
+use crate::api::json_reply::Reply;
+use crate::api::request_ctx::Ctx;
+use crate::channel::{ChannelState, ServiceState};
+use crate::store::AppNo;
+use steps::Channel;
+
+/// `GET /v1/notifications/{id}/explain/{device_id}`.
+pub(crate) async fn explain(ctx: Ctx, _: NoQuery) -> Result<Reply<Explanation>, ApiError> {
+    let (id, device_id) = (ctx.notification_id()?, ctx.device_id()?);
+    let (api, app) = (ctx.api(), ctx.app_no());
+    let facts = api.store.delivery_facts(app, id.clone(), device_id.clone()).await?;
+    let platform = facts.device.platform;
+    let mut channel = Channel {
+        is_configured: api.store.provider(app, platform.provider()).await?.is_some(),
+        state: api.channels.state(app, platform),
+        service: None,
+    };
+    if let (ChannelState::Open, Some(service)) = (&channel.state, &facts.device.service)
+        && let Some(closed) = closed_service(api, (app, platform), service)
+    {
+        channel.state = closed.state;
+        channel.service = Some(closed.service.into());
+    }
+    let named_under = if facts.notification.names_devices && !facts.device.is_named {
+        named_under(&api.store.notification(app, id).await?, &device_id)
+    } else {
+        None
+    };
+    let (outcome, steps) = steps::explain(&facts, &channel, named_under);
+    Ok(Reply::now(Explanation { device_id, outcome, steps }))
+}
+
+/// The platform whose list of ids has the device.
+fn named_under(notification: &NotificationRecord, device: &DeviceId) -> Option<Platform> {
+    let request = CreateNotification::from_json(notification.request.as_str().as_bytes()).ok()?;
+    let lists =
+        [(Platform::Android, request.android_device_ids), (Platform::Ios, request.ios_device_ids)];
+    let names = |ids: &Vec<String>| ids.iter().any(|id| id == device.as_str());
+    let named = lists.into_iter().find(|(_, ids)| ids.as_ref().is_some_and(names));
+    named.map(|(platform, _)| platform)
+}
+
+/// The push service of that name, if nothing goes out to it now.
+fn closed_service(
+    api: &Api,
+    (app, platform): (AppNo, Platform),
+    service: &str,
+) -> Option<ServiceState> {
+    let mut closed = api.channels.closed_services(app, platform).into_iter();
+    closed.find(|closed| &*closed.service == service)
+}

@@ -1,0 +1,185 @@
+//! What a notification would be and whom it would reach, before anything is sent (B37).
+
+use std::collections::BTreeMap;
+
+use notify_core::json::JsonObject;
+use notify_core::{
+    CampaignRef, Notification, NotificationId, NotificationPreview, Platform, PlatformPreview,
+    ProviderKind, SCHEDULE_AHEAD_DAYS_MAX, Target, Timestamp,
+};
+use uuid::Uuid;
+
+use super::notifications::{Draft, check_campaign, check_named};
+use crate::api::error::ApiError;
+use crate::api::json_reply::Reply;
+use crate::api::request_ctx::Ctx;
+use crate::channel::ChannelState;
+use crate::payload::{self, Preview, PreviewSettings};
+use crate::provider_config::ProviderConfig;
+use crate::store::{Reach, StoreError};
+
+/// How far from now a `send_at` lies that was meant in seconds, in milliseconds.
+const MEANT_WITHIN_MS: i64 = SCHEDULE_AHEAD_DAYS_MAX * 24 * 3_600_000;
+
+/// How the provider of a platform stands.
+enum Provider {
+    Missing,
+    /// Configured, but the server's master key does not open it.
+    Unreadable,
+    Ready(Box<ProviderConfig>),
+}
+
+/// `POST /v1/notifications/preview`.
+pub(crate) async fn preview(
+    ctx: Ctx,
+    notification: Notification,
+) -> Result<Reply<NotificationPreview>, ApiError> {
+    check_campaign(&ctx, &notification).await?;
+    let id = NotificationId::from(Uuid::now_v7());
+    let draft = Draft::new(&ctx, &id, &notification);
+    let tag = notification.audience.tag.clone();
+    let reached = ctx.api().store.reach(ctx.app_no(), notification.audience.clone()).await?;
+    if matches!(&notification.audience.target, Target::Devices { any, .. } if !any.is_empty()) {
+        check_named(&reached)?;
+    }
+    let of_request = request_problems(&ctx, &notification).await?;
+    let mut platforms = Vec::with_capacity(reached.platforms.len());
+    for reach in reached.platforms {
+        let provider = provider(&ctx, reach.platform.provider()).await?;
+        let preview = payload::preview(reach.platform, &draft.outgoing(), &settings(&provider));
+        let state = ctx.api().channels.state(ctx.app_no(), reach.platform);
+        let mut problems = of_request.clone();
+        problems.extend(channel_problems(reach.platform, &provider, &state));
+        problems.extend(audience_problems(&reach, tag.as_deref()));
+        platforms.push(shown(reach, preview, problems));
+    }
+    let answer = NotificationPreview {
+        platforms,
+        unknown: (reached.unknown > 0).then_some(reached.unknown),
+    };
+    let once = ctx.once()?;
+    Ok(ctx.api().store.keep_preview(ctx.app_no(), answer, once).await?.into())
+}
+
+async fn provider(ctx: &Ctx, kind: ProviderKind) -> Result<Provider, ApiError> {
+    let row = ctx.api().store.provider(ctx.app_no(), kind).await?;
+    let Some((app, row)) = row else { return Ok(Provider::Missing) };
+    Ok(match ProviderConfig::open(&ctx.api().master_key, app, &row) {
+        Ok(config) => Provider::Ready(Box::new(config)),
+        Err(_) => Provider::Unreadable,
+    })
+}
+
+fn settings(provider: &Provider) -> PreviewSettings {
+    match provider {
+        Provider::Ready(config) => PreviewSettings {
+            apns_topic: config.apns_topic().map(str::to_owned),
+            fcm_enriched_as_data: config.enriched_as_data(),
+        },
+        Provider::Missing | Provider::Unreadable => PreviewSettings::default(),
+    }
+}
+
+/// What is odd about the request, whatever the platform.
+async fn request_problems(ctx: &Ctx, notification: &Notification) -> Result<Vec<String>, ApiError> {
+    let mut problems =
+        notification.passed_send_at.map_or_else(Vec::new, |at| passed_problems(at, ctx.at()));
+    if let Some(campaign @ CampaignRef::Default) = notification.content.campaign() {
+        match ctx.api().store.active_campaign(ctx.app_no(), campaign).await {
+            Ok(_) => {}
+            Err(StoreError::NotFound) => {
+                problems.push("campaign_id: there is no default campaign now".to_owned());
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(problems)
+}
+
+/// What is odd about a `send_at` that had passed.
+fn passed_problems(at: Timestamp, now: Timestamp) -> Vec<String> {
+    let mut problems = vec!["send_at: is in the past, so it would be sent at once".to_owned()];
+    let in_ms = at.as_ms().saturating_mul(1_000);
+    if (in_ms - now.as_ms()).abs() <= MEANT_WITHIN_MS {
+        problems.push(format!("send_at: looks like unix seconds; give milliseconds ({in_ms})"));
+    }
+    problems
+}
+
+/// What keeps messages from the provider now.
+fn channel_problems(platform: Platform, provider: &Provider, state: &ChannelState) -> Vec<String> {
+    let kind = platform.provider();
+    match (provider, state) {
+        (Provider::Missing, _) => {
+            vec![format!("{kind} is not configured: its devices fail with provider_not_configured")]
+        }
+        (Provider::Unreadable, _) => vec![format!(
+            "the configuration of {kind} cannot be opened: messages wait until it is made anew"
+        )],
+        (Provider::Ready(_), ChannelState::Held { reason, .. }) => {
+            let reason = reason.as_deref().unwrap_or("a probe is out");
+            vec![format!("{kind} refuses the server's credentials now ({reason}): messages wait")]
+        }
+        (Provider::Ready(_), ChannelState::Throttled { .. }) => {
+            vec![format!("{kind} asked to slow down: messages wait for now")]
+        }
+        (Provider::Ready(_), ChannelState::Unreachable { .. }) => {
+            vec![format!("{kind} cannot be reached, or fails: messages wait for now")]
+        }
+        (Provider::Ready(_), ChannelState::Stopped) => vec![format!(
+            "so many addresses looked dead at once that everything waits until {kind} is released or \
+             configured anew"
+        )],
+        (Provider::Ready(_), ChannelState::Open) => Vec::new(),
+    }
+}
+
+/// What is odd about who would be reached.
+fn audience_problems(reach: &Reach, tag: Option<&str>) -> Vec<String> {
+    let mut problems = Vec::new();
+    if reach.devices == 0 {
+        problems.push(match tag {
+            Some(tag) => format!("no device with the tag `{tag}` would be reached now"),
+            None => "no device would be reached now".to_owned(),
+        });
+    }
+    if !reach.is_exact {
+        let bound = if tag.is_some() { "at least" } else { "at most" };
+        problems.push(format!("many devices: {bound} {}", reach.devices));
+    }
+    if reach.unknown > 0 {
+        problems.push(format!("{} of the ids name no device of the platform", reach.unknown));
+    }
+    if reach.excluded > 0 {
+        let tag = tag.map_or_else(String::new, |tag| format!(", or lack the tag `{tag}`"));
+        problems.push(format!(
+            "{} of the named devices are disabled, or have no address{tag}",
+            reach.excluded
+        ));
+    }
+    problems
+}
+
+fn shown(reach: Reach, preview: Preview, mut problems: Vec<String>) -> PlatformPreview {
+    problems.extend(preview.problems);
+    let headers: BTreeMap<String, String> = preview
+        .headers
+        .iter()
+        .map(|(name, value)| {
+            (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+        })
+        .collect();
+    // Not checked again: a caller's own object may lie deeper here than where it was checked.
+    let payload = preview.payload.map(|json| {
+        serde_json::from_slice::<JsonObject>(&json).expect("a payload is a JSON object")
+    });
+    PlatformPreview {
+        platform: reach.platform,
+        devices: reach.devices,
+        payload,
+        headers,
+        bytes: preview.size as u64,
+        limit: preview.limit as u64,
+        problems,
+    }
+}
