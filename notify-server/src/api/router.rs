@@ -1,141 +1,130 @@
-//! From a path and a method to a route, or to the reason why there is none.
-
-use std::sync::Arc;
+//! Finds the endpoint of a request by path and method.
 
 use http::Method;
-use warp::filters::BoxedFilter;
 
-use super::endpoint::{Route, placeholder, segments};
-use super::error::ApiError;
-use super::request_ctx::Exchange;
+use crate::api::endpoint::{Endpoint, placeholder, segments};
+use crate::api::error::ApiError;
 
-/// What a path and a method lead to.
-pub(crate) enum Found<'t> {
-    /// A route.
-    Row(&'t Row),
-    /// A path without that method; `Allow` lists those that it has.
-    OtherMethod {
-        /// The template, as the metrics' label.
-        template: &'static str,
-        /// `Allow`.
+/// Every endpoint, grouped by path.
+pub(crate) struct Router {
+    paths: Vec<Path>,
+}
+
+struct Path {
+    template: Vec<&'static str>,
+    endpoints: Vec<Endpoint>,
+}
+
+/// The result of routing a request.
+pub(crate) enum RouteMatch<'r> {
+    /// The endpoint of the path and method.
+    Endpoint(&'r Endpoint),
+    /// The path exists, but not with this method.
+    MethodNotAllowed {
+        /// Template of the path.
+        path: &'static str,
+        /// The methods of the path, in the form of the header `Allow`.
         allow: String,
     },
-    /// No path.
-    Nothing,
+    /// No such path.
+    NotFound,
 }
 
-/// A route, ready to be called.
-pub(crate) struct Row {
-    /// Its template, as the metrics' label.
-    pub(crate) template: &'static str,
-    method: Method,
-    filter: BoxedFilter<(warp::reply::Response,)>,
-}
-
-impl Row {
-    /// Runs the route.
-    pub(crate) async fn call(&self, exchange: Exchange) -> warp::reply::Response {
-        let mut request = http::Request::new(http_body_util::Empty::<bytes::Bytes>::new());
-        *request.method_mut() = exchange.method.clone();
-        *request.uri_mut() = exchange.uri.clone();
-        request.extensions_mut().insert(Arc::new(exchange));
-        let Ok(response) =
-            tower::ServiceExt::oneshot(warp::service(self.filter.clone()), request).await;
-        response
-    }
-}
-
-/// The routes by path. Each is a boxed warp filter of its own and is called directly: the front
-/// has to know the path's methods anyway (405), and a chain of forty filters would ask each again.
-pub(crate) struct Table {
-    paths: Vec<(Vec<&'static str>, Vec<Row>)>,
-}
-
-impl Table {
-    /// The table of these routes.
-    pub(crate) fn new(routes: &[Route]) -> Self {
-        let mut paths: Vec<(Vec<&'static str>, Vec<Row>)> = Vec::new();
-        for route in routes {
-            let row = Row {
-                template: route.template,
-                method: route.method.clone(),
-                filter: route.filter(),
-            };
-            let path: Vec<_> = segments(route.template).collect();
-            match paths.iter_mut().find(|(known, _)| *known == path) {
-                Some((_, rows)) => rows.push(row),
-                None => paths.push((path, vec![row])),
+impl Router {
+    /// A router over these endpoints.
+    pub(crate) fn new(endpoints: Vec<Endpoint>) -> Self {
+        let mut paths: Vec<Path> = Vec::new();
+        for endpoint in endpoints {
+            let template: Vec<_> = segments(endpoint.path).collect();
+            match paths.iter_mut().find(|path| path.template == template) {
+                Some(path) => path.endpoints.push(endpoint),
+                None => paths.push(Path { template, endpoints: vec![endpoint] }),
             }
         }
-        // Words before placeholders: `/v1/notifications/notify` is not a notification's id.
-        paths.sort_by_key(|(path, _)| path.iter().any(|segment| placeholder(segment).is_some()));
+        // Literal paths first: `/v1/notifications/notify` is not the id of a notification.
+        paths.sort_by_key(|path| path.template.iter().any(|part| placeholder(part).is_some()));
         Self { paths }
     }
 
-    /// What a path and a method lead to; `HEAD` goes where `GET` does (B4).
-    pub(crate) fn find(&self, method: &Method, path: &str) -> Found<'_> {
-        let Some((_, rows)) = self.paths.iter().find(|(template, _)| matches(template, path))
-        else {
-            return Found::Nothing;
+    /// Finds the endpoint of a method and path. `HEAD` matches the endpoint of `GET`.
+    pub(crate) fn find(&self, method: &Method, path: &str) -> RouteMatch<'_> {
+        let Some(path) = self.paths.iter().find(|known| known.matches(path)) else {
+            return RouteMatch::NotFound;
         };
-        let wanted = if method == Method::HEAD { &Method::GET } else { method };
-        match rows.iter().find(|row| row.method == *wanted) {
-            Some(row) => Found::Row(row),
-            None => Found::OtherMethod { template: rows[0].template, allow: allow(rows) },
+        let method = if method == Method::HEAD { &Method::GET } else { method };
+        match path.endpoints.iter().find(|endpoint| endpoint.method == *method) {
+            Some(endpoint) => RouteMatch::Endpoint(endpoint),
+            None => {
+                RouteMatch::MethodNotAllowed { path: path.endpoints[0].path, allow: path.allow() }
+            }
         }
     }
 }
 
-impl Found<'_> {
-    /// The template, as the metrics' label.
-    pub(crate) fn label(&self) -> &'static str {
+impl Path {
+    fn matches(&self, path: &str) -> bool {
+        let mut given = segments(path);
+        let fits = self.template.iter().all(|part| match (placeholder(part), given.next()) {
+            (Some(_), Some(text)) => !text.is_empty(),
+            (None, Some(text)) => text == *part,
+            (_, None) => false,
+        });
+        // A trailing slash leaves an empty segment, which makes it another path.
+        fits && given.next().is_none()
+    }
+
+    fn allow(&self) -> String {
+        let mut methods: Vec<&str> =
+            self.endpoints.iter().map(|endpoint| endpoint.method.as_str()).collect();
+        if methods.contains(&"GET") {
+            methods.push("HEAD");
+        }
+        methods.sort_unstable();
+        methods.join(", ")
+    }
+}
+
+impl<'r> RouteMatch<'r> {
+    /// The matched endpoint.
+    ///
+    /// # Errors
+    /// 404 or 405.
+    pub(crate) fn endpoint(&self) -> Result<&'r Endpoint, ApiError> {
         match self {
-            Self::Row(row) => row.template,
-            Self::OtherMethod { template, .. } => template,
-            Self::Nothing => "unknown",
+            Self::Endpoint(endpoint) => Ok(endpoint),
+            Self::MethodNotAllowed { allow, .. } => {
+                Err(ApiError::MethodNotAllowed { allow: allow.clone() })
+            }
+            Self::NotFound => Err(ApiError::NotFound),
         }
     }
 
-    /// The method of the route, as the metrics' label. Whatever else a client sends shares one.
-    pub(crate) fn method(&self) -> &'static str {
+    /// Whether this is the endpoint of that method and path template.
+    pub(crate) fn is(&self, method: &Method, path: &str) -> bool {
+        matches!(self, Self::Endpoint(found) if found.method == *method && found.path == path)
+    }
+
+    /// The path template, as metrics label.
+    pub(crate) fn path_label(&self) -> &'static str {
+        match self {
+            Self::Endpoint(endpoint) => endpoint.path,
+            Self::MethodNotAllowed { path, .. } => path,
+            Self::NotFound => "unknown",
+        }
+    }
+
+    /// The method of the endpoint, as metrics label. All other methods share one label, since
+    /// clients can send any text.
+    pub(crate) fn method_label(&self) -> &'static str {
         const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
         let known = match self {
-            Self::Row(row) => METHODS.into_iter().find(|method| row.method == *method),
-            Self::OtherMethod { .. } | Self::Nothing => None,
+            Self::Endpoint(endpoint) => {
+                METHODS.into_iter().find(|method| endpoint.method == *method)
+            }
+            Self::MethodNotAllowed { .. } | Self::NotFound => None,
         };
         known.unwrap_or("other")
     }
-
-    /// The route, or why there is none.
-    pub(crate) fn row(&self) -> Result<&Row, ApiError> {
-        match self {
-            Self::Row(row) => Ok(row),
-            Self::OtherMethod { allow, .. } => {
-                Err(ApiError::MethodNotAllowed { allow: allow.clone() })
-            }
-            Self::Nothing => Err(ApiError::NotFound),
-        }
-    }
-}
-
-fn matches(template: &[&'static str], path: &str) -> bool {
-    let mut given = segments(path);
-    let fits = template.iter().all(|segment| match (placeholder(segment), given.next()) {
-        (Some(_), Some(text)) => !text.is_empty(),
-        (None, Some(text)) => text == *segment,
-        (_, None) => false,
-    });
-    // A slash at the end leaves an empty segment over: an unknown path.
-    fits && given.next().is_none()
-}
-
-fn allow(rows: &[Row]) -> String {
-    let mut methods: Vec<&str> = rows.iter().map(|row| row.method.as_str()).collect();
-    if methods.contains(&"GET") {
-        methods.push("HEAD");
-    }
-    methods.sort_unstable();
-    methods.join(", ")
 }
 
 #[cfg(test)]
@@ -143,16 +132,14 @@ mod tests {
     use super::*;
     use crate::api::routes::routes;
 
-    fn label(method: &Method, path: &str) -> String {
-        match Table::new(&routes()).find(method, path) {
-            Found::Row(row) => row.template.to_owned(),
-            Found::OtherMethod { allow, .. } => allow,
-            Found::Nothing => "unknown".to_owned(),
-        }
-    }
-
     #[test]
-    fn paths_lead_to_their_route() {
+    fn matches_paths_and_methods() {
+        let router = Router::new(routes());
+        let found = |method: &Method, path: &str| match router.find(method, path) {
+            RouteMatch::Endpoint(endpoint) => endpoint.path.to_owned(),
+            RouteMatch::MethodNotAllowed { allow, .. } => allow,
+            RouteMatch::NotFound => "unknown".to_owned(),
+        };
         let (get, post, delete) = (Method::GET, Method::POST, Method::DELETE);
         let cases = [
             (&post, "/v1/notifications/notify", "/v1/notifications/notify"),
@@ -175,7 +162,7 @@ mod tests {
             (&get, "/healthz", "/healthz"),
         ];
         for (method, path, expected) in cases {
-            assert_eq!(label(method, path), expected, "{method} {path}");
+            assert_eq!(found(method, path), expected, "{method} {path}");
         }
     }
 }

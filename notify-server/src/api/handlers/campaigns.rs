@@ -1,4 +1,4 @@
-//! Campaigns (spec 4.4, B27, B28).
+//! Campaigns.
 
 use notify_core::{
     CampaignCreated, CampaignFeatureData, CampaignId, CampaignList, CampaignPage, CampaignRecord,
@@ -7,60 +7,66 @@ use notify_core::{
 use uuid::Uuid;
 
 use crate::api::error::ApiError;
-use crate::api::json_reply::Reply;
-use crate::api::request_ctx::Ctx;
+use crate::api::json_reply::JsonReply;
+use crate::api::request_ctx::RequestCtx;
 use crate::store::CampaignDraft;
 
 /// `POST /v1/campaigns`.
 pub(crate) async fn create(
-    ctx: Ctx,
+    ctx: RequestCtx,
     template: CampaignTemplate,
-) -> Result<Reply<CampaignCreated>, ApiError> {
+) -> Result<JsonReply<CampaignCreated>, ApiError> {
     let draft = draft(&ctx, CampaignId(Uuid::now_v7()), template);
-    Ok(ctx.api().store.create_campaign(ctx.app_no(), draft, ctx.once()?).await?.into())
+    Ok(ctx.api.store.create_campaign(ctx.app_no(), draft, ctx.idempotency_key()?).await?.into())
 }
 
 /// `GET /v1/campaigns`.
-pub(crate) async fn list(ctx: Ctx, page: CampaignPage) -> Result<Reply<CampaignList>, ApiError> {
-    let campaigns = ctx.api().store.list_campaigns(ctx.app_no(), page).await?;
-    Ok(Reply::now(CampaignList { campaigns }))
+pub(crate) async fn list(
+    ctx: RequestCtx,
+    page: CampaignPage,
+) -> Result<JsonReply<CampaignList>, ApiError> {
+    let campaigns = ctx.api.store.list_campaigns(ctx.app_no(), page).await?;
+    Ok(JsonReply::ok(CampaignList { campaigns }))
 }
 
 /// `GET /v1/campaigns/{id}`.
-pub(crate) async fn get(ctx: Ctx, _: NoQuery) -> Result<Reply<CampaignRecord>, ApiError> {
+pub(crate) async fn get(
+    ctx: RequestCtx,
+    _: NoQuery,
+) -> Result<JsonReply<CampaignRecord>, ApiError> {
     let id = ctx.id("id")?;
-    Ok(Reply::now(ctx.api().store.campaign(ctx.app_no(), id).await?))
+    Ok(JsonReply::ok(ctx.api.store.campaign(ctx.app_no(), id).await?))
 }
 
 /// `PUT /v1/campaigns/{id}`.
 pub(crate) async fn replace(
-    ctx: Ctx,
+    ctx: RequestCtx,
     template: CampaignTemplate,
-) -> Result<Reply<Success>, ApiError> {
+) -> Result<JsonReply<Success>, ApiError> {
     let draft = draft(&ctx, ctx.id("id")?, template);
-    ctx.api().store.replace_campaign(ctx.app_no(), draft).await?;
-    Ok(Reply::now(Success { success: true }))
+    ctx.api.store.replace_campaign(ctx.app_no(), draft).await?;
+    Ok(JsonReply::success())
 }
 
 /// `PUT /v1/campaigns/{id}/status`.
 pub(crate) async fn set_status(
-    ctx: Ctx,
+    ctx: RequestCtx,
     status: CampaignStatus,
-) -> Result<Reply<Success>, ApiError> {
+) -> Result<JsonReply<Success>, ApiError> {
     let id = ctx.id("id")?;
-    ctx.api().store.set_campaign_status(ctx.app_no(), id, status).await?;
-    Ok(Reply::now(Success { success: true }))
+    ctx.api.store.set_campaign_status(ctx.app_no(), id, status).await?;
+    Ok(JsonReply::success())
 }
 
 /// `DELETE /v1/campaigns/{id}`.
-pub(crate) async fn delete(ctx: Ctx, _: NoQuery) -> Result<Reply<Success>, ApiError> {
+pub(crate) async fn delete(ctx: RequestCtx, _: NoQuery) -> Result<JsonReply<Success>, ApiError> {
     let id = ctx.id("id")?;
-    ctx.api().store.delete_campaign(ctx.app_no(), id).await?;
-    Ok(Reply::now(Success { success: true }))
+    ctx.api.store.delete_campaign(ctx.app_no(), id).await?;
+    Ok(JsonReply::success())
 }
 
-/// The draft, with an id for each feed that it may make (B29).
-fn draft(ctx: &Ctx, id: CampaignId, template: CampaignTemplate) -> CampaignDraft {
+/// The draft, with an id for each feed that it may create.
+fn draft(ctx: &RequestCtx, id: CampaignId, template: CampaignTemplate) -> CampaignDraft {
     let mut feed_ids = Vec::new();
     for feature in &template.features {
         match &feature.data {
@@ -73,5 +79,5 @@ fn draft(ctx: &Ctx, id: CampaignId, template: CampaignTemplate) -> CampaignDraft
             | CampaignFeatureData::CustomFeed(_) => {}
         }
     }
-    CampaignDraft { id, template, feed_ids, at: ctx.at() }
+    CampaignDraft { id, template, feed_ids, at: ctx.received_at }
 }

@@ -1,15 +1,17 @@
-//! The reference page: Swagger UI out of the binary, under a policy that lets it load nothing from
-//! elsewhere and run no inline script.
+//! The reference page: Swagger UI from the binary. Its content security policy allows only files of this
+//! server and no inline scripts.
 
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderValue, Uri, header};
 use utoipa_swagger_ui::Config;
+use warp::Reply;
+use warp::reply::Response;
 
 use crate::api::error::ApiError;
-use crate::api::request_ctx::Ctx;
+use crate::api::request_ctx::RequestCtx;
 
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
     img-src 'self' data:; font-src 'self'; connect-src 'self'; base-uri 'none'; \
@@ -36,7 +38,7 @@ const START_NAME: &str = "start.js";
 const START: &str = "SwaggerUIBundle({ url: '/openapi.json', dom_id: '#swagger-ui', \
     deepLinking: true, validatorUrl: null });\n";
 
-/// What `/docs` needs of Swagger UI; the rest of it is not served.
+/// The files of Swagger UI that `/docs` needs; the others are not served.
 const FILES: [&str; 3] = ["swagger-ui.css", "swagger-ui-bundle.js", "favicon-32x32.png"];
 
 /// The names of the files under `/docs`.
@@ -48,53 +50,52 @@ static CONFIG: LazyLock<Arc<Config<'static>>> =
     LazyLock::new(|| Arc::new(Config::from("/openapi.json")));
 
 /// `GET /docs`.
-pub(crate) async fn page(_: Ctx) -> http::Response<Bytes> {
-    served("text/html; charset=utf-8", Bytes::from_static(PAGE.as_bytes()))
+pub(crate) async fn page(_: RequestCtx) -> Result<Response, ApiError> {
+    let page = Response::new(Bytes::from_static(PAGE.as_bytes()).into());
+    Ok(with_policy(page, "text/html; charset=utf-8"))
 }
 
-/// `GET /` and `GET /docs/`: whoever looks at the server with a browser finds the page.
-pub(crate) async fn elsewhere(_: Ctx) -> http::Response<Bytes> {
-    let mut response = served("text/html; charset=utf-8", Bytes::new());
-    *response.status_mut() = StatusCode::SEE_OTHER;
-    response.headers_mut().insert(header::LOCATION, HeaderValue::from_static("/docs"));
-    response
+/// `GET /` and `GET /docs/`: redirects people who open the server in a browser to the page.
+pub(crate) async fn redirect(_: RequestCtx) -> Result<Response, ApiError> {
+    let redirect = warp::redirect::see_other(Uri::from_static("/docs"));
+    Ok(with_policy(redirect.into_response(), "text/html; charset=utf-8"))
 }
 
 /// `GET /docs/{file}`.
-pub(crate) async fn file(ctx: Ctx) -> http::Response<Bytes> {
-    match ctx.text("file") {
-        Ok(START_NAME) => {
-            served("text/javascript; charset=utf-8", Bytes::from_static(START.as_bytes()))
+pub(crate) async fn file(ctx: RequestCtx) -> Result<Response, ApiError> {
+    match &*ctx.path_param("file")? {
+        START_NAME => {
+            let script = Response::new(Bytes::from_static(START.as_bytes()).into());
+            Ok(with_policy(script, "text/javascript; charset=utf-8"))
         }
-        Ok(name) if FILES.contains(&name) => swagger(name),
-        Ok(_) | Err(_) => ApiError::NotFound.into_response(),
+        name if FILES.contains(&name) => swagger_file(name),
+        _ => Err(ApiError::NotFound),
     }
 }
 
-fn swagger(name: &str) -> http::Response<Bytes> {
+fn swagger_file(name: &str) -> Result<Response, ApiError> {
     match utoipa_swagger_ui::serve(name, CONFIG.clone()) {
         Ok(Some(file)) => {
-            // The files of the binary are not copied: hundreds may be on their way at once.
+            // Files from the binary are not copied: hundreds may be in transfer at once.
             let bytes = match file.bytes {
                 Cow::Borrowed(bytes) => Bytes::from_static(bytes),
                 Cow::Owned(bytes) => bytes.into(),
             };
-            let mut response = served(&file.content_type, bytes);
+            let mut response = with_policy(Response::new(bytes.into()), &file.content_type);
             let headers = response.headers_mut();
             if file.gzpipped {
                 headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
             }
-            let kept = HeaderValue::from_static("public, max-age=86400");
-            headers.insert(header::CACHE_CONTROL, kept);
-            response
+            let cached = HeaderValue::from_static("public, max-age=86400");
+            headers.insert(header::CACHE_CONTROL, cached);
+            Ok(response)
         }
-        Ok(None) => ApiError::NotFound.into_response(),
-        Err(error) => ApiError::Internal(error.to_string().into()).into_response(),
+        Ok(None) => Err(ApiError::NotFound),
+        Err(error) => Err(ApiError::Internal(error.to_string().into())),
     }
 }
 
-fn served(content_type: &str, body: Bytes) -> http::Response<Bytes> {
-    let mut response = http::Response::new(body);
+fn with_policy(mut response: Response, content_type: &str) -> Response {
     let headers = response.headers_mut();
     if let Ok(content_type) = HeaderValue::from_str(content_type) {
         headers.insert(header::CONTENT_TYPE, content_type);

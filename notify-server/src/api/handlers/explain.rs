@@ -1,4 +1,4 @@
-//! Why a device did or did not get a notification (B38).
+//! Explains why a device did or did not receive a notification.
 
 mod steps;
 
@@ -8,16 +8,19 @@ use notify_core::{
 
 use crate::api::Api;
 use crate::api::error::ApiError;
-use crate::api::json_reply::Reply;
-use crate::api::request_ctx::Ctx;
+use crate::api::json_reply::JsonReply;
+use crate::api::request_ctx::RequestCtx;
 use crate::channel::{ChannelState, ServiceState};
 use crate::store::AppNo;
 use steps::Channel;
 
 /// `GET /v1/notifications/{id}/explain/{device_id}`.
-pub(crate) async fn explain(ctx: Ctx, _: NoQuery) -> Result<Reply<Explanation>, ApiError> {
+pub(crate) async fn explain(
+    ctx: RequestCtx,
+    _: NoQuery,
+) -> Result<JsonReply<Explanation>, ApiError> {
     let (id, device_id) = (ctx.notification_id()?, ctx.device_id()?);
-    let (api, app) = (ctx.api(), ctx.app_no());
+    let (api, app) = (&ctx.api, ctx.app_no());
     let facts = api.store.delivery_facts(app, id.clone(), device_id.clone()).await?;
     let platform = facts.device.platform;
     let mut channel = Channel {
@@ -26,7 +29,7 @@ pub(crate) async fn explain(ctx: Ctx, _: NoQuery) -> Result<Reply<Explanation>, 
         service: None,
     };
     if let (ChannelState::Open, Some(service)) = (&channel.state, &facts.device.service)
-        && let Some(closed) = closed_service(api, (app, platform), service)
+        && let Some(closed) = closed_service(api, app, platform, service)
     {
         channel.state = closed.state;
         channel.service = Some(closed.service.into());
@@ -37,10 +40,10 @@ pub(crate) async fn explain(ctx: Ctx, _: NoQuery) -> Result<Reply<Explanation>, 
         None
     };
     let (outcome, steps) = steps::explain(&facts, &channel, named_under);
-    Ok(Reply::now(Explanation { device_id, outcome, steps }))
+    Ok(JsonReply::ok(Explanation { device_id, outcome, steps }))
 }
 
-/// The platform whose list of ids has the device.
+/// The platform whose list of ids contains the device.
 fn named_under(notification: &NotificationRecord, device: &DeviceId) -> Option<Platform> {
     let request = CreateNotification::from_json(notification.request.as_str().as_bytes()).ok()?;
     let lists =
@@ -50,10 +53,11 @@ fn named_under(notification: &NotificationRecord, device: &DeviceId) -> Option<P
     named.map(|(platform, _)| platform)
 }
 
-/// The push service of that name, if nothing goes out to it now.
+/// The status of a push service, if deliveries to it wait.
 fn closed_service(
     api: &Api,
-    (app, platform): (AppNo, Platform),
+    app: AppNo,
+    platform: Platform,
     service: &str,
 ) -> Option<ServiceState> {
     let mut closed = api.channels.closed_services(app, platform).into_iter();

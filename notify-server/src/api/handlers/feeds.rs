@@ -1,5 +1,4 @@
-//! Feeds (B30). Created and listed here; fetching them is not the API's, nor is looking at one, which
-//! it only asks for.
+//! Feeds: creating, listing and checking them. Enrichment fetches them.
 
 use notify_core::{
     FeedCheck, FeedCreated, FeedId, FeedList, FeedToCheck, NewFeed, NoQuery, PageQuery, Success,
@@ -7,38 +6,46 @@ use notify_core::{
 use uuid::Uuid;
 
 use crate::api::error::ApiError;
-use crate::api::json_reply::Reply;
-use crate::api::request_ctx::{Ctx, page_request};
+use crate::api::json_reply::JsonReply;
+use crate::api::request_ctx::{RequestCtx, page_request};
 use crate::enrichment::feeds::CHECK_TIMEOUT;
 
-/// `Retry-After` while too many feeds are being looked at, in seconds: as long as one may take.
+/// `Retry-After` while too many feeds are being checked, in seconds: the timeout of one check.
 const CHECK_RETRY_SECONDS: u64 = CHECK_TIMEOUT.as_secs();
 
 /// `POST /v1/feeds`.
-pub(crate) async fn create(ctx: Ctx, feed: NewFeed) -> Result<Reply<FeedCreated>, ApiError> {
+pub(crate) async fn create(
+    ctx: RequestCtx,
+    feed: NewFeed,
+) -> Result<JsonReply<FeedCreated>, ApiError> {
     let id = FeedId(Uuid::now_v7());
-    let (app, at, once) = (ctx.app_no(), ctx.at(), ctx.once()?);
-    Ok(ctx.api().store.create_feed(app, id, feed, at, once).await?.into())
+    let (app, at, once) = (ctx.app_no(), ctx.received_at, ctx.idempotency_key()?);
+    Ok(ctx.api.store.create_feed(app, id, feed, at, once).await?.into())
 }
 
-/// `POST /v1/feeds/check`. Nothing is kept of it; while too many are being looked at, the next one is
-/// to come again.
-pub(crate) async fn check(ctx: Ctx, feed: FeedToCheck) -> Result<Reply<FeedCheck>, ApiError> {
-    let checked = ctx.api().feed_checks.check(ctx.app_no(), &feed.url).await;
+/// `POST /v1/feeds/check`. The result is not stored.
+pub(crate) async fn check(
+    ctx: RequestCtx,
+    feed: FeedToCheck,
+) -> Result<JsonReply<FeedCheck>, ApiError> {
+    let checked = ctx.api.feed_checks.check(ctx.app_no(), &feed.url).await;
     let busy = ApiError::RateLimited { retry_after_seconds: CHECK_RETRY_SECONDS };
-    checked.map(Reply::now).ok_or(busy)
+    checked.map(JsonReply::ok).ok_or(busy)
 }
 
 /// `GET /v1/feeds`.
-pub(crate) async fn list(ctx: Ctx, page: PageQuery) -> Result<Reply<FeedList>, ApiError> {
+pub(crate) async fn list(
+    ctx: RequestCtx,
+    page: PageQuery,
+) -> Result<JsonReply<FeedList>, ApiError> {
     let page = page_request(page);
-    let page = ctx.api().store.list_feeds(ctx.app_no(), page).await?;
-    Ok(Reply::now(FeedList { feeds: page.rows, next_cursor: page.next }))
+    let page = ctx.api.store.list_feeds(ctx.app_no(), page).await?;
+    Ok(JsonReply::ok(FeedList { feeds: page.rows, next_cursor: page.next }))
 }
 
 /// `DELETE /v1/feeds/{id}`.
-pub(crate) async fn delete(ctx: Ctx, _: NoQuery) -> Result<Reply<Success>, ApiError> {
+pub(crate) async fn delete(ctx: RequestCtx, _: NoQuery) -> Result<JsonReply<Success>, ApiError> {
     let id = ctx.id("id")?;
-    ctx.api().store.delete_feed(ctx.app_no(), id).await?;
-    Ok(Reply::now(Success { success: true }))
+    ctx.api.store.delete_feed(ctx.app_no(), id).await?;
+    Ok(JsonReply::success())
 }

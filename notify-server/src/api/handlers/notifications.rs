@@ -1,4 +1,4 @@
-//! Notifications: create (spec 4.1), report (spec 4.2), read back and cancel (B20).
+//! Notifications: creating, reporting, reading and cancelling them.
 
 use notify_core::{
     Audience, CampaignRef, Content, DEVICE_IDS_MAX, NewPoll, NoQuery, Notification,
@@ -8,67 +8,73 @@ use notify_core::{
 use uuid::Uuid;
 
 use crate::api::error::ApiError;
-use crate::api::json_reply::Reply;
-use crate::api::request_ctx::{Ctx, page_request};
+use crate::api::json_reply::JsonReply;
+use crate::api::request_ctx::{RequestCtx, page_request};
 use crate::payload::{self, Outgoing};
 use crate::provider_config::ProviderConfig;
 use crate::store::{Done, NewNotification, NewReport, PollDraft, Reach, Reached, StoreError};
 
 /// `POST /v1/notifications`.
 pub(crate) async fn create(
-    ctx: Ctx,
+    ctx: RequestCtx,
     notification: Notification,
-) -> Result<Reply<NotificationCreated>, ApiError> {
+) -> Result<JsonReply<NotificationCreated>, ApiError> {
     let id = NotificationId::from(Uuid::now_v7());
     let draft = Draft::new(&ctx, &id, &notification);
     check_size(&ctx, &notification, &draft).await?;
     let poll = draft.poll;
-    let accepted = NewNotification::of(id, (ctx.body_text(), notification), poll, ctx.at());
-    let once = ctx.once()?;
-    let done = ctx.api().store.accept_notification(ctx.app_no(), accepted, once).await?;
+    let accepted = NewNotification::of(id, (ctx.body_text(), notification), poll, ctx.received_at);
+    let once = ctx.idempotency_key()?;
+    let done = ctx.api.store.accept_notification(ctx.app_no(), accepted, once).await?;
     if matches!(done, Done::Now(_)) {
-        ctx.api().metrics.accepted();
+        ctx.api.metrics.accepted();
     }
     Ok(done.into())
 }
 
-/// `POST /v1/notifications/notify` (B18).
+/// `POST /v1/notifications/notify`.
 pub(crate) async fn notify(
-    ctx: Ctx,
+    ctx: RequestCtx,
     report: Report,
-) -> Result<Reply<NotificationCreated>, ApiError> {
+) -> Result<JsonReply<NotificationCreated>, ApiError> {
     let poll = poll_draft(&report.content);
-    let report = NewReport { report, request: ctx.body_text(), poll, at: ctx.at() };
-    let done = ctx.api().store.record_report(ctx.app_no(), report, ctx.once()?).await?;
+    let report = NewReport { report, request: ctx.body_text(), poll, at: ctx.received_at };
+    let done = ctx.api.store.record_report(ctx.app_no(), report, ctx.idempotency_key()?).await?;
     Ok(done.into())
 }
 
 /// `GET /v1/notifications/{id}`.
-pub(crate) async fn get(ctx: Ctx, _: NoQuery) -> Result<Reply<NotificationRecord>, ApiError> {
+pub(crate) async fn get(
+    ctx: RequestCtx,
+    _: NoQuery,
+) -> Result<JsonReply<NotificationRecord>, ApiError> {
     let id = ctx.notification_id()?;
-    Ok(Reply::now(ctx.api().store.notification(ctx.app_no(), id).await?))
+    Ok(JsonReply::ok(ctx.api.store.notification(ctx.app_no(), id).await?))
 }
 
 /// `GET /v1/notifications`.
-pub(crate) async fn list(ctx: Ctx, page: PageQuery) -> Result<Reply<NotificationList>, ApiError> {
+pub(crate) async fn list(
+    ctx: RequestCtx,
+    page: PageQuery,
+) -> Result<JsonReply<NotificationList>, ApiError> {
     let page = page_request(page);
-    let page = ctx.api().store.list_notifications(ctx.app_no(), page).await?;
-    Ok(Reply::now(NotificationList { notifications: page.rows, next_cursor: page.next }))
+    let page = ctx.api.store.list_notifications(ctx.app_no(), page).await?;
+    Ok(JsonReply::ok(NotificationList { notifications: page.rows, next_cursor: page.next }))
 }
 
 /// `DELETE /v1/notifications/{id}`.
-pub(crate) async fn cancel(ctx: Ctx, _: NoQuery) -> Result<Reply<Success>, ApiError> {
+pub(crate) async fn cancel(ctx: RequestCtx, _: NoQuery) -> Result<JsonReply<Success>, ApiError> {
     let id = ctx.notification_id()?;
-    ctx.api().store.cancel_notification(ctx.app_no(), id, ctx.at()).await?;
-    Ok(Reply::now(Success { success: true }))
+    ctx.api.store.cancel_notification(ctx.app_no(), id, ctx.received_at).await?;
+    Ok(JsonReply::success())
 }
 
-/// A notification on its way to its payloads, with what these borrow.
+/// A notification with what its payloads need.
 pub(super) struct Draft<'a> {
     id: &'a NotificationId,
     app_name: &'a str,
     notification: &'a Notification,
-    /// Its poll, when it is one.
+    /// Its poll, if it has one.
     pub(super) poll: Option<PollDraft>,
     poll_url: Option<String>,
     due_at: Timestamp,
@@ -76,15 +82,15 @@ pub(super) struct Draft<'a> {
 
 impl<'a> Draft<'a> {
     pub(super) fn new(
-        ctx: &'a Ctx,
+        ctx: &'a RequestCtx,
         id: &'a NotificationId,
         notification: &'a Notification,
     ) -> Self {
         let poll = poll_draft(&notification.content);
-        let poll_url = poll.as_ref().map(|poll| ctx.api().poll_url(poll.public_id));
+        let poll_url = poll.as_ref().map(|poll| ctx.api.poll_url(poll.public_id));
         let due_at = match notification.schedule {
-            // Due zone by zone, from now on at the earliest.
-            Schedule::Now | Schedule::Local(_) => ctx.at(),
+            // Due zone by zone, now at the earliest.
+            Schedule::Now | Schedule::Local(_) => ctx.received_at,
             Schedule::At(at) => at,
         };
         Self { id, app_name: &ctx.app().name, notification, poll, poll_url, due_at }
@@ -107,9 +113,9 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// Refuses what a targeted provider would not take (B16), before anything is stored.
+/// Refuses messages that a targeted provider would not accept.
 async fn check_size(
-    ctx: &Ctx,
+    ctx: &RequestCtx,
     notification: &Notification,
     draft: &Draft<'_>,
 ) -> Result<(), ApiError> {
@@ -121,7 +127,8 @@ async fn check_size(
     let Err(too_large) = checked else { return Ok(()) };
     let mut broken: Vec<String> =
         too_large.iter().map(|one| format!("{}: {one}", one.platform)).collect();
-    // The store, which looks at it otherwise, will not be asked to accept this one (B2).
+    // Otherwise the store checks the campaign, but this notification does not get there. All violations
+    // are reported at once.
     match check_campaign(ctx, notification).await {
         Ok(()) => {}
         Err(ApiError::Invalid(more)) => broken.extend(more),
@@ -130,20 +137,19 @@ async fn check_size(
     Err(ApiError::Invalid(broken))
 }
 
-/// The platforms that a target reaches. Those of devices of any platform are looked up: their messages
-/// have the limits of these platforms alone, and they count as if the platform's own list named them
-/// (B64).
-async fn targeted(ctx: &Ctx, target: &Target) -> Result<Vec<Platform>, ApiError> {
+/// The platforms that a target reaches. Those of `device_ids` are looked up: only their limits of size apply,
+/// and the devices count as part of the platforms' own lists.
+async fn targeted(ctx: &RequestCtx, target: &Target) -> Result<Vec<Platform>, ApiError> {
     if !matches!(target, Target::Devices { any, .. } if !any.is_empty()) {
         return Ok(target.platforms());
     }
     let audience = Audience { target: target.clone(), tag: None };
-    let reached = ctx.api().store.reach(ctx.app_no(), audience).await?;
+    let reached = ctx.api.store.reach(ctx.app_no(), audience).await?;
     check_named(&reached)?;
     Ok(reached.platforms.iter().map(|reach| reach.platform).collect())
 }
 
-/// Refuses more devices of a platform than one list may name (spec 8, B64).
+/// Refuses more devices of a platform than one list may have.
 pub(super) fn check_named(reached: &Reached) -> Result<(), ApiError> {
     let named = |reach: &Reach| reach.devices + reach.unknown + reach.excluded;
     let broken: Vec<String> = reached
@@ -161,12 +167,15 @@ pub(super) fn check_named(reached: &Reached) -> Result<(), ApiError> {
     if broken.is_empty() { Ok(()) } else { Err(ApiError::Invalid(broken)) }
 }
 
-/// Refuses a campaign that is not active (B17).
-pub(super) async fn check_campaign(ctx: &Ctx, notification: &Notification) -> Result<(), ApiError> {
+/// Refuses a campaign that is not active.
+pub(super) async fn check_campaign(
+    ctx: &RequestCtx,
+    notification: &Notification,
+) -> Result<(), ApiError> {
     let Some(campaign @ CampaignRef::Id(_)) = notification.content.campaign() else {
         return Ok(());
     };
-    match ctx.api().store.active_campaign(ctx.app_no(), campaign).await {
+    match ctx.api.store.active_campaign(ctx.app_no(), campaign).await {
         Ok(_) => Ok(()),
         Err(StoreError::NotFound) => {
             Err(ApiError::invalid("campaign_id", "names no active campaign"))
@@ -175,13 +184,12 @@ pub(super) async fn check_campaign(ctx: &Ctx, notification: &Notification) -> Re
     }
 }
 
-/// Whether the application's FCM is told to send what is enriched as data (B34a), which counts
-/// otherwise.
-async fn fcm_enriched_as_data(ctx: &Ctx) -> Result<bool, ApiError> {
-    let row = ctx.api().store.provider(ctx.app_no(), ProviderKind::Fcm).await?;
+/// Whether the application's FCM sends enriched notifications as data, which changes their size.
+async fn fcm_enriched_as_data(ctx: &RequestCtx) -> Result<bool, ApiError> {
+    let row = ctx.api.store.provider(ctx.app_no(), ProviderKind::Fcm).await?;
     let Some((app, row)) = row else { return Ok(false) };
-    // What cannot be opened holds its deliveries until it is configured anew, maybe otherwise.
-    let config = ProviderConfig::open(&ctx.api().master_key, app, &row);
+    // With a configuration that cannot be opened, deliveries wait for another one.
+    let config = ProviderConfig::open(&ctx.api.master_key, app, &row);
     Ok(config.is_ok_and(|config| config.enriched_as_data()))
 }
 

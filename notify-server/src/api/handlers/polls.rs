@@ -1,37 +1,40 @@
-//! Polls: read (spec 4.6) and answer through the API (B32).
+//! Polls: reading them and answering them through the API.
 
 use notify_core::{NoQuery, NotificationId, Poll, PollAnswer, PollVote, Success};
 
 use crate::api::error::ApiError;
-use crate::api::json_reply::Reply;
-use crate::api::request_ctx::Ctx;
+use crate::api::json_reply::JsonReply;
+use crate::api::request_ctx::RequestCtx;
 use crate::store::{PollRow, StoreError};
 
-/// `GET /v1/polls/{id}`: an id that names nothing is 400 here, as specified.
-pub(crate) async fn get(ctx: Ctx, _: NoQuery) -> Result<Reply<Poll>, ApiError> {
-    let id = ctx.notification_id().map_err(|_| no_poll())?;
-    match ctx.api().store.poll(ctx.app_no(), id).await {
-        Ok(poll) => Ok(Reply::now(read_back(&ctx, poll))),
-        Err(StoreError::NotFound) => Err(no_poll()),
+/// `GET /v1/polls/{id}`. By contract, an unknown id is 400 here.
+pub(crate) async fn get(ctx: RequestCtx, _: NoQuery) -> Result<JsonReply<Poll>, ApiError> {
+    let id = ctx.notification_id().map_err(|_| unknown_poll())?;
+    match ctx.api.store.poll(ctx.app_no(), id).await {
+        Ok(poll) => Ok(JsonReply::ok(poll_response(&ctx, poll))),
+        Err(StoreError::NotFound) => Err(unknown_poll()),
         Err(error) => Err(error.into()),
     }
 }
 
-/// `POST /v1/polls/{id}/answers/{answer_id}`: added by B32, so unknown ids are 404.
-pub(crate) async fn answer(ctx: Ctx, vote: PollVote) -> Result<Reply<Success>, ApiError> {
+/// `POST /v1/polls/{id}/answers/{answer_id}`.
+pub(crate) async fn answer(
+    ctx: RequestCtx,
+    vote: PollVote,
+) -> Result<JsonReply<Success>, ApiError> {
     let poll: NotificationId = ctx.notification_id()?;
     let answer = ctx.id("answer_id")?;
-    let at = (ctx.at(), ctx.once()?);
-    Ok(ctx.api().store.answer_poll(ctx.app_no(), poll, answer, vote, at).await?.into())
+    let at = (ctx.received_at, ctx.idempotency_key()?);
+    Ok(ctx.api.store.answer_poll(ctx.app_no(), poll, answer, vote, at).await?.into())
 }
 
-fn no_poll() -> ApiError {
+fn unknown_poll() -> ApiError {
     ApiError::invalid("id", "names no poll")
 }
 
-/// The poll as it is answered, with shares.
-pub(super) fn read_back(ctx: &Ctx, row: PollRow) -> Poll {
-    let url = ctx.api().poll_url(row.public_id);
+/// The response with a poll and its percentages.
+pub(super) fn poll_response(ctx: &RequestCtx, row: PollRow) -> Poll {
+    let url = ctx.api.poll_url(row.public_id);
     let answers = row.answers.into_iter().map(|answer| PollAnswer {
         id: answer.id,
         text: answer.text,

@@ -1,4 +1,4 @@
-//! What a notification would be and whom it would reach, before anything is sent (B37).
+//! Previews: the payloads of a notification and the number of devices it would reach.
 
 use std::collections::BTreeMap;
 
@@ -11,60 +11,61 @@ use uuid::Uuid;
 
 use super::notifications::{Draft, check_campaign, check_named};
 use crate::api::error::ApiError;
-use crate::api::json_reply::Reply;
-use crate::api::request_ctx::Ctx;
+use crate::api::json_reply::JsonReply;
+use crate::api::request_ctx::RequestCtx;
 use crate::channel::ChannelState;
 use crate::payload::{self, Preview, PreviewSettings};
 use crate::provider_config::ProviderConfig;
 use crate::store::{Reach, StoreError};
 
-/// How far from now a `send_at` lies that was meant in seconds, in milliseconds.
-const MEANT_WITHIN_MS: i64 = SCHEDULE_AHEAD_DAYS_MAX * 24 * 3_600_000;
+/// A `send_at` that is this close to now when read as seconds was probably meant in seconds; in
+/// milliseconds.
+const MEANT_IN_SECONDS_MS: i64 = SCHEDULE_AHEAD_DAYS_MAX * 24 * 3_600_000;
 
-/// How the provider of a platform stands.
+/// The provider of a platform.
 enum Provider {
     Missing,
-    /// Configured, but the server's master key does not open it.
+    /// Configured, but the server's master key cannot open it.
     Unreadable,
     Ready(Box<ProviderConfig>),
 }
 
 /// `POST /v1/notifications/preview`.
 pub(crate) async fn preview(
-    ctx: Ctx,
+    ctx: RequestCtx,
     notification: Notification,
-) -> Result<Reply<NotificationPreview>, ApiError> {
+) -> Result<JsonReply<NotificationPreview>, ApiError> {
     check_campaign(&ctx, &notification).await?;
     let id = NotificationId::from(Uuid::now_v7());
     let draft = Draft::new(&ctx, &id, &notification);
     let tag = notification.audience.tag.clone();
-    let reached = ctx.api().store.reach(ctx.app_no(), notification.audience.clone()).await?;
+    let reached = ctx.api.store.reach(ctx.app_no(), notification.audience.clone()).await?;
     if matches!(&notification.audience.target, Target::Devices { any, .. } if !any.is_empty()) {
         check_named(&reached)?;
     }
-    let of_request = request_problems(&ctx, &notification).await?;
+    let common = request_problems(&ctx, &notification).await?;
     let mut platforms = Vec::with_capacity(reached.platforms.len());
     for reach in reached.platforms {
         let provider = provider(&ctx, reach.platform.provider()).await?;
         let preview = payload::preview(reach.platform, &draft.outgoing(), &settings(&provider));
-        let state = ctx.api().channels.state(ctx.app_no(), reach.platform);
-        let mut problems = of_request.clone();
+        let state = ctx.api.channels.state(ctx.app_no(), reach.platform);
+        let mut problems = common.clone();
         problems.extend(channel_problems(reach.platform, &provider, &state));
         problems.extend(audience_problems(&reach, tag.as_deref()));
-        platforms.push(shown(reach, preview, problems));
+        platforms.push(platform_preview(reach, preview, problems));
     }
     let answer = NotificationPreview {
         platforms,
         unknown: (reached.unknown > 0).then_some(reached.unknown),
     };
-    let once = ctx.once()?;
-    Ok(ctx.api().store.keep_preview(ctx.app_no(), answer, once).await?.into())
+    let once = ctx.idempotency_key()?;
+    Ok(ctx.api.store.keep_preview(ctx.app_no(), answer, once).await?.into())
 }
 
-async fn provider(ctx: &Ctx, kind: ProviderKind) -> Result<Provider, ApiError> {
-    let row = ctx.api().store.provider(ctx.app_no(), kind).await?;
+async fn provider(ctx: &RequestCtx, kind: ProviderKind) -> Result<Provider, ApiError> {
+    let row = ctx.api.store.provider(ctx.app_no(), kind).await?;
     let Some((app, row)) = row else { return Ok(Provider::Missing) };
-    Ok(match ProviderConfig::open(&ctx.api().master_key, app, &row) {
+    Ok(match ProviderConfig::open(&ctx.api.master_key, app, &row) {
         Ok(config) => Provider::Ready(Box::new(config)),
         Err(_) => Provider::Unreadable,
     })
@@ -80,12 +81,16 @@ fn settings(provider: &Provider) -> PreviewSettings {
     }
 }
 
-/// What is odd about the request, whatever the platform.
-async fn request_problems(ctx: &Ctx, notification: &Notification) -> Result<Vec<String>, ApiError> {
-    let mut problems =
-        notification.passed_send_at.map_or_else(Vec::new, |at| passed_problems(at, ctx.at()));
+/// Problems of the request on any platform.
+async fn request_problems(
+    ctx: &RequestCtx,
+    notification: &Notification,
+) -> Result<Vec<String>, ApiError> {
+    let mut problems = notification
+        .passed_send_at
+        .map_or_else(Vec::new, |at| past_send_at_problems(at, ctx.received_at));
     if let Some(campaign @ CampaignRef::Default) = notification.content.campaign() {
-        match ctx.api().store.active_campaign(ctx.app_no(), campaign).await {
+        match ctx.api.store.active_campaign(ctx.app_no(), campaign).await {
             Ok(_) => {}
             Err(StoreError::NotFound) => {
                 problems.push("campaign_id: there is no default campaign now".to_owned());
@@ -96,17 +101,17 @@ async fn request_problems(ctx: &Ctx, notification: &Notification) -> Result<Vec<
     Ok(problems)
 }
 
-/// What is odd about a `send_at` that had passed.
-fn passed_problems(at: Timestamp, now: Timestamp) -> Vec<String> {
+/// Problems of a `send_at` in the past.
+fn past_send_at_problems(at: Timestamp, now: Timestamp) -> Vec<String> {
     let mut problems = vec!["send_at: is in the past, so it would be sent at once".to_owned()];
     let in_ms = at.as_ms().saturating_mul(1_000);
-    if (in_ms - now.as_ms()).abs() <= MEANT_WITHIN_MS {
+    if (in_ms - now.as_ms()).abs() <= MEANT_IN_SECONDS_MS {
         problems.push(format!("send_at: looks like unix seconds; give milliseconds ({in_ms})"));
     }
     problems
 }
 
-/// What keeps messages from the provider now.
+/// Reasons why messages wait at the moment.
 fn channel_problems(platform: Platform, provider: &Provider, state: &ChannelState) -> Vec<String> {
     let kind = platform.provider();
     match (provider, state) {
@@ -134,7 +139,7 @@ fn channel_problems(platform: Platform, provider: &Provider, state: &ChannelStat
     }
 }
 
-/// What is odd about who would be reached.
+/// Problems of the audience.
 fn audience_problems(reach: &Reach, tag: Option<&str>) -> Vec<String> {
     let mut problems = Vec::new();
     if reach.devices == 0 {
@@ -160,7 +165,7 @@ fn audience_problems(reach: &Reach, tag: Option<&str>) -> Vec<String> {
     problems
 }
 
-fn shown(reach: Reach, preview: Preview, mut problems: Vec<String>) -> PlatformPreview {
+fn platform_preview(reach: Reach, preview: Preview, mut problems: Vec<String>) -> PlatformPreview {
     problems.extend(preview.problems);
     let headers: BTreeMap<String, String> = preview
         .headers
@@ -169,7 +174,7 @@ fn shown(reach: Reach, preview: Preview, mut problems: Vec<String>) -> PlatformP
             (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())
         })
         .collect();
-    // Not checked again: a caller's own object may lie deeper here than where it was checked.
+    // Not checked again: the caller's object may be nested deeper here than in the request.
     let payload = preview.payload.map(|json| {
         serde_json::from_slice::<JsonObject>(&json).expect("a payload is a JSON object")
     });

@@ -1,53 +1,45 @@
-//! What machines ask beside the API: health, readiness, metrics, the OpenAPI document.
+//! Endpoints for machines that operate the server: health, readiness, metrics, and the OpenAPI document.
 
 use std::sync::LazyLock;
 
 use bytes::Bytes;
-use http::{HeaderValue, StatusCode, header};
-use notify_core::{ErrorBody, Success};
+use http::{StatusCode, header};
+use notify_core::ErrorBody;
+use warp::Reply;
+use warp::reply::{Response, with_header};
 
-use crate::api::json_reply::{JSON_CONTENT_TYPE, json_bytes};
-use crate::api::request_ctx::Ctx;
+use crate::api::error::ApiError;
+use crate::api::json_reply::{JsonReply, json_bytes, json_response};
+use crate::api::request_ctx::RequestCtx;
 use crate::telemetry::Form;
 
 static OPENAPI: LazyLock<String> = LazyLock::new(crate::api::openapi_json);
 
-/// `GET /healthz`: 200 while the process lives.
-pub(crate) async fn health(_: Ctx) -> http::Response<Bytes> {
-    json(StatusCode::OK, json_bytes(&Success { success: true }))
+/// `GET /healthz`: 200 while the process runs.
+pub(crate) async fn health(_: RequestCtx) -> Result<Response, ApiError> {
+    Ok(JsonReply::success().into_response())
 }
 
 /// `GET /readyz`: 200 while storage can be read and written and the engine works. While the server
-/// stops the front answers 503 to it as to everything else.
-pub(crate) async fn ready(ctx: Ctx) -> http::Response<Bytes> {
-    let errors = ctx.api().operations.obstacles().await;
+/// stops, the pipeline responds with 503.
+pub(crate) async fn ready(ctx: RequestCtx) -> Result<Response, ApiError> {
+    let errors = ctx.api.operations.obstacles().await;
     if errors.is_empty() {
-        return json(StatusCode::OK, json_bytes(&Success { success: true }));
+        return Ok(JsonReply::success().into_response());
     }
-    json(StatusCode::SERVICE_UNAVAILABLE, json_bytes(&ErrorBody { errors }))
+    Ok(json_response(StatusCode::SERVICE_UNAVAILABLE, json_bytes(&ErrorBody { errors })))
 }
 
 /// `GET /metrics`.
-pub(crate) async fn metrics(ctx: Ctx) -> http::Response<Bytes> {
-    let accept = ctx.header(&header::ACCEPT).and_then(|accept| accept.to_str().ok());
+pub(crate) async fn metrics(ctx: RequestCtx) -> Result<Response, ApiError> {
+    let accept = ctx.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
     let form = Form::of(accept);
-    text(form.content_type(), ctx.api().operations.metrics(form).await.into())
+    let text = ctx.api.operations.metrics(form).await;
+    let response = Response::new(text.into());
+    Ok(with_header(response, header::CONTENT_TYPE, form.content_type()).into_response())
 }
 
 /// `GET /openapi.json`.
-pub(crate) async fn openapi(_: Ctx) -> http::Response<Bytes> {
-    text(JSON_CONTENT_TYPE, Bytes::from_static(OPENAPI.as_bytes()))
-}
-
-fn json(status: StatusCode, body: Bytes) -> http::Response<Bytes> {
-    let mut response = text(JSON_CONTENT_TYPE, body);
-    *response.status_mut() = status;
-    response
-}
-
-fn text(content_type: &'static str, body: Bytes) -> http::Response<Bytes> {
-    let mut response = http::Response::new(body);
-    let content_type = HeaderValue::from_static(content_type);
-    response.headers_mut().insert(header::CONTENT_TYPE, content_type);
-    response
+pub(crate) async fn openapi(_: RequestCtx) -> Result<Response, ApiError> {
+    Ok(json_response(StatusCode::OK, Bytes::from_static(OPENAPI.as_bytes())))
 }

@@ -1,6 +1,5 @@
-//! What pages and their service workers call, without an API key (`/web/v1`). The front has let the
-//! page's origin in; from there on a browser acts for its own device alone, which it proves by the
-//! secret that it was given when it subscribed.
+//! The API of pages and their service workers, without an API key (`/web/v1`). The pipeline authorizes the
+//! origin. A browser can only act for its own device, with the secret from its subscription.
 
 use http::header;
 use notify_core::{
@@ -14,25 +13,25 @@ use uuid::Uuid;
 use super::enrichments;
 use super::subscriptions::check_web;
 use crate::api::error::ApiError;
-use crate::api::json_reply::Reply;
-use crate::api::request_ctx::Ctx;
+use crate::api::json_reply::JsonReply;
+use crate::api::request_ctx::RequestCtx;
 use crate::keys::{make_device_secret, sha256};
 use crate::provider_config::ProviderConfig;
 use crate::store::NewBrowser;
 
-/// Where browsers subscribe; what makes devices has a rate of its own.
+/// Path template of subscriptions, which have a rate limit of their own.
 pub(crate) const SUBSCRIBE: &str = "/web/v1/{app_id}/devices";
 const SECRET: header::HeaderName = header::HeaderName::from_static("x-device-secret");
 
 /// `GET /web/v1/{app_id}`.
-pub(crate) async fn config(ctx: Ctx, _: NoQuery) -> Result<Reply<WebConfig>, ApiError> {
-    let app: AppId = ctx.page().app;
-    let row = ctx.api().store.provider(ctx.app_no(), ProviderKind::WebPush).await?;
+pub(crate) async fn config(ctx: RequestCtx, _: NoQuery) -> Result<JsonReply<WebConfig>, ApiError> {
+    let app: AppId = ctx.web_origin().app;
+    let row = ctx.api.store.provider(ctx.app_no(), ProviderKind::WebPush).await?;
     let (id, row) = row.ok_or(ApiError::NotFound)?;
-    // That it does not open is told where it is used to send.
-    match ProviderConfig::open(&ctx.api().master_key, id, &row) {
+    // A configuration that cannot be opened is logged when it is used to send.
+    match ProviderConfig::open(&ctx.api.master_key, id, &row) {
         Ok(ProviderConfig::WebPush(webpush)) => {
-            Ok(Reply::now(WebConfig { app, vapid_public_key: webpush.vapid.public }))
+            Ok(JsonReply::ok(WebConfig { app, vapid_public_key: webpush.vapid.public }))
         }
         Ok(_) | Err(_) => Err(ApiError::NotFound),
     }
@@ -40,9 +39,9 @@ pub(crate) async fn config(ctx: Ctx, _: NoQuery) -> Result<Reply<WebConfig>, Api
 
 /// `POST /web/v1/{app_id}/devices`.
 pub(crate) async fn subscribe(
-    ctx: Ctx,
+    ctx: RequestCtx,
     browser: BrowserSubscription,
-) -> Result<Reply<WebSubscribed>, ApiError> {
+) -> Result<JsonReply<WebSubscribed>, ApiError> {
     check(&ctx, &browser)?;
     let (secret, hash) = make_device_secret();
     let browser = NewBrowser {
@@ -52,23 +51,24 @@ pub(crate) async fn subscribe(
         secret: hash,
         tags: browser.tags,
     };
-    let subscribed = ctx.api().store.subscribe_browser(ctx.app_no(), browser, ctx.at()).await?;
+    let subscribed =
+        ctx.api.store.subscribe_browser(ctx.app_no(), browser, ctx.received_at).await?;
     let device_secret = subscribed.has_new_secret.then_some(secret);
-    Ok(Reply::now(WebSubscribed { id: subscribed.id, device_secret }))
+    Ok(JsonReply::ok(WebSubscribed { id: subscribed.id, device_secret }))
 }
 
-/// The rules that need addresses, a curve, or what the application allows.
-fn check(ctx: &Ctx, browser: &BrowserSubscription) -> Result<(), ApiError> {
-    let access = &ctx.page().web.access;
+/// The rules that need addresses, a curve, or the application's settings.
+fn check(ctx: &RequestCtx, browser: &BrowserSubscription) -> Result<(), ApiError> {
+    let access = &ctx.web_origin().web.access;
     if let Endpoint::Web(web) = &browser.subscription.endpoint {
-        check_web(web, &ctx.api().outbound)?;
+        check_web(web, &ctx.api.outbound)?;
         check_push_service(access, &web.endpoint)?;
     }
     check_tags(access, &browser.tags)
 }
 
-/// Anybody can call this, so that an endpoint may only be where browsers are: without this rule a
-/// stranger could have the server post to any address that is public.
+/// Only endpoints of push services are allowed: without this rule, anyone could make the server send
+/// requests to any public address.
 fn check_push_service(access: &WebAccess, endpoint: &str) -> Result<(), ApiError> {
     let url = Url::parse(endpoint).ok();
     let host = url.as_ref().and_then(Url::host_str);
@@ -78,7 +78,7 @@ fn check_push_service(access: &WebAccess, endpoint: &str) -> Result<(), ApiError
     Err(ApiError::invalid("subscription.endpoint", "is of no push service that is allowed"))
 }
 
-/// A tag may stand for something that a browser cannot give itself.
+/// A tag may grant something, so browsers may only set those that the application allows.
 fn check_tags(access: &WebAccess, tags: &[Tag]) -> Result<(), ApiError> {
     let broken: Vec<String> = tags
         .iter()
@@ -90,17 +90,20 @@ fn check_tags(access: &WebAccess, tags: &[Tag]) -> Result<(), ApiError> {
 }
 
 /// `DELETE /web/v1/{app_id}/devices/{device_id}`.
-pub(crate) async fn unsubscribe(ctx: Ctx, _: NoQuery) -> Result<Reply<Success>, ApiError> {
+pub(crate) async fn unsubscribe(
+    ctx: RequestCtx,
+    _: NoQuery,
+) -> Result<JsonReply<Success>, ApiError> {
     let device = own_device(&ctx).await?;
-    ctx.api().store.delete_device(ctx.app_no(), device, ctx.at()).await?;
-    Ok(Reply::now(Success { success: true }))
+    ctx.api.store.delete_device(ctx.app_no(), device, ctx.received_at).await?;
+    Ok(JsonReply::success())
 }
 
 /// `POST /web/v1/{app_id}/devices/{device_id}/events`.
 pub(crate) async fn report(
-    ctx: Ctx,
+    ctx: RequestCtx,
     events: Vec<WebEvent>,
-) -> Result<Reply<EventsAccepted>, ApiError> {
+) -> Result<JsonReply<EventsAccepted>, ApiError> {
     let device = own_device(&ctx).await?;
     let of_device = |event: WebEvent| Event {
         kind: event.kind,
@@ -109,29 +112,30 @@ pub(crate) async fn report(
         at: event.at,
     };
     let events = events.into_iter().map(of_device).collect();
-    Ok(ctx.api().store.record_events(ctx.app_no(), events, ctx.at(), None).await?.into())
+    Ok(ctx.api.store.record_events(ctx.app_no(), events, ctx.received_at, None).await?.into())
 }
 
 /// `GET /web/v1/{app_id}/devices/{device_id}/enrichments/{campaign_id}`.
 pub(crate) async fn enrichment(
-    ctx: Ctx,
+    ctx: RequestCtx,
     query: EnrichmentQuery,
-) -> Result<Reply<Enrichment>, ApiError> {
+) -> Result<JsonReply<Enrichment>, ApiError> {
     let device = own_device(&ctx).await?;
     if query.device_id.is_some() {
         return Err(ApiError::invalid("device_id", "stands in the path"));
     }
     let notification = query.notification_id.map(NotificationId::new).transpose();
     let notification = notification.map_err(|_| ApiError::NotFound)?;
-    enrichments::answer(&ctx, notification, Some(device)).await
+    enrichments::enrichment(&ctx, notification, Some(device)).await
 }
 
-/// The device of the path, whose secret is shown. An unknown device and a wrong secret are one.
-async fn own_device(ctx: &Ctx) -> Result<DeviceId, ApiError> {
+/// The device in the path, after its secret is verified. An unknown device and a wrong secret get the same
+/// error.
+async fn own_device(ctx: &RequestCtx) -> Result<DeviceId, ApiError> {
     let device = ctx.device_id().map_err(|_| ApiError::DeviceUnauthorized)?;
-    let secret = ctx.header(&SECRET).ok_or(ApiError::DeviceUnauthorized)?;
+    let secret = ctx.headers().get(&SECRET).ok_or(ApiError::DeviceUnauthorized)?;
     let secret = sha256(secret.as_bytes());
-    match ctx.api().store.opens_device(ctx.app_no(), device.clone(), secret).await? {
+    match ctx.api.store.opens_device(ctx.app_no(), device.clone(), secret).await? {
         true => Ok(device),
         false => Err(ApiError::DeviceUnauthorized),
     }

@@ -1,5 +1,5 @@
-//! Whether a call comes from the platform: compared in constant time, so that nobody finds a secret
-//! out piece by piece.
+//! Verifies secrets and signatures in constant time, so that response times do not reveal a secret
+//! piece by piece.
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::hmac;
@@ -7,13 +7,13 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::keys::sha256;
 
-/// How `X-Hub-Signature-256` begins.
+/// Prefix of `X-Hub-Signature-256`.
 const HMAC_PREFIX: &str = "sha256=";
 /// Bytes of an HMAC-SHA256.
 const HMAC_BYTES: usize = 32;
 
-/// Whether a text is the secret. Digests are compared, which also keeps its length. Without a secret
-/// nothing is, after the same work.
+/// Whether a text is the secret. Comparing digests also hides its length. Without a secret the result
+/// is `false`, after the same work.
 pub(super) fn is_secret(given: &[u8], secret: Option<&SecretString>) -> bool {
     let known = sha256(secret.map_or("", ExposeSecret::expose_secret).as_bytes());
     let is_equal = verify_slices_are_equal(&sha256(given), &known).is_ok();
@@ -58,7 +58,7 @@ mod tests {
     const HEX: &str = "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843";
 
     #[test]
-    fn a_signature_is_the_hmac_of_the_whole_body() {
+    fn verifies_the_hmac_of_the_whole_body() {
         let secret = SecretString::from("Jefe");
         let cases = [
             (format!("sha256={HEX}"), true),
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_the_whole_of_it() {
+    fn a_secret_must_match_completely() {
         let secret = SecretString::from("planted-secret");
         for (given, expected) in [
             ("planted-secret", true),

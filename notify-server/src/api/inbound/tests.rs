@@ -1,4 +1,4 @@
-//! A stranger's call costs the same work whatever there is.
+//! An invalid call causes the same work whether its webhook exists or not.
 
 use std::sync::Mutex;
 
@@ -11,15 +11,15 @@ use super::*;
 
 const APP: AppId = AppId(Uuid::from_u128(0x0190_a7c0_0000_7000_8000_0000_0000_ffff));
 
-/// A store with one application, as a case has it, that notes what is read.
-struct Noting {
+/// A store with at most one application that records reads.
+struct RecordingStore {
     status: Option<AppStatus>,
     row: Option<ProviderRow>,
     reads: Mutex<Vec<&'static str>>,
 }
 
 #[async_trait]
-impl Lookup for Noting {
+impl Lookup for RecordingStore {
     async fn app(&self, id: AppId) -> Result<(AppNo, AppStatus), StoreError> {
         self.reads.lock().unwrap().push("app");
         let known = self.status.filter(|_| id == APP);
@@ -41,9 +41,9 @@ fn key() -> MasterKey {
 }
 
 #[tokio::test]
-async fn the_store_is_read_in_the_same_way_whatever_the_path_names() {
+async fn reads_the_store_in_the_same_way_for_every_path() {
     let key = key();
-    let hooks = Hooks { decoys: Decoys::new(&key) };
+    let webhooks = InboundWebhooks { decoys: Decoys::new(&key) };
     let sealed = |app: AppId| {
         let body = json!({"bot_token": "1:x", "webhook_secret": "s"}).to_string();
         let sealed = key.seal(app, ProviderKind::Telegram, body.as_bytes());
@@ -59,17 +59,17 @@ async fn the_store_is_read_in_the_same_way_whatever_the_path_names() {
         ("unknown", Some(APP), None, None, false),
         ("no id", None, active, Some(sealed(APP)), false),
     ] {
-        let store = Noting { status, row, reads: Mutex::default() };
-        let found = hooks.find(&store, &key, ProviderKind::Telegram, id).await.unwrap();
+        let store = RecordingStore { status, row, reads: Mutex::default() };
+        let found = webhooks.find(&store, &key, ProviderKind::Telegram, id).await.unwrap();
         assert_eq!(found.is_real, is_real, "{what}");
         assert_eq!(*store.reads.lock().unwrap(), ["app", "provider"], "{what}");
-        let ProviderConfig::Telegram(config) = &found.hook.config else { panic!("{what}") };
-        assert!(config.webhook_secret.is_some(), "there is something to compare with: {what}");
+        let ProviderConfig::Telegram(config) = &found.webhook.config else { panic!("{what}") };
+        assert!(config.webhook_secret.is_some(), "there is a secret to compare with: {what}");
     }
 }
 
 #[test]
-fn a_path_names_its_provider_and_its_application() {
+fn reads_provider_and_application_from_the_path() {
     let id = "0190a7c0-0000-7000-8000-00000000ffff";
     for (path, expected) in [
         (format!("/hooks/telegram/{id}"), Some((ProviderKind::Telegram, Some(APP)))),
@@ -81,6 +81,6 @@ fn a_path_names_its_provider_and_its_application() {
         (format!("/hooks/toaster/{id}"), None),
         (format!("/hooksx/telegram/{id}"), None),
     ] {
-        assert_eq!(named(&path), expected, "{path}");
+        assert_eq!(webhook_in_path(&path), expected, "{path}");
     }
 }

@@ -1,4 +1,4 @@
-//! Whose requests fail: the client's address, through proxies that are trusted to name it.
+//! The address of the client, behind proxies that are trusted to name it.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,19 +10,19 @@ use crate::config::Networks;
 
 const FORWARDED_FOR: header::HeaderName = header::HeaderName::from_static("x-forwarded-for");
 
-/// Finds the addresses of clients.
+/// Determines the addresses of clients.
 #[derive(Debug)]
 pub(super) struct ClientAddresses {
     trusted: Networks,
     has_warned: AtomicBool,
 }
 
-/// Where a request comes from.
+/// The origin of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Client {
-    /// The nearest address that is no trusted proxy's.
+    /// The nearest address that does not belong to a trusted proxy.
     nearest: IpAddr,
-    /// Whether a trusted proxy named something that is no address.
+    /// Whether a trusted proxy named something that is not an address.
     is_hidden: bool,
 }
 
@@ -31,42 +31,42 @@ impl ClientAddresses {
         Self { trusted, has_warned: AtomicBool::new(false) }
     }
 
-    /// The client's address, as rate limits count it. An IPv6 client is its /64: one household has
-    /// all of it.
-    pub(super) fn of(&self, headers: &HeaderMap, peer: IpAddr) -> IpAddr {
+    /// The client's address for rate limits. An IPv6 client is its /64, which belongs to one
+    /// household.
+    pub(super) fn client(&self, headers: &HeaderMap, peer: IpAddr) -> IpAddr {
         let client = client_of(headers, peer, &self.trusted);
         if client.is_hidden && !self.has_warned.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 proxy = %client.nearest,
-                "a trusted proxy puts something into X-Forwarded-For that is no address: the \
-                 clients that it hides share the rate limits of one client"
+                "a trusted proxy sends an X-Forwarded-For that is not an address: the clients behind \
+                 it share the rate limits of one client"
             );
         }
         network(client.nearest)
     }
 }
 
-/// Follows `X-Forwarded-For` from its end for as long as trusted proxies wrote it.
+/// Reads `X-Forwarded-For` from its end, as far as trusted proxies wrote it.
 fn client_of(headers: &HeaderMap, peer: IpAddr, trusted: &Networks) -> Client {
     let mut nearest = peer;
     let lines: Vec<_> = headers.get_all(FORWARDED_FOR).iter().collect();
-    // By bytes: what a client wrote before the first proxy need not be text.
+    // As bytes: the part that the client wrote may not be text.
     let hops = lines.iter().rev().flat_map(|line| line.as_bytes().rsplit(|byte| *byte == b','));
-    // RFC 9110 section 5.6.1: empty elements of a list do not count.
+    // Empty elements of a list are ignored (RFC 9110 section 5.6.1).
     for hop in hops.map(<[u8]>::trim_ascii).filter(|hop| !hop.is_empty()) {
         if !trusted.contains(nearest.to_canonical()) {
             break;
         }
-        // What a trusted proxy wrote that is no address stands for the proxy itself: what comes
-        // before it may be the client's own invention.
+        // If a trusted proxy wrote something else than an address, the proxy itself counts: the
+        // client may have invented everything before it.
         let Some(hop) = address(hop) else { return Client { nearest, is_hidden: true } };
         nearest = hop;
     }
     Client { nearest, is_hidden: false }
 }
 
-/// The address of one hop, in each form that proxies write: bare, with a port, in brackets, in
-/// quotes, with an IPv6 zone. `unknown` and obfuscated names (RFC 7239 section 6) are none.
+/// The address of one hop, in every form that proxies write: bare, with a port, in brackets, in
+/// quotes, with an IPv6 zone. `unknown` and obfuscated names (RFC 7239 section 6) are not addresses.
 fn address(hop: &[u8]) -> Option<IpAddr> {
     let hop = std::str::from_utf8(hop).ok()?;
     let hop = hop.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(hop).trim();
@@ -75,7 +75,7 @@ fn address(hop: &[u8]) -> Option<IpAddr> {
         let (host, port) = hop.rsplit_once(':')?;
         let host =
             host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).or_else(|| {
-                // Without brackets a colon before the port can be an IPv6 address's own.
+                // Without brackets, a colon can be part of an IPv6 address.
                 (!host.contains(':')).then_some(host)
             })?;
         // RFC 7239 section 6: a port may be obfuscated too, such as `_x1`.
@@ -95,7 +95,7 @@ mod tests {
 
     const TRUSTED: &str = "10.0.0.0/8, 192.168.1.1, 2001:db8:ffff::/48";
 
-    fn found(peer: &str, forwarded: &[&[u8]]) -> Client {
+    fn client(peer: &str, forwarded: &[&[u8]]) -> Client {
         let mut headers = HeaderMap::new();
         for line in forwarded {
             headers.append(FORWARDED_FOR, http::HeaderValue::from_bytes(line).unwrap());
@@ -120,12 +120,12 @@ mod tests {
         for (peer, forwarded, expected) in cases {
             let nearest = expected.parse().unwrap();
             let expected = Client { nearest, is_hidden: false };
-            assert_eq!(found(peer, forwarded), expected, "{peer} {forwarded:?}");
+            assert_eq!(client(peer, forwarded), expected, "{peer} {forwarded:?}");
         }
     }
 
     #[test]
-    fn a_hop_is_read_in_each_form_that_proxies_write() {
+    fn parses_every_form_of_a_hop() {
         let cases = [
             // Azure Application Gateway and IIS add the port.
             ("1.2.3.4:5678", "1.2.3.4"),
@@ -147,12 +147,12 @@ mod tests {
         for (forwarded, expected) in cases {
             let nearest = expected.parse().unwrap();
             let expected = Client { nearest, is_hidden: false };
-            assert_eq!(found("10.0.0.1", &[forwarded.as_bytes()]), expected, "{forwarded}");
+            assert_eq!(client("10.0.0.1", &[forwarded.as_bytes()]), expected, "{forwarded}");
         }
     }
 
     #[test]
-    fn what_is_no_address_stands_for_the_trusted_proxy_that_wrote_it() {
+    fn a_hop_that_is_not_an_address_counts_as_its_trusted_proxy() {
         for hop in [
             "unknown",
             "\"unknown\"",
@@ -169,26 +169,26 @@ mod tests {
             "for=1.2.3.4",
         ] {
             let proxy = Client { nearest: "192.168.1.1".parse().unwrap(), is_hidden: true };
-            // An address to the left of it may be the client's own invention.
+            // The client may have invented an address to the left of it.
             let forwarded = format!("9.9.9.9, {hop}, 192.168.1.1");
-            assert_eq!(found("10.0.0.1", &[forwarded.as_bytes()]), proxy, "{hop}");
-            // Without trust it is not even looked at.
+            assert_eq!(client("10.0.0.1", &[forwarded.as_bytes()]), proxy, "{hop}");
+            // Without a trusted peer the header is ignored.
             let direct = Client { nearest: "1.1.1.1".parse().unwrap(), is_hidden: false };
-            assert_eq!(found("1.1.1.1", &[forwarded.as_bytes()]), direct, "{hop}");
+            assert_eq!(client("1.1.1.1", &[forwarded.as_bytes()]), direct, "{hop}");
         }
     }
 
     #[test]
-    fn clients_with_ports_have_limits_of_their_own() {
+    fn ports_are_not_part_of_the_address() {
         let addresses = ClientAddresses::new(TRUSTED.parse().unwrap());
-        let client = |forwarded: &'static str| {
+        let address = |forwarded: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert(FORWARDED_FOR, http::HeaderValue::from_static(forwarded));
-            addresses.of(&headers, IpAddr::from([10, 0, 0, 1])).to_string()
+            addresses.client(&headers, IpAddr::from([10, 0, 0, 1])).to_string()
         };
-        assert_eq!(client("1.2.3.4:1"), client("1.2.3.4:2"));
-        assert_ne!(client("1.2.3.4:1"), client("1.2.3.5:1"));
-        assert_eq!(client("[2001:db8:0:1:2:3:4:5]:80"), "2001:db8:0:1::");
-        assert_eq!(client("[::ffff:1.2.3.4]:80"), "1.2.3.4");
+        assert_eq!(address("1.2.3.4:1"), address("1.2.3.4:2"));
+        assert_ne!(address("1.2.3.4:1"), address("1.2.3.5:1"));
+        assert_eq!(address("[2001:db8:0:1:2:3:4:5]:80"), "2001:db8:0:1::");
+        assert_eq!(address("[::ffff:1.2.3.4]:80"), "1.2.3.4");
     }
 }

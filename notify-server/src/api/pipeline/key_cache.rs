@@ -1,7 +1,8 @@
-//! Which key opens what, out of memory: hashes of keys in use, for seconds. A revoked key is out at
-//! once, since the store tells of it before the one who revoked it is answered.
+//! A cache of API keys, admin keys and browser access in use. A revoked key stops working at once: the
+//! store notifies the cache before it acknowledges the revocation.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -12,125 +13,133 @@ use notify_core::{AppId, AppStatus, KeyId, Timestamp};
 use crate::causes::with_causes;
 use crate::store::{AppAccess, Change, ChangeListener, SharedStore, StoreError, WebApp};
 
-/// How long a key is believed, where another process may have revoked it.
-const BELIEVED_FOR: Duration = Duration::from_secs(5);
-/// Most keys remembered.
-const REMEMBERED_MAX: u64 = 100_000;
+/// How long an entry is used: another process may have revoked the key.
+const CACHE_TTL: Duration = Duration::from_secs(5);
+/// Most entries of each kind.
+const CACHE_ENTRIES_MAX: u64 = 100_000;
 
-/// Keys in use.
-pub(crate) struct Keyring {
+/// Keys in use, by their hash.
+pub(crate) struct KeyCache {
     store: SharedStore,
-    applications: Cache<[u8; 32], Arc<AppAccess>>,
-    administrators: Cache<[u8; 32], ()>,
-    webs: Cache<AppId, Arc<WebApp>>,
-    /// Grows with each revocation: what was read before one is not remembered after it.
+    apps: Cache<[u8; 32], Arc<AppAccess>>,
+    admin_keys: Cache<[u8; 32], ()>,
+    web_apps: Cache<AppId, Arc<WebApp>>,
+    /// Incremented by each revocation: a value that was read before one is not cached after it.
     revocations: AtomicU64,
-    used: Mutex<HashMap<KeyId, Timestamp>>,
+    /// When keys were last used, until it is written.
+    last_used: Mutex<HashMap<KeyId, Timestamp>>,
 }
 
-impl Keyring {
-    /// A keyring that hears of the store's changes.
+impl KeyCache {
+    /// A cache that the store's changes clear.
     pub(crate) fn new(store: &SharedStore) -> Arc<Self> {
-        let keyring = Arc::new(Self {
+        let cache = Arc::new(Self {
             store: store.clone(),
-            applications: Cache::builder()
-                .max_capacity(REMEMBERED_MAX)
-                .time_to_live(BELIEVED_FOR)
-                .build(),
-            administrators: Cache::builder()
-                .max_capacity(REMEMBERED_MAX)
-                .time_to_live(BELIEVED_FOR)
-                .build(),
-            webs: Cache::builder().max_capacity(REMEMBERED_MAX).time_to_live(BELIEVED_FOR).build(),
+            apps: new_cache(),
+            admin_keys: new_cache(),
+            web_apps: new_cache(),
             revocations: AtomicU64::new(0),
-            used: Mutex::default(),
+            last_used: Mutex::default(),
         });
-        store.subscribe(Arc::new(Ear(Arc::downgrade(&keyring))));
-        keyring
+        store.subscribe(Arc::new(Ear(Arc::downgrade(&cache))));
+        cache
     }
 
-    /// The active application that the key opens.
-    pub(super) async fn application(
+    /// The active application of an API key.
+    pub(super) async fn app(
         &self,
         hash: [u8; 32],
         now: Timestamp,
     ) -> Result<Option<Arc<AppAccess>>, StoreError> {
-        if let Some(access) = self.applications.get(&hash) {
-            return Ok(Some(access));
-        }
-        let before = self.revocations.load(Ordering::SeqCst);
-        let access = self.store.open_with_key(hash).await?;
-        let active = access.filter(|access| access.app.status == AppStatus::Active);
-        let Some(access) = active.map(Arc::new) else { return Ok(None) };
-        self.used.lock().unwrap_or_else(PoisonError::into_inner).insert(access.key, now);
-        self.applications.insert(hash, access.clone());
-        if self.revocations.load(Ordering::SeqCst) != before {
-            self.applications.invalidate(&hash);
-        }
-        Ok(Some(access))
+        let load = async {
+            let access = self.store.open_with_key(hash).await?;
+            let active = access.filter(|access| access.app.status == AppStatus::Active);
+            if let Some(access) = &active {
+                let mut last_used = self.last_used.lock().unwrap_or_else(PoisonError::into_inner);
+                last_used.insert(access.key, now);
+            }
+            Ok(active.map(Arc::new))
+        };
+        self.get_or_load(&self.apps, hash, load).await
     }
 
-    /// Whether it is an admin key.
-    pub(super) async fn administrator(&self, hash: [u8; 32]) -> Result<bool, StoreError> {
-        if self.administrators.contains_key(&hash) {
-            return Ok(true);
-        }
-        let before = self.revocations.load(Ordering::SeqCst);
-        if self.store.admin_key(hash).await?.is_none() {
-            return Ok(false);
-        }
-        self.administrators.insert(hash, ());
-        if self.revocations.load(Ordering::SeqCst) != before {
-            self.administrators.invalidate(&hash);
-        }
-        Ok(true)
+    /// Whether this is an admin key.
+    pub(super) async fn is_admin_key(&self, hash: [u8; 32]) -> Result<bool, StoreError> {
+        let load = async { Ok(self.store.admin_key(hash).await?.map(|_| ())) };
+        Ok(self.get_or_load(&self.admin_keys, hash, load).await?.is_some())
     }
 
-    /// What an active application lets browsers do, if it lets them in.
-    pub(super) async fn web(&self, app: AppId) -> Result<Option<Arc<WebApp>>, StoreError> {
-        if let Some(web) = self.webs.get(&app) {
-            return Ok(Some(web));
-        }
-        let before = self.revocations.load(Ordering::SeqCst);
-        let web = self.store.web_access(app).await?;
-        let active = web.filter(|web| web.status == AppStatus::Active);
-        let Some(web) = active.map(Arc::new) else { return Ok(None) };
-        self.webs.insert(app, web.clone());
-        if self.revocations.load(Ordering::SeqCst) != before {
-            self.webs.invalidate(&app);
-        }
-        Ok(Some(web))
+    /// What an active application allows browsers to do, if it allows anything.
+    pub(super) async fn web_app(&self, app: AppId) -> Result<Option<Arc<WebApp>>, StoreError> {
+        let load = async {
+            let web = self.store.web_access(app).await?;
+            Ok(web.filter(|web| web.status == AppStatus::Active).map(Arc::new))
+        };
+        self.get_or_load(&self.web_apps, app, load).await
     }
 
-    fn forget(&self) {
+    /// The cached value, or the loaded one, which is then cached unless a key was revoked meanwhile.
+    async fn get_or_load<K, V>(
+        &self,
+        cache: &Cache<K, V>,
+        key: K,
+        load: impl Future<Output = Result<Option<V>, StoreError>>,
+    ) -> Result<Option<V>, StoreError>
+    where
+        K: Hash + Eq + Copy + Send + Sync + 'static,
+        V: Clone + Send + Sync + 'static,
+    {
+        if let Some(cached) = cache.get(&key) {
+            return Ok(Some(cached));
+        }
+        let before = self.revocations.load(Ordering::SeqCst);
+        let Some(loaded) = load.await? else { return Ok(None) };
+        cache.insert(key, loaded.clone());
+        if self.revocations.load(Ordering::SeqCst) != before {
+            cache.invalidate(&key);
+        }
+        Ok(Some(loaded))
+    }
+
+    fn clear(&self) {
         self.revocations.fetch_add(1, Ordering::SeqCst);
-        self.applications.invalidate_all();
-        self.administrators.invalidate_all();
-        self.webs.invalidate_all();
+        self.apps.invalidate_all();
+        self.admin_keys.invalidate_all();
+        self.web_apps.invalidate_all();
     }
 
-    /// Writes when keys were last used; called now and then.
-    pub(crate) async fn write_used(&self) {
-        let used = std::mem::take(&mut *self.used.lock().unwrap_or_else(PoisonError::into_inner));
-        if used.is_empty() {
+    /// Writes when keys were last used; called periodically.
+    pub(crate) async fn write_last_used(&self) {
+        let last_used =
+            std::mem::take(&mut *self.last_used.lock().unwrap_or_else(PoisonError::into_inner));
+        if last_used.is_empty() {
             return;
         }
-        if let Err(error) = self.store.touch_keys(used.into_iter().collect()).await {
+        if let Err(error) = self.store.touch_keys(last_used.into_iter().collect()).await {
             let cause = with_causes(&error);
-            tracing::warn!(cause, "the last use of keys was not written");
+            tracing::warn!(cause, "writing the last use of keys failed");
         }
     }
 }
 
-/// Hears for a keyring; weak, since the store holds it and the keyring holds the store.
-struct Ear(Weak<Keyring>);
+fn new_cache<K, V>() -> Cache<K, V>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Clone + Send + Sync + 'static,
+{
+    Cache::builder().max_capacity(CACHE_ENTRIES_MAX).time_to_live(CACHE_TTL).build()
+}
+
+/// Clears the cache when the store changes. Weak: the store holds the listener, and the cache holds the
+/// store.
+struct Ear(Weak<KeyCache>);
 
 impl ChangeListener for Ear {
     fn changed(&self, change: Change) {
         match change {
             Change::AppChanged(_) | Change::KeyRevoked | Change::Everything => {
-                if let Some(keyring) = self.0.upgrade() {
-                    keyring.forget();
+                if let Some(cache) = self.0.upgrade() {
+                    cache.clear();
                 }
             }
             Change::NotificationDue

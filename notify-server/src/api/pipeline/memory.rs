@@ -1,379 +1,278 @@
-//! Rate limits: failing requests by client address, all requests by key. A request with a good key
-//! is never slowed by others that fail.
+//! Limits of the memory that requests hold: their bodies, and responses that clients have not read
+//! yet. Each kind has a limit for all callers together and one per owner, so that one caller cannot
+//! use up what others need.
 
 #[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;
-use std::hash::Hash;
 use std::net::IpAddr;
-use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use governor::clock::{Clock, DefaultClock};
-use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use notify_core::KeyId;
 use tokio::sync::Notify;
 
 use crate::api::error::ApiError;
+use crate::api::request_ctx::Caller;
 use crate::store::AppNo;
 
-/// Most clients remembered before old ones are looked for.
-const REMEMBERED_MAX: usize = 100_000;
-
-/// Slows clients whose keys keep failing.
-pub(super) struct Throttle(Limiter<IpAddr>);
-
-impl Throttle {
-    /// That many failures a minute; 0 is no limit.
-    pub(super) fn new(per_minute: u32) -> Self {
-        Self(Limiter::new(NonZeroU32::new(per_minute).map(Quota::per_minute)))
-    }
-
-    /// Notes a failure.
-    pub(super) fn failed(&self, client: IpAddr) -> Result<(), ApiError> {
-        self.0.take(&client)
-    }
-
-    pub(super) fn tidy(&self) {
-        self.0.tidy();
-    }
+/// Limits in bytes: of all owners together, and of one owner.
+struct Limits {
+    total: usize,
+    per_owner: usize,
 }
 
-/// Limits each key's requests.
-pub(super) struct KeyRate(Limiter<KeyId>);
-
-impl KeyRate {
-    /// That many requests a second and key; 0 is no limit.
-    pub(super) fn new(per_second: u32) -> Self {
-        Self(Limiter::new(NonZeroU32::new(per_second).map(Quota::per_second)))
-    }
-
-    /// Notes a request.
-    pub(super) fn take(&self, key: KeyId) -> Result<(), ApiError> {
-        self.0.take(&key)
-    }
-
-    pub(super) fn tidy(&self) {
-        self.0.tidy();
-    }
-}
-
-/// Limits each client's votes on the pages of polls.
-pub(super) struct VoteRate(Limiter<IpAddr>);
-
-impl VoteRate {
-    /// That many votes a minute and client; 0 is no limit.
-    pub(super) fn new(per_minute: u32) -> Self {
-        Self(Limiter::new(NonZeroU32::new(per_minute).map(Quota::per_minute)))
-    }
-
-    /// Notes a vote.
-    pub(super) fn take(&self, client: IpAddr) -> Result<(), ApiError> {
-        self.0.take(&client)
-    }
-
-    pub(super) fn tidy(&self) {
-        self.0.tidy();
-    }
-}
-
-/// Limits what pages ask: each address all its requests, each application the devices that are made.
-pub(super) struct PageRate {
-    requests: Limiter<(AppNo, IpAddr)>,
-    subscriptions: Limiter<AppNo>,
-}
-
-impl PageRate {
-    /// That many requests a minute, application and client, and that many subscriptions a minute
-    /// and application; 0 is no limit.
-    pub(super) fn new(requests_per_minute: u32, subscriptions_per_minute: u32) -> Self {
-        let per_minute = |count| NonZeroU32::new(count).map(Quota::per_minute);
-        Self {
-            requests: Limiter::new(per_minute(requests_per_minute)),
-            subscriptions: Limiter::new(per_minute(subscriptions_per_minute)),
-        }
-    }
-
-    /// Notes a request. A client over its own limit takes nothing from the application's.
-    pub(super) fn take(
-        &self,
-        app: AppNo,
-        client: IpAddr,
-        makes_device: bool,
-    ) -> Result<(), ApiError> {
-        self.requests.take(&(app, client))?;
-        if makes_device { self.subscriptions.take(&app) } else { Ok(()) }
-    }
-
-    pub(super) fn tidy(&self) {
-        self.requests.tidy();
-        self.subscriptions.tidy();
-    }
-}
-
-struct Limiter<K: Hash + Eq + Clone>(Option<DefaultKeyedRateLimiter<K>>);
-
-impl<K: Hash + Eq + Clone> Limiter<K> {
-    fn new(quota: Option<Quota>) -> Self {
-        Self(quota.map(RateLimiter::keyed))
-    }
-
-    fn take(&self, key: &K) -> Result<(), ApiError> {
-        let Some(limiter) = &self.0 else { return Ok(()) };
-        if limiter.len() > REMEMBERED_MAX {
-            limiter.retain_recent();
-        }
-        limiter.check_key(key).map_err(|early| {
-            let wait = early.wait_time_from(DefaultClock::default().now());
-            // Rounded up: a client that waits as told must not come too early.
-            ApiError::RateLimited { retry_after_seconds: wait.as_secs() + 1 }
-        })
-    }
-
-    fn tidy(&self) {
-        if let Some(limiter) = &self.0 {
-            limiter.retain_recent();
-        }
-    }
-}
-
-// The memory that requests hold: their bodies, and answers that clients have not read. Each kind is
-// bounded in all and for each owner, so that one caller cannot take what others need.
-
-/// Bounds in bytes: of all owners together, and of one owner.
-struct Bounds {
-    all: usize,
-    of_owner: usize,
-}
-
-/// Bodies of strangers: votes and pages. One body of `--max-body-bytes` has room in any case.
-const STRANGERS_BODIES: Bounds = Bounds { all: 64 * MIB, of_owner: MIB };
-/// Bodies of Messenger's webhooks, which prove who sent them by the whole body.
-const WEBHOOK_BODIES: Bounds = Bounds { all: 64 * MIB, of_owner: 2 * MIB };
-/// Bodies of callers with a key.
-const KEYS_BODIES: Bounds = Bounds { all: 128 * MIB, of_owner: 32 * MIB };
-/// Unread answers to strangers, without what all answers share.
-const STRANGERS_ANSWERS: Bounds = Bounds { all: 64 * MIB, of_owner: MIB };
-/// Unread answers to callers with a key, and to administrators, who have a bound of their own.
-const KEYS_ANSWERS: Bounds = Bounds { all: 256 * MIB, of_owner: 32 * MIB };
-const ADMINS_ANSWERS: Bounds = Bounds { all: 32 * MIB, of_owner: 32 * MIB };
+/// Bodies of anonymous callers: votes and browsers. One body of `--max-body-bytes` always fits.
+const ANONYMOUS_BODIES: Limits = Limits { total: 64 * MIB, per_owner: MIB };
+/// Bodies of calls of Messenger's webhook, which are authenticated by the whole body.
+const WEBHOOK_BODIES: Limits = Limits { total: 64 * MIB, per_owner: 2 * MIB };
+/// Bodies of authenticated callers.
+const KEY_BODIES: Limits = Limits { total: 128 * MIB, per_owner: 32 * MIB };
+/// Unread responses to anonymous callers, apart from bodies that all responses share.
+const ANONYMOUS_RESPONSES: Limits = Limits { total: 64 * MIB, per_owner: MIB };
+/// Unread responses to applications, and to administrators, who have a limit of their own.
+const KEY_RESPONSES: Limits = Limits { total: 256 * MIB, per_owner: 32 * MIB };
+const ADMIN_RESPONSES: Limits = Limits { total: 32 * MIB, per_owner: 32 * MIB };
 const MIB: usize = 1_048_576;
-/// What a request reserves for its answer until the size is known, in bytes: one that reads, and one
-/// that changes something.
+/// What a request reserves for its response until the size is known, in bytes: a read, and a write.
 const READ_BYTES: usize = 524_288;
-const CHANGE_BYTES: usize = 16_384;
-/// How long a read waits until earlier answers of its key are read; then it is 503.
-const ROOM_WAIT: Duration = Duration::from_secs(5);
-/// How often a read that waits looks whether the answers of other keys leave room.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+const WRITE_BYTES: usize = 16_384;
+/// How long a read waits until earlier responses of its key are read; then it gets 503.
+const READ_WAIT: Duration = Duration::from_secs(5);
+/// How often a waiting read checks whether the responses of other keys leave memory.
+const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Who a body or an answer belongs to.
+/// The owner of a body or response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Owner {
-    /// An application's key.
+    /// An API key.
     Key(KeyId),
-    /// An administrator.
+    /// All administrators.
     Admin,
-    /// A webhook of the chat app, whose secret is in the head.
-    ChatApp(AppNo),
-    /// Messenger's webhook, from this address.
+    /// A Telegram webhook, which its secret header authenticates.
+    TelegramWebhook(AppNo),
+    /// A client address that calls Messenger webhooks.
     Messenger(IpAddr),
-    /// Anybody else, by the address.
+    /// A client address.
     Client(IpAddr),
 }
 
-/// The bodies of requests under way.
-pub(super) struct Bodies {
-    strangers: Arc<Pool>,
+/// Limits of the bodies of current requests.
+pub(super) struct BodyMemory {
+    anonymous: Arc<Pool>,
     webhooks: Arc<Pool>,
     keys: Arc<Pool>,
 }
 
-/// Answers that are made or not yet read.
-pub(super) struct Answers {
-    strangers: Arc<Pool>,
+/// Limits of responses that are being made or have not been read yet.
+pub(super) struct ResponseMemory {
+    anonymous: Arc<Pool>,
     keys: Arc<Pool>,
     admins: Arc<Pool>,
 }
 
 struct Pool {
-    bounds: Bounds,
-    held: Mutex<Held>,
+    limits: Limits,
+    usage: Mutex<Usage>,
 }
 
 #[derive(Default)]
-struct Held {
-    all: usize,
-    by_owner: HashMap<Owner, Share>,
+struct Usage {
+    total: usize,
+    by_owner: HashMap<Owner, OwnerUsage>,
 }
 
-/// What one owner holds.
 #[derive(Default)]
-struct Share {
+struct OwnerUsage {
     bytes: usize,
-    /// Told when it gets less.
-    freed: Arc<Notify>,
+    /// Notified when it shrinks.
+    released: Arc<Notify>,
 }
 
-/// What one body or answer takes of its bound; given back when it is dropped.
-pub(crate) struct Room {
+/// The memory of one body or response, released on drop.
+pub(crate) struct MemoryPermit {
     pool: Arc<Pool>,
     owner: Owner,
     bytes: usize,
-    refusing: Refusing,
+    overflow: Overflow,
 }
 
-/// Whether what does not fit is refused.
+/// What happens to a response that exceeds the limits.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Refusing {
-    Yes,
-    No,
+enum Overflow {
+    Refuse,
+    /// The response to a completed write is sent, and counted beyond the limit.
+    Allow,
 }
 
-impl Bodies {
-    /// Bounds that have room for one body of that many bytes.
+impl Owner {
+    /// The owner of a request's body and response.
+    pub(super) fn of(caller: &Caller, client: IpAddr) -> Self {
+        match caller {
+            Caller::App(access) => Self::Key(access.key),
+            Caller::Admin => Self::Admin,
+            Caller::Platform(webhook) => match webhook.authenticated_app() {
+                Some(app) => Self::TelegramWebhook(app),
+                None => Self::Messenger(client),
+            },
+            Caller::Browser(_) | Caller::Anonymous => Self::Client(client),
+        }
+    }
+
+    /// Whether responses to it are small and counted only once they are made.
+    fn has_small_responses(self) -> bool {
+        match self {
+            Self::Client(_) | Self::Messenger(_) | Self::TelegramWebhook(_) => true,
+            Self::Key(_) | Self::Admin => false,
+        }
+    }
+}
+
+impl BodyMemory {
+    /// Limits under which one body of `body_bytes_max` always fits.
     pub(super) fn new(body_bytes_max: usize) -> Self {
-        let pool = |bounds: Bounds| {
-            let all = bounds.all.max(body_bytes_max);
-            Pool::new(Bounds { all, of_owner: bounds.of_owner.max(body_bytes_max) })
+        let pool = |limits: Limits| {
+            let total = limits.total.max(body_bytes_max);
+            Pool::new(Limits { total, per_owner: limits.per_owner.max(body_bytes_max) })
         };
         Self {
-            strangers: pool(STRANGERS_BODIES),
+            anonymous: pool(ANONYMOUS_BODIES),
             webhooks: pool(WEBHOOK_BODIES),
-            keys: pool(KEYS_BODIES),
+            keys: pool(KEY_BODIES),
         }
     }
 
-    /// Room for a body of that declared length. It takes what is read of it, so that a length alone
-    /// takes nothing from others.
-    pub(super) fn enter(&self, owner: Owner, declared_bytes: u64) -> Result<Room, ApiError> {
+    /// A permit for a body of that declared length. It reserves only what has been read, so that a
+    /// declared length alone takes nothing from others.
+    pub(super) fn reserve(
+        &self,
+        owner: Owner,
+        declared_bytes: u64,
+    ) -> Result<MemoryPermit, ApiError> {
         let pool = match owner {
-            Owner::Client(_) => &self.strangers,
+            Owner::Client(_) => &self.anonymous,
             Owner::Messenger(_) => &self.webhooks,
-            Owner::Key(_) | Owner::Admin | Owner::ChatApp(_) => &self.keys,
+            Owner::Key(_) | Owner::Admin | Owner::TelegramWebhook(_) => &self.keys,
         };
         let declared = usize::try_from(declared_bytes).unwrap_or(usize::MAX);
-        if !pool.held().has_room(pool, owner, declared) {
+        if !pool.usage().fits(&pool.limits, owner, declared) {
             return Err(ApiError::Busy);
         }
-        Ok(Room { pool: pool.clone(), owner, bytes: 0, refusing: Refusing::Yes })
+        Ok(MemoryPermit { pool: pool.clone(), owner, bytes: 0, overflow: Overflow::Refuse })
     }
 }
 
-impl Answers {
+impl ResponseMemory {
     pub(super) fn new() -> Self {
-        let [strangers, keys, admins] =
-            [STRANGERS_ANSWERS, KEYS_ANSWERS, ADMINS_ANSWERS].map(Pool::new);
-        Self { strangers, keys, admins }
+        let [anonymous, keys, admins] =
+            [ANONYMOUS_RESPONSES, KEY_RESPONSES, ADMIN_RESPONSES].map(Pool::new);
+        Self { anonymous, keys, admins }
     }
 
-    /// Room for the answer to a read with a key, before it is made: it waits until earlier answers are
-    /// read. A stranger's answers are small, and counted when they are made.
-    pub(super) async fn enter_read(&self, owner: Owner) -> Result<Room, ApiError> {
-        let mut room = self.room(owner, Refusing::Yes);
-        if is_stranger(owner) || room.take(READ_BYTES).is_ok() {
-            return Ok(room);
+    /// A permit for the response to a read, before it is made. With a key, it waits until earlier
+    /// responses are read.
+    pub(super) async fn reserve_read(&self, owner: Owner) -> Result<MemoryPermit, ApiError> {
+        let mut permit = self.permit(owner, Overflow::Refuse);
+        if owner.has_small_responses() || permit.grow(READ_BYTES).is_ok() {
+            return Ok(permit);
         }
-        let freed = room.pool.held().by_owner.entry(owner).or_default().freed.clone();
+        let released = permit.pool.usage().by_owner.entry(owner).or_default().released.clone();
         let waiting = async {
             loop {
-                let _ = tokio::time::timeout(LOOK_EVERY, freed.notified()).await;
-                if room.take(READ_BYTES).is_ok() {
+                let _ = tokio::time::timeout(CHECK_INTERVAL, released.notified()).await;
+                if permit.grow(READ_BYTES).is_ok() {
                     return;
                 }
             }
         };
-        tokio::time::timeout(ROOM_WAIT, waiting).await.map_err(|_| ApiError::Busy)?;
-        Ok(room)
+        tokio::time::timeout(READ_WAIT, waiting).await.map_err(|_| ApiError::Busy)?;
+        Ok(permit)
     }
 
-    /// Room for the answer to a request that changes something. What is done is answered, so that one
-    /// of a key whose answers take all of their room is refused before, and before its body is read.
-    pub(super) fn enter_change(&self, owner: Owner) -> Result<Room, ApiError> {
-        let mut room = self.room(owner, Refusing::No);
-        if !is_stranger(owner) {
-            room.take(CHANGE_BYTES)?;
+    /// A permit for the response to a write. A completed write is always answered. Therefore a key
+    /// whose unread responses take all its memory is refused here, before its body is read.
+    pub(super) fn reserve_write(&self, owner: Owner) -> Result<MemoryPermit, ApiError> {
+        let mut permit = self.permit(owner, Overflow::Allow);
+        if !owner.has_small_responses() {
+            permit.grow(WRITE_BYTES)?;
         }
-        Ok(room)
+        Ok(permit)
     }
 
-    fn room(&self, owner: Owner, refusing: Refusing) -> Room {
+    fn permit(&self, owner: Owner, overflow: Overflow) -> MemoryPermit {
         let pool = match owner {
-            Owner::Client(_) | Owner::Messenger(_) | Owner::ChatApp(_) => &self.strangers,
+            Owner::Client(_) | Owner::Messenger(_) | Owner::TelegramWebhook(_) => &self.anonymous,
             Owner::Key(_) => &self.keys,
             Owner::Admin => &self.admins,
         };
-        Room { pool: pool.clone(), owner, bytes: 0, refusing }
-    }
-}
-
-fn is_stranger(owner: Owner) -> bool {
-    match owner {
-        Owner::Client(_) | Owner::Messenger(_) | Owner::ChatApp(_) => true,
-        Owner::Key(_) | Owner::Admin => false,
+        MemoryPermit { pool: pool.clone(), owner, bytes: 0, overflow }
     }
 }
 
 impl Pool {
-    fn new(bounds: Bounds) -> Arc<Self> {
-        Arc::new(Self { bounds, held: Mutex::default() })
+    fn new(limits: Limits) -> Arc<Self> {
+        Arc::new(Self { limits, usage: Mutex::default() })
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn usage(&self) -> MutexGuard<'_, Usage> {
+        self.usage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Held {
-    fn has_room(&self, pool: &Pool, owner: Owner, bytes: usize) -> bool {
-        let its = self.by_owner.get(&owner).map_or(0, |share| share.bytes);
-        self.all.saturating_add(bytes) <= pool.bounds.all
-            && its.saturating_add(bytes) <= pool.bounds.of_owner
+impl Usage {
+    fn fits(&self, limits: &Limits, owner: Owner, bytes: usize) -> bool {
+        let of_owner = self.by_owner.get(&owner).map_or(0, |usage| usage.bytes);
+        self.total.saturating_add(bytes) <= limits.total
+            && of_owner.saturating_add(bytes) <= limits.per_owner
     }
 
     fn add(&mut self, owner: Owner, bytes: usize) {
-        self.all += bytes;
+        self.total += bytes;
         self.by_owner.entry(owner).or_default().bytes += bytes;
     }
 
     fn subtract(&mut self, owner: Owner, bytes: usize) {
-        self.all -= bytes;
-        if let Some(share) = self.by_owner.get_mut(&owner) {
-            share.bytes -= bytes;
-            share.freed.notify_one();
-            if share.bytes == 0 {
+        self.total -= bytes;
+        if let Some(usage) = self.by_owner.get_mut(&owner) {
+            usage.bytes -= bytes;
+            usage.released.notify_one();
+            if usage.bytes == 0 {
                 self.by_owner.remove(&owner);
             }
         }
     }
 }
 
-impl Room {
-    /// Takes room for so many bytes more.
-    pub(super) fn take(&mut self, bytes: usize) -> Result<(), ApiError> {
-        let mut held = self.pool.held();
-        if !held.has_room(&self.pool, self.owner, bytes) {
+impl MemoryPermit {
+    /// Reserves more bytes.
+    ///
+    /// # Errors
+    /// 503 when the limits are reached.
+    pub(super) fn grow(&mut self, bytes: usize) -> Result<(), ApiError> {
+        let mut usage = self.pool.usage();
+        if !usage.fits(&self.pool.limits, self.owner, bytes) {
             return Err(ApiError::Busy);
         }
-        held.add(self.owner, bytes);
+        usage.add(self.owner, bytes);
         self.bytes += bytes;
         Ok(())
     }
 
-    /// Makes it as large as the answer, now that its size is known. The answer to a read for which
-    /// there is no room is refused; that to a change is counted even beyond the bound.
-    pub(super) fn fit(&mut self, bytes: usize) -> Result<(), ApiError> {
+    /// Sets the size of a finished response.
+    ///
+    /// # Errors
+    /// 503 when the response to a read exceeds the limits.
+    pub(super) fn resize(&mut self, bytes: usize) -> Result<(), ApiError> {
         if let Some(spare) = self.bytes.checked_sub(bytes) {
-            self.give_back(spare);
+            self.release(spare);
             return Ok(());
         }
         let more = bytes - self.bytes;
-        match (self.take(more), self.refusing) {
-            (Err(error), Refusing::Yes) => Err(error),
-            (Err(_), Refusing::No) => {
-                self.pool.held().add(self.owner, more);
+        match (self.grow(more), self.overflow) {
+            (Err(error), Overflow::Refuse) => Err(error),
+            (Err(_), Overflow::Allow) => {
+                self.pool.usage().add(self.owner, more);
                 self.bytes += more;
                 Ok(())
             }
@@ -381,49 +280,17 @@ impl Room {
         }
     }
 
-    fn give_back(&mut self, bytes: usize) {
+    fn release(&mut self, bytes: usize) {
         if bytes == 0 {
             return;
         }
-        self.pool.held().subtract(self.owner, bytes);
+        self.pool.usage().subtract(self.owner, bytes);
         self.bytes -= bytes;
     }
 }
 
-impl Drop for Room {
+impl Drop for MemoryPermit {
     fn drop(&mut self) {
-        self.give_back(self.bytes);
-    }
-}
-
-#[cfg(test)]
-mod limits_tests {
-    use super::*;
-
-    #[test]
-    fn failures_of_one_client_slow_no_other() {
-        let throttle = Throttle::new(2);
-        let (bad, good) = (IpAddr::from([1, 1, 1, 1]), IpAddr::from([2, 2, 2, 2]));
-        assert!(throttle.failed(bad).is_ok() && throttle.failed(bad).is_ok());
-        let refused = throttle.failed(bad).unwrap_err();
-        assert!(matches!(refused, ApiError::RateLimited { retry_after_seconds: 1..=31 }));
-        assert!(throttle.failed(good).is_ok());
-    }
-
-    #[test]
-    fn a_page_over_its_limit_takes_nothing_from_the_others() {
-        let rate = PageRate::new(3, 4);
-        let (greedy, other) = (IpAddr::from([1, 1, 1, 1]), IpAddr::from([2, 2, 2, 2]));
-        let taken = |client, app| rate.take(AppNo(app), client, true).is_ok();
-        assert_eq!([0; 6].map(|_| taken(greedy, 1)), [true, true, true, false, false, false]);
-        assert_eq!([0; 2].map(|_| taken(other, 1)), [true, false], "one was left of the four");
-        assert!(taken(greedy, 2), "another application");
-        assert!(rate.take(AppNo(1), other, false).is_ok(), "no device is made");
-    }
-
-    #[test]
-    fn zero_is_no_limit() {
-        let throttle = Throttle::new(0);
-        assert!((0..10_000).all(|_| throttle.failed(IpAddr::from([1, 1, 1, 1])).is_ok()));
+        self.release(self.bytes);
     }
 }

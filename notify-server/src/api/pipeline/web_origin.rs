@@ -1,21 +1,23 @@
-//! Pages that call from browsers (`/web/v1`): which application lets that origin in, and the words
-//! of CORS that let the page read the answer (Fetch standard, section 3.3).
+//! The origin of a page that calls from a browser (`/web/v1`): which application allows it, and the CORS
+//! headers with which the page may read the response (Fetch standard, section 3.3).
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use notify_core::AppId;
 use url::Url;
+use warp::reply::Response;
 
 use crate::api::error::ApiError;
-use crate::api::router::Found;
+use crate::api::router::RouteMatch;
 use crate::store::WebApp;
 
-/// What pages call under.
+/// Path below which browsers call.
 pub(super) const AREA: &str = "/web/v1";
-/// Largest body of a page, in bytes: a subscription with a long endpoint and 50 tags is far below.
+/// Largest body from a browser, in bytes: much more than a subscription with a long endpoint and 50
+/// tags.
 pub(super) const BODY_BYTES_MAX: usize = 65_536;
-/// How long a browser may believe a preflight, in seconds. What it permits is asked again with every
-/// call, so that an origin which is taken away is out at once all the same.
+/// How long a browser may cache a preflight, in seconds. Every call checks the origin again, so that
+/// removing an origin takes effect at once.
 const PREFLIGHT_SECONDS: &str = "7200";
 /// Headers that a page may send.
 const HEADERS_ALLOWED: &str = "content-type, x-device-secret";
@@ -23,41 +25,40 @@ const HEADERS_ALLOWED: &str = "content-type, x-device-secret";
 const HEADERS_EXPOSED: &str = "etag, retry-after, x-request-id";
 const SEC_FETCH_SITE: header::HeaderName = header::HeaderName::from_static("sec-fetch-site");
 
-/// A page that an application lets in.
+/// An origin that an application allows.
 #[derive(Debug, Clone)]
-pub(crate) struct Page {
+pub(crate) struct WebOrigin {
     /// The application's id.
     pub(crate) app: AppId,
-    /// What it lets browsers do.
+    /// What it allows browsers to do.
     pub(crate) web: WebApp,
-    /// Where the page is from, as it said.
+    /// The origin, as the browser sent it.
     origin: HeaderValue,
 }
 
-impl Page {
-    /// The page, if the application lets its origin in.
-    pub(super) fn admitted(app: AppId, web: &WebApp, origin: HeaderValue) -> Option<Self> {
+impl WebOrigin {
+    /// The origin, if the application allows it.
+    pub(super) fn authorize(app: AppId, web: &WebApp, origin: HeaderValue) -> Option<Self> {
         let is_allowed = origin.to_str().is_ok_and(|origin| web.access.allows_origin(origin));
         is_allowed.then(|| Self { app, web: web.clone(), origin })
     }
 
-    /// Lets the page read an answer; never with credentials, which are not looked at here.
-    pub(super) fn may_read(&self, response: &mut Response<Bytes>) {
-        let headers = response.headers_mut();
+    /// Allows the page to read a response; never with credentials, which this API does not use.
+    pub(super) fn add_cors_headers(&self, headers: &mut HeaderMap) {
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, self.origin.clone());
         let exposed = HeaderValue::from_static(HEADERS_EXPOSED);
         headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
     }
 }
 
-/// The application that a path under [`AREA`] names.
-pub(super) fn app_of(path: &str) -> Option<AppId> {
+/// The application id in a path below [`AREA`].
+pub(super) fn app_in_path(path: &str) -> Option<AppId> {
     path.strip_prefix(AREA)?.strip_prefix('/')?.split('/').next()?.parse().ok()
 }
 
-/// Where a page is from. Browsers leave `Origin` out where a page reads from its own origin, which
-/// they say otherwise; then that is ours.
-pub(super) fn origin_of(headers: &HeaderMap, public_url: &str) -> Option<HeaderValue> {
+/// The origin of a request. Browsers omit `Origin` when a page reads from its own origin and send
+/// `Sec-Fetch-Site` instead; then it is the server's.
+pub(super) fn request_origin(headers: &HeaderMap, public_url: &str) -> Option<HeaderValue> {
     let mut origins = headers.get_all(header::ORIGIN).iter();
     match (origins.next(), origins.next()) {
         (Some(origin), None) => Some(origin.clone()),
@@ -70,22 +71,19 @@ pub(super) fn origin_of(headers: &HeaderMap, public_url: &str) -> Option<HeaderV
     }
 }
 
-/// What may be called there.
-pub(super) fn preflight(found: &Found<'_>) -> Response<Bytes> {
-    let allow = match found {
-        Found::OtherMethod { allow, .. } => allow,
-        Found::Row(_) | Found::Nothing => return ApiError::NotFound.into_response(),
-    };
-    let mut response = Response::new(Bytes::new());
+/// The response to a preflight request: the methods and headers that a page may send.
+pub(super) fn preflight(route: &RouteMatch<'_>) -> Result<Response, ApiError> {
+    let RouteMatch::MethodNotAllowed { allow, .. } = route else { return Err(ApiError::NotFound) };
+    let mut response = Response::new(Bytes::new().into());
     *response.status_mut() = StatusCode::NO_CONTENT;
     let headers = response.headers_mut();
-    let allow = HeaderValue::from_str(allow).expect("methods are visible ASCII");
-    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, allow);
+    let methods = HeaderValue::from_str(allow).expect("methods are visible ASCII");
+    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, methods);
     let allowed = HeaderValue::from_static(HEADERS_ALLOWED);
     headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, allowed);
     let seconds = HeaderValue::from_static(PREFLIGHT_SECONDS);
     headers.insert(header::ACCESS_CONTROL_MAX_AGE, seconds);
-    response
+    Ok(response)
 }
 
 #[cfg(test)]
@@ -93,9 +91,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_names_its_application() {
+    fn reads_the_application_from_the_path() {
         let id = "0190a7c0-0000-7000-8000-00000000ffff";
-        for (path, is_named) in [
+        for (path, names_app) in [
             (format!("/web/v1/{id}"), true),
             (format!("/web/v1/{id}/devices"), true),
             (format!("/web/v1/{}", id.to_uppercase()), false),
@@ -103,12 +101,12 @@ mod tests {
             ("/web/v1/".to_owned(), false),
             ("/web/v1".to_owned(), false),
         ] {
-            assert_eq!(app_of(&path).is_some(), is_named, "{path}");
+            assert_eq!(app_in_path(&path).is_some(), names_app, "{path}");
         }
     }
 
     #[test]
-    fn a_page_without_an_origin_is_ours_only_where_its_browser_says_so() {
+    fn without_an_origin_only_same_origin_requests_have_one() {
         for (origins, site, expected) in [
             (&["https://a.example"][..], None, Some("https://a.example")),
             (&["null"], None, Some("null")),
@@ -126,7 +124,7 @@ mod tests {
             if let Some(site) = site {
                 headers.insert(SEC_FETCH_SITE, HeaderValue::from_static(site));
             }
-            let found = origin_of(&headers, "https://notify.example/below");
+            let found = request_origin(&headers, "https://notify.example/below");
             assert_eq!(found.as_ref().map(|origin| origin.to_str().unwrap()), expected);
         }
     }

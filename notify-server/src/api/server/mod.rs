@@ -1,12 +1,13 @@
-//! The accept loop: our own over hyper, because warp's has no TLS, no header timeout and no caps.
+//! Accepts connections and serves them with hyper. warp's server has no TLS, no header timeout and no
+//! limits of connections.
 //!
 //! ```text
-//! stop ──▶ no new connections ──▶ new requests get 503 ──▶ requests in flight end (or grace is
-//! over) ──▶ connections close
+//! stop ──▶ no new connections ──▶ new requests get 503 ──▶ requests in flight end (or the grace
+//! period does) ──▶ connections close
 //! ```
 
 mod connection;
-mod connection_limits;
+mod connection_permits;
 pub(crate) mod min_rate;
 mod monitored_io;
 mod transfer;
@@ -24,85 +25,86 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::connection::Connection;
-pub(crate) use self::connection_limits::network;
-use self::connection_limits::{FreePlace, Occasional, Places};
+pub(crate) use self::connection_permits::network;
+use self::connection_permits::{ConnPermits, FreePermit, LogThrottle};
 pub(crate) use self::transfer::{PIECE_BYTES_MAX, Piece, Transfer};
-use crate::api::pipeline::{Front, TIDY_EVERY};
+use crate::api::pipeline::{PRUNE_INTERVAL, Pipeline};
 use crate::config::Networks;
 
-/// Shortest and longest pause after failed accepts: out of descriptors, which connections that end
-/// give back.
+/// Shortest and longest pause after a failed accept, for example when the process has no file
+/// descriptors left.
 const ACCEPT_PAUSE_MIN: Duration = Duration::from_millis(50);
 const ACCEPT_PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// What one connection may take.
+/// The limits of connections.
 #[derive(Debug, Clone)]
 pub(crate) struct Limits {
-    /// Time for TLS, and for each request's head.
+    /// Time for the TLS handshake, and for each request's head.
     pub(crate) header_timeout: Duration,
-    /// How long a kept connection may be without a request.
+    /// How long a connection may be without a request.
     pub(crate) idle_timeout: Duration,
-    /// How long a client may not take what is written to it.
+    /// How long a client may stop reading.
     pub(crate) write_timeout: Duration,
     /// Most connections.
     pub(crate) connections_max: usize,
-    /// Most connections of one address; 0 is no limit, and half of all is the most otherwise.
-    /// Trusted proxies have none.
+    /// Most connections of one address, at most half of all; 0 is no limit. Trusted proxies are not
+    /// limited.
     pub(crate) connections_per_address_max: usize,
-    /// Whose many connections are many clients'.
+    /// Proxies whose connections carry many clients.
     pub(crate) trusted_proxies: Networks,
 }
 
-/// What serves connections.
-pub(crate) struct Serving {
-    /// Answers requests.
-    pub(crate) front: Arc<Front>,
-    /// Caps.
+/// The state that all connections share.
+pub(crate) struct ServerState {
+    /// Handles requests.
+    pub(crate) pipeline: Arc<Pipeline>,
+    /// Limits.
     pub(crate) limits: Limits,
-    /// TLS, when it is configured.
+    /// TLS, if it is configured.
     pub(crate) tls: Option<TlsAcceptor>,
-    /// Ends accepting, and turns new requests away.
+    /// Ends accepting, and refuses new requests.
     pub(crate) stopping: CancellationToken,
-    /// Closes kept connections.
+    /// Closes idle connections.
     pub(crate) closing: CancellationToken,
-    /// Every connection, to wait for.
+    /// All connections, to wait for.
     pub(crate) connections: TaskTracker,
-    /// Every request being answered, to wait for before connections are closed.
+    /// All requests in flight, to wait for before connections are closed.
     pub(crate) requests: TaskTracker,
 }
 
-/// Accepts until `stopping`; connections go on after that until [`Serving::closing`].
-pub(crate) async fn serve(listener: TcpListener, serving: Arc<Serving>) {
-    let builder = Arc::new(connection::builder(&serving.limits));
-    let places = Arc::new(Places::new(&serving.limits));
-    let mut tidy = tokio::time::interval(TIDY_EVERY);
-    let (mut crowded, mut failing) = (Occasional::default(), Occasional::default());
+/// Accepts connections until `stopping`; they stay open after that until [`ServerState::closing`].
+pub(crate) async fn serve(listener: TcpListener, state: Arc<ServerState>) {
+    let builder = Arc::new(connection::builder(&state.limits));
+    let permits = Arc::new(ConnPermits::new(&state.limits));
+    let mut prune = tokio::time::interval(PRUNE_INTERVAL);
+    let (mut crowded, mut failing) = (LogThrottle::default(), LogThrottle::default());
     let mut pause = ACCEPT_PAUSE_MIN;
     loop {
-        let mut accepting = pin!(accept(&listener, &places, &mut crowded));
+        let mut accepting = pin!(accept(&listener, &permits, &mut crowded));
         let accepted = loop {
             tokio::select! {
-                () = serving.stopping.cancelled() => return,
-                _ = tidy.tick() => serving.front.tidy(),
+                () = state.stopping.cancelled() => return,
+                _ = prune.tick() => state.pipeline.prune(),
                 accepted = &mut accepting => break accepted,
             }
         };
         match accepted {
-            Ok(Accepted { stream, peer, place }) => {
+            Ok(Accepted { stream, peer, permit }) => {
                 pause = ACCEPT_PAUSE_MIN;
-                // Answers are written whole; waiting to fill a packet only delays them.
+                // Responses are written as a whole; waiting to fill a packet only delays them.
                 let _ = stream.set_nodelay(true);
-                if let Some(place) = places.take(place, peer.ip(), &serving.limits) {
-                    let connection = Connection { stream, peer: peer.ip(), place };
-                    let (serving, builder) = (serving.clone(), builder.clone());
-                    let (connections, places) = (serving.connections.clone(), places.clone());
+                if let Some(permit) = permits.assign(permit, peer.ip(), &state.limits) {
+                    let connection = Connection { stream, peer: peer.ip(), permit };
+                    let connections = state.connections.clone();
+                    let (state, builder) = (state.clone(), builder.clone());
+                    let permits = permits.clone();
                     connections
-                        .spawn(async move { connection.run(&serving, &builder, &places).await });
+                        .spawn(async move { connection.run(&state, &builder, &permits).await });
                 }
             }
             Err(error) => {
                 if failing.is_due() {
-                    tracing::warn!(%error, "connections cannot be accepted: they wait");
+                    tracing::warn!(%error, "accepting connections failed, will retry");
                 }
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(ACCEPT_PAUSE_MAX);
@@ -111,41 +113,41 @@ pub(crate) async fn serve(listener: TcpListener, serving: Arc<Serving>) {
     }
 }
 
-/// A connection that came in, with a place for it.
+/// An accepted connection with its permit.
 struct Accepted {
     stream: TcpStream,
     peer: SocketAddr,
-    place: FreePlace,
+    permit: FreePermit,
 }
 
-/// The next connection. While it waits for a place, no other is taken out of the listener's queue.
+/// Accepts the next connection. While it waits for a permit, others stay in the listener's queue.
 async fn accept(
     listener: &TcpListener,
-    places: &Places,
-    crowded: &mut Occasional,
+    permits: &ConnPermits,
+    crowded: &mut LogThrottle,
 ) -> std::io::Result<Accepted> {
     let (stream, peer) = listener.accept().await?;
-    let place = places.free(crowded).await;
-    let place = place.ok_or_else(|| std::io::Error::other("there are no places"))?;
-    Ok(Accepted { stream, peer, place })
+    let permit = permits.acquire(crowded).await;
+    let permit = permit.ok_or_else(|| std::io::Error::other("there are no permits"))?;
+    Ok(Accepted { stream, peer, permit })
 }
 
-/// The address as a browser would write it.
+/// The address as an origin: scheme, host and port.
 pub(crate) fn origin(address: SocketAddr, is_tls: bool) -> String {
     format!("{}://{address}", if is_tls { "https" } else { "http" })
 }
 
-/// hyper's builder for both protocols.
+/// hyper's builder of HTTP/1 and HTTP/2 connections.
 pub(crate) type Builder = auto::Builder<StreamExecutor>;
 
-// Runs the streams of HTTP/2 connections, each so that it can be ended alone: dropped before its
-// answer is over, hyper resets it.
+// Each stream of an HTTP/2 connection runs in a task that can be aborted: hyper resets a stream that is
+// dropped before the end of its response.
 
 tokio::task_local! {
     static STREAM: AbortHandle;
 }
 
-/// Spawns a task for each stream.
+/// Spawns an abortable task for each stream.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StreamExecutor;
 
@@ -159,7 +161,7 @@ where
     }
 }
 
-/// Ends the stream in whose task this is called.
+/// The handle that aborts the stream of the current task.
 fn current_stream() -> Option<AbortHandle> {
     STREAM.try_with(Clone::clone).ok()
 }

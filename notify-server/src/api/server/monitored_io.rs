@@ -1,6 +1,5 @@
-//! A stream that tells its connection's [`Activity`] what comes in and whether what goes out is
-//! taken. It also gives hyper's own answers to what is no request the shape of ours (B3): those
-//! never pass the front.
+//! A socket that reports reads and writes to the connection's [`ConnTimeouts`]. It also replaces hyper's
+//! own error responses to malformed requests, which do not pass the pipeline, by ours.
 
 use std::io;
 use std::pin::Pin;
@@ -10,47 +9,48 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use uuid::Uuid;
 
-use crate::api::json_reply::{JSON_CONTENT_TYPE, NO_STORE};
-use crate::api::server::connection::Activity;
+use crate::api::json_reply::JSON_CONTENT_TYPE;
+use crate::api::pipeline::NO_STORE;
+use crate::api::server::connection::ConnTimeouts;
 
-/// The stream.
-pub(super) struct Watched<S> {
+/// A monitored socket.
+pub(super) struct MonitoredIo<S> {
     stream: S,
-    activity: Arc<Activity>,
-    /// What is written in place of an answer of hyper's.
-    instead: Option<Instead>,
+    timeouts: Arc<ConnTimeouts>,
+    /// What is being written instead of an error response of hyper.
+    replacement: Option<ReplacementResponse>,
 }
 
-struct Instead {
+struct ReplacementResponse {
     bytes: Vec<u8>,
     written: usize,
 }
 
-impl<S> Watched<S> {
-    pub(super) fn new(stream: S, activity: Arc<Activity>) -> Self {
-        Self { stream, activity, instead: None }
+impl<S> MonitoredIo<S> {
+    pub(super) fn new(stream: S, timeouts: Arc<ConnTimeouts>) -> Self {
+        Self { stream, timeouts, replacement: None }
     }
 }
 
-impl<S: AsyncWrite + Unpin> Watched<S> {
+impl<S: AsyncWrite + Unpin> MonitoredIo<S> {
     fn poll_write_all(
         &mut self,
         cx: &mut Context<'_>,
-        instead: &mut Instead,
+        replacement: &mut ReplacementResponse,
     ) -> Poll<io::Result<()>> {
-        while instead.written < instead.bytes.len() {
-            let rest = &instead.bytes[instead.written..];
+        while replacement.written < replacement.bytes.len() {
+            let rest = &replacement.bytes[replacement.written..];
             let written = ready!(Pin::new(&mut self.stream).poll_write(cx, rest))?;
             if written == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
-            instead.written += written;
+            replacement.written += written;
         }
         Poll::Ready(Ok(()))
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for MonitoredIo<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -59,43 +59,43 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         let before = buf.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buf);
         if buf.filled().len() > before {
-            self.activity.read();
+            self.timeouts.bytes_read();
         }
         read
     }
 }
 
-/// Writes one buffer at a time: answers are small, and one of hyper's own is seen whole.
-impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+/// Writes one buffer at a time: responses are small, and one of hyper's own is in a single buffer.
+impl<S: AsyncWrite + Unpin> AsyncWrite for MonitoredIo<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let instead = self.instead.take().or_else(|| instead_of(buf, &self.activity));
-        let wrote = match instead {
+        let replacement = self.replacement.take().or_else(|| replacement_of(buf, &self.timeouts));
+        let written = match replacement {
             None => Pin::new(&mut self.stream).poll_write(cx, buf),
-            Some(mut instead) => {
-                let wrote = self.poll_write_all(cx, &mut instead).map_ok(|()| buf.len());
-                // Asked again with the same bytes, it goes on where it stopped.
-                self.instead = wrote.is_pending().then_some(instead);
-                wrote
+            Some(mut replacement) => {
+                let written = self.poll_write_all(cx, &mut replacement).map_ok(|()| buf.len());
+                // hyper polls again with the same buffer, and the write continues.
+                self.replacement = written.is_pending().then_some(replacement);
+                written
             }
         };
-        match &wrote {
-            Poll::Pending => self.activity.stalled(),
-            Poll::Ready(Ok(bytes)) => self.activity.wrote(*bytes),
+        match &written {
+            Poll::Pending => self.timeouts.write_stalled(),
+            Poll::Ready(Ok(bytes)) => self.timeouts.bytes_written(*bytes),
             Poll::Ready(Err(_)) => {}
         }
-        wrote
+        written
     }
 
-    /// Called once everything is written: over TLS the socket may not have taken it yet.
+    /// Called once everything is written. Over TLS the socket may not have accepted it yet.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
         match &flushed {
-            Poll::Pending => self.activity.stalled(),
-            Poll::Ready(_) => self.activity.flushed(),
+            Poll::Pending => self.timeouts.write_stalled(),
+            Poll::Ready(_) => self.timeouts.flushed(),
         }
         flushed
     }
@@ -105,17 +105,17 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     }
 }
 
-/// What to write instead of an answer that hyper gave to what is no request. Ours always carry a
-/// request id.
-fn instead_of(answer: &[u8], activity: &Activity) -> Option<Instead> {
-    if activity.in_flight() > 0 || !answer.starts_with(b"HTTP/1.1 4") {
+/// The replacement of an error response that hyper sends for a malformed request. Our own responses
+/// always have a request id.
+fn replacement_of(response: &[u8], timeouts: &ConnTimeouts) -> Option<ReplacementResponse> {
+    if timeouts.in_flight() > 0 || !response.starts_with(b"HTTP/1.1 4") {
         return None;
     }
-    let answer = std::str::from_utf8(answer).ok()?;
-    if answer.contains("x-request-id:") || !answer.ends_with("\r\n\r\n") {
+    let response = std::str::from_utf8(response).ok()?;
+    if response.contains("x-request-id:") || !response.ends_with("\r\n\r\n") {
         return None;
     }
-    let status_line = answer.lines().next()?;
+    let status_line = response.lines().next()?;
     let what = match status_line.get(9..12)? {
         "431" => "headers: are more than this server reads",
         "414" => "url: is longer than this server reads",
@@ -127,5 +127,5 @@ fn instead_of(answer: &[u8], activity: &Activity) -> Option<Instead> {
          cache-control: {NO_STORE}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
         body.len()
     );
-    Some(Instead { bytes: bytes.into_bytes(), written: 0 })
+    Some(ReplacementResponse { bytes: bytes.into_bytes(), written: 0 })
 }

@@ -1,6 +1,6 @@
-//! Answers on their way to a client that may not take them. Over HTTP/2 the client's windows decide
-//! what is sent, so that the socket alone does not show who reads nothing. Each body is handed out in
-//! pieces, which tell when they are written.
+//! Tracks whether clients read responses. Over HTTP/2 the client's flow-control windows decide what is
+//! sent, so the socket alone does not show which stream makes no progress. Each body is handed out in
+//! pieces that report when they are written.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll};
@@ -10,82 +10,82 @@ use bytes::{Buf, Bytes};
 use futures_util::future::AbortHandle;
 use futures_util::task::AtomicWaker;
 
-use crate::api::pipeline::Room;
+use crate::api::pipeline::MemoryPermit;
 use crate::api::server;
-use crate::api::server::connection::Activity;
-use crate::api::server::min_rate::Pace;
+use crate::api::server::connection::ConnTimeouts;
+use crate::api::server::min_rate::MinRate;
 
 /// Largest piece of a body: a frame of HTTP/2 by default (RFC 9113 section 6.5.2), in bytes.
 pub(crate) const PIECE_BYTES_MAX: usize = 16_384;
-/// Transfers that are remembered before those that ended are looked for.
-const REMEMBERED_MIN: usize = 128;
+/// Number of tracked transfers above which those that ended are removed.
+const TRACKED_MIN: usize = 128;
 
 /// The transfers of one connection.
 pub(super) struct Transfers {
-    activity: Arc<Activity>,
+    timeouts: Arc<ConnTimeouts>,
     timeout: Duration,
     is_shared: bool,
     open: Mutex<Vec<Weak<Transfer>>>,
 }
 
-/// One answer on its way.
+/// The transfer of one response.
 pub(crate) struct Transfer {
-    activity: Arc<Activity>,
+    timeouts: Arc<ConnTimeouts>,
     timeout: Duration,
     stream: Option<AbortHandle>,
     /// Whether the connection carries the requests of many clients.
     is_shared: bool,
     progress: Mutex<Progress>,
-    taken: AtomicWaker,
+    drained: AtomicWaker,
 }
 
 struct Progress {
-    /// Bytes that hyper has and the socket has not.
+    /// Bytes that hyper has and the socket has not accepted.
     outstanding: usize,
-    pace: Pace,
+    rate: MinRate,
     is_aborted: bool,
 }
 
-/// A part of a body that knows when it is written.
+/// A part of a body that reports when it is written.
 pub(crate) struct Piece {
     bytes: Bytes,
     transfer: Option<Arc<Transfer>>,
-    _room: Option<Arc<Room>>,
+    _memory: Option<Arc<MemoryPermit>>,
 }
 
 impl Transfers {
-    /// `is_shared`: the connection is a proxy's, with the requests of many clients.
-    pub(super) fn new(activity: Arc<Activity>, timeout: Duration, is_shared: bool) -> Self {
-        Self { activity, timeout, is_shared, open: Mutex::default() }
+    /// `is_shared`: the connection belongs to a proxy, with the requests of many clients.
+    pub(super) fn new(timeouts: Arc<ConnTimeouts>, timeout: Duration, is_shared: bool) -> Self {
+        Self { timeouts, timeout, is_shared, open: Mutex::default() }
     }
 
-    /// A new answer. Called within the stream's own task.
-    pub(super) fn begin(&self) -> Arc<Transfer> {
-        let pace = Pace::begin(self.activity.flowing(), self.timeout);
+    /// Starts to track a response. Called within the task of its stream.
+    pub(super) fn start(&self) -> Arc<Transfer> {
+        let rate = MinRate::start(self.timeouts.unblocked_time(), self.timeout);
         let transfer = Arc::new(Transfer {
-            activity: self.activity.clone(),
+            timeouts: self.timeouts.clone(),
             timeout: self.timeout,
             stream: server::current_stream(),
             is_shared: self.is_shared,
-            progress: Mutex::new(Progress { outstanding: 0, pace, is_aborted: false }),
-            taken: AtomicWaker::new(),
+            progress: Mutex::new(Progress { outstanding: 0, rate, is_aborted: false }),
+            drained: AtomicWaker::new(),
         });
-        self.remember(&transfer);
+        self.add(&transfer);
         transfer
     }
 
-    /// Ends the streams whose clients take too little; true when one cannot be ended alone and the
-    /// connection has to be.
-    pub(super) fn end_stuck(&self) -> bool {
-        let now = self.activity.flowing();
+    /// Aborts the streams whose clients read too slowly. True if one of them cannot be aborted alone, so
+    /// that the connection has to be closed.
+    pub(super) fn abort_stuck(&self) -> bool {
+        let now = self.timeouts.unblocked_time();
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|transfer| transfer.strong_count() > 0);
         let mut stuck = open.iter().filter_map(Weak::upgrade).filter(|open| open.is_stuck(now));
         stuck.any(|transfer| !transfer.abort())
     }
 
-    /// Ends the streams whose clients have not taken everything.
-    pub(super) fn end_all(&self) {
+    /// Aborts the streams whose clients have not read everything.
+    pub(super) fn abort_all(&self) {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         for transfer in open.iter().filter_map(Weak::upgrade) {
             if transfer.progress().outstanding > 0 {
@@ -94,9 +94,9 @@ impl Transfers {
         }
     }
 
-    fn remember(&self, transfer: &Arc<Transfer>) {
+    fn add(&self, transfer: &Arc<Transfer>) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if open.len() >= REMEMBERED_MIN && open.len() == open.capacity() {
+        if open.len() >= TRACKED_MIN && open.len() == open.capacity() {
             open.retain(|transfer| transfer.strong_count() > 0);
         }
         open.push(Arc::downgrade(transfer));
@@ -106,10 +106,10 @@ impl Transfers {
 impl Transfer {
     fn is_stuck(&self, now: Duration) -> bool {
         let progress = self.progress();
-        progress.outstanding > 0 && progress.pace.is_over(now)
+        progress.outstanding > 0 && progress.rate.is_too_slow(now)
     }
 
-    /// Resets its stream; false when that is not possible, or did not help before.
+    /// Resets the stream. False if that is not possible, or has been done before.
     fn abort(&self) -> bool {
         let mut progress = self.progress();
         let Some(stream) = self.stream.as_ref().filter(|_| !progress.is_aborted) else {
@@ -121,42 +121,42 @@ impl Transfer {
     }
 
     fn handed_out(&self, bytes: usize) {
-        let now = self.activity.flowing();
+        let now = self.timeouts.unblocked_time();
         let mut progress = self.progress();
         if progress.outstanding == 0 {
-            progress.pace = Pace::begin(now, self.timeout);
+            progress.rate = MinRate::start(now, self.timeout);
         }
         progress.outstanding += bytes;
     }
 
     fn written(&self, bytes: usize) {
-        let now = self.activity.flowing();
+        let now = self.timeouts.unblocked_time();
         let mut progress = self.progress();
         progress.outstanding -= bytes;
-        progress.pace.moved(now, bytes);
+        progress.rate.record(now, bytes);
     }
 
     fn dropped(&self, bytes: usize) {
-        let is_taken = {
+        let is_drained = {
             let mut progress = self.progress();
             progress.outstanding -= bytes;
             progress.outstanding == 0
         };
-        if self.is_shared && is_taken {
-            self.taken.wake();
+        if self.is_shared && is_drained {
+            self.drained.wake();
         }
     }
 
-    /// Whether the stream has to stay open until the client has taken everything: a stream that is
-    /// closed on our side can no longer be reset alone, and a connection of many clients is not cut
-    /// for one of them.
+    /// Whether the stream has to stay open until the client has read everything. A stream that is closed
+    /// on our side can no longer be reset alone, and a connection of many clients is not closed for one of
+    /// them.
     pub(crate) fn holds_stream(&self) -> bool {
         self.is_shared && self.progress().outstanding > 0
     }
 
     /// Ready when [`Self::holds_stream`] is false.
-    pub(crate) fn poll_taken(&self, cx: &Context<'_>) -> Poll<()> {
-        self.taken.register(cx.waker());
+    pub(crate) fn poll_drained(&self, cx: &Context<'_>) -> Poll<()> {
+        self.drained.register(cx.waker());
         if self.holds_stream() { Poll::Pending } else { Poll::Ready(()) }
     }
 
@@ -169,12 +169,12 @@ impl Piece {
     pub(crate) fn new(
         bytes: Bytes,
         transfer: Option<Arc<Transfer>>,
-        room: Option<Arc<Room>>,
+        memory: Option<Arc<MemoryPermit>>,
     ) -> Self {
         if let Some(transfer) = &transfer {
             transfer.handed_out(bytes.len());
         }
-        Self { bytes, transfer, _room: room }
+        Self { bytes, transfer, _memory: memory }
     }
 }
 
@@ -217,7 +217,7 @@ mod tests {
             connections_per_address_max: 0,
             trusted_proxies: "".parse().unwrap(),
         };
-        Transfers::new(Arc::new(Activity::new(&limits)), limits.write_timeout, is_shared)
+        Transfers::new(Arc::new(ConnTimeouts::new(&limits)), limits.write_timeout, is_shared)
     }
 
     fn piece(transfer: &Arc<Transfer>) -> Piece {
@@ -225,8 +225,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_or_dropped_is_outstanding_no_more() {
-        let transfer = connection(false).begin();
+    fn written_and_dropped_bytes_are_not_outstanding() {
+        let transfer = connection(false).start();
         let mut piece = piece(&transfer);
         assert!(transfer.is_stuck(Duration::from_secs(16)));
         assert!(!transfer.is_stuck(Duration::from_secs(14)));
@@ -234,19 +234,19 @@ mod tests {
         assert_eq!(transfer.progress().outstanding, 6);
         drop(piece);
         assert!(!transfer.is_stuck(Duration::from_secs(1_000)), "idle is not stuck");
-        assert!(!transfer.abort(), "there is no stream of its own");
+        assert!(!transfer.abort(), "there is no stream to abort");
     }
 
     #[test]
-    fn a_stream_of_a_shared_connection_stays_open_until_its_answer_is_taken() {
+    fn a_stream_of_a_shared_connection_stays_open_until_its_response_is_read() {
         let cx = Context::from_waker(std::task::Waker::noop());
         for is_shared in [false, true] {
-            let transfer = connection(is_shared).begin();
+            let transfer = connection(is_shared).start();
             assert!(!transfer.holds_stream());
             let piece = piece(&transfer);
-            assert_eq!(transfer.poll_taken(&cx).is_pending(), is_shared);
+            assert_eq!(transfer.poll_drained(&cx).is_pending(), is_shared);
             drop(piece);
-            assert!(transfer.poll_taken(&cx).is_ready());
+            assert!(transfer.poll_drained(&cx).is_ready());
         }
     }
 }

@@ -1,5 +1,4 @@
-//! What an operator's tools ask: how the server is set up and whether it works, how the devices of
-//! an application fit its provider.
+//! Diagnostics for operators: the server's settings and problems, and those of an application.
 
 use notify_core::{
     AppDiagnostics, ChannelDiagnostics, Diagnostics, Feed, FeedStatus, IdentifierCount,
@@ -8,18 +7,21 @@ use notify_core::{
 
 use super::channels::Standings;
 use crate::api::error::ApiError;
-use crate::api::json_reply::Reply;
-use crate::api::request_ctx::Ctx;
+use crate::api::json_reply::JsonReply;
+use crate::api::request_ctx::RequestCtx;
 use crate::provider_config::ProviderConfig;
 use crate::store::{AppNo, FEEDS_MAX, PageRequest, ProviderRow, WEBHOOKS_MAX};
 
 /// `GET /admin/v1/diagnostics`.
-pub(crate) async fn server(ctx: Ctx, _: NoQuery) -> Result<Reply<Diagnostics>, ApiError> {
-    let api = ctx.api();
+pub(crate) async fn server(
+    ctx: RequestCtx,
+    _: NoQuery,
+) -> Result<JsonReply<Diagnostics>, ApiError> {
+    let api = &ctx.api;
     let storage = api.store.storage().await?;
-    Ok(Reply::now(Diagnostics {
+    Ok(JsonReply::ok(Diagnostics {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        at: ctx.at(),
+        at: ctx.received_at,
         public_url: api.public_url.clone(),
         obstacles: api.operations.obstacles().await,
         storage: StorageDiagnostics {
@@ -36,8 +38,11 @@ pub(crate) async fn server(ctx: Ctx, _: NoQuery) -> Result<Reply<Diagnostics>, A
 }
 
 /// `GET /admin/v1/apps/{id}/devices/diagnostics`.
-pub(crate) async fn app(ctx: Ctx, _: NoQuery) -> Result<Reply<AppDiagnostics>, ApiError> {
-    let (api, app) = (ctx.api(), ctx.id("id")?);
+pub(crate) async fn app(
+    ctx: RequestCtx,
+    _: NoQuery,
+) -> Result<JsonReply<AppDiagnostics>, ApiError> {
+    let (api, app) = (&ctx.api, ctx.id("id")?);
     let (no, _) = api.store.app(app).await?;
     let devices = api.store.ios_devices(app).await?;
     let rows = api.store.providers(app).await?;
@@ -49,7 +54,7 @@ pub(crate) async fn app(ctx: Ctx, _: NoQuery) -> Result<Reply<AppDiagnostics>, A
         }
     });
     let counted = |(store_identifier, devices)| IdentifierCount { store_identifier, devices };
-    Ok(Reply::now(AppDiagnostics {
+    Ok(JsonReply::ok(AppDiagnostics {
         ios: IosDiagnostics {
             topic,
             sampled: devices.sampled,
@@ -63,31 +68,30 @@ pub(crate) async fn app(ctx: Ctx, _: NoQuery) -> Result<Reply<AppDiagnostics>, A
 }
 
 /// Webhooks that are disabled, or whose last attempt failed.
-async fn webhooks(ctx: &Ctx, app: AppNo) -> Result<Vec<Webhook>, ApiError> {
-    let all = ctx.api().store.list_webhooks(app, first(WEBHOOKS_MAX), ctx.at()).await?;
+async fn webhooks(ctx: &RequestCtx, app: AppNo) -> Result<Vec<Webhook>, ApiError> {
+    let all = ctx.api.store.list_webhooks(app, first(WEBHOOKS_MAX), ctx.received_at).await?;
     let is_broken = |webhook: &Webhook| !webhook.enabled || webhook.failing_since.is_some();
     Ok(all.rows.into_iter().filter(is_broken).collect())
 }
 
-async fn feeds(ctx: &Ctx, app: AppNo) -> Result<Vec<Feed>, ApiError> {
-    let all = ctx.api().store.list_feeds(app, first(FEEDS_MAX)).await?;
+async fn feeds(ctx: &RequestCtx, app: AppNo) -> Result<Vec<Feed>, ApiError> {
+    let all = ctx.api.store.list_feeds(app, first(FEEDS_MAX)).await?;
     Ok(all.rows.into_iter().filter(|feed| feed.status == FeedStatus::Failing).collect())
 }
 
-/// Asks for all of what an application has at most that many of.
+/// A page of this size, which contains everything: an application has at most as many.
 fn first(most: u64) -> PageRequest {
     PageRequest { limit: u32::try_from(most).unwrap_or(u32::MAX), cursor: None }
 }
 
-/// Whether devices can be delivered to, by platform; those without devices and provider are left
-/// out.
+/// The provider status by platform, except those with neither devices nor a provider.
 async fn channels(
-    ctx: &Ctx,
+    ctx: &RequestCtx,
     no: AppNo,
     rows: &[ProviderRow],
 ) -> Result<Vec<ChannelDiagnostics>, ApiError> {
-    let counts = ctx.api().store.count_devices(no, None, ctx.at(), ctx.at()).await?;
-    let standings = Standings::of(ctx.api(), no).await?;
+    let counts = ctx.api.store.count_devices(no, None, ctx.received_at, ctx.received_at).await?;
+    let standings = Standings::of(&ctx.api, no).await?;
     let mut channels = Vec::new();
     for platform in Platform::ALL {
         let provider = platform.provider();

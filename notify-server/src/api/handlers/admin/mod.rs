@@ -1,5 +1,5 @@
-//! The admin API (`/admin/v1`): applications, keys, providers, diagnostics. The front lets nobody in without an
-//! admin key.
+//! The admin API (`/admin/v1`): applications, keys, providers, diagnostics. The pipeline authenticates
+//! administrators.
 
 pub(crate) mod apps;
 mod channels;

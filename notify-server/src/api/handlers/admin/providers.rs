@@ -1,5 +1,4 @@
-//! Providers of an application. A configuration is sealed before it reaches the store, and shown
-//! without its secrets.
+//! Providers of an application. A configuration is sealed before it is stored, and shown without its secrets.
 
 use bytes::Bytes;
 use notify_core::{
@@ -12,13 +11,13 @@ use zeroize::Zeroizing;
 use super::channels::Standings;
 use crate::api::Api;
 use crate::api::error::ApiError;
-use crate::api::json_reply::Reply;
+use crate::api::json_reply::JsonReply;
 use crate::api::openapi::any_object;
-use crate::api::request_ctx::Ctx;
+use crate::api::request_ctx::RequestCtx;
 use crate::provider_config;
 use crate::store::{ProviderRow, StoreError, patiently};
 
-/// Body of `PUT`: any JSON object; what is in it depends on the provider.
+/// The body of `PUT`: a JSON object whose fields depend on the provider.
 pub(crate) struct ProviderConfig(Bytes);
 
 impl Request for ProviderConfig {
@@ -47,24 +46,27 @@ impl utoipa::PartialSchema for ProviderConfig {
 impl utoipa::ToSchema for ProviderConfig {}
 
 /// `PUT /admin/v1/apps/{id}/providers/{provider}`.
-pub(crate) async fn put(ctx: Ctx, body: ProviderConfig) -> Result<Reply<Success>, ApiError> {
+pub(crate) async fn put(
+    ctx: RequestCtx,
+    body: ProviderConfig,
+) -> Result<JsonReply<Success>, ApiError> {
     let app: AppId = ctx.id("id")?;
     let provider = provider(&ctx)?;
-    let mut config = serde_json::from_slice(&body.0).expect("json::check let nothing else through");
-    let _alone = patiently(ctx.api().provider_changes.lock()).await?;
-    let earlier = earlier(ctx.api(), app, provider).await?;
-    provider_config::ProviderConfig::complete(provider, &mut config, earlier.as_ref());
+    let mut config = serde_json::from_slice(&body.0).expect("json::check accepts only JSON");
+    let _alone = patiently(ctx.api.provider_changes.lock()).await?;
+    let previous = previous_config(&ctx.api, app, provider).await?;
+    provider_config::ProviderConfig::complete(provider, &mut config, previous.as_ref());
     provider_config::ProviderConfig::parse(provider, &config)
         .map_err(|error| ApiError::Invalid(error.into_lines()))?;
     let plain = Zeroizing::new(config.to_string());
-    let sealed = ctx.api().master_key.seal(app, provider, plain.as_bytes());
-    let row = ProviderRow { provider, sealed, updated_at: ctx.at() };
-    ctx.api().store.put_provider(app, row).await?;
-    Ok(Reply::now(Success { success: true }))
+    let sealed = ctx.api.master_key.seal(app, provider, plain.as_bytes());
+    let row = ProviderRow { provider, sealed, updated_at: ctx.received_at };
+    ctx.api.store.put_provider(app, row).await?;
+    Ok(JsonReply::success())
 }
 
-/// What was put before, where it can still be opened.
-async fn earlier(
+/// The previous configuration, if it can be opened.
+async fn previous_config(
     api: &Api,
     app: AppId,
     provider: ProviderKind,
@@ -75,44 +77,47 @@ async fn earlier(
 }
 
 /// `GET /admin/v1/apps/{id}/providers/{provider}`.
-pub(crate) async fn get(ctx: Ctx, _: NoQuery) -> Result<Reply<ProviderView>, ApiError> {
+pub(crate) async fn get(ctx: RequestCtx, _: NoQuery) -> Result<JsonReply<ProviderView>, ApiError> {
     let app: AppId = ctx.id("id")?;
     let wanted = provider(&ctx)?;
-    let mut rows = ctx.api().store.providers(app).await?.into_iter();
+    let mut rows = ctx.api.store.providers(app).await?.into_iter();
     let row = rows.find(|row| row.provider == wanted).ok_or(ApiError::NotFound)?;
-    Ok(Reply::now(view(&standings(ctx.api(), app).await?, app, &row)))
+    Ok(JsonReply::ok(view(&standings(&ctx.api, app).await?, app, &row)))
 }
 
 /// `GET /admin/v1/apps/{id}/providers`.
-pub(crate) async fn list(ctx: Ctx, _: NoQuery) -> Result<Reply<ProviderList>, ApiError> {
+pub(crate) async fn list(ctx: RequestCtx, _: NoQuery) -> Result<JsonReply<ProviderList>, ApiError> {
     let app: AppId = ctx.id("id")?;
-    let rows = ctx.api().store.providers(app).await?;
-    let standings = standings(ctx.api(), app).await?;
+    let rows = ctx.api.store.providers(app).await?;
+    let standings = standings(&ctx.api, app).await?;
     let providers = rows.iter().map(|row| view(&standings, app, row)).collect();
-    Ok(Reply::now(ProviderList { providers }))
+    Ok(JsonReply::ok(ProviderList { providers }))
 }
 
 /// `DELETE /admin/v1/apps/{id}/providers/{provider}`.
-pub(crate) async fn delete(ctx: Ctx, _: NoQuery) -> Result<Reply<Success>, ApiError> {
-    ctx.api().store.delete_provider(ctx.id("id")?, provider(&ctx)?).await?;
-    Ok(Reply::now(Success { success: true }))
+pub(crate) async fn delete(ctx: RequestCtx, _: NoQuery) -> Result<JsonReply<Success>, ApiError> {
+    ctx.api.store.delete_provider(ctx.id("id")?, provider(&ctx)?).await?;
+    Ok(JsonReply::success())
 }
 
 /// `POST /admin/v1/apps/{id}/providers/{provider}/test`.
-pub(crate) async fn test(ctx: Ctx, _: NoBody) -> Result<Reply<ProviderChecked>, ApiError> {
-    let (api, app, provider) = (ctx.api(), ctx.id("id")?, provider(&ctx)?);
+pub(crate) async fn test(
+    ctx: RequestCtx,
+    _: NoBody,
+) -> Result<JsonReply<ProviderChecked>, ApiError> {
+    let (api, app, provider) = (&ctx.api, ctx.id("id")?, provider(&ctx)?);
     let checked = api.operations.check(app, provider).await?;
     let channel = Some(standings(api, app).await?.on(provider.platform()));
-    Ok(Reply::now(ProviderChecked { ok: checked.ok, detail: checked.detail, channel }))
+    Ok(JsonReply::ok(ProviderChecked { ok: checked.ok, detail: checked.detail, channel }))
 }
 
 /// `POST /admin/v1/apps/{id}/providers/{provider}/resume`.
-pub(crate) async fn resume(ctx: Ctx, _: NoBody) -> Result<Reply<Success>, ApiError> {
-    ctx.api().store.release_provider(ctx.id("id")?, provider(&ctx)?).await?;
-    Ok(Reply::now(Success { success: true }))
+pub(crate) async fn resume(ctx: RequestCtx, _: NoBody) -> Result<JsonReply<Success>, ApiError> {
+    ctx.api.store.release_provider(ctx.id("id")?, provider(&ctx)?).await?;
+    Ok(JsonReply::success())
 }
 
-/// A provider without its secrets, or without its whole configuration when that cannot be opened.
+/// A provider without its secrets, or without its configuration if that cannot be opened.
 fn view(standings: &Standings<'_>, app: AppId, row: &ProviderRow) -> ProviderView {
     let config = provider_config::ProviderConfig::open(&standings.api.master_key, app, row);
     let config = config.map_or(serde_json::Value::Null, |config| config.redacted());
@@ -125,6 +130,6 @@ async fn standings(api: &Api, app: AppId) -> Result<Standings<'_>, StoreError> {
     Standings::of(api, no).await
 }
 
-fn provider(ctx: &Ctx) -> Result<ProviderKind, ApiError> {
-    ProviderKind::from_word(ctx.text("provider")?).ok_or(ApiError::NotFound)
+fn provider(ctx: &RequestCtx) -> Result<ProviderKind, ApiError> {
+    ProviderKind::from_word(&ctx.path_param("provider")?).ok_or(ApiError::NotFound)
 }

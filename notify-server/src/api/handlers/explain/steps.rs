@@ -1,5 +1,5 @@
-//! From facts to an explanation, as a pure function. A step has a time when something kept proves
-//! it of that time; what is only known to be so now has none (B38).
+//! Builds an explanation from stored facts, as a pure function. A step has a time if the facts prove it for
+//! that time. Steps without a time describe the current state.
 
 #[cfg(test)]
 mod tests;
@@ -12,34 +12,35 @@ use crate::channel::ChannelState;
 use crate::reasons;
 use crate::store::{DeliveryFacts, Progress, Settled};
 
-/// How the provider of the device's platform stands now.
+/// The current status of the provider of the device's platform.
 pub(super) struct Channel {
     pub(super) is_configured: bool,
     pub(super) state: ChannelState,
-    /// The push service that the state is about; `None`: the provider as a whole.
+    /// The push service that has this state; `None`: the provider as a whole.
     pub(super) service: Option<String>,
 }
 
-/// Explains, in order. `named_under` is the platform whose list has the id of a device of another one.
+/// The outcome and its steps in order. `named_under` is the platform whose list contains the id of a device of
+/// another platform.
 pub(super) fn explain(
     facts: &DeliveryFacts,
     channel: &Channel,
     named_under: Option<Platform>,
 ) -> (ExplainedOutcome, Vec<ExplainedStep>) {
-    let mut telling = Telling { facts, channel, named_under, steps: Vec::new() };
-    let outcome = telling.tell();
-    (outcome, telling.steps)
+    let mut builder = ExplanationBuilder { facts, channel, named_under, steps: Vec::new() };
+    let outcome = builder.build();
+    (outcome, builder.steps)
 }
 
-struct Telling<'a> {
+struct ExplanationBuilder<'a> {
     facts: &'a DeliveryFacts,
     channel: &'a Channel,
     named_under: Option<Platform>,
     steps: Vec<ExplainedStep>,
 }
 
-impl Telling<'_> {
-    fn tell(&mut self) -> ExplainedOutcome {
+impl ExplanationBuilder<'_> {
+    fn build(&mut self) -> ExplainedOutcome {
         let notification = &self.facts.notification;
         if notification.status == NotificationStatus::Reported {
             let detail = "reported: the caller delivers it by other means, nothing is sent here";
@@ -47,28 +48,28 @@ impl Telling<'_> {
             return ExplainedOutcome::Reported;
         }
         self.add(Some(notification.created_at), StepWord::Accepted, "accepted");
-        self.tell_schedule();
-        let proved_at = self.proved_at();
-        if !self.tell_target(proved_at) {
+        self.add_schedule();
+        let proven_at = self.proven_at();
+        if !self.add_target(proven_at) {
             return ExplainedOutcome::NotTargeted;
         }
-        let may_be_sent_to = match proved_at {
-            Some(at) => self.tell_proved(at),
-            None => self.tell_now(),
+        let is_eligible = match proven_at {
+            Some(at) => self.add_proven_state(at),
+            None => self.add_current_state(),
         };
         match &self.facts.progress {
-            Progress::None => self.tell_not_begun(may_be_sent_to),
+            Progress::None => self.add_not_started(is_eligible),
             Progress::RegisteredLater => ExplainedOutcome::NotTargeted,
-            Progress::Ahead | Progress::InOpenPage => self.tell_waiting(may_be_sent_to),
+            Progress::Ahead | Progress::InOpenPage => self.add_waiting(is_eligible),
             Progress::PassedOver => {
                 let detail = "it was skipped at sending time: it lacked the tag, was disabled or \
                     had no address. That may have changed since";
                 self.add(None, StepWord::PassedOver, detail);
-                self.tell_moved();
+                self.add_moved_address();
                 ExplainedOutcome::NotTargeted
             }
-            Progress::Retrying { .. } => self.tell_retrying(),
-            Progress::Settled { .. } => self.tell_settled(),
+            Progress::Retrying { .. } => self.add_retrying(),
+            Progress::Settled { .. } => self.add_settled(),
         }
     }
 
@@ -76,7 +77,7 @@ impl Telling<'_> {
         self.steps.push(ExplainedStep { at, what, detail: detail.into() });
     }
 
-    fn tell_schedule(&mut self) {
+    fn add_schedule(&mut self) {
         let notification = &self.facts.notification;
         if let Some(at) = notification.started_at {
             if notification.local_time.is_none() {
@@ -86,7 +87,7 @@ impl Telling<'_> {
             let detail = "its first zone became due; the audience of each zone is who had \
                 registered until its own time";
             self.add(Some(at), StepWord::Started, detail);
-            return self.tell_turn();
+            return self.add_local_time();
         }
         match notification.status {
             NotificationStatus::Canceled => {}
@@ -102,13 +103,13 @@ impl Telling<'_> {
                     let detail = format!("due at {}; its audience is fixed then", time(due_at));
                     self.add(Some(due_at), StepWord::Scheduled, detail);
                 }
-                self.tell_turn();
+                self.add_local_time();
             }
         }
     }
 
-    /// When the turn of the device comes, where each has its own (`send_at_local`, B19).
-    fn tell_turn(&mut self) {
+    /// The device's own time, with `send_at_local`.
+    fn add_local_time(&mut self) {
         let notification = &self.facts.notification;
         let is_to_come = matches!(self.facts.progress, Progress::None | Progress::Ahead);
         let Some(local_time) = notification.local_time.filter(|_| is_to_come) else { return };
@@ -116,7 +117,7 @@ impl Telling<'_> {
             return;
         }
         let minutes = self.facts.device.utc_offset_minutes;
-        // Where that time had passed already, at once.
+        // If the time had already passed, at once.
         let turn_at = local_time.plus_ms(-i64::from(minutes) * 60_000).max(notification.created_at);
         let sign = if minutes < 0 { '-' } else { '+' };
         let (hours, minutes) = (minutes.abs() / 60, minutes.abs() % 60);
@@ -128,8 +129,8 @@ impl Telling<'_> {
         self.add(Some(turn_at), StepWord::Scheduled, detail);
     }
 
-    /// When the device was looked at and found to be one to send to.
-    fn proved_at(&self) -> Option<Timestamp> {
+    /// When the device was found to be eligible.
+    fn proven_at(&self) -> Option<Timestamp> {
         match self.facts.progress {
             Progress::Retrying { first_attempt_at, .. } => Some(first_attempt_at),
             Progress::Settled { first_attempt_at, at, .. } => Some(first_attempt_at.unwrap_or(at)),
@@ -141,8 +142,8 @@ impl Telling<'_> {
         }
     }
 
-    /// Whether the target names the device or its platform, and it was there in time.
-    fn tell_target(&mut self, proved_at: Option<Timestamp>) -> bool {
+    /// Whether the target names the device or its platform, and the device had registered in time.
+    fn add_target(&mut self, proven_at: Option<Timestamp>) -> bool {
         let (notification, device) = (&self.facts.notification, &self.facts.device);
         let platform = device.platform;
         let is_targeted = if notification.names_devices {
@@ -150,7 +151,7 @@ impl Telling<'_> {
         } else {
             notification.platforms.contains(&platform)
         };
-        // Which device is named, and who had registered, is fixed at the start.
+        // The audience is fixed at the start.
         let fixed_at = match self.facts.progress {
             Progress::None => notification.started_at.filter(|_| notification.names_devices),
             Progress::RegisteredLater => None,
@@ -160,7 +161,7 @@ impl Telling<'_> {
             | Progress::Retrying { .. }
             | Progress::Settled { .. } => notification.started_at,
         };
-        if !is_targeted && proved_at.is_none() {
+        if !is_targeted && proven_at.is_none() {
             let detail = if let Some(other) = self.named_under {
                 format!(
                     "the notification names this device under {other}, but its platform is {platform}"
@@ -175,7 +176,7 @@ impl Telling<'_> {
             self.add(fixed_at, StepWord::NotTargeted, detail);
             return false;
         }
-        let detail = if notification.names_devices && proved_at.is_none() {
+        let detail = if notification.names_devices && proven_at.is_none() {
             "the notification names this device. The next lines say whether it can receive"
                 .to_owned()
         } else if notification.names_devices {
@@ -197,8 +198,8 @@ impl Telling<'_> {
         true
     }
 
-    /// What an attempt or an outcome proves: its turn came, and it was one to send to.
-    fn tell_proved(&mut self, at: Timestamp) -> bool {
+    /// What an attempt or outcome proves: the device was eligible.
+    fn add_proven_state(&mut self, at: Timestamp) -> bool {
         if let Some(tag) = &self.facts.notification.tag {
             self.add(Some(at), StepWord::HasTag, format!("had the tag `{tag}` when its turn came"));
         }
@@ -207,48 +208,47 @@ impl Telling<'_> {
         true
     }
 
-    /// What can be told of the state now alone; whether the device is one to send to.
-    fn tell_now(&mut self) -> bool {
+    /// The current state of the device; returns whether it is eligible.
+    fn add_current_state(&mut self) -> bool {
         let device = &self.facts.device;
-        let mut may_be_sent_to =
-            device.has_address && !device.push_disabled && device.dead.is_none();
+        let mut is_eligible = device.has_address && !device.push_disabled && device.dead.is_none();
         if let Some(tag) = &self.facts.notification.tag {
             if device.has_tag {
                 self.add(None, StepWord::HasTag, format!("has the tag `{tag}` now"));
             } else {
-                may_be_sent_to = false;
+                is_eligible = false;
                 let detail = format!("does not have the tag `{tag}` set to true now");
                 self.add(None, StepWord::LacksTag, detail);
             }
         }
-        if !self.tell_disabled() {
+        if !self.add_disabled() {
             self.add(None, StepWord::Enabled, "is enabled now");
         }
         if device.has_address {
             self.add(None, StepWord::HasAddress, "has an address now");
         } else {
-            self.tell_no_address();
+            self.add_no_address();
         }
-        may_be_sent_to
+        is_eligible
     }
 
-    fn tell_no_address(&mut self) {
+    fn add_no_address(&mut self) {
         let detail = "has no address now: it registered without one, or another device registered \
             with its address since";
         self.add(None, StepWord::NoAddress, detail);
     }
 
-    /// Why the device is disabled now, if it is.
-    fn tell_disabled(&mut self) -> bool {
+    /// Why the device is disabled at the moment, if it is.
+    fn add_disabled(&mut self) -> bool {
         let device = &self.facts.device;
         if device.push_disabled {
             self.add(None, StepWord::Disabled, "push is turned off by its user now");
         }
-        self.tell_dead();
+        self.add_dead_address();
         device.push_disabled || device.dead.is_some()
     }
 
-    fn tell_dead(&mut self) {
+    fn add_dead_address(&mut self) {
         if let Some((reason, at)) = &self.facts.device.dead {
             let other = match self.facts.device.platform {
                 Platform::Ios => "another token, or another ios_env, enables it",
@@ -261,7 +261,7 @@ impl Telling<'_> {
         }
     }
 
-    fn tell_moved(&mut self) {
+    fn add_moved_address(&mut self) {
         let due_at = self.facts.notification.due_at;
         if let (Some(moved_at), Some(due_at)) = (self.facts.device.moved_at, due_at)
             && moved_at >= due_at
@@ -271,16 +271,16 @@ impl Telling<'_> {
         }
     }
 
-    /// Not begun on this platform: scheduled, queued, or canceled before it was due.
-    fn tell_not_begun(&mut self, may_be_sent_to: bool) -> ExplainedOutcome {
+    /// Not started on this platform: scheduled, queued, or canceled before it was due.
+    fn add_not_started(&mut self, is_eligible: bool) -> ExplainedOutcome {
         let status = self.facts.notification.status;
-        let is_canceled = self.tell_cancel_request();
+        let is_canceled = self.add_cancel_request();
         match status {
-            NotificationStatus::Canceled if may_be_sent_to => ExplainedOutcome::Canceled,
+            NotificationStatus::Canceled if is_eligible => ExplainedOutcome::Canceled,
             NotificationStatus::Scheduled | NotificationStatus::Queued
-                if may_be_sent_to && !is_canceled =>
+                if is_eligible && !is_canceled =>
             {
-                self.tell_channel();
+                self.add_channel();
                 ExplainedOutcome::Pending
             }
             NotificationStatus::Scheduled
@@ -292,32 +292,32 @@ impl Telling<'_> {
         }
     }
 
-    fn tell_waiting(&mut self, may_be_sent_to: bool) -> ExplainedOutcome {
-        self.tell_moved();
-        let is_canceled = self.tell_cancel_request();
-        if !may_be_sent_to {
+    fn add_waiting(&mut self, is_eligible: bool) -> ExplainedOutcome {
+        self.add_moved_address();
+        let is_canceled = self.add_cancel_request();
+        if !is_eligible {
             let detail = "its turn is not over; as the device is now it will be passed over";
             self.add(None, StepWord::PassedOver, detail);
             return ExplainedOutcome::NotTargeted;
         }
         self.add(None, StepWord::Waiting, "its turn has not come, or its attempt is under way");
         if !is_canceled {
-            self.tell_channel();
+            self.add_channel();
         }
         ExplainedOutcome::Pending
     }
 }
 
-/// An instant as people read it, RFC 3339.
+/// An instant in the format of RFC 3339.
 fn time(at: Timestamp) -> String {
     jiff::Timestamp::from_millisecond(at.as_ms())
         .map_or_else(|_| at.to_string(), |at| at.to_string())
 }
 
-// What holds everything of the application and provider back now.
+// The provider status.
 
-impl Telling<'_> {
-    fn tell_channel(&mut self) {
+impl ExplanationBuilder<'_> {
+    fn add_channel(&mut self) {
         let kind = self.facts.device.platform.provider();
         if !self.channel.is_configured {
             let detail = format!("{kind} is not configured now");
@@ -362,7 +362,7 @@ impl Telling<'_> {
         }
     }
 
-    /// When a retry goes out: not before what holds everything back ends, whatever its own time.
+    /// When a retry is sent: at its own time, but not before the provider can be used.
     fn next_attempt(&self, due_at: Timestamp) -> (Option<Timestamp>, String) {
         let due = time(due_at);
         match self.channel.state {
@@ -389,9 +389,9 @@ impl Telling<'_> {
     }
 }
 
-// What became of attempts, and how a delivery ended.
+// Attempts and outcomes.
 
-/// Reasons that are the server's own: no provider said them.
+/// Reasons of the server itself, and not of a provider.
 const OWN_REASONS: [&str; 5] = [
     reasons::PROVIDER_NOT_CONFIGURED,
     reasons::CREDENTIALS_REFUSED,
@@ -400,19 +400,19 @@ const OWN_REASONS: [&str; 5] = [
     reasons::CANCELED,
 ];
 
-impl Telling<'_> {
-    fn tell_retrying(&mut self) -> ExplainedOutcome {
+impl ExplanationBuilder<'_> {
+    fn add_retrying(&mut self) -> ExplainedOutcome {
         let Progress::Retrying { attempts, first_attempt_at, reason, due_at } =
             &self.facts.progress
         else {
             return ExplainedOutcome::Pending;
         };
-        self.tell_attempts(*attempts, Some(*first_attempt_at), reason.as_deref());
-        let is_disabled = self.tell_disabled();
+        self.add_attempts(*attempts, Some(*first_attempt_at), reason.as_deref());
+        let is_disabled = self.add_disabled();
         if !self.facts.device.has_address {
-            self.tell_no_address();
+            self.add_no_address();
         }
-        self.tell_channel();
+        self.add_channel();
         let (at, mut detail) = self.next_attempt(*due_at);
         if is_disabled || !self.facts.device.has_address {
             detail.push_str("; it ends then, unless the device has changed");
@@ -421,14 +421,14 @@ impl Telling<'_> {
         ExplainedOutcome::Pending
     }
 
-    fn tell_settled(&mut self) -> ExplainedOutcome {
+    fn add_settled(&mut self) -> ExplainedOutcome {
         let Progress::Settled { settled, reason, attempts, first_attempt_at, at } =
             &self.facts.progress
         else {
             return ExplainedOutcome::Pending;
         };
         let (at, attempts, reason) = (*at, *attempts, reason.as_deref());
-        self.tell_attempts(attempts, first_attempt_at.or(Some(at)), reason);
+        self.add_attempts(attempts, first_attempt_at.or(Some(at)), reason);
         let because = reason.map_or_else(String::new, |reason| format!(": {reason}"));
         match settled {
             Settled::Sent => {
@@ -452,16 +452,16 @@ impl Telling<'_> {
             Settled::Unregistered => {
                 let detail = format!("the provider reported the address as dead{because}");
                 self.add(Some(at), StepWord::Unregistered, detail);
-                self.tell_dead();
-                self.tell_enabled_again();
+                self.add_dead_address();
+                self.add_enabled_again();
                 ExplainedOutcome::Unregistered
             }
             Settled::Expired => {
-                self.tell_expired(at, attempts, reason);
+                self.add_expired(at, attempts, reason);
                 ExplainedOutcome::Expired
             }
             Settled::Canceled => {
-                self.tell_cancel_request();
+                self.add_cancel_request();
                 let detail = if attempts == 0 {
                     "canceled before it was sent"
                 } else {
@@ -473,7 +473,7 @@ impl Telling<'_> {
         }
     }
 
-    fn tell_expired(&mut self, at: Timestamp, attempts: u16, reason: Option<&str>) {
+    fn add_expired(&mut self, at: Timestamp, attempts: u16, reason: Option<&str>) {
         let detail = match reason {
             Some(reasons::CREDENTIALS_REFUSED) => {
                 let refused = "the provider refused the server's credentials";
@@ -485,8 +485,9 @@ impl Telling<'_> {
             }
             Some(reasons::EXPIRED) | None => {
                 if attempts == 0 {
-                    // What holds everything back now may be what did then: nothing else is kept.
-                    self.tell_channel();
+                    // The current provider status may also have been the reason then; no earlier one is
+                    // stored.
+                    self.add_channel();
                     "it expired (ttl_seconds) before it could be sent".into()
                 } else {
                     "it expired (ttl_seconds) before the next attempt".into()
@@ -497,8 +498,8 @@ impl Telling<'_> {
         self.add(Some(at), StepWord::Expired, detail);
     }
 
-    /// A device that was disabled for this, and is enabled now.
-    fn tell_enabled_again(&mut self) {
+    /// A device that this delivery disabled, and which is enabled again.
+    fn add_enabled_again(&mut self) {
         let device = &self.facts.device;
         if device.dead.is_some() || device.push_disabled {
             return;
@@ -512,7 +513,7 @@ impl Telling<'_> {
         self.add(None, StepWord::Enabled, detail);
     }
 
-    fn tell_attempts(&mut self, attempts: u16, first: Option<Timestamp>, reason: Option<&str>) {
+    fn add_attempts(&mut self, attempts: u16, first: Option<Timestamp>, reason: Option<&str>) {
         if attempts == 0 {
             return;
         }
@@ -523,7 +524,7 @@ impl Telling<'_> {
         self.add(first, StepWord::Attempted, format!("{attempts} attempt{plural}{said}"));
     }
 
-    fn tell_cancel_request(&mut self) -> bool {
+    fn add_cancel_request(&mut self) -> bool {
         let requested_at = self.facts.notification.cancel_requested_at;
         if let Some(at) = requested_at {
             self.add(Some(at), StepWord::CancelRequested, "canceled by request");

@@ -1,34 +1,34 @@
-//! What the page says by itself, by language; English where a language is missing.
+//! The texts of the page by language, with English as fallback.
 
 use notify_core::Poll;
 
-/// The texts of a language. Numbers stand after a colon, since languages bend words by them.
+/// The texts of one language. Numbers follow a colon, so that no plural forms are needed.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Words {
+pub(super) struct Strings {
     /// Language code.
     pub(super) lang: &'static str,
-    /// An answer that has no text, before its number.
+    /// An answer without text; its number follows.
     pub(super) answer: &'static str,
-    /// How many answered, before a number.
+    /// The number of votes; it follows.
     pub(super) votes: &'static str,
-    /// Beside the answer that the visitor gave.
+    /// Marks the visitor's answer.
     pub(super) yours: &'static str,
     /// After the vote.
     pub(super) thanks: &'static str,
-    /// There is no such poll.
+    /// Unknown poll.
     pub(super) unknown: &'static str,
-    /// A vote that names nothing.
+    /// Invalid vote.
     pub(super) refused: &'static str,
     /// Too many votes.
     pub(super) busy: &'static str,
-    /// The server failed.
+    /// Server error.
     pub(super) failed: &'static str,
 }
 
-/// Languages that are written from right to left.
+/// Languages written from right to left.
 const RIGHT_TO_LEFT: [&str; 9] = ["ar", "dv", "fa", "he", "iw", "ps", "sd", "ur", "yi"];
 
-const ENGLISH: Words = Words {
+const ENGLISH: Strings = Strings {
     lang: "en",
     answer: "Answer",
     votes: "Votes",
@@ -40,9 +40,9 @@ const ENGLISH: Words = Words {
     failed: "That did not work. Please try again later.",
 };
 
-const LANGUAGES: [Words; 7] = [
+const LANGUAGES: [Strings; 7] = [
     ENGLISH,
-    Words {
+    Strings {
         lang: "de",
         answer: "Antwort",
         votes: "Stimmen",
@@ -53,7 +53,7 @@ const LANGUAGES: [Words; 7] = [
         busy: "Zu viele Stimmen auf einmal. Bitte versuchen Sie es in einer Minute noch einmal.",
         failed: "Das hat nicht geklappt. Bitte versuchen Sie es später noch einmal.",
     },
-    Words {
+    Strings {
         lang: "fr",
         answer: "Réponse",
         votes: "Votes",
@@ -64,7 +64,7 @@ const LANGUAGES: [Words; 7] = [
         busy: "Trop de votes à la fois. Réessayez dans une minute.",
         failed: "Cela n’a pas fonctionné. Réessayez plus tard.",
     },
-    Words {
+    Strings {
         lang: "es",
         answer: "Respuesta",
         votes: "Votos",
@@ -75,7 +75,7 @@ const LANGUAGES: [Words; 7] = [
         busy: "Demasiados votos a la vez. Inténtalo de nuevo en un minuto.",
         failed: "No ha funcionado. Inténtalo de nuevo más tarde.",
     },
-    Words {
+    Strings {
         lang: "he",
         answer: "תשובה",
         votes: "הצבעות",
@@ -86,7 +86,7 @@ const LANGUAGES: [Words; 7] = [
         busy: "יותר מדי הצבעות בבת אחת. נסו שוב בעוד דקה.",
         failed: "זה לא הצליח. נסו שוב מאוחר יותר.",
     },
-    Words {
+    Strings {
         lang: "ar",
         answer: "إجابة",
         votes: "الأصوات",
@@ -97,7 +97,7 @@ const LANGUAGES: [Words; 7] = [
         busy: "أصوات كثيرة في وقت واحد. حاول مرة أخرى بعد دقيقة.",
         failed: "لم ينجح ذلك. حاول مرة أخرى لاحقًا.",
     },
-    Words {
+    Strings {
         lang: "ru",
         answer: "Ответ",
         votes: "Голоса",
@@ -110,35 +110,35 @@ const LANGUAGES: [Words; 7] = [
     },
 ];
 
-/// The language of a code such as `pt-BR`, without region.
+/// The primary language of a code such as `pt-BR`.
 fn primary(code: &str) -> String {
     code.split(['-', '_']).next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// Which way a language is written, as `dir` names it.
+/// The direction of a language, as a value of `dir`.
 pub(super) fn direction(code: &str) -> &'static str {
     if RIGHT_TO_LEFT.contains(&primary(code).as_str()) { "rtl" } else { "ltr" }
 }
 
-impl Words {
+impl Strings {
     /// English.
     pub(super) fn english() -> &'static Self {
         &ENGLISH
     }
 
-    /// Those of a language, if there are any.
+    /// The texts of a language, if there are any.
     fn known(code: &str) -> Option<&'static Self> {
         let primary = primary(code);
         let primary = if primary == "iw" { "he" } else { &*primary };
-        LANGUAGES.iter().find(|words| words.lang == primary)
+        LANGUAGES.iter().find(|strings| strings.lang == primary)
     }
 
-    /// Those of a poll's language.
+    /// The texts in a poll's language.
     pub(super) fn of(poll: &Poll) -> &'static Self {
         Self::known(&poll.lang).unwrap_or(Self::english())
     }
 
-    /// Those of the first language of `Accept-Language` that there is, where no poll says one.
+    /// The texts in the first known language of `Accept-Language`.
     pub(super) fn accepted(accept_language: &str) -> &'static Self {
         let codes = accept_language.split(',').filter_map(|range| range.split(';').next());
         codes.filter_map(Self::known).next().unwrap_or(Self::english())
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_language_is_found_and_the_rest_is_english() {
+    fn finds_each_language_and_falls_back_to_english() {
         for (code, lang, dir) in [
             ("en", "en", "ltr"),
             ("de-AT", "de", "ltr"),
@@ -164,10 +164,10 @@ mod tests {
             ("ja", "en", "ltr"),
             ("", "en", "ltr"),
         ] {
-            let words = Words::known(code).unwrap_or(Words::english());
-            assert_eq!((words.lang, direction(code)), (lang, dir), "{code}");
+            let strings = Strings::known(code).unwrap_or(Strings::english());
+            assert_eq!((strings.lang, direction(code)), (lang, dir), "{code}");
         }
-        assert_eq!(Words::accepted("ja, de-CH;q=0.8, en;q=0.5").lang, "de");
-        assert_eq!(Words::accepted("*").lang, "en");
+        assert_eq!(Strings::accepted("ja, de-CH;q=0.8, en;q=0.5").lang, "de");
+        assert_eq!(Strings::accepted("*").lang, "en");
     }
 }

@@ -1,4 +1,4 @@
-//! A row for each event that Meta sends, and for what is none.
+//! One row for each kind of event that Meta sends, and for malformed ones.
 
 use serde_json::json;
 
@@ -29,7 +29,7 @@ fn call(events: &[Value]) -> Value {
     json!({"object": "page", "entry": [{"id": "page", "time": AT, "messaging": events}]})
 }
 
-/// An event of person 7, with these members beside.
+/// An event of person 7 with these members.
 fn event(members: &Value) -> Value {
     let mut event = json!({"sender": {"id": "7"}, "recipient": {"id": "page"}, "timestamp": AT});
     for (name, value) in members.as_object().unwrap() {
@@ -39,7 +39,7 @@ fn event(members: &Value) -> Value {
 }
 
 #[test]
-fn each_event_is_what_its_person_did() {
+fn parses_each_kind_of_event() {
     let pressed = format!("poll:{POLL}:{ANSWER}");
     let rows: Vec<(&str, Value, Vec<Act>)> = vec![
         ("a message", json!({"message": {"mid": "m", "text": "hi"}}), vec![wrote(None)]),
@@ -70,10 +70,10 @@ fn each_event_is_what_its_person_did() {
         ("a read", json!({"read": {"watermark": 1}}), vec![]),
         ("something new", json!({"hologram": {}}), vec![]),
         ("a message of a wrong type", json!({"message": "hi"}), vec![]),
-        ("nobody", json!({"sender": null, "message": {}}), vec![]),
+        ("no sender", json!({"sender": null, "message": {}}), vec![]),
         ("a number", json!({"sender": {"id": 7}, "message": {}}), vec![]),
         ("no id", json!({"sender": {"id": ""}, "message": {}}), vec![]),
-        ("two words", json!({"sender": {"id": "7 8"}, "message": {}}), vec![]),
+        ("a space", json!({"sender": {"id": "7 8"}, "message": {}}), vec![]),
         ("too long", json!({"sender": {"id": "7".repeat(256)}, "message": {}}), vec![]),
         ("only a user_ref", json!({"sender": {"user_ref": "7"}, "optin": {}}), vec![]),
     ];
@@ -83,12 +83,12 @@ fn each_event_is_what_its_person_did() {
             .into_iter()
             .map(|act| Inbound { who: who.clone(), at: Some(Timestamp(AT)), act })
             .collect();
-        assert_eq!(read(&call(&[event(&members)]), NOW, made), expected, "{what}");
+        assert_eq!(parse_call(&call(&[event(&members)]), NOW, made), expected, "{what}");
     }
 }
 
 #[test]
-fn a_time_is_never_in_the_future_and_none_where_there_is_none() {
+fn times_are_optional_and_never_in_the_future() {
     for (timestamp, expected) in [
         (json!(AT), Some(Timestamp(AT))),
         (json!(NOW.0 + 60_000), Some(NOW)),
@@ -99,12 +99,12 @@ fn a_time_is_never_in_the_future_and_none_where_there_is_none() {
         (json!(null), None),
     ] {
         let event = event(&json!({"timestamp": timestamp, "message": {}}));
-        assert_eq!(read(&call(&[event]), NOW, made)[0].at, expected, "{timestamp}");
+        assert_eq!(parse_call(&call(&[event]), NOW, made)[0].at, expected, "{timestamp}");
     }
 }
 
 #[test]
-fn a_batch_is_read_event_by_event() {
+fn skips_invalid_events_of_a_batch() {
     let message = |person: &str| event(&json!({"sender": {"id": person}, "message": {}}));
     let entry = |events: Value| json!({"id": "page", "messaging": events});
     let batch = json!({"object": "page", "entry": [
@@ -115,12 +115,12 @@ fn a_batch_is_read_event_by_event() {
         entry(json!([message("3")])),
     ]});
     let people: Vec<_> =
-        read(&batch, NOW, made).iter().map(|one| one.who.address().to_owned()).collect();
+        parse_call(&batch, NOW, made).iter().map(|one| one.who.address().to_owned()).collect();
     assert_eq!(people, ["1", "2", "3"]);
 }
 
 #[test]
-fn what_is_no_call_about_a_page_is_nothing() {
+fn ignores_calls_that_are_not_about_a_page() {
     let events = json!([{"messaging": [event(&json!({"message": {}}))]}]);
     for body in [
         json!({"object": "instagram", "entry": events}),
@@ -131,6 +131,6 @@ fn what_is_no_call_about_a_page_is_nothing() {
         json!(null),
         json!("page"),
     ] {
-        assert_eq!(read(&body, NOW, made), [], "{body}");
+        assert_eq!(parse_call(&body, NOW, made), [], "{body}");
     }
 }

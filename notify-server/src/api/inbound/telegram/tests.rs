@@ -1,11 +1,11 @@
-//! A row for each update that is understood, and for what is not.
+//! One row for each kind of update, and for those that are skipped.
 
 use serde_json::json;
 
 use crate::api::inbound::telegram::*;
 
 const NOW: Timestamp = Timestamp(1_795_219_200_500);
-/// Five seconds ago, as Telegram tells it and as it is taken.
+/// Five seconds ago, as Telegram sends it and as it is recorded.
 const DATE: i64 = NOW.0 / 1_000 - 5;
 const AT: Timestamp = Timestamp(DATE * 1_000 + 999);
 const POLL: &str = "01a1fcca-b631-719b-823d-823843478e58";
@@ -55,10 +55,10 @@ fn with(mut update: Value, pointer: &str, value: &Value) -> Value {
     update
 }
 
-/// Reads each row's update: its acts, each of which has that time.
+/// Parses the update of each row and checks its acts, which all have that time.
 fn assert_acts(rows: Vec<(&str, Value, Vec<Act>)>, at: Option<Timestamp>, pressed: Option<&str>) {
     for (what, update, expected) in rows {
-        let acts: Vec<_> = read(&update, NOW, made)
+        let acts: Vec<_> = parse_update(&update, NOW, made)
             .into_iter()
             .map(|inbound| {
                 assert_eq!(inbound.at, at, "{what}");
@@ -72,7 +72,7 @@ fn assert_acts(rows: Vec<(&str, Value, Vec<Act>)>, at: Option<Timestamp>, presse
 }
 
 #[test]
-fn a_message_to_the_bot_is_somebody_who_writes() {
+fn parses_messages() {
     let german = || wrote(None, Some("de"));
     let start = |rest: &str| message(&private(), &format!("/start{rest}"));
     let by_name = format!("/start@tea_bot {BROUGHT}");
@@ -98,7 +98,7 @@ fn a_message_to_the_bot_is_somebody_who_writes() {
 }
 
 #[test]
-fn what_the_bot_may_do_tells_who_left_and_who_returned() {
+fn parses_changes_of_membership() {
     let in_group = group();
     let private = |status: &str| member(&private(), &json!({"status": status}));
     let group = |status: &str| member(&in_group, &json!({"status": status}));
@@ -118,9 +118,9 @@ fn what_the_bot_may_do_tells_who_left_and_who_returned() {
     assert_acts(rows, Some(AT), None);
 }
 
-/// An update does not say when a button was pressed.
+/// The update has no time at which the button was pressed.
 #[test]
-fn a_press_answers_for_the_chat_it_was_made_in() {
+fn a_pressed_button_counts_for_its_chat() {
     let german = || wrote(None, Some("de"));
     let poll = notify_core::NotificationId::new(POLL).unwrap();
     let pressed = buttons::short(&poll, ANSWER.parse().unwrap()).unwrap();
@@ -135,7 +135,7 @@ fn a_press_answers_for_the_chat_it_was_made_in() {
 }
 
 #[test]
-fn what_is_no_act_is_passed_over() {
+fn skips_other_updates() {
     let start = || message(&private(), "/start");
     let rows = vec![
         ("no chat", with(start(), "/message/chat", &json!(null)), vec![]),
@@ -160,6 +160,6 @@ fn a_date_is_the_end_of_its_second_and_never_in_the_future() {
         (json!(null), None),
     ] {
         let update = with(message(&private(), "hi"), "/message/date", &date);
-        assert_eq!(read(&update, NOW, made)[0].at, expected, "{date}");
+        assert_eq!(parse_update(&update, NOW, made)[0].at, expected, "{date}");
     }
 }

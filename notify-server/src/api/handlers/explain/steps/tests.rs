@@ -1,4 +1,4 @@
-//! One row for each way in which a device fares; together they tell every word there is.
+//! One row for each outcome; together they contain every step.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ const TRIED: Timestamp = Timestamp(3_000);
 const SETTLED: Timestamp = Timestamp(4_000);
 const NEXT: Timestamp = Timestamp(9_000);
 
-/// A message to everybody on Android that was begun, and a device that is one to send to.
+/// A started message to everyone on Android, and an eligible device.
 fn facts(progress: Progress) -> DeliveryFacts {
     DeliveryFacts {
         notification: NotificationFacts {
@@ -71,8 +71,8 @@ fn scheduled() -> DeliveryFacts {
     })
 }
 
-/// Each step as `word` where it is told of now, or `word@time`.
-fn told(facts: &DeliveryFacts, channel: &Channel) -> (ExplainedOutcome, String) {
+/// Each step as `word` if it describes the current state, or as `word@time`.
+fn explained(facts: &DeliveryFacts, channel: &Channel) -> (ExplainedOutcome, String) {
     let (outcome, steps) = explain(facts, channel, None);
     let words = steps.iter().map(|step| {
         assert!(!step.detail.is_empty());
@@ -88,7 +88,7 @@ fn open() -> Channel {
 
 const BEGUN: &str = "accepted@1000 started@2000 targeted@2000";
 
-/// Facts, how the device fared, and what is told.
+/// Facts, outcome and steps.
 type Row = (DeliveryFacts, ExplainedOutcome, String);
 
 fn rows() -> Vec<Row> {
@@ -235,13 +235,13 @@ fn rows_not_targeted() -> Vec<Row> {
 }
 
 #[test]
-fn every_way_a_device_fares_is_told_in_order() {
+fn explains_every_outcome_in_order() {
     for (facts, outcome, words) in rows() {
-        assert_eq!(told(&facts, &open()), (outcome, words), "{facts:?}");
+        assert_eq!(explained(&facts, &open()), (outcome, words), "{facts:?}");
     }
 }
 
-/// Channels that hold everything back, and the word for each.
+/// Channels that block deliveries, and the step for each.
 fn closed_channels() -> [(Channel, &'static str); 5] {
     let channel = |is_configured, state| Channel { is_configured, state, service: None };
     let held = ChannelState::Held { reason: Some("InvalidProviderToken".into()), probe_at: NEXT };
@@ -254,9 +254,9 @@ fn closed_channels() -> [(Channel, &'static str); 5] {
     ]
 }
 
-/// A browser waits for its push service while the rest of the provider goes on.
+/// A browser waits for its push service while other deliveries of the provider continue.
 #[test]
-fn a_step_names_the_push_service_that_is_held() {
+fn names_the_blocked_push_service() {
     let name = "https://push.example";
     let held = ChannelState::Held { reason: Some("http_403".into()), probe_at: NEXT };
     let channel = Channel { is_configured: true, state: held, service: Some(name.to_owned()) };
@@ -269,25 +269,29 @@ fn a_step_names_the_push_service_that_is_held() {
 }
 
 #[test]
-fn what_holds_everything_back_is_told_of_now_while_something_is_to_come() {
+fn shows_the_provider_status_while_a_delivery_waits() {
     for (channel, word) in closed_channels() {
-        let (_, words) = told(&facts(Progress::Ahead), &channel);
+        let (_, words) = explained(&facts(Progress::Ahead), &channel);
         assert_eq!(words, format!("{BEGUN} enabled has_address waiting {word}"));
-        let (_, words) = told(&retrying(), &channel);
+        let (_, words) = explained(&retrying(), &channel);
         let attempted = "enabled@3000 has_address@3000 attempted@3000";
-        // Nobody knows when one that is stopped goes on.
+        // It is unknown when a stopped channel resumes.
         let at = if channel.state == ChannelState::Stopped { "" } else { "@9000" };
         assert_eq!(words, format!("{BEGUN} {attempted} {word} next_attempt{at}"));
-        let (_, words) = told(&settled(Settled::Expired, Some("expired"), 0), &channel);
+        let (_, words) = explained(&settled(Settled::Expired, Some("expired"), 0), &channel);
         let expired = "enabled@4000 has_address@4000";
-        assert_eq!(words, format!("{BEGUN} {expired} {word} expired@4000"), "it may have held it");
-        let (_, words) = told(&settled(Settled::Sent, None, 1), &channel);
-        assert!(!words.contains(word), "what is over waits for nobody: {words}");
+        assert_eq!(
+            words,
+            format!("{BEGUN} {expired} {word} expired@4000"),
+            "the status may have been the reason"
+        );
+        let (_, words) = explained(&settled(Settled::Sent, None, 1), &channel);
+        assert!(!words.contains(word), "a settled delivery does not wait: {words}");
     }
 }
 
 #[test]
-fn the_providers_words_and_the_times_stand_in_the_details() {
+fn details_contain_reasons_and_times() {
     let detail = |facts: &DeliveryFacts, word| {
         let (_, steps) = explain(facts, &open(), None);
         let step = steps.iter().find(|step| step.what == word);
@@ -305,12 +309,12 @@ fn the_providers_words_and_the_times_stand_in_the_details() {
     );
 }
 
-/// Facts, a channel, a word, and the detail of that step, whole.
+/// Facts, a channel, a step, and its complete detail.
 type Detail = (DeliveryFacts, Channel, StepWord, &'static str);
 
 const LATER: Timestamp = Timestamp(20_000);
 
-fn details_of_what_is_over() -> [Detail; 5] {
+fn details_of_settled() -> [Detail; 5] {
     use StepWord::{AddressDead, Attempted, Canceled, Expired, Failed};
     let failed = |reason, attempts| settled(Settled::Failed, Some(reason), attempts);
     let ios = with(settled(Settled::Unregistered, None, 1), |facts| {
@@ -333,7 +337,7 @@ fn details_of_what_is_over() -> [Detail; 5] {
     ]
 }
 
-fn details_of_what_is_to_come() -> [Detail; 5] {
+fn details_of_pending() -> [Detail; 5] {
     use StepWord::{NextAttempt, Paused, Scheduled};
     let channel = |state| Channel { is_configured: true, state, service: None };
     let held = channel(ChannelState::Held { reason: None, probe_at: LATER });
@@ -380,30 +384,26 @@ fn details_of_the_target() -> [Detail; 4] {
     ]
 }
 
-/// Each is what a person reads when something is odd.
 #[test]
-fn details_tell_what_is_known_and_no_more() {
-    for (facts, channel, word, detail) in details_of_what_is_over()
-        .into_iter()
-        .chain(details_of_what_is_to_come())
-        .chain(details_of_the_target())
+fn details_describe_what_is_known() {
+    for (facts, channel, word, detail) in
+        details_of_settled().into_iter().chain(details_of_pending()).chain(details_of_the_target())
     {
         let (_, steps) = explain(&facts, &channel, None);
-        let told = steps.iter().find(|step| step.what == word).map(|step| step.detail.as_str());
-        assert_eq!(told, Some(detail), "{facts:?}");
+        let found = steps.iter().find(|step| step.what == word).map(|step| step.detail.as_str());
+        assert_eq!(found, Some(detail), "{facts:?}");
     }
 }
 
-/// The list of words is closed, and none of them is there for nothing.
 #[test]
-fn every_word_is_told_somewhere() {
-    let mut untold: HashSet<StepWord> = StepWord::ALL.iter().copied().collect();
+fn every_step_is_used() {
+    let mut unused: HashSet<StepWord> = StepWord::ALL.iter().copied().collect();
     for (channel, _) in closed_channels() {
         for (facts, ..) in rows() {
             for step in explain(&facts, &channel, None).1 {
-                untold.remove(&step.what);
+                unused.remove(&step.what);
             }
         }
     }
-    assert_eq!(untold, HashSet::new());
+    assert_eq!(unused, HashSet::new());
 }
