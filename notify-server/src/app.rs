@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::api::{self, Api, Front, Keyring, Limits, Serving};
+use crate::api::{self, Api, KeyCache, Limits, Pipeline, ServerState};
 use crate::certificates::{self, Certificates, TlsFiles};
 use crate::clock::{SharedClock, TrustedClock};
 use crate::config::Config;
@@ -53,8 +53,8 @@ pub struct App {
     pub first_keys: Option<FirstKeys>,
     /// Storage.
     pub store: SharedStore,
-    serving: Arc<Serving>,
-    keyring: Arc<Keyring>,
+    serving: Arc<ServerState>,
+    key_cache: Arc<KeyCache>,
     certificates: Option<Arc<Certificates>>,
     engine: Engine,
     webhooks: Webhooks,
@@ -170,10 +170,10 @@ impl App {
         });
         let first_keys = storage::bootstrap(&store, &clock).await?;
         storage::note_installation(&config)?;
-        let keyring = Keyring::new(&store);
-        let front = Arc::new(Front::new(api, keyring.clone(), stopping.clone()));
-        let serving = serving(front, limits(&config), tls, stopping);
-        let mut tasks = tasks(listener, &serving, &keyring, feeds, retention);
+        let key_cache = KeyCache::new(&store);
+        let pipeline = Arc::new(Pipeline::new(api, key_cache.clone(), stopping.clone()));
+        let serving = serving(pipeline, limits(&config), tls, stopping);
+        let mut tasks = tasks(listener, &serving, &key_cache, feeds, retention);
         if let Some(certificates) = &certificates {
             let stopping = serving.stopping.clone();
             tasks.push(tokio::spawn(certificates::watch(certificates.clone(), clock, stopping)));
@@ -184,7 +184,7 @@ impl App {
             first_keys,
             store,
             serving,
-            keyring,
+            key_cache,
             certificates,
             engine,
             webhooks,
@@ -234,7 +234,7 @@ impl App {
         for task in self.tasks {
             task.abort();
         }
-        self.keyring.write_used().await;
+        self.key_cache.write_last_used().await;
         self.store.close().await;
         in_time && closed.is_ok()
     }
@@ -333,13 +333,13 @@ fn limits(config: &Config) -> Limits {
 }
 
 fn serving(
-    front: Arc<Front>,
+    pipeline: Arc<Pipeline>,
     limits: Limits,
     tls: Option<tokio_rustls::TlsAcceptor>,
     stopping: CancellationToken,
-) -> Arc<Serving> {
-    Arc::new(Serving {
-        front,
+) -> Arc<ServerState> {
+    Arc::new(ServerState {
+        pipeline,
         limits,
         tls,
         stopping,
@@ -351,27 +351,27 @@ fn serving(
 
 fn tasks(
     listener: TcpListener,
-    serving: &Arc<Serving>,
-    keyring: &Arc<Keyring>,
+    serving: &Arc<ServerState>,
+    key_cache: &Arc<KeyCache>,
     feeds: FeedWorker,
     retention: Retention,
 ) -> Vec<JoinHandle<()>> {
     vec![
         tokio::spawn(api::serve(listener, serving.clone())),
         tokio::spawn(worker::run(feeds, serving.stopping.clone())),
-        tokio::spawn(write_used_keys(keyring.clone(), serving.stopping.clone())),
+        tokio::spawn(write_used_keys(key_cache.clone(), serving.stopping.clone())),
         tokio::spawn(retention.run(serving.stopping.clone())),
     ]
 }
 
-async fn write_used_keys(keyring: Arc<Keyring>, stopping: CancellationToken) {
+async fn write_used_keys(key_cache: Arc<KeyCache>, stopping: CancellationToken) {
     // Not at once: there is nothing to write yet.
     let first = Instant::now() + KEYS_WRITTEN_EVERY;
     let mut due = tokio::time::interval_at(first, KEYS_WRITTEN_EVERY);
     loop {
         tokio::select! {
             () = stopping.cancelled() => return,
-            _ = due.tick() => keyring.write_used().await,
+            _ = due.tick() => key_cache.write_last_used().await,
         }
     }
 }

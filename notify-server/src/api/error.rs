@@ -1,110 +1,108 @@
-//! Errors of the API: which status and which body (B3, B4). A 5xx tells nothing about the inside;
-//! its cause travels beside the answer to the log.
+//! Errors of the API, with their status and body. A 5xx reveals nothing about the server; its cause
+//! goes to the log.
 
-use bytes::Bytes;
+use std::any::Any;
+
 use http::{HeaderValue, StatusCode, header};
 use notify_core::{ErrorBody, Violations};
+use warp::reply::{Reply, Response};
 
-use super::reply::{JSON_CONTENT_TYPE, json_bytes};
+use crate::api::json_reply::{json_bytes, json_response};
 use crate::error_chain::error_chain;
 use crate::store::{BackendError, StoreError};
 
-/// `Retry-After` where the server cannot take the request now, in seconds.
+/// `Retry-After` when the server cannot process the request now, in seconds.
 const UNAVAILABLE_RETRY_SECONDS: u64 = 2;
-/// `Retry-After` while the server stops: another one may be up by then, in seconds.
+/// `Retry-After` while the server stops, in seconds: its successor may run by then.
 const STOPPING_RETRY_SECONDS: u64 = 5;
 
-/// Why a request is not answered with 200.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ApiError {
-    /// Rules are broken.
+    /// The request violates rules.
     #[error("invalid request")]
     Invalid(Vec<String>),
-    /// The head breaks HTTP where two readers could take it in two ways; the connection ends.
+    /// The head can be understood in two ways; the connection is closed.
     #[error("{0}")]
     NotHttp(&'static str),
-    /// The API key is missing, malformed, unknown or revoked, or its application suspended. One
-    /// text for all of them: an answer must not help to guess.
+    /// The API key is missing, malformed, unknown or revoked, or its application is suspended. All have
+    /// the same text, so that a response does not help to guess a key.
     #[error("missing or invalid API key")]
     Unauthorized,
-    /// The same where an API key came as a bearer token. What it says depends on the request alone, not on
-    /// which keys there are.
+    /// As [`Self::Unauthorized`], when an API key was sent as a bearer token. The text depends only on
+    /// the request, and not on which keys exist.
     #[error("missing or invalid API key: send it in the header X-API-Key, not in Authorization")]
     ApiKeyAsBearer,
-    /// The same for the admin API.
+    /// The admin key is missing or invalid.
     #[error("missing or invalid admin key")]
     AdminUnauthorized,
-    /// The webhook's signature is missing or wrong, or there is no such webhook. One text for all of
-    /// them, for the same reason.
+    /// The signature of a webhook call is missing or wrong, or the webhook does not exist. All have the
+    /// same text.
     #[error("missing or invalid signature")]
-    HookUnauthorized,
-    /// A page calls an application that does not let its origin in, is suspended, or is none. One
-    /// text for all of them, for the same reason.
+    InvalidSignature,
+    /// The application does not allow the page's origin, is suspended or does not exist. All have the
+    /// same text.
     #[error("this origin may not call")]
-    PageUnauthorized,
-    /// A browser acts for a device without its secret, or for none.
+    OriginNotAllowed,
+    /// The device secret is missing or wrong, or the device does not exist.
     #[error("missing or wrong device secret")]
     DeviceUnauthorized,
-    /// An unknown path, or an id that names nothing.
+    /// The path or an id in it does not exist.
     #[error("not found")]
     NotFound,
-    /// The path exists, the method not.
+    /// The path does not have this method.
     #[error("method not allowed")]
     MethodNotAllowed {
-        /// The methods that there are, as `Allow` lists them.
+        /// The methods of the path, in the form of the header `Allow`.
         allow: String,
     },
-    /// The body is over the limit.
+    /// The body exceeds its limit.
     #[error("body: must be at most {limit_bytes} bytes")]
     TooLarge {
-        /// The limit.
+        /// The limit, in bytes.
         limit_bytes: usize,
     },
-    /// The body did not come in time; there is no 408 in B4, and the connection ends.
+    /// The body did not arrive in time; the connection is closed. The contract has no 408.
     #[error("body: did not arrive in time")]
     TooSlow,
     /// `Idempotency-Key` was used with another body.
     #[error("Idempotency-Key: was used with another body")]
     KeyReused,
-    /// Over a rate limit.
+    /// A rate limit is exceeded.
     #[error("too many requests")]
     RateLimited {
         /// `Retry-After`, in seconds.
         retry_after_seconds: u64,
     },
-    /// The server holds as much as it may for this caller, or for all.
+    /// The limit of memory for this caller, or for all, is reached.
     #[error("the server is busy")]
     Busy,
     /// The server is stopping.
     #[error("the server is stopping")]
     Stopping,
-    /// Storage cannot take it now.
+    /// Storage is not available.
     #[error("unavailable")]
     Unavailable(#[source] BackendError),
-    /// A defect.
+    /// A defect of the server.
     #[error("internal error")]
     Internal(#[source] BackendError),
 }
 
-/// What made a 5xx, for the log alone.
-#[derive(Debug, Clone)]
-pub(crate) struct Cause(pub(crate) String);
-
 impl ApiError {
-    /// One broken rule.
+    /// One violated rule.
     pub(crate) fn invalid(path: &str, what: &str) -> Self {
         Violations::one(path, what).into()
     }
 
-    /// The status of B4.
+    /// The status code.
     pub(crate) fn status(&self) -> StatusCode {
         match self {
             Self::Invalid(_) | Self::NotHttp(_) | Self::TooSlow => StatusCode::BAD_REQUEST,
             Self::Unauthorized
             | Self::ApiKeyAsBearer
             | Self::AdminUnauthorized
-            | Self::HookUnauthorized
-            | Self::PageUnauthorized
+            | Self::InvalidSignature
+            | Self::OriginNotAllowed
             | Self::DeviceUnauthorized => StatusCode::UNAUTHORIZED,
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed { .. } => StatusCode::METHOD_NOT_ALLOWED,
@@ -116,27 +114,11 @@ impl ApiError {
         }
     }
 
-    /// The answer.
-    pub(crate) fn into_response(self) -> http::Response<Bytes> {
-        let status = self.status();
-        let extra = self.extra_header();
-        let ends_connection =
-            matches!(self, Self::NotHttp(_) | Self::TooSlow | Self::TooLarge { .. });
-        let cause = self.cause();
-        let mut response = http::Response::new(json_bytes(&ErrorBody { errors: self.errors() }));
-        *response.status_mut() = status;
-        let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON_CONTENT_TYPE));
-        if let Some((name, value)) = extra {
-            headers.insert(name, value);
-        }
-        if ends_connection {
-            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
-        }
-        if let Some(cause) = cause {
-            response.extensions_mut().insert(cause);
-        }
-        response
+    /// The error of a handler that panicked.
+    pub(crate) fn from_panic(panic: &(dyn Any + Send)) -> Self {
+        let text = panic.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        Self::Internal(format!("panic: {}", text.unwrap_or("without a message")).into())
     }
 
     fn errors(self) -> Vec<String> {
@@ -146,8 +128,8 @@ impl ApiError {
             | Self::Unauthorized
             | Self::ApiKeyAsBearer
             | Self::AdminUnauthorized
-            | Self::HookUnauthorized
-            | Self::PageUnauthorized
+            | Self::InvalidSignature
+            | Self::OriginNotAllowed
             | Self::DeviceUnauthorized
             | Self::NotFound
             | Self::MethodNotAllowed { .. }
@@ -170,10 +152,10 @@ impl ApiError {
             Self::AdminUnauthorized => {
                 Some((header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")))
             }
-            Self::HookUnauthorized => {
+            Self::InvalidSignature => {
                 Some((header::WWW_AUTHENTICATE, HeaderValue::from_static("Signature")))
             }
-            Self::PageUnauthorized => {
+            Self::OriginNotAllowed => {
                 Some((header::WWW_AUTHENTICATE, HeaderValue::from_static("Origin")))
             }
             Self::DeviceUnauthorized => {
@@ -200,7 +182,8 @@ impl ApiError {
         }
     }
 
-    fn cause(&self) -> Option<Cause> {
+    /// The cause of a 5xx, for the log.
+    pub(crate) fn cause(&self) -> Option<String> {
         let source: &dyn std::error::Error = match self {
             Self::Unavailable(source) | Self::Internal(source) => source.as_ref(),
             Self::Invalid(_)
@@ -208,8 +191,8 @@ impl ApiError {
             | Self::Unauthorized
             | Self::ApiKeyAsBearer
             | Self::AdminUnauthorized
-            | Self::HookUnauthorized
-            | Self::PageUnauthorized
+            | Self::InvalidSignature
+            | Self::OriginNotAllowed
             | Self::DeviceUnauthorized
             | Self::NotFound
             | Self::MethodNotAllowed { .. }
@@ -220,7 +203,26 @@ impl ApiError {
             | Self::Busy
             | Self::Stopping => return None,
         };
-        Some(Cause(error_chain(source)))
+        Some(error_chain(source))
+    }
+}
+
+impl Reply for ApiError {
+    fn into_response(self) -> Response {
+        let extra = self.extra_header();
+        let closes_connection =
+            matches!(self, Self::NotHttp(_) | Self::TooSlow | Self::TooLarge { .. });
+        let status = self.status();
+        let body = json_bytes(&ErrorBody { errors: self.errors() });
+        let mut response = json_response(status, body);
+        let headers = response.headers_mut();
+        if let Some((name, value)) = extra {
+            headers.insert(name, value);
+        }
+        if closes_connection {
+            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
     }
 }
 
@@ -245,20 +247,24 @@ impl From<StoreError> for ApiError {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt;
+    use http_body_util::BodyExt;
+
     use super::*;
+    use crate::api::json_reply::JSON_CONTENT_TYPE;
 
     #[test]
-    fn a_5xx_tells_nothing_about_the_inside() {
+    fn a_5xx_does_not_reveal_its_cause() {
         let error = ApiError::from(StoreError::Backend("disk I/O error in /var/db".into()));
+        assert_eq!(error.cause().unwrap(), "disk I/O error in /var/db");
         let response = error.into_response();
         assert_eq!(response.status(), 500);
-        assert_eq!(response.body(), r#"{"errors":["internal error"]}"#);
-        let cause = response.extensions().get::<Cause>().unwrap();
-        assert_eq!(cause.0, "disk I/O error in /var/db");
+        let body = response.into_body().collect().now_or_never().unwrap().unwrap().to_bytes();
+        assert_eq!(body, r#"{"errors":["internal error"]}"#);
     }
 
     #[test]
-    fn each_store_error_has_its_status() {
+    fn maps_store_errors_to_statuses() {
         let cases = [
             (StoreError::NotFound, 404),
             (StoreError::refused("id", "is in use"), 400),

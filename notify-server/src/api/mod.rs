@@ -1,60 +1,30 @@
-//! The HTTP face of the server: `/v1`, `/admin/v1` and what stands beside them.
+//! The HTTP API: `/v1`, `/admin/v1`, `/web/v1`, inbound webhooks, pages and probes.
 //!
 //! ```text
-//! serve (connections) -> front (id, key, limits, body) -> table -> handlers -> store
+//! server (connections) -> pipeline (routing, authentication, limits, body) -> handlers -> store
 //! ```
 //!
-//! To add a route: a handler in the file of its resource, and a line in [`routes`].
+//! To add a route, write a handler in the file of its resource and add a line in [`routes`].
 
-mod serve;
-
-mod front;
-
-mod routes;
-
-mod route;
-
-mod table;
-
-mod ctx;
-
+mod endpoint;
 mod error;
-
-mod reply;
-
+mod handlers;
+mod inbound;
+mod json_reply;
 mod openapi;
-
-mod admin;
-mod campaigns;
-mod deliveries;
-mod devices;
-mod docs_page;
-mod enrichments;
-mod events;
-mod explain;
-mod feeds;
-mod hooks;
-mod notifications;
-mod pace;
-mod poll_page;
-mod polls;
-mod preview;
-mod probes;
-mod sdk;
-mod statistics;
-mod stream;
-mod subscriptions;
-mod tags;
-mod web;
-mod webhooks;
+mod pipeline;
+mod request_ctx;
+mod router;
+mod routes;
+mod server;
 
 use std::sync::Arc;
 
 use url::Url;
 
-pub(crate) use front::{Front, Keyring};
-pub(crate) use serve::{Limits, Serving, origin, serve};
-pub(crate) use stream::Streams;
+pub(crate) use handlers::event_stream::Streams;
+pub(crate) use pipeline::{KeyCache, Pipeline};
+pub(crate) use server::{Limits, ServerState, origin, serve};
 
 use crate::clock::{SharedClock, TrustedClock};
 use crate::config::Config;
@@ -67,52 +37,52 @@ use crate::store::SharedStore;
 use crate::telemetry::Metrics;
 use crate::webhooks::WebhooksHandle;
 
-/// The parts of the server that the API works with.
+/// The parts of the server that handlers use.
 pub(crate) struct Api {
     /// Storage.
     pub(crate) store: SharedStore,
     /// Time.
     pub(crate) clock: SharedClock,
-    /// Time by which records are over.
+    /// Time by which records expire.
     pub(crate) trusted: Arc<TrustedClock>,
     /// Seals provider configurations.
     pub(crate) master_key: Arc<MasterKey>,
-    /// What addresses that callers give may be.
+    /// Rules for addresses from callers.
     pub(crate) outbound: Outbound,
-    /// Held from reading what a change of a provider keeps until it is written: of two at once
-    /// neither may lose the key that the other made.
+    /// Locked while a provider is changed, so that concurrent changes do not overwrite each other's generated
+    /// keys.
     pub(crate) provider_changes: tokio::sync::Mutex<()>,
-    /// Counts.
+    /// Metrics.
     pub(crate) metrics: Arc<Metrics>,
-    /// What an operator looks at and tries.
+    /// Diagnostics and checks for operators.
     pub(crate) operations: Operations,
     /// Settings.
     pub(crate) config: Arc<Config>,
-    /// What poll urls begin with; without a slash at the end.
+    /// The base of poll URLs, without a trailing slash.
     pub(crate) public_url: String,
-    /// What webhooks came to, and that events were written.
+    /// Outcomes of webhook messages, and notifications of new events.
     pub(crate) webhooks: WebhooksHandle,
-    /// Streams that are open.
+    /// Open event streams.
     pub(crate) streams: Arc<Streams>,
-    /// What campaigns show.
+    /// Cached enrichments.
     pub(crate) enrichments: EnrichmentCache,
-    /// Fetches feeds that callers want checked.
+    /// Fetches feeds that callers want to check.
     pub(crate) feed_reader: Arc<FeedReader>,
 }
 
 impl Api {
-    /// The public address of a poll (B32).
+    /// The public address of a poll.
     pub(crate) fn poll_url(&self, public_id: uuid::Uuid) -> String {
         crate::payload::poll_url(&self.public_url, public_id)
     }
 }
 
-/// The url to begin others with: no slash at its end.
+/// A URL as a base of others, without a trailing slash.
 pub(crate) fn base_of(url: &Url) -> String {
     url.as_str().trim_end_matches('/').to_owned()
 }
 
-/// The OpenAPI document, as `/openapi.json` answers and `notify-server openapi` prints it.
+/// The OpenAPI document of `/openapi.json` and `notify-server openapi`.
 #[must_use]
 pub fn openapi_json() -> String {
     openapi::document(&routes::routes())

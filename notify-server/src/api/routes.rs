@@ -1,5 +1,5 @@
-//! Every route there is. What is not here does not exist: 404, 405 with `Allow`, OpenAPI and the
-//! route label of the metrics all come from it.
+//! The list of all routes. Routing, 405 with `Allow`, the OpenAPI document and the route label of metrics
+//! come from it.
 
 use notify_core::{
     AnswerPoll, AppCreated, AppDiagnostics, AppList, CampaignCreated, CampaignList, CampaignRecord,
@@ -16,379 +16,384 @@ use notify_core::{
     WebhookCreated, WebhookList, WebhookRecovered,
 };
 
-use super::admin::{apps, diagnostics, keys, providers, web as web_access};
-use super::openapi::Answer;
-use super::route::{Route, delete, get, hook, patch, post, post_anew, put, raw};
-use super::{
-    campaigns, deliveries, devices, docs_page, enrichments, events, explain, feeds, hooks,
-    notifications, poll_page, polls, preview, probes, sdk, statistics, stream, subscriptions, tags,
-    web, webhooks,
+use super::endpoint::{
+    Endpoint, delete, get, get_raw, patch, post, post_raw, post_without_replay, put,
 };
+use super::handlers::admin::{apps, diagnostics, keys, providers, web as web_access};
+use super::handlers::{
+    campaigns, deliveries, devices, docs_page, enrichments, event_stream, events, explain, feeds,
+    notifications, poll_page, polls, preview, probes, sdk, statistics, subscriptions, tags, web,
+    webhooks,
+};
+use super::inbound;
+use super::openapi::OtherResponse;
 
-/// What Meta sends to confirm a webhook.
-const CONFIRMATION: &[Parameter] = &[
+/// The parameters with which Meta verifies a webhook.
+const VERIFICATION: &[Parameter] = &[
     Parameter::new("hub.mode", ParameterForm::Text, "`subscribe`"),
     Parameter::new(
         "hub.verify_token",
         ParameterForm::Text,
         "The `verify_token` of the provider `messenger`",
     ),
-    Parameter::new("hub.challenge", ParameterForm::Text, "What is answered"),
+    Parameter::new("hub.challenge", ParameterForm::Text, "The text of the response"),
 ];
-const HTML: &[Answer] = &[Answer::ok(&["text/html"])];
-const JSON: &[Answer] = &[Answer::ok(&["application/json"])];
-const TEXT: &[Answer] = &[Answer::ok(&["text/plain"])];
-const METRICS: &[Answer] = &[Answer::ok(&["text/plain", "application/openmetrics-text"])];
-const PARTS: &[Answer] = &[Answer::ok(&["text/css", "text/javascript", "image/png"])];
-const EVENT_STREAM: &[Answer] = &[Answer::ok(&["text/event-stream"])];
-const SCRIPT: &[Answer] = &[Answer::ok(&["text/javascript"]), Answer::NOT_MODIFIED];
+const HTML: &[OtherResponse] = &[OtherResponse::ok(&["text/html"])];
+const JSON: &[OtherResponse] = &[OtherResponse::ok(&["application/json"])];
+const TEXT: &[OtherResponse] = &[OtherResponse::ok(&["text/plain"])];
+const METRICS: &[OtherResponse] =
+    &[OtherResponse::ok(&["text/plain", "application/openmetrics-text"])];
+const DOCS_FILE: &[OtherResponse] =
+    &[OtherResponse::ok(&["text/css", "text/javascript", "image/png"])];
+const EVENT_STREAM: &[OtherResponse] = &[OtherResponse::ok(&["text/event-stream"])];
+const SCRIPT: &[OtherResponse] =
+    &[OtherResponse::ok(&["text/javascript"]), OtherResponse::NOT_MODIFIED];
 
-/// Every route there is, in the order of the reference: the application's API, the administrator's, the
-/// rest.
-pub(crate) fn routes() -> Vec<Route> {
-    let mut routes = sending();
-    routes.extend(audience());
-    routes.extend(templates());
-    routes.extend(events_out());
-    routes.extend(administration());
-    routes.extend(browsers());
-    routes.extend(beside());
-    routes.extend(hooks_of_platforms());
+/// All routes, in the order of the reference: the applications' API, the admin API, everything else.
+pub(crate) fn routes() -> Vec<Endpoint> {
+    let mut routes = notification_routes();
+    routes.extend(device_routes());
+    routes.extend(campaign_routes());
+    routes.extend(webhook_routes());
+    routes.extend(admin_routes());
+    routes.extend(browser_routes());
+    routes.extend(operation_routes());
+    routes.extend(inbound_routes());
     routes
 }
 
-fn sending() -> Vec<Route> {
+fn notification_routes() -> Vec<Endpoint> {
     vec![
         post::<CreateNotification, NotificationCreated>("/v1/notifications", notifications::create)
             .id("create_notification")
-            .about("Create a notification", "spec 4.1, B12 to B17, B19"),
+            .summary("Create a notification"),
         get::<PageQuery, NotificationList>("/v1/notifications", notifications::list)
             .id("list_notifications")
-            .about("List notifications, newest first", "B20"),
+            .summary("List notifications, newest first"),
         post::<ReportNotification, NotificationCreated>(
             "/v1/notifications/notify",
             notifications::notify,
         )
         .id("report_notification")
-        .about("Report a notification that the caller delivers", "spec 4.2, B18"),
+        .summary("Report a notification that the caller delivers itself"),
         post::<CreateNotification, NotificationPreview>(
             "/v1/notifications/preview",
             preview::preview,
         )
         .id("preview_notification")
-        .about("Preview a notification: its payloads, and how many devices it would reach", "B37"),
+        .summary("Preview the payloads and the audience of a notification"),
         get::<NoQuery, NotificationRecord>("/v1/notifications/{id}", notifications::get)
             .id("get_notification")
-            .about("Read a notification with its counts", "B20"),
+            .summary("Get a notification with its counts"),
         delete::<NoQuery, Success>("/v1/notifications/{id}", notifications::cancel)
             .id("cancel_notification")
-            .about("Cancel a notification: what has not been sent yet", "B20"),
+            .summary("Cancel what has not been sent of a notification"),
         get::<ListDeliveries, DeliveryList>("/v1/notifications/{id}/deliveries", deliveries::list)
             .id("list_deliveries")
-            .about("List the outcome for each device", "B20"),
+            .summary("List the outcome for each device"),
         get::<NoQuery, Explanation>("/v1/notifications/{id}/explain/{device_id}", explain::explain)
             .id("explain_delivery")
-            .about("Explain why a device did or did not receive a notification", "B38"),
+            .summary("Explain why a device did or did not receive a notification"),
         get::<NoQuery, Poll>("/v1/polls/{id}", polls::get)
             .id("get_poll")
-            .about("Read a poll with its answer counts", "spec 4.6"),
+            .summary("Get a poll with its results"),
         post::<AnswerPoll, Success>("/v1/polls/{id}/answers/{answer_id}", polls::answer)
             .id("answer_poll")
-            .about("Record an answer to a poll", "B32"),
+            .summary("Record an answer to a poll"),
         post::<ReportEvents, EventsAccepted>("/v1/events", events::record)
             .id("report_events")
-            .about("Record what devices did with notifications", "B33"),
+            .summary("Record what devices did with notifications"),
     ]
 }
 
-fn audience() -> Vec<Route> {
+fn device_routes() -> Vec<Endpoint> {
     vec![
         post::<RegisterDevice, Success>("/v1/devices", devices::register)
             .id("register_device")
-            .about("Register or update a device", "spec 4.3, B21, B22"),
+            .summary("Register or update a device"),
         get::<ListDevices, DeviceList>("/v1/devices", devices::list)
             .id("list_devices")
-            .about("List devices", "B23"),
+            .summary("List devices"),
         get::<NoQuery, Device>("/v1/devices/{device_id}", devices::get)
             .id("get_device")
-            .about("Read a device", "B23"),
+            .summary("Get a device"),
         delete::<NoQuery, Success>("/v1/devices/{device_id}", devices::delete)
             .id("delete_device")
-            .about("Delete a device with all its data", "B23"),
+            .summary("Delete a device with all its data"),
         post::<SetTags, Success>("/v1/devices/{device_id}/tags", devices::set_tags)
             .id("set_device_tags")
-            .about("Set tags of a device", "B24"),
+            .summary("Set tags of a device"),
         delete::<NoQuery, Success>("/v1/devices/{device_id}/tags/{name}", devices::remove_tag)
             .id("remove_device_tag")
-            .about("Remove a tag of a device", "B24"),
+            .summary("Remove a tag of a device"),
         post::<Subscribe, SubscriptionCreated>("/v1/subscriptions", subscriptions::create)
             .id("subscribe")
-            .about("Subscribe a browser, a Messenger person or a chat", "B25"),
-        get::<PageQuery, TagList>("/v1/tags", tags::list).id("list_tags").about("List tags", "B24"),
+            .summary("Subscribe a browser, a Messenger user or a Telegram chat"),
+        get::<PageQuery, TagList>("/v1/tags", tags::list).id("list_tags").summary("List tags"),
         get::<DeviceStatisticsQuery, DeviceStatistics>(
             "/v1/statistics/devices",
             statistics::devices,
         )
         .id("get_device_statistics")
-        .about("Count devices by platform and state", "spec 4.5, B26"),
+        .summary("Count devices by platform and state"),
         get::<NotificationStatisticsQuery, NotificationStatistics>(
             "/v1/statistics/notifications",
             statistics::notifications,
         )
         .id("get_notification_statistics")
-        .about("Count what was sent and what devices did with it, by day (UTC)", "B33"),
+        .summary("Count deliveries and events by day (UTC)"),
     ]
 }
 
-fn templates() -> Vec<Route> {
+fn campaign_routes() -> Vec<Endpoint> {
     vec![
         post::<Template, CampaignCreated>("/v1/campaigns", campaigns::create)
             .id("create_campaign")
-            .about("Create a campaign", "spec 2.2, B27, B29"),
+            .summary("Create a campaign"),
         get::<ListCampaigns, CampaignList>("/v1/campaigns", campaigns::list)
             .id("list_campaigns")
-            .about("View campaigns, newest first", "spec 4.4, B28"),
+            .summary("List campaigns, newest first"),
         get::<NoQuery, CampaignRecord>("/v1/campaigns/{id}", campaigns::get)
             .id("get_campaign")
-            .about("Read a campaign with its template", "B27"),
+            .summary("Get a campaign with its template"),
         put::<Template, Success>("/v1/campaigns/{id}", campaigns::replace)
             .id("replace_campaign")
-            .about("Replace the template of a campaign", "B27, B29"),
+            .summary("Replace the template of a campaign"),
         put::<SetCampaignStatus, Success>("/v1/campaigns/{id}/status", campaigns::set_status)
             .id("set_campaign_status")
-            .about("Activate or disable a campaign", "B27"),
+            .summary("Activate or disable a campaign"),
         delete::<NoQuery, Success>("/v1/campaigns/{id}", campaigns::delete)
             .id("delete_campaign")
-            .about("Delete a campaign that no notification names", "B27"),
+            .summary("Delete a campaign that no notification uses"),
         get::<EnrichmentQuery, Enrichment>("/v1/enrichments/{campaign_id}", enrichments::get)
             .id("get_enrichment")
-            .about("Read what a device shows with a notification", "B31")
-            .answers(&[Answer::NOT_MODIFIED]),
+            .summary("Get the enrichment of a notification")
+            .responses(&[OtherResponse::NOT_MODIFIED]),
         post::<CreateFeed, FeedCreated>("/v1/feeds", feeds::create)
             .id("create_feed")
-            .about("Create a feed, or find the one of that url", "B30"),
+            .summary("Create a feed, or get the existing one of the URL"),
         post::<CheckFeed, FeedCheck>("/v1/feeds/check", feeds::check)
             .id("check_feed")
-            .about("Check a feed: what would be read from its url", "B30"),
+            .summary("Fetch a URL and show which items it has"),
         get::<PageQuery, FeedList>("/v1/feeds", feeds::list)
             .id("list_feeds")
-            .about("View feeds, newest first", "spec 4.7, B30"),
+            .summary("List feeds, newest first"),
         delete::<NoQuery, Success>("/v1/feeds/{id}", feeds::delete)
             .id("delete_feed")
-            .about("Delete a feed that no campaign uses", "B30"),
+            .summary("Delete a feed that no campaign uses"),
     ]
 }
 
-fn administration() -> Vec<Route> {
+fn admin_routes() -> Vec<Endpoint> {
     vec![
         post::<CreateApp, AppCreated>("/admin/v1/apps", apps::create)
             .id("create_app")
-            .about("Create an application", ""),
+            .summary("Create an application"),
         get::<PageQuery, AppList>("/admin/v1/apps", apps::list)
             .id("list_apps")
-            .about("List applications, oldest first", ""),
+            .summary("List applications, oldest first"),
         get::<NoQuery, notify_core::App>("/admin/v1/apps/{id}", apps::get)
             .id("get_app")
-            .about("Read an application", ""),
+            .summary("Get an application"),
         patch::<UpdateApp, Success>("/admin/v1/apps/{id}", apps::change)
             .id("update_app")
-            .about("Rename, suspend or resume an application", ""),
+            .summary("Rename, suspend or resume an application"),
         delete::<NoQuery, Success>("/admin/v1/apps/{id}", apps::delete)
             .id("delete_app")
-            .about("Delete an application with everything it owns", ""),
+            .summary("Delete an application with all its data"),
         post::<CreateKey, KeyCreated>("/admin/v1/apps/{id}/keys", keys::create)
             .id("create_api_key")
-            .about("Create an API key; it is shown this once", ""),
+            .summary("Create an API key, which is shown only once"),
         get::<NoQuery, KeyList>("/admin/v1/apps/{id}/keys", keys::list)
             .id("list_api_keys")
-            .about("List API keys without their secrets", ""),
+            .summary("List API keys without their secrets"),
         delete::<NoQuery, Success>("/admin/v1/apps/{id}/keys/{key_id}", keys::revoke)
             .id("revoke_api_key")
-            .about("Revoke an API key at once", ""),
+            .summary("Revoke an API key"),
         get::<NoQuery, ProviderList>("/admin/v1/apps/{id}/providers", providers::list)
             .id("list_providers")
-            .about("List configured providers without their secrets", ""),
+            .summary("List configured providers without their secrets"),
         put::<providers::ProviderConfig, Success>(
             "/admin/v1/apps/{id}/providers/{provider}",
             providers::put,
         )
         .id("configure_provider")
-        .about("Configure a provider", ""),
+        .summary("Configure a provider"),
         get::<NoQuery, ProviderView>("/admin/v1/apps/{id}/providers/{provider}", providers::get)
             .id("get_provider")
-            .about("Read a provider without its secrets", ""),
+            .summary("Get a provider without its secrets"),
         delete::<NoQuery, Success>("/admin/v1/apps/{id}/providers/{provider}", providers::delete)
             .id("delete_provider")
-            .about("Remove a provider", ""),
+            .summary("Remove a provider"),
         post::<NoBody, ProviderChecked>(
             "/admin/v1/apps/{id}/providers/{provider}/test",
             providers::test,
         )
         .id("test_provider")
-        .about("Check the credentials against the provider; no device receives anything", ""),
+        .summary("Check the credentials of a provider without sending to a device"),
         post::<NoBody, Success>(
             "/admin/v1/apps/{id}/providers/{provider}/resume",
             providers::resume,
         )
         .id("resume_provider")
-        .about("Resume deliveries that are held", ""),
+        .summary("Resume delivery through a provider"),
         put::<SetWebAccess, Success>("/admin/v1/apps/{id}/web", web_access::put)
             .id("set_web_access")
-            .about("Set which pages may subscribe browsers without an API key", ""),
+            .summary("Set the browser origins allowed to subscribe"),
         get::<NoQuery, WebAccess>("/admin/v1/apps/{id}/web", web_access::get)
             .id("get_web_access")
-            .about("Read which pages may subscribe browsers", ""),
+            .summary("Get the browser origins allowed to subscribe"),
         delete::<NoQuery, Success>("/admin/v1/apps/{id}/web", web_access::delete)
             .id("delete_web_access")
-            .about("Stop all pages from subscribing browsers", ""),
+            .summary("Disable browser access"),
         get::<NoQuery, AppDiagnostics>("/admin/v1/apps/{id}/devices/diagnostics", diagnostics::app)
             .id("get_app_diagnostics")
-            .about("Diagnose the devices, providers, webhooks and feeds of an application", ""),
+            .summary("Get diagnostics of an application: devices, providers, webhooks and feeds"),
         get::<NoQuery, Diagnostics>("/admin/v1/diagnostics", diagnostics::server)
             .id("get_server_diagnostics")
-            .about("Diagnose the server: its settings, storage and problems", ""),
+            .summary("Get diagnostics of the server: settings, storage and problems"),
     ]
 }
 
-fn browsers() -> Vec<Route> {
+fn browser_routes() -> Vec<Endpoint> {
     vec![
         get::<NoQuery, WebConfig>("/web/v1/{app_id}", web::config)
             .id("get_web_config")
-            .about("Read what a page needs to subscribe", ""),
+            .summary("Get the settings with which a browser subscribes"),
         post::<WebSubscribe, WebSubscribed>(web::SUBSCRIBE, web::subscribe)
             .id("subscribe_browser")
-            .about("Subscribe this browser", "B25"),
+            .summary("Subscribe this browser"),
         delete::<NoQuery, Success>("/web/v1/{app_id}/devices/{device_id}", web::unsubscribe)
             .id("unsubscribe_browser")
-            .about("Delete this browser's device with all its data", "B23"),
+            .summary("Delete the device of this browser with all its data"),
         post::<WebReport, EventsAccepted>(
             "/web/v1/{app_id}/devices/{device_id}/events",
             web::report,
         )
         .id("report_browser_events")
-        .about("Record what this browser did with notifications", "B33"),
+        .summary("Record what this browser did with notifications"),
         get::<EnrichmentQuery, Enrichment>(
             "/web/v1/{app_id}/devices/{device_id}/enrichments/{campaign_id}",
             web::enrichment,
         )
         .id("get_browser_enrichment")
-        .about("Read what this browser shows with a notification", "B31")
-        .query(enrichments::OF_BROWSERS)
-        .answers(&[Answer::NOT_MODIFIED]),
-        raw("/sdk/notify.js", sdk::page)
+        .summary("Get the enrichment of a notification for this browser")
+        .query(enrichments::BROWSER_QUERY)
+        .responses(&[OtherResponse::NOT_MODIFIED]),
+        get_raw("/sdk/notify.js", sdk::page)
             .id("get_sdk_script")
-            .about("The SDK for pages", "")
-            .answers(SCRIPT),
-        raw("/sdk/notify-sw.js", sdk::worker)
+            .summary("SDK for pages")
+            .responses(SCRIPT),
+        get_raw("/sdk/notify-sw.js", sdk::worker)
             .id("get_service_worker_script")
-            .about("The SDK for service workers", "")
-            .answers(SCRIPT),
+            .summary("SDK for service workers")
+            .responses(SCRIPT),
     ]
 }
 
-fn beside() -> Vec<Route> {
+fn operation_routes() -> Vec<Endpoint> {
     vec![
-        raw("/healthz", probes::health)
+        get_raw("/healthz", probes::health)
             .id("get_health")
-            .about("Whether the process lives", "")
-            .answers(JSON),
-        raw("/readyz", probes::ready)
+            .summary("Liveness probe")
+            .responses(JSON),
+        get_raw("/readyz", probes::ready)
             .id("get_readiness")
-            .about("Whether it can serve", "")
-            .answers(JSON),
-        raw("/metrics", probes::metrics)
+            .summary("Readiness probe")
+            .responses(JSON),
+        get_raw("/metrics", probes::metrics)
             .id("get_metrics")
-            .about("Metrics in Prometheus text", "")
-            .answers(METRICS),
-        raw("/openapi.json", probes::openapi)
+            .summary("Metrics in the Prometheus format")
+            .responses(METRICS),
+        get_raw("/openapi.json", probes::openapi)
             .id("get_openapi")
-            .about("This document", "")
-            .answers(JSON),
-        raw("/", docs_page::elsewhere)
+            .summary("OpenAPI document")
+            .responses(JSON),
+        get_raw("/", docs_page::redirect)
             .id("redirect_root_to_docs")
-            .about("Redirect to the reference page", "")
-            .answers(&[Answer::SEE_OTHER]),
-        raw("/docs/", docs_page::elsewhere)
+            .summary("Redirect to the API reference")
+            .responses(&[OtherResponse::SEE_OTHER]),
+        get_raw("/docs/", docs_page::redirect)
             .id("redirect_to_docs")
-            .about("Redirect to the reference page", "")
-            .answers(&[Answer::SEE_OTHER]),
-        raw("/docs", docs_page::page).id("get_docs").about("Reference page", "").answers(HTML),
-        raw("/docs/{file}", docs_page::file)
+            .summary("Redirect to the API reference")
+            .responses(&[OtherResponse::SEE_OTHER]),
+        get_raw("/docs", docs_page::page).id("get_docs").summary("API reference").responses(HTML),
+        get_raw("/docs/{file}", docs_page::file)
             .id("get_docs_file")
-            .about("Part of the reference page", "")
-            .answers(PARTS),
-        raw("/polls/{public_id}", poll_page::show)
+            .summary("File of the API reference")
+            .responses(DOCS_FILE),
+        get_raw("/polls/{public_id}", poll_page::show)
             .id("get_poll_page")
-            .about("Page of a poll, for people", "B32")
-            .answers(HTML),
-        hook("/polls/{public_id}/votes", poll_page::vote)
+            .summary("Public page of a poll")
+            .responses(HTML),
+        post_raw(poll_page::VOTES, poll_page::vote)
             .id("vote_on_poll_page")
-            .about("Form of the page of a poll", "B32")
-            .reads("application/x-www-form-urlencoded", poll_page::form)
-            .answers(&[Answer::SEE_OTHER]),
+            .summary("Vote on the public page of a poll")
+            .raw_body("application/x-www-form-urlencoded", poll_page::form_schema)
+            .responses(&[OtherResponse::SEE_OTHER]),
     ]
 }
 
-fn events_out() -> Vec<Route> {
+fn webhook_routes() -> Vec<Endpoint> {
     vec![
-        post_anew::<CreateWebhook, WebhookCreated>("/v1/webhooks", webhooks::create)
+        post_without_replay::<CreateWebhook, WebhookCreated>("/v1/webhooks", webhooks::create)
             .id("create_webhook")
-            .about("Create a webhook; its secret is shown this once", "spec 6"),
+            .summary("Create a webhook, whose secret is shown only once"),
         get::<PageQuery, WebhookList>("/v1/webhooks", webhooks::list)
             .id("list_webhooks")
-            .about("List webhooks, oldest first", "spec 6"),
+            .summary("List webhooks, oldest first"),
         get::<NoQuery, Webhook>("/v1/webhooks/{id}", webhooks::get)
             .id("get_webhook")
-            .about("Read a webhook", "spec 6"),
+            .summary("Get a webhook"),
         patch::<UpdateWebhook, Success>("/v1/webhooks/{id}", webhooks::change)
             .id("update_webhook")
-            .about("Change, disable or enable a webhook", "spec 6"),
+            .summary("Update, disable or enable a webhook"),
         delete::<NoQuery, Success>("/v1/webhooks/{id}", webhooks::delete)
             .id("delete_webhook")
-            .about("Delete a webhook with its messages", "spec 6"),
-        post_anew::<NoBody, WebhookCreated>("/v1/webhooks/{id}/rotate", webhooks::rotate)
+            .summary("Delete a webhook with its messages"),
+        post_without_replay::<NoBody, WebhookCreated>("/v1/webhooks/{id}/rotate", webhooks::rotate)
             .id("rotate_webhook_secret")
-            .about("Give a webhook another secret; both sign for 24 hours", "spec 6"),
-        post_anew::<NoBody, WebhookAttempt>("/v1/webhooks/{id}/test", webhooks::test)
+            .summary("Rotate the secret of a webhook"),
+        post_without_replay::<NoBody, WebhookAttempt>("/v1/webhooks/{id}/test", webhooks::test)
             .id("test_webhook")
-            .about("Send a test event to a webhook and answer its outcome", "spec 6"),
+            .summary("Send a test event to a webhook and wait for the outcome"),
         get::<PageQuery, WebhookAttemptList>("/v1/webhooks/{id}/attempts", webhooks::attempts)
             .id("list_webhook_attempts")
-            .about("List the messages of a webhook with their outcome, newest first", "spec 6"),
+            .summary("List the messages of a webhook with their outcome, newest first"),
         post::<NoBody, Success>(
             "/v1/webhooks/{id}/attempts/{attempt_id}/redeliver",
             webhooks::redeliver,
         )
         .id("redeliver_webhook_attempt")
-        .about("Send a message of a webhook again now", "spec 6"),
+        .summary("Redeliver a finished webhook message"),
         post::<RecoverWebhook, WebhookRecovered>("/v1/webhooks/{id}/recover", webhooks::recover)
             .id("recover_webhook")
-            .about("Send again what failed since an instant", "spec 6"),
-        raw("/v1/events/stream", stream::stream)
+            .summary("Redeliver all webhook messages that failed since an instant"),
+        get_raw("/v1/events/stream", event_stream::stream)
             .id("stream_events")
-            .about("Stream events as they happen, as server-sent events", "spec 6")
+            .summary("Stream events as server-sent events")
             .query(StreamQuery::PARAMETERS)
-            .answers(EVENT_STREAM),
+            .responses(EVENT_STREAM),
     ]
 }
 
-fn hooks_of_platforms() -> Vec<Route> {
+fn inbound_routes() -> Vec<Endpoint> {
     vec![
-        raw("/hooks/messenger/{app_id}", hooks::messenger::verify)
+        get_raw("/hooks/messenger/{app_id}", inbound::messenger::verify)
             .id("confirm_messenger_webhook")
-            .about("Confirm the webhook to Meta", "")
-            .query(CONFIRMATION)
-            .answers(TEXT),
-        hook("/hooks/messenger/{app_id}", hooks::messenger::receive)
+            .summary("Verify the webhook for Meta")
+            .query(VERIFICATION)
+            .responses(TEXT),
+        post_raw("/hooks/messenger/{app_id}", inbound::messenger::receive)
             .id("receive_messenger_events")
-            .about("Receive events from Messenger", "B25, B32")
-            .reads("application/json", hooks::any_call)
-            .answers(JSON),
-        hook("/hooks/telegram/{app_id}", hooks::telegram::receive)
+            .summary("Receive Messenger events")
+            .raw_body("application/json", inbound::any_object_schema)
+            .responses(JSON),
+        post_raw("/hooks/telegram/{app_id}", inbound::telegram::receive)
             .id("receive_telegram_update")
-            .about("Receive updates from Telegram", "B25, B32, B40")
-            .reads("application/json", hooks::any_call)
-            .answers(JSON),
+            .summary("Receive Telegram updates")
+            .raw_body("application/json", inbound::any_object_schema)
+            .responses(JSON),
     ]
 }
 
@@ -397,44 +402,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_route_tells_what_it_does_and_is_listed_once() {
-        let routes = routes();
+    fn every_route_is_documented_and_listed_once() {
         let mut seen = std::collections::HashSet::new();
         let mut ids = std::collections::HashSet::new();
-        for route in &routes {
-            assert!(!route.summary.is_empty(), "{}", route.template);
-            let is_snake_case =
-                route.id.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
-            assert!(is_snake_case && route.id.contains('_') || route.id == "subscribe");
-            assert!(ids.insert(route.id), "{}", route.id);
-            // These rows are shown to callers: nothing else may stand among them.
-            let rows: Vec<&str> = route.rows.split(", ").filter(|row| !row.is_empty()).collect();
-            let are_rows = rows.iter().all(|row| row.starts_with("spec ") || row.starts_with('B'));
-            assert!(are_rows, "{}: {}", route.template, route.rows);
-            assert!(!rows.is_empty() || !route.template.starts_with("/v1/"), "{}", route.template);
-            assert!(seen.insert((route.method.clone(), route.template)));
+        for Endpoint { method, path, docs, .. } in &routes() {
+            assert!(!docs.summary.is_empty(), "{path}");
+            let id = docs.operation_id;
+            let is_snake_case = id.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+            assert!(is_snake_case && id.contains('_') || id == "subscribe");
+            assert!(ids.insert(id), "{id}");
+            assert!(seen.insert((method.clone(), *path)));
         }
     }
 
     #[test]
-    fn the_openapi_document_lists_exactly_the_routes() {
+    fn openapi_lists_exactly_the_routes() {
         let document: serde_json::Value =
-            serde_json::from_str(&super::super::openapi_json()).unwrap();
+            serde_json::from_str(&crate::api::openapi_json()).unwrap();
         let mut listed: Vec<String> = Vec::new();
         for (path, item) in document["paths"].as_object().unwrap() {
             let methods = item.as_object().unwrap().keys();
             listed.extend(methods.map(|method| format!("{} {path}", method.to_uppercase())));
         }
         let mut expected: Vec<String> =
-            routes().iter().map(|row| format!("{} {}", row.method, row.template)).collect();
+            routes().iter().map(|route| format!("{} {}", route.method, route.path)).collect();
         listed.sort();
         expected.sort();
         assert_eq!(listed, expected);
     }
 
     #[test]
-    fn every_reference_of_the_openapi_document_leads_somewhere() {
-        let text = super::super::openapi_json();
+    fn every_openapi_reference_resolves() {
+        let text = crate::api::openapi_json();
         let document: serde_json::Value = serde_json::from_str(&text).unwrap();
         let schemas = document["components"]["schemas"].as_object().unwrap();
         let mut references = 0;

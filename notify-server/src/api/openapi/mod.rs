@@ -1,9 +1,9 @@
-//! OpenAPI 3.1 out of the table of routes and the models, so that they cannot disagree. Requests are
-//! described as strictly as they are read: the bounds come from `notify_core::schema`. Descriptions and
-//! examples come from `docs/api.md`.
+//! Generates the OpenAPI 3.1 document from the routes and the models. Requests are described as strictly as
+//! they are validated: the limits come from `notify_core::schema`. Descriptions and examples come from
+//! `docs/api.md`.
 
-mod answers;
 mod requests;
+mod responses;
 #[cfg(test)]
 mod tests;
 
@@ -22,9 +22,9 @@ use utoipa::ToSchema;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{Object, Schema, Type};
 
-pub(crate) use self::answers::Answer;
-use crate::api::docs_page;
-use crate::api::route::{Route, placeholder, segments};
+pub(crate) use self::responses::OtherResponse;
+use crate::api::endpoint::{Endpoint, RequestBody, placeholder, segments};
+use crate::api::handlers::docs_page;
 
 const JSON: &str = "application/json";
 const API_KEY: &str = "api_key";
@@ -33,7 +33,7 @@ const DEVICE_SECRET: &str = "device_secret";
 
 type Named = Vec<(String, RefOr<Schema>)>;
 
-/// The JSON shape of a body or an answer.
+/// The JSON model of a request or response body.
 #[derive(Clone, Copy)]
 pub(crate) struct Shape {
     name: fn() -> std::borrow::Cow<'static, str>,
@@ -65,12 +65,12 @@ impl Shape {
     }
 }
 
-/// A reference to the schema of that name.
+/// A reference to a schema.
 fn reference(name: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{name}") })
 }
 
-/// The document, in the order in which it is read: what a `Map` holds is sorted by name.
+/// The document in the order in which people read it; a `Map` sorts its members.
 #[derive(Serialize)]
 struct Document {
     openapi: &'static str,
@@ -80,17 +80,17 @@ struct Document {
     components: Value,
 }
 
-/// The paths in the order of the routes, the application's API first.
+/// The paths in the order of the routes.
 struct Paths(Vec<(&'static str, Item)>);
 
 /// The operations of one path, by method.
 struct Item(Vec<(String, Value)>);
 
-/// Methods in the order in which people read them: create, read, update, delete.
+/// Order of methods: create, read, update, delete.
 const METHODS: [&str; 5] = ["post", "get", "put", "patch", "delete"];
 
 impl Paths {
-    fn of(routes: &[Route], renamed: &requests::Renamed) -> Self {
+    fn of(routes: &[Endpoint], renamed: &requests::Renamed) -> Self {
         let mut paths: Vec<(&'static str, Item)> = Vec::new();
         for route in routes {
             let mut operation = operation(route);
@@ -98,9 +98,9 @@ impl Paths {
                 renamed.apply(&mut body["content"]);
             }
             let method = route.method.as_str().to_lowercase();
-            match paths.iter_mut().find(|(template, _)| *template == route.template) {
+            match paths.iter_mut().find(|(template, _)| *template == route.path) {
                 Some((_, item)) => item.0.push((method, operation)),
-                None => paths.push((route.template, Item(vec![(method, operation)]))),
+                None => paths.push((route.path, Item(vec![(method, operation)]))),
             }
         }
         for (_, item) in &mut paths {
@@ -122,8 +122,8 @@ impl Serialize for Item {
     }
 }
 
-/// The chapters that the operations are grouped by, in the order of the routes.
-fn tags(routes: &[Route]) -> Vec<Value> {
+/// The chapters of the operations, in the order of the routes.
+fn tags(routes: &[Endpoint]) -> Vec<Value> {
     let mut tags: Vec<Value> = Vec::new();
     for route in routes {
         let tag = json!({ "name": tag(route) });
@@ -135,20 +135,19 @@ fn tags(routes: &[Route]) -> Vec<Value> {
 }
 
 /// The document, as indented JSON.
-pub(crate) fn document(routes: &[Route]) -> String {
+pub(crate) fn document(routes: &[Endpoint]) -> String {
     let mut schemas = schemas(routes);
     let renamed = requests::make_strict(&mut schemas, routes);
-    let mut components = json!({
+    let components = json!({
         "schemas": schemas,
-        "responses": answers::shared(),
-        "headers": answers::headers(),
+        "responses": responses::shared(),
+        "headers": responses::headers(),
         "securitySchemes": {
             API_KEY: { "type": "apiKey", "in": "header", "name": "X-API-Key" },
             ADMIN_KEY: { "type": "http", "scheme": "bearer" },
             DEVICE_SECRET: { "type": "apiKey", "in": "header", "name": "X-Device-Secret" },
         },
     });
-    remove_citations(&mut components);
     let document = Document {
         openapi: "3.1.0",
         info: json!({
@@ -157,8 +156,8 @@ pub(crate) fn document(routes: &[Route]) -> String {
             "description": "Push notifications and their enrichment. `/v1` is the API of applications \
                 and takes an API key in the header `X-API-Key`, `/admin/v1` that of administrators and \
                 takes an admin key as `Authorization: Bearer`. \
-                Every answer of them that is not 200 is `{\"errors\": [string]}`. In requests `null`, \
-                and `\"\"` for optional texts other than ids, equal leaving a field out.",
+                Every response of them other than 200 is `{\"errors\": [string]}`. In requests, `null` \
+                means that a field is absent, and so does `\"\"` for optional texts other than ids.",
         }),
         tags: tags(routes),
         paths: Paths::of(routes, &renamed),
@@ -167,11 +166,13 @@ pub(crate) fn document(routes: &[Route]) -> String {
     serde_json::to_string_pretty(&document).expect("it has string keys")
 }
 
-/// The schemas of every model that a route reads or answers, as their types give them.
-fn schemas(routes: &[Route]) -> Map<String, Value> {
+/// The schemas of all models, as their types define them.
+fn schemas(routes: &[Endpoint]) -> Map<String, Value> {
     let mut named = Named::new();
     Shape::of::<ErrorBody>().add_to(&mut named);
-    for shape in routes.iter().flat_map(|route| [route.request, route.response]).flatten() {
+    for shape in
+        routes.iter().flat_map(|route| [route.docs.json_request(), route.docs.response]).flatten()
+    {
         shape.add_to(&mut named);
     }
     let json = |schema| serde_json::to_value(schema).expect("it has string keys");
@@ -181,96 +182,52 @@ fn schemas(routes: &[Route]) -> Map<String, Value> {
     schemas
 }
 
-/// Takes out of every description what only readers of the sources can look up.
-fn remove_citations(part: &mut Value) {
-    match part {
-        Value::Object(members) => {
-            for (name, member) in members {
-                match member {
-                    Value::String(text) if name == "description" => *text = without_rows(text),
-                    member => remove_citations(member),
-                }
-            }
-        }
-        Value::Array(parts) => parts.iter_mut().for_each(remove_citations),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-    }
-}
-
-/// A text without the rows that it cites in brackets, such as `(spec 4.1, B12)`.
-fn without_rows(text: &str) -> String {
-    let mut told = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, within)) = rest.split_once('(') {
-        let Some((bracket, after)) = within.split_once(')') else { break };
-        if bracket.split(", ").all(is_row) {
-            told.push_str(before.trim_end());
-        } else {
-            told.push_str(&format!("{before}({bracket})"));
-        }
-        rest = after;
-    }
-    told.push_str(rest);
-    told
-}
-
-/// `spec 4.1`, `B12`.
-fn is_row(text: &str) -> bool {
-    let number = text.strip_prefix("spec ").or_else(|| text.strip_prefix('B'));
-    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    number.is_some_and(|number| !number.is_empty() && is_number(number))
-}
-
-/// What takes any JSON object, such as a provider's configuration.
+/// The schema of any JSON object, such as a provider's configuration.
 pub(crate) fn any_object() -> RefOr<Schema> {
     Object::with_type(Type::Object).into()
 }
 
-// One operation of the document: what a route reads.
+// Operations.
 
-fn operation(route: &Route) -> Value {
+fn operation(route: &Endpoint) -> Value {
     let section = section_of(route);
     let mut operation = json!({
-        "summary": route.summary,
+        "summary": route.docs.summary,
         "description": section.map_or("", |section| &section.description),
         "tags": [tag(route)],
-        "operationId": route.id,
+        "operationId": route.docs.operation_id,
         "parameters": parameters(route),
-        "responses": answers::of(route, section.map_or(&[], |section| &section.answers)),
+        "responses": responses::of(route, section.map_or(&[], |section| &section.responses)),
     });
-    if !route.rows.is_empty() {
-        operation["x-rows"] = json!(route.rows);
-    }
-    let body = match (route.request, route.reads) {
-        (Some(shape), _) => Some((JSON, shape.reference(), route.needs_body)),
-        (None, Some(body)) => Some((body.media_type, (body.schema)(), true)),
-        (None, None) => None,
-    };
+    let body = route.docs.request.map(|body| match body {
+        RequestBody::Json { shape, required } => (JSON, shape.reference(), required),
+        RequestBody::Raw { media_type, schema } => (media_type, schema(), true),
+    });
     if let Some((media_type, schema, required)) = body {
         let mut content = json!({ "schema": schema });
         add_examples(&mut content, section.map_or(&[], |section| &section.requests));
         operation["requestBody"] =
             json!({ "required": required, "content": { media_type: content } });
     }
-    if let Some(scheme) = security(route.template) {
+    if let Some(scheme) = security(route.path) {
         operation["security"] = json!([{ scheme: [] }]);
     }
     operation
 }
 
-fn section_of(route: &Route) -> Option<&'static Section> {
-    section(&format!("{} {}", route.method, route.template))
+fn section_of(route: &Endpoint) -> Option<&'static Section> {
+    section(&format!("{} {}", route.method, route.path))
 }
 
-fn parameters(route: &Route) -> Vec<Value> {
-    let mut parameters: Vec<Value> = segments(route.template)
+fn parameters(route: &Endpoint) -> Vec<Value> {
+    let mut parameters: Vec<Value> = segments(route.path)
         .filter_map(placeholder)
         .map(|name| {
             json!({
                 "name": name,
                 "in": "path",
                 "required": true,
-                "schema": placeholder_schema(route.template, name),
+                "schema": placeholder_schema(route.path, name),
             })
         })
         .collect();
@@ -279,7 +236,7 @@ fn parameters(route: &Route) -> Vec<Value> {
             "name": "Idempotency-Key",
             "in": "header",
             "required": false,
-            "description": "Makes a repeat answer what the first one did",
+            "description": "A repeated request with the same key gets the response of the first one",
             "schema": {
                 "type": "string",
                 "minLength": 1,
@@ -288,13 +245,13 @@ fn parameters(route: &Route) -> Vec<Value> {
             },
         }));
     }
-    parameters.extend(route.query.iter().map(query_parameter));
+    parameters.extend(route.docs.query.iter().map(query_parameter));
     parameters
 }
 
-/// Whether repeats of the request are known (B8).
-fn takes_idempotency_key(route: &Route) -> bool {
-    route.method == Method::POST && security(route.template) == Some(API_KEY)
+/// Whether the request accepts an `Idempotency-Key`.
+fn takes_idempotency_key(route: &Endpoint) -> bool {
+    route.method == Method::POST && security(route.path) == Some(API_KEY)
 }
 
 fn query_parameter(parameter: &Parameter) -> Value {
@@ -309,7 +266,7 @@ fn query_parameter(parameter: &Parameter) -> Value {
     })
 }
 
-/// The schema of a query parameter. An empty one equals an absent one, which `allowEmptyValue` says.
+/// The schema of a query parameter. `allowEmptyValue` says that an empty one equals an absent one.
 fn query_schema(form: ParameterForm) -> Value {
     match form {
         ParameterForm::Text => json!({ "type": "string" }),
@@ -334,7 +291,7 @@ fn query_schema(form: ParameterForm) -> Value {
     }
 }
 
-/// What stands for a placeholder; anything else names nothing.
+/// The schema of a path parameter; any other text is 404.
 fn placeholder_schema(template: &str, name: &str) -> Value {
     let is_notification =
         template.starts_with("/v1/notifications/") || template.starts_with("/v1/polls/");
@@ -371,37 +328,37 @@ fn security(template: &str) -> Option<&'static str> {
 }
 
 /// The chapter of the reference.
-fn tag(route: &Route) -> &'static str {
+fn tag(route: &Endpoint) -> &'static str {
     section_of(route).map_or("", |section| section.chapter)
 }
 
-// `docs/api.md` as the source of descriptions and examples: the reference and the document for people
-// cannot disagree, and its examples are tested against the models (`tests/tests/docs`).
+// `docs/api.md` is the source of descriptions and examples. Its examples are tested against the models
+// (`tests/tests/docs`).
 
 const REFERENCE: &str = include_str!("../../../../docs/api.md");
 
 static SECTIONS: LazyLock<BTreeMap<&'static str, Section>> = LazyLock::new(|| sections(REFERENCE));
 
-/// What the document says of one endpoint.
+/// The section of `docs/api.md` about one endpoint.
 #[derive(Default)]
 struct Section {
-    /// The chapter that it is in.
+    /// Its chapter.
     chapter: &'static str,
     /// Its text without the examples.
     description: String,
-    /// Bodies that it takes.
+    /// Request bodies.
     requests: Vec<Example>,
-    /// Bodies of its answers.
-    answers: Vec<Example>,
+    /// Response bodies.
+    responses: Vec<Example>,
 }
 
-/// A body, and what it shows where an endpoint has several.
+/// A body, with a title if the endpoint has several.
 struct Example {
     title: &'static str,
     body: Value,
 }
 
-/// The section of an endpoint, by its method and path.
+/// The section of an endpoint by its method and path.
 fn section(endpoint: &str) -> Option<&'static Section> {
     SECTIONS.get(endpoint)
 }
@@ -421,7 +378,7 @@ fn add_examples(media_type: &mut Value, examples: &[Example]) {
     }
 }
 
-/// The sections of endpoints; what stands before the first one of a chapter is about no endpoint.
+/// The sections of endpoints. The text before the first one of a chapter is skipped.
 fn sections(document: &'static str) -> BTreeMap<&'static str, Section> {
     let mut sections = BTreeMap::new();
     let (mut chapter, mut endpoint) = ("", None);
@@ -437,7 +394,7 @@ fn sections(document: &'static str) -> BTreeMap<&'static str, Section> {
             endpoint = line.strip_prefix("### `").map(|rest| rest.trim_end_matches('`'));
         } else if let Some(fence) = line.strip_prefix("```") {
             let body: Vec<&str> = lines.by_ref().take_while(|line| *line != "```").collect();
-            section.take_example(fence, &body.join("\n"));
+            section.add_example(fence, &body.join("\n"));
         } else {
             section.description.push_str(&without_links(line));
             section.description.push('\n');
@@ -456,9 +413,9 @@ fn sections(document: &'static str) -> BTreeMap<&'static str, Section> {
 }
 
 impl Section {
-    /// Keeps the body of a fenced block: `json` is an answer, `json request` and `form request` a body.
-    /// After a colon comes its title.
-    fn take_example(&mut self, fence: &'static str, text: &str) {
+    /// Adds the body of a fenced block: `json` is a response, `json request` and `form request` are requests.
+    /// A title follows after a colon.
+    fn add_example(&mut self, fence: &'static str, text: &str) {
         let (kind, title) = fence.split_once(": ").unwrap_or((fence, ""));
         let body = if kind.starts_with("form") {
             url::form_urlencoded::parse(text.as_bytes())
@@ -468,12 +425,12 @@ impl Section {
             serde_json::from_str(text).unwrap_or_default()
         };
         let examples =
-            if kind.ends_with("request") { &mut self.requests } else { &mut self.answers };
+            if kind.ends_with("request") { &mut self.requests } else { &mut self.responses };
         examples.push(Example { title, body });
     }
 }
 
-/// A line without the links to other parts of the documents, which lead nowhere from here.
+/// A line without relative links, which do not work outside of the documentation.
 fn without_links(line: &str) -> String {
     let mut text = String::with_capacity(line.len());
     let mut rest = line;
@@ -507,7 +464,7 @@ mod reference_tests {
     use super::*;
 
     #[test]
-    fn a_section_has_its_chapter_text_and_examples() {
+    fn parses_sections_with_chapter_text_and_examples() {
         let document = "# All\n\nFor everyone.\n\n## Things\n\nMany.\n\n### `POST /v1/things`\n\n\
             Makes one,\n[as elsewhere](#things) or [there](https://there.example/).\n\n\
             ```json request: a small one\n{\"size\": 1}\n```\n```json request: a large one\n\
@@ -530,7 +487,7 @@ mod reference_tests {
             } })
         );
         let mut content = json!({});
-        add_examples(&mut content, &section.answers);
+        add_examples(&mut content, &section.responses);
         assert_eq!(content, json!({ "example": { "id": "a" } }));
     }
 }

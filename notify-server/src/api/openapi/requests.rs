@@ -1,5 +1,5 @@
-//! Schemas of requests, as strict as the readers of `notify_core`: bounds and patterns, unknown fields
-//! refused, and what fields must be together.
+//! Schemas of requests, as strict as the validation of `notify_core`: limits and patterns, no unknown fields,
+//! and rules about several fields.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,18 +7,18 @@ use notify_core::TEXT_CHARS_MAX;
 use notify_core::schema::{IGNORED_BY_POLLS, rules};
 use serde_json::{Map, Value, json};
 
-use crate::api::route::Route;
+use crate::api::endpoint::Endpoint;
 
 const SCHEMAS: &str = "#/components/schemas/";
-/// What the name of a model gets where a request reads it more strictly than an answer shows it:
-/// answers may grow fields (B1).
+/// Suffix of a model's name in requests if it is also used in responses. Responses may get more fields in a
+/// later version, requests are strict.
 const INPUT: &str = "Input";
 
-/// Models that requests read under another name.
+/// Models with another name in requests.
 pub(super) struct Renamed(BTreeMap<String, String>);
 
 impl Renamed {
-    /// Puts the other names in.
+    /// Replaces the names in references.
     pub(super) fn apply(&self, part: &mut Value) {
         match part {
             Value::Object(members) => {
@@ -37,12 +37,12 @@ impl Renamed {
 }
 
 /// Makes the schemas of requests strict.
-pub(super) fn make_strict(schemas: &mut Map<String, Value>, routes: &[Route]) -> Renamed {
-    let roots = |of: fn(&Route) -> Option<super::Shape>| {
+pub(super) fn make_strict(schemas: &mut Map<String, Value>, routes: &[Endpoint]) -> Renamed {
+    let roots = |of: fn(&Endpoint) -> Option<super::Shape>| {
         routes.iter().filter_map(of).map(super::Shape::reference).collect::<Vec<_>>()
     };
-    let requests = roots(|route| route.request);
-    let answered = reached(schemas, &roots(|route| route.response));
+    let requests = roots(|route| route.docs.json_request());
+    let answered = reached(schemas, &roots(|route| route.docs.response));
     for name in reached(schemas, &requests) {
         let merged = merged(&schemas[&name], schemas);
         schemas.insert(name, merged);
@@ -60,7 +60,7 @@ pub(super) fn make_strict(schemas: &mut Map<String, Value>, routes: &[Route]) ->
         narrow(name, &mut schema);
         renamed.apply(&mut schema);
         close(&mut schema);
-        bound_texts(&mut schema);
+        limit_texts(&mut schema);
         schemas.insert(input, schema);
     }
     for name in &read {
@@ -70,18 +70,18 @@ pub(super) fn make_strict(schemas: &mut Map<String, Value>, routes: &[Route]) ->
             schemas.insert(input.clone(), schema);
         }
     }
-    // Those that were merged into others.
+    // Removes those that were merged into others.
     let used: BTreeSet<String> = &read | &answered;
     schemas.retain(|name, _| used.contains(name) || name.ends_with(INPUT) || *name == *"ErrorBody");
     renamed
 }
 
-/// Whether it is an object of the caller's own, free inside.
+/// Whether it is an object with arbitrary content.
 fn is_free(schema: &Value) -> bool {
     schema.get("additionalProperties") == Some(&json!(true))
 }
 
-/// The names of the schemas that these refer to, directly or not.
+/// The names of the schemas that these refer to, directly or indirectly.
 fn reached(schemas: &Map<String, Value>, roots: &[Value]) -> BTreeSet<String> {
     fn visit(part: &Value, schemas: &Map<String, Value>, found: &mut BTreeSet<String>) {
         match part {
@@ -102,13 +102,13 @@ fn reached(schemas: &Map<String, Value>, roots: &[Value]) -> BTreeSet<String> {
     found
 }
 
-/// The name that a reference leads to.
+/// The schema name in a reference.
 fn name_of(part: &Value) -> Option<&str> {
     part.get("$ref")?.as_str()?.strip_prefix(SCHEMAS)
 }
 
-/// One object in place of a flattened one (`allOf`), whose parts could not each refuse the fields of
-/// the others; a tagged part gives one object for each of its variants.
+/// Merges a flattened object (`allOf`) into one: its parts could not each refuse unknown fields. A tagged part
+/// results in one object for each of its variants.
 fn merged(schema: &Value, schemas: &Map<String, Value>) -> Value {
     let Some(parts) = schema.get("allOf").and_then(Value::as_array) else { return schema.clone() };
     let parts = parts.iter().map(|part| match name_of(part) {
@@ -148,7 +148,7 @@ fn joined(one: &Value, other: &Value) -> Value {
     all
 }
 
-/// Puts in what validation holds beside the types.
+/// Adds the rules of validation to the types.
 fn narrow(model: &str, schema: &mut Value) {
     for rules in rules().into_iter().filter(|rules| rules.model == model) {
         for (field, keywords) in &rules.fields {
@@ -173,7 +173,7 @@ fn objects(schema: &mut Value) -> Vec<&mut Value> {
     variants.into_iter().flatten().collect()
 }
 
-/// Sets keywords of a schema; those of elements are put beside what is known of them.
+/// Sets keywords of a schema. Those of `items` are merged.
 fn put(schema: &mut Value, keywords: &Value) {
     for (keyword, value) in keywords.as_object().into_iter().flatten() {
         if keyword == "items"
@@ -181,7 +181,7 @@ fn put(schema: &mut Value, keywords: &Value) {
         {
             put(&mut schema["items"], value);
         } else if keyword == "oneOf" {
-            // What may be null has its description beside the reference.
+            // The description of a nullable reference is in one of its variants.
             let variants = schema["oneOf"].as_array().into_iter().flatten();
             let described = variants.chain([&*schema]).find_map(|part| part.get("description"));
             let description = described.cloned();
@@ -195,7 +195,7 @@ fn put(schema: &mut Value, keywords: &Value) {
     }
 }
 
-/// Refuses fields that are not known, at every depth but in the caller's own objects.
+/// Refuses unknown fields at every depth, except in objects with arbitrary content.
 fn close(schema: &mut Value) {
     let kind = schema.get("type");
     let is_object = kind.is_some_and(|kind| {
@@ -210,31 +210,31 @@ fn close(schema: &mut Value) {
     variants.into_iter().flatten().for_each(close);
 }
 
-/// With device ids, platforms are ignored and may hold any text (B12).
+/// With device ids, platforms are ignored and may contain any text.
 const IGNORED_WITH_IDS: &str = "platforms";
 
-/// Bounds every text that has no bound of its own, at every depth but in the caller's own objects.
-fn bound_texts(schema: &mut Value) {
+/// Limits every text without a limit of its own, at every depth except in objects with arbitrary content.
+fn limit_texts(schema: &mut Value) {
     let kind = schema.get("type");
     let is_text = kind.is_some_and(|kind| {
         kind == "string" || kind.as_array().is_some_and(|kinds| kinds.contains(&json!("string")))
     });
-    let has_bound = ["maxLength", "enum", "const"].iter().any(|name| schema.get(name).is_some());
-    if is_text && !has_bound {
+    let has_limit = ["maxLength", "enum", "const"].iter().any(|name| schema.get(name).is_some());
+    if is_text && !has_limit {
         schema["maxLength"] = json!(TEXT_CHARS_MAX);
     }
     let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
     let properties = properties.into_iter().flatten().filter(|(name, _)| *name != IGNORED_WITH_IDS);
-    properties.for_each(|(_, property)| bound_texts(property));
+    properties.for_each(|(_, property)| limit_texts(property));
     let variants = schema.get_mut("oneOf").and_then(Value::as_array_mut);
-    variants.into_iter().flatten().for_each(bound_texts);
+    variants.into_iter().flatten().for_each(limit_texts);
     if let Some(items) = schema.get_mut("items") {
-        bound_texts(items);
+        limit_texts(items);
     }
 }
 
-/// With a poll most settings are ignored, and checked for their type alone (B14): their rules move to
-/// the message's branch.
+/// With a poll, most settings are ignored and only their types are checked. Their rules move to the branch of
+/// messages.
 fn loosen_for_polls(schema: &mut Value, schemas: &Map<String, Value>) {
     let Some(message) = message_branch(schema) else { return };
     let mut strict = message["properties"].clone();
@@ -268,7 +268,7 @@ fn message_branch_mut(schema: &mut Value) -> Option<&mut Value> {
     branches.flatten().find(|branch| branch["title"] == "message")
 }
 
-/// A schema without its bounds: the type of every field at every depth, and which fields there are.
+/// A schema without its limits: the fields and their types at every depth.
 fn types_alone(schema: &Value, schemas: &Map<String, Value>) -> Value {
     if let Some(name) = name_of(schema) {
         return types_alone(&schemas[name], schemas);
@@ -279,7 +279,7 @@ fn types_alone(schema: &Value, schemas: &Map<String, Value>) -> Value {
     }
     let mut bare = Map::new();
     match &schema["type"] {
-        // With a poll any number will do.
+        // With a poll, any number is accepted.
         kind if *kind == json!("integer") => drop(bare.insert("type".to_owned(), json!("number"))),
         Value::Null => {}
         kind => drop(bare.insert("type".to_owned(), kind.clone())),
@@ -309,7 +309,7 @@ fn described(mut bare: Value, schema: &Value) -> Value {
     bare
 }
 
-/// `null` equals leaving a field out (B1), the required ones included where nothing is required.
+/// Allows `null`, which means that the field is absent.
 fn nullable(schema: &mut Value) {
     if let Some(kind) = schema.get("type").filter(|kind| kind.is_string()).cloned() {
         schema["type"] = json!([kind, "null"]);

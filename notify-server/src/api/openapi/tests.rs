@@ -1,31 +1,13 @@
-//! What the document says of requests, parameters and statuses.
+//! Requests, parameters and statuses in the document.
 
 use super::*;
 use crate::provider_config::ProviderConfig;
 
-#[test]
-fn users_are_not_sent_to_rows_that_they_cannot_read() {
-    for (text, told) in [
-        ("Where a notification stands (B20).", "Where a notification stands."),
-        ("`Feed` (spec 2.5): an `id`, or a `url` (B29).", "`Feed`: an `id`, or a `url`."),
-        ("What it may (spec 2.5, B29)", "What it may"),
-        ("Unix ms (UTC)", "Unix ms (UTC)"),
-        ("Bold (B) and (spec)", "Bold (B) and (spec)"),
-        ("open (B20", "open (B20"),
-    ] {
-        assert_eq!(without_rows(text), told);
-    }
-    let document = document(&crate::api::routes::routes());
-    let document: Value = serde_json::from_str(&document).unwrap();
-    let text = document["components"].to_string();
-    assert!(text.contains("description") && !text.contains("(B") && !text.contains("(spec"));
-}
-
-fn whole() -> Value {
+fn parsed_document() -> Value {
     serde_json::from_str(&document(&crate::api::routes::routes())).unwrap()
 }
 
-/// Every operation: its method and path, and what the document says of it.
+/// All operations by method and path.
 fn operations(document: &Value) -> Vec<(String, &Value)> {
     let paths = document["paths"].as_object().unwrap();
     let all = paths.iter().flat_map(|(path, item)| {
@@ -35,7 +17,7 @@ fn operations(document: &Value) -> Vec<(String, &Value)> {
     all.collect()
 }
 
-/// Calls `see` with every object schema of requests, by its place.
+/// Calls `see` with the path and schema of every object in requests.
 fn each_request_object(document: &Value, see: &mut impl FnMut(&str, &Value)) {
     fn visit(place: &str, schema: &Value, document: &Value, see: &mut impl FnMut(&str, &Value)) {
         if let Some(target) = schema["$ref"].as_str() {
@@ -76,7 +58,7 @@ fn each_request_object(document: &Value, see: &mut impl FnMut(&str, &Value)) {
 
 #[test]
 fn requests_refuse_unknown_fields_at_every_depth() {
-    let document = whole();
+    let document = parsed_document();
     let mut closed = 0;
     each_request_object(&document, &mut |place, schema| {
         let is_callers_own = place.ends_with("/JsonObject")
@@ -90,18 +72,17 @@ fn requests_refuse_unknown_fields_at_every_depth() {
     assert!(closed > 30, "{closed}");
 }
 
-/// Answers may grow fields (B1): a model that a request reads too is read under another name.
 #[test]
-fn answers_may_grow_fields() {
-    let schemas = whole()["components"]["schemas"].clone();
+fn responses_may_have_unknown_fields() {
+    let schemas = parsed_document()["components"]["schemas"].clone();
     assert_eq!(schemas["TagInput"]["additionalProperties"], false);
     assert_eq!(schemas["Tag"].get("additionalProperties"), None);
     assert_eq!(schemas["Device"].get("additionalProperties"), None);
 }
 
 #[test]
-fn every_rule_of_a_model_has_its_field() {
-    let schemas = whole()["components"]["schemas"].clone();
+fn every_rule_belongs_to_a_field() {
+    let schemas = parsed_document()["components"]["schemas"].clone();
     for rules in notify_core::schema::rules() {
         let model = schemas.get(format!("{}Input", rules.model)).or(schemas.get(rules.model));
         let model = model.unwrap_or_else(|| panic!("there is no model {}", rules.model));
@@ -109,7 +90,7 @@ fn every_rule_of_a_model_has_its_field() {
         for ((field, _), variant) in
             rules.fields.iter().flat_map(|field| variants.iter().map(move |one| (field, one)))
         {
-            // What the rule alone made has no type.
+            // A property that only the rule created has no type.
             let property = &variant["properties"][*field];
             let is_typed = ["type", "$ref", "oneOf"].iter().any(|key| property.get(key).is_some());
             assert!(is_typed, "{}.{field}", rules.model);
@@ -118,8 +99,8 @@ fn every_rule_of_a_model_has_its_field() {
 }
 
 #[test]
-fn a_webhook_cannot_be_limited_to_tests() {
-    let document = whole();
+fn webhooks_cannot_subscribe_to_test_events() {
+    let document = parsed_document();
     let schemas = &document["components"]["schemas"];
     let offered = schemas["SubscribableEventType"]["enum"].as_array().unwrap();
     assert!(!offered.contains(&json!("webhook.test")) && offered.len() == 6, "{offered:?}");
@@ -130,8 +111,8 @@ fn a_webhook_cannot_be_limited_to_tests() {
 }
 
 #[test]
-fn every_query_parameter_has_its_type() {
-    let document = whole();
+fn query_parameters_have_types() {
+    let document = parsed_document();
     let parameter = |operation: &str, name: &str| {
         let all = operations(&document);
         let (_, operation) = all.iter().find(|(known, _)| known == operation).unwrap();
@@ -181,7 +162,7 @@ fn every_query_parameter_has_its_type() {
 
 #[test]
 fn every_operation_lists_its_statuses() {
-    let document = whole();
+    let document = parsed_document();
     let all = operations(&document);
     for (name, operation) in &all {
         let statuses = operation["responses"].as_object().unwrap();
@@ -210,10 +191,10 @@ fn every_operation_lists_its_statuses() {
     }
 }
 
-/// With a poll most settings are ignored, so that their rules hold for messages alone (B14).
+/// With a poll, most settings are ignored.
 #[test]
-fn the_rules_of_a_message_do_not_hold_for_a_poll() {
-    let document = whole();
+fn rules_of_messages_do_not_apply_to_polls() {
+    let document = parsed_document();
     let notification = &document["components"]["schemas"]["CreateNotification"];
     let ignored = &notification["properties"]["web_push_settings"].to_string();
     assert!(!ignored.contains("minItems") && ignored.contains("actions"), "{ignored}");
@@ -221,7 +202,7 @@ fn the_rules_of_a_message_do_not_hold_for_a_poll() {
     assert!(message.contains("#/components/schemas/WebPushSettings"), "{message}");
 }
 
-/// What a program reads of a JSON object is in any order; people read it from above.
+/// The order of a JSON object has no meaning, but people read it from the top.
 #[test]
 fn the_api_of_applications_comes_first() {
     let text = document(&crate::api::routes::routes());
@@ -274,7 +255,7 @@ fn the_api_of_applications_comes_first() {
 
 #[test]
 fn every_operation_is_described() {
-    let document = whole();
+    let document = parsed_document();
     for (name, operation) in operations(&document) {
         let description = operation["description"].as_str().unwrap();
         assert!(!description.is_empty(), "{name}");
@@ -282,7 +263,7 @@ fn every_operation_is_described() {
     }
 }
 
-/// What `content` shows: its one example, or all of them with what each of them shows.
+/// The examples of a media type.
 fn examples(content: &Value) -> Vec<&Value> {
     let named = content["examples"].as_object().into_iter().flatten();
     let named = named.map(|(name, example)| {
@@ -293,8 +274,8 @@ fn examples(content: &Value) -> Vec<&Value> {
 }
 
 #[test]
-fn every_body_and_every_answer_of_a_model_has_an_example() {
-    let document = whole();
+fn every_request_and_response_of_a_model_has_an_example() {
+    let document = parsed_document();
     for (name, operation) in operations(&document) {
         let bodies = operation["requestBody"]["content"].as_object().into_iter().flatten();
         let success = &operation["responses"]["200"]["content"][JSON];
@@ -307,10 +288,10 @@ fn every_body_and_every_answer_of_a_model_has_an_example() {
     }
 }
 
-/// The rules of a provider depend on the path, so that its examples are named after it.
+/// The rules depend on the provider in the path; examples are named after it.
 #[test]
-fn every_example_of_a_provider_is_one_that_it_takes() {
-    let document = whole();
+fn every_example_of_a_provider_is_valid() {
+    let document = parsed_document();
     let body = &document["paths"]["/admin/v1/apps/{id}/providers/{provider}"]["put"]["requestBody"];
     let shown = body["content"][JSON]["examples"].as_object().unwrap();
     for (name, example) in shown {

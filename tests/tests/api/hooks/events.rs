@@ -179,7 +179,7 @@ async fn a_large_batch_is_stored_completely() {
 async fn signed_events_of_unknown_form_are_accepted_and_logged() {
     let (server, app) = hooked().await;
     let bodies = ["", "{", "\u{feff}{}", "[1,2", "{\"object\":\"page\"", "\u{1}"];
-    let before = logged().matches("what a webhook brought is no JSON").count();
+    let before = logged().matches("body of a webhook call is not JSON").count();
     for body in bodies {
         assert_eq!(from_meta(&server, &app, body).await.ok(), json!({"success": true}), "{body}");
         assert_eq!(
@@ -191,7 +191,7 @@ async fn signed_events_of_unknown_form_are_accepted_and_logged() {
     from_meta(&server, &app, vec![0xff, 0xfe]).await.ok();
     let log = logged();
     let lines: Vec<_> =
-        log.lines().filter(|line| line.contains("what a webhook brought is no JSON")).collect();
+        log.lines().filter(|line| line.contains("body of a webhook call is not JSON")).collect();
     assert!(lines.len() > before + 2 * bodies.len(), "a line each");
     assert!(lines.iter().any(|line| line.contains(&app) && line.contains("messenger")));
     for body in ["null", "[]", "{}", "7", "{\"update_id\": 1, \"poll\": {}}"] {

@@ -1,9 +1,0 @@
-//! The admin API (`/admin/v1`): applications, keys, providers, diagnostics. The front lets nobody in without an
-//! admin key.
-
-pub(crate) mod apps;
-pub(crate) mod diagnostics;
-pub(crate) mod keys;
-mod provider_status;
-pub(crate) mod providers;
-pub(crate) mod web;

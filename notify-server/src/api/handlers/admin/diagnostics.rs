@@ -1,0 +1,107 @@
+//! Diagnostics for operators: the server's settings and problems, and those of an application.
+
+use notify_core::{
+    AppDiagnostics, ChannelDiagnostics, Diagnostics, Feed, FeedStatus, IdentifierCount,
+    IosDiagnostics, NoQuery, Platform, ProviderKind, StorageDiagnostics, Webhook,
+};
+
+use super::provider_status::ProviderStatuses;
+use crate::api::error::ApiError;
+use crate::api::json_reply::JsonReply;
+use crate::api::request_ctx::RequestCtx;
+use crate::provider_config::ProviderConfig;
+use crate::store::{AppNo, FEEDS_MAX, PageRequest, ProviderRow, WEBHOOKS_MAX};
+
+/// `GET /admin/v1/diagnostics`.
+pub(crate) async fn server(
+    ctx: RequestCtx,
+    _: NoQuery,
+) -> Result<JsonReply<Diagnostics>, ApiError> {
+    let api = &ctx.api;
+    let storage = api.store.storage().await?;
+    Ok(JsonReply::ok(Diagnostics {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        at: ctx.received_at,
+        public_url: api.public_url.clone(),
+        obstacles: api.operations.readiness_problems().await,
+        storage: StorageDiagnostics {
+            backend: storage.backend.to_owned(),
+            journal_mode: storage.journal_mode,
+            synchronous: storage.synchronous,
+            database_bytes: storage.database_bytes,
+            log_bytes: storage.log_bytes,
+            free_bytes: storage.free_bytes,
+        },
+        certificate_not_after: api.operations.certificate_not_after(),
+        clock_leap_ms: api.operations.clock_leap_ms(),
+    }))
+}
+
+/// `GET /admin/v1/apps/{id}/devices/diagnostics`.
+pub(crate) async fn app(
+    ctx: RequestCtx,
+    _: NoQuery,
+) -> Result<JsonReply<AppDiagnostics>, ApiError> {
+    let (api, app) = (&ctx.api, ctx.id("id")?);
+    let (no, _) = api.store.app(app).await?;
+    let devices = api.store.ios_devices(app).await?;
+    let rows = api.store.providers(app).await?;
+    let apns = rows.iter().find(|row| row.provider == ProviderKind::Apns);
+    let topic = apns.and_then(|row| {
+        match ProviderConfig::open(&api.master_key, app, row).ok()?.redacted().get("topic")? {
+            serde_json::Value::String(topic) => Some(topic.clone()),
+            _ => None,
+        }
+    });
+    let counted = |(store_identifier, devices)| IdentifierCount { store_identifier, devices };
+    Ok(JsonReply::ok(AppDiagnostics {
+        ios: IosDiagnostics {
+            topic,
+            sampled: devices.sampled,
+            sandbox: devices.sandbox,
+            store_identifiers: devices.store_identifiers.into_iter().map(counted).collect(),
+        },
+        channels: channels(&ctx, no, &rows).await?,
+        webhooks: webhooks(&ctx, no).await?,
+        feeds: feeds(&ctx, no).await?,
+    }))
+}
+
+/// Webhooks that are disabled, or whose last attempt failed.
+async fn webhooks(ctx: &RequestCtx, app: AppNo) -> Result<Vec<Webhook>, ApiError> {
+    let all = ctx.api.store.list_webhooks(app, first(WEBHOOKS_MAX), ctx.received_at).await?;
+    let is_broken = |webhook: &Webhook| !webhook.enabled || webhook.failing_since.is_some();
+    Ok(all.rows.into_iter().filter(is_broken).collect())
+}
+
+async fn feeds(ctx: &RequestCtx, app: AppNo) -> Result<Vec<Feed>, ApiError> {
+    let all = ctx.api.store.list_feeds(app, first(FEEDS_MAX)).await?;
+    Ok(all.rows.into_iter().filter(|feed| feed.status == FeedStatus::Failing).collect())
+}
+
+/// A page of this size, which contains everything: an application has at most as many.
+fn first(most: u64) -> PageRequest {
+    PageRequest { limit: u32::try_from(most).unwrap_or(u32::MAX), cursor: None }
+}
+
+/// The provider status by platform, except those with neither devices nor a provider.
+async fn channels(
+    ctx: &RequestCtx,
+    no: AppNo,
+    rows: &[ProviderRow],
+) -> Result<Vec<ChannelDiagnostics>, ApiError> {
+    let counts = ctx.api.store.count_devices(no, None, ctx.received_at, ctx.received_at).await?;
+    let statuses = ProviderStatuses::of(&ctx.api, no).await?;
+    let mut channels = Vec::new();
+    for platform in Platform::ALL {
+        let provider = platform.provider();
+        let configured = rows.iter().any(|row| row.provider == provider);
+        let counted = counts.iter().find(|count| count.platform == platform);
+        let devices = counted.map_or(0, |count| count.enabled);
+        if configured || devices > 0 {
+            let channel = statuses.on(platform);
+            channels.push(ChannelDiagnostics { provider, configured, devices, channel });
+        }
+    }
+    Ok(channels)
+}

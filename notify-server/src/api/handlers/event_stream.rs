@@ -1,0 +1,246 @@
+//! The event stream of an application (`text/event-stream`), from any position in its log. It ends when the
+//! client disconnects or reads too slowly, when its key is revoked, or when the server stops. A client that
+//! reconnects with the last `id` misses nothing.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::stream::poll_fn;
+use http::{HeaderName, HeaderValue, header};
+use notify_core::{AppStatus, Query, StreamQuery, Timestamp};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, Interval};
+use tokio_util::sync::CancellationToken;
+use warp::Reply;
+use warp::reply::Response;
+
+use crate::api::Api;
+use crate::api::error::ApiError;
+use crate::api::request_ctx::RequestCtx;
+use crate::error_chain::error_chain;
+use crate::keys::{KeyKind, key_hash};
+use crate::signal::Waiter;
+use crate::store::{AppNo, EventCursor, EventPage, EventTypes, STREAM_WANTED_MS, StoreError};
+
+/// Most streams of one application, and of the server.
+const STREAMS_PER_APP_MAX: usize = 10;
+const STREAMS_MAX: usize = 500;
+/// `Retry-After` when there are too many streams, in seconds.
+const RETRY_SECONDS: u64 = 10;
+/// Most buffered chunks of a stream; each contains at most one read of the log.
+const CHUNKS_BUFFERED_MAX: usize = 4;
+/// How long a client may stop reading before the stream ends.
+const SLOW_CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Interval of comments that show that the stream is alive.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
+/// Interval of checks whether the key is still valid, and of reads of what other servers of the same
+/// database wrote, which does not wake this one.
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
+/// Interval at which an open stream extends the retention of events, in milliseconds.
+const EXTEND_RETENTION_EVERY_MS: i64 = 3_600_000;
+/// Minimum time between two reads of the log. Real time, since it limits the load of the machine.
+const READ_INTERVAL_MIN: Duration = Duration::from_millis(50);
+
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+
+/// All open streams.
+pub(crate) struct Streams {
+    open: Mutex<HashMap<AppNo, usize>>,
+    stopping: CancellationToken,
+}
+
+/// The permit of one stream, released on drop.
+struct StreamPermit {
+    streams: Arc<Streams>,
+    app: AppNo,
+}
+
+impl Streams {
+    pub(crate) fn new(stopping: CancellationToken) -> Arc<Self> {
+        Arc::new(Self { open: Mutex::default(), stopping })
+    }
+
+    fn acquire(self: &Arc<Self>, app: AppNo) -> Option<StreamPermit> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let total: usize = open.values().sum();
+        let of_app = open.entry(app).or_default();
+        if *of_app >= STREAMS_PER_APP_MAX || total >= STREAMS_MAX {
+            return None;
+        }
+        *of_app += 1;
+        Some(StreamPermit { streams: self.clone(), app })
+    }
+}
+
+impl Drop for StreamPermit {
+    fn drop(&mut self) {
+        let mut open = self.streams.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(of_app) = open.get_mut(&self.app) {
+            *of_app -= 1;
+            if *of_app == 0 {
+                open.remove(&self.app);
+            }
+        }
+    }
+}
+
+/// `GET /v1/events/stream`.
+pub(crate) async fn stream(ctx: RequestCtx) -> Result<Response, ApiError> {
+    let query = StreamQuery::parse(&ctx.query()?, ctx.received_at)?;
+    let last = ctx.headers().get(&LAST_EVENT_ID).map(HeaderValue::to_str).transpose();
+    let last = last.map_err(|_| ApiError::invalid("Last-Event-ID", "must be visible ASCII"))?;
+    let cursor = last.filter(|last| !last.is_empty()).map(str::to_owned).or(query.cursor);
+    let key = ctx.headers().get(&API_KEY).and_then(|key| key.to_str().ok());
+    let key = key.and_then(|key| key_hash(KeyKind::Api, key)).ok_or(ApiError::Unauthorized)?;
+    let (api, app) = (ctx.api.clone(), ctx.app_no());
+    let permit = api.streams.acquire(app);
+    let permit = permit.ok_or(ApiError::RateLimited { retry_after_seconds: RETRY_SECONDS })?;
+    api.store
+        .keep_events_until(app, ctx.received_at.plus_ms(STREAM_WANTED_MS), ctx.received_at)
+        .await?;
+    let from = cursor.map_or(EventCursor::End, EventCursor::After);
+    let types = EventTypes::of(&query.types);
+    // Subscribed before the first read, so that nothing written after it is missed.
+    let happened = api.webhooks.notifier().subscribe(app);
+    // Read before the head is sent, so that an invalid cursor gets 400.
+    let first = api.store.read_events(app, from, types).await?;
+    let (sender, mut chunks) = mpsc::channel::<Bytes>(CHUNKS_BUFFERED_MAX);
+    let extend_at = ctx.received_at.plus_ms(EXTEND_RETENTION_EVERY_MS);
+    let stream = EventStream { api, app, key, types, sender, happened, extend_at, _permit: permit };
+    tokio::spawn(stream.run(first));
+    let chunks = poll_fn(move |cx| chunks.poll_recv(cx)).map(Ok::<_, Infallible>);
+    let mut response = warp::reply::stream(chunks).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
+}
+
+/// One stream.
+struct EventStream {
+    api: Arc<Api>,
+    app: AppNo,
+    key: [u8; 32],
+    types: EventTypes,
+    sender: mpsc::Sender<Bytes>,
+    happened: Waiter,
+    /// When the retention of events is extended next.
+    extend_at: Timestamp,
+    _permit: StreamPermit,
+}
+
+/// The intervals of a stream.
+struct Intervals {
+    heartbeat: Interval,
+    poll: Interval,
+}
+
+impl EventStream {
+    async fn run(mut self, first: EventPage) {
+        let (stopping, sender) = (self.api.streams.stopping.clone(), self.sender.clone());
+        tokio::select! {
+            () = stopping.cancelled() => {}
+            () = sender.closed() => {}
+            result = self.send_events(first) => if let Err(error) = result {
+                tracing::warn!(cause = error_chain(&error), "event stream ended: storage failed");
+            },
+        }
+    }
+
+    /// Sends events until the key is revoked or the client reads too slowly.
+    async fn send_events(&mut self, first: EventPage) -> Result<(), StoreError> {
+        let now = Instant::now();
+        let mut intervals = Intervals {
+            heartbeat: tokio::time::interval_at(now + HEARTBEAT_INTERVAL, HEARTBEAT_INTERVAL),
+            poll: tokio::time::interval_at(now + POLL_INTERVAL, POLL_INTERVAL),
+        };
+        let mut slice = first;
+        // A client that disconnects before the first event knows its position.
+        let mut text = sse_events(&slice) + &sse_position(&slice.cursor);
+        loop {
+            if !text.is_empty() && !self.send(text).await {
+                return Ok(());
+            }
+            let read_at = Instant::now();
+            if !slice.more && !self.wait(&mut intervals, &slice.cursor).await? {
+                return Ok(());
+            }
+            tokio::time::sleep_until(read_at + READ_INTERVAL_MIN).await;
+            if slice.more && !self.is_key_valid().await? {
+                return Ok(());
+            }
+            let from = EventCursor::After(slice.cursor);
+            slice = self.api.store.read_events(self.app, from, self.types).await?;
+            text = sse_events(&slice);
+            if text.is_empty() && slice.more {
+                // Shows progress through many events of other types.
+                text = sse_position(&slice.cursor);
+            }
+        }
+    }
+
+    /// Waits until it is time to read, and sends heartbeats meanwhile; false when the stream has to end.
+    async fn wait(&mut self, intervals: &mut Intervals, cursor: &str) -> Result<bool, StoreError> {
+        loop {
+            tokio::select! {
+                () = self.happened.changed() => return Ok(true),
+                _ = intervals.heartbeat.tick() => {
+                    if !self.send(sse_position(cursor)).await {
+                        return Ok(false);
+                    }
+                    self.extend_retention().await?;
+                }
+                _ = intervals.poll.tick() => return self.is_key_valid().await,
+            }
+        }
+    }
+
+    /// Extends the retention of events if it is due.
+    async fn extend_retention(&mut self) -> Result<(), StoreError> {
+        let now = self.api.clock.now();
+        if now < self.extend_at {
+            return Ok(());
+        }
+        self.extend_at = now.plus_ms(EXTEND_RETENTION_EVERY_MS);
+        self.api.store.keep_events_until(self.app, now.plus_ms(STREAM_WANTED_MS), now).await
+    }
+
+    /// Whether the key is still valid; another server may have revoked it.
+    async fn is_key_valid(&self) -> Result<bool, StoreError> {
+        let access = self.api.store.find_app_by_key(self.key).await?;
+        Ok(access.is_some_and(|access| access.app.status == AppStatus::Active))
+    }
+
+    /// Sends a chunk; false when the client reads too slowly or has disconnected.
+    async fn send(&self, text: String) -> bool {
+        self.sender.send_timeout(text.into(), SLOW_CLIENT_TIMEOUT).await.is_ok()
+    }
+}
+
+/// A comment with the position up to which the log was read. A block without `data` dispatches no event, but
+/// its `id` is remembered (HTML standard, section 9.2.6).
+fn sse_position(cursor: &str) -> String {
+    format!(":\nid: {cursor}\n\n")
+}
+
+/// A part of the log as server-sent events.
+fn sse_events(slice: &EventPage) -> String {
+    let mut text = String::new();
+    if slice.reset {
+        text.push_str("event: reset\ndata: {\"type\":\"reset\"}\n\n");
+    }
+    for event in &slice.events {
+        let body = crate::webhooks::body(event.at, event.data.clone());
+        let body = String::from_utf8_lossy(&body);
+        let (cursor, kind) = (&event.cursor, event.data.kind());
+        // JSON in this form contains no line breaks.
+        let _ = write!(text, "id: {cursor}\nevent: {kind}\ndata: {body}\n\n");
+    }
+    text
+}

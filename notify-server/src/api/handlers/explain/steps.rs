@@ -1,0 +1,542 @@
+//! Builds an explanation from stored facts, as a pure function. A step has a time if the facts prove it for
+//! that time. Steps without a time describe the current state.
+
+#[cfg(test)]
+mod tests;
+
+use notify_core::{
+    ExplainedOutcome, ExplainedStep, NotificationStatus, Platform, ProviderStatus, StepWord,
+    Timestamp,
+};
+
+use crate::reasons;
+use crate::store::{DeliveryFacts, DeliveryProgress, Outcome};
+
+/// The current status of the provider of the device's platform.
+pub(super) struct Channel {
+    pub(super) is_configured: bool,
+    pub(super) status: ProviderStatus,
+    /// The push service that has this state; `None`: the provider as a whole.
+    pub(super) service: Option<String>,
+}
+
+/// The outcome and its steps in order. `named_under` is the platform whose list contains the id of a device of
+/// another platform.
+pub(super) fn explain(
+    facts: &DeliveryFacts,
+    channel: &Channel,
+    named_under: Option<Platform>,
+) -> (ExplainedOutcome, Vec<ExplainedStep>) {
+    let mut builder = ExplanationBuilder { facts, channel, named_under, steps: Vec::new() };
+    let outcome = builder.build();
+    (outcome, builder.steps)
+}
+
+struct ExplanationBuilder<'a> {
+    facts: &'a DeliveryFacts,
+    channel: &'a Channel,
+    named_under: Option<Platform>,
+    steps: Vec<ExplainedStep>,
+}
+
+impl ExplanationBuilder<'_> {
+    fn build(&mut self) -> ExplainedOutcome {
+        let notification = &self.facts.notification;
+        if notification.status == NotificationStatus::Reported {
+            let detail = "reported: the caller delivers it by other means, nothing is sent here";
+            self.add(Some(notification.created_at), StepWord::Reported, detail);
+            return ExplainedOutcome::Reported;
+        }
+        self.add(Some(notification.created_at), StepWord::Accepted, "accepted");
+        self.add_schedule();
+        let proven_at = self.proven_at();
+        if !self.add_target(proven_at) {
+            return ExplainedOutcome::NotTargeted;
+        }
+        let is_eligible = match proven_at {
+            Some(at) => self.add_proven_state(at),
+            None => self.add_current_state(),
+        };
+        match &self.facts.progress {
+            DeliveryProgress::None => self.add_not_started(is_eligible),
+            DeliveryProgress::RegisteredLater => ExplainedOutcome::NotTargeted,
+            DeliveryProgress::NotReached | DeliveryProgress::InOpenPage => {
+                self.add_waiting(is_eligible)
+            }
+            DeliveryProgress::Skipped => {
+                let detail = "it was skipped at sending time: it lacked the tag, was disabled or \
+                    had no address. That may have changed since";
+                self.add(None, StepWord::PassedOver, detail);
+                self.add_moved_address();
+                ExplainedOutcome::NotTargeted
+            }
+            DeliveryProgress::Retrying { .. } => self.add_retrying(),
+            DeliveryProgress::Settled { .. } => self.add_settled(),
+        }
+    }
+
+    fn add(&mut self, at: Option<Timestamp>, what: StepWord, detail: impl Into<String>) {
+        self.steps.push(ExplainedStep { at, what, detail: detail.into() });
+    }
+
+    fn add_schedule(&mut self) {
+        let notification = &self.facts.notification;
+        if let Some(at) = notification.started_at {
+            if notification.local_time.is_none() {
+                let detail = "became due; it goes to devices registered before this time";
+                return self.add(Some(at), StepWord::Started, detail);
+            }
+            let detail = "its first zone became due; the audience of each zone is who had \
+                registered until its own time";
+            self.add(Some(at), StepWord::Started, detail);
+            return self.add_local_time();
+        }
+        match notification.status {
+            NotificationStatus::Canceled => {}
+            NotificationStatus::Queued => {
+                let detail = "due; its turn to begin has not come";
+                self.add(notification.due_at, StepWord::Scheduled, detail);
+            }
+            NotificationStatus::Scheduled
+            | NotificationStatus::Sending
+            | NotificationStatus::Completed
+            | NotificationStatus::Reported => {
+                if let Some(due_at) = notification.due_at {
+                    let detail = format!("due at {}; its audience is fixed then", time(due_at));
+                    self.add(Some(due_at), StepWord::Scheduled, detail);
+                }
+                self.add_local_time();
+            }
+        }
+    }
+
+    /// The device's own time, with `send_at_local`.
+    fn add_local_time(&mut self) {
+        let notification = &self.facts.notification;
+        let is_to_come =
+            matches!(self.facts.progress, DeliveryProgress::None | DeliveryProgress::NotReached);
+        let Some(local_time) = notification.local_time.filter(|_| is_to_come) else { return };
+        if notification.cancel_requested_at.is_some() {
+            return;
+        }
+        let minutes = self.facts.device.utc_offset_minutes;
+        // If the time had already passed, at once.
+        let turn_at = local_time.plus_ms(-i64::from(minutes) * 60_000).max(notification.created_at);
+        let sign = if minutes < 0 { '-' } else { '+' };
+        let (hours, minutes) = (minutes.abs() / 60, minutes.abs() % 60);
+        let detail = format!(
+            "the device's turn comes at {}, by its offset from UTC now ({sign}{hours:02}:\
+             {minutes:02})",
+            time(turn_at)
+        );
+        self.add(Some(turn_at), StepWord::Scheduled, detail);
+    }
+
+    /// When the device was found to be eligible.
+    fn proven_at(&self) -> Option<Timestamp> {
+        match self.facts.progress {
+            DeliveryProgress::Retrying { first_attempt_at, .. } => Some(first_attempt_at),
+            DeliveryProgress::Settled { first_attempt_at, at, .. } => {
+                Some(first_attempt_at.unwrap_or(at))
+            }
+            DeliveryProgress::None
+            | DeliveryProgress::RegisteredLater
+            | DeliveryProgress::NotReached
+            | DeliveryProgress::InOpenPage
+            | DeliveryProgress::Skipped => None,
+        }
+    }
+
+    /// Whether the target names the device or its platform, and the device had registered in time.
+    fn add_target(&mut self, proven_at: Option<Timestamp>) -> bool {
+        let (notification, device) = (&self.facts.notification, &self.facts.device);
+        let platform = device.platform;
+        let is_targeted = if notification.names_devices {
+            device.is_named
+        } else {
+            notification.platforms.contains(&platform)
+        };
+        // The audience is fixed at the start.
+        let fixed_at = match self.facts.progress {
+            DeliveryProgress::None => {
+                notification.started_at.filter(|_| notification.names_devices)
+            }
+            DeliveryProgress::RegisteredLater => None,
+            DeliveryProgress::NotReached
+            | DeliveryProgress::InOpenPage
+            | DeliveryProgress::Skipped
+            | DeliveryProgress::Retrying { .. }
+            | DeliveryProgress::Settled { .. } => notification.started_at,
+        };
+        if !is_targeted && proven_at.is_none() {
+            let detail = if let Some(other) = self.named_under {
+                format!(
+                    "the notification names this device under {other}, but its platform is {platform}"
+                )
+            } else if notification.names_devices {
+                format!("it names devices, and this one is not among those on {platform}")
+            } else {
+                let named: Vec<&str> =
+                    notification.platforms.iter().map(|platform| platform.as_str()).collect();
+                format!("it goes to {}; the device is on {platform}", named.join(", "))
+            };
+            self.add(fixed_at, StepWord::NotTargeted, detail);
+            return false;
+        }
+        let detail = if notification.names_devices && proven_at.is_none() {
+            "the notification names this device. The next lines say whether it can receive"
+                .to_owned()
+        } else if notification.names_devices {
+            "it names the device".to_owned()
+        } else {
+            format!("it goes to {platform}, where the device is")
+        };
+        self.add(fixed_at, StepWord::Targeted, detail);
+        if self.facts.progress == DeliveryProgress::RegisteredLater {
+            // A device that changed its platform keeps the time of its first registration.
+            let registered_at = notification
+                .started_at
+                .and_then(|at| (device.created_at > at).then_some(device.created_at));
+            let detail = "the device registered, or changed its platform, after the audience was \
+                fixed";
+            self.add(registered_at, StepWord::RegisteredLater, detail);
+            return false;
+        }
+        true
+    }
+
+    /// What an attempt or outcome proves: the device was eligible.
+    fn add_proven_state(&mut self, at: Timestamp) -> bool {
+        if let Some(tag) = &self.facts.notification.tag {
+            self.add(Some(at), StepWord::HasTag, format!("had the tag `{tag}` when its turn came"));
+        }
+        self.add(Some(at), StepWord::Enabled, "was enabled when its turn came");
+        self.add(Some(at), StepWord::HasAddress, "had an address when its turn came");
+        true
+    }
+
+    /// The current state of the device; returns whether it is eligible.
+    fn add_current_state(&mut self) -> bool {
+        let device = &self.facts.device;
+        let mut is_eligible = device.has_address && !device.push_disabled && device.dead.is_none();
+        if let Some(tag) = &self.facts.notification.tag {
+            if device.has_tag {
+                self.add(None, StepWord::HasTag, format!("has the tag `{tag}` now"));
+            } else {
+                is_eligible = false;
+                let detail = format!("does not have the tag `{tag}` set to true now");
+                self.add(None, StepWord::LacksTag, detail);
+            }
+        }
+        if !self.add_disabled() {
+            self.add(None, StepWord::Enabled, "is enabled now");
+        }
+        if device.has_address {
+            self.add(None, StepWord::HasAddress, "has an address now");
+        } else {
+            self.add_no_address();
+        }
+        is_eligible
+    }
+
+    fn add_no_address(&mut self) {
+        let detail = "has no address now: it registered without one, or another device registered \
+            with its address since";
+        self.add(None, StepWord::NoAddress, detail);
+    }
+
+    /// Why the device is disabled at the moment, if it is.
+    fn add_disabled(&mut self) -> bool {
+        let device = &self.facts.device;
+        if device.push_disabled {
+            self.add(None, StepWord::Disabled, "push is turned off by its user now");
+        }
+        self.add_dead_address();
+        device.push_disabled || device.dead.is_some()
+    }
+
+    fn add_dead_address(&mut self) {
+        if let Some((reason, at)) = &self.facts.device.dead {
+            let other = match self.facts.device.platform {
+                Platform::Ios => "another token, or another ios_env, enables it",
+                Platform::Android => "another token enables it",
+                Platform::Web => "another subscription enables it",
+                Platform::FbMessenger | Platform::ChatApp => "a message of the person enables it",
+            };
+            let detail = format!("the provider reported its address as dead ({reason}); {other}");
+            self.add(Some(*at), StepWord::AddressDead, detail);
+        }
+    }
+
+    fn add_moved_address(&mut self) {
+        let due_at = self.facts.notification.due_at;
+        if let (Some(moved_at), Some(due_at)) = (self.facts.device.moved_at, due_at)
+            && moved_at >= due_at
+        {
+            let detail = "the address was another device's until then, which may have got it";
+            self.add(Some(moved_at), StepWord::AddressMoved, detail);
+        }
+    }
+
+    /// Not started on this platform: scheduled, queued, or canceled before it was due.
+    fn add_not_started(&mut self, is_eligible: bool) -> ExplainedOutcome {
+        let status = self.facts.notification.status;
+        let is_canceled = self.add_cancel_request();
+        match status {
+            NotificationStatus::Canceled if is_eligible => ExplainedOutcome::Canceled,
+            NotificationStatus::Scheduled | NotificationStatus::Queued
+                if is_eligible && !is_canceled =>
+            {
+                self.add_channel();
+                ExplainedOutcome::Pending
+            }
+            NotificationStatus::Scheduled
+            | NotificationStatus::Queued
+            | NotificationStatus::Sending
+            | NotificationStatus::Completed
+            | NotificationStatus::Canceled
+            | NotificationStatus::Reported => ExplainedOutcome::NotTargeted,
+        }
+    }
+
+    fn add_waiting(&mut self, is_eligible: bool) -> ExplainedOutcome {
+        self.add_moved_address();
+        let is_canceled = self.add_cancel_request();
+        if !is_eligible {
+            let detail = "its turn is not over; as the device is now it will be passed over";
+            self.add(None, StepWord::PassedOver, detail);
+            return ExplainedOutcome::NotTargeted;
+        }
+        self.add(None, StepWord::Waiting, "its turn has not come, or its attempt is under way");
+        if !is_canceled {
+            self.add_channel();
+        }
+        ExplainedOutcome::Pending
+    }
+}
+
+/// An instant in the format of RFC 3339.
+fn time(at: Timestamp) -> String {
+    jiff::Timestamp::from_millisecond(at.as_ms())
+        .map_or_else(|_| at.to_string(), |at| at.to_string())
+}
+
+// The provider status.
+
+impl ExplanationBuilder<'_> {
+    fn add_channel(&mut self) {
+        let kind = self.facts.device.platform.provider();
+        if !self.channel.is_configured {
+            let detail = format!("{kind} is not configured now");
+            return self.add(None, StepWord::ProviderNotConfigured, detail);
+        }
+        let (name, scope) = match &self.channel.service {
+            Some(service) => (service.clone(), "everything for this push service"),
+            None => (kind.to_string(), "everything"),
+        };
+        match &self.channel.status {
+            ProviderStatus::Available => {}
+            ProviderStatus::Throttled { until } => {
+                let until = time(*until);
+                let detail = format!("{name} asked to slow down: {scope} waits until {until}");
+                self.add(None, StepWord::Paused, detail);
+            }
+            ProviderStatus::Unreachable { probe_at } => {
+                let detail = format!(
+                    "{name} cannot be reached, or fails every request: {scope} waits; \
+                     next probe at {}",
+                    time(*probe_at)
+                );
+                self.add(None, StepWord::Paused, detail);
+            }
+            ProviderStatus::AuthRejected { reason, probe_at } => {
+                let reason =
+                    reason.as_deref().map_or_else(String::new, |word| format!(" ({word})"));
+                let detail = format!(
+                    "{name} refuses the server's credentials{reason}: {scope} is held; next \
+                     probe at {}",
+                    time(*probe_at)
+                );
+                self.add(None, StepWord::CredentialsRefused, detail);
+            }
+            ProviderStatus::Tripped => {
+                let detail = format!(
+                    "so many addresses looked dead at once that everything is stopped until {kind} \
+                     is released (`notify providers resume {kind}`) or configured anew"
+                );
+                self.add(None, StepWord::Paused, detail);
+            }
+        }
+    }
+
+    /// When a retry is sent: at its own time, but not before the provider can be used.
+    fn next_attempt(&self, due_at: Timestamp) -> (Option<Timestamp>, String) {
+        let due = time(due_at);
+        match self.channel.status {
+            ProviderStatus::Throttled { until } if self.channel.is_configured && until > due_at => {
+                (Some(until), format!("due at {due}, and not before the pause ends"))
+            }
+            ProviderStatus::AuthRejected { probe_at, .. }
+            | ProviderStatus::Unreachable { probe_at }
+                if self.channel.is_configured && probe_at > due_at =>
+            {
+                (
+                    Some(probe_at),
+                    format!("due at {due}, and waits for the probe at {}", time(probe_at)),
+                )
+            }
+            ProviderStatus::Tripped if self.channel.is_configured => {
+                (None, format!("due at {due}, and waits until the provider is released"))
+            }
+            ProviderStatus::Available
+            | ProviderStatus::Throttled { .. }
+            | ProviderStatus::AuthRejected { .. }
+            | ProviderStatus::Unreachable { .. }
+            | ProviderStatus::Tripped => (Some(due_at), format!("due at {due}")),
+        }
+    }
+}
+
+// Attempts and outcomes.
+
+/// Reasons of the server itself, and not of a provider.
+const OWN_REASONS: [&str; 5] = [
+    reasons::PROVIDER_NOT_CONFIGURED,
+    reasons::CREDENTIALS_REFUSED,
+    reasons::OVERTAKEN,
+    reasons::EXPIRED,
+    reasons::CANCELED,
+];
+
+impl ExplanationBuilder<'_> {
+    fn add_retrying(&mut self) -> ExplainedOutcome {
+        let DeliveryProgress::Retrying { attempts, first_attempt_at, reason, due_at } =
+            &self.facts.progress
+        else {
+            return ExplainedOutcome::Pending;
+        };
+        self.add_attempts(*attempts, Some(*first_attempt_at), reason.as_deref());
+        let is_disabled = self.add_disabled();
+        if !self.facts.device.has_address {
+            self.add_no_address();
+        }
+        self.add_channel();
+        let (at, mut detail) = self.next_attempt(*due_at);
+        if is_disabled || !self.facts.device.has_address {
+            detail.push_str("; it ends then, unless the device has changed");
+        }
+        self.add(at, StepWord::NextAttempt, detail);
+        ExplainedOutcome::Pending
+    }
+
+    fn add_settled(&mut self) -> ExplainedOutcome {
+        let DeliveryProgress::Settled { settled, reason, attempts, first_attempt_at, at } =
+            &self.facts.progress
+        else {
+            return ExplainedOutcome::Pending;
+        };
+        let (at, attempts, reason) = (*at, *attempts, reason.as_deref());
+        self.add_attempts(attempts, first_attempt_at.or(Some(at)), reason);
+        let because = reason.map_or_else(String::new, |reason| format!(": {reason}"));
+        match settled {
+            Outcome::Sent => {
+                self.add(Some(at), StepWord::Sent, "the provider took it");
+                ExplainedOutcome::Sent
+            }
+            Outcome::Failed => {
+                if reason == Some(reasons::PROVIDER_NOT_CONFIGURED) {
+                    let detail = "the platform's provider was not configured";
+                    self.add(Some(at), StepWord::ProviderNotConfigured, detail);
+                }
+                let hint = match reason {
+                    Some("address_not_allowed") => {
+                        " (the server runs without --allow-private-networks)"
+                    }
+                    Some(_) | None => "",
+                };
+                self.add(Some(at), StepWord::Failed, format!("failed{because}{hint}"));
+                ExplainedOutcome::Failed
+            }
+            Outcome::Unregistered => {
+                let detail = format!("the provider reported the address as dead{because}");
+                self.add(Some(at), StepWord::Unregistered, detail);
+                self.add_dead_address();
+                self.add_enabled_again();
+                ExplainedOutcome::Unregistered
+            }
+            Outcome::Expired => {
+                self.add_expired(at, attempts, reason);
+                ExplainedOutcome::Expired
+            }
+            Outcome::Canceled => {
+                self.add_cancel_request();
+                let detail = if attempts == 0 {
+                    "canceled before it was sent"
+                } else {
+                    "canceled before it was tried again"
+                };
+                self.add(Some(at), StepWord::Canceled, detail);
+                ExplainedOutcome::Canceled
+            }
+        }
+    }
+
+    fn add_expired(&mut self, at: Timestamp, attempts: u16, reason: Option<&str>) {
+        let detail = match reason {
+            Some(reasons::CREDENTIALS_REFUSED) => {
+                let refused = "the provider refused the server's credentials";
+                self.add(Some(at), StepWord::CredentialsRefused, refused);
+                "ttl_seconds is 0: its only attempt could not wait for valid credentials".into()
+            }
+            Some(reasons::OVERTAKEN) => {
+                "a newer notification with the same collapse_key was sent to the device".into()
+            }
+            Some(reasons::EXPIRED) | None => {
+                if attempts == 0 {
+                    // The current provider status may also have been the reason then; no earlier one is
+                    // stored.
+                    self.add_channel();
+                    "it expired (ttl_seconds) before it could be sent".into()
+                } else {
+                    "it expired (ttl_seconds) before the next attempt".into()
+                }
+            }
+            Some(reason) => format!("it expired (ttl_seconds): {reason}"),
+        };
+        self.add(Some(at), StepWord::Expired, detail);
+    }
+
+    /// A device that this delivery disabled, and which is enabled again.
+    fn add_enabled_again(&mut self) {
+        let device = &self.facts.device;
+        if device.dead.is_some() || device.push_disabled {
+            return;
+        }
+        let detail = if self.channel.status == ProviderStatus::Tripped {
+            "is enabled again: so many addresses looked dead at once that the server doubts it"
+        } else {
+            "is enabled again now: it registered anew, or the server doubted that so many \
+             addresses were dead at once"
+        };
+        self.add(None, StepWord::Enabled, detail);
+    }
+
+    fn add_attempts(&mut self, attempts: u16, first: Option<Timestamp>, reason: Option<&str>) {
+        if attempts == 0 {
+            return;
+        }
+        let plural = if attempts == 1 { "" } else { "s" };
+        let said = reason
+            .filter(|reason| !OWN_REASONS.contains(reason))
+            .map_or_else(String::new, |said| format!(", the last answer: {said}"));
+        self.add(first, StepWord::Attempted, format!("{attempts} attempt{plural}{said}"));
+    }
+
+    fn add_cancel_request(&mut self) -> bool {
+        let requested_at = self.facts.notification.cancel_requested_at;
+        if let Some(at) = requested_at {
+            self.add(Some(at), StepWord::CancelRequested, "canceled by request");
+        }
+        requested_at.is_some()
+    }
+}

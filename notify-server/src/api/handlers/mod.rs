@@ -1,0 +1,23 @@
+//! The handlers: one file per resource.
+
+pub(super) mod admin;
+pub(super) mod campaigns;
+pub(super) mod deliveries;
+pub(super) mod devices;
+pub(super) mod docs_page;
+pub(super) mod enrichments;
+pub(super) mod event_stream;
+pub(super) mod events;
+pub(super) mod explain;
+pub(super) mod feeds;
+pub(super) mod notifications;
+pub(super) mod poll_page;
+pub(super) mod polls;
+pub(super) mod preview;
+pub(super) mod probes;
+pub(super) mod sdk;
+pub(super) mod statistics;
+pub(super) mod subscriptions;
+pub(super) mod tags;
+pub(super) mod web;
+pub(super) mod webhooks;

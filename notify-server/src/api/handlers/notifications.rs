@@ -1,0 +1,211 @@
+//! Notifications: creating, reporting, reading and cancelling them.
+
+use notify_core::{
+    Audience, CampaignRef, Content, DEVICE_IDS_MAX, NewPoll, NoQuery, Notification,
+    NotificationCreated, NotificationId, NotificationList, NotificationRecord, PageQuery, Platform,
+    ProviderKind, Report, Schedule, Success, Target, Timestamp,
+};
+use uuid::Uuid;
+
+use crate::api::error::ApiError;
+use crate::api::json_reply::JsonReply;
+use crate::api::request_ctx::{RequestCtx, page_request};
+use crate::payload::{self, RenderContext};
+use crate::provider_config::ProviderConfig;
+use crate::store::{Idempotent, NewNotification, NewReport, PollDraft, Reach, Reached, StoreError};
+
+/// `POST /v1/notifications`.
+pub(crate) async fn create(
+    ctx: RequestCtx,
+    notification: Notification,
+) -> Result<JsonReply<NotificationCreated>, ApiError> {
+    let id = NotificationId::from(Uuid::now_v7());
+    let draft = Draft::new(&ctx, &id, &notification);
+    check_size(&ctx, &notification, &draft).await?;
+    let poll = draft.poll;
+    let accepted = NewNotification::of(id, ctx.body_text(), notification, poll, ctx.received_at);
+    let once = ctx.idempotency_key()?;
+    let done = ctx.api.store.accept_notification(ctx.app_no(), accepted, once).await?;
+    if matches!(done, Idempotent::Executed(_)) {
+        ctx.api.metrics.accepted();
+    }
+    Ok(done.into())
+}
+
+/// `POST /v1/notifications/notify`.
+pub(crate) async fn notify(
+    ctx: RequestCtx,
+    report: Report,
+) -> Result<JsonReply<NotificationCreated>, ApiError> {
+    let poll = poll_draft(&report.content);
+    let report = NewReport { report, request: ctx.body_text(), poll, at: ctx.received_at };
+    let done = ctx.api.store.record_report(ctx.app_no(), report, ctx.idempotency_key()?).await?;
+    Ok(done.into())
+}
+
+/// `GET /v1/notifications/{id}`.
+pub(crate) async fn get(
+    ctx: RequestCtx,
+    _: NoQuery,
+) -> Result<JsonReply<NotificationRecord>, ApiError> {
+    let id = ctx.notification_id()?;
+    Ok(JsonReply::ok(ctx.api.store.notification(ctx.app_no(), id).await?))
+}
+
+/// `GET /v1/notifications`.
+pub(crate) async fn list(
+    ctx: RequestCtx,
+    page: PageQuery,
+) -> Result<JsonReply<NotificationList>, ApiError> {
+    let page = page_request(page);
+    let page = ctx.api.store.list_notifications(ctx.app_no(), page).await?;
+    Ok(JsonReply::ok(NotificationList { notifications: page.rows, next_cursor: page.next }))
+}
+
+/// `DELETE /v1/notifications/{id}`.
+pub(crate) async fn cancel(ctx: RequestCtx, _: NoQuery) -> Result<JsonReply<Success>, ApiError> {
+    let id = ctx.notification_id()?;
+    ctx.api.store.cancel_notification(ctx.app_no(), id, ctx.received_at).await?;
+    Ok(JsonReply::success())
+}
+
+/// A notification with what its payloads need.
+pub(super) struct Draft<'a> {
+    id: &'a NotificationId,
+    app_name: &'a str,
+    notification: &'a Notification,
+    /// Its poll, if it has one.
+    pub(super) poll: Option<PollDraft>,
+    poll_url: Option<String>,
+    due_at: Timestamp,
+}
+
+impl<'a> Draft<'a> {
+    pub(super) fn new(
+        ctx: &'a RequestCtx,
+        id: &'a NotificationId,
+        notification: &'a Notification,
+    ) -> Self {
+        let poll = poll_draft(&notification.content);
+        let poll_url = poll.as_ref().map(|poll| ctx.api.poll_url(poll.public_id));
+        let due_at = match notification.schedule {
+            // Due zone by zone, now at the earliest.
+            Schedule::Now | Schedule::Local(_) => ctx.received_at,
+            Schedule::At(at) => at,
+        };
+        Self { id, app_name: &ctx.app().name, notification, poll, poll_url, due_at }
+    }
+
+    pub(super) fn outgoing(&self) -> RenderContext<'_> {
+        let ttl_seconds = self.notification.ttl_seconds;
+        RenderContext {
+            id: self.id,
+            app_name: self.app_name,
+            content: &self.notification.content,
+            poll_url: self.poll_url.as_deref(),
+            poll_answers: self.poll.as_ref().map_or(&[], |poll| poll.answers.as_slice()),
+            priority: self.notification.priority,
+            collapse_key: self.notification.collapse_key.as_deref(),
+            expires_at: (ttl_seconds > 0)
+                .then(|| self.due_at.plus_ms(i64::from(ttl_seconds) * 1_000)),
+            ttl_seconds,
+        }
+    }
+}
+
+/// Refuses messages that a targeted provider would not accept.
+async fn check_size(
+    ctx: &RequestCtx,
+    notification: &Notification,
+    draft: &Draft<'_>,
+) -> Result<(), ApiError> {
+    let targeted = targeted(ctx, &notification.audience.target).await?;
+    let enriched = notification.content.campaign().is_some() || draft.poll.is_some();
+    let as_data =
+        enriched && targeted.contains(&Platform::Android) && fcm_enriched_as_data(ctx).await?;
+    let checked = payload::check_size(&draft.outgoing(), &targeted, as_data);
+    let Err(too_large) = checked else { return Ok(()) };
+    let mut broken: Vec<String> =
+        too_large.iter().map(|one| format!("{}: {one}", one.platform)).collect();
+    // Otherwise the store checks the campaign, but this notification does not get there. All violations
+    // are reported at once.
+    match check_campaign(ctx, notification).await {
+        Ok(()) => {}
+        Err(ApiError::Invalid(more)) => broken.extend(more),
+        Err(error) => return Err(error),
+    }
+    Err(ApiError::Invalid(broken))
+}
+
+/// The platforms that a target reaches. Those of `device_ids` are looked up: only their limits of size apply,
+/// and the devices count as part of the platforms' own lists.
+async fn targeted(ctx: &RequestCtx, target: &Target) -> Result<Vec<Platform>, ApiError> {
+    if !matches!(target, Target::Devices { any, .. } if !any.is_empty()) {
+        return Ok(target.platforms());
+    }
+    let audience = Audience { target: target.clone(), tag: None };
+    let reached = ctx.api.store.reach(ctx.app_no(), audience).await?;
+    check_named(&reached)?;
+    Ok(reached.platforms.iter().map(|reach| reach.platform).collect())
+}
+
+/// Refuses more devices of a platform than one list may have.
+pub(super) fn check_named(reached: &Reached) -> Result<(), ApiError> {
+    let named = |reach: &Reach| reach.devices + reach.unknown + reach.excluded;
+    let broken: Vec<String> = reached
+        .platforms
+        .iter()
+        .filter(|reach| named(reach) > DEVICE_IDS_MAX as u64)
+        .map(|reach| {
+            format!(
+                "device_ids: names, with the other lists, {} devices on {}: at most {DEVICE_IDS_MAX}",
+                named(reach),
+                reach.platform
+            )
+        })
+        .collect();
+    if broken.is_empty() { Ok(()) } else { Err(ApiError::Invalid(broken)) }
+}
+
+/// Refuses a campaign that is not active.
+pub(super) async fn check_campaign(
+    ctx: &RequestCtx,
+    notification: &Notification,
+) -> Result<(), ApiError> {
+    let Some(campaign @ CampaignRef::Id(_)) = notification.content.campaign() else {
+        return Ok(());
+    };
+    match ctx.api.store.active_campaign(ctx.app_no(), campaign).await {
+        Ok(_) => Ok(()),
+        Err(StoreError::NotFound) => {
+            Err(ApiError::invalid("campaign_id", "names no active campaign"))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether the application's FCM sends enriched notifications as data, which changes their size.
+async fn fcm_enriched_as_data(ctx: &RequestCtx) -> Result<bool, ApiError> {
+    let row = ctx.api.store.provider(ctx.app_no(), ProviderKind::Fcm).await?;
+    let Some((app, row)) = row else { return Ok(false) };
+    // With a configuration that cannot be opened, deliveries wait for another one.
+    let config = ProviderConfig::open(&ctx.api.master_key, app, &row);
+    Ok(config.is_ok_and(|config| config.enriched_as_data()))
+}
+
+fn poll_draft(content: &Content) -> Option<PollDraft> {
+    match content {
+        Content::Message(_) => None,
+        Content::Poll(poll) => Some(draft_of(poll)),
+    }
+}
+
+fn draft_of(poll: &NewPoll) -> PollDraft {
+    let answers = poll.answers.iter().map(|_| notify_core::AnswerId(Uuid::now_v7())).collect();
+    // A UUIDv7 has 74 random bits; the public address is to be unguessable, so two halves of
+    // random bytes make a version 4 (122 bits).
+    let mut random = [0; 16];
+    aws_lc_rs::rand::fill(&mut random).expect("the operating system gives random bytes");
+    let public_id = uuid::Builder::from_random_bytes(random).into_uuid();
+    PollDraft { poll: poll.clone(), answers, public_id }
+}

@@ -1,0 +1,173 @@
+//! The texts of the page by language, with English as fallback.
+
+use notify_core::Poll;
+
+/// The texts of one language. Numbers follow a colon, so that no plural forms are needed.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Strings {
+    /// Language code.
+    pub(super) lang: &'static str,
+    /// An answer without text; its number follows.
+    pub(super) answer: &'static str,
+    /// The number of votes; it follows.
+    pub(super) votes: &'static str,
+    /// Marks the visitor's answer.
+    pub(super) yours: &'static str,
+    /// After the vote.
+    pub(super) thanks: &'static str,
+    /// Unknown poll.
+    pub(super) unknown: &'static str,
+    /// Invalid vote.
+    pub(super) refused: &'static str,
+    /// Too many votes.
+    pub(super) busy: &'static str,
+    /// Server error.
+    pub(super) failed: &'static str,
+}
+
+/// Languages written from right to left.
+const RIGHT_TO_LEFT: [&str; 9] = ["ar", "dv", "fa", "he", "iw", "ps", "sd", "ur", "yi"];
+
+const ENGLISH: Strings = Strings {
+    lang: "en",
+    answer: "Answer",
+    votes: "Votes",
+    yours: "your answer",
+    thanks: "Thank you for your answer.",
+    unknown: "There is no such poll.",
+    refused: "This vote cannot be counted.",
+    busy: "Too many votes at once. Please try again in a minute.",
+    failed: "That did not work. Please try again later.",
+};
+
+const LANGUAGES: [Strings; 7] = [
+    ENGLISH,
+    Strings {
+        lang: "de",
+        answer: "Antwort",
+        votes: "Stimmen",
+        yours: "Ihre Antwort",
+        thanks: "Danke für Ihre Antwort.",
+        unknown: "Diese Umfrage gibt es nicht.",
+        refused: "Diese Stimme kann nicht gezählt werden.",
+        busy: "Zu viele Stimmen auf einmal. Bitte versuchen Sie es in einer Minute noch einmal.",
+        failed: "Das hat nicht geklappt. Bitte versuchen Sie es später noch einmal.",
+    },
+    Strings {
+        lang: "fr",
+        answer: "Réponse",
+        votes: "Votes",
+        yours: "votre réponse",
+        thanks: "Merci pour votre réponse.",
+        unknown: "Ce sondage n’existe pas.",
+        refused: "Ce vote ne peut pas être compté.",
+        busy: "Trop de votes à la fois. Réessayez dans une minute.",
+        failed: "Cela n’a pas fonctionné. Réessayez plus tard.",
+    },
+    Strings {
+        lang: "es",
+        answer: "Respuesta",
+        votes: "Votos",
+        yours: "tu respuesta",
+        thanks: "Gracias por tu respuesta.",
+        unknown: "Esta encuesta no existe.",
+        refused: "Este voto no se puede contar.",
+        busy: "Demasiados votos a la vez. Inténtalo de nuevo en un minuto.",
+        failed: "No ha funcionado. Inténtalo de nuevo más tarde.",
+    },
+    Strings {
+        lang: "he",
+        answer: "תשובה",
+        votes: "הצבעות",
+        yours: "התשובה שלך",
+        thanks: "תודה על התשובה.",
+        unknown: "אין סקר כזה.",
+        refused: "אי אפשר לספור את ההצבעה הזאת.",
+        busy: "יותר מדי הצבעות בבת אחת. נסו שוב בעוד דקה.",
+        failed: "זה לא הצליח. נסו שוב מאוחר יותר.",
+    },
+    Strings {
+        lang: "ar",
+        answer: "إجابة",
+        votes: "الأصوات",
+        yours: "إجابتك",
+        thanks: "شكرًا على إجابتك.",
+        unknown: "لا يوجد استطلاع كهذا.",
+        refused: "لا يمكن احتساب هذا الصوت.",
+        busy: "أصوات كثيرة في وقت واحد. حاول مرة أخرى بعد دقيقة.",
+        failed: "لم ينجح ذلك. حاول مرة أخرى لاحقًا.",
+    },
+    Strings {
+        lang: "ru",
+        answer: "Ответ",
+        votes: "Голоса",
+        yours: "ваш ответ",
+        thanks: "Спасибо за ваш ответ.",
+        unknown: "Такого опроса нет.",
+        refused: "Этот голос нельзя засчитать.",
+        busy: "Слишком много голосов сразу. Попробуйте ещё раз через минуту.",
+        failed: "Не получилось. Попробуйте ещё раз позже.",
+    },
+];
+
+/// The primary language of a code such as `pt-BR`.
+fn primary(code: &str) -> String {
+    code.split(['-', '_']).next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+/// The direction of a language, as a value of `dir`.
+pub(super) fn direction(code: &str) -> &'static str {
+    if RIGHT_TO_LEFT.contains(&primary(code).as_str()) { "rtl" } else { "ltr" }
+}
+
+impl Strings {
+    /// English.
+    pub(super) fn english() -> &'static Self {
+        &ENGLISH
+    }
+
+    /// The texts of a language, if there are any.
+    fn known(code: &str) -> Option<&'static Self> {
+        let primary = primary(code);
+        let primary = if primary == "iw" { "he" } else { &*primary };
+        LANGUAGES.iter().find(|strings| strings.lang == primary)
+    }
+
+    /// The texts in a poll's language.
+    pub(super) fn of(poll: &Poll) -> &'static Self {
+        Self::known(&poll.lang).unwrap_or(Self::english())
+    }
+
+    /// The texts in the first known language of `Accept-Language`.
+    pub(super) fn accepted(accept_language: &str) -> &'static Self {
+        let codes = accept_language.split(',').filter_map(|range| range.split(';').next());
+        codes.filter_map(Self::known).next().unwrap_or(Self::english())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_each_language_and_falls_back_to_english() {
+        for (code, lang, dir) in [
+            ("en", "en", "ltr"),
+            ("de-AT", "de", "ltr"),
+            ("FR", "fr", "ltr"),
+            ("es_MX", "es", "ltr"),
+            ("he", "he", "rtl"),
+            ("iw", "he", "rtl"),
+            ("ar-EG", "ar", "rtl"),
+            ("ru", "ru", "ltr"),
+            ("fa", "en", "rtl"),
+            ("ja", "en", "ltr"),
+            ("", "en", "ltr"),
+        ] {
+            let strings = Strings::known(code).unwrap_or(Strings::english());
+            assert_eq!((strings.lang, direction(code)), (lang, dir), "{code}");
+        }
+        assert_eq!(Strings::accepted("ja, de-CH;q=0.8, en;q=0.5").lang, "de");
+        assert_eq!(Strings::accepted("*").lang, "en");
+    }
+}

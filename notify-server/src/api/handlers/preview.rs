@@ -1,0 +1,193 @@
+//! Previews: the payloads of a notification and the number of devices it would reach.
+
+use std::collections::BTreeMap;
+
+use notify_core::json::JsonObject;
+use notify_core::{
+    CampaignRef, Notification, NotificationId, NotificationPreview, Platform, PlatformPreview,
+    ProviderKind, ProviderStatus, SCHEDULE_AHEAD_DAYS_MAX, Target, Timestamp,
+};
+use uuid::Uuid;
+
+use super::notifications::{Draft, check_campaign, check_named};
+use crate::api::error::ApiError;
+use crate::api::json_reply::JsonReply;
+use crate::api::request_ctx::RequestCtx;
+use crate::payload::{self, Preview, PreviewSettings};
+use crate::provider_config::ProviderConfig;
+use crate::store::{Reach, StoreError};
+
+/// A `send_at` that is this close to now when read as seconds was probably meant in seconds; in
+/// milliseconds.
+const MEANT_IN_SECONDS_MS: i64 = SCHEDULE_AHEAD_DAYS_MAX * 24 * 3_600_000;
+
+/// The provider of a platform.
+enum Provider {
+    Missing,
+    /// Configured, but the server's master key cannot open it.
+    Unreadable,
+    Ready(Box<ProviderConfig>),
+}
+
+/// `POST /v1/notifications/preview`.
+pub(crate) async fn preview(
+    ctx: RequestCtx,
+    notification: Notification,
+) -> Result<JsonReply<NotificationPreview>, ApiError> {
+    check_campaign(&ctx, &notification).await?;
+    let id = NotificationId::from(Uuid::now_v7());
+    let draft = Draft::new(&ctx, &id, &notification);
+    let tag = notification.audience.tag.clone();
+    let reached = ctx.api.store.reach(ctx.app_no(), notification.audience.clone()).await?;
+    if matches!(&notification.audience.target, Target::Devices { any, .. } if !any.is_empty()) {
+        check_named(&reached)?;
+    }
+    let common = request_problems(&ctx, &notification).await?;
+    let mut platforms = Vec::with_capacity(reached.platforms.len());
+    for reach in reached.platforms {
+        let provider = provider(&ctx, reach.platform.provider()).await?;
+        let preview = payload::preview(reach.platform, &draft.outgoing(), &settings(&provider));
+        let status = ctx.api.operations.engine.provider_status(ctx.app_no(), reach.platform);
+        let mut problems = common.clone();
+        problems.extend(channel_problems(reach.platform, &provider, &status));
+        problems.extend(audience_problems(&reach, tag.as_deref()));
+        platforms.push(platform_preview(reach, preview, problems));
+    }
+    let answer = NotificationPreview {
+        platforms,
+        unknown: (reached.unknown > 0).then_some(reached.unknown),
+    };
+    let once = ctx.idempotency_key()?;
+    Ok(ctx.api.store.keep_preview(ctx.app_no(), answer, once).await?.into())
+}
+
+async fn provider(ctx: &RequestCtx, kind: ProviderKind) -> Result<Provider, ApiError> {
+    let row = ctx.api.store.provider(ctx.app_no(), kind).await?;
+    let Some((app, row)) = row else { return Ok(Provider::Missing) };
+    Ok(match ProviderConfig::open(&ctx.api.master_key, app, &row) {
+        Ok(config) => Provider::Ready(Box::new(config)),
+        Err(_) => Provider::Unreadable,
+    })
+}
+
+fn settings(provider: &Provider) -> PreviewSettings {
+    match provider {
+        Provider::Ready(config) => PreviewSettings {
+            apns_topic: config.apns_topic().map(str::to_owned),
+            fcm_enriched_as_data: config.enriched_as_data(),
+        },
+        Provider::Missing | Provider::Unreadable => PreviewSettings::default(),
+    }
+}
+
+/// Problems of the request on any platform.
+async fn request_problems(
+    ctx: &RequestCtx,
+    notification: &Notification,
+) -> Result<Vec<String>, ApiError> {
+    let mut problems = notification
+        .passed_send_at
+        .map_or_else(Vec::new, |at| past_send_at_problems(at, ctx.received_at));
+    if let Some(campaign @ CampaignRef::Default) = notification.content.campaign() {
+        match ctx.api.store.active_campaign(ctx.app_no(), campaign).await {
+            Ok(_) => {}
+            Err(StoreError::NotFound) => {
+                problems.push("campaign_id: there is no default campaign now".to_owned());
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(problems)
+}
+
+/// Problems of a `send_at` in the past.
+fn past_send_at_problems(at: Timestamp, now: Timestamp) -> Vec<String> {
+    let mut problems = vec!["send_at: is in the past, so it would be sent at once".to_owned()];
+    let in_ms = at.as_ms().saturating_mul(1_000);
+    if (in_ms - now.as_ms()).abs() <= MEANT_IN_SECONDS_MS {
+        problems.push(format!("send_at: looks like unix seconds; give milliseconds ({in_ms})"));
+    }
+    problems
+}
+
+/// Reasons why messages wait at the moment.
+fn channel_problems(
+    platform: Platform,
+    provider: &Provider,
+    status: &ProviderStatus,
+) -> Vec<String> {
+    let kind = platform.provider();
+    match (provider, status) {
+        (Provider::Missing, _) => {
+            vec![format!("{kind} is not configured: its devices fail with provider_not_configured")]
+        }
+        (Provider::Unreadable, _) => vec![format!(
+            "the configuration of {kind} cannot be opened: messages wait until it is made anew"
+        )],
+        (Provider::Ready(_), ProviderStatus::AuthRejected { reason, .. }) => {
+            let reason = reason.as_deref().unwrap_or("a probe is out");
+            vec![format!("{kind} refuses the server's credentials now ({reason}): messages wait")]
+        }
+        (Provider::Ready(_), ProviderStatus::Throttled { .. }) => {
+            vec![format!("{kind} asked to slow down: messages wait for now")]
+        }
+        (Provider::Ready(_), ProviderStatus::Unreachable { .. }) => {
+            vec![format!("{kind} cannot be reached, or fails: messages wait for now")]
+        }
+        (Provider::Ready(_), ProviderStatus::Tripped) => vec![format!(
+            "so many addresses looked dead at once that everything waits until {kind} is released or \
+             configured anew"
+        )],
+        (Provider::Ready(_), ProviderStatus::Available) => Vec::new(),
+    }
+}
+
+/// Problems of the audience.
+fn audience_problems(reach: &Reach, tag: Option<&str>) -> Vec<String> {
+    let mut problems = Vec::new();
+    if reach.devices == 0 {
+        problems.push(match tag {
+            Some(tag) => format!("no device with the tag `{tag}` would be reached now"),
+            None => "no device would be reached now".to_owned(),
+        });
+    }
+    if !reach.is_exact {
+        let bound = if tag.is_some() { "at least" } else { "at most" };
+        problems.push(format!("many devices: {bound} {}", reach.devices));
+    }
+    if reach.unknown > 0 {
+        problems.push(format!("{} of the ids name no device of the platform", reach.unknown));
+    }
+    if reach.excluded > 0 {
+        let tag = tag.map_or_else(String::new, |tag| format!(", or lack the tag `{tag}`"));
+        problems.push(format!(
+            "{} of the named devices are disabled, or have no address{tag}",
+            reach.excluded
+        ));
+    }
+    problems
+}
+
+fn platform_preview(reach: Reach, preview: Preview, mut problems: Vec<String>) -> PlatformPreview {
+    problems.extend(preview.problems);
+    let headers: BTreeMap<String, String> = preview
+        .headers
+        .iter()
+        .map(|(name, value)| {
+            (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+        })
+        .collect();
+    // Not checked again: the caller's object may be nested deeper here than in the request.
+    let payload = preview.payload.map(|json| {
+        serde_json::from_slice::<JsonObject>(&json).expect("a payload is a JSON object")
+    });
+    PlatformPreview {
+        platform: reach.platform,
+        devices: reach.devices,
+        payload,
+        headers,
+        bytes: preview.size as u64,
+        limit: preview.limit as u64,
+        problems,
+    }
+}

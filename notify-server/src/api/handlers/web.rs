@@ -1,0 +1,142 @@
+//! The API of pages and their service workers, without an API key (`/web/v1`). The pipeline authorizes the
+//! origin. A browser can only act for its own device, with the secret from its subscription.
+
+use http::header;
+use notify_core::{
+    AppId, BrowserSubscription, DeviceId, Endpoint, Enrichment, EnrichmentQuery, Event,
+    EventsAccepted, NoQuery, NotificationId, ProviderKind, Success, Tag, WebAccess, WebConfig,
+    WebEvent, WebSubscribed,
+};
+use url::Url;
+use uuid::Uuid;
+
+use super::enrichments;
+use super::subscriptions::check_web;
+use crate::api::error::ApiError;
+use crate::api::json_reply::JsonReply;
+use crate::api::request_ctx::RequestCtx;
+use crate::keys::{make_device_secret, sha256};
+use crate::provider_config::ProviderConfig;
+use crate::store::NewBrowser;
+
+/// Path template of subscriptions, which have a rate limit of their own.
+pub(crate) const SUBSCRIBE: &str = "/web/v1/{app_id}/devices";
+const SECRET: header::HeaderName = header::HeaderName::from_static("x-device-secret");
+
+/// `GET /web/v1/{app_id}`.
+pub(crate) async fn config(ctx: RequestCtx, _: NoQuery) -> Result<JsonReply<WebConfig>, ApiError> {
+    let app: AppId = ctx.web_origin().app;
+    let row = ctx.api.store.provider(ctx.app_no(), ProviderKind::WebPush).await?;
+    let (id, row) = row.ok_or(ApiError::NotFound)?;
+    // A configuration that cannot be opened is logged when it is used to send.
+    match ProviderConfig::open(&ctx.api.master_key, id, &row) {
+        Ok(ProviderConfig::WebPush(webpush)) => {
+            Ok(JsonReply::ok(WebConfig { app, vapid_public_key: webpush.vapid.public }))
+        }
+        Ok(_) | Err(_) => Err(ApiError::NotFound),
+    }
+}
+
+/// `POST /web/v1/{app_id}/devices`.
+pub(crate) async fn subscribe(
+    ctx: RequestCtx,
+    browser: BrowserSubscription,
+) -> Result<JsonReply<WebSubscribed>, ApiError> {
+    check(&ctx, &browser)?;
+    let (secret, hash) = make_device_secret();
+    let browser = NewBrowser {
+        subscription: browser.subscription,
+        known: browser.known.map(|(id, secret)| (id, sha256(secret.as_bytes()))),
+        made: DeviceId::from(Uuid::now_v7()),
+        secret: hash,
+        tags: browser.tags,
+    };
+    let subscribed =
+        ctx.api.store.subscribe_browser(ctx.app_no(), browser, ctx.received_at).await?;
+    let device_secret = subscribed.has_new_secret.then_some(secret);
+    Ok(JsonReply::ok(WebSubscribed { id: subscribed.id, device_secret }))
+}
+
+/// The rules that need addresses, a curve, or the application's settings.
+fn check(ctx: &RequestCtx, browser: &BrowserSubscription) -> Result<(), ApiError> {
+    let access = &ctx.web_origin().web.access;
+    if let Endpoint::Web(web) = &browser.subscription.endpoint {
+        check_web(web, &ctx.api.outbound)?;
+        check_push_service(access, &web.endpoint)?;
+    }
+    check_tags(access, &browser.tags)
+}
+
+/// Only endpoints of push services are allowed: without this rule, anyone could make the server send
+/// requests to any public address.
+fn check_push_service(access: &WebAccess, endpoint: &str) -> Result<(), ApiError> {
+    let url = Url::parse(endpoint).ok();
+    let host = url.as_ref().and_then(Url::host_str);
+    if host.is_some_and(|host| access.allows_push_service(host)) {
+        return Ok(());
+    }
+    Err(ApiError::invalid("subscription.endpoint", "is of no push service that is allowed"))
+}
+
+/// A tag may grant something, so browsers may only set those that the application allows.
+fn check_tags(access: &WebAccess, tags: &[Tag]) -> Result<(), ApiError> {
+    let broken: Vec<String> = tags
+        .iter()
+        .enumerate()
+        .filter(|(_, tag)| !access.allowed_tags.contains(&tag.name))
+        .map(|(place, _)| format!("tags[{place}].name: is no tag that browsers may set"))
+        .collect();
+    if broken.is_empty() { Ok(()) } else { Err(ApiError::Invalid(broken)) }
+}
+
+/// `DELETE /web/v1/{app_id}/devices/{device_id}`.
+pub(crate) async fn unsubscribe(
+    ctx: RequestCtx,
+    _: NoQuery,
+) -> Result<JsonReply<Success>, ApiError> {
+    let device = own_device(&ctx).await?;
+    ctx.api.store.delete_device(ctx.app_no(), device, ctx.received_at).await?;
+    Ok(JsonReply::success())
+}
+
+/// `POST /web/v1/{app_id}/devices/{device_id}/events`.
+pub(crate) async fn report(
+    ctx: RequestCtx,
+    events: Vec<WebEvent>,
+) -> Result<JsonReply<EventsAccepted>, ApiError> {
+    let device = own_device(&ctx).await?;
+    let of_device = |event: WebEvent| Event {
+        kind: event.kind,
+        notification_id: event.notification_id,
+        device_id: device.clone(),
+        at: event.at,
+    };
+    let events = events.into_iter().map(of_device).collect();
+    Ok(ctx.api.store.record_events(ctx.app_no(), events, ctx.received_at, None).await?.into())
+}
+
+/// `GET /web/v1/{app_id}/devices/{device_id}/enrichments/{campaign_id}`.
+pub(crate) async fn enrichment(
+    ctx: RequestCtx,
+    query: EnrichmentQuery,
+) -> Result<JsonReply<Enrichment>, ApiError> {
+    let device = own_device(&ctx).await?;
+    if query.device_id.is_some() {
+        return Err(ApiError::invalid("device_id", "stands in the path"));
+    }
+    let notification = query.notification_id.map(NotificationId::new).transpose();
+    let notification = notification.map_err(|_| ApiError::NotFound)?;
+    enrichments::enrichment(&ctx, notification, Some(device)).await
+}
+
+/// The device in the path, after its secret is verified. An unknown device and a wrong secret get the same
+/// error.
+async fn own_device(ctx: &RequestCtx) -> Result<DeviceId, ApiError> {
+    let device = ctx.device_id().map_err(|_| ApiError::DeviceUnauthorized)?;
+    let secret = ctx.headers().get(&SECRET).ok_or(ApiError::DeviceUnauthorized)?;
+    let secret = sha256(secret.as_bytes());
+    match ctx.api.store.opens_device(ctx.app_no(), device.clone(), secret).await? {
+        true => Ok(device),
+        false => Err(ApiError::DeviceUnauthorized),
+    }
+}

@@ -1,0 +1,146 @@
+//! Outgoing webhooks: their management. The webhook engine sends the messages.
+
+use notify_core::{
+    NewWebhook, NoBody, NoQuery, PageQuery, Success, Timestamp, Webhook, WebhookAttempt,
+    WebhookAttemptList, WebhookChange, WebhookCreated, WebhookId, WebhookList, WebhookMessageId,
+    WebhookRecovered,
+};
+use serde::de::DeserializeOwned;
+use uuid::Uuid;
+
+use crate::api::error::ApiError;
+use crate::api::json_reply::JsonReply;
+use crate::api::request_ctx::{RequestCtx, page_request};
+use crate::store::{Idempotent, MessageMade, SealedSecret, SecretRotation, StoreError};
+use crate::webhooks::{make_secret, open_secret};
+
+/// How long the previous secret also signs after a rotation, in milliseconds: 24 hours.
+const PREVIOUS_SECRET_MS: i64 = 24 * 3_600_000;
+
+/// `POST /v1/webhooks`.
+pub(crate) async fn create(
+    ctx: RequestCtx,
+    webhook: NewWebhook,
+) -> Result<JsonReply<WebhookCreated>, ApiError> {
+    check_url(&ctx, &webhook.url)?;
+    let secret = make_secret(&ctx.api.master_key, ctx.app().id, WebhookId(Uuid::now_v7()));
+    let (app, at, once) = (ctx.app_no(), ctx.received_at, ctx.idempotency_key()?);
+    let done = ctx.api.store.create_webhook(app, webhook, secret, at, once).await?;
+    created_response(&ctx, done)
+}
+
+/// `GET /v1/webhooks`.
+pub(crate) async fn list(
+    ctx: RequestCtx,
+    page: PageQuery,
+) -> Result<JsonReply<WebhookList>, ApiError> {
+    let page = page_request(page);
+    let page = ctx.api.store.list_webhooks(ctx.app_no(), page, ctx.received_at).await?;
+    Ok(JsonReply::ok(WebhookList { webhooks: page.rows, next_cursor: page.next }))
+}
+
+/// `GET /v1/webhooks/{id}`.
+pub(crate) async fn get(ctx: RequestCtx, _: NoQuery) -> Result<JsonReply<Webhook>, ApiError> {
+    let id = ctx.id("id")?;
+    Ok(JsonReply::ok(ctx.api.store.webhook(ctx.app_no(), id, ctx.received_at).await?))
+}
+
+/// `PATCH /v1/webhooks/{id}`.
+pub(crate) async fn change(
+    ctx: RequestCtx,
+    change: WebhookChange,
+) -> Result<JsonReply<Success>, ApiError> {
+    let id = ctx.id("id")?;
+    if let Some(url) = &change.url {
+        check_url(&ctx, url)?;
+    }
+    ctx.api.store.change_webhook(ctx.app_no(), id, change, ctx.received_at).await?;
+    Ok(JsonReply::success())
+}
+
+/// `DELETE /v1/webhooks/{id}`.
+pub(crate) async fn delete(ctx: RequestCtx, _: NoQuery) -> Result<JsonReply<Success>, ApiError> {
+    let id = ctx.id("id")?;
+    ctx.api.store.delete_webhook(ctx.app_no(), id).await?;
+    Ok(JsonReply::success())
+}
+
+/// `POST /v1/webhooks/{id}/rotate`.
+pub(crate) async fn rotate(
+    ctx: RequestCtx,
+    _: NoBody,
+) -> Result<JsonReply<WebhookCreated>, ApiError> {
+    let secret = make_secret(&ctx.api.master_key, ctx.app().id, ctx.id("id")?);
+    let (at, once) = (ctx.received_at, ctx.idempotency_key()?);
+    let rotation = SecretRotation { secret, at, previous_until: at.plus_ms(PREVIOUS_SECRET_MS) };
+    let done = ctx.api.store.rotate_webhook(ctx.app_no(), rotation, once).await?;
+    created_response(&ctx, done)
+}
+
+/// `POST /v1/webhooks/{id}/test`: waits for the outcome.
+pub(crate) async fn test(
+    ctx: RequestCtx,
+    _: NoBody,
+) -> Result<JsonReply<WebhookAttempt>, ApiError> {
+    let id = ctx.id("id")?;
+    let message = MessageMade { id: WebhookMessageId(Uuid::now_v7()) };
+    let (app, at, once) = (ctx.app_no(), ctx.received_at, ctx.idempotency_key()?);
+    let done = ctx.api.store.test_webhook(app, id, message, at, once).await?;
+    let (message, replayed) = done_value(done)?;
+    let attempt = ctx.api.webhooks.outcome(app, id, message.id).await?;
+    Ok(JsonReply::with_replayed(attempt, replayed))
+}
+
+/// `GET /v1/webhooks/{id}/attempts`.
+pub(crate) async fn attempts(
+    ctx: RequestCtx,
+    page: PageQuery,
+) -> Result<JsonReply<WebhookAttemptList>, ApiError> {
+    let (id, page) = (ctx.id("id")?, page_request(page));
+    let page = ctx.api.store.list_webhook_attempts(ctx.app_no(), id, page).await?;
+    Ok(JsonReply::ok(WebhookAttemptList { attempts: page.rows, next_cursor: page.next }))
+}
+
+/// `POST /v1/webhooks/{id}/attempts/{attempt_id}/redeliver`.
+pub(crate) async fn redeliver(ctx: RequestCtx, _: NoBody) -> Result<JsonReply<Success>, ApiError> {
+    let (webhook, id) = (ctx.id("id")?, ctx.id("attempt_id")?);
+    let (app, at, once) = (ctx.app_no(), ctx.received_at, ctx.idempotency_key()?);
+    Ok(ctx.api.store.redeliver_message(app, webhook, id, at, once).await?.into())
+}
+
+/// `POST /v1/webhooks/{id}/recover`.
+pub(crate) async fn recover(
+    ctx: RequestCtx,
+    since: Timestamp,
+) -> Result<JsonReply<WebhookRecovered>, ApiError> {
+    let id = ctx.id("id")?;
+    let (app, at, once) = (ctx.app_no(), ctx.received_at, ctx.idempotency_key()?);
+    Ok(ctx.api.store.recover_messages(app, id, since, at, once).await?.into())
+}
+
+fn check_url(ctx: &RequestCtx, url: &str) -> Result<(), ApiError> {
+    let checked = ctx.api.outbound.webhook(url);
+    checked.map(|_| ()).map_err(|rule| ApiError::invalid("url", &rule.to_string()))
+}
+
+/// The response with the secret, which is also stored sealed for a repeated request.
+fn created_response(
+    ctx: &RequestCtx,
+    done: Idempotent<SealedSecret>,
+) -> Result<JsonReply<WebhookCreated>, ApiError> {
+    let (sealed, replayed) = done_value(done)?;
+    let secret = open_secret(&ctx.api.master_key, ctx.app().id, &sealed)
+        .map_err(|error| ApiError::Internal(error.into()))?;
+    Ok(JsonReply::with_replayed(WebhookCreated { id: sealed.id, secret }, replayed))
+}
+
+/// The result of a write and whether an earlier request caused it.
+fn done_value<T: DeserializeOwned>(done: Idempotent<T>) -> Result<(T, bool), ApiError> {
+    match done {
+        Idempotent::Executed(made) => Ok((made, false)),
+        Idempotent::Replayed(json) => {
+            let made = serde_json::from_str(&json).map_err(StoreError::from)?;
+            Ok((made, true))
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The webhook of Messenger. Meta verifies it once, then signs every call.
+
+#[cfg(test)]
+mod tests;
+
+use http::request::Parts;
+use http::{HeaderValue, Method, header};
+use notify_core::{DeviceId, ProviderKind, Timestamp};
+use serde_json::Value;
+use warp::Reply;
+use warp::reply::Response;
+
+use crate::api::error::ApiError;
+use crate::api::inbound::deep_link::device_id;
+use crate::api::inbound::{make_id, signature};
+use crate::api::json_reply::JsonReply;
+use crate::api::request_ctx::{RequestCtx, decode_pairs};
+use crate::payload::buttons;
+use crate::provider_config::{MessengerConfig, ProviderConfig};
+use crate::store::{Inbound, InboundAction, NewContact, Recipient};
+
+const SIGNATURE: header::HeaderName = header::HeaderName::from_static("x-hub-signature-256");
+
+/// `GET /hooks/messenger/{app_id}`: responds to Meta's verification with its challenge.
+pub(in crate::api) async fn verify(ctx: RequestCtx) -> Result<Response, ApiError> {
+    let query = ctx.query().map_err(|_| ApiError::InvalidSignature)?;
+    let challenge = value(&query, "hub.challenge").ok_or(ApiError::InvalidSignature)?;
+    let mut response = Response::new(challenge.to_owned().into());
+    // Always text: a browser must not render it as a page.
+    let text = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, text);
+    Ok(response)
+}
+
+/// `POST /hooks/messenger/{app_id}`: records what people did.
+pub(in crate::api) async fn receive(ctx: RequestCtx) -> Result<Response, ApiError> {
+    let webhook = ctx.webhook();
+    let ProviderConfig::Messenger(config) = &webhook.config else {
+        return Err(ApiError::InvalidSignature);
+    };
+    let secret = config.app_secret.as_ref().ok_or(ApiError::InvalidSignature)?;
+    let given = ctx.headers().get(&SIGNATURE).ok_or(ApiError::InvalidSignature)?;
+    if !signature::is_signed(&ctx.body.bytes, given.as_bytes(), secret) {
+        return Err(ApiError::InvalidSignature);
+    }
+    if let Some(call) = webhook.json(&ctx, ProviderKind::Messenger) {
+        webhook.record(&ctx, parse_call(&call, ctx.received_at, make_id)).await?;
+    }
+    Ok(JsonReply::success().into_response())
+}
+
+/// Whether a head is valid: a `GET` has the `verify_token`, a `POST` has a signature that can be
+/// verified once the body is read.
+pub(super) fn is_head_valid(config: &MessengerConfig, head: &Parts) -> bool {
+    if head.method != Method::POST {
+        let query = decode_pairs(head.uri.query().unwrap_or_default()).unwrap_or_default();
+        let given = |name| value(&query, name).unwrap_or_default();
+        let token = given("hub.verify_token").as_bytes();
+        let is_known = signature::is_secret(token, config.verify_token.as_ref());
+        return is_known && given("hub.mode") == "subscribe";
+    }
+    let given = head.headers.get(&SIGNATURE);
+    let is_well_formed = given.is_some_and(|given| signature::is_well_formed(given.as_bytes()));
+    is_well_formed && config.app_secret.is_some()
+}
+
+fn value<'q>(query: &'q [(String, String)], name: &str) -> Option<&'q str> {
+    let mut values = query.iter().filter(|(known, _)| known == name);
+    values.next().map(|(_, value)| value.as_str())
+}
+
+// Parses Meta's events of a page: `messages`, `messaging_postbacks`, `messaging_optins` and
+// `messaging_referrals`. Unknown events are skipped.
+
+/// Longest page-scoped id that subscriptions accept.
+const RECIPIENT_ID_CHARS_MAX: usize = 255;
+
+/// What people did, in order. `make_id` makes the ids of new devices.
+fn parse_call(call: &Value, now: Timestamp, make_id: fn() -> DeviceId) -> Vec<Inbound> {
+    if call["object"] != "page" {
+        return Vec::new();
+    }
+    let entries = list(&call["entry"]);
+    let events = entries.flat_map(|entry| list(&entry["messaging"]));
+    events.filter_map(|event| parse_event(event, now, make_id)).flatten().collect()
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+/// The acts of one event: a message, and possibly a vote.
+fn parse_event(
+    event: &Value,
+    now: Timestamp,
+    make_id: fn() -> DeviceId,
+) -> Option<impl Iterator<Item = Inbound>> {
+    let ParsedEvent { link_payload, button_payload } = act_of_person(event)?;
+    let id = event["sender"]["id"].as_str()?;
+    let is_id = (1..=RECIPIENT_ID_CHARS_MAX).contains(&id.len())
+        && id.bytes().all(|byte| byte.is_ascii_graphic());
+    let who = is_id.then(|| Recipient::Messenger(id.to_owned()))?;
+    let at = event["timestamp"].as_i64().filter(|ms| *ms > 0).map(|ms| Timestamp(ms).min(now));
+    let requested_id = link_payload.and_then(device_id);
+    let contact = NewContact { generated_id: make_id(), requested_id, language: None };
+    let voted = button_payload.and_then(buttons::read);
+    let voted = voted.map(|(poll, answer)| InboundAction::Voted { poll, answer });
+    let acts = [Some(InboundAction::Wrote(contact)), voted].into_iter().flatten();
+    Some(acts.map(move |act| Inbound { who: who.clone(), at, act }))
+}
+
+/// The payloads of an event.
+struct ParsedEvent<'e> {
+    /// `ref` of the link that the person followed.
+    link_payload: Option<&'e str>,
+    /// Payload of the button that the person pressed.
+    button_payload: Option<&'e str>,
+}
+
+/// What a person did; `None` for an event that is not an act of a person or opens no conversation.
+fn act_of_person(event: &Value) -> Option<ParsedEvent<'_>> {
+    if let Some(message) = event["message"].as_object() {
+        // An echo was sent by the page itself. A deletion is not a message.
+        let is = |name: &str| message.get(name).and_then(Value::as_bool) == Some(true);
+        if is("is_echo") || is("is_deleted") {
+            return None;
+        }
+        let message = &event["message"];
+        return Some(ParsedEvent {
+            link_payload: message["referral"]["ref"].as_str(),
+            button_payload: message["quick_reply"]["payload"].as_str(),
+        });
+    }
+    if event["postback"].is_object() {
+        let postback = &event["postback"];
+        return Some(ParsedEvent {
+            link_payload: postback["referral"]["ref"].as_str(),
+            button_payload: postback["payload"].as_str(),
+        });
+    }
+    // An opt-in with a type allows only messages of that type, which Notify does not send.
+    if event["optin"].is_object() && event["optin"]["type"].is_null() {
+        return Some(ParsedEvent {
+            link_payload: event["optin"]["ref"].as_str(),
+            button_payload: None,
+        });
+    }
+    if event["referral"].is_object() {
+        return Some(ParsedEvent {
+            link_payload: event["referral"]["ref"].as_str(),
+            button_payload: None,
+        });
+    }
+    None
+}

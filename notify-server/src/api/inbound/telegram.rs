@@ -1,0 +1,151 @@
+//! The webhook of Telegram, which sends the secret of `setWebhook` with each update.
+
+#[cfg(test)]
+mod tests;
+
+use http::{HeaderMap, header};
+use notify_core::{DeviceId, ProviderKind, Timestamp};
+use serde::Serialize;
+use serde_json::Value;
+use warp::Reply;
+use warp::reply::Response;
+
+use crate::api::error::ApiError;
+use crate::api::inbound::deep_link::device_id;
+use crate::api::inbound::{make_id, signature};
+use crate::api::json_reply::JsonReply;
+use crate::api::request_ctx::RequestCtx;
+use crate::payload::buttons;
+use crate::provider_config::TelegramConfig;
+use crate::store::{Inbound, InboundAction, NewContact, Recipient};
+
+const SECRET: header::HeaderName =
+    header::HeaderName::from_static("x-telegram-bot-api-secret-token");
+
+/// A call of the Bot API in the response to an update, which saves a request.
+#[derive(Serialize)]
+struct AnswerCallbackQuery {
+    method: &'static str,
+    callback_query_id: String,
+}
+
+/// `POST /hooks/telegram/{app_id}`: records what a person did.
+pub(in crate::api) async fn receive(ctx: RequestCtx) -> Result<Response, ApiError> {
+    let webhook = ctx.webhook();
+    let mut pressed = None;
+    if let Some(update) = webhook.json(&ctx, ProviderKind::Telegram) {
+        webhook.record(&ctx, parse_update(&update, ctx.received_at, make_id)).await?;
+        pressed = callback_query_id(&update);
+    }
+    // A pressed button shows a spinner until the query is answered, whatever the button was.
+    Ok(match pressed {
+        Some(callback_query_id) => {
+            let method = "answerCallbackQuery";
+            JsonReply::ok(AnswerCallbackQuery { method, callback_query_id }).into_response()
+        }
+        None => JsonReply::success().into_response(),
+    })
+}
+
+/// Whether the head has the secret of the webhook. The work is the same if one of them is missing.
+pub(super) fn is_head_valid(config: &TelegramConfig, headers: &HeaderMap) -> bool {
+    let given = headers.get(&SECRET);
+    let given_bytes = given.map_or(&[][..], http::HeaderValue::as_bytes);
+    signature::is_secret(given_bytes, config.webhook_secret.as_ref()) && given.is_some()
+}
+
+// Parses an update of a bot: `message`, `callback_query` and `my_chat_member`. Other updates are
+// skipped.
+
+/// Last millisecond of a second. Telegram's times are whole seconds, so an act may have come after
+/// anything else within its second.
+const SECOND_END_MS: i64 = 999;
+/// Longest language code, in bytes (RFC 5646 section 4.4.1).
+const LANGUAGE_BYTES_MAX: usize = 35;
+
+/// What a person did, in order. `make_id` makes the id of a new device.
+fn parse_update(update: &Value, now: Timestamp, make_id: fn() -> DeviceId) -> Vec<Inbound> {
+    if update["message"].is_object() {
+        return parse_message(&update["message"], now, make_id).into_iter().collect();
+    }
+    if update["callback_query"].is_object() {
+        return parse_callback_query(&update["callback_query"], make_id);
+    }
+    parse_member_change(&update["my_chat_member"], now).into_iter().collect()
+}
+
+/// The id of a callback query, which has to be answered.
+fn callback_query_id(update: &Value) -> Option<String> {
+    update["callback_query"]["id"].as_str().map(str::to_owned)
+}
+
+/// A message. Any message in a private chat starts the bot. A group has to send `/start`, since anyone
+/// can add a bot to a group, where it receives many messages.
+fn parse_message(message: &Value, now: Timestamp, make_id: fn() -> DeviceId) -> Option<Inbound> {
+    let (who, is_private) = chat(&message["chat"])?;
+    if message["from"]["is_bot"] == true {
+        return None;
+    }
+    let started = start_command(message["text"].as_str().unwrap_or_default());
+    if !is_private && started.is_none() {
+        return None;
+    }
+    let language = is_private.then(|| language(&message["from"])).flatten();
+    let requested_id = started.flatten().and_then(device_id);
+    let act = InboundAction::Wrote(NewContact { generated_id: make_id(), requested_id, language });
+    Some(Inbound { who, at: instant(&message["date"], now), act })
+}
+
+/// A pressed button. It counts for the chat of its message. The update has no time of its own, and
+/// the message is older.
+fn parse_callback_query(query: &Value, make_id: fn() -> DeviceId) -> Vec<Inbound> {
+    let Some((who, is_private)) = chat(&query["message"]["chat"]) else { return Vec::new() };
+    let began = is_private.then(|| {
+        let language = language(&query["from"]);
+        InboundAction::Wrote(NewContact { generated_id: make_id(), requested_id: None, language })
+    });
+    let voted = query["data"].as_str().and_then(buttons::read);
+    let voted = voted.map(|(poll, answer)| InboundAction::Voted { poll, answer });
+    let acts = [began, voted].into_iter().flatten();
+    acts.map(|act| Inbound { who: who.clone(), at: None, act }).collect()
+}
+
+/// A change of the bot's membership in a chat; in a private chat, it was blocked or unblocked.
+fn parse_member_change(change: &Value, now: Timestamp) -> Option<Inbound> {
+    let (who, _) = chat(&change["chat"])?;
+    let member = &change["new_chat_member"];
+    let act = match member["status"].as_str()? {
+        "kicked" | "left" => InboundAction::Left,
+        "restricted" if member["is_member"] == false => InboundAction::Left,
+        "member" | "administrator" | "restricted" => InboundAction::Returned,
+        _ => return None,
+    };
+    Some(Inbound { who, at: instant(&change["date"], now), act })
+}
+
+/// A chat, and whether it is a private one.
+fn chat(chat: &Value) -> Option<(Recipient, bool)> {
+    let id = chat["id"].as_i64()?;
+    Some((Recipient::Chat(id.to_string()), chat["type"] == "private"))
+}
+
+/// Whether a text is `/start`, and the payload of its link: `/start`, `/start abc`, in groups also
+/// `/start@the_bot abc`.
+fn start_command(text: &str) -> Option<Option<&str>> {
+    let mut words = text.split_whitespace();
+    let command = words.next()?;
+    let command = command.split_once('@').map_or(command, |(command, _)| command);
+    (command == "/start").then(|| words.next())
+}
+
+fn instant(date: &Value, now: Timestamp) -> Option<Timestamp> {
+    let ms = date.as_i64().filter(|seconds| *seconds > 0)?.checked_mul(1_000)?;
+    Some(Timestamp(ms.checked_add(SECOND_END_MS)?).min(now))
+}
+
+fn language(person: &Value) -> Option<String> {
+    let code = person["language_code"].as_str()?;
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    let is_code = (1..=LANGUAGE_BYTES_MAX).contains(&code.len()) && code.bytes().all(allowed);
+    is_code.then(|| code.to_owned())
+}

@@ -1,0 +1,173 @@
+//! One row for each kind of update, and for those that are skipped.
+
+use serde_json::json;
+
+use crate::api::inbound::telegram::*;
+
+const NOW: Timestamp = Timestamp(1_795_219_200_500);
+/// Five seconds ago, as Telegram sends it and as it is recorded.
+const DATE: i64 = NOW.0 / 1_000 - 5;
+const AT: Timestamp = Timestamp(DATE * 1_000 + 999);
+const POLL: &str = "01a1fcca-b631-719b-823d-823843478e58";
+const ANSWER: &str = "01a1fcca-b631-719b-823d-823a538fb389";
+const BROUGHT: &str = "0190a7c0-0000-4000-8000-00000000ffff";
+
+fn made() -> DeviceId {
+    DeviceId::new("made").unwrap()
+}
+
+fn wrote(requested_id: Option<&str>, language: Option<&str>) -> InboundAction {
+    let requested_id = requested_id.map(|id| DeviceId::new(id).unwrap());
+    InboundAction::Wrote(NewContact {
+        generated_id: made(),
+        requested_id,
+        language: language.map(str::to_owned),
+    })
+}
+
+fn voted() -> InboundAction {
+    let poll = notify_core::NotificationId::new(POLL).unwrap();
+    InboundAction::Voted { poll, answer: ANSWER.parse().unwrap() }
+}
+
+fn private() -> Value {
+    json!({"id": 42, "type": "private", "first_name": "Ann"})
+}
+
+fn group() -> Value {
+    json!({"id": -1_001_234_567_890_i64, "type": "supergroup", "title": "Tea"})
+}
+
+fn message(chat: &Value, text: &str) -> Value {
+    json!({"update_id": 1, "message": {"message_id": 1, "date": DATE, "chat": chat, "text": text,
+        "from": {"id": 42, "is_bot": false, "language_code": "de"}}})
+}
+
+fn press(chat: &Value, data: &str) -> Value {
+    json!({"update_id": 1, "callback_query": {"id": "q1", "data": data,
+        "from": {"id": 42, "is_bot": false, "language_code": "de"},
+        "message": {"message_id": 1, "date": DATE, "chat": chat}}})
+}
+
+fn member(chat: &Value, status: &Value) -> Value {
+    json!({"update_id": 1, "my_chat_member": {"chat": chat, "date": DATE, "from": {"id": 42},
+        "old_chat_member": {"status": "member"}, "new_chat_member": status}})
+}
+
+fn with(mut update: Value, pointer: &str, value: &Value) -> Value {
+    *update.pointer_mut(pointer).unwrap() = value.clone();
+    update
+}
+
+/// Parses the update of each row and checks its acts, which all have that time.
+fn assert_acts(
+    rows: Vec<(&str, Value, Vec<InboundAction>)>,
+    at: Option<Timestamp>,
+    pressed: Option<&str>,
+) {
+    for (what, update, expected) in rows {
+        let acts: Vec<_> = parse_update(&update, NOW, made)
+            .into_iter()
+            .map(|inbound| {
+                assert_eq!(inbound.at, at, "{what}");
+                assert!(["42", "-1001234567890"].contains(&inbound.who.address()), "{what}");
+                inbound.act
+            })
+            .collect();
+        assert_eq!(acts, expected, "{what}");
+        assert_eq!(callback_query_id(&update).as_deref(), pressed, "{what}");
+    }
+}
+
+#[test]
+fn parses_messages() {
+    let german = || wrote(None, Some("de"));
+    let start = |rest: &str| message(&private(), &format!("/start{rest}"));
+    let by_name = format!("/start@tea_bot {BROUGHT}");
+    let linked = start(&format!(" {BROUGHT}"));
+    let rows = vec![
+        ("a start", start(""), vec![german()]),
+        ("a start out of a link", linked, vec![wrote(Some(BROUGHT), Some("de"))]),
+        ("a start that brings no id", start(" user-7"), vec![german()]),
+        ("a message", message(&private(), "hi"), vec![german()]),
+        ("a message about it", message(&private(), &format!("/started {BROUGHT}")), vec![german()]),
+        ("a picture", with(start(""), "/message/text", &json!(null)), vec![german()]),
+        (
+            "no language",
+            with(start(""), "/message/from/language_code", &json!("d\u{0}e")),
+            vec![wrote(None, None)],
+        ),
+        ("a bot", with(start(""), "/message/from/is_bot", &json!(true)), vec![]),
+        ("a start in a group", message(&group(), "/start"), vec![wrote(None, None)]),
+        ("one by name", message(&group(), &by_name), vec![wrote(Some(BROUGHT), None)]),
+        ("a message in a group", message(&group(), "hi"), vec![]),
+    ];
+    assert_acts(rows, Some(AT), None);
+}
+
+#[test]
+fn parses_changes_of_membership() {
+    let in_group = group();
+    let private = |status: &str| member(&private(), &json!({"status": status}));
+    let group = |status: &str| member(&in_group, &json!({"status": status}));
+    let restricted = |is_member: bool| {
+        member(&in_group, &json!({"status": "restricted", "is_member": is_member}))
+    };
+    let rows = vec![
+        ("blocked", private("kicked"), vec![InboundAction::Left]),
+        ("put out of a group", group("left"), vec![InboundAction::Left]),
+        ("restricted until it is out", restricted(false), vec![InboundAction::Left]),
+        ("let in again", private("member"), vec![InboundAction::Returned]),
+        ("raised", group("administrator"), vec![InboundAction::Returned]),
+        ("restricted", restricted(true), vec![InboundAction::Returned]),
+        ("a status that is new", group("guest"), vec![]),
+        ("no status", member(&in_group, &json!({})), vec![]),
+    ];
+    assert_acts(rows, Some(AT), None);
+}
+
+/// The update has no time at which the button was pressed.
+#[test]
+fn a_pressed_button_counts_for_its_chat() {
+    let german = || wrote(None, Some("de"));
+    let poll = notify_core::NotificationId::new(POLL).unwrap();
+    let pressed = buttons::short(&poll, ANSWER.parse().unwrap()).unwrap();
+    let gone = with(press(&private(), &pressed), "/callback_query/message", &json!(null));
+    let rows = vec![
+        ("of an answer", press(&private(), &pressed), vec![german(), voted()]),
+        ("of another button", press(&private(), "more"), vec![german()]),
+        ("in a group", press(&group(), &pressed), vec![voted()]),
+        ("of a message that is gone", gone, vec![]),
+    ];
+    assert_acts(rows, None, Some("q1"));
+}
+
+#[test]
+fn skips_other_updates() {
+    let start = || message(&private(), "/start");
+    let rows = vec![
+        ("no chat", with(start(), "/message/chat", &json!(null)), vec![]),
+        ("a chat of a text", with(start(), "/message/chat/id", &json!("42")), vec![]),
+        ("an edit", json!({"update_id": 1, "edited_message": start()["message"]}), vec![]),
+        ("a post", json!({"update_id": 1, "channel_post": start()["message"]}), vec![]),
+        ("a list", json!([]), vec![]),
+        ("nothing", json!(null), vec![]),
+    ];
+    assert_acts(rows, None, None);
+}
+
+#[test]
+fn a_date_is_the_end_of_its_second_and_never_in_the_future() {
+    for (date, expected) in [
+        (json!(DATE), Some(AT)),
+        (json!(NOW.0 / 1_000), Some(NOW)),
+        (json!(NOW.0 / 1_000 + 60), Some(NOW)),
+        (json!(i64::MAX), None),
+        (json!(0), None),
+        (json!("5"), None),
+        (json!(null), None),
+    ] {
+        let update = with(message(&private(), "hi"), "/message/date", &date);
+        assert_eq!(parse_update(&update, NOW, made)[0].at, expected, "{date}");
+    }
+}

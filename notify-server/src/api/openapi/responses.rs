@@ -1,0 +1,216 @@
+//! The responses of an endpoint: its statuses and their content.
+
+use http::{Method, StatusCode};
+use notify_core::ErrorBody;
+use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
+
+use super::JSON;
+use super::reference;
+use crate::api::endpoint::{Endpoint, placeholder, segments};
+use crate::api::openapi::takes_idempotency_key;
+use crate::api::openapi::{Example, add_examples};
+
+const HTML: &str = "text/html";
+
+/// A successful response that is not JSON of a model.
+#[derive(Clone, Copy)]
+pub(crate) struct OtherResponse {
+    /// Its status.
+    pub(crate) status: u16,
+    /// Its media types; empty if it has no body.
+    pub(crate) media_types: &'static [&'static str],
+}
+
+impl OtherResponse {
+    /// 200 with a body.
+    pub(crate) const fn ok(media_types: &'static [&'static str]) -> Self {
+        Self { status: 200, media_types }
+    }
+
+    /// The client has the current version.
+    pub(crate) const NOT_MODIFIED: Self = Self { status: 304, media_types: &[] };
+    /// A redirect.
+    pub(crate) const SEE_OTHER: Self = Self { status: 303, media_types: &[] };
+}
+
+/// The part of the API that an endpoint belongs to, which determines its error responses.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Area {
+    Api,
+    Admin,
+    Browsers,
+    Inbound,
+    Polls,
+    Operations,
+}
+
+impl Area {
+    fn of(template: &str) -> Self {
+        match segments(template).next() {
+            Some("v1") => Self::Api,
+            Some("admin") => Self::Admin,
+            Some("web") => Self::Browsers,
+            Some("hooks") => Self::Inbound,
+            Some("polls") => Self::Polls,
+            _ => Self::Operations,
+        }
+    }
+
+    fn authenticates(self) -> bool {
+        !matches!(self, Self::Polls | Self::Operations)
+    }
+}
+
+/// The responses of an operation.
+pub(super) fn of(route: &Endpoint, examples: &[Example]) -> Value {
+    let mut responses = successes(route, examples);
+    let area = Area::of(route.path);
+    for status in error_statuses(route, area) {
+        let (name, description) = shared_response(status);
+        let response = if area == Area::Polls {
+            json!({ "description": description, "content": { HTML: {} } })
+        } else {
+            json!({ "$ref": format!("#/components/responses/{name}") })
+        };
+        responses.insert(status.as_str().to_owned(), response);
+    }
+    Value::Object(responses)
+}
+
+fn successes(route: &Endpoint, examples: &[Example]) -> Map<String, Value> {
+    let mut responses = Map::new();
+    if let Some(shape) = route.docs.response {
+        let mut content = json!({ "schema": shape.reference() });
+        if shape.is::<notify_core::Success>() {
+            content["example"] = json!({ "success": true });
+        } else {
+            add_examples(&mut content, examples);
+        }
+        let mut success = json!({ "description": "Success", "content": { JSON: content } });
+        if takes_idempotency_key(route) {
+            success["headers"] = header("Idempotency-Replayed");
+        }
+        responses.insert("200".to_owned(), success);
+    }
+    for other in route.docs.other_responses {
+        let content: Map<String, Value> =
+            other.media_types.iter().map(|name| ((*name).to_owned(), json!({}))).collect();
+        let mut response = json!({ "description": success_description(other.status) });
+        if !content.is_empty() {
+            response["content"] = Value::Object(content);
+        }
+        responses.insert(other.status.to_string(), response);
+    }
+    if route
+        .docs
+        .other_responses
+        .iter()
+        .any(|other| other.status == OtherResponse::NOT_MODIFIED.status)
+    {
+        for status in ["200", "304"] {
+            responses[status]["headers"] = header("ETag");
+        }
+    }
+    responses
+}
+
+fn success_description(status: u16) -> &'static str {
+    match status {
+        303 => "Redirect to the page",
+        304 => "The client has the current version",
+        _ => "Success",
+    }
+}
+
+/// The error statuses of an endpoint.
+fn error_statuses(route: &Endpoint, area: Area) -> Vec<StatusCode> {
+    let has_body = matches!(route.method, Method::POST | Method::PUT | Method::PATCH);
+    // An unknown inbound webhook gets the same 401 as a wrong signature. By contract, an unknown poll is 400
+    // on `GET /v1/polls/{id}`.
+    let names_resource = segments(route.path).any(|segment| placeholder(segment).is_some())
+        && area != Area::Inbound
+        && route.path != "/v1/polls/{id}"
+        && route.path != crate::api::handlers::web::SUBSCRIBE;
+    // Authentication failures and votes are rate limited.
+    let is_rate_limited = area.authenticates() || (area == Area::Polls && has_body);
+    let rows = [
+        (StatusCode::BAD_REQUEST, true),
+        (StatusCode::UNAUTHORIZED, area.authenticates()),
+        (StatusCode::NOT_FOUND, names_resource),
+        (StatusCode::CONFLICT, takes_idempotency_key(route)),
+        (StatusCode::PAYLOAD_TOO_LARGE, has_body),
+        (StatusCode::TOO_MANY_REQUESTS, is_rate_limited),
+        (StatusCode::INTERNAL_SERVER_ERROR, true),
+        (StatusCode::SERVICE_UNAVAILABLE, route.path != "/healthz"),
+    ];
+    rows.into_iter().filter(|(_, can)| *can).map(|(status, _)| status).collect()
+}
+
+/// The name and description of the shared response of a status.
+fn shared_response(status: StatusCode) -> (&'static str, &'static str) {
+    match status {
+        StatusCode::UNAUTHORIZED => (
+            "Unauthorized",
+            "The credentials are missing or invalid, or the application is suspended",
+        ),
+        StatusCode::NOT_FOUND => ("NotFound", "A resource in the path or query does not exist"),
+        StatusCode::CONFLICT => ("Conflict", "The `Idempotency-Key` was used with another body"),
+        StatusCode::PAYLOAD_TOO_LARGE => ("PayloadTooLarge", "The body exceeds the limit"),
+        StatusCode::TOO_MANY_REQUESTS => ("TooManyRequests", "A rate limit is exceeded"),
+        StatusCode::INTERNAL_SERVER_ERROR => ("InternalError", "Server error"),
+        StatusCode::SERVICE_UNAVAILABLE => {
+            ("Unavailable", "The server cannot process the request now; retry later")
+        }
+        _ => ("BadRequest", "The rules that the request violates"),
+    }
+}
+
+/// The error responses that operations share.
+pub(super) fn shared() -> Value {
+    let statuses = [400, 401, 404, 409, 413, 429, 500, 503];
+    let mut shared = Map::new();
+    for status in statuses.into_iter().filter_map(|status| StatusCode::from_u16(status).ok()) {
+        let (name, description) = shared_response(status);
+        let mut response = json!({
+            "description": description,
+            "content": { JSON: { "schema": reference(&ErrorBody::name()) } },
+        });
+        match status {
+            StatusCode::UNAUTHORIZED => response["headers"] = header("WWW-Authenticate"),
+            StatusCode::TOO_MANY_REQUESTS => response["headers"] = header("Retry-After"),
+            _ => {}
+        }
+        shared.insert(name.to_owned(), response);
+    }
+    Value::Object(shared)
+}
+
+fn header(name: &str) -> Value {
+    json!({ name: { "$ref": format!("#/components/headers/{name}") } })
+}
+
+/// The headers that responses refer to.
+pub(super) fn headers() -> Value {
+    json!({
+        "ETag": {
+            "description": "Version for `If-None-Match`",
+            "required": true,
+            "schema": { "type": "string" },
+        },
+        "Idempotency-Replayed": {
+            "description": "`true` if this is the response of an earlier request with the same key",
+            "schema": { "type": "string", "enum": ["true"] },
+        },
+        "Retry-After": {
+            "description": "Seconds after which the client may retry",
+            "required": true,
+            "schema": { "type": "integer", "minimum": 0 },
+        },
+        "WWW-Authenticate": {
+            "description": "How to authenticate",
+            "required": true,
+            "schema": { "type": "string" },
+        },
+    })
+}

@@ -1,0 +1,306 @@
+//! The way of every request, from its head to its response: [`Pipeline::handle`].
+
+mod auth;
+mod client_address;
+mod head;
+mod key_cache;
+mod memory;
+mod rate_limits;
+mod request_body;
+mod request_id;
+mod response_body;
+mod web_origin;
+
+use std::net::IpAddr;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use hyper::body::{Body, Incoming};
+use tokio_util::sync::CancellationToken;
+use warp::Reply;
+
+use self::client_address::ClientAddresses;
+pub(crate) use self::head::{HEADER_BYTES_MAX, HEADERS_MAX};
+pub(crate) use self::key_cache::KeyCache;
+pub(crate) use self::memory::MemoryPermit;
+use self::memory::{BodyMemory, Owner, ResponseMemory};
+use self::rate_limits::RateLimits;
+use self::request_body::{BodyLimits, read_body};
+use self::request_id::RequestId;
+pub(crate) use self::response_body::ResponseBody;
+pub(crate) use self::web_origin::WebOrigin;
+use crate::api::Api;
+use crate::api::error::ApiError;
+use crate::api::handlers::poll_page;
+use crate::api::inbound::{self, InboundWebhooks};
+use crate::api::request_ctx::{Caller, RequestCtx};
+use crate::api::router::Router;
+use crate::api::routes::routes;
+use crate::store::with_deadline;
+
+/// How long one request waits for storage, all its operations together; then it gets 503. Below the
+/// five seconds after which a health check of an unavailable database fails.
+const STORAGE_TIMEOUT: Duration = Duration::from_secs(4);
+/// Interval between calls of [`Pipeline::prune`].
+pub(crate) const PRUNE_INTERVAL: Duration = Duration::from_secs(60);
+/// How long an anonymous caller, and an authenticated one, may continue to send a body after the
+/// server began to stop.
+const ANONYMOUS_STOP_GRACE: Duration = Duration::from_secs(1);
+const STOP_GRACE: Duration = Duration::from_secs(5);
+/// `Cache-Control` of every response that does not set another one.
+pub(crate) const NO_STORE: &str = "no-store";
+
+/// Handles requests.
+pub(crate) struct Pipeline {
+    api: Arc<Api>,
+    router: Router,
+    key_cache: Arc<KeyCache>,
+    client_addresses: ClientAddresses,
+    rate_limits: RateLimits,
+    inbound: InboundWebhooks,
+    body_memory: BodyMemory,
+    response_memory: ResponseMemory,
+    stopping: CancellationToken,
+}
+
+impl Pipeline {
+    pub(crate) fn new(
+        api: Arc<Api>,
+        key_cache: Arc<KeyCache>,
+        stopping: CancellationToken,
+    ) -> Self {
+        Self {
+            router: Router::new(routes()),
+            key_cache,
+            client_addresses: ClientAddresses::new(api.config.trusted_proxies.clone()),
+            rate_limits: RateLimits::new(&api.config),
+            inbound: InboundWebhooks::new(&api),
+            body_memory: BodyMemory::new(api.config.max_body_bytes),
+            response_memory: ResponseMemory::new(),
+            stopping,
+            api,
+        }
+    }
+
+    /// Handles one request. `peer` is the other end of the connection.
+    ///
+    /// The order of the steps is part of the contract: 401 comes before 404 and 405, and the body is
+    /// not read before every check of the head has passed.
+    pub(crate) async fn handle(
+        &self,
+        request: Request<Incoming>,
+        peer: IpAddr,
+    ) -> Response<ResponseBody> {
+        let started = Instant::now();
+        let request_id = RequestId::from_headers(request.headers());
+        let method = request.method().clone();
+        let route = self.router.find(&method, request.uri().path());
+        let client = self.client_addresses.client(request.headers(), peer);
+        let error_format = ErrorFormat::of(&request);
+        let is_web = is_below(request.uri().path(), web_origin::AREA);
+        let mut web_origin = None;
+        let mut response_memory = None;
+
+        let steps = async {
+            head::check_message(&request)?;
+            self.check_not_stopping(request.uri().path())?;
+            let caller = self.authenticate(request.headers(), request.uri().path()).await?;
+            web_origin = caller.web_origin().cloned();
+            self.rate_limits.check(&caller, &route, client)?;
+            if web_origin.is_some() && method == Method::OPTIONS {
+                return web_origin::preflight(&route);
+            }
+            head::check_size(&request)?;
+            let endpoint = route.endpoint()?;
+            let (parts, incoming) = request.into_parts();
+            let caller = self.inbound.authenticate(&self.api, caller, &parts).await?;
+            let owner = Owner::of(&caller, client);
+            response_memory = Some(self.reserve_response(&method, owner).await?);
+            let body = self.read_body(&method, incoming, &caller, owner).await?;
+            let received_at = self.api.clock.now();
+            let api = self.api.clone();
+            let path_template = endpoint.path;
+            endpoint.call(RequestCtx { api, caller, path_template, parts, body, received_at }).await
+        };
+        let steps = AssertUnwindSafe(with_deadline(STORAGE_TIMEOUT, steps)).catch_unwind();
+        let result = steps.await.unwrap_or_else(|panic| Err(ApiError::from_panic(&*panic)));
+        let result = self.count_auth_failure(result, client);
+
+        let route_label = route.path_label();
+        if let Some(cause) = result.as_ref().err().and_then(ApiError::cause) {
+            tracing::error!(request.id = %request_id, route = route_label, cause, "request failed");
+        }
+        let response = result.unwrap_or_else(|error| error_format.render(error));
+        let mut response = charge_memory(response, response_memory, &error_format);
+        let (status, elapsed) = (response.status().as_u16(), started.elapsed());
+        self.api.metrics.answered(route.method_label(), route_label, status, elapsed);
+        let took_us = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
+        tracing::debug!(request.id = %request_id, route = route_label, status, took_us, "request handled");
+
+        set_common_headers(response.headers_mut(), request_id);
+        if let Some(origin) = web_origin {
+            origin.add_cors_headers(response.headers_mut());
+        }
+        if is_web {
+            // The response is valid for one origin, and no cache may serve it to another.
+            response.headers_mut().insert(header::VARY, HeaderValue::from_static("origin"));
+        }
+        if method == Method::HEAD { without_body(response) } else { response }
+    }
+
+    /// While the server stops, only the liveness probe is answered.
+    fn check_not_stopping(&self, path: &str) -> Result<(), ApiError> {
+        if self.stopping.is_cancelled() && path != "/healthz" {
+            return Err(ApiError::Stopping);
+        }
+        Ok(())
+    }
+
+    /// Counts a failed authentication of any step; too many of them become 429.
+    fn count_auth_failure<T>(
+        &self,
+        result: Result<T, ApiError>,
+        client: IpAddr,
+    ) -> Result<T, ApiError> {
+        match result {
+            Err(error) if error.status() == StatusCode::UNAUTHORIZED => {
+                self.rate_limits.count_auth_failure(client)?;
+                Err(error)
+            }
+            result => result,
+        }
+    }
+
+    /// Reserves memory for the response before it is made.
+    async fn reserve_response(
+        &self,
+        method: &Method,
+        owner: Owner,
+    ) -> Result<MemoryPermit, ApiError> {
+        match has_body(method) {
+            true => self.response_memory.reserve_write(owner),
+            false => self.response_memory.reserve_read(owner).await,
+        }
+    }
+
+    /// Reads the whole body, if the method has one.
+    async fn read_body(
+        &self,
+        method: &Method,
+        incoming: Incoming,
+        caller: &Caller,
+        owner: Owner,
+    ) -> Result<RequestBody, ApiError> {
+        if !has_body(method) {
+            return Ok(RequestBody::default());
+        }
+        let config = &self.api.config;
+        let limit = config.max_body_bytes;
+        let bytes_max = match caller {
+            Caller::App(_) | Caller::Admin => limit,
+            Caller::Browser(_) => limit.min(web_origin::BODY_BYTES_MAX),
+            Caller::Platform(_) => limit.min(inbound::BODY_BYTES_MAX),
+            Caller::Anonymous => limit.min(poll_page::FORM_BYTES_MAX),
+        };
+        let stop_grace = match owner {
+            Owner::Client(_) | Owner::Messenger(_) => ANONYMOUS_STOP_GRACE,
+            Owner::Key(_) | Owner::Admin | Owner::TelegramWebhook(_) => STOP_GRACE,
+        };
+        // A body over its own limit is refused as too large, and not for lack of memory.
+        let declared = incoming.size_hint().lower().min(bytes_max as u64);
+        let mut memory = self.body_memory.reserve(owner, declared)?;
+        let limits = BodyLimits {
+            bytes_max,
+            timeout: config.body_timeout.0,
+            memory: &mut memory,
+            stopping: &self.stopping,
+            stop_grace,
+        };
+        let bytes = read_body(incoming, limits).await?;
+        Ok(RequestBody { bytes, _memory: Some(memory) })
+    }
+
+    /// Removes expired state of rate limits; called periodically.
+    pub(crate) fn prune(&self) {
+        self.rate_limits.prune();
+    }
+}
+
+/// The body of a request, with the memory that it takes.
+#[derive(Default)]
+pub(crate) struct RequestBody {
+    /// The body.
+    pub(crate) bytes: Bytes,
+    _memory: Option<MemoryPermit>,
+}
+
+/// The form of errors: a page for people at a poll, JSON for everyone else.
+enum ErrorFormat {
+    Json,
+    Page { accept_language: String },
+}
+
+impl ErrorFormat {
+    fn of<B>(request: &Request<B>) -> Self {
+        if !is_below(request.uri().path(), poll_page::AREA) {
+            return Self::Json;
+        }
+        Self::Page { accept_language: poll_page::accept_language(request.headers()).to_owned() }
+    }
+
+    fn render(&self, error: ApiError) -> warp::reply::Response {
+        match self {
+            Self::Json => error.into_response(),
+            Self::Page { accept_language } => poll_page::error_page(error, accept_language),
+        }
+    }
+}
+
+/// Charges the size of a response to its memory, which stays reserved until the client has read it. A
+/// response that does not fit is replaced by an error.
+fn charge_memory(
+    response: warp::reply::Response,
+    permit: Option<MemoryPermit>,
+    error_format: &ErrorFormat,
+) -> Response<ResponseBody> {
+    let mut response = response.map(ResponseBody::new);
+    if let Some(mut permit) = permit {
+        if let Err(error) = permit.resize(response.body().owned_bytes()) {
+            response = error_format.render(error).map(ResponseBody::new);
+        }
+        response.body_mut().hold_memory(permit);
+    }
+    response
+}
+
+fn set_common_headers(headers: &mut HeaderMap, request_id: RequestId) {
+    headers.insert(request_id::HEADER, request_id.into_value());
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    // The API key is not in `Authorization`, so RFC 9111 section 3.5 does not keep shared caches from
+    // storing a response. Those that may be stored say so themselves.
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static(NO_STORE));
+}
+
+/// The response to `HEAD`: the head of `GET` with the length of its body.
+fn without_body(mut response: Response<ResponseBody>) -> Response<ResponseBody> {
+    if response.status() == StatusCode::NOT_MODIFIED {
+        return response;
+    }
+    let length = response.body().len();
+    response.headers_mut().insert(header::CONTENT_LENGTH, length.into());
+    response.body_mut().clear();
+    response
+}
+
+fn has_body(method: &Method) -> bool {
+    matches!(*method, Method::POST | Method::PUT | Method::PATCH)
+}
+
+/// Whether a path is `area` or below it.
+fn is_below(path: &str, area: &str) -> bool {
+    path.strip_prefix(area).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}

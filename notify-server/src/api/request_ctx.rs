@@ -1,0 +1,236 @@
+//! The context of a request, which a handler gets: who calls, what the path names, the body, and the
+//! parts of the server that it may use.
+
+use std::borrow::Cow;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use http::request::Parts;
+use http::{HeaderMap, Method, header};
+use notify_core::{
+    App, DeviceId, IdempotencyKey, LIMIT_DEFAULT, NotificationId, PageQuery, Timestamp,
+};
+use percent_encoding::percent_decode_str;
+
+use crate::api::Api;
+use crate::api::endpoint::{placeholder, segments};
+use crate::api::error::ApiError;
+use crate::api::inbound::InboundWebhook;
+use crate::api::pipeline::{RequestBody, WebOrigin};
+use crate::keys::{hex, sha256};
+use crate::store::{AppAccess, AppNo, IdempotentRequest, PageRequest};
+
+/// Longest path that an idempotency record stores as it is, in bytes.
+const IDEMPOTENCY_PATH_BYTES_MAX: usize = 512;
+
+const IDEMPOTENCY_KEY: header::HeaderName = header::HeaderName::from_static("idempotency-key");
+
+/// Who sent a request.
+#[derive(Debug, Clone)]
+pub(crate) enum Caller {
+    /// An application, under `/v1`.
+    App(Arc<AppAccess>),
+    /// An administrator, under `/admin/v1`.
+    Admin,
+    /// A page in a browser, under `/web/v1`.
+    Browser(Arc<WebOrigin>),
+    /// A chat platform, under `/hooks`. Messenger's signature covers the body and is not verified
+    /// yet.
+    Platform(Arc<InboundWebhook>),
+    /// Anyone, elsewhere.
+    Anonymous,
+}
+
+impl Caller {
+    /// The origin, if the caller is a page in a browser.
+    pub(crate) fn web_origin(&self) -> Option<&Arc<WebOrigin>> {
+        match self {
+            Self::Browser(origin) => Some(origin),
+            Self::App(_) | Self::Admin | Self::Platform(_) | Self::Anonymous => None,
+        }
+    }
+}
+
+/// A request that passed the pipeline, with its body.
+pub(crate) struct RequestCtx {
+    /// The server.
+    pub(crate) api: Arc<Api>,
+    /// Who sent it.
+    pub(crate) caller: Caller,
+    /// Path template of the endpoint.
+    pub(crate) path_template: &'static str,
+    /// The request's head.
+    pub(crate) parts: Parts,
+    /// The whole body.
+    pub(crate) body: RequestBody,
+    /// When the request came in.
+    pub(crate) received_at: Timestamp,
+}
+
+impl RequestCtx {
+    /// The application whose key was used.
+    pub(crate) fn app(&self) -> &App {
+        &self.app_access().app
+    }
+
+    /// The internal id of the application whose key was used, or which allows the page's origin.
+    pub(crate) fn app_no(&self) -> AppNo {
+        match &self.caller {
+            Caller::Browser(origin) => origin.web.no,
+            Caller::App(_) | Caller::Admin | Caller::Platform(_) | Caller::Anonymous => {
+                self.app_access().no
+            }
+        }
+    }
+
+    /// The origin of the calling page.
+    pub(crate) fn web_origin(&self) -> &WebOrigin {
+        let origin = self.caller.web_origin();
+        origin.expect("the pipeline authorizes the origin of every request under /web/v1")
+    }
+
+    /// The webhook that is called.
+    pub(crate) fn webhook(&self) -> &InboundWebhook {
+        match &self.caller {
+            Caller::Platform(webhook) => webhook,
+            Caller::App(_) | Caller::Admin | Caller::Browser(_) | Caller::Anonymous => {
+                unreachable!("the pipeline finds the webhook of every request under /hooks")
+            }
+        }
+    }
+
+    fn app_access(&self) -> &AppAccess {
+        match &self.caller {
+            Caller::App(access) => access,
+            Caller::Browser(_) | Caller::Admin | Caller::Platform(_) | Caller::Anonymous => {
+                unreachable!("the pipeline authenticates every request under /v1")
+            }
+        }
+    }
+
+    /// Header fields.
+    pub(crate) fn headers(&self) -> &HeaderMap {
+        &self.parts.headers
+    }
+
+    /// The body's text without a byte-order mark, for resources that store the request. Only valid
+    /// after validation, which accepts UTF-8 alone.
+    pub(crate) fn body_text(&self) -> String {
+        let text = String::from_utf8_lossy(&self.body.bytes);
+        text.trim_start_matches('\u{feff}').trim().to_owned()
+    }
+
+    /// The text of a placeholder in the path, percent-decoded once.
+    ///
+    /// # Errors
+    /// 404 for a text that is not UTF-8 or contains U+0000: it cannot name anything.
+    pub(crate) fn path_param(&self, name: &str) -> Result<Cow<'_, str>, ApiError> {
+        let mut pairs = segments(self.path_template).zip(segments(self.parts.uri.path()));
+        let (_, segment) = pairs
+            .find(|(part, _)| placeholder(part) == Some(name))
+            .expect("a handler reads placeholders of its own path");
+        decode_segment(segment).ok_or(ApiError::NotFound)
+    }
+
+    /// An id in the path that the server made; any other text is 404.
+    pub(crate) fn id<Id: FromStr>(&self, name: &str) -> Result<Id, ApiError> {
+        self.path_param(name)?.parse().map_err(|_| ApiError::NotFound)
+    }
+
+    /// The device id in the path.
+    pub(crate) fn device_id(&self) -> Result<DeviceId, ApiError> {
+        DeviceId::new(self.path_param("device_id")?).map_err(|_| ApiError::NotFound)
+    }
+
+    /// The notification id in the path.
+    pub(crate) fn notification_id(&self) -> Result<NotificationId, ApiError> {
+        NotificationId::new(self.path_param("id")?).map_err(|_| ApiError::NotFound)
+    }
+
+    /// The query's parameters, percent-decoded, in order.
+    pub(crate) fn query(&self) -> Result<Vec<(String, String)>, ApiError> {
+        decode_pairs(self.parts.uri.query().unwrap_or_default())
+    }
+
+    /// The idempotency key of this request with its scope, if the caller sent one. Only `POST`
+    /// requests of applications have one.
+    pub(crate) fn idempotency_key(&self) -> Result<Option<IdempotentRequest>, ApiError> {
+        if self.parts.method != Method::POST || !matches!(self.caller, Caller::App(_)) {
+            return Ok(None);
+        }
+        let mut keys = self.parts.headers.get_all(IDEMPOTENCY_KEY).iter();
+        let Some(key) = keys.next() else { return Ok(None) };
+        if keys.next().is_some() {
+            return Err(ApiError::invalid("Idempotency-Key", "is given twice"));
+        }
+        let key = IdempotencyKey::new(key.as_bytes())?;
+        Ok(Some(IdempotentRequest {
+            path: idempotency_path(self.parts.uri.path()),
+            key: key.as_str().to_owned(),
+            digest: sha256(&self.body.bytes),
+            at: self.api.trusted.now(),
+        }))
+    }
+}
+
+/// A path as part of an idempotency record. A long one is hashed: an index entry of PostgreSQL is
+/// smaller than the longest path.
+fn idempotency_path(path: &str) -> String {
+    if path.len() <= IDEMPOTENCY_PATH_BYTES_MAX {
+        return path.to_owned();
+    }
+    format!("sha256:{}", hex(&sha256(path.as_bytes())))
+}
+
+/// The requested page of a list.
+pub(crate) fn page_request(query: PageQuery) -> PageRequest {
+    PageRequest { limit: query.limit.unwrap_or(LIMIT_DEFAULT), cursor: query.cursor }
+}
+
+/// A path segment, percent-decoded once. `None` for a text that is not UTF-8 or contains U+0000.
+/// Other control characters are left to the parser of the text: ids refuse them, names of tags may
+/// contain them.
+pub(crate) fn decode_segment(segment: &str) -> Option<Cow<'_, str>> {
+    let text = percent_decode_str(segment).decode_utf8().ok()?;
+    (!text.contains('\0')).then_some(text)
+}
+
+/// The pairs of a query or form (`application/x-www-form-urlencoded`), in order.
+pub(crate) fn decode_pairs(text: &str) -> Result<Vec<(String, String)>, ApiError> {
+    let pairs = text.split('&').filter(|pair| !pair.is_empty());
+    pairs
+        .map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            Ok((decode_query_text(name)?, decode_query_text(value)?))
+        })
+        .collect()
+}
+
+fn decode_query_text(text: &str) -> Result<String, ApiError> {
+    let spaced = text.replace('+', " ");
+    let text = percent_decode_str(&spaced).decode_utf8();
+    text.map(Cow::into_owned)
+        .map_err(|_| ApiError::invalid("query", "must be percent-encoded UTF-8"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_are_decoded_once() {
+        let cases = [
+            ("a%20b", Some("a b")),
+            ("a%252Fb", Some("a%2Fb")),
+            ("a%2Fb", Some("a/b")),
+            ("%C3%BC", Some("ü")),
+            ("%00", None),
+            ("a%0Ab", Some("a\nb")),
+            ("%FF", None),
+            ("%zz", Some("%zz")),
+        ];
+        for (segment, expected) in cases {
+            assert_eq!(decode_segment(segment).as_deref(), expected, "{segment}");
+        }
+    }
+}

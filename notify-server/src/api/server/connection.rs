@@ -1,0 +1,321 @@
+//! One connection: TLS, HTTP/1 or HTTP/2, and its timeouts.
+
+use std::net::IpAddr;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+
+use crate::api::pipeline::{HEADER_BYTES_MAX, HEADERS_MAX};
+use crate::api::server::connection_permits::{ConnPermit, ConnPermits};
+use crate::api::server::min_rate::MinRate;
+use crate::api::server::monitored_io::MonitoredIo;
+use crate::api::server::transfer::Transfers;
+use crate::api::server::{Builder, Limits, ServerState, StreamExecutor};
+
+/// How long clients may read responses after the server began to stop: as long as an authenticated
+/// caller may send a body.
+const STOP_GRACE: Duration = Duration::from_secs(5);
+/// The share of the write timeout after which a silent HTTP/2 client gets a ping, as a divisor. It has
+/// the rest to respond.
+const HTTP2_PING_SHARE: u32 = 3;
+/// Shortest and longest interval between two checks of a connection's timeouts.
+const CHECK_INTERVAL_MIN: Duration = Duration::from_millis(20);
+const CHECK_INTERVAL_MAX: Duration = Duration::from_secs(1);
+/// How much higher the parser's limits are than ours, so that the pipeline sends the error.
+const PARSER_SLACK: usize = 4;
+
+/// An accepted connection.
+pub(super) struct Connection {
+    pub(super) stream: TcpStream,
+    pub(super) peer: IpAddr,
+    pub(super) permit: ConnPermit,
+}
+
+/// hyper's builder with our limits. Its timeouts need a timer.
+pub(super) fn builder(limits: &Limits) -> Builder {
+    let mut builder = Builder::new(StreamExecutor);
+    let ping_every = limits.write_timeout / HTTP2_PING_SHARE;
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        // `ConnTimeouts` distinguishes an idle connection from a slow head.
+        .header_read_timeout(None)
+        .max_buf_size(HEADER_BYTES_MAX * PARSER_SLACK)
+        .max_headers(HEADERS_MAX * PARSER_SLACK)
+        .keep_alive(true);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_header_list_size(u32::try_from(HEADER_BYTES_MAX * PARSER_SLACK).unwrap_or(u32::MAX))
+        .keep_alive_interval(ping_every)
+        .keep_alive_timeout(limits.write_timeout.saturating_sub(ping_every));
+    builder
+}
+
+impl Connection {
+    /// Serves it until it ends.
+    pub(super) async fn run(
+        self,
+        state: &Arc<ServerState>,
+        builder: &Builder,
+        permits: &ConnPermits,
+    ) {
+        let Self { stream, peer, permit } = self;
+        match &state.tls {
+            None => drive(stream, peer, state, builder, permits).await,
+            Some(acceptor) => {
+                let handshake = acceptor.accept(stream);
+                let limit = state.limits.header_timeout;
+                match tokio::time::timeout(limit, handshake).await {
+                    Ok(Ok(stream)) => drive(stream, peer, state, builder, permits).await,
+                    Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
+                    Err(_) => tracing::debug!("TLS handshake timed out"),
+                }
+            }
+        }
+        drop(permit);
+    }
+}
+
+async fn drive<S>(
+    stream: S,
+    peer: IpAddr,
+    state: &Arc<ServerState>,
+    builder: &Builder,
+    permits: &ConnPermits,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let limits = &state.limits;
+    let timeouts = Arc::new(ConnTimeouts::new(limits));
+    let is_shared = limits.trusted_proxies.contains(peer.to_canonical());
+    let transfers = Transfers::new(timeouts.clone(), limits.write_timeout, is_shared);
+    let transfers = Arc::new(transfers);
+    let io = TokioIo::new(MonitoredIo::new(stream, timeouts.clone()));
+    let service = service_fn(|request: http::Request<hyper::body::Incoming>| {
+        let (pipeline, timeouts) = (state.pipeline.clone(), timeouts.clone());
+        let is_http2 = request.version() == http::Version::HTTP_2;
+        timeouts.request_started(is_http2);
+        let guard = InFlight(timeouts);
+        let token = state.requests.token();
+        // Over HTTP/1, which has one response at a time, the socket shows whether the client reads.
+        let transfers = is_http2.then(|| transfers.clone());
+        async move {
+            let mut response = pipeline.handle(request, peer).await;
+            let body = response.body_mut();
+            if let Some(transfers) = transfers {
+                body.track(transfers.start());
+            }
+            body.attach_guard((guard, token));
+            Ok::<_, std::convert::Infallible>(response)
+        }
+    });
+    let mut builder = builder.clone();
+    builder.http2().max_concurrent_streams(permits.streams_max(peer, is_shared));
+    let mut connection = pin!(builder.serve_connection(io, service));
+    // A quarter of the shortest timeout is precise enough, and cheap.
+    let shortest = limits.header_timeout.min(limits.idle_timeout).min(limits.write_timeout);
+    let mut check =
+        tokio::time::interval((shortest / 4).clamp(CHECK_INTERVAL_MIN, CHECK_INTERVAL_MAX));
+    let mut is_draining = false;
+    let mut cut_off = pin!(async {
+        state.stopping.cancelled().await;
+        tokio::time::sleep(STOP_GRACE).await;
+    });
+    let mut is_cut_off = false;
+    loop {
+        tokio::select! {
+            biased;
+            ended = connection.as_mut() => {
+                if let Err(error) = ended {
+                    tracing::debug!(error, "connection failed");
+                }
+                return;
+            }
+            () = state.closing.cancelled(), if !is_draining => {
+                // hyper closes an idle connection without reading from its socket. A request that has
+                // arrived is read first, so that it gets a response instead of a reset.
+                tokio::task::yield_now().await;
+                if futures_util::poll!(connection.as_mut()).is_ready() {
+                    return;
+                }
+                connection.as_mut().graceful_shutdown();
+                is_draining = true;
+            }
+            () = cut_off.as_mut(), if !is_cut_off => {
+                transfers.abort_all();
+                is_cut_off = true;
+            }
+            _ = check.tick() => match timeouts.action(limits, permits.idle_timeout(limits)) {
+                Action::Close => return,
+                _ if transfers.abort_stuck() => return,
+                Action::Keep => {}
+                Action::Drain if is_draining => {}
+                Action::Drain => {
+                    connection.as_mut().graceful_shutdown();
+                    is_draining = true;
+                }
+            },
+        }
+    }
+}
+
+/// A request in flight; dropped with it, also when the client disconnects.
+struct InFlight(Arc<ConnTimeouts>);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.request_ended();
+    }
+}
+
+/// The timeouts of one connection. hyper limits neither the time before the first byte nor a client that
+/// does not read. Instants are milliseconds since the start of the connection; 0 means "not now".
+#[derive(Debug)]
+pub(crate) struct ConnTimeouts {
+    started: Instant,
+    in_flight: AtomicUsize,
+    is_http2: AtomicBool,
+    idle_since: AtomicU64,
+    head_since: AtomicU64,
+    write_timeout: Duration,
+    socket: Mutex<Socket>,
+}
+
+/// Whether the socket accepts what is written.
+#[derive(Debug, Default)]
+struct Socket {
+    stall: Option<Stall>,
+    /// How long it was full before, in total.
+    stalled: Duration,
+}
+
+/// The time from a write that a full socket did not accept until everything is written.
+#[derive(Debug)]
+struct Stall {
+    since: Duration,
+    rate: MinRate,
+}
+
+/// What to do with a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Action {
+    /// Keep it open.
+    Keep,
+    /// Close it after the requests in flight: it has been idle for too long.
+    Drain,
+    /// Close it at once.
+    Close,
+}
+
+impl ConnTimeouts {
+    pub(super) fn new(limits: &Limits) -> Self {
+        Self {
+            started: Instant::now(),
+            in_flight: AtomicUsize::new(0),
+            is_http2: AtomicBool::new(false),
+            idle_since: AtomicU64::new(1),
+            // The TLS handshake and the first head share one timeout.
+            head_since: AtomicU64::new(1),
+            write_timeout: limits.write_timeout,
+            socket: Mutex::default(),
+        }
+    }
+
+    /// A request's head was read.
+    pub(super) fn request_started(&self, is_http2: bool) {
+        self.in_flight.fetch_add(1, Ordering::SeqCst);
+        self.is_http2.store(is_http2, Ordering::Relaxed);
+        self.head_since.store(0, Ordering::Relaxed);
+    }
+
+    /// A response is complete.
+    pub(super) fn request_ended(&self) {
+        self.idle_since.store(self.now_ms(), Ordering::Relaxed);
+        self.in_flight.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Bytes were read.
+    pub(super) fn bytes_read(&self) {
+        if self.in_flight.load(Ordering::SeqCst) == 0 {
+            // The first byte of the next head starts its timeout; later ones do not extend it.
+            let now = self.now_ms();
+            let _ = self.head_since.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    /// The socket accepted bytes.
+    pub(super) fn bytes_written(&self, bytes: usize) {
+        let now = self.started.elapsed();
+        if let Some(stall) = &mut self.socket().stall {
+            stall.rate.record(now, bytes);
+        }
+    }
+
+    /// The socket is full.
+    pub(super) fn write_stalled(&self) {
+        let now = self.started.elapsed();
+        let start = || Stall { since: now, rate: MinRate::start(now, self.write_timeout) };
+        self.socket().stall.get_or_insert_with(start);
+    }
+
+    /// The socket accepted everything.
+    pub(super) fn flushed(&self) {
+        let mut socket = self.socket();
+        if let Some(stall) = socket.stall.take() {
+            socket.stalled += self.started.elapsed().saturating_sub(stall.since);
+        }
+    }
+
+    /// How long the connection has been open, without the time in which its socket was full: during that
+    /// time, no stream can make progress.
+    pub(super) fn unblocked_time(&self) -> Duration {
+        let socket = self.socket();
+        let now = socket.stall.as_ref().map_or_else(|| self.started.elapsed(), |stall| stall.since);
+        now.saturating_sub(socket.stalled)
+    }
+
+    /// The number of requests in flight.
+    pub(super) fn in_flight(&self) -> usize {
+        self.in_flight.load(Ordering::SeqCst)
+    }
+
+    /// What to do with the connection, if it may be idle for `idle_timeout`.
+    pub(super) fn action(&self, limits: &Limits, idle_timeout: Duration) -> Action {
+        let now = self.started.elapsed();
+        if self.socket().stall.as_ref().is_some_and(|stall| stall.rate.is_too_slow(now)) {
+            return Action::Close;
+        }
+        if self.in_flight() > 0 {
+            return Action::Keep;
+        }
+        // Over HTTP/2 any frame reads bytes, so the start of a head is not known. hyper's limits of
+        // headers and the idle timeout apply instead.
+        let times_heads = !self.is_http2.load(Ordering::Relaxed);
+        if times_heads && self.is_exceeded(&self.head_since, limits.header_timeout) {
+            return Action::Close;
+        }
+        if self.is_exceeded(&self.idle_since, idle_timeout) { Action::Drain } else { Action::Keep }
+    }
+
+    fn is_exceeded(&self, since: &AtomicU64, limit: Duration) -> bool {
+        let since = since.load(Ordering::Relaxed);
+        let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+        since != 0 && self.now_ms().saturating_sub(since) > limit_ms
+    }
+
+    fn socket(&self) -> MutexGuard<'_, Socket> {
+        self.socket.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// At least 1, so that 0 can mean "not now".
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX).max(1)
+    }
+}
