@@ -13,8 +13,8 @@ const OTHER_SERVICES: &str = "other";
 pub(super) struct Standings<'a> {
     pub(super) api: &'a Api,
     app: AppNo,
-    /// What the guard stopped before the server started is known to the engine once it has something
-    /// to deliver there, to the store at once.
+    /// What the guard stopped before the server started is known to the engine once it has
+    /// something to deliver there, to the store at once.
     stopped: Vec<Platform>,
 }
 
