@@ -25,23 +25,23 @@ pub(crate) enum ApiError {
     /// The head can be understood in two ways; the connection is closed.
     #[error("{0}")]
     NotHttp(&'static str),
-    /// The API key is missing, malformed, unknown or revoked, or its application is suspended. All have
-    /// the same text, so that a response does not help to guess a key.
+    /// The API key is missing, malformed, unknown or revoked, or its application is suspended. All
+    /// have the same text, so that a response does not help to guess a key.
     #[error("missing or invalid API key")]
     Unauthorized,
-    /// As [`Self::Unauthorized`], when an API key was sent as a bearer token. The text depends only on
-    /// the request, and not on which keys exist.
+    /// As [`Self::Unauthorized`], when an API key was sent as a bearer token. The text depends only
+    /// on the request, and not on which keys exist.
     #[error("missing or invalid API key: send it in the header X-API-Key, not in Authorization")]
     ApiKeyAsBearer,
     /// The admin key is missing or invalid.
     #[error("missing or invalid admin key")]
     AdminUnauthorized,
-    /// The signature of a webhook call is missing or wrong, or the webhook does not exist. All have the
-    /// same text.
+    /// The signature of a webhook call is missing or wrong, or the webhook does not exist. All have
+    /// the same text.
     #[error("missing or invalid signature")]
     InvalidSignature,
-    /// The application does not allow the page's origin, is suspended or does not exist. All have the
-    /// same text.
+    /// The application does not allow the page's origin, is suspended or does not exist. All have
+    /// the same text.
     #[error("this origin may not call")]
     OriginNotAllowed,
     /// The device secret is missing or wrong, or the device does not exist.

@@ -49,8 +49,8 @@ pub(crate) struct Api {
     pub(crate) master_key: Arc<MasterKey>,
     /// Rules for addresses from callers.
     pub(crate) outbound: Outbound,
-    /// Locked while a provider is changed, so that concurrent changes do not overwrite each other's generated
-    /// keys.
+    /// Locked while a provider is changed, so that concurrent changes do not overwrite each other's
+    /// generated keys.
     pub(crate) provider_changes: tokio::sync::Mutex<()>,
     /// Metrics.
     pub(crate) metrics: Arc<Metrics>,

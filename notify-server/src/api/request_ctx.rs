@@ -1,5 +1,5 @@
-//! The context of a request, which a handler gets: who calls, what the path names, the body, and the
-//! parts of the server that it may use.
+//! The context of a request, which a handler gets: who calls, what the path names, the body, and
+//! the parts of the server that it may use.
 
 use std::borrow::Cow;
 use std::str::FromStr;

@@ -1,5 +1,5 @@
-//! The list of all routes. Routing, 405 with `Allow`, the OpenAPI document and the route label of metrics
-//! come from it.
+//! The list of all routes. Routing, 405 with `Allow`, the OpenAPI document and the route label of
+//! metrics come from it.
 
 use notify_core::{
     AnswerPoll, AppCreated, AppDiagnostics, AppList, CampaignCreated, CampaignList, CampaignRecord,
@@ -49,7 +49,8 @@ const EVENT_STREAM: &[OtherResponse] = &[OtherResponse::ok(&["text/event-stream"
 const SCRIPT: &[OtherResponse] =
     &[OtherResponse::ok(&["text/javascript"]), OtherResponse::NOT_MODIFIED];
 
-/// All routes, in the order of the reference: the applications' API, the admin API, everything else.
+/// All routes, in the order of the reference: the applications' API, the admin API, everything
+/// else.
 pub(crate) fn routes() -> Vec<Endpoint> {
     let mut routes = notification_routes();
     routes.extend(device_routes());

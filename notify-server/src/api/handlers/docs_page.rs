@@ -1,5 +1,5 @@
-//! The reference page: Swagger UI from the binary. Its content security policy allows only files of this
-//! server and no inline scripts.
+//! The reference page: Swagger UI from the binary. Its content security policy allows only files of
+//! this server and no inline scripts.
 
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};

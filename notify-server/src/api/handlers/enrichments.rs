@@ -12,8 +12,8 @@ use crate::api::request_ctx::RequestCtx;
 /// The query parameters of browsers, whose device is in the path.
 pub(crate) const BROWSER_QUERY: &[Parameter] = EnrichmentQuery::PARAMETERS.split_at(1).0;
 
-/// `GET /v1/enrichments/{campaign_id}`. Notification and device are looked up every time: each is requested
-/// once or twice, so a cache would gain nothing.
+/// `GET /v1/enrichments/{campaign_id}`. Notification and device are looked up every time: each is
+/// requested once or twice, so a cache would gain nothing.
 pub(crate) async fn get(
     ctx: RequestCtx,
     query: EnrichmentQuery,

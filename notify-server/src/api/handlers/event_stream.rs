@@ -1,6 +1,6 @@
-//! The event stream of an application (`text/event-stream`), from any position in its log. It ends when the
-//! client disconnects or reads too slowly, when its key is revoked, or when the server stops. A client that
-//! reconnects with the last `id` misses nothing.
+//! The event stream of an application (`text/event-stream`), from any position in its log. It ends
+//! when the client disconnects or reads too slowly, when its key is revoked, or when the server
+//! stops. A client that reconnects with the last `id` misses nothing.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -38,8 +38,8 @@ const CHUNKS_BUFFERED_MAX: usize = 4;
 const SLOW_CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval of comments that show that the stream is alive.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
-/// Interval of checks whether the key is still valid, and of reads of what other servers of the same
-/// database wrote, which does not wake this one.
+/// Interval of checks whether the key is still valid, and of reads of what other servers of the
+/// same database wrote, which does not wake this one.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// Interval at which an open stream extends the retention of events, in milliseconds.
 const EXTEND_RETENTION_EVERY_MS: i64 = 3_600_000;
@@ -185,7 +185,8 @@ impl EventStream {
         }
     }
 
-    /// Waits until it is time to read, and sends heartbeats meanwhile; false when the stream has to end.
+    /// Waits until it is time to read, and sends heartbeats meanwhile; false when the stream has to
+    /// end.
     async fn wait(&mut self, intervals: &mut Intervals, cursor: &str) -> Result<bool, StoreError> {
         loop {
             tokio::select! {
@@ -223,8 +224,8 @@ impl EventStream {
     }
 }
 
-/// A comment with the position up to which the log was read. A block without `data` dispatches no event, but
-/// its `id` is remembered (HTML standard, section 9.2.6).
+/// A comment with the position up to which the log was read. A block without `data` dispatches no
+/// event, but its `id` is remembered (HTML standard, section 9.2.6).
 fn sse_position(cursor: &str) -> String {
     format!(":\nid: {cursor}\n\n")
 }

@@ -127,8 +127,8 @@ async fn check_size(
     let Err(too_large) = checked else { return Ok(()) };
     let mut broken: Vec<String> =
         too_large.iter().map(|one| format!("{}: {one}", one.platform)).collect();
-    // Otherwise the store checks the campaign, but this notification does not get there. All violations
-    // are reported at once.
+    // Otherwise the store checks the campaign, but this notification does not get there. All
+    // violations are reported at once.
     match check_campaign(ctx, notification).await {
         Ok(()) => {}
         Err(ApiError::Invalid(more)) => broken.extend(more),
@@ -137,8 +137,8 @@ async fn check_size(
     Err(ApiError::Invalid(broken))
 }
 
-/// The platforms that a target reaches. Those of `device_ids` are looked up: only their limits of size apply,
-/// and the devices count as part of the platforms' own lists.
+/// The platforms that a target reaches. Those of `device_ids` are looked up: only their limits of
+/// size apply, and the devices count as part of the platforms' own lists.
 async fn targeted(ctx: &RequestCtx, target: &Target) -> Result<Vec<Platform>, ApiError> {
     if !matches!(target, Target::Devices { any, .. } if !any.is_empty()) {
         return Ok(target.platforms());

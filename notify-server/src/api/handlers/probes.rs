@@ -1,4 +1,5 @@
-//! Endpoints for machines that operate the server: health, readiness, metrics, and the OpenAPI document.
+//! Endpoints for machines that operate the server: health, readiness, metrics, and the OpenAPI
+//! document.
 
 use std::sync::LazyLock;
 

@@ -1,5 +1,5 @@
-//! The SDK for browsers: a script for pages and one for service workers, plain JavaScript from the binary.
-//! Both contain the shared part.
+//! The SDK for browsers: a script for pages and one for service workers, plain JavaScript from the
+//! binary. Both contain the shared part.
 
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
@@ -30,10 +30,12 @@ pub(crate) async fn page(ctx: RequestCtx) -> Result<Response, ApiError> {
     Ok(script(&ctx, PAGE, "public, max-age=3600"))
 }
 
-/// `GET /sdk/notify-sw.js`. Not cached, like service workers in general: a fix must not wait for a cache.
+/// `GET /sdk/notify-sw.js`. Not cached, like service workers in general: a fix must not wait for a
+/// cache.
 pub(crate) async fn worker(ctx: RequestCtx) -> Result<Response, ApiError> {
     let mut response = script(&ctx, WORKER, "no-cache");
-    // Allows a site with the server behind a path of its own origin to register the worker directly.
+    // Allows a site with the server behind a path of its own origin to register the worker
+    // directly.
     response.headers_mut().insert(SERVICE_WORKER_ALLOWED, HeaderValue::from_static("/"));
     Ok(response)
 }
@@ -50,8 +52,8 @@ fn script(ctx: &RequestCtx, text: &'static str, cache_control: &'static str) -> 
     headers.insert(header::CONTENT_TYPE, javascript);
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(cache_control));
     headers.insert(header::ETAG, ready.etag);
-    // The files are public. Pages that verify them (`integrity`) or isolate themselves (COEP) must be able
-    // to load them.
+    // The files are public. Pages that verify them (`integrity`) or isolate themselves (COEP) must
+    // be able to load them.
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
     let policy = header::HeaderName::from_static("cross-origin-resource-policy");
     headers.insert(policy, HeaderValue::from_static("cross-origin"));

@@ -36,7 +36,8 @@ pub(super) fn check_web(web: &WebSubscription, outbound: &Outbound) -> Result<()
     if broken.is_empty() { Ok(()) } else { Err(ApiError::Invalid(broken)) }
 }
 
-/// Encryption fails with a point that is not on the curve; it is refused now instead of at every message.
+/// Encryption fails with a point that is not on the curve; it is refused now instead of at every
+/// message.
 fn is_on_curve(p256dh: &str) -> bool {
     let Ok(point) = URL_SAFE_NO_PAD.decode(p256dh) else { return false };
     ParsedPublicKey::try_from(UnparsedPublicKey::new(&ECDH_P256, point)).is_ok()

@@ -1,5 +1,6 @@
-//! The API of pages and their service workers, without an API key (`/web/v1`). The pipeline authorizes the
-//! origin. A browser can only act for its own device, with the secret from its subscription.
+//! The API of pages and their service workers, without an API key (`/web/v1`). The pipeline
+//! authorizes the origin. A browser can only act for its own device, with the secret from its
+//! subscription.
 
 use http::header;
 use notify_core::{
@@ -67,8 +68,8 @@ fn check(ctx: &RequestCtx, browser: &BrowserSubscription) -> Result<(), ApiError
     check_tags(access, &browser.tags)
 }
 
-/// Only endpoints of push services are allowed: without this rule, anyone could make the server send
-/// requests to any public address.
+/// Only endpoints of push services are allowed: without this rule, anyone could make the server
+/// send requests to any public address.
 fn check_push_service(access: &WebAccess, endpoint: &str) -> Result<(), ApiError> {
     let url = Url::parse(endpoint).ok();
     let host = url.as_ref().and_then(Url::host_str);
@@ -129,8 +130,8 @@ pub(crate) async fn enrichment(
     enrichments::enrichment(&ctx, notification, Some(device)).await
 }
 
-/// The device in the path, after its secret is verified. An unknown device and a wrong secret get the same
-/// error.
+/// The device in the path, after its secret is verified. An unknown device and a wrong secret get
+/// the same error.
 async fn own_device(ctx: &RequestCtx) -> Result<DeviceId, ApiError> {
     let device = ctx.device_id().map_err(|_| ApiError::DeviceUnauthorized)?;
     let secret = ctx.headers().get(&SECRET).ok_or(ApiError::DeviceUnauthorized)?;

@@ -2,8 +2,8 @@
 
 use notify_core::DeviceId;
 
-/// Fewest characters of an id in a link: 128 bits in base64url. A shorter one could be guessed, and the
-/// first person who sends it becomes the device for which the application made the link.
+/// Fewest characters of an id in a link: 128 bits in base64url. A shorter one could be guessed, and
+/// the first person who sends it becomes the device for which the application made the link.
 const CHARS_MIN: usize = 22;
 /// Most characters of an id in a link (Telegram, deep linking).
 const CHARS_MAX: usize = 64;

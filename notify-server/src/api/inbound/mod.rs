@@ -1,9 +1,9 @@
 //! Inbound webhooks: Messenger and Telegram report what people do. Calls are authenticated by a
 //! signature or secret instead of a key.
 //!
-//! Every invalid call gets the same 401, so that it does not reveal which applications exist or what
-//! they have configured. A valid call gets 200 whatever it contains, since the platform would repeat
-//! it for hours; only 503 asks for a repetition.
+//! Every invalid call gets the same 401, so that it does not reveal which applications exist or
+//! what they have configured. A valid call gets 200 whatever it contains, since the platform would
+//! repeat it for hours; only 503 asks for a repetition.
 
 mod deep_link;
 pub(super) mod messenger;
@@ -92,8 +92,8 @@ impl InboundWebhooks {
         }
     }
 
-    /// The webhook of a provider and application. The store is read and a configuration is opened in
-    /// the same way whether it exists or not.
+    /// The webhook of a provider and application. The store is read and a configuration is opened
+    /// in the same way whether it exists or not.
     async fn find(
         &self,
         store: &dyn Lookup,
@@ -210,7 +210,8 @@ fn make_id() -> DeviceId {
 /// A secret of the usual length. It may be public: a decoy accepts no call.
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
 
-/// Configurations that are opened and compared if there is no webhook, so that it takes the same time.
+/// Configurations that are opened and compared if there is no webhook, so that it takes the same
+/// time.
 struct Decoys {
     messenger: Decoy,
     telegram: Decoy,

@@ -79,8 +79,8 @@ fn callback_query_id(update: &Value) -> Option<String> {
     update["callback_query"]["id"].as_str().map(str::to_owned)
 }
 
-/// A message. Any message in a private chat starts the bot. A group has to send `/start`, since anyone
-/// can add a bot to a group, where it receives many messages.
+/// A message. Any message in a private chat starts the bot. A group has to send `/start`, since
+/// anyone can add a bot to a group, where it receives many messages.
 fn parse_message(message: &Value, now: Timestamp, make_id: fn() -> DeviceId) -> Option<Inbound> {
     let (who, is_private) = chat(&message["chat"])?;
     if message["from"]["is_bot"] == true {

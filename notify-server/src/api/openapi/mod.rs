@@ -1,6 +1,6 @@
-//! Generates the OpenAPI 3.1 document from the routes and the models. Requests are described as strictly as
-//! they are validated: the limits come from `notify_core::schema`. Descriptions and examples come from
-//! `docs/api.md`.
+//! Generates the OpenAPI 3.1 document from the routes and the models. Requests are described as
+//! strictly as they are validated: the limits come from `notify_core::schema`. Descriptions and
+//! examples come from `docs/api.md`.
 
 mod requests;
 mod responses;
@@ -332,8 +332,8 @@ fn tag(route: &Endpoint) -> &'static str {
     section_of(route).map_or("", |section| section.chapter)
 }
 
-// `docs/api.md` is the source of descriptions and examples. Its examples are tested against the models
-// (`tests/tests/docs`).
+// `docs/api.md` is the source of descriptions and examples. Its examples are tested against the
+// models (`tests/tests/docs`).
 
 const REFERENCE: &str = include_str!("../../../../docs/api.md");
 
@@ -413,8 +413,8 @@ fn sections(document: &'static str) -> BTreeMap<&'static str, Section> {
 }
 
 impl Section {
-    /// Adds the body of a fenced block: `json` is a response, `json request` and `form request` are requests.
-    /// A title follows after a colon.
+    /// Adds the body of a fenced block: `json` is a response, `json request` and `form request` are
+    /// requests. A title follows after a colon.
     fn add_example(&mut self, fence: &'static str, text: &str) {
         let (kind, title) = fence.split_once(": ").unwrap_or((fence, ""));
         let body = if kind.starts_with("form") {

@@ -1,5 +1,5 @@
-//! Schemas of requests, as strict as the validation of `notify_core`: limits and patterns, no unknown fields,
-//! and rules about several fields.
+//! Schemas of requests, as strict as the validation of `notify_core`: limits and patterns, no
+//! unknown fields, and rules about several fields.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 use crate::api::endpoint::Endpoint;
 
 const SCHEMAS: &str = "#/components/schemas/";
-/// Suffix of a model's name in requests if it is also used in responses. Responses may get more fields in a
-/// later version, requests are strict.
+/// Suffix of a model's name in requests if it is also used in responses. Responses may get more
+/// fields in a later version, requests are strict.
 const INPUT: &str = "Input";
 
 /// Models with another name in requests.
@@ -107,8 +107,8 @@ fn name_of(part: &Value) -> Option<&str> {
     part.get("$ref")?.as_str()?.strip_prefix(SCHEMAS)
 }
 
-/// Merges a flattened object (`allOf`) into one: its parts could not each refuse unknown fields. A tagged part
-/// results in one object for each of its variants.
+/// Merges a flattened object (`allOf`) into one: its parts could not each refuse unknown fields. A
+/// tagged part results in one object for each of its variants.
 fn merged(schema: &Value, schemas: &Map<String, Value>) -> Value {
     let Some(parts) = schema.get("allOf").and_then(Value::as_array) else { return schema.clone() };
     let parts = parts.iter().map(|part| match name_of(part) {
@@ -213,7 +213,8 @@ fn close(schema: &mut Value) {
 /// With device ids, platforms are ignored and may contain any text.
 const IGNORED_WITH_IDS: &str = "platforms";
 
-/// Limits every text without a limit of its own, at every depth except in objects with arbitrary content.
+/// Limits every text without a limit of its own, at every depth except in objects with arbitrary
+/// content.
 fn limit_texts(schema: &mut Value) {
     let kind = schema.get("type");
     let is_text = kind.is_some_and(|kind| {
@@ -233,8 +234,8 @@ fn limit_texts(schema: &mut Value) {
     }
 }
 
-/// With a poll, most settings are ignored and only their types are checked. Their rules move to the branch of
-/// messages.
+/// With a poll, most settings are ignored and only their types are checked. Their rules move to the
+/// branch of messages.
 fn loosen_for_polls(schema: &mut Value, schemas: &Map<String, Value>) {
     let Some(message) = message_branch(schema) else { return };
     let mut strict = message["properties"].clone();

@@ -126,8 +126,8 @@ fn success_description(status: u16) -> &'static str {
 /// The error statuses of an endpoint.
 fn error_statuses(route: &Endpoint, area: Area) -> Vec<StatusCode> {
     let has_body = matches!(route.method, Method::POST | Method::PUT | Method::PATCH);
-    // An unknown inbound webhook gets the same 401 as a wrong signature. By contract, an unknown poll is 400
-    // on `GET /v1/polls/{id}`.
+    // An unknown inbound webhook gets the same 401 as a wrong signature. By contract, an unknown
+    // poll is 400 on `GET /v1/polls/{id}`.
     let names_resource = segments(route.path).any(|segment| placeholder(segment).is_some())
         && area != Area::Inbound
         && route.path != "/v1/polls/{id}"

@@ -1,4 +1,5 @@
-//! Authentication: applications by API key, administrators by admin key, pages in browsers by origin.
+//! Authentication: applications by API key, administrators by admin key, pages in browsers by
+//! origin.
 
 use std::sync::Arc;
 

@@ -66,7 +66,8 @@ fn client_of(headers: &HeaderMap, peer: IpAddr, trusted: &Networks) -> Client {
 }
 
 /// The address of one hop, in every form that proxies write: bare, with a port, in brackets, in
-/// quotes, with an IPv6 zone. `unknown` and obfuscated names (RFC 7239 section 6) are not addresses.
+/// quotes, with an IPv6 zone. `unknown` and obfuscated names (RFC 7239 section 6) are not
+/// addresses.
 fn address(hop: &[u8]) -> Option<IpAddr> {
     let hop = std::str::from_utf8(hop).ok()?;
     let hop = hop.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(hop).trim();

@@ -1,5 +1,5 @@
-//! Checks of a request's head: every reader has to understand it in the same way, and it has to stay
-//! within the limits.
+//! Checks of a request's head: every reader has to understand it in the same way, and it has to
+//! stay within the limits.
 
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Request, Version, header};
@@ -35,8 +35,8 @@ pub(super) fn check_size<B>(request: &Request<B>) -> Result<(), ApiError> {
 }
 
 /// Refuses a head that a proxy in front of the server may read as another request: no host or two
-/// (RFC 9112 section 3.2), an authority other than the host (RFC 9113 section 8.3.1), and an unknown
-/// transfer coding (RFC 9112 section 6.1; the contract has no 501).
+/// (RFC 9112 section 3.2), an authority other than the host (RFC 9113 section 8.3.1), and an
+/// unknown transfer coding (RFC 9112 section 6.1; the contract has no 501).
 pub(super) fn check_message<B>(request: &Request<B>) -> Result<(), ApiError> {
     check_host(request)?;
     let mut codings = request.headers().get_all(header::TRANSFER_ENCODING).iter();

@@ -1,5 +1,5 @@
-//! A cache of API keys, admin keys and browser access in use. A revoked key stops working at once: the
-//! store notifies the cache before it acknowledges the revocation.
+//! A cache of API keys, admin keys and browser access in use. A revoked key stops working at once:
+//! the store notifies the cache before it acknowledges the revocation.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -78,7 +78,8 @@ impl KeyCache {
         self.get_or_load(&self.web_apps, app, load).await
     }
 
-    /// The cached value, or the loaded one, which is then cached unless a key was revoked meanwhile.
+    /// The cached value, or the loaded one, which is then cached unless a key was revoked
+    /// meanwhile.
     async fn get_or_load<K, V>(
         &self,
         cache: &Cache<K, V>,
@@ -130,8 +131,8 @@ where
     Cache::builder().max_capacity(CACHE_ENTRIES_MAX).time_to_live(CACHE_TTL).build()
 }
 
-/// Clears the cache when the store changes. Weak: the store holds the listener, and the cache holds the
-/// store.
+/// Clears the cache when the store changes. Weak: the store holds the listener, and the cache holds
+/// the store.
 struct Ear(Weak<KeyCache>);
 
 impl ChangeListener for Ear {

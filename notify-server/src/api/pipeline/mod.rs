@@ -88,8 +88,8 @@ impl Pipeline {
 
     /// Handles one request. `peer` is the other end of the connection.
     ///
-    /// The order of the steps is part of the contract: 401 comes before 404 and 405, and the body is
-    /// not read before every check of the head has passed.
+    /// The order of the steps is part of the contract: 401 comes before 404 and 405, and the body
+    /// is not read before every check of the head has passed.
     pub(crate) async fn handle(
         &self,
         request: Request<Incoming>,
@@ -260,8 +260,8 @@ impl ErrorFormat {
     }
 }
 
-/// Charges the size of a response to its memory, which stays reserved until the client has read it. A
-/// response that does not fit is replaced by an error.
+/// Charges the size of a response to its memory, which stays reserved until the client has read it.
+/// A response that does not fit is replaced by an error.
 fn charge_memory(
     response: warp::reply::Response,
     permit: Option<MemoryPermit>,
@@ -280,8 +280,8 @@ fn charge_memory(
 fn set_common_headers(headers: &mut HeaderMap, request_id: RequestId) {
     headers.insert(request_id::HEADER, request_id.into_value());
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    // The API key is not in `Authorization`, so RFC 9111 section 3.5 does not keep shared caches from
-    // storing a response. Those that may be stored say so themselves.
+    // The API key is not in `Authorization`, so RFC 9111 section 3.5 does not keep shared caches
+    // from storing a response. Those that may be stored say so themselves.
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static(NO_STORE));
 }
 

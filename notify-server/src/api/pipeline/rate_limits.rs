@@ -17,7 +17,8 @@ use crate::api::router::RouteMatch;
 use crate::config::Config;
 use crate::store::AppNo;
 
-/// Number of keys in one limiter above which a check first removes those that are no longer limited.
+/// Number of keys in one limiter above which a check first removes those that are no longer
+/// limited.
 const TRACKED_MAX: usize = 100_000;
 
 /// All rate limits.

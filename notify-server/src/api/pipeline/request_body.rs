@@ -30,7 +30,8 @@ pub(super) struct BodyLimits<'a> {
 /// Reads the whole body.
 ///
 /// # Errors
-/// 413, 400 for a body that is too slow or ends early, 503 when memory is short or the server stops.
+/// 413, 400 for a body that is too slow or ends early, 503 when memory is short or the server
+/// stops.
 pub(super) async fn read_body<B>(body: B, limits: BodyLimits<'_>) -> Result<Bytes, ApiError>
 where
     B: Body<Data = Bytes> + Unpin,

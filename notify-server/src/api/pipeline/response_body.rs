@@ -79,8 +79,8 @@ impl ResponseBody {
         self.memory = Some(Arc::new(permit));
     }
 
-    /// Keeps a guard, which counts the request as in flight, until the response is complete: at once
-    /// for a body in memory, at its end for a stream.
+    /// Keeps a guard, which counts the request as in flight, until the response is complete: at
+    /// once for a body in memory, at its end for a stream.
     pub(crate) fn attach_guard(&mut self, guard: impl Any + Send) {
         match self.content {
             Content::Full(_) => drop(guard),

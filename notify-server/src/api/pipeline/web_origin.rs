@@ -1,5 +1,5 @@
-//! The origin of a page that calls from a browser (`/web/v1`): which application allows it, and the CORS
-//! headers with which the page may read the response (Fetch standard, section 3.3).
+//! The origin of a page that calls from a browser (`/web/v1`): which application allows it, and the
+//! CORS headers with which the page may read the response (Fetch standard, section 3.3).
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -16,8 +16,8 @@ pub(super) const AREA: &str = "/web/v1";
 /// Largest body from a browser, in bytes: much more than a subscription with a long endpoint and 50
 /// tags.
 pub(super) const BODY_BYTES_MAX: usize = 65_536;
-/// How long a browser may cache a preflight, in seconds. Every call checks the origin again, so that
-/// removing an origin takes effect at once.
+/// How long a browser may cache a preflight, in seconds. Every call checks the origin again, so
+/// that removing an origin takes effect at once.
 const PREFLIGHT_SECONDS: &str = "7200";
 /// Headers that a page may send.
 const HEADERS_ALLOWED: &str = "content-type, x-device-secret";

@@ -21,8 +21,8 @@ use crate::api::server::{Builder, Limits, ServerState, StreamExecutor};
 /// How long clients may read responses after the server began to stop: as long as an authenticated
 /// caller may send a body.
 const STOP_GRACE: Duration = Duration::from_secs(5);
-/// The share of the write timeout after which a silent HTTP/2 client gets a ping, as a divisor. It has
-/// the rest to respond.
+/// The share of the write timeout after which a silent HTTP/2 client gets a ping, as a divisor. It
+/// has the rest to respond.
 const HTTP2_PING_SHARE: u32 = 3;
 /// Shortest and longest interval between two checks of a connection's timeouts.
 const CHECK_INTERVAL_MIN: Duration = Duration::from_millis(20);
@@ -139,8 +139,8 @@ async fn drive<S>(
                 return;
             }
             () = state.closing.cancelled(), if !is_draining => {
-                // hyper closes an idle connection without reading from its socket. A request that has
-                // arrived is read first, so that it gets a response instead of a reset.
+                // hyper closes an idle connection without reading from its socket. A request that
+                // has arrived is read first, so that it gets a response instead of a reset.
                 tokio::task::yield_now().await;
                 if futures_util::poll!(connection.as_mut()).is_ready() {
                     return;
@@ -175,8 +175,9 @@ impl Drop for InFlight {
     }
 }
 
-/// The timeouts of one connection. hyper limits neither the time before the first byte nor a client that
-/// does not read. Instants are milliseconds since the start of the connection; 0 means "not now".
+/// The timeouts of one connection. hyper limits neither the time before the first byte nor a client
+/// that does not read. Instants are milliseconds since the start of the connection; 0 means "not
+/// now".
 #[derive(Debug)]
 pub(crate) struct ConnTimeouts {
     started: Instant,
@@ -273,8 +274,8 @@ impl ConnTimeouts {
         }
     }
 
-    /// How long the connection has been open, without the time in which its socket was full: during that
-    /// time, no stream can make progress.
+    /// How long the connection has been open, without the time in which its socket was full: during
+    /// that time, no stream can make progress.
     pub(super) fn unblocked_time(&self) -> Duration {
         let socket = self.socket();
         let now = socket.stall.as_ref().map_or_else(|| self.started.elapsed(), |stall| stall.since);

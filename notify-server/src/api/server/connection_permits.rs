@@ -1,5 +1,5 @@
-//! Limits of connections: as many as the settings and the process's file descriptors allow, and not all
-//! of them for one address.
+//! Limits of connections: as many as the settings and the process's file descriptors allow, and not
+//! all of them for one address.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -16,8 +16,8 @@ use super::Limits;
 const ADDRESS_SHARE: usize = 2;
 /// Most streams of one HTTP/2 connection.
 const STREAMS_MAX: u32 = 100;
-/// Streams that the connections of one address share: the more connections it has, the fewer streams a
-/// new one gets. A stream whose response is not read takes some 13 kB.
+/// Streams that the connections of one address share: the more connections it has, the fewer
+/// streams a new one gets. A stream whose response is not read takes some 13 kB.
 const STREAMS_OF_ADDRESS: usize = 2_000;
 /// Fewest streams of one HTTP/2 connection, however many connections its address has.
 const STREAMS_MIN: u32 = 4;
@@ -96,8 +96,8 @@ impl ConnPermits {
         Some(ConnPermit { by_address: self.by_address.clone(), address, _permit: permit.0 })
     }
 
-    /// How many streams a new HTTP/2 connection may have. `is_shared`: it belongs to a trusted proxy,
-    /// which carries the requests of many clients.
+    /// How many streams a new HTTP/2 connection may have. `is_shared`: it belongs to a trusted
+    /// proxy, which carries the requests of many clients.
     pub(super) fn streams_max(&self, peer: IpAddr, is_shared: bool) -> u32 {
         if is_shared {
             return STREAMS_MAX;

@@ -5,8 +5,8 @@ use std::time::Duration;
 /// Minimum rate of request bodies and of responses that a client reads, in bytes per second.
 pub(crate) const BYTES_PER_SECOND_MIN: u64 = 1_024;
 
-/// Detects transfers that are too slow. Each byte extends the deadline by the time that it may take at
-/// the minimum rate, up to the timeout from now. Times are relative to any fixed instant.
+/// Detects transfers that are too slow. Each byte extends the deadline by the time that it may take
+/// at the minimum rate, up to the timeout from now. Times are relative to any fixed instant.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MinRate {
     timeout: Duration,

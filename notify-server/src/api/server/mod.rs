@@ -1,5 +1,5 @@
-//! Accepts connections and serves them with hyper. warp's server has no TLS, no header timeout and no
-//! limits of connections.
+//! Accepts connections and serves them with hyper. warp's server has no TLS, no header timeout and
+//! no limits of connections.
 //!
 //! ```text
 //! stop ──▶ no new connections ──▶ new requests get 503 ──▶ requests in flight end (or the grace
@@ -140,8 +140,8 @@ pub(crate) fn origin(address: SocketAddr, is_tls: bool) -> String {
 /// hyper's builder of HTTP/1 and HTTP/2 connections.
 pub(crate) type Builder = auto::Builder<StreamExecutor>;
 
-// Each stream of an HTTP/2 connection runs in a task that can be aborted: hyper resets a stream that is
-// dropped before the end of its response.
+// Each stream of an HTTP/2 connection runs in a task that can be aborted: hyper resets a stream
+// that is dropped before the end of its response.
 
 tokio::task_local! {
     static STREAM: AbortHandle;

@@ -1,5 +1,5 @@
-//! A socket that reports reads and writes to the connection's [`ConnTimeouts`]. It also replaces hyper's
-//! own error responses to malformed requests, which do not pass the pipeline, by ours.
+//! A socket that reports reads and writes to the connection's [`ConnTimeouts`]. It also replaces
+//! hyper's own error responses to malformed requests, which do not pass the pipeline, by ours.
 
 use std::io;
 use std::pin::Pin;

@@ -1,6 +1,6 @@
-//! Tracks whether clients read responses. Over HTTP/2 the client's flow-control windows decide what is
-//! sent, so the socket alone does not show which stream makes no progress. Each body is handed out in
-//! pieces that report when they are written.
+//! Tracks whether clients read responses. Over HTTP/2 the client's flow-control windows decide what
+//! is sent, so the socket alone does not show which stream makes no progress. Each body is handed
+//! out in pieces that report when they are written.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll};
@@ -74,8 +74,8 @@ impl Transfers {
         transfer
     }
 
-    /// Aborts the streams whose clients read too slowly. True if one of them cannot be aborted alone, so
-    /// that the connection has to be closed.
+    /// Aborts the streams whose clients read too slowly. True if one of them cannot be aborted
+    /// alone, so that the connection has to be closed.
     pub(super) fn abort_stuck(&self) -> bool {
         let now = self.timeouts.unblocked_time();
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -147,9 +147,9 @@ impl Transfer {
         }
     }
 
-    /// Whether the stream has to stay open until the client has read everything. A stream that is closed
-    /// on our side can no longer be reset alone, and a connection of many clients is not closed for one of
-    /// them.
+    /// Whether the stream has to stay open until the client has read everything. A stream that is
+    /// closed on our side can no longer be reset alone, and a connection of many clients is not
+    /// closed for one of them.
     pub(crate) fn holds_stream(&self) -> bool {
         self.is_shared && self.progress().outstanding > 0
     }

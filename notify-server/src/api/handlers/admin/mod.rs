@@ -1,5 +1,5 @@
-//! The admin API (`/admin/v1`): applications, keys, providers, diagnostics. The pipeline authenticates
-//! administrators.
+//! The admin API (`/admin/v1`): applications, keys, providers, diagnostics. The pipeline
+//! authenticates administrators.
 
 pub(crate) mod apps;
 pub(crate) mod diagnostics;

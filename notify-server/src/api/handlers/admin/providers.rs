@@ -1,4 +1,5 @@
-//! Providers of an application. A configuration is sealed before it is stored, and shown without its secrets.
+//! Providers of an application. A configuration is sealed before it is stored, and shown without
+//! its secrets.
 
 use bytes::Bytes;
 use notify_core::{

@@ -1,5 +1,5 @@
-//! Builds an explanation from stored facts, as a pure function. A step has a time if the facts prove it for
-//! that time. Steps without a time describe the current state.
+//! Builds an explanation from stored facts, as a pure function. A step has a time if the facts
+//! prove it for that time. Steps without a time describe the current state.
 
 #[cfg(test)]
 mod tests;
@@ -20,8 +20,8 @@ pub(super) struct Channel {
     pub(super) service: Option<String>,
 }
 
-/// The outcome and its steps in order. `named_under` is the platform whose list contains the id of a device of
-/// another platform.
+/// The outcome and its steps in order. `named_under` is the platform whose list contains the id of
+/// a device of another platform.
 pub(super) fn explain(
     facts: &DeliveryFacts,
     channel: &Channel,
@@ -493,8 +493,8 @@ impl ExplanationBuilder<'_> {
             }
             Some(reasons::EXPIRED) | None => {
                 if attempts == 0 {
-                    // The current provider status may also have been the reason then; no earlier one is
-                    // stored.
+                    // The current provider status may also have been the reason then; no earlier
+                    // one is stored.
                     self.add_channel();
                     "it expired (ttl_seconds) before it could be sent".into()
                 } else {

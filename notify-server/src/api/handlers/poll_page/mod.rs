@@ -1,5 +1,5 @@
-//! The public HTML page of a poll, which needs no key. Anyone who has its address, which contains 122 random
-//! bits, can see the poll and vote.
+//! The public HTML page of a poll, which needs no key. Anyone who has its address, which contains
+//! 122 random bits, can see the poll and vote.
 
 mod i18n;
 mod render;
@@ -64,8 +64,8 @@ pub(crate) async fn vote(ctx: RequestCtx) -> Result<Response, ApiError> {
         return Err(ApiError::invalid("form", "comes from another site"));
     }
     let form = parse_form(&ctx.body.bytes)?;
-    // The cookie first: a visitor who has voted keeps the id. The field of the form makes a form that is
-    // sent twice count once before there is a cookie.
+    // The cookie first: a visitor who has voted keeps the id. The field of the form makes a form
+    // that is sent twice count once before there is a cookie.
     let known = VisitorId::from_cookies(ctx.headers().get_all(header::COOKIE).iter());
     let visitor = known.or(form.visitor).unwrap_or_else(VisitorId::random);
     let (api, hashed) = (&ctx.api, visitor.hashed());
@@ -143,8 +143,8 @@ fn parse_form(body: &Bytes) -> Result<Form, ApiError> {
     Ok(Form { answer, visitor })
 }
 
-// The id of a visitor is random, and sent in the form and, after the vote, in a cookie. It identifies one
-// browser at one poll. Only its hash is stored.
+// The id of a visitor is random, and sent in the form and, after the vote, in a cookie. It
+// identifies one browser at one poll. Only its hash is stored.
 
 /// Random bytes of an id.
 const ID_BYTES: usize = 16;
@@ -192,8 +192,8 @@ impl VisitorId {
         Visitor::of(&sha256(self.0.as_bytes()))
     }
 
-    /// The cookie. Without `Path` it applies to this poll alone, under any path of a proxy. Scripts cannot
-    /// read it, and forms of other sites do not send it.
+    /// The cookie. Without `Path` it applies to this poll alone, under any path of a proxy. Scripts
+    /// cannot read it, and forms of other sites do not send it.
     fn cookie(&self, secure: bool) -> HeaderValue {
         let secure = if secure { "; Secure" } else { "" };
         let cookie = format!(
