@@ -13,29 +13,29 @@ use notify_core::{
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::delivery::job::Job;
-use crate::delivery::lane::{Lane, LaneRun};
-use crate::delivery::shared::{Shared, Surroundings};
+use crate::delivery::context::{EngineContext, EngineDeps};
+use crate::delivery::dispatch::ActiveDispatch;
+use crate::delivery::lane::{Lane, LaneTask};
 use crate::delivery::single_task::{Single, Singles};
 use crate::delivery::starts::{self, PendingPage, PendingStart, StartContext};
-use crate::delivery::{EngineConfig, breaker_sync, standing};
+use crate::delivery::{EngineConfig, breaker_sync, membership};
 use crate::store::{
     Agenda, AppNo, DeviceKey, DispatchNo, OpenedDispatch, ReclaimRequest, SEQUENCE_MAX, StoreError,
 };
 
 /// How soon the engine looks again at retries that are past due but were not taken, in
 /// milliseconds: their lane is held, or at its bounds.
-const LOOK_AGAIN_MS: i64 = 1_000;
+const POLL_INTERVAL_MS: i64 = 1_000;
 /// Least time between looks at retries that come due, in milliseconds: those of one storm come due
 /// a moment apart, and each look ends in a claim, which is a commit.
-const RETRIES_TOGETHER_MS: i64 = 100;
+const RETRY_COALESCE_MS: i64 = 100;
 
 /// Most dispatches of other servers that are taken on at a time, the oldest first.
-const UNREAD_MAX: u32 = 1_000;
+const UNSCANNED_PER_READ: u32 = 1_000;
 
 /// The delivery engine at work. Dropping it without [`Engine::stop`] leaves it running.
 pub struct Engine {
-    shared: Arc<Shared>,
+    shared: Arc<EngineContext>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -45,11 +45,11 @@ impl Engine {
     ///
     /// # Errors
     /// When the thread or its runtime cannot be made.
-    pub fn start(around: Surroundings, config: EngineConfig) -> std::io::Result<Self> {
-        let shared = Shared::new(around, config);
+    pub fn start(around: EngineDeps, config: EngineConfig) -> std::io::Result<Self> {
+        let shared = EngineContext::new(around, config);
         starts::subscribe(&shared);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let run = EngineRun::new(shared.clone());
+        let run = EngineTask::new(shared.clone());
         let thread = std::thread::Builder::new().name("delivery".into()).spawn(move || {
             let _ended = run.shared.ended.clone().drop_guard();
             #[cfg(test)]
@@ -94,8 +94,8 @@ impl Engine {
 #[cfg(test)]
 impl Engine {
     /// How many dispatches are in hand and not known to be canceled.
-    pub(super) fn in_hand(&self) -> usize {
-        self.shared.dispatches_in_hand().len()
+    pub(super) fn open_dispatches(&self) -> usize {
+        self.shared.active_dispatches().len()
     }
 
     /// How many notifications were started with their page open.
@@ -110,7 +110,7 @@ impl Engine {
 
     /// Whether it counts as alive at that instant.
     pub(super) fn holds(&self, at: Timestamp) -> bool {
-        self.shared.standing.holds(at)
+        self.shared.membership.is_valid(at)
     }
 
     /// Ends the engine where it stands, as a crash of the process does: nothing more is sent or
@@ -123,8 +123,8 @@ impl Engine {
 }
 
 /// The engine's own work.
-pub(super) struct EngineRun {
-    shared: Arc<Shared>,
+pub(super) struct EngineTask {
+    shared: Arc<EngineContext>,
     lanes: JoinSet<()>,
     /// Dispatches that no lane has yet: just made, or left behind by a process before this one.
     backlog: VecDeque<DispatchNo>,
@@ -139,33 +139,33 @@ impl Drop for AbortOnDrop {
     }
 }
 
-impl EngineRun {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
+impl EngineTask {
+    pub(super) fn new(shared: Arc<EngineContext>) -> Self {
         Self { shared, lanes: JoinSet::new(), backlog: VecDeque::new() }
     }
 
     /// Works until it is told to stop, and then until every lane has come to its end.
     pub(super) async fn run(mut self) {
-        let heartbeat = self.shared.config.among_others.then(|| {
+        let heartbeat = self.shared.config.clustered.then(|| {
             // On its own, so that a look that takes long does not make others take us for dead.
-            AbortOnDrop(tokio::spawn(standing::keep(self.shared.clone())))
+            AbortOnDrop(tokio::spawn(membership::run_heartbeat(self.shared.clone())))
         });
-        let _news = self.shared.config.among_others.then(|| {
+        let _news = self.shared.config.clustered.then(|| {
             // Circuit breakers that changed are published while the lanes end.
             AbortOnDrop(tokio::spawn(breaker_sync::run(self.shared.clone())))
         });
         while !self.shared.stop.is_cancelled() {
             // Ahead of the look: what is committed from here on may not be seen by it.
-            self.shared.looks_at(None);
-            let next = match self.look().await {
+            self.shared.set_next_wake(None);
+            let next = match self.poll().await {
                 Ok(next) => next,
                 Err(error) => {
-                    self.shared.storage_failed(&error).await;
+                    self.shared.backoff_after_storage_error(&error).await;
                     continue;
                 }
             };
             let shared = self.shared.clone();
-            shared.looks_at(next);
+            shared.set_next_wake(next);
             loop {
                 tokio::select! {
                     biased;
@@ -180,10 +180,10 @@ impl EngineRun {
                     () = shared.clock.sleep_until(next.unwrap_or_default()), if next.is_some() => {}
                     () = shared.stop.cancelled() => {}
                     // Last, so that none of the others waits while more is accepted all the time.
-                    () = shared.starts.arrived() => match self.take_on_starts().await {
+                    () = shared.starts.arrived() => match self.assign_starts().await {
                         Ok(()) if self.backlog.is_empty() => continue,
                         Ok(()) => {}
-                        Err(error) => shared.storage_failed(&error).await,
+                        Err(error) => shared.backoff_after_storage_error(&error).await,
                     },
                 }
                 break;
@@ -198,18 +198,18 @@ impl EngineRun {
     }
 
     /// Takes on what is due, and answers when to look again.
-    async fn look(&mut self) -> Result<Option<Timestamp>, StoreError> {
-        if self.shared.adoption_asked.swap(false, Ordering::AcqRel)
+    async fn poll(&mut self) -> Result<Option<Timestamp>, StoreError> {
+        if self.shared.recovery_requested.swap(false, Ordering::AcqRel)
             && let Err(error) = self.reclaim().await
         {
-            self.shared.adoption_asked.store(true, Ordering::Release);
+            self.shared.recovery_requested.store(true, Ordering::Release);
             return Err(error);
         }
-        if self.shared.standing.take_catch_up_asked() {
-            self.catch_up().await.inspect_err(|_| self.shared.standing.ask_to_catch_up())?;
+        if self.shared.membership.take_resync_request() {
+            self.resync().await.inspect_err(|_| self.shared.membership.request_resync())?;
         }
         // Under load there is always more to look for, and they must not wait for its end.
-        self.take_on_starts().await?;
+        self.assign_starts().await?;
         // One instant for the whole look: what becomes due in the middle of it is seen as next.
         let now = self.shared.clock.now();
         // Read first: a write with nothing to do would wait behind those that have.
@@ -217,7 +217,7 @@ impl EngineRun {
         if agenda.next_due.is_some_and(|due| due <= now) {
             agenda = self.start_due(now).await?;
         }
-        self.take_backlog().await?;
+        self.assign_backlog().await?;
         for (app, platform) in agenda.retry_lanes {
             self.lane(app, platform).retries_due();
         }
@@ -226,8 +226,8 @@ impl EngineRun {
         }
         // One that is past due was handed to its lane just now.
         let retry_due = agenda.next_retry_due.map(|due| match due > now {
-            true => due.max(now.plus_ms(RETRIES_TOGETHER_MS)),
-            false => now.plus_ms(LOOK_AGAIN_MS),
+            true => due.max(now.plus_ms(RETRY_COALESCE_MS)),
+            false => now.plus_ms(POLL_INTERVAL_MS),
         });
         Ok(agenda.next_due.into_iter().chain(retry_due).min())
     }
@@ -235,17 +235,17 @@ impl EngineRun {
     /// Takes over what other processes, or broken tasks of this one, left open.
     async fn reclaim(&mut self) -> Result<(), StoreError> {
         let shared = self.shared.clone();
-        let _no_claims = shared.claims.write().await;
+        let _no_claims = shared.recovery_lock.write().await;
         let now = shared.clock.now();
         let adoption = ReclaimRequest {
             instance: shared.instance,
             now,
             lease_until: now.plus_ms(shared.config.lease_ms),
-            clustered: shared.config.among_others,
+            clustered: shared.config.clustered,
         };
         let adopted = shared.store.reclaim(adoption).await?;
         for page in adopted.pages {
-            if shared.page_opened(page.no) {
+            if shared.insert_page(page.no) {
                 self.lane(page.to.app(), page.to.platform()).add_page(page);
             }
         }
@@ -254,14 +254,14 @@ impl EngineRun {
     }
 
     /// Looks up what others did, heard of or not.
-    async fn catch_up(&mut self) -> Result<(), StoreError> {
-        self.take_unread().await?;
-        self.hear_of_cancellations().await
+    async fn resync(&mut self) -> Result<(), StoreError> {
+        self.load_unscanned().await?;
+        self.refresh_cancellations().await
     }
 
     /// Takes on dispatches that other servers made: each of them opens pages of all.
-    async fn take_unread(&mut self) -> Result<(), StoreError> {
-        let unread = self.shared.store.unscanned_dispatches(UNREAD_MAX).await?;
+    async fn load_unscanned(&mut self) -> Result<(), StoreError> {
+        let unread = self.shared.store.unscanned_dispatches(UNSCANNED_PER_READ).await?;
         let known: HashSet<_> = self.backlog.iter().copied().collect();
         self.backlog.extend(unread.into_iter().filter(|no| !known.contains(no)));
         Ok(())
@@ -269,15 +269,15 @@ impl EngineRun {
 
     /// Learns what was canceled without a word coming here: from another server, while it could not
     /// be heard, or by a commit whose answer was lost.
-    async fn hear_of_cancellations(&self) -> Result<(), StoreError> {
-        let in_hand = self.shared.dispatches_in_hand();
+    async fn refresh_cancellations(&self) -> Result<(), StoreError> {
+        let in_hand = self.shared.active_dispatches();
         if in_hand.is_empty() {
             return Ok(());
         }
         let canceled = self.shared.store.which_canceled(in_hand).await?;
         let canceled: HashSet<_> = canceled.into_iter().collect();
         if !canceled.is_empty() {
-            self.shared.cancel(|job| canceled.contains(&job.dispatch.no));
+            self.shared.cancel(|job| canceled.contains(&job.row.no));
         }
         Ok(())
     }
@@ -288,23 +288,23 @@ impl EngineRun {
         let (context, due) = StartContext::new(&shared, now);
         let started = shared.store.start(due).await.inspect_err(|_| {
             // Whether it happened is not known: what it may have made is looked up.
-            self.shared.adoption_asked.store(true, Ordering::Release);
+            self.shared.recovery_requested.store(true, Ordering::Release);
         })?;
         let agenda = started.agenda.clone();
-        self.take_on_start(context.commit(&shared, started)).await?;
+        self.assign_start(context.commit(&shared, started)).await?;
         Ok(agenda)
     }
 
     /// Hands what was started in the commits that accepted it to its lanes.
-    async fn take_on_starts(&mut self) -> Result<(), StoreError> {
+    async fn assign_starts(&mut self) -> Result<(), StoreError> {
         while let Some(start) = self.shared.starts.next() {
-            self.take_on_start(start).await?;
+            self.assign_start(start).await?;
         }
-        self.take_backlog().await
+        self.assign_backlog().await
     }
 
     /// Hands a start to its lanes. Notifications to one device pass the backlog.
-    async fn take_on_start(&mut self, start: PendingStart) -> Result<(), StoreError> {
+    async fn assign_start(&mut self, start: PendingStart) -> Result<(), StoreError> {
         let PendingStart { context, dispatches, pages } = start;
         let shared = self.shared.clone();
         shared.committed();
@@ -312,19 +312,19 @@ impl EngineRun {
         let mut by_lane: BTreeMap<_, Vec<Single>> = BTreeMap::new();
         for PendingPage { opened: OpenedDispatch { dispatch, page, device }, open } in pages {
             let of = (dispatch.app, dispatch.platform);
-            let job = Job::new(dispatch, &shared);
+            let job = ActiveDispatch::new(dispatch, &shared);
             by_lane.entry(of).or_default().push(Single { job, page, device, open });
         }
         // A cancellation that came in before the jobs could hear of it. Where it cannot be read, the pages
         // are open no more, and are adopted.
         if !by_lane.is_empty() && shared.cancellations() != context.cancellations {
-            let heard = self.hear_of_cancellations().await;
-            heard.inspect_err(|_| shared.ask_for_adoption())?;
+            let heard = self.refresh_cancellations().await;
+            heard.inspect_err(|_| shared.request_recovery())?;
         }
         for ((app, platform), singles) in by_lane {
             let from = DeviceKey::before_first(app, platform);
             let to = DeviceKey::new(app, platform, SEQUENCE_MAX);
-            let mark = shared.marks.split(&context.mark, from, to);
+            let mark = shared.devices.split(&context.mark, from, to);
             let context = StartContext { mark, ..context };
             self.lane(app, platform).add_singles(Singles { singles, context });
         }
@@ -332,31 +332,31 @@ impl EngineRun {
     }
 
     /// Hands the next dispatches to their lanes.
-    async fn take_backlog(&mut self) -> Result<(), StoreError> {
+    async fn assign_backlog(&mut self) -> Result<(), StoreError> {
         for _ in 0..self.shared.config.start_batch {
             let Some(no) = self.backlog.front().copied() else { break };
-            self.take_on(no).await?;
+            self.assign(no).await?;
             self.backlog.pop_front();
         }
         Ok(())
     }
 
-    async fn take_on(&mut self, no: DispatchNo) -> Result<(), StoreError> {
-        if !self.shared.dispatch_opened(no) {
+    async fn assign(&mut self, no: DispatchNo) -> Result<(), StoreError> {
+        if !self.shared.insert_dispatch(no) {
             return Ok(());
         }
-        match Job::read(&self.shared, no).await {
-            Ok(job) if !job.dispatch.scan_done => {
-                self.lane(job.dispatch.app, job.dispatch.platform).add_dispatch(job);
+        match ActiveDispatch::read(&self.shared, no).await {
+            Ok(job) if !job.row.scan_done => {
+                self.lane(job.row.app, job.row.platform).add_dispatch(job);
                 Ok(())
             }
             // Over already, or erased with its application.
             Ok(_) | Err(StoreError::NotFound) => {
-                self.shared.dispatch_scanned(no);
+                self.shared.remove_dispatch(no);
                 Ok(())
             }
             Err(error) => {
-                self.shared.dispatch_scanned(no);
+                self.shared.remove_dispatch(no);
                 Err(error)
             }
         }
@@ -366,7 +366,7 @@ impl EngineRun {
         let mut lanes = self.shared.lanes.lock().expect("no holder of the lanes panics");
         let lane = lanes.entry((app, platform)).or_insert_with(|| {
             let lane = Lane::new(app, platform, self.shared.clone());
-            self.lanes.spawn(LaneRun::new(lane.clone()).run());
+            self.lanes.spawn(LaneTask::new(lane.clone()).run());
             lane
         });
         lane.clone()
@@ -380,7 +380,7 @@ const PROBE_OVERDUE_MS: i64 = 600_000;
 /// Reads the engine's state: whether it runs, and why deliveries wait. Outlives the engine.
 #[derive(Clone)]
 pub struct EngineHandle {
-    shared: Arc<Shared>,
+    shared: Arc<EngineContext>,
 }
 
 impl EngineHandle {
@@ -397,7 +397,7 @@ impl EngineHandle {
 
     /// Servers alive on the same storage, this one included, as of the last heartbeat.
     pub(crate) fn servers(&self) -> u32 {
-        self.shared.standing.servers()
+        self.shared.membership.servers()
     }
 
     /// Whether deliveries of an application on a platform go out from this server.

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, Weak};
 use notify_core::Timestamp;
 use tokio::sync::Notify;
 
+use super::context::EngineContext;
+use super::device_tracker::RangeTracker;
 use super::lane::OpenSingle;
-use super::marks::Mark;
-use super::shared::Shared;
 use crate::store::{
     DeviceKey, DispatchNo, OpenedDispatch, Opening, StartDue, StartHook, StartInAccept, Started,
 };
@@ -22,7 +22,7 @@ const STARTS_WAITING_MAX: usize = 16;
 pub(crate) struct StartContext {
     pub(crate) at: Timestamp,
     /// Opened ahead of the devices, which are read with the start (trap 8): it shows what changed since.
-    pub(crate) mark: Arc<Mark>,
+    pub(crate) mark: Arc<RangeTracker>,
     /// The server's tenure when the pages were surely its own.
     pub(crate) tenure: u64,
     /// How many cancellations there were.
@@ -44,7 +44,7 @@ pub(crate) struct PendingPage {
 
 impl StartContext {
     /// A start, and what the store is asked for.
-    pub(crate) fn new(shared: &Shared, now: Timestamp) -> (Self, StartDue) {
+    pub(crate) fn new(shared: &EngineContext, now: Timestamp) -> (Self, StartDue) {
         let lanes = {
             let lanes = shared.lanes.lock().expect("no holder of the lanes panics");
             let taking = lanes.iter().filter(|(_, lane)| lane.takes_singles(now));
@@ -52,8 +52,8 @@ impl StartContext {
         };
         let context = Self {
             at: now,
-            mark: shared.marks.open(DeviceKey(0), DeviceKey(i64::MAX)),
-            tenure: shared.standing.tenure(),
+            mark: shared.devices.open(DeviceKey(0), DeviceKey(i64::MAX)),
+            tenure: shared.membership.lease_generation(),
             cancellations: shared.cancellations(),
         };
         let lease_until = now.plus_ms(shared.config.lease_ms);
@@ -63,7 +63,7 @@ impl StartContext {
 
     /// The start is committed. Called before anything else is written, so that an adoption does not treat
     /// its pages as abandoned.
-    pub(crate) fn commit(self, shared: &Arc<Shared>, started: Started) -> PendingStart {
+    pub(crate) fn commit(self, shared: &Arc<EngineContext>, started: Started) -> PendingStart {
         let Started { dispatches, opened, agenda: _ } = started;
         #[cfg(test)]
         shared.opened_with_start.fetch_add(opened.len(), std::sync::atomic::Ordering::AcqRel);
@@ -98,15 +98,15 @@ impl Starts {
 }
 
 /// Subscribes the engine to changes, and starts notifications in the commit that accepts them.
-pub(crate) fn subscribe(shared: &Arc<Shared>) {
+pub(crate) fn subscribe(shared: &Arc<EngineContext>) {
     shared.store.subscribe(shared.clone());
     // Servers that share a database take turns with what any of them accepted.
-    if !shared.config.among_others {
+    if !shared.config.clustered {
         shared.store.start_with_accept(hook(Arc::downgrade(shared)));
     }
 }
 
-fn hook(shared: Weak<Shared>) -> StartHook {
+fn hook(shared: Weak<EngineContext>) -> StartHook {
     Box::new(move || {
         let shared = shared.upgrade()?;
         let waiting = shared.starts.waiting.lock().expect("no holder panics").len();
@@ -124,10 +124,10 @@ fn hook(shared: Weak<Shared>) -> StartHook {
                 shared.starts.waiting.lock().expect("no holder panics").push_back(start);
                 shared.starts.arrived.notify_one();
                 if let Some(due) = next_due {
-                    shared.look_by(due);
+                    shared.wake_by(due);
                 }
             }
-            None => shared.ask_for_adoption(),
+            None => shared.request_recovery(),
         });
         Some(StartInAccept { due, done })
     })

@@ -16,10 +16,10 @@ use super::setup::{config, empty_store, workspace};
 use super::trace::START;
 use super::world::{SharedWorld, World, lock};
 use super::{checks, disk, outcomes, panics};
-use crate::delivery::engine::EngineRun;
-use crate::delivery::shared::Shared;
+use crate::delivery::context::EngineContext;
+use crate::delivery::engine::EngineTask;
 use crate::delivery::starts;
-use crate::delivery::{EngineConfig, Surroundings};
+use crate::delivery::{EngineConfig, EngineDeps};
 use crate::store::SharedStore;
 use crate::store::Store;
 use crate::store::sqlite;
@@ -58,7 +58,8 @@ pub(super) fn run(seed: u64, lines_max: usize, defect: Option<Defect>) -> Report
     let mut rng = fastrand::Rng::with_seed(seed);
     let config = config(&mut rng, defect);
     let world = Arc::new(Mutex::new(World::new(rng.u64(..), lines_max, defect)));
-    lock(&world).credit = config.credit as u64 - u64::from(defect == Some(Defect::CreditPassed));
+    lock(&world).credit =
+        config.max_unacked as u64 - u64::from(defect == Some(Defect::CreditPassed));
     let mut server = Server {
         path,
         config,
@@ -91,12 +92,12 @@ pub(super) struct Server {
     pub(super) rng: fastrand::Rng,
     lives: u64,
     /// The engine of this life.
-    shared: Option<Arc<Shared>>,
+    shared: Option<Arc<EngineContext>>,
 }
 
 /// The engine of one life.
 pub(super) struct Running {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<EngineContext>,
     pub(super) task: JoinHandle<()>,
 }
 
@@ -179,7 +180,7 @@ impl Server {
     fn start(&mut self, process: &Process) -> Running {
         let store: SharedStore = process.store.clone();
         let world = self.world.clone();
-        let around = Surroundings {
+        let around = EngineDeps {
             store: store.clone(),
             providers: Arc::new(SimulatedSource { store, world }),
             clock: process.clock.clone(),
@@ -188,10 +189,10 @@ impl Server {
         };
         // Another process has other random numbers.
         let config = EngineConfig { seed: Some(self.rng.u64(..)), ..self.config.clone() };
-        let shared = Shared::new(around, config);
+        let shared = EngineContext::new(around, config);
         starts::subscribe(&shared);
         self.shared = Some(shared.clone());
-        let task = tokio::spawn(EngineRun::new(shared.clone()).run());
+        let task = tokio::spawn(EngineTask::new(shared.clone()).run());
         lock(&self.world).note("the engine starts");
         Running { shared, task }
     }

@@ -14,7 +14,7 @@ use notify_core::{
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use super::super::{Configured, Engine, EngineConfig, ProviderSource, Surroundings};
+use super::super::{Configured, Engine, EngineConfig, EngineDeps, ProviderSource};
 use crate::clock::ManualClock;
 use crate::payload::{RenderContext, TooLarge};
 use crate::providers::{
@@ -340,7 +340,7 @@ impl Rig {
     pub(super) fn start(&mut self) {
         // Another process has other random numbers.
         self.config.seed = self.config.seed.map(|seed| seed + 1);
-        let around = Surroundings {
+        let around = EngineDeps {
             store: self.store.clone(),
             providers: self.source.clone(),
             clock: self.clock.clone(),
@@ -364,7 +364,7 @@ impl Rig {
             asked: watch::Sender::new(0),
             open: watch::Sender::new(true),
         };
-        let around = Surroundings {
+        let around = EngineDeps {
             store: self.store.clone(),
             providers: Arc::new(source),
             clock,
@@ -571,7 +571,7 @@ impl Rig {
     pub(super) async fn until_known_to_be_canceled(&self) {
         let engine = self.engine.as_ref().expect("the engine runs");
         let waited = async {
-            while engine.in_hand() > 0 {
+            while engine.open_dispatches() > 0 {
                 let mut progress = self.progress();
                 let _ = tokio::time::timeout(TURN_WAIT, progress.changed()).await;
             }

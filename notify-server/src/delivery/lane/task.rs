@@ -10,12 +10,12 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::{Id, JoinError, JoinSet};
 
 use crate::delivery::breaker::Admission;
-use crate::delivery::job::Job;
+use crate::delivery::context::EngineContext;
+use crate::delivery::device_tracker::RangeTracker;
+use crate::delivery::dispatch::ActiveDispatch;
 use crate::delivery::lane::{Lane, LaneProvider};
-use crate::delivery::marks::Mark;
 use crate::delivery::page_task::{DeviceSnapshot, PageEnd, PageTask};
 use crate::delivery::retry_task::{ClaimedRetries, RetryTask};
-use crate::delivery::shared::Shared;
 use crate::delivery::single_task::{LANE_SINGLES_MAX, SingleTask, Singles};
 use crate::signal::Waiter;
 use crate::store::{
@@ -24,17 +24,17 @@ use crate::store::{
 };
 
 /// The work of a lane: which dispatches take turns, and what is open.
-pub(crate) struct LaneRun {
+pub(crate) struct LaneTask {
     pub(super) lane: Arc<Lane>,
-    pub(super) turns: VecDeque<Arc<Job>>,
+    pub(super) ready: VecDeque<Arc<ActiveDispatch>>,
     /// Dispatches that wait for a turn without being held in memory.
-    later: VecDeque<DispatchNo>,
-    pub(super) jobs: VecDeque<Arc<Job>>,
-    pub(super) running: JoinSet<Finished>,
+    overflow: VecDeque<DispatchNo>,
+    pub(super) dispatches: VecDeque<Arc<ActiveDispatch>>,
+    pub(super) running: JoinSet<TaskEnd>,
     /// How many devices of each open page wait, by its task.
-    pub(super) open: HashMap<Id, Arc<AtomicUsize>>,
+    pub(super) page_tasks: HashMap<Id, Arc<AtomicUsize>>,
     /// What each task of retries has claimed, by its task.
-    pub(super) hands: HashMap<Id, Arc<Hand>>,
+    pub(super) retry_batches: HashMap<Id, Arc<RetryBatch>>,
     /// Channel to the task that sends notifications to one device each, bounded by `LANE_SINGLES_MAX`.
     pub(super) singles: Option<UnboundedSender<Singles>>,
     pub(super) retries_due: bool,
@@ -48,23 +48,23 @@ pub(crate) struct LaneRun {
 }
 
 /// A task of a lane that came to its end.
-pub(super) enum Finished {
+pub(super) enum TaskEnd {
     Page(PageEnd),
     Retries,
     Singles,
 }
 
-impl LaneRun {
+impl LaneTask {
     pub(crate) fn new(lane: Arc<Lane>) -> Self {
         Self {
             breaker_changes: lane.breaker.subscribe(),
             lane,
-            turns: VecDeque::new(),
-            later: VecDeque::new(),
-            jobs: VecDeque::new(),
+            ready: VecDeque::new(),
+            overflow: VecDeque::new(),
+            dispatches: VecDeque::new(),
             running: JoinSet::new(),
-            open: HashMap::new(),
-            hands: HashMap::new(),
+            page_tasks: HashMap::new(),
+            retry_batches: HashMap::new(),
             singles: None,
             retries_due: false,
             retries_wait: false,
@@ -75,21 +75,21 @@ impl LaneRun {
 
     /// Works until the engine stops, and then until what is in flight has ended.
     pub(crate) async fn run(mut self) {
-        let shared = self.lane.shared.clone();
+        let shared = self.lane.context.clone();
         loop {
             // Looked at once: a sign fixtures while work is taken on must not go unheard below.
             let stopping = shared.stop.is_cancelled();
             if stopping && self.running.is_empty() {
                 return;
             }
-            if !stopping && let Err(error) = self.take_on().await {
-                shared.storage_failed(&error).await;
+            if !stopping && let Err(error) = self.load_work().await {
+                shared.backoff_after_storage_error(&error).await;
                 continue;
             }
             let lane = self.lane.clone();
             tokio::select! {
                 biased;
-                Some(finished) = self.running.join_next_with_id() => self.finished(finished),
+                Some(finished) = self.running.join_next_with_id() => self.on_task_end(finished),
                 () = lane.wake.notified() => {}
                 () = self.breaker_changes.changed(), if self.retries_wait => {
                     self.retries_due = true;
@@ -99,63 +99,64 @@ impl LaneRun {
         }
     }
 
-    fn finished(&mut self, finished: Result<(Id, Finished), JoinError>) {
+    fn on_task_end(&mut self, finished: Result<(Id, TaskEnd), JoinError>) {
         let task = finished.as_ref().map_or_else(JoinError::id, |(task, _)| *task);
-        self.open.remove(&task);
+        self.page_tasks.remove(&task);
         // Of a task that broke off its claims run out.
-        self.hands.remove(&task);
+        self.retry_batches.remove(&task);
         match finished {
-            Ok((_, Finished::Page(PageEnd::Over) | Finished::Retries | Finished::Singles)) => {}
-            Ok((_, Finished::Page(PageEnd::Fenced))) => self.lane.shared.ask_for_adoption(),
+            Ok((_, TaskEnd::Page(PageEnd::Over) | TaskEnd::Retries | TaskEnd::Singles)) => {}
+            Ok((_, TaskEnd::Page(PageEnd::Fenced))) => self.lane.context.request_recovery(),
             // A panic must not take the lane with it: what the task held is adopted again.
             Err(error) => {
                 tracing::error!(error = %error, "a delivery task broke off");
-                self.lane.shared.ask_for_adoption();
+                self.lane.context.request_recovery();
             }
         }
     }
 
     /// Takes on what the bounds allow: adopted pages, then retries, then the next pages by turns.
-    async fn take_on(&mut self) -> Result<(), StoreError> {
+    async fn load_work(&mut self) -> Result<(), StoreError> {
         if !self.begun {
-            self.begin().await?;
+            self.init().await?;
         }
         self.read_inbox().await?;
         // Some ended without being tried: canceled, or erased with their device.
-        if self.lane.has_retries_in_plenty() {
+        if self.lane.retry_backlog_full() {
             self.count_retries().await?;
         }
         if self.retries_due && self.may_claim() {
             self.start_retries().await?;
         }
-        while self.room() {
-            self.fill_turns().await?;
-            let Some(job) = self.turns.pop_front() else { break };
+        while self.has_capacity() {
+            self.fill_ready().await?;
+            let Some(job) = self.ready.pop_front() else { break };
             match self.open_next_page(&job).await {
-                Ok(true) => self.turns.push_back(job),
-                Ok(false) => self.lane.shared.dispatch_scanned(job.dispatch.no),
+                Ok(true) => self.ready.push_back(job),
+                Ok(false) => self.lane.context.remove_dispatch(job.row.no),
                 Err(error) => {
-                    self.turns.push_front(job);
+                    self.ready.push_front(job);
                     return Err(error);
                 }
             }
         }
-        let has_others = !(self.turns.is_empty() && self.later.is_empty() && self.open.is_empty());
+        let has_others =
+            !(self.ready.is_empty() && self.overflow.is_empty() && self.page_tasks.is_empty());
         self.lane.has_others(has_others);
         Ok(())
     }
 
     /// Learns what stood before this process: whether the lane is stopped, what other servers say of
     /// it, and how many retries are open. Ahead of everything else, so that nothing goes out of a lane that is stopped.
-    async fn begin(&mut self) -> Result<(), StoreError> {
-        let shared = self.lane.shared.clone();
+    async fn init(&mut self) -> Result<(), StoreError> {
+        let shared = self.lane.context.clone();
         let version = self.lane.provider_version();
         let stopped = shared.store.guard_tripped(self.lane.app, self.lane.platform).await?;
         // One released meanwhile is not stopped again.
         if stopped && version == self.lane.provider_version() {
             self.lane.trip_guard();
         }
-        if shared.config.among_others {
+        if shared.config.clustered {
             self.lane.load_records().await?;
         }
         self.count_retries().await?;
@@ -163,11 +164,11 @@ impl LaneRun {
         Ok(())
     }
 
-    fn room(&self) -> bool {
-        let config = &self.lane.shared.config;
-        self.open.len() < config.lane_pages_max
-            && self.lane.parked.load(Ordering::Acquire) < config.lane_parked_max
-            && self.open.values().map(|page| page.load(Ordering::Acquire)).sum::<usize>()
+    fn has_capacity(&self) -> bool {
+        let config = &self.lane.context.config;
+        self.page_tasks.len() < config.lane_pages_max
+            && self.lane.parked.load(Ordering::Acquire) < config.lane_deferred_max
+            && self.page_tasks.values().map(|page| page.load(Ordering::Acquire)).sum::<usize>()
                 < config.lane_devices_max
     }
 
@@ -176,12 +177,12 @@ impl LaneRun {
         self.retries_due |= inbox.retries_due || inbox.provider_changed;
         inbox.singles.into_iter().for_each(|singles| self.send_singles(singles));
         for job in inbox.dispatches {
-            if self.later.is_empty()
-                && self.turns.len() < self.lane.shared.config.lane_dispatches_max
+            if self.overflow.is_empty()
+                && self.ready.len() < self.lane.context.config.lane_dispatches_max
             {
-                self.turns.push_back(job);
+                self.ready.push_back(job);
             } else {
-                self.later.push_back(job.dispatch.no);
+                self.overflow.push_back(job.row.no);
             }
         }
         let mut pages = inbox.pages;
@@ -195,18 +196,18 @@ impl LaneRun {
     }
 
     /// Reads dispatches that wait, as far as they find a place.
-    async fn fill_turns(&mut self) -> Result<(), StoreError> {
-        let shared = self.lane.shared.clone();
-        while self.turns.len() < shared.config.lane_dispatches_max
-            && let Some(no) = self.later.front().copied()
+    async fn fill_ready(&mut self) -> Result<(), StoreError> {
+        let shared = self.lane.context.clone();
+        while self.ready.len() < shared.config.lane_dispatches_max
+            && let Some(no) = self.overflow.front().copied()
         {
-            match Job::read(&shared, no).await {
-                Ok(job) => self.turns.push_back(job),
+            match ActiveDispatch::read(&shared, no).await {
+                Ok(job) => self.ready.push_back(job),
                 // Erased with its application.
-                Err(StoreError::NotFound) => shared.dispatch_scanned(no),
+                Err(StoreError::NotFound) => shared.remove_dispatch(no),
                 Err(error) => return Err(error),
             }
-            self.later.pop_front();
+            self.overflow.pop_front();
         }
         Ok(())
     }
@@ -222,21 +223,25 @@ impl LaneRun {
 
 // Opening pages: the next one of a dispatch, and those that were left open.
 
-impl LaneRun {
+impl LaneTask {
     /// Reads and claims the next page of a dispatch. Answers whether more is to come.
-    pub(super) async fn open_next_page(&mut self, job: &Arc<Job>) -> Result<bool, StoreError> {
-        let shared = self.lane.shared.clone();
-        if shared.config.among_others && !self.follow(job).await? {
+    pub(super) async fn open_next_page(
+        &mut self,
+        job: &Arc<ActiveDispatch>,
+    ) -> Result<bool, StoreError> {
+        let shared = self.lane.context.clone();
+        if shared.config.clustered && !self.sync_cursor(job).await? {
             return Ok(false);
         }
         let from = job.cursor();
-        let mark = shared.marks.open(from, job.dispatch.until);
-        let (read_at, lease_generation) = (shared.clock.now(), shared.standing.tenure());
-        let slice = shared.store.read_batch(&job.dispatch, from, shared.config.page_rows).await?;
+        let mark = shared.devices.open(from, job.row.until);
+        let (read_at, lease_generation) =
+            (shared.clock.now(), shared.membership.lease_generation());
+        let slice = shared.store.read_batch(&job.row, from, shared.config.page_rows).await?;
         let DeviceBatch { devices, to, end } = slice;
-        mark.narrow(from, to);
+        mark.shrink_to(from, to);
         let claim = PageClaim {
-            dispatch: job.dispatch.no,
+            dispatch: job.row.no,
             from,
             to,
             end,
@@ -247,21 +252,21 @@ impl LaneRun {
             lease_until: read_at.plus_ms(shared.config.lease_ms),
             at: read_at,
         };
-        let _claiming = shared.claims.read().await;
+        let _claiming = shared.recovery_lock.read().await;
         let page = match shared.store.open_page(claim).await {
             Ok(page) => page,
             // Another server was first: its turn comes again from where that one left off.
-            Err(StoreError::Fenced) if shared.config.among_others => return Ok(true),
+            Err(StoreError::Fenced) if shared.config.clustered => return Ok(true),
             // Somebody else moved the cursor: what is left is theirs, or is adopted.
             Err(StoreError::Fenced) => {
-                shared.ask_for_adoption();
+                shared.request_recovery();
                 return Ok(false);
             }
             // Erased with its application.
             Err(StoreError::NotFound) => return Ok(false),
             Err(error) => {
                 // It may have been committed all the same.
-                shared.ask_for_adoption();
+                shared.request_recovery();
                 return Err(error);
             }
         };
@@ -273,7 +278,7 @@ impl LaneRun {
         // One without anybody to send to was finished when it was claimed: whoever becomes eligible
         // afterwards could be sent to but not counted.
         if claim.targeted > 0 {
-            shared.page_opened(page.no);
+            shared.insert_page(page.no);
             let snapshot = DeviceSnapshot { devices, read_at, mark, lease_generation };
             self.spawn_page(PageTask::new(self.lane.clone(), job.clone(), page, snapshot, &[]));
         }
@@ -281,8 +286,8 @@ impl LaneRun {
     }
 
     /// Goes to where the pages of all servers have come; false when none is left to open.
-    async fn follow(&self, job: &Job) -> Result<bool, StoreError> {
-        let Some(scan) = self.lane.shared.store.scan(job.dispatch.no).await? else {
+    async fn sync_cursor(&self, job: &ActiveDispatch) -> Result<bool, StoreError> {
+        let Some(scan) = self.lane.context.store.scan(job.row.no).await? else {
             return Ok(false);
         };
         job.move_cursor(scan.cursor);
@@ -294,20 +299,20 @@ impl LaneRun {
 
     /// Goes on with a page that another process, or a broken task of this one, left open.
     pub(super) async fn resume(&mut self, page: OpenPage) -> Result<(), StoreError> {
-        let shared = self.lane.shared.clone();
-        let job = match Job::read(&shared, page.dispatch).await {
+        let shared = self.lane.context.clone();
+        let job = match ActiveDispatch::read(&shared, page.dispatch).await {
             Ok(job) => job,
             // Erased with its application.
             Err(StoreError::NotFound) => {
-                shared.page_closed(page.no);
+                shared.remove_page(page.no);
                 return Ok(());
             }
             Err(error) => return Err(error),
         };
         let done = shared.store.settled_devices(&page).await?;
-        let mark = shared.marks.open(page.from, page.to);
+        let mark = shared.devices.open(page.from, page.to);
         let read_at = shared.clock.now();
-        let devices = shared.store.read_range(&job.dispatch, page.from, page.to).await?;
+        let devices = shared.store.read_range(&job.row, page.from, page.to).await?;
         // Among others it has to show first that the page is its own still: that was long ago.
         let snapshot = DeviceSnapshot { devices, read_at, mark, lease_generation: 0 };
         self.spawn_page(PageTask::new(self.lane.clone(), job, page, snapshot, &done));
@@ -330,7 +335,7 @@ impl LaneRun {
         let task = SingleTask::new(&self.lane);
         self.running.spawn(async move {
             task.run(incoming).await;
-            Finished::Singles
+            TaskEnd::Singles
         });
     }
 
@@ -338,42 +343,42 @@ impl LaneRun {
         let (no, waiting) = (page.page_no(), page.waiting());
         let lane = self.lane.clone();
         let task = self.running.spawn(async move {
-            let _open = PageOpen(lane, no);
-            Finished::Page(page.run().await)
+            let _open = OpenPageGuard(lane, no);
+            TaskEnd::Page(page.run().await)
         });
-        self.open.insert(task.id(), waiting);
+        self.page_tasks.insert(task.id(), waiting);
     }
 }
 
 /// Tells the engine that a page is not worked on any more, also when its task panicked.
-struct PageOpen(Arc<Lane>, PageNo);
+struct OpenPageGuard(Arc<Lane>, PageNo);
 
-impl Drop for PageOpen {
+impl Drop for OpenPageGuard {
     fn drop(&mut self) {
-        self.0.shared.page_closed(self.1);
+        self.0.context.remove_page(self.1);
     }
 }
 
 // Claiming the retries of a lane that are due.
 
 /// Dispatches whose rendered form is kept for retries.
-const JOBS_KEPT_MAX: usize = 64;
+const CACHED_DISPATCHES_MAX: usize = 64;
 
-impl LaneRun {
+impl LaneTask {
     /// Whether retries that are due may be claimed: none that was claimed waits for its start, and
     /// fewer than the bound are unsettled.
     pub(super) fn may_claim(&self) -> bool {
-        !self.hands.values().any(|hand| hand.has_unstarted())
-            && self.in_hand().len() < self.lane.shared.config.lane_retries_max as usize
+        !self.retry_batches.values().any(|hand| hand.has_unstarted())
+            && self.claimed_retries().len() < self.lane.context.config.lane_retries_max as usize
     }
 
-    fn in_hand(&self) -> Vec<RetryNo> {
-        self.hands.values().flat_map(|hand| hand.unsettled()).collect()
+    fn claimed_retries(&self) -> Vec<RetryNo> {
+        self.retry_batches.values().flat_map(|hand| hand.unsettled()).collect()
     }
 
     /// Claims what is due and has it tried.
     pub(super) async fn start_retries(&mut self) -> Result<(), StoreError> {
-        let shared = self.lane.shared.clone();
+        let shared = self.lane.context.clone();
         let now = shared.clock.now();
         self.retries_due = false;
         // Before the look at the breaker: a change that comes in while this looks is not missed.
@@ -386,9 +391,9 @@ impl LaneRun {
         self.count_retries().await.inspect_err(|_| self.retries_due = true)?;
         let first = DeviceKey::before_first(self.lane.app, self.lane.platform);
         let last = DeviceKey::new(self.lane.app, self.lane.platform, SEQUENCE_MAX);
-        let mark = shared.marks.open(first, last);
-        let lease_generation = shared.standing.tenure();
-        let in_hand = self.in_hand();
+        let mark = shared.devices.open(first, last);
+        let lease_generation = shared.membership.lease_generation();
+        let in_hand = self.claimed_retries();
         let limit = shared.config.lane_retries_max - in_hand.len() as u32;
         let claim = RetryClaim {
             app: self.lane.app,
@@ -409,44 +414,44 @@ impl LaneRun {
             return Ok(());
         }
         self.retries_due |= claimed.len() >= limit as usize;
-        self.spawn_retries(claimed, mark, lease_generation).await
+        self.spawn_retry_task(claimed, mark, lease_generation).await
     }
 
-    async fn spawn_retries(
+    async fn spawn_retry_task(
         &mut self,
         mut claimed: Vec<ClaimedRetry>,
-        mark: Arc<Mark>,
+        mark: Arc<RangeTracker>,
         lease_generation: u64,
     ) -> Result<(), StoreError> {
         let keys = claimed.iter().map(|retry| retry.key);
         if let (Some(first), Some(last)) = (keys.clone().min(), keys.max()) {
-            mark.narrow(DeviceKey(first.0 - 1), last);
+            mark.shrink_to(DeviceKey(first.0 - 1), last);
         }
-        let jobs = match self.jobs_of(&claimed).await {
+        let jobs = match self.load_dispatches(&claimed).await {
             Ok(jobs) => jobs,
             Err(error) => {
-                self.give_back(&claimed).await;
+                self.unclaim(&claimed).await;
                 return Err(error);
             }
         };
         // Those of an erased application are gone with it.
-        claimed.retain(|retry| jobs.iter().any(|job| job.dispatch.no == retry.dispatch));
-        let hand = Arc::new(Hand::new(claimed.iter().map(|retry| retry.no).collect()));
+        claimed.retain(|retry| jobs.iter().any(|job| job.row.no == retry.dispatch));
+        let hand = Arc::new(RetryBatch::new(claimed.iter().map(|retry| retry.no).collect()));
         let claim =
             ClaimedRetries { retries: claimed, jobs, mark, hand: hand.clone(), lease_generation };
         let retries = RetryTask::new(&self.lane, claim);
         let task = self.running.spawn(async move {
             retries.run().await;
-            Finished::Retries
+            TaskEnd::Retries
         });
-        self.hands.insert(task.id(), hand);
+        self.retry_batches.insert(task.id(), hand);
         Ok(())
     }
 
     /// Gives claimed retries back untried; where storage fails for that as well, the next claim finds
     /// them.
-    async fn give_back(&mut self, claimed: &[ClaimedRetry]) {
-        let shared = self.lane.shared.clone();
+    async fn unclaim(&mut self, claimed: &[ClaimedRetry]) {
+        let shared = self.lane.context.clone();
         let now = shared.clock.now();
         let later = RetryResult::Deferred { due_at: now };
         let outcomes = claimed.iter().map(|retry| RetryOutcome::of(retry.no, later.clone()));
@@ -457,8 +462,8 @@ impl LaneRun {
 
     /// Counts the open retries where the number matters: at the start, and near the bound.
     pub(super) async fn count_retries(&mut self) -> Result<(), StoreError> {
-        let (lane, shared) = (&self.lane, &self.lane.shared);
-        if !self.begun || lane.may_have_retries_in_plenty() {
+        let (lane, shared) = (&self.lane, &self.lane.context);
+        if !self.begun || lane.retry_backlog_near_full() {
             let begun = lane.retries.begin();
             let open = shared.store.open_retries(lane.app, lane.platform).await?;
             lane.retries_counted(begun, open);
@@ -467,20 +472,23 @@ impl LaneRun {
     }
 
     /// The dispatches that claimed retries belong to, from memory where they are there.
-    async fn jobs_of(&mut self, claimed: &[ClaimedRetry]) -> Result<Vec<Arc<Job>>, StoreError> {
-        let mut jobs: Vec<Arc<Job>> = Vec::new();
+    async fn load_dispatches(
+        &mut self,
+        claimed: &[ClaimedRetry],
+    ) -> Result<Vec<Arc<ActiveDispatch>>, StoreError> {
+        let mut jobs: Vec<Arc<ActiveDispatch>> = Vec::new();
         for retry in claimed {
-            if jobs.iter().any(|job| job.dispatch.no == retry.dispatch) {
+            if jobs.iter().any(|job| job.row.no == retry.dispatch) {
                 continue;
             }
-            let known = self.jobs.iter().chain(&self.turns);
-            let known = known.into_iter().find(|job| job.dispatch.no == retry.dispatch).cloned();
+            let known = self.dispatches.iter().chain(&self.ready);
+            let known = known.into_iter().find(|job| job.row.no == retry.dispatch).cloned();
             if let Some(job) = known {
                 jobs.push(job);
                 continue;
             }
-            match Job::read(&self.lane.shared, retry.dispatch).await {
-                Ok(job) => jobs.push(self.keep(job)),
+            match ActiveDispatch::read(&self.lane.context, retry.dispatch).await {
+                Ok(job) => jobs.push(self.cache(job)),
                 Err(StoreError::NotFound) => {}
                 Err(error) => return Err(error),
             }
@@ -488,10 +496,10 @@ impl LaneRun {
         Ok(jobs)
     }
 
-    fn keep(&mut self, job: Arc<Job>) -> Arc<Job> {
-        self.jobs.push_back(job.clone());
-        if self.jobs.len() > JOBS_KEPT_MAX {
-            self.jobs.pop_front();
+    fn cache(&mut self, job: Arc<ActiveDispatch>) -> Arc<ActiveDispatch> {
+        self.dispatches.push_back(job.clone());
+        if self.dispatches.len() > CACHED_DISPATCHES_MAX {
+            self.dispatches.pop_front();
         }
         job
     }
@@ -502,12 +510,12 @@ impl LaneRun {
 /// The retries that one task claimed and has not settled. Once all of them were started the next
 /// ones are claimed: those that get no answer hold up nobody (trap 3).
 #[derive(Debug)]
-pub(crate) struct Hand {
+pub(crate) struct RetryBatch {
     unsettled: Mutex<Vec<RetryNo>>,
     all_started: AtomicBool,
 }
 
-impl Hand {
+impl RetryBatch {
     pub(super) fn new(claimed: Vec<RetryNo>) -> Self {
         Self { unsettled: Mutex::new(claimed), all_started: AtomicBool::new(false) }
     }
@@ -522,7 +530,7 @@ impl Hand {
     }
 
     /// A commit settled these, or gave them back.
-    pub(crate) fn settled(&self, retries: impl Iterator<Item = RetryNo>) {
+    pub(crate) fn remove(&self, retries: impl Iterator<Item = RetryNo>) {
         let mut unsettled = self.lock();
         for no in retries {
             unsettled.retain(|known| *known != no);
@@ -545,14 +553,14 @@ impl Lane {
     /// Counts the page of a notification to one device as open and in hand.
     pub(crate) fn open_single(&self, page: PageNo) -> OpenSingle {
         self.singles.fetch_add(1, Ordering::AcqRel);
-        self.shared.page_opened(page);
-        let (shared, singles) = (Arc::downgrade(&self.shared), self.singles.clone());
+        self.context.insert_page(page);
+        let (shared, singles) = (Arc::downgrade(&self.context), self.singles.clone());
         OpenSingle { shared, singles, page: Some(page) }
     }
 
     /// Gives the lane notifications to one device each.
     pub(crate) fn add_singles(&self, singles: Singles) {
-        self.tell(|inbox| inbox.singles.push(singles));
+        self.post(|inbox| inbox.singles.push(singles));
     }
 
     /// Notes whether the lane has other work than notifications to one device.
@@ -563,10 +571,10 @@ impl Lane {
     /// Whether notifications to one device may be started with their pages open: all would go out
     /// at once, and pass nobody who waits.
     pub(crate) fn takes_singles(&self, now: Timestamp) -> bool {
-        let is_ready = || matches!(self.known().provider, LaneProvider::Ready(_));
+        let is_ready = || matches!(self.provider_slot().provider, LaneProvider::Ready(_));
         !self.has_others.load(Ordering::Acquire)
             && self.singles.load(Ordering::Acquire) < LANE_SINGLES_MAX
-            && !self.has_retries_in_plenty()
+            && !self.retry_backlog_full()
             && matches!(self.breaker.peek(now), Admission::Go)
             && is_ready()
     }
@@ -575,7 +583,7 @@ impl Lane {
 /// The open page of a notification to one device, in hand until it is dropped, also by a panic.
 pub(crate) struct OpenSingle {
     /// Weak, since it waits in queues that the engine itself holds.
-    shared: Weak<Shared>,
+    shared: Weak<EngineContext>,
     singles: Arc<AtomicUsize>,
     /// `None` once the page is another task's.
     page: Option<PageNo>,
@@ -583,7 +591,7 @@ pub(crate) struct OpenSingle {
 
 impl OpenSingle {
     /// The page is another task's of this process from here on.
-    pub(crate) fn give(mut self) {
+    pub(crate) fn hand_over(mut self) {
         self.page = None;
     }
 }
@@ -592,7 +600,7 @@ impl Drop for OpenSingle {
     fn drop(&mut self) {
         self.singles.fetch_sub(1, Ordering::AcqRel);
         if let (Some(page), Some(shared)) = (self.page, self.shared.upgrade()) {
-            shared.page_closed(page);
+            shared.remove_page(page);
         }
     }
 }
