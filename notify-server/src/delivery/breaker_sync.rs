@@ -324,44 +324,44 @@ impl DirtyLanes {
 }
 
 /// Publishes and reads records until the engine ends.
-pub(super) async fn run(shared: Arc<EngineContext>) {
+pub(super) async fn run(context: Arc<EngineContext>) {
     // Records are numbered in the order of their commits.
     let mut known = 0;
-    while !shared.ended.is_cancelled() {
-        if let Err(error) = push(&shared).await {
-            shared.backoff_after_storage_error(&error).await;
+    while !context.ended.is_cancelled() {
+        if let Err(error) = push(&context).await {
+            context.backoff_after_storage_error(&error).await;
             continue;
         }
-        if shared.dirty_lanes.pull_requested.swap(false, Ordering::AcqRel)
-            && let Err(error) = pull(&shared, &mut known).await
+        if context.dirty_lanes.pull_requested.swap(false, Ordering::AcqRel)
+            && let Err(error) = pull(&context, &mut known).await
         {
-            shared.dirty_lanes.request_pull();
-            shared.backoff_after_storage_error(&error).await;
+            context.dirty_lanes.request_pull();
+            context.backoff_after_storage_error(&error).await;
             continue;
         }
         tokio::select! {
-            () = shared.dirty_lanes.notify.notified() => {}
-            () = shared.ended.cancelled() => return,
+            () = context.dirty_lanes.notify.notified() => {}
+            () = context.ended.cancelled() => return,
         }
     }
 }
 
-async fn push(shared: &EngineContext) -> Result<(), StoreError> {
-    while let Some((app, platform)) = shared.dirty_lanes.pop() {
-        if let Some(lane) = shared.lane_of(app, platform) {
+async fn push(context: &EngineContext) -> Result<(), StoreError> {
+    while let Some((app, platform)) = context.dirty_lanes.pop() {
+        if let Some(lane) = context.lane_of(app, platform) {
             lane.publish_breakers().await?;
         }
     }
     Ok(())
 }
 
-async fn pull(shared: &EngineContext, known: &mut i64) -> Result<(), StoreError> {
+async fn pull(context: &EngineContext, known: &mut i64) -> Result<(), StoreError> {
     loop {
-        let records = shared.store.breakers_since(None, *known, RECORDS_PER_READ).await?;
+        let records = context.store.breakers_since(None, *known, RECORDS_PER_READ).await?;
         let is_all = records.len() < RECORDS_PER_READ as usize;
         for record in records {
             *known = record.no;
-            if let Some(lane) = shared.lane_of(record.key.app, record.key.platform) {
+            if let Some(lane) = context.lane_of(record.key.app, record.key.platform) {
                 lane.apply_record(&record);
             }
         }

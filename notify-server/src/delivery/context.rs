@@ -225,20 +225,21 @@ impl EngineContext {
     }
 
     /// Keeps a job in sight of cancellations.
-    pub(crate) fn track(&self, job: &Arc<ActiveDispatch>) {
-        let mut jobs = self.dispatches.lock().expect("no holder of the jobs panics");
+    pub(crate) fn track(&self, dispatch: &Arc<ActiveDispatch>) {
+        let mut dispatches = self.dispatches.lock().expect("no holder of the jobs panics");
         // Looked through once in as many as there are.
-        if jobs.len() == jobs.capacity() {
-            jobs.retain(|job| job.strong_count() > 0);
+        if dispatches.len() == dispatches.capacity() {
+            dispatches.retain(|dispatch| dispatch.strong_count() > 0);
         }
-        jobs.push(Arc::downgrade(job));
+        dispatches.push(Arc::downgrade(dispatch));
     }
 
     /// What is in hand and not known to be canceled.
     pub(crate) fn active_dispatches(&self) -> Vec<DispatchNo> {
-        let jobs = self.dispatches.lock().expect("no holder of the jobs panics");
-        let in_hand = jobs.iter().filter_map(Weak::upgrade).filter(|job| !job.canceled());
-        let distinct: HashSet<_> = in_hand.map(|job| job.row.no).collect();
+        let dispatches = self.dispatches.lock().expect("no holder of the jobs panics");
+        let in_hand =
+            dispatches.iter().filter_map(Weak::upgrade).filter(|dispatch| !dispatch.canceled());
+        let distinct: HashSet<_> = in_hand.map(|dispatch| dispatch.row.no).collect();
         distinct.into_iter().collect()
     }
 
@@ -246,11 +247,15 @@ impl EngineContext {
     pub(crate) fn cancel(&self, is_canceled: impl Fn(&ActiveDispatch) -> bool) {
         // Ahead of the look at the jobs: see Job::read.
         self.cancellations.fetch_add(1, Ordering::AcqRel);
-        let jobs = self.dispatches.lock().expect("no holder of the jobs panics");
-        jobs.iter().filter_map(Weak::upgrade).filter(|job| is_canceled(job)).for_each(|job| {
-            job.cancel();
-        });
-        drop(jobs);
+        let dispatches = self.dispatches.lock().expect("no holder of the jobs panics");
+        dispatches
+            .iter()
+            .filter_map(Weak::upgrade)
+            .filter(|dispatch| is_canceled(dispatch))
+            .for_each(|dispatch| {
+                dispatch.cancel();
+            });
+        drop(dispatches);
         for lane in self.lanes.lock().expect("no holder panics").values() {
             lane.breaker.wake_waiters();
         }
@@ -299,7 +304,7 @@ impl ChangeListener for EngineContext {
                 DeliveryChange::NotificationDue | DeliveryChange::NotificationScheduled,
             ) => self.wake.notify_one(),
             Change::Delivery(DeliveryChange::NotificationCanceled(notification)) => {
-                self.cancel(|job| job.row.notification == notification);
+                self.cancel(|dispatch| dispatch.row.notification == notification);
                 self.wake.notify_one();
             }
             Change::Delivery(DeliveryChange::Device(key)) => self.devices.device_changed(key),

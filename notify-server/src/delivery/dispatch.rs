@@ -33,21 +33,21 @@ pub(crate) struct ActiveDispatch {
 impl ActiveDispatch {
     /// Reads a dispatch. A cancellation that comes in while it is read is not missed.
     pub(crate) async fn read(
-        shared: &EngineContext,
+        context: &EngineContext,
         no: DispatchNo,
     ) -> Result<Arc<Self>, StoreError> {
         loop {
-            let cancellations = shared.cancellations();
-            let job = Self::new(shared.store.dispatch(no).await?, shared);
+            let cancellations = context.cancellations();
+            let dispatch = Self::new(context.store.dispatch(no).await?, context);
             // From here on the job hears of them itself; what came before is read again.
-            if shared.cancellations() == cancellations {
-                return Ok(job);
+            if context.cancellations() == cancellations {
+                return Ok(dispatch);
             }
         }
     }
 
     /// A dispatch as it was just read. It hears of cancellations from here on.
-    pub(crate) fn new(dispatch: Dispatch, shared: &EngineContext) -> Arc<Self> {
+    pub(crate) fn new(dispatch: Dispatch, context: &EngineContext) -> Arc<Self> {
         let parsed =
             CreateNotification::parse_accepted(dispatch.request.as_bytes(), dispatch.due_at);
         let expires_at = (dispatch.ttl_seconds > 0)
@@ -55,7 +55,7 @@ impl ActiveDispatch {
         if parsed.is_err() {
             tracing::error!(dispatch.no = dispatch.no.0, "a stored request cannot be read");
         }
-        let job = Arc::new(Self {
+        let dispatch = Arc::new(Self {
             expires_at,
             notification: parsed.ok(),
             cursor: AtomicI64::new(dispatch.cursor.0),
@@ -63,8 +63,8 @@ impl ActiveDispatch {
             rendered: Mutex::new(None),
             row: dispatch,
         });
-        shared.track(&job);
-        job
+        context.track(&dispatch);
+        dispatch
     }
 
     /// Whether the caller named a `collapse_key`, by which one notification replaces another.
@@ -150,7 +150,7 @@ impl ActiveDispatch {
     pub(crate) async fn reached_before(
         &self,
         device: &AudienceDevice,
-        shared: &EngineContext,
+        context: &EngineContext,
     ) -> Result<bool, StoreError> {
         let mut previous_owner = device.previous_owner;
         for _ in 0..MOVES_FOLLOWED_MAX {
@@ -158,17 +158,17 @@ impl ActiveDispatch {
             if since < self.row.due_at {
                 return Ok(false);
             }
-            if shared.devices.is_in_flight(self.row.no, from) {
+            if context.devices.is_in_flight(self.row.no, from) {
                 return Ok(true);
             }
-            let outcome = shared.store.delivery_outcome(self.row.no, from).await?;
+            let outcome = context.store.delivery_outcome(self.row.no, from).await?;
             if outcome.is_some_and(|outcome| outcome.settled == Outcome::Sent) {
                 return Ok(true);
             }
             // That device may have had it from yet another one.
             let before = DeviceKey(from.0 - 1);
             let read =
-                shared.store.read_range(&self.restricted_to(vec![from]), before, from).await?;
+                context.store.read_range(&self.restricted_to(vec![from]), before, from).await?;
             previous_owner = read.first().and_then(|device| device.previous_owner);
         }
         Ok(false)
@@ -223,17 +223,17 @@ impl ActiveDispatch {
     pub(crate) async fn had_in_another_zone(
         &self,
         device: &AudienceDevice,
-        shared: &EngineContext,
+        context: &EngineContext,
     ) -> Result<bool, StoreError> {
         if !device.zone_changed {
             return Ok(false);
         }
         let (no, key) = (self.row.no, device.key);
-        let others = shared.store.sibling_dispatches(no).await?;
-        if others.iter().any(|other| shared.devices.is_in_flight(*other, key)) {
+        let others = context.store.sibling_dispatches(no).await?;
+        if others.iter().any(|other| context.devices.is_in_flight(*other, key)) {
             return Ok(true);
         }
-        shared.store.had_in_another_zone(no, key).await
+        context.store.had_in_another_zone(no, key).await
     }
 
     /// Whether [`Job::address`] has one, without making it.

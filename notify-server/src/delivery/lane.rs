@@ -90,10 +90,10 @@ struct Inbox {
 }
 
 impl Lane {
-    pub(crate) fn new(app: AppNo, platform: Platform, shared: Arc<EngineContext>) -> Arc<Self> {
-        let dirty = shared.config.clustered.then(|| shared.dirty_lanes.clone());
+    pub(crate) fn new(app: AppNo, platform: Platform, context: Arc<EngineContext>) -> Arc<Self> {
+        let dirty = context.config.clustered.then(|| context.dirty_lanes.clone());
         let peers = dirty.clone().map(|dirty| PeerSync::new(dirty, (app, platform)));
-        let probe_every_ms = shared.config.retry.probe_every_ms;
+        let probe_every_ms = context.config.retry.probe_every_ms;
         let lane = Arc::new(Self {
             app,
             platform,
@@ -109,7 +109,7 @@ impl Lane {
             retries: RetryBacklog::default(),
             throttle_scope: ThrottleScope::default(),
             streams: ResizableSemaphore::new(STREAMS_WITHOUT_PROVIDER),
-            context: shared,
+            context: context,
             provider: Mutex::new(ProviderSlot { version: 0, provider: LaneProvider::Unknown }),
             inbox: Mutex::default(),
             wake: Notify::new(),
@@ -126,9 +126,9 @@ impl Lane {
     }
 
     /// Gives the lane a dispatch whose scan is not done.
-    pub(crate) fn add_dispatch(&self, job: Arc<ActiveDispatch>) {
+    pub(crate) fn add_dispatch(&self, dispatch: Arc<ActiveDispatch>) {
         self.has_others(true);
-        self.post(|inbox| inbox.dispatches.push_back(job));
+        self.post(|inbox| inbox.dispatches.push_back(dispatch));
     }
 
     /// Gives the lane a page that another process left open; it counts as open from here on.

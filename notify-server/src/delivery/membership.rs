@@ -87,36 +87,37 @@ impl Membership {
 }
 
 /// Says that this server lives until the engine stops, and takes over what dead ones left.
-pub(super) async fn run_heartbeat(shared: Arc<EngineContext>) {
-    let (lease_ms, every_ms) = (shared.config.lease_ms, shared.config.heartbeat_ms);
-    while !shared.ended.is_cancelled() {
-        let now = shared.clock.now();
-        let beat = Heartbeat { instance: shared.instance, now, lease_until: now.plus_ms(lease_ms) };
-        match shared.store.heartbeat(beat).await {
+pub(super) async fn run_heartbeat(context: Arc<EngineContext>) {
+    let (lease_ms, every_ms) = (context.config.lease_ms, context.config.heartbeat_ms);
+    while !context.ended.is_cancelled() {
+        let now = context.clock.now();
+        let beat =
+            Heartbeat { instance: context.instance, now, lease_until: now.plus_ms(lease_ms) };
+        match context.store.heartbeat(beat).await {
             Ok(others) => {
-                let servers_before = shared.membership.servers();
-                shared.membership.renew(beat.lease_until, others, shared.clock.now());
-                shared.committed();
-                shared.dirty_lanes.request_pull();
-                let servers = shared.membership.servers();
+                let servers_before = context.membership.servers();
+                context.membership.renew(beat.lease_until, others, context.clock.now());
+                context.committed();
+                context.dirty_lanes.request_pull();
+                let servers = context.membership.servers();
                 if servers_before != servers {
                     tracing::info!(servers, before = servers_before, "servers alive");
-                    shared.on_membership_change();
+                    context.on_membership_change();
                 }
                 if others.has_orphans {
                     tracing::warn!("a server died: what it left is taken over");
-                    shared.request_recovery();
+                    context.request_recovery();
                 }
-                shared.wake.notify_one();
+                context.wake.notify_one();
             }
             Err(error) => {
-                shared.backoff_after_storage_error(&error).await;
+                context.backoff_after_storage_error(&error).await;
                 continue;
             }
         }
         tokio::select! {
-            () = shared.clock.sleep_until(now.plus_ms(every_ms)) => {}
-            () = shared.ended.cancelled() => return,
+            () = context.clock.sleep_until(now.plus_ms(every_ms)) => {}
+            () = context.ended.cancelled() => return,
         }
     }
 }

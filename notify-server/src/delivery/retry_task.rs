@@ -35,7 +35,7 @@ const SERVICE_PROBED_MS: i64 = 2_000;
 pub(crate) struct ClaimedRetries {
     pub(crate) retries: Vec<ClaimedRetry>,
     /// The dispatches of all of them.
-    pub(crate) jobs: Vec<Arc<ActiveDispatch>>,
+    pub(crate) dispatches: Vec<Arc<ActiveDispatch>>,
     /// Opened before the claim, with which their devices were read.
     pub(crate) mark: Arc<RangeTracker>,
     pub(crate) hand: Arc<RetryBatch>,
@@ -46,7 +46,7 @@ pub(crate) struct ClaimedRetries {
 /// The task of claimed retries.
 pub(crate) struct RetryTask {
     lane: Arc<Lane>,
-    jobs: Vec<Arc<ActiveDispatch>>,
+    dispatches: Vec<Arc<ActiveDispatch>>,
     mark: Arc<RangeTracker>,
     hand: Arc<RetryBatch>,
     lease_generation: u64,
@@ -67,10 +67,10 @@ struct CompletedRetry {
 
 impl RetryTask {
     pub(crate) fn new(lane: &Arc<Lane>, claim: ClaimedRetries) -> Self {
-        let ClaimedRetries { retries, jobs, mark, hand, lease_generation } = claim;
+        let ClaimedRetries { retries, dispatches, mark, hand, lease_generation } = claim;
         Self {
             lane: lane.clone(),
-            jobs,
+            dispatches,
             mark,
             hand,
             lease_generation,
@@ -84,21 +84,21 @@ impl RetryTask {
 
     /// Attempts the retries and commits the outcomes in small groups, until none is left.
     pub(crate) async fn run(mut self) {
-        let shared = self.lane.context.clone();
+        let context = self.lane.context.clone();
         let mut in_flight = InFlight::new();
         loop {
             if let Err(error) = self.start_ready(&mut in_flight).await {
-                shared.backoff_after_storage_error(&error).await;
+                context.backoff_after_storage_error(&error).await;
                 continue;
             }
             let is_over = self.queue.is_empty() && in_flight.is_empty();
-            if is_over || self.outcomes.len() >= shared.config.checkpoint_outcomes {
+            if is_over || self.outcomes.len() >= context.config.checkpoint_outcomes {
                 self.commit().await;
             }
             if is_over {
                 return;
             }
-            let due_at = self.since + shared.config.checkpoint_every;
+            let due_at = self.since + context.config.checkpoint_every;
             tokio::select! {
                 biased;
                 Some(completed) = in_flight.next(), if !in_flight.is_empty() => {
@@ -108,7 +108,7 @@ impl RetryTask {
                     self.commit().await;
                 }
                 () = self.sender.acquired() => {}
-                () = shared.stop.cancelled(), if !self.queue.is_empty() => {}
+                () = context.stop.cancelled(), if !self.queue.is_empty() => {}
             }
         }
     }
@@ -125,9 +125,9 @@ impl RetryTask {
                 self.on_completed(completed);
             }
             let Some(retry) = self.queue.front() else { break };
-            let job = self.job_of(retry);
+            let dispatch = self.job_of(retry);
             let version = self.lane.provider_version();
-            let mode = mode_of(retry, &job, &self.lane).await?;
+            let mode = mode_of(retry, &dispatch, &self.lane).await?;
             // Nothing is awaited from here to the start, so that every acknowledged update of the device,
             // cancellation and change of the provider is seen (hazard 8 of docs/delivery.md).
             let now = self.lane.context.clock.now();
@@ -138,7 +138,7 @@ impl RetryTask {
             }
             let is_canceled =
                 matches!(mode, DeliveryMode::Settle { settled: Outcome::Canceled, .. });
-            if version != self.lane.provider_version() || (job.canceled() && !is_canceled) {
+            if version != self.lane.provider_version() || (dispatch.canceled() && !is_canceled) {
                 continue;
             }
             let (provider, payload) = match mode {
@@ -148,15 +148,15 @@ impl RetryTask {
                     continue;
                 }
             };
-            if let Some(until) = self.service_closed_until(retry, &job, &provider, now) {
+            if let Some(until) = self.service_closed_until(retry, &dispatch, &provider, now) {
                 self.reschedule_front(until);
                 continue;
             }
-            let shared = &self.lane.context;
+            let context = &self.lane.context;
             // If the server counted as dead since the claim, others may have claimed them.
-            if shared.stop.is_cancelled()
-                || !shared.membership.is_valid(now)
-                || self.lease_generation != shared.membership.lease_generation()
+            if context.stop.is_cancelled()
+                || !context.membership.is_valid(now)
+                || self.lease_generation != context.membership.lease_generation()
             {
                 self.reschedule_all(now);
                 continue;
@@ -177,7 +177,7 @@ impl RetryTask {
                     continue;
                 }
             }
-            self.start_front(in_flight, job, Route { provider, payload, version }, now);
+            self.start_front(in_flight, dispatch, Route { provider, payload, version }, now);
         }
         self.sender.release();
         if self.hand.all_started() {
@@ -189,7 +189,7 @@ impl RetryTask {
     fn start_front(
         &mut self,
         in_flight: &mut InFlight<CompletedRetry>,
-        job: Arc<ActiveDispatch>,
+        dispatch: Arc<ActiveDispatch>,
         route: Route,
         now: Timestamp,
     ) {
@@ -198,27 +198,27 @@ impl RetryTask {
         let device = device.expect("a retry without its device ended unsent");
         let history =
             History { attempts, first_attempt_at: Some(first_attempt_at), unknown_outcomes };
-        let delivery = Delivery { job, device, history };
+        let delivery = Delivery { dispatch, device, history };
         let attempt = self.sender.start(delivery, route, &self.mark, now);
         in_flight.push(async move { CompletedRetry { no, attempt: attempt.await } }.boxed());
     }
 
     fn job_of(&self, retry: &ClaimedRetry) -> Arc<ActiveDispatch> {
-        let job = self.jobs.iter().find(|job| job.row.no == retry.dispatch);
-        job.expect("the lane read the dispatch of every claimed retry").clone()
+        let dispatch = self.dispatches.iter().find(|dispatch| dispatch.row.no == retry.dispatch);
+        dispatch.expect("the lane read the dispatch of every claimed retry").clone()
     }
 
     /// Until when the service behind a retry takes no message, if it takes none now.
     fn service_closed_until(
         &self,
         retry: &ClaimedRetry,
-        job: &ActiveDispatch,
+        dispatch: &ActiveDispatch,
         provider: &SharedProvider,
         now: Timestamp,
     ) -> Option<Timestamp> {
         let device = retry.device.as_ref()?;
-        let service = job.upstream_of(&self.lane, device)?;
-        let until = service.room(job.candidate(&self.lane, provider, device), now).err()?;
+        let service = dispatch.upstream_of(&self.lane, device)?;
+        let until = service.room(dispatch.candidate(&self.lane, provider, device), now).err()?;
         Some(match until {
             None => now.plus_ms(SERVICE_FULL_MS),
             Some(until) if service.breaker.is_waiting_for_probe(now) => {
@@ -288,31 +288,31 @@ impl RetryTask {
     /// Commits the outcomes, as often as it takes: while storage fails the deliveries stay unacknowledged,
     /// and the limit on them stops the sending.
     async fn commit(&mut self) {
-        let shared = self.lane.context.clone();
+        let context = self.lane.context.clone();
         let outcomes = std::mem::take(&mut self.outcomes);
         while !outcomes.is_empty() {
-            let now = shared.clock.now();
-            match shared.store.settle_retries(shared.instance, outcomes.clone(), now).await {
+            let now = context.clock.now();
+            match context.store.settle_retries(context.instance, outcomes.clone(), now).await {
                 Ok(()) => {
                     let is_settled = |outcome: &&RetryOutcome| {
                         matches!(outcome.result, RetryResult::Final { .. })
                     };
                     self.hand.remove(outcomes.iter().map(|outcome| outcome.no));
                     self.lane.retries_fewer(outcomes.iter().filter(is_settled).count() as u64);
-                    shared.metrics.retried(self.lane.platform.provider(), &outcomes);
+                    context.metrics.retried(self.lane.platform.provider(), &outcomes);
                     break;
                 }
-                Err(error) => shared.backoff_after_storage_error(&error).await,
+                Err(error) => context.backoff_after_storage_error(&error).await,
             }
         }
         self.unacked = None;
-        shared.committed();
+        context.committed();
         if let Some(due_at) = outcomes.iter().filter_map(RetryOutcome::due_at).min() {
-            shared.wake_by(due_at);
+            context.wake_by(due_at);
         }
         // The end of a zone may make the notification due for its next one.
-        if self.jobs.iter().any(|job| job.is_local()) {
-            shared.wake.notify_one();
+        if self.dispatches.iter().any(|dispatch| dispatch.is_local()) {
+            context.wake.notify_one();
         }
     }
 }
@@ -320,10 +320,10 @@ impl RetryTask {
 /// Whether a retry is sent now, or ends without another attempt.
 async fn mode_of(
     retry: &ClaimedRetry,
-    job: &ActiveDispatch,
+    dispatch: &ActiveDispatch,
     lane: &Lane,
 ) -> Result<DeliveryMode, StoreError> {
-    let mode = job.mode(lane).await?;
+    let mode = dispatch.mode(lane).await?;
     let ends =
         |settled, reason: &'static str| Ok(DeliveryMode::Settle { settled, reason: reason.into() });
     let Some(device) = &retry.device else {
@@ -332,20 +332,22 @@ async fn mode_of(
     if matches!(mode, DeliveryMode::Settle { .. }) {
         return Ok(mode);
     }
-    if job.expired(lane.context.clock.now()) {
+    if dispatch.expired(lane.context.clock.now()) {
         return ends(Outcome::Expired, reasons::EXPIRED);
     }
-    if !job.has_address(device) {
+    if !dispatch.has_address(device) {
         return ends(Outcome::Failed, reasons::NO_ADDRESS);
     }
-    if !job.targets(device) {
+    if !dispatch.targets(device) {
         return ends(Outcome::Failed, reasons::DEVICE_DISABLED);
     }
-    if job.reached_before(device, &lane.context).await? {
+    if dispatch.reached_before(device, &lane.context).await? {
         return ends(Outcome::Failed, reasons::SENT_UNDER_ANOTHER_DEVICE);
     }
     // A newer notification is shown in its place, and this one would overwrite it.
-    if job.replaces_others() && lane.context.store.superseded(retry.dispatch, retry.key).await? {
+    if dispatch.replaces_others()
+        && lane.context.store.superseded(retry.dispatch, retry.key).await?
+    {
         return ends(Outcome::Expired, reasons::OVERTAKEN);
     }
     Ok(mode)

@@ -57,7 +57,7 @@ pub(crate) enum Blocked {
 
 /// A delivery to one device that can be attempted.
 pub(crate) struct Delivery {
-    pub(crate) job: Arc<ActiveDispatch>,
+    pub(crate) dispatch: Arc<ActiveDispatch>,
     pub(crate) device: AudienceDevice,
     pub(crate) history: History,
 }
@@ -131,17 +131,17 @@ impl Sender {
         mark: &RangeTracker,
         now: Timestamp,
     ) -> impl Future<Output = CompletedAttempt> + Send + use<> {
-        let Delivery { job, device, .. } = &delivery;
+        let Delivery { dispatch, device, .. } = &delivery;
         self.lane.record_chat(device.key, now);
-        mark.mark_in_flight(job.row.no, device.key);
-        let upstream = job.upstream_of(&self.lane, device);
+        mark.mark_in_flight(dispatch.row.no, device.key);
+        let upstream = dispatch.upstream_of(&self.lane, device);
         let stream = OpenStream {
             upstream: upstream.map(|upstream| UpstreamGuard::start(upstream, now)),
             permit: Some(self.stream.take()),
             lane: self.lane.clone(),
         };
         let unacked = self.unacked.take();
-        let address = job.address(device);
+        let address = dispatch.address(device);
         async move {
             let Route { provider, payload, version } = route;
             let metrics = &stream.lane.context.metrics;
@@ -246,10 +246,10 @@ impl CompletedAttempt {
     /// `mark`: the one that the attempt was started with.
     pub(crate) fn complete(self, mark: &RangeTracker) -> AttemptResult {
         let Self { delivery, version, answer, stream, unacked } = self;
-        let Delivery { job, device, history } = &delivery;
+        let Delivery { dispatch, device, history } = &delivery;
         let lane = &stream.lane;
-        let shared = &lane.context;
-        let now = shared.clock.now();
+        let context = &lane.context;
+        let now = context.clock.now();
         let past = AttemptContext {
             platform: lane.platform,
             attempts_before: history.attempts,
@@ -257,17 +257,17 @@ impl CompletedAttempt {
             unknown_outcomes: history.unknown_outcomes,
             service_refusals: 0,
             is_address_at_fault: false,
-            expires_at: job.expires_at,
+            expires_at: dispatch.expires_at,
             now,
-            jitter: shared.jitter(),
+            jitter: context.jitter(),
         };
-        let message_id = shared.config.kept_message_id(&answer);
+        let message_id = context.config.kept_message_id(&answer);
         let upstream = stream.upstream.as_ref();
         let (env, trust) = (device.ios_env, device.trust);
         let context = AnswerContext { key: device.key, service: upstream, env, trust, version };
         let (decision, effects) = lane.on_answer(answer, &context, past);
         if !matches!(decision, Decision::End { settled: Outcome::Sent, .. }) {
-            mark.clear_in_flight(job.row.no, device.key);
+            mark.clear_in_flight(dispatch.row.no, device.key);
         }
         if let Decision::Pause { until, scope } = decision {
             lane.throttle(until, scope, stream.upstream.as_deref(), version);
@@ -289,7 +289,7 @@ impl Delivery {
         message_id: Option<Box<str>>,
         now: Timestamp,
     ) -> Disposition {
-        let Self { job, device, history } = self;
+        let Self { dispatch, device, history } = self;
         let key = device.key;
         let settled = |settled, reason, message_id| DeviceOutcome {
             key,
@@ -330,16 +330,14 @@ impl Delivery {
                 retry: retry(due_at, reasons::MOVED.into(), attempts, history.unknown_outcomes),
                 moved: Some(MovedAddress { key, from: address_of(device), to, at: now }),
             },
-            Decision::Retry { due_at, reason, attempts, unknown_outcomes } => {
-                Disposition::Retry {
-                    retry: retry(due_at, reason, attempts, unknown_outcomes),
-                    moved: None,
-                }
-            }
+            Decision::Retry { due_at, reason, attempts, unknown_outcomes } => Disposition::Retry {
+                retry: retry(due_at, reason, attempts, unknown_outcomes),
+                moved: None,
+            },
             Decision::Pause { until, scope: _ } => Disposition::Postponed {
                 device,
                 history,
-                until: job.capped_at_expiry(until),
+                until: dispatch.capped_at_expiry(until),
                 reason: Some(reasons::THROTTLED.into()),
             },
             Decision::Hold { reason, scope: _ } => {

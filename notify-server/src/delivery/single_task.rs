@@ -28,7 +28,7 @@ pub(crate) const LANE_SINGLES_MAX: usize = 4_000;
 
 /// A notification to one device.
 pub(crate) struct Single {
-    pub(crate) job: Arc<ActiveDispatch>,
+    pub(crate) dispatch: Arc<ActiveDispatch>,
     pub(crate) page: OpenPage,
     pub(crate) device: AudienceDevice,
     pub(crate) open: OpenSingle,
@@ -42,7 +42,7 @@ pub(crate) struct Singles {
 
 /// A notification that waits for its attempt.
 struct QueuedSingle {
-    job: Arc<ActiveDispatch>,
+    dispatch: Arc<ActiveDispatch>,
     device: AudienceDevice,
     page: SinglePage,
 }
@@ -99,17 +99,17 @@ impl SingleTask {
 
     /// Sends what comes in and commits the outcomes, until nothing is left to do.
     pub(crate) async fn run(mut self, mut incoming: UnboundedReceiver<Singles>) {
-        let shared = self.lane.context.clone();
-        let config = &shared.config;
+        let context = self.lane.context.clone();
+        let config = &context.config;
         let mut in_flight = InFlight::new();
         let mut commit: Option<BoxFuture<'static, CommittedOutcomes>> = None;
         loop {
             if let Err(error) = self.start_ready(&mut in_flight).await {
-                shared.backoff_after_storage_error(&error).await;
+                context.backoff_after_storage_error(&error).await;
                 continue;
             }
             let is_idle = self.queue.is_empty() && in_flight.is_empty();
-            let stopping = shared.stop.is_cancelled();
+            let stopping = context.stop.is_cancelled();
             let waiting = self.outcomes.checkpoints.len();
             let is_due = waiting >= config.checkpoint_outcomes || stopping;
             if commit.is_none() && waiting > 0 && is_due {
@@ -145,7 +145,7 @@ impl SingleTask {
                     commit = Some(self.commit());
                 }
                 () = self.sender.acquired() => {}
-                () = shared.stop.cancelled(), if !stopping => {}
+                () = context.stop.cancelled(), if !stopping => {}
             }
         }
     }
@@ -153,8 +153,12 @@ impl SingleTask {
     fn enqueue(&mut self, singles: Singles) {
         let context = Arc::new(singles.context);
         self.queue.extend(singles.singles.into_iter().map(|single| {
-            let Single { job, page, device, open } = single;
-            QueuedSingle { job, device, page: SinglePage { page, open, context: context.clone() } }
+            let Single { dispatch, page, device, open } = single;
+            QueuedSingle {
+                dispatch,
+                device,
+                page: SinglePage { page, open, context: context.clone() },
+            }
         }));
     }
 
@@ -182,7 +186,7 @@ impl SingleTask {
                 break;
             }
             let version = self.lane.provider_version();
-            let mode = single.job.mode(&self.lane).await?;
+            let mode = single.dispatch.mode(&self.lane).await?;
             // Nothing is awaited from here to the start, so that every acknowledged update of the device,
             // cancellation and change of the provider is seen (hazard 8 of docs/delivery.md).
             let now = self.lane.context.clock.now();
@@ -206,24 +210,24 @@ impl SingleTask {
 
     /// Whether a notification can go out to its device as it was read, permits and admission apart.
     fn may_start(&self, single: &QueuedSingle, provider: &SharedProvider, now: Timestamp) -> bool {
-        let QueuedSingle { job, device, page: SinglePage { page, context, .. } } = single;
-        let shared = &self.lane.context;
-        let is_current = now.ms_since(context.at) <= shared.config.address_age_ms_max
+        let QueuedSingle { dispatch, device, page: SinglePage { page, context, .. } } = single;
+        let context = &self.lane.context;
+        let is_current = now.ms_since(context.at) <= context.config.address_age_ms_max
             && !context.mark.has_changed(device.key)
-            && device.previous_owner.is_none_or(|(_, since)| since < job.row.due_at);
-        let is_own = shared.membership.is_valid(now)
-            && context.tenure == shared.membership.lease_generation()
+            && device.previous_owner.is_none_or(|(_, since)| since < dispatch.row.due_at);
+        let is_own = context.membership.is_valid(now)
+            && context.tenure == context.membership.lease_generation()
             && now < page.lease_until;
         let service_has_room = || {
-            let service = job.upstream_of(&self.lane, device);
-            let candidate = job.candidate(&self.lane, provider, device);
+            let service = dispatch.upstream_of(&self.lane, device);
+            let candidate = dispatch.candidate(&self.lane, provider, device);
             service.is_none_or(|service| service.room(candidate, now).is_ok())
         };
         is_current
             && is_own
-            && !job.canceled()
-            && !job.expired(now)
-            && job.has_address(device)
+            && !dispatch.canceled()
+            && !dispatch.expired(now)
+            && dispatch.has_address(device)
             && !self.lane.retry_backlog_full()
             && self.lane.check_chat(device.key, now).is_ok()
             && service_has_room()
@@ -235,8 +239,8 @@ impl SingleTask {
         route: Route,
         now: Timestamp,
     ) {
-        let Some(QueuedSingle { job, device, page }) = self.dequeue() else { return };
-        let delivery = Delivery { job, device, history: History::default() };
+        let Some(QueuedSingle { dispatch, device, page }) = self.dequeue() else { return };
+        let delivery = Delivery { dispatch, device, history: History::default() };
         let attempt = self.sender.start(delivery, route, &page.context.mark, now);
         in_flight.push(async move { CompletedSingle { page, attempt: attempt.await } }.boxed());
     }
@@ -277,12 +281,12 @@ impl SingleTask {
     /// unacknowledged, and the limit on them stops the sending.
     fn commit(&mut self) -> BoxFuture<'static, CommittedOutcomes> {
         let outcomes = std::mem::take(&mut self.outcomes);
-        let shared = self.lane.context.clone();
+        let context = self.lane.context.clone();
         async move {
             loop {
-                match shared.store.finish_pages(outcomes.checkpoints.clone()).await {
+                match context.store.finish_pages(outcomes.checkpoints.clone()).await {
                     Ok(finished) => break CommittedOutcomes { outcomes, finished },
-                    Err(error) => shared.backoff_after_storage_error(&error).await,
+                    Err(error) => context.backoff_after_storage_error(&error).await,
                 }
             }
         }
@@ -292,18 +296,18 @@ impl SingleTask {
     fn on_committed(&mut self, committed: CommittedOutcomes) {
         let CommittedOutcomes { outcomes: Outcomes { checkpoints, pages, guard }, finished } =
             committed;
-        let shared: &Arc<EngineContext> = &self.lane.context;
-        shared.committed();
+        let context: &Arc<EngineContext> = &self.lane.context;
+        context.committed();
         drop(guard);
         for (checkpoint, finished) in checkpoints.iter().zip(finished) {
             match finished {
-                Ok(_) => shared.metrics.settled(&checkpoint.settled, &checkpoint.dead),
-                Err(_) => shared.request_recovery(),
+                Ok(_) => context.metrics.settled(&checkpoint.settled, &checkpoint.dead),
+                Err(_) => context.request_recovery(),
             }
         }
         let retries = checkpoints.iter().flat_map(|checkpoint| &checkpoint.retries);
         if let Some(due_at) = retries.map(|retry| retry.due_at).min() {
-            shared.wake_by(due_at);
+            context.wake_by(due_at);
         }
         // They are not open any more.
         drop(pages);

@@ -178,10 +178,7 @@ fn where_a_repeat_cannot_be_recognised_an_unknown_outcome_is_tried_once_more() {
         let next = decide(retry(None, Processing::Unknown), &second, &policy);
         assert_eq!(matches!(next, Decision::Retry { .. }), repeats, "{platform}");
         let failed = decide(retry(None, Processing::Failed), &second, &policy);
-        assert!(
-            matches!(failed, Decision::Retry { .. }),
-            "an answer that it failed is no doubt"
-        );
+        assert!(matches!(failed, Decision::Retry { .. }), "an answer that it failed is no doubt");
     }
 }
 
@@ -191,10 +188,7 @@ fn an_answer_that_says_nothing_known_has_a_low_cap() {
     let past =
         AttemptContext { attempts_before: policy.unknown_attempts_max - 1, ..first_attempt() };
     let next = decide(SendResult::Unknown { reason: "HTTP 418".into() }, &past, &policy);
-    assert_eq!(
-        next,
-        Decision::End { settled: Outcome::Failed, reason: Some("HTTP 418".into()) }
-    );
+    assert_eq!(next, Decision::End { settled: Outcome::Failed, reason: Some("HTTP 418".into()) });
 }
 
 /// B40: 401 and 403 of a push service hold it when they come in the number; one alone is tried again.

@@ -75,15 +75,15 @@ impl LaneTask {
 
     /// Works until the engine stops, and then until what is in flight has ended.
     pub(crate) async fn run(mut self) {
-        let shared = self.lane.context.clone();
+        let context = self.lane.context.clone();
         loop {
             // Looked at once: a sign fixtures while work is taken on must not go unheard below.
-            let stopping = shared.stop.is_cancelled();
+            let stopping = context.stop.is_cancelled();
             if stopping && self.running.is_empty() {
                 return;
             }
             if !stopping && let Err(error) = self.load_work().await {
-                shared.backoff_after_storage_error(&error).await;
+                context.backoff_after_storage_error(&error).await;
                 continue;
             }
             let lane = self.lane.clone();
@@ -94,7 +94,7 @@ impl LaneTask {
                 () = self.breaker_changes.changed(), if self.retries_wait => {
                     self.retries_due = true;
                 }
-                () = shared.stop.cancelled(), if !stopping => {}
+                () = context.stop.cancelled(), if !stopping => {}
             }
         }
     }
@@ -130,12 +130,12 @@ impl LaneTask {
         }
         while self.has_capacity() {
             self.fill_ready().await?;
-            let Some(job) = self.ready.pop_front() else { break };
-            match self.open_next_page(&job).await {
-                Ok(true) => self.ready.push_back(job),
-                Ok(false) => self.lane.context.remove_dispatch(job.row.no),
+            let Some(dispatch) = self.ready.pop_front() else { break };
+            match self.open_next_page(&dispatch).await {
+                Ok(true) => self.ready.push_back(dispatch),
+                Ok(false) => self.lane.context.remove_dispatch(dispatch.row.no),
                 Err(error) => {
-                    self.ready.push_front(job);
+                    self.ready.push_front(dispatch);
                     return Err(error);
                 }
             }
@@ -149,14 +149,14 @@ impl LaneTask {
     /// Learns what stood before this process: whether the lane is stopped, what other servers say of
     /// it, and how many retries are open. Ahead of everything else, so that nothing goes out of a lane that is stopped.
     async fn init(&mut self) -> Result<(), StoreError> {
-        let shared = self.lane.context.clone();
+        let context = self.lane.context.clone();
         let version = self.lane.provider_version();
-        let stopped = shared.store.guard_tripped(self.lane.app, self.lane.platform).await?;
+        let stopped = context.store.guard_tripped(self.lane.app, self.lane.platform).await?;
         // One released meanwhile is not stopped again.
         if stopped && version == self.lane.provider_version() {
             self.lane.trip_guard();
         }
-        if shared.config.clustered {
+        if context.config.clustered {
             self.lane.load_records().await?;
         }
         self.count_retries().await?;
@@ -176,13 +176,13 @@ impl LaneTask {
         let inbox = std::mem::take(&mut *self.lane.inbox.lock().expect("no holder panics"));
         self.retries_due |= inbox.retries_due || inbox.provider_changed;
         inbox.singles.into_iter().for_each(|singles| self.send_singles(singles));
-        for job in inbox.dispatches {
+        for dispatch in inbox.dispatches {
             if self.overflow.is_empty()
                 && self.ready.len() < self.lane.context.config.lane_dispatches_max
             {
-                self.ready.push_back(job);
+                self.ready.push_back(dispatch);
             } else {
-                self.overflow.push_back(job.row.no);
+                self.overflow.push_back(dispatch.row.no);
             }
         }
         let mut pages = inbox.pages;
@@ -197,14 +197,14 @@ impl LaneTask {
 
     /// Reads dispatches that wait, as far as they find a place.
     async fn fill_ready(&mut self) -> Result<(), StoreError> {
-        let shared = self.lane.context.clone();
-        while self.ready.len() < shared.config.lane_dispatches_max
+        let context = self.lane.context.clone();
+        while self.ready.len() < context.config.lane_dispatches_max
             && let Some(no) = self.overflow.front().copied()
         {
-            match ActiveDispatch::read(&shared, no).await {
-                Ok(job) => self.ready.push_back(job),
+            match ActiveDispatch::read(&context, no).await {
+                Ok(dispatch) => self.ready.push_back(dispatch),
                 // Erased with its application.
-                Err(StoreError::NotFound) => shared.remove_dispatch(no),
+                Err(StoreError::NotFound) => context.remove_dispatch(no),
                 Err(error) => return Err(error),
             }
             self.overflow.pop_front();
@@ -227,95 +227,101 @@ impl LaneTask {
     /// Reads and claims the next page of a dispatch. Answers whether more is to come.
     pub(super) async fn open_next_page(
         &mut self,
-        job: &Arc<ActiveDispatch>,
+        dispatch: &Arc<ActiveDispatch>,
     ) -> Result<bool, StoreError> {
-        let shared = self.lane.context.clone();
-        if shared.config.clustered && !self.sync_cursor(job).await? {
+        let context = self.lane.context.clone();
+        if context.config.clustered && !self.sync_cursor(dispatch).await? {
             return Ok(false);
         }
-        let from = job.cursor();
-        let mark = shared.devices.open(from, job.row.until);
+        let from = dispatch.cursor();
+        let mark = context.devices.open(from, dispatch.row.until);
         let (read_at, lease_generation) =
-            (shared.clock.now(), shared.membership.lease_generation());
-        let slice = shared.store.read_batch(&job.row, from, shared.config.page_rows).await?;
+            (context.clock.now(), context.membership.lease_generation());
+        let slice = context.store.read_batch(&dispatch.row, from, context.config.page_rows).await?;
         let DeviceBatch { devices, to, end } = slice;
         mark.shrink_to(from, to);
         let claim = PageClaim {
-            dispatch: job.row.no,
+            dispatch: dispatch.row.no,
             from,
             to,
             end,
-            targeted: (devices.iter().filter(|device| job.targets(device)).count()
-                + job.gone(&devices, from, to).len()) as u64,
-            excluded: job.count_excluded(&devices),
-            instance: shared.instance,
-            lease_until: read_at.plus_ms(shared.config.lease_ms),
+            targeted: (devices.iter().filter(|device| dispatch.targets(device)).count()
+                + dispatch.gone(&devices, from, to).len()) as u64,
+            excluded: dispatch.count_excluded(&devices),
+            instance: context.instance,
+            lease_until: read_at.plus_ms(context.config.lease_ms),
             at: read_at,
         };
-        let _claiming = shared.recovery_lock.read().await;
-        let page = match shared.store.open_page(claim).await {
+        let _claiming = context.recovery_lock.read().await;
+        let page = match context.store.open_page(claim).await {
             Ok(page) => page,
             // Another server was first: its turn comes again from where that one left off.
-            Err(StoreError::Fenced) if shared.config.clustered => return Ok(true),
+            Err(StoreError::Fenced) if context.config.clustered => return Ok(true),
             // Somebody else moved the cursor: what is left is theirs, or is adopted.
             Err(StoreError::Fenced) => {
-                shared.request_recovery();
+                context.request_recovery();
                 return Ok(false);
             }
             // Erased with its application.
             Err(StoreError::NotFound) => return Ok(false),
             Err(error) => {
                 // It may have been committed all the same.
-                shared.request_recovery();
+                context.request_recovery();
                 return Err(error);
             }
         };
-        job.move_cursor(to);
-        shared.committed();
+        dispatch.move_cursor(to);
+        context.committed();
         if end {
-            shared.wake.notify_one();
+            context.wake.notify_one();
         }
         // One without anybody to send to was finished when it was claimed: whoever becomes eligible
         // afterwards could be sent to but not counted.
         if claim.targeted > 0 {
-            shared.insert_page(page.no);
+            context.insert_page(page.no);
             let snapshot = DeviceSnapshot { devices, read_at, mark, lease_generation };
-            self.spawn_page(PageTask::new(self.lane.clone(), job.clone(), page, snapshot, &[]));
+            self.spawn_page(PageTask::new(
+                self.lane.clone(),
+                dispatch.clone(),
+                page,
+                snapshot,
+                &[],
+            ));
         }
         Ok(!end)
     }
 
     /// Goes to where the pages of all servers have come; false when none is left to open.
-    async fn sync_cursor(&self, job: &ActiveDispatch) -> Result<bool, StoreError> {
-        let Some(scan) = self.lane.context.store.scan(job.row.no).await? else {
+    async fn sync_cursor(&self, dispatch: &ActiveDispatch) -> Result<bool, StoreError> {
+        let Some(scan) = self.lane.context.store.scan(dispatch.row.no).await? else {
             return Ok(false);
         };
-        job.move_cursor(scan.cursor);
+        dispatch.move_cursor(scan.cursor);
         if scan.canceled {
-            job.cancel();
+            dispatch.cancel();
         }
         Ok(true)
     }
 
     /// Goes on with a page that another process, or a broken task of this one, left open.
     pub(super) async fn resume(&mut self, page: OpenPage) -> Result<(), StoreError> {
-        let shared = self.lane.context.clone();
-        let job = match ActiveDispatch::read(&shared, page.dispatch).await {
-            Ok(job) => job,
+        let context = self.lane.context.clone();
+        let dispatch = match ActiveDispatch::read(&context, page.dispatch).await {
+            Ok(dispatch) => dispatch,
             // Erased with its application.
             Err(StoreError::NotFound) => {
-                shared.remove_page(page.no);
+                context.remove_page(page.no);
                 return Ok(());
             }
             Err(error) => return Err(error),
         };
-        let done = shared.store.settled_devices(&page).await?;
-        let mark = shared.devices.open(page.from, page.to);
-        let read_at = shared.clock.now();
-        let devices = shared.store.read_range(&job.row, page.from, page.to).await?;
+        let done = context.store.settled_devices(&page).await?;
+        let mark = context.devices.open(page.from, page.to);
+        let read_at = context.clock.now();
+        let devices = context.store.read_range(&dispatch.row, page.from, page.to).await?;
         // Among others it has to show first that the page is its own still: that was long ago.
         let snapshot = DeviceSnapshot { devices, read_at, mark, lease_generation: 0 };
-        self.spawn_page(PageTask::new(self.lane.clone(), job, page, snapshot, &done));
+        self.spawn_page(PageTask::new(self.lane.clone(), dispatch, page, snapshot, &done));
         Ok(())
     }
 
@@ -378,8 +384,8 @@ impl LaneTask {
 
     /// Claims what is due and has it tried.
     pub(super) async fn start_retries(&mut self) -> Result<(), StoreError> {
-        let shared = self.lane.context.clone();
-        let now = shared.clock.now();
+        let context = self.lane.context.clone();
+        let now = context.clock.now();
         self.retries_due = false;
         // Before the look at the breaker: a change that comes in while this looks is not missed.
         self.breaker_changes.mark_unchanged();
@@ -391,21 +397,21 @@ impl LaneTask {
         self.count_retries().await.inspect_err(|_| self.retries_due = true)?;
         let first = DeviceKey::before_first(self.lane.app, self.lane.platform);
         let last = DeviceKey::new(self.lane.app, self.lane.platform, SEQUENCE_MAX);
-        let mark = shared.devices.open(first, last);
-        let lease_generation = shared.membership.lease_generation();
+        let mark = context.devices.open(first, last);
+        let lease_generation = context.membership.lease_generation();
         let in_hand = self.claimed_retries();
-        let limit = shared.config.lane_retries_max - in_hand.len() as u32;
+        let limit = context.config.lane_retries_max - in_hand.len() as u32;
         let claim = RetryClaim {
             app: self.lane.app,
             platform: self.lane.platform,
             limit,
-            instance: shared.instance,
-            lease_until: now.plus_ms(shared.config.retry_lease_ms()),
+            instance: context.instance,
+            lease_until: now.plus_ms(context.config.retry_lease_ms()),
             now,
             exclude: in_hand,
             reclaim_own: self.claims_lost,
         };
-        let claimed = shared.store.claim_retries(claim).await.inspect_err(|_| {
+        let claimed = context.store.claim_retries(claim).await.inspect_err(|_| {
             // It may have been committed all the same, where the answer alone was lost.
             (self.retries_due, self.claims_lost) = (true, true);
         })?;
@@ -427,18 +433,23 @@ impl LaneTask {
         if let (Some(first), Some(last)) = (keys.clone().min(), keys.max()) {
             mark.shrink_to(DeviceKey(first.0 - 1), last);
         }
-        let jobs = match self.load_dispatches(&claimed).await {
-            Ok(jobs) => jobs,
+        let dispatches = match self.load_dispatches(&claimed).await {
+            Ok(dispatches) => dispatches,
             Err(error) => {
                 self.unclaim(&claimed).await;
                 return Err(error);
             }
         };
         // Those of an erased application are gone with it.
-        claimed.retain(|retry| jobs.iter().any(|job| job.row.no == retry.dispatch));
+        claimed.retain(|retry| dispatches.iter().any(|dispatch| dispatch.row.no == retry.dispatch));
         let hand = Arc::new(RetryBatch::new(claimed.iter().map(|retry| retry.no).collect()));
-        let claim =
-            ClaimedRetries { retries: claimed, jobs, mark, hand: hand.clone(), lease_generation };
+        let claim = ClaimedRetries {
+            retries: claimed,
+            dispatches,
+            mark,
+            hand: hand.clone(),
+            lease_generation,
+        };
         let retries = RetryTask::new(&self.lane, claim);
         let task = self.running.spawn(async move {
             retries.run().await;
@@ -451,21 +462,21 @@ impl LaneTask {
     /// Gives claimed retries back untried; where storage fails for that as well, the next claim finds
     /// them.
     async fn unclaim(&mut self, claimed: &[ClaimedRetry]) {
-        let shared = self.lane.context.clone();
-        let now = shared.clock.now();
+        let context = self.lane.context.clone();
+        let now = context.clock.now();
         let later = RetryResult::Deferred { due_at: now };
         let outcomes = claimed.iter().map(|retry| RetryOutcome::of(retry.no, later.clone()));
-        let settled = shared.store.settle_retries(shared.instance, outcomes.collect(), now).await;
+        let settled = context.store.settle_retries(context.instance, outcomes.collect(), now).await;
         self.retries_due = true;
         self.claims_lost |= settled.is_err();
     }
 
     /// Counts the open retries where the number matters: at the start, and near the bound.
     pub(super) async fn count_retries(&mut self) -> Result<(), StoreError> {
-        let (lane, shared) = (&self.lane, &self.lane.context);
+        let (lane, context) = (&self.lane, &self.lane.context);
         if !self.begun || lane.retry_backlog_near_full() {
             let begun = lane.retries.begin();
-            let open = shared.store.open_retries(lane.app, lane.platform).await?;
+            let open = context.store.open_retries(lane.app, lane.platform).await?;
             lane.retries_counted(begun, open);
         }
         Ok(())
@@ -476,32 +487,33 @@ impl LaneTask {
         &mut self,
         claimed: &[ClaimedRetry],
     ) -> Result<Vec<Arc<ActiveDispatch>>, StoreError> {
-        let mut jobs: Vec<Arc<ActiveDispatch>> = Vec::new();
+        let mut dispatches: Vec<Arc<ActiveDispatch>> = Vec::new();
         for retry in claimed {
-            if jobs.iter().any(|job| job.row.no == retry.dispatch) {
+            if dispatches.iter().any(|dispatch| dispatch.row.no == retry.dispatch) {
                 continue;
             }
             let known = self.dispatches.iter().chain(&self.ready);
-            let known = known.into_iter().find(|job| job.row.no == retry.dispatch).cloned();
-            if let Some(job) = known {
-                jobs.push(job);
+            let known =
+                known.into_iter().find(|dispatch| dispatch.row.no == retry.dispatch).cloned();
+            if let Some(dispatch) = known {
+                dispatches.push(dispatch);
                 continue;
             }
             match ActiveDispatch::read(&self.lane.context, retry.dispatch).await {
-                Ok(job) => jobs.push(self.cache(job)),
+                Ok(dispatch) => dispatches.push(self.cache(dispatch)),
                 Err(StoreError::NotFound) => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(jobs)
+        Ok(dispatches)
     }
 
-    fn cache(&mut self, job: Arc<ActiveDispatch>) -> Arc<ActiveDispatch> {
-        self.dispatches.push_back(job.clone());
+    fn cache(&mut self, dispatch: Arc<ActiveDispatch>) -> Arc<ActiveDispatch> {
+        self.dispatches.push_back(dispatch.clone());
         if self.dispatches.len() > CACHED_DISPATCHES_MAX {
             self.dispatches.pop_front();
         }
-        job
+        dispatch
     }
 }
 
@@ -554,8 +566,8 @@ impl Lane {
     pub(crate) fn open_single(&self, page: PageNo) -> OpenSingle {
         self.singles.fetch_add(1, Ordering::AcqRel);
         self.context.insert_page(page);
-        let (shared, singles) = (Arc::downgrade(&self.context), self.singles.clone());
-        OpenSingle { shared, singles, page: Some(page) }
+        let (context, singles) = (Arc::downgrade(&self.context), self.singles.clone());
+        OpenSingle { context, singles, page: Some(page) }
     }
 
     /// Gives the lane notifications to one device each.
@@ -583,7 +595,7 @@ impl Lane {
 /// The open page of a notification to one device, in hand until it is dropped, also by a panic.
 pub(crate) struct OpenSingle {
     /// Weak, since it waits in queues that the engine itself holds.
-    shared: Weak<EngineContext>,
+    context: Weak<EngineContext>,
     singles: Arc<AtomicUsize>,
     /// `None` once the page is another task's.
     page: Option<PageNo>,
@@ -599,8 +611,8 @@ impl OpenSingle {
 impl Drop for OpenSingle {
     fn drop(&mut self) {
         self.singles.fetch_sub(1, Ordering::AcqRel);
-        if let (Some(page), Some(shared)) = (self.page, self.shared.upgrade()) {
-            shared.remove_page(page);
+        if let (Some(page), Some(context)) = (self.page, self.context.upgrade()) {
+            context.remove_page(page);
         }
     }
 }

@@ -268,7 +268,7 @@ impl Rig {
 
     /// The same on PostgreSQL.
     pub(super) async fn on_postgres(slots: usize) -> Self {
-        Self::at(Place::Database(TestCluster::shared().database()), slots).await
+        Self::at(Place::Database(TestCluster::context().database()), slots).await
     }
 
     async fn at(place: Place, slots: usize) -> Self {
@@ -278,8 +278,8 @@ impl Rig {
         let new = NewApp { name: "Shop".into(), language: "en".into() };
         let app = store.create_app(app_id, new, None, START).await.unwrap();
         let provider = FakeProvider::new(slots);
-        let shared: SharedProvider = provider.clone();
-        let configured = HashMap::from([(ProviderKind::Fcm, shared)]);
+        let context: SharedProvider = provider.clone();
+        let configured = HashMap::from([(ProviderKind::Fcm, context)]);
         Self {
             store,
             database,
@@ -358,9 +358,9 @@ impl Rig {
     /// Starts another server on the same storage, with a provider and a clock of its own.
     pub(super) fn start_other(&mut self, provider: Arc<FakeProvider>, clock: Arc<ManualClock>) {
         self.config.seed = self.config.seed.map(|seed| seed + 1);
-        let shared: SharedProvider = provider;
+        let context: SharedProvider = provider;
         let source = FakeSource {
-            configured: Mutex::new(HashMap::from([(ProviderKind::Fcm, shared)])),
+            configured: Mutex::new(HashMap::from([(ProviderKind::Fcm, context)])),
             asked: watch::Sender::new(0),
             open: watch::Sender::new(true),
         };
