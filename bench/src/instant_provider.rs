@@ -14,8 +14,8 @@ use notify_core::{
 };
 use notify_server::clock::{Clock, SystemClock};
 use notify_server::delivery::{
-    Address, Configured, CredentialCheck, Engine, EngineConfig, Provider, ProviderSource,
-    RenderedBody, RenderedMessage, SendResult, Surroundings,
+    Address, Configured, CredentialCheck, Engine, EngineConfig, EngineDeps, Provider,
+    ProviderSource, RenderedBody, RenderedMessage, SendResult,
 };
 use notify_server::payload::{RenderContext, TooLarge};
 use notify_server::store::Store;
@@ -53,7 +53,7 @@ pub(crate) async fn serve() -> anyhow::Result<()> {
     let store = sqlite::open(&file, SqliteOptions::default())?;
     let app = first_app(&store).await?;
     let clock = Arc::new(SystemClock::start());
-    let around = Surroundings {
+    let around = EngineDeps {
         store: store.clone(),
         providers: Arc::new(Source(Arc::new(InstantProvider))),
         clock: clock.clone(),

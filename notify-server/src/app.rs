@@ -22,7 +22,7 @@ use crate::api::{self, Api, KeyCache, Limits, Pipeline, ServerState};
 use crate::certificates::{self, Certificates, TlsFiles};
 use crate::clock::{SharedClock, TrustedClock};
 use crate::config::Config;
-use crate::delivery::{Engine, EngineConfig, Surroundings};
+use crate::delivery::{Engine, EngineConfig, EngineDeps};
 use crate::descriptors;
 use crate::enrichment::EnrichmentCache;
 use crate::enrichment::feeds::FeedReader;
@@ -116,7 +116,7 @@ impl App {
             metrics: metrics.retention(),
         };
         let providers = stored_providers(&store, &master_key, &clock, &outbound);
-        let around = Surroundings {
+        let around = EngineDeps {
             store: store.clone(),
             providers: providers.clone(),
             clock: clock.clone(),
@@ -276,9 +276,9 @@ fn stored_providers(
 
 fn engine_config(config: &Config) -> EngineConfig {
     EngineConfig {
-        credit: config.delivery_credit,
+        max_unacked: config.delivery_credit,
         keep_message_ids: config.keep_message_ids,
-        among_others: config.is_shared(),
+        clustered: config.is_shared(),
         ..EngineConfig::default()
     }
 }

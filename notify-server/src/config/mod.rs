@@ -13,7 +13,7 @@ use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::delivery::CREDIT_DEFAULT;
+use crate::delivery::MAX_UNACKED_DEFAULT;
 use crate::store::postgres::DatabaseUrl;
 use crate::store::sqlite::READERS_DEFAULT;
 pub use load::configuration_document;
@@ -143,7 +143,7 @@ impl Default for Config {
             max_connections_per_address: 8_192,
             shutdown_grace: Span::from_secs(30),
             reader_threads: READERS_DEFAULT,
-            delivery_credit: CREDIT_DEFAULT,
+            delivery_credit: MAX_UNACKED_DEFAULT,
             keep_message_ids: false,
             keep_notifications_days: 90,
             keep_outcomes_days: 30,

@@ -33,8 +33,8 @@ use notify_core::{Platform, ProviderStatus, Timestamp};
 use tokio::sync::Notify;
 
 use crate::delivery::breaker::{BreakerState, CircuitBreaker};
+use crate::delivery::context::EngineContext;
 use crate::delivery::lane::Lane;
-use crate::delivery::shared::Shared;
 use crate::store::{AppNo, BreakerKey, BreakerRecord, BreakerUpdate, InstanceId, StoreError};
 
 /// How much later the server that published a record probes, in milliseconds.
@@ -324,44 +324,44 @@ impl DirtyLanes {
 }
 
 /// Publishes and reads records until the engine ends.
-pub(super) async fn run(shared: Arc<Shared>) {
+pub(super) async fn run(context: Arc<EngineContext>) {
     // Records are numbered in the order of their commits.
     let mut known = 0;
-    while !shared.ended.is_cancelled() {
-        if let Err(error) = push(&shared).await {
-            shared.storage_failed(&error).await;
+    while !context.ended.is_cancelled() {
+        if let Err(error) = push(&context).await {
+            context.backoff_after_storage_error(&error).await;
             continue;
         }
-        if shared.dirty_lanes.pull_requested.swap(false, Ordering::AcqRel)
-            && let Err(error) = pull(&shared, &mut known).await
+        if context.dirty_lanes.pull_requested.swap(false, Ordering::AcqRel)
+            && let Err(error) = pull(&context, &mut known).await
         {
-            shared.dirty_lanes.request_pull();
-            shared.storage_failed(&error).await;
+            context.dirty_lanes.request_pull();
+            context.backoff_after_storage_error(&error).await;
             continue;
         }
         tokio::select! {
-            () = shared.dirty_lanes.notify.notified() => {}
-            () = shared.ended.cancelled() => return,
+            () = context.dirty_lanes.notify.notified() => {}
+            () = context.ended.cancelled() => return,
         }
     }
 }
 
-async fn push(shared: &Shared) -> Result<(), StoreError> {
-    while let Some((app, platform)) = shared.dirty_lanes.pop() {
-        if let Some(lane) = shared.lane_of(app, platform) {
+async fn push(context: &EngineContext) -> Result<(), StoreError> {
+    while let Some((app, platform)) = context.dirty_lanes.pop() {
+        if let Some(lane) = context.lane_of(app, platform) {
             lane.publish_breakers().await?;
         }
     }
     Ok(())
 }
 
-async fn pull(shared: &Shared, known: &mut i64) -> Result<(), StoreError> {
+async fn pull(context: &EngineContext, known: &mut i64) -> Result<(), StoreError> {
     loop {
-        let records = shared.store.breakers_since(None, *known, RECORDS_PER_READ).await?;
+        let records = context.store.breakers_since(None, *known, RECORDS_PER_READ).await?;
         let is_all = records.len() < RECORDS_PER_READ as usize;
         for record in records {
             *known = record.no;
-            if let Some(lane) = shared.lane_of(record.key.app, record.key.platform) {
+            if let Some(lane) = context.lane_of(record.key.app, record.key.platform) {
                 lane.apply_record(&record);
             }
         }
@@ -382,13 +382,13 @@ impl Lane {
     }
 
     async fn publish(&self, breaker: &CircuitBreaker, service: &str) -> Result<(), StoreError> {
-        let now = self.shared.clock.now();
+        let now = self.context.clock.now();
         let Some(PendingUpdate { status, known }) = breaker.take_update(now) else {
             return Ok(());
         };
         let key = BreakerKey { app: self.app, platform: self.platform, service: service.into() };
-        let update = BreakerUpdate { key, status, by: self.shared.instance, known, at: now };
-        match self.shared.store.publish_breaker(update).await {
+        let update = BreakerUpdate { key, status, by: self.context.instance, known, at: now };
+        match self.context.store.publish_breaker(update).await {
             Ok(latest) => self.apply(breaker, &latest),
             // The application was erased.
             Err(StoreError::NotFound) => {}
@@ -403,7 +403,7 @@ impl Lane {
     /// Applies the records from before the lane started.
     pub(super) async fn load_records(&self) -> Result<(), StoreError> {
         let lane = Some((self.app, self.platform));
-        for record in self.shared.store.breakers_since(lane, 0, RECORDS_PER_READ).await? {
+        for record in self.context.store.breakers_since(lane, 0, RECORDS_PER_READ).await? {
             self.apply_record(&record);
         }
         Ok(())
@@ -424,10 +424,10 @@ impl Lane {
 
     fn apply(&self, breaker: &CircuitBreaker, record: &BreakerRecord) {
         let context = ApplyContext {
-            instance: self.shared.instance,
-            servers: self.shared.standing.servers(),
-            now: self.shared.clock.now(),
-            jitter: self.shared.jitter(),
+            instance: self.context.instance,
+            servers: self.context.membership.servers(),
+            now: self.context.clock.now(),
+            jitter: self.context.jitter(),
         };
         match breaker.apply_record(record, context) {
             UpdateEffect::Ignored => {}

@@ -6,19 +6,19 @@ use super::RetryPolicy;
 use crate::providers::SendResult;
 
 /// Most deliveries in flight or not committed yet, unless configured otherwise.
-pub const CREDIT_DEFAULT: usize = 4_096;
+pub const MAX_UNACKED_DEFAULT: usize = 4_096;
 /// Longest id of a message that is kept, in bytes; Google's have about a hundred.
 const MESSAGE_ID_BYTES_MAX: usize = 255;
 
 /// How long retries are claimed among other servers, in milliseconds: far longer than any takes.
-const RETRY_LEASE_AMONG_OTHERS_MS: i64 = 600_000;
+const RETRY_LEASE_CLUSTERED_MS: i64 = 600_000;
 
 /// Limits of the engine.
 #[derive(Debug, Clone)]
 pub struct EngineConfig {
     /// Most deliveries that are in flight, or answered but not committed (W, trap 4): what a crash
     /// can repeat at the most. No credit, no new stream.
-    pub credit: usize,
+    pub max_unacked: usize,
     /// Most devices of one page.
     pub page_rows: u32,
     /// Outcomes after which a page commits.
@@ -29,7 +29,7 @@ pub struct EngineConfig {
     pub lease_ms: i64,
     /// Whether other servers may work on the same storage: then this one says that it lives, and
     /// sends only while the others can have heard it.
-    pub among_others: bool,
+    pub clustered: bool,
     /// How often it says so, in milliseconds. It counts as alive for `lease_ms` each time.
     pub heartbeat_ms: i64,
     /// How old an address may be when it is used, in milliseconds (trap 8).
@@ -44,7 +44,7 @@ pub struct EngineConfig {
     /// What is in flight then comes on top.
     pub lane_retry_rows_max: u64,
     /// Most devices of one lane that wait for the service behind them.
-    pub lane_parked_max: usize,
+    pub lane_deferred_max: usize,
     /// Most notifications started in one transaction.
     pub start_batch: u32,
     /// Most streams of one lane, however many its provider offers: a quarter of the credit, so that
@@ -64,19 +64,19 @@ pub struct EngineConfig {
 impl Default for EngineConfig {
     fn default() -> Self {
         Self {
-            credit: CREDIT_DEFAULT,
+            max_unacked: MAX_UNACKED_DEFAULT,
             page_rows: 1_000,
             checkpoint_outcomes: 200,
             checkpoint_every: Duration::from_millis(50),
             lease_ms: 15_000,
-            among_others: false,
+            clustered: false,
             heartbeat_ms: 3_000,
             address_age_ms_max: 1_000,
             lane_devices_max: 4_000,
             lane_pages_max: 256,
             lane_retries_max: 200,
             lane_retry_rows_max: 10_000,
-            lane_parked_max: 20_000,
+            lane_deferred_max: 20_000,
             start_batch: 256,
             lane_streams_max: 1_024,
             lane_dispatches_max: 256,
@@ -91,7 +91,7 @@ impl EngineConfig {
     /// How long claimed retries are this process's, in milliseconds. Among others they are until it
     /// dies: an attempt may take longer than a lease, and nobody else knows what is in hand here.
     pub(crate) fn retry_lease_ms(&self) -> i64 {
-        if self.among_others { RETRY_LEASE_AMONG_OTHERS_MS } else { self.lease_ms }
+        if self.clustered { RETRY_LEASE_CLUSTERED_MS } else { self.lease_ms }
     }
 
     /// The id that the provider gave the message, where it is to be kept. One that is too long is

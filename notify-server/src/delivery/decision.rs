@@ -18,9 +18,9 @@ pub struct RetryPolicy {
     pub delay_ms_max: i64,
     /// Shortest delay that a provider may ask for, in milliseconds: one that asks for none would be
     /// asked again at the speed of the network.
-    pub asked_delay_ms_min: i64,
+    pub retry_after_ms_min: i64,
     /// Longest delay that a provider may ask for, in milliseconds.
-    pub asked_delay_ms_max: i64,
+    pub retry_after_ms_max: i64,
     /// How long after its first attempt a delivery ends as failed, in milliseconds.
     pub age_ms_max: i64,
     /// Delay after a throttle that names none, in milliseconds.
@@ -32,7 +32,7 @@ pub struct RetryPolicy {
     /// Refusals in a row after which a push service is held.
     pub service_refusals_max: u16,
     /// Most attempts with an unknown outcome where the platform cannot recognise a repeat.
-    pub blind_attempts_max: u16,
+    pub ambiguous_attempts_max: u16,
 }
 
 impl Default for RetryPolicy {
@@ -40,21 +40,21 @@ impl Default for RetryPolicy {
         Self {
             first_delay_ms: 2_000,
             delay_ms_max: 15 * 60_000,
-            asked_delay_ms_min: 1_000,
-            asked_delay_ms_max: 24 * 3_600_000,
+            retry_after_ms_min: 1_000,
+            retry_after_ms_max: 24 * 3_600_000,
             age_ms_max: 24 * 3_600_000,
             throttle_ms: 60_000,
             probe_every_ms: 60_000,
             unknown_attempts_max: 5,
             service_refusals_max: 5,
-            blind_attempts_max: 2,
+            ambiguous_attempts_max: 2,
         }
     }
 }
 
 /// A delivery and the attempt that was just made.
 #[derive(Debug, Clone, Copy)]
-pub struct Attempted {
+pub struct AttemptContext {
     /// Platform.
     pub platform: Platform,
     /// Attempts that counted before this one.
@@ -79,7 +79,7 @@ pub struct Attempted {
 
 /// What happens next.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Next {
+pub enum Decision {
     /// The delivery ends.
     End {
         /// How.
@@ -134,20 +134,22 @@ pub enum Next {
 
 /// Decides what happens after an attempt.
 #[must_use]
-pub fn decide(answer: SendResult, past: &Attempted, policy: &RetryPolicy) -> Next {
+pub fn decide(answer: SendResult, past: &AttemptContext, policy: &RetryPolicy) -> Decision {
     match answer {
-        SendResult::Delivered { .. } => Next::End { settled: Outcome::Sent, reason: None },
-        SendResult::Unregistered { reason, since, ambiguous: _ } => Next::Disable { reason, since },
-        SendResult::InvalidMessage { reason } | SendResult::NotPermitted { reason } => {
-            Next::End { settled: Outcome::Failed, reason: Some(reason) }
+        SendResult::Delivered { .. } => Decision::End { settled: Outcome::Sent, reason: None },
+        SendResult::Unregistered { reason, since, ambiguous: _ } => {
+            Decision::Disable { reason, since }
         }
-        SendResult::AuthRejected { reason } => Next::Hold { reason, scope: Scope::Provider },
+        SendResult::InvalidMessage { reason } | SendResult::NotPermitted { reason } => {
+            Decision::End { settled: Outcome::Failed, reason: Some(reason) }
+        }
+        SendResult::AuthRejected { reason } => Decision::Hold { reason, scope: Scope::Provider },
         // One alone may be a subscription made with another key. Many in a row, at addresses that took
         // messages before, point to our key or our clock (B40).
         SendResult::ServiceRefused { reason }
             if past.service_refusals >= policy.service_refusals_max =>
         {
-            Next::Hold { reason, scope: Scope::Service }
+            Decision::Hold { reason, scope: Scope::Service }
         }
         SendResult::Throttle { reason, after, scope } => {
             throttled(reason, after, scope, past, policy)
@@ -156,10 +158,10 @@ pub fn decide(answer: SendResult, past: &Attempted, policy: &RetryPolicy) -> Nex
             let blind = outcome == Processing::Unknown;
             let unknown_outcomes = past.unknown_outcomes.saturating_add(u16::from(blind));
             if blind
-                && !recognises_repeats(past.platform)
-                && unknown_outcomes >= policy.blind_attempts_max
+                && !supports_dedup(past.platform)
+                && unknown_outcomes >= policy.ambiguous_attempts_max
             {
-                return Next::End { settled: Outcome::Failed, reason: Some(reason) };
+                return Decision::End { settled: Outcome::Failed, reason: Some(reason) };
             }
             retry(reason, after, unknown_outcomes, past, policy)
         }
@@ -167,11 +169,11 @@ pub fn decide(answer: SendResult, past: &Attempted, policy: &RetryPolicy) -> Nex
         SendResult::ServiceRefused { reason }
             if is_last(past, policy) && past.is_address_at_fault =>
         {
-            Next::Disable { reason, since: None }
+            Decision::Disable { reason, since: None }
         }
         SendResult::Unknown { reason } | SendResult::ServiceRefused { reason } => {
             if is_last(past, policy) {
-                return Next::End { settled: Outcome::Failed, reason: Some(reason) };
+                return Decision::End { settled: Outcome::Failed, reason: Some(reason) };
             }
             retry(reason, None, past.unknown_outcomes, past, policy)
         }
@@ -179,12 +181,12 @@ pub fn decide(answer: SendResult, past: &Attempted, policy: &RetryPolicy) -> Nex
 }
 
 /// Whether this was the last attempt that may end in an answer that says nothing known.
-fn is_last(past: &Attempted, policy: &RetryPolicy) -> bool {
+fn is_last(past: &AttemptContext, policy: &RetryPolicy) -> bool {
     past.attempts_before.saturating_add(1) >= policy.unknown_attempts_max
 }
 
 /// Whether a repeat carries an identity by which the platform shows it once (B36).
-fn recognises_repeats(platform: Platform) -> bool {
+fn supports_dedup(platform: Platform) -> bool {
     match platform {
         Platform::Android | Platform::Ios | Platform::Web => true,
         Platform::FbMessenger | Platform::ChatApp => false,
@@ -192,12 +194,12 @@ fn recognises_repeats(platform: Platform) -> bool {
 }
 
 /// At once the first time; a provider that goes on sending us elsewhere is another failure.
-fn moved(to: Box<str>, past: &Attempted, policy: &RetryPolicy) -> Next {
+fn moved(to: Box<str>, past: &AttemptContext, policy: &RetryPolicy) -> Decision {
     if past.attempts_before == 0 && past.expires_at.is_some() {
-        return Next::Move { to, due_at: past.now, attempts: 1 };
+        return Decision::Move { to, due_at: past.now, attempts: 1 };
     }
     match retry(reasons::MOVED.into(), None, past.unknown_outcomes, past, policy) {
-        Next::Retry { due_at, attempts, .. } => Next::Move { to, due_at, attempts },
+        Decision::Retry { due_at, attempts, .. } => Decision::Move { to, due_at, attempts },
         ended => ended,
     }
 }
@@ -206,14 +208,14 @@ fn throttled(
     reason: Reason,
     after: Option<Duration>,
     scope: Scope,
-    past: &Attempted,
+    past: &AttemptContext,
     policy: &RetryPolicy,
-) -> Next {
-    let delay_ms = asked_ms(after, policy).unwrap_or(policy.throttle_ms);
+) -> Decision {
+    let delay_ms = retry_after_ms(after, policy).unwrap_or(policy.throttle_ms);
     let until = past.now.plus_ms(delay_ms);
     match scope {
-        Scope::Provider | Scope::Service => Next::Pause { until, scope },
-        Scope::Address => within_bounds(reason, until, past.attempts_before, past, policy),
+        Scope::Provider | Scope::Service => Decision::Pause { until, scope },
+        Scope::Address => retry_or_give_up(reason, until, past.attempts_before, past, policy),
     }
 }
 
@@ -221,40 +223,40 @@ fn retry(
     reason: Reason,
     after: Option<Duration>,
     unknown_outcomes: u16,
-    past: &Attempted,
+    past: &AttemptContext,
     policy: &RetryPolicy,
-) -> Next {
+) -> Decision {
     let attempts = past.attempts_before.saturating_add(1);
     let delay_ms =
-        asked_ms(after, policy).unwrap_or_else(|| backoff_ms(attempts, past.jitter, policy));
-    match within_bounds(reason, past.now.plus_ms(delay_ms), attempts, past, policy) {
-        Next::Retry { due_at, reason, attempts, .. } => {
-            Next::Retry { due_at, reason, attempts, unknown_outcomes }
+        retry_after_ms(after, policy).unwrap_or_else(|| backoff_ms(attempts, past.jitter, policy));
+    match retry_or_give_up(reason, past.now.plus_ms(delay_ms), attempts, past, policy) {
+        Decision::Retry { due_at, reason, attempts, .. } => {
+            Decision::Retry { due_at, reason, attempts, unknown_outcomes }
         }
         ended => ended,
     }
 }
 
 /// A retry, unless the notification is over by then (`expired`) or the delivery too old (`failed`).
-fn within_bounds(
+fn retry_or_give_up(
     reason: Reason,
     due_at: Timestamp,
     attempts: u16,
-    past: &Attempted,
+    past: &AttemptContext,
     policy: &RetryPolicy,
-) -> Next {
+) -> Decision {
     if past.expires_at.is_none_or(|expires_at| due_at >= expires_at) {
-        return Next::End { settled: Outcome::Expired, reason: Some(reason) };
+        return Decision::End { settled: Outcome::Expired, reason: Some(reason) };
     }
     if due_at.ms_since(past.first_attempt_at) >= policy.age_ms_max {
-        return Next::End { settled: Outcome::Failed, reason: Some(reason) };
+        return Decision::End { settled: Outcome::Failed, reason: Some(reason) };
     }
-    Next::Retry { due_at, reason, attempts, unknown_outcomes: past.unknown_outcomes }
+    Decision::Retry { due_at, reason, attempts, unknown_outcomes: past.unknown_outcomes }
 }
 
-fn asked_ms(after: Option<Duration>, policy: &RetryPolicy) -> Option<i64> {
+fn retry_after_ms(after: Option<Duration>, policy: &RetryPolicy) -> Option<i64> {
     let asked = i64::try_from(after?.as_millis()).unwrap_or(i64::MAX);
-    Some(asked.clamp(policy.asked_delay_ms_min, policy.asked_delay_ms_max))
+    Some(asked.clamp(policy.retry_after_ms_min, policy.retry_after_ms_max))
 }
 
 /// Exponential from the first delay, doubling, capped; the jitter takes up to half of it away.

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use notify_core::Timestamp;
 
-use crate::delivery::lane::{Lane, Service};
+use crate::delivery::lane::{Lane, Upstream};
 use crate::store::AudienceDevice;
 
 /// The deferred devices of one page, by service. They count in their lane until they are taken out or the
 /// value is dropped.
 pub(crate) struct Deferred {
     lane: Arc<Lane>,
-    by_service: Vec<(Arc<Service>, VecDeque<AudienceDevice>)>,
+    by_service: Vec<(Arc<Upstream>, VecDeque<AudienceDevice>)>,
     len: usize,
     /// Whether some of them may have changed since they were read.
     is_stale: bool,
@@ -49,11 +49,11 @@ impl Deferred {
 
     pub(crate) fn push(
         &mut self,
-        service: &Arc<Service>,
+        service: &Arc<Upstream>,
         device: AudienceDevice,
         until: Option<Timestamp>,
     ) {
-        self.lane.parked_more(1);
+        self.lane.add_deferred(1);
         self.len += 1;
         self.until = earlier(self.until, until);
         match self.by_service.iter_mut().find(|(known, _)| Arc::ptr_eq(known, service)) {
@@ -65,7 +65,7 @@ impl Deferred {
     /// Takes out as many devices of each service as it has room for.
     pub(crate) fn take(
         &mut self,
-        room: impl Fn(&Service, &AudienceDevice) -> Result<usize, Option<Timestamp>>,
+        room: impl Fn(&Upstream, &AudienceDevice) -> Result<usize, Option<Timestamp>>,
     ) -> Vec<AudienceDevice> {
         let mut taken = Vec::new();
         self.until = None;
@@ -89,7 +89,7 @@ impl Deferred {
         self.len -= taken.len();
         self.is_stale &= self.len > 0;
         if !taken.is_empty() {
-            self.lane.parked_fewer(taken.len());
+            self.lane.remove_deferred(taken.len());
         }
         taken
     }
@@ -97,7 +97,7 @@ impl Deferred {
 
 impl Drop for Deferred {
     fn drop(&mut self) {
-        self.lane.parked_fewer(self.len);
+        self.lane.remove_deferred(self.len);
     }
 }
 

@@ -13,29 +13,29 @@ use notify_core::{
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::delivery::job::Job;
-use crate::delivery::lane::{Lane, LaneRun};
-use crate::delivery::shared::{Shared, Surroundings};
+use crate::delivery::context::{EngineContext, EngineDeps};
+use crate::delivery::dispatch::ActiveDispatch;
+use crate::delivery::lane::{Lane, LaneTask};
 use crate::delivery::single_task::{Single, Singles};
 use crate::delivery::starts::{self, PendingPage, PendingStart, StartContext};
-use crate::delivery::{EngineConfig, breaker_sync, standing};
+use crate::delivery::{EngineConfig, breaker_sync, membership};
 use crate::store::{
     Agenda, AppNo, DeviceKey, DispatchNo, OpenedDispatch, ReclaimRequest, SEQUENCE_MAX, StoreError,
 };
 
 /// How soon the engine looks again at retries that are past due but were not taken, in
 /// milliseconds: their lane is held, or at its bounds.
-const LOOK_AGAIN_MS: i64 = 1_000;
+const POLL_INTERVAL_MS: i64 = 1_000;
 /// Least time between looks at retries that come due, in milliseconds: those of one storm come due
 /// a moment apart, and each look ends in a claim, which is a commit.
-const RETRIES_TOGETHER_MS: i64 = 100;
+const RETRY_COALESCE_MS: i64 = 100;
 
 /// Most dispatches of other servers that are taken on at a time, the oldest first.
-const UNREAD_MAX: u32 = 1_000;
+const UNSCANNED_PER_READ: u32 = 1_000;
 
 /// The delivery engine at work. Dropping it without [`Engine::stop`] leaves it running.
 pub struct Engine {
-    shared: Arc<Shared>,
+    context: Arc<EngineContext>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -45,15 +45,15 @@ impl Engine {
     ///
     /// # Errors
     /// When the thread or its runtime cannot be made.
-    pub fn start(around: Surroundings, config: EngineConfig) -> std::io::Result<Self> {
-        let shared = Shared::new(around, config);
-        starts::subscribe(&shared);
+    pub fn start(around: EngineDeps, config: EngineConfig) -> std::io::Result<Self> {
+        let context = EngineContext::new(around, config);
+        starts::subscribe(&context);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let run = EngineRun::new(shared.clone());
+        let run = EngineTask::new(context.clone());
         let thread = std::thread::Builder::new().name("delivery".into()).spawn(move || {
-            let _ended = run.shared.ended.clone().drop_guard();
+            let _ended = run.context.ended.clone().drop_guard();
             #[cfg(test)]
-            let killed = run.shared.clone();
+            let killed = run.context.clone();
             runtime.block_on(async {
                 #[cfg(test)]
                 tokio::select! {
@@ -65,26 +65,26 @@ impl Engine {
             });
             // Whatever is still on the runtime ends with it.
         })?;
-        Ok(Self { shared, thread: Some(thread) })
+        Ok(Self { context, thread: Some(thread) })
     }
 
     /// Hears of every commit of the engine: how far it has come is read from the store then.
     #[must_use]
     pub fn progress(&self) -> watch::Receiver<u64> {
-        self.shared.progress.subscribe()
+        self.context.progress.subscribe()
     }
 
     /// A handle to read the engine's state by.
     #[must_use]
     pub fn handle(&self) -> EngineHandle {
-        EngineHandle { shared: self.shared.clone() }
+        EngineHandle { context: self.context.clone() }
     }
 
     /// Stops: nothing new begins, what is in flight ends and is committed, the rest stays for the
     /// next start. Answers false when that took longer than `grace`.
     pub async fn stop(mut self, grace: Duration) -> bool {
-        self.shared.stop.cancel();
-        self.shared.wake.notify_one();
+        self.context.stop.cancel();
+        self.context.wake.notify_one();
         let Some(thread) = self.thread.take() else { return true };
         let joined = tokio::task::spawn_blocking(move || thread.join().is_ok());
         matches!(tokio::time::timeout(grace, joined).await, Ok(Ok(true)))
@@ -94,37 +94,37 @@ impl Engine {
 #[cfg(test)]
 impl Engine {
     /// How many dispatches are in hand and not known to be canceled.
-    pub(super) fn in_hand(&self) -> usize {
-        self.shared.dispatches_in_hand().len()
+    pub(super) fn open_dispatches(&self) -> usize {
+        self.context.active_dispatches().len()
     }
 
     /// How many notifications were started with their page open.
     pub(super) fn opened_with_start(&self) -> usize {
-        self.shared.opened_with_start.load(Ordering::Acquire)
+        self.context.opened_with_start.load(Ordering::Acquire)
     }
 
     /// Which process it is among those of one storage.
     pub(super) fn instance(&self) -> crate::store::InstanceId {
-        self.shared.instance
+        self.context.instance
     }
 
     /// Whether it counts as alive at that instant.
     pub(super) fn holds(&self, at: Timestamp) -> bool {
-        self.shared.standing.holds(at)
+        self.context.membership.is_valid(at)
     }
 
     /// Ends the engine where it stands, as a crash of the process does: nothing more is sent or
     /// committed by it once this returns.
     pub(super) async fn abort(mut self) {
-        self.shared.killed.notify_one();
+        self.context.killed.notify_one();
         let thread = self.thread.take().expect("the engine runs");
         tokio::task::spawn_blocking(move || thread.join()).await.unwrap().unwrap();
     }
 }
 
 /// The engine's own work.
-pub(super) struct EngineRun {
-    shared: Arc<Shared>,
+pub(super) struct EngineTask {
+    context: Arc<EngineContext>,
     lanes: JoinSet<()>,
     /// Dispatches that no lane has yet: just made, or left behind by a process before this one.
     backlog: VecDeque<DispatchNo>,
@@ -139,51 +139,51 @@ impl Drop for AbortOnDrop {
     }
 }
 
-impl EngineRun {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, lanes: JoinSet::new(), backlog: VecDeque::new() }
+impl EngineTask {
+    pub(super) fn new(context: Arc<EngineContext>) -> Self {
+        Self { context, lanes: JoinSet::new(), backlog: VecDeque::new() }
     }
 
     /// Works until it is told to stop, and then until every lane has come to its end.
     pub(super) async fn run(mut self) {
-        let heartbeat = self.shared.config.among_others.then(|| {
+        let heartbeat = self.context.config.clustered.then(|| {
             // On its own, so that a look that takes long does not make others take us for dead.
-            AbortOnDrop(tokio::spawn(standing::keep(self.shared.clone())))
+            AbortOnDrop(tokio::spawn(membership::run_heartbeat(self.context.clone())))
         });
-        let _news = self.shared.config.among_others.then(|| {
+        let _news = self.context.config.clustered.then(|| {
             // Circuit breakers that changed are published while the lanes end.
-            AbortOnDrop(tokio::spawn(breaker_sync::run(self.shared.clone())))
+            AbortOnDrop(tokio::spawn(breaker_sync::run(self.context.clone())))
         });
-        while !self.shared.stop.is_cancelled() {
+        while !self.context.stop.is_cancelled() {
             // Ahead of the look: what is committed from here on may not be seen by it.
-            self.shared.looks_at(None);
-            let next = match self.look().await {
+            self.context.set_next_wake(None);
+            let next = match self.poll().await {
                 Ok(next) => next,
                 Err(error) => {
-                    self.shared.storage_failed(&error).await;
+                    self.context.backoff_after_storage_error(&error).await;
                     continue;
                 }
             };
-            let shared = self.shared.clone();
-            shared.looks_at(next);
+            let context = self.context.clone();
+            context.set_next_wake(next);
             loop {
                 tokio::select! {
                     biased;
-                    () = shared.wake.notified() => {}
+                    () = context.wake.notified() => {}
                     Some(ended) = self.lanes.join_next(), if !self.lanes.is_empty() => {
                         if let Err(error) = ended {
                             // Nothing of the lane would be sent any more, and nobody would know.
                             tracing::error!(%error, "a lane broke off: the engine ends");
-                            shared.stop.cancel();
+                            context.stop.cancel();
                         }
                     }
-                    () = shared.clock.sleep_until(next.unwrap_or_default()), if next.is_some() => {}
-                    () = shared.stop.cancelled() => {}
+                    () = context.clock.sleep_until(next.unwrap_or_default()), if next.is_some() => {}
+                    () = context.stop.cancelled() => {}
                     // Last, so that none of the others waits while more is accepted all the time.
-                    () = shared.starts.arrived() => match self.take_on_starts().await {
+                    () = context.starts.arrived() => match self.assign_starts().await {
                         Ok(()) if self.backlog.is_empty() => continue,
                         Ok(()) => {}
-                        Err(error) => shared.storage_failed(&error).await,
+                        Err(error) => context.backoff_after_storage_error(&error).await,
                     },
                 }
                 break;
@@ -193,31 +193,31 @@ impl EngineRun {
         if let Some(heartbeat) = heartbeat {
             drop(heartbeat);
             // Where that fails the lease runs out.
-            let _ = self.shared.store.leave(self.shared.instance).await;
+            let _ = self.context.store.leave(self.context.instance).await;
         }
     }
 
     /// Takes on what is due, and answers when to look again.
-    async fn look(&mut self) -> Result<Option<Timestamp>, StoreError> {
-        if self.shared.adoption_asked.swap(false, Ordering::AcqRel)
+    async fn poll(&mut self) -> Result<Option<Timestamp>, StoreError> {
+        if self.context.recovery_requested.swap(false, Ordering::AcqRel)
             && let Err(error) = self.reclaim().await
         {
-            self.shared.adoption_asked.store(true, Ordering::Release);
+            self.context.recovery_requested.store(true, Ordering::Release);
             return Err(error);
         }
-        if self.shared.standing.take_catch_up_asked() {
-            self.catch_up().await.inspect_err(|_| self.shared.standing.ask_to_catch_up())?;
+        if self.context.membership.take_resync_request() {
+            self.resync().await.inspect_err(|_| self.context.membership.request_resync())?;
         }
         // Under load there is always more to look for, and they must not wait for its end.
-        self.take_on_starts().await?;
+        self.assign_starts().await?;
         // One instant for the whole look: what becomes due in the middle of it is seen as next.
-        let now = self.shared.clock.now();
+        let now = self.context.clock.now();
         // Read first: a write with nothing to do would wait behind those that have.
-        let mut agenda = self.shared.store.agenda(now).await?;
+        let mut agenda = self.context.store.agenda(now).await?;
         if agenda.next_due.is_some_and(|due| due <= now) {
             agenda = self.start_due(now).await?;
         }
-        self.take_backlog().await?;
+        self.assign_backlog().await?;
         for (app, platform) in agenda.retry_lanes {
             self.lane(app, platform).retries_due();
         }
@@ -226,26 +226,26 @@ impl EngineRun {
         }
         // One that is past due was handed to its lane just now.
         let retry_due = agenda.next_retry_due.map(|due| match due > now {
-            true => due.max(now.plus_ms(RETRIES_TOGETHER_MS)),
-            false => now.plus_ms(LOOK_AGAIN_MS),
+            true => due.max(now.plus_ms(RETRY_COALESCE_MS)),
+            false => now.plus_ms(POLL_INTERVAL_MS),
         });
         Ok(agenda.next_due.into_iter().chain(retry_due).min())
     }
 
     /// Takes over what other processes, or broken tasks of this one, left open.
     async fn reclaim(&mut self) -> Result<(), StoreError> {
-        let shared = self.shared.clone();
-        let _no_claims = shared.claims.write().await;
-        let now = shared.clock.now();
+        let context = self.context.clone();
+        let _no_claims = context.recovery_lock.write().await;
+        let now = context.clock.now();
         let adoption = ReclaimRequest {
-            instance: shared.instance,
+            instance: context.instance,
             now,
-            lease_until: now.plus_ms(shared.config.lease_ms),
-            clustered: shared.config.among_others,
+            lease_until: now.plus_ms(context.config.lease_ms),
+            clustered: context.config.clustered,
         };
-        let adopted = shared.store.reclaim(adoption).await?;
+        let adopted = context.store.reclaim(adoption).await?;
         for page in adopted.pages {
-            if shared.page_opened(page.no) {
+            if context.insert_page(page.no) {
                 self.lane(page.to.app(), page.to.platform()).add_page(page);
             }
         }
@@ -254,14 +254,14 @@ impl EngineRun {
     }
 
     /// Looks up what others did, heard of or not.
-    async fn catch_up(&mut self) -> Result<(), StoreError> {
-        self.take_unread().await?;
-        self.hear_of_cancellations().await
+    async fn resync(&mut self) -> Result<(), StoreError> {
+        self.load_unscanned().await?;
+        self.refresh_cancellations().await
     }
 
     /// Takes on dispatches that other servers made: each of them opens pages of all.
-    async fn take_unread(&mut self) -> Result<(), StoreError> {
-        let unread = self.shared.store.unscanned_dispatches(UNREAD_MAX).await?;
+    async fn load_unscanned(&mut self) -> Result<(), StoreError> {
+        let unread = self.context.store.unscanned_dispatches(UNSCANNED_PER_READ).await?;
         let known: HashSet<_> = self.backlog.iter().copied().collect();
         self.backlog.extend(unread.into_iter().filter(|no| !known.contains(no)));
         Ok(())
@@ -269,62 +269,62 @@ impl EngineRun {
 
     /// Learns what was canceled without a word coming here: from another server, while it could not
     /// be heard, or by a commit whose answer was lost.
-    async fn hear_of_cancellations(&self) -> Result<(), StoreError> {
-        let in_hand = self.shared.dispatches_in_hand();
+    async fn refresh_cancellations(&self) -> Result<(), StoreError> {
+        let in_hand = self.context.active_dispatches();
         if in_hand.is_empty() {
             return Ok(());
         }
-        let canceled = self.shared.store.which_canceled(in_hand).await?;
+        let canceled = self.context.store.which_canceled(in_hand).await?;
         let canceled: HashSet<_> = canceled.into_iter().collect();
         if !canceled.is_empty() {
-            self.shared.cancel(|job| canceled.contains(&job.dispatch.no));
+            self.context.cancel(|dispatch| canceled.contains(&dispatch.row.no));
         }
         Ok(())
     }
 
     /// Starts the next notifications that are due. Returns the agenda after it.
     async fn start_due(&mut self, now: Timestamp) -> Result<Agenda, StoreError> {
-        let shared = self.shared.clone();
-        let (context, due) = StartContext::new(&shared, now);
-        let started = shared.store.start(due).await.inspect_err(|_| {
+        let context = self.context.clone();
+        let (context, due) = StartContext::new(&context, now);
+        let started = context.store.start(due).await.inspect_err(|_| {
             // Whether it happened is not known: what it may have made is looked up.
-            self.shared.adoption_asked.store(true, Ordering::Release);
+            self.context.recovery_requested.store(true, Ordering::Release);
         })?;
         let agenda = started.agenda.clone();
-        self.take_on_start(context.commit(&shared, started)).await?;
+        self.assign_start(context.commit(&context, started)).await?;
         Ok(agenda)
     }
 
     /// Hands what was started in the commits that accepted it to its lanes.
-    async fn take_on_starts(&mut self) -> Result<(), StoreError> {
-        while let Some(start) = self.shared.starts.next() {
-            self.take_on_start(start).await?;
+    async fn assign_starts(&mut self) -> Result<(), StoreError> {
+        while let Some(start) = self.context.starts.next() {
+            self.assign_start(start).await?;
         }
-        self.take_backlog().await
+        self.assign_backlog().await
     }
 
     /// Hands a start to its lanes. Notifications to one device pass the backlog.
-    async fn take_on_start(&mut self, start: PendingStart) -> Result<(), StoreError> {
+    async fn assign_start(&mut self, start: PendingStart) -> Result<(), StoreError> {
         let PendingStart { context, dispatches, pages } = start;
-        let shared = self.shared.clone();
-        shared.committed();
+        let context = self.context.clone();
+        context.committed();
         self.backlog.extend(dispatches);
         let mut by_lane: BTreeMap<_, Vec<Single>> = BTreeMap::new();
         for PendingPage { opened: OpenedDispatch { dispatch, page, device }, open } in pages {
             let of = (dispatch.app, dispatch.platform);
-            let job = Job::new(dispatch, &shared);
-            by_lane.entry(of).or_default().push(Single { job, page, device, open });
+            let dispatch = ActiveDispatch::new(dispatch, &context);
+            by_lane.entry(of).or_default().push(Single { dispatch, page, device, open });
         }
         // A cancellation that came in before the jobs could hear of it. Where it cannot be read, the pages
         // are open no more, and are adopted.
-        if !by_lane.is_empty() && shared.cancellations() != context.cancellations {
-            let heard = self.hear_of_cancellations().await;
-            heard.inspect_err(|_| shared.ask_for_adoption())?;
+        if !by_lane.is_empty() && context.cancellations() != context.cancellations {
+            let heard = self.refresh_cancellations().await;
+            heard.inspect_err(|_| context.request_recovery())?;
         }
         for ((app, platform), singles) in by_lane {
             let from = DeviceKey::before_first(app, platform);
             let to = DeviceKey::new(app, platform, SEQUENCE_MAX);
-            let mark = shared.marks.split(&context.mark, from, to);
+            let mark = context.devices.split(&context.mark, from, to);
             let context = StartContext { mark, ..context };
             self.lane(app, platform).add_singles(Singles { singles, context });
         }
@@ -332,41 +332,41 @@ impl EngineRun {
     }
 
     /// Hands the next dispatches to their lanes.
-    async fn take_backlog(&mut self) -> Result<(), StoreError> {
-        for _ in 0..self.shared.config.start_batch {
+    async fn assign_backlog(&mut self) -> Result<(), StoreError> {
+        for _ in 0..self.context.config.start_batch {
             let Some(no) = self.backlog.front().copied() else { break };
-            self.take_on(no).await?;
+            self.assign(no).await?;
             self.backlog.pop_front();
         }
         Ok(())
     }
 
-    async fn take_on(&mut self, no: DispatchNo) -> Result<(), StoreError> {
-        if !self.shared.dispatch_opened(no) {
+    async fn assign(&mut self, no: DispatchNo) -> Result<(), StoreError> {
+        if !self.context.insert_dispatch(no) {
             return Ok(());
         }
-        match Job::read(&self.shared, no).await {
-            Ok(job) if !job.dispatch.scan_done => {
-                self.lane(job.dispatch.app, job.dispatch.platform).add_dispatch(job);
+        match ActiveDispatch::read(&self.context, no).await {
+            Ok(dispatch) if !dispatch.row.scan_done => {
+                self.lane(dispatch.row.app, dispatch.row.platform).add_dispatch(dispatch);
                 Ok(())
             }
             // Over already, or erased with its application.
             Ok(_) | Err(StoreError::NotFound) => {
-                self.shared.dispatch_scanned(no);
+                self.context.remove_dispatch(no);
                 Ok(())
             }
             Err(error) => {
-                self.shared.dispatch_scanned(no);
+                self.context.remove_dispatch(no);
                 Err(error)
             }
         }
     }
 
     fn lane(&mut self, app: AppNo, platform: Platform) -> Arc<Lane> {
-        let mut lanes = self.shared.lanes.lock().expect("no holder of the lanes panics");
+        let mut lanes = self.context.lanes.lock().expect("no holder of the lanes panics");
         let lane = lanes.entry((app, platform)).or_insert_with(|| {
-            let lane = Lane::new(app, platform, self.shared.clone());
-            self.lanes.spawn(LaneRun::new(lane.clone()).run());
+            let lane = Lane::new(app, platform, self.context.clone());
+            self.lanes.spawn(LaneTask::new(lane.clone()).run());
             lane
         });
         lane.clone()
@@ -380,37 +380,37 @@ const PROBE_OVERDUE_MS: i64 = 600_000;
 /// Reads the engine's state: whether it runs, and why deliveries wait. Outlives the engine.
 #[derive(Clone)]
 pub struct EngineHandle {
-    shared: Arc<Shared>,
+    context: Arc<EngineContext>,
 }
 
 impl EngineHandle {
     /// Whether its thread works.
     #[must_use]
     pub fn is_running(&self) -> bool {
-        !self.shared.ended.is_cancelled()
+        !self.context.ended.is_cancelled()
     }
 
     /// Returns once its thread has ended, whether it was stopped or failed.
     pub async fn ended(&self) {
-        self.shared.ended.cancelled().await;
+        self.context.ended.cancelled().await;
     }
 
     /// Servers alive on the same storage, this one included, as of the last heartbeat.
     pub(crate) fn servers(&self) -> u32 {
-        self.shared.standing.servers()
+        self.context.membership.servers()
     }
 
     /// Whether deliveries of an application on a platform go out from this server.
     pub(crate) fn provider_status(&self, app: AppNo, platform: Platform) -> ProviderStatus {
-        let lane = self.shared.lane_of(app, platform);
-        let now = self.shared.clock.now();
+        let lane = self.context.lane_of(app, platform);
+        let now = self.context.clock.now();
         lane.map_or(ProviderStatus::Available, |lane| lane.breaker.status(now))
     }
 
     /// The push services, or hosts of APNs, of the platform to which nothing goes out now, by name.
     pub(crate) fn unavailable_services(&self, app: AppNo, platform: Platform) -> Vec<ServiceView> {
-        let Some(lane) = self.shared.lane_of(app, platform) else { return Vec::new() };
-        let now = self.shared.clock.now();
+        let Some(lane) = self.context.lane_of(app, platform) else { return Vec::new() };
+        let now = self.context.clock.now();
         let statuses = lane.services.statuses(now).into_iter();
         statuses
             .filter(|(_, status)| is_current(status, now))
@@ -431,8 +431,8 @@ impl EngineHandle {
 
     /// The status of each lane: the provider's, or the worst of the services behind it.
     pub(crate) fn lane_statuses(&self) -> Vec<(ProviderKind, ProviderStatus)> {
-        let now = self.shared.clock.now();
-        let lanes = self.shared.lanes.lock().expect("no holder of the lanes panics");
+        let now = self.context.clock.now();
+        let lanes = self.context.lanes.lock().expect("no holder of the lanes panics");
         let status = |lane: &Lane| match lane.breaker.status(now) {
             ProviderStatus::Available => lane.services.worst_status(now),
             status => status,

@@ -3,8 +3,8 @@
 //! turns page by page.
 
 mod feedback;
-mod run;
-mod services;
+mod task;
+mod upstreams;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,21 +15,21 @@ use tokio::sync::Notify;
 
 pub(crate) use self::feedback::{AnswerContext, AnswerEffects, UnregisteredVerdict};
 use self::feedback::{MassUnregisterGuard, ThrottleScope};
-pub(crate) use self::run::{Hand, LaneRun, OpenSingle};
-use self::services::Services;
-pub(crate) use self::services::{Candidate, InService, Service};
+pub(crate) use self::task::{LaneTask, OpenSingle, RetryBatch};
+use self::upstreams::Upstreams;
+pub(crate) use self::upstreams::{Candidate, Upstream, UpstreamGuard};
 use crate::delivery::breaker::{Admission, CircuitBreaker};
 use crate::delivery::breaker_sync::PeerSync;
-use crate::delivery::job::Job;
-use crate::delivery::pace::{ChatPace, Pace};
+use crate::delivery::context::EngineContext;
+use crate::delivery::dispatch::ActiveDispatch;
 use crate::delivery::permits::ResizableSemaphore;
-use crate::delivery::shared::Shared;
+use crate::delivery::rate_limiter::{PerChatLimiter, RateLimiter};
 use crate::delivery::single_task::Singles;
 use crate::providers::{ProviderLimit, SharedProvider};
 use crate::store::{AppNo, DeviceKey, OpenPage, StoreError};
 
 /// Streams assumed of a lane without a provider: what it settles does not go out.
-const SLOTS_WITHOUT_PROVIDER: usize = 1;
+const STREAMS_WITHOUT_PROVIDER: usize = 1;
 
 /// What a lane's provider is at the moment.
 #[derive(Clone)]
@@ -43,7 +43,7 @@ pub(crate) enum LaneProvider {
 }
 
 /// What a lane knows of its provider.
-struct Known {
+struct ProviderSlot {
     /// Counts the changes, so that what was read or sent before one is not taken for later.
     version: u64,
     provider: LaneProvider,
@@ -54,12 +54,12 @@ pub(crate) struct Lane {
     pub(crate) app: AppNo,
     pub(crate) platform: Platform,
     pub(crate) breaker: CircuitBreaker,
-    pub(crate) services: Services,
+    pub(crate) services: Upstreams,
     /// What an administrator set.
-    pace: Pace,
+    limiter: RateLimiter,
     /// What the provider itself takes.
-    own_pace: Pace,
-    chats: ChatPace,
+    provider_limiter: RateLimiter,
+    chat_limiter: PerChatLimiter,
     /// Of production and of sandbox.
     unregister_guards: Mutex<[MassUnregisterGuard; 2]>,
     /// Devices of all pages that wait for a service.
@@ -68,11 +68,11 @@ pub(crate) struct Lane {
     singles: Arc<AtomicUsize>,
     /// Whether anything but these is in hand, or may be: it takes turns with all others.
     has_others: AtomicBool,
-    retries: RetryCount,
+    retries: RetryBacklog,
     throttle_scope: ThrottleScope,
-    pub(crate) slots: Arc<ResizableSemaphore>,
-    pub(crate) shared: Arc<Shared>,
-    provider: Mutex<Known>,
+    pub(crate) streams: Arc<ResizableSemaphore>,
+    pub(crate) context: Arc<EngineContext>,
+    provider: Mutex<ProviderSlot>,
     inbox: Mutex<Inbox>,
     wake: Notify,
     /// The application as the log names it: known with its provider.
@@ -82,7 +82,7 @@ pub(crate) struct Lane {
 /// What the engine hands to a lane.
 #[derive(Default)]
 struct Inbox {
-    dispatches: VecDeque<Arc<Job>>,
+    dispatches: VecDeque<Arc<ActiveDispatch>>,
     pages: VecDeque<OpenPage>,
     singles: Vec<Singles>,
     retries_due: bool,
@@ -90,71 +90,71 @@ struct Inbox {
 }
 
 impl Lane {
-    pub(crate) fn new(app: AppNo, platform: Platform, shared: Arc<Shared>) -> Arc<Self> {
-        let dirty = shared.config.among_others.then(|| shared.dirty_lanes.clone());
+    pub(crate) fn new(app: AppNo, platform: Platform, context: Arc<EngineContext>) -> Arc<Self> {
+        let dirty = context.config.clustered.then(|| context.dirty_lanes.clone());
         let peers = dirty.clone().map(|dirty| PeerSync::new(dirty, (app, platform)));
-        let probe_every_ms = shared.config.retry.probe_every_ms;
+        let probe_every_ms = context.config.retry.probe_every_ms;
         let lane = Arc::new(Self {
             app,
             platform,
             breaker: CircuitBreaker::new(probe_every_ms, peers),
-            services: Services::new(probe_every_ms, dirty.map(|dirty| (dirty, (app, platform)))),
-            pace: Pace::default(),
-            own_pace: Pace::default(),
-            chats: ChatPace::default(),
+            services: Upstreams::new(probe_every_ms, dirty.map(|dirty| (dirty, (app, platform)))),
+            limiter: RateLimiter::default(),
+            provider_limiter: RateLimiter::default(),
+            chat_limiter: PerChatLimiter::default(),
             unregister_guards: Mutex::default(),
             parked: AtomicUsize::new(0),
             singles: Arc::default(),
             has_others: AtomicBool::new(true),
-            retries: RetryCount::default(),
+            retries: RetryBacklog::default(),
             throttle_scope: ThrottleScope::default(),
-            slots: ResizableSemaphore::new(SLOTS_WITHOUT_PROVIDER),
-            shared,
-            provider: Mutex::new(Known { version: 0, provider: LaneProvider::Unknown }),
+            streams: ResizableSemaphore::new(STREAMS_WITHOUT_PROVIDER),
+            context: context,
+            provider: Mutex::new(ProviderSlot { version: 0, provider: LaneProvider::Unknown }),
             inbox: Mutex::default(),
             wake: Notify::new(),
             app_id: OnceLock::new(),
         });
-        lane.share_among(lane.shared.standing.servers());
+        lane.set_replicas(lane.context.membership.servers());
         lane
     }
 
     /// Takes a share of the rates: the provider counts what all servers send.
-    pub(crate) fn share_among(&self, servers: u32) {
-        self.pace.share_among(servers);
-        self.own_pace.share_among(servers);
+    pub(crate) fn set_replicas(&self, servers: u32) {
+        self.limiter.set_replicas(servers);
+        self.provider_limiter.set_replicas(servers);
     }
 
     /// Gives the lane a dispatch whose scan is not done.
-    pub(crate) fn add_dispatch(&self, job: Arc<Job>) {
+    pub(crate) fn add_dispatch(&self, dispatch: Arc<ActiveDispatch>) {
         self.has_others(true);
-        self.tell(|inbox| inbox.dispatches.push_back(job));
+        self.post(|inbox| inbox.dispatches.push_back(dispatch));
     }
 
     /// Gives the lane a page that another process left open; it counts as open from here on.
     pub(crate) fn add_page(&self, page: OpenPage) {
-        self.tell(|inbox| inbox.pages.push_back(page));
+        self.post(|inbox| inbox.pages.push_back(page));
     }
 
     /// Tells the lane that retries of it are due.
     pub(crate) fn retries_due(&self) {
-        self.tell(|inbox| inbox.retries_due = true);
+        self.post(|inbox| inbox.retries_due = true);
     }
 
     /// Tells the lane that its application was changed or erased. Nothing of that blames or excuses
     /// the provider: what is held or stopped stays so.
     pub(crate) fn app_changed(&self) {
-        let mut known = self.known();
-        *known = Known { version: known.version + 1, provider: LaneProvider::Unknown };
+        let mut known = self.provider_slot();
+        *known = ProviderSlot { version: known.version + 1, provider: LaneProvider::Unknown };
         drop(known);
-        self.tell(|inbox| inbox.provider_changed = true);
+        self.post(|inbox| inbox.provider_changed = true);
         self.breaker.wake_waiters();
     }
 
     /// Tells the lane that its provider was configured anew: what was held goes on at once.
     pub(crate) fn provider_changed(&self) {
-        let mut known = self.known();
-        *known = Known { version: known.version + 1, provider: LaneProvider::Unknown };
+        let mut known = self.provider_slot();
+        *known = ProviderSlot { version: known.version + 1, provider: LaneProvider::Unknown };
         // Under the lock that `on_auth_failure` takes, and before the lane wakes: it would find its
         // retries held still.
         self.breaker.close();
@@ -162,10 +162,10 @@ impl Lane {
         *self.unregister_guards.lock().expect("no holder of the guards panics") =
             Default::default();
         drop(known);
-        self.tell(|inbox| inbox.provider_changed = true);
+        self.post(|inbox| inbox.provider_changed = true);
     }
 
-    fn tell(&self, note: impl FnOnce(&mut Inbox)) {
+    fn post(&self, note: impl FnOnce(&mut Inbox)) {
         note(&mut self.inbox.lock().expect("no holder panics"));
         self.wake.notify_one();
     }
@@ -173,20 +173,20 @@ impl Lane {
     /// The provider, asked for when it is not known.
     pub(crate) async fn provider(&self) -> Result<LaneProvider, StoreError> {
         let (version, provider) = {
-            let known = self.known();
+            let known = self.provider_slot();
             (known.version, known.provider.clone())
         };
         if !matches!(provider, LaneProvider::Unknown) {
             return Ok(provider);
         }
-        let found = self.shared.providers.provider(self.app, self.platform.provider()).await?;
+        let found = self.context.providers.provider(self.app, self.platform.provider()).await?;
         if let Some(found) = &found {
             self.app_id.get_or_init(|| found.app);
         }
         let rate = found.as_ref().and_then(|found| found.rate_per_second);
         let provider =
             found.map_or(LaneProvider::Missing, |found| LaneProvider::Ready(found.provider));
-        let mut known = self.known();
+        let mut known = self.provider_slot();
         // One that changed while it was read is read again by whoever asks next.
         if known.version == version {
             if let LaneProvider::Ready(_) = known.provider {
@@ -194,17 +194,17 @@ impl Lane {
                 return Ok(known.provider.clone());
             }
             known.provider = provider.clone();
-            self.pace.set_rate(rate);
+            self.limiter.set_rate(rate);
         }
         Ok(provider)
     }
 
     /// Counts the changes of the provider.
     pub(crate) fn provider_version(&self) -> u64 {
-        self.known().version
+        self.provider_slot().version
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn provider_slot(&self) -> MutexGuard<'_, ProviderSlot> {
         self.provider.lock().expect("no holder of the provider panics")
     }
 
@@ -214,23 +214,23 @@ impl Lane {
         if let Admission::Wait(until) = self.breaker.peek(now) {
             return Admission::Wait(until);
         }
-        match self.allowed(now).and_then(|()| self.pace.admit(now)) {
+        match self.check_rate(now).and_then(|()| self.limiter.admit(now)) {
             Ok(()) => self.breaker.admit(now),
             Err(until) => Admission::Wait(until),
         }
     }
 
     /// What the provider's own limits say.
-    fn allowed(&self, now: Timestamp) -> Result<(), Timestamp> {
-        let allowance = match &self.known().provider {
+    fn check_rate(&self, now: Timestamp) -> Result<(), Timestamp> {
+        let allowance = match &self.provider_slot().provider {
             LaneProvider::Ready(provider) => provider.limit(now),
             LaneProvider::Missing | LaneProvider::Unknown => ProviderLimit::Unlimited,
         };
         match allowance {
             ProviderLimit::Unlimited => Ok(()),
             ProviderLimit::PerSecond(rate) => {
-                self.own_pace.set_rate(Some(rate));
-                self.own_pace.admit(now)
+                self.provider_limiter.set_rate(Some(rate));
+                self.provider_limiter.admit(now)
             }
             ProviderLimit::Exhausted { until } => Err(until),
         }
@@ -240,14 +240,14 @@ impl Lane {
     ///
     /// # Errors
     /// When it was: until when.
-    pub(crate) fn chat_free(&self, key: DeviceKey, now: Timestamp) -> Result<(), Timestamp> {
-        if self.has_chats() { self.chats.free(key, now) } else { Ok(()) }
+    pub(crate) fn check_chat(&self, key: DeviceKey, now: Timestamp) -> Result<(), Timestamp> {
+        if self.has_chats() { self.chat_limiter.check(key, now) } else { Ok(()) }
     }
 
     /// A device is sent to now.
-    pub(crate) fn chat_started(&self, key: DeviceKey, now: Timestamp) {
+    pub(crate) fn record_chat(&self, key: DeviceKey, now: Timestamp) {
         if self.has_chats() {
-            self.chats.started(key, now);
+            self.chat_limiter.record(key, now);
         }
     }
 
@@ -259,42 +259,42 @@ impl Lane {
     }
 
     /// Devices are set aside until the service behind them takes some again.
-    pub(crate) fn parked_more(&self, devices: usize) {
+    pub(crate) fn add_deferred(&self, devices: usize) {
         self.parked.fetch_add(devices, Ordering::AcqRel);
     }
 
     /// They are not any more.
-    pub(crate) fn parked_fewer(&self, devices: usize) {
+    pub(crate) fn remove_deferred(&self, devices: usize) {
         let before = self.parked.fetch_sub(devices, Ordering::AcqRel);
-        let most = self.shared.config.lane_parked_max;
+        let most = self.context.config.lane_deferred_max;
         if before >= most && before - devices < most {
-            self.look_again();
+            self.wake();
         }
     }
 
-    fn has_parked(&self) -> bool {
+    fn has_deferred(&self) -> bool {
         self.parked.load(Ordering::Acquire) > 0
     }
 
     /// Has the lane look for what it can take on.
-    pub(crate) fn look_again(&self) {
+    pub(crate) fn wake(&self) {
         self.wake.notify_one();
     }
 
     /// Wakes pages that deferred devices: the service behind them may have a stream for one.
     pub(crate) fn wake_deferred(&self) {
-        if self.has_parked() {
+        if self.has_deferred() {
             self.breaker.wake_waiters();
         }
     }
 
     /// How many streams may be open now.
-    pub(crate) fn slots_max(&self) -> usize {
-        match &self.known().provider {
+    pub(crate) fn streams_max(&self) -> usize {
+        match &self.provider_slot().provider {
             LaneProvider::Ready(provider) => {
-                provider.max_concurrency().clamp(1, self.shared.config.lane_streams_max.max(1))
+                provider.max_concurrency().clamp(1, self.context.config.lane_streams_max.max(1))
             }
-            LaneProvider::Missing | LaneProvider::Unknown => SLOTS_WITHOUT_PROVIDER,
+            LaneProvider::Missing | LaneProvider::Unknown => STREAMS_WITHOUT_PROVIDER,
         }
     }
 }
@@ -304,7 +304,7 @@ impl Lane {
 /// How many retries of a lane are open, as far as this process knows: rather too many than too few,
 /// since what is in flight must not pass the bound (trap 12).
 #[derive(Debug, Default)]
-struct RetryCount(Mutex<State>);
+struct RetryBacklog(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -317,12 +317,12 @@ struct State {
 
 /// A count in the store that has begun.
 #[derive(Debug, Clone, Copy)]
-struct Counting {
+struct CountSnapshot {
     unwritten: u64,
     added: u64,
 }
 
-impl RetryCount {
+impl RetryBacklog {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().expect("no holder of the count panics")
     }
@@ -352,14 +352,14 @@ impl RetryCount {
     }
 
     /// Ahead of a count in the store.
-    fn begin(&self) -> Counting {
+    fn begin(&self) -> CountSnapshot {
         let state = self.lock();
-        Counting { unwritten: state.unwritten, added: state.added }
+        CountSnapshot { unwritten: state.unwritten, added: state.added }
     }
 
     /// The store counted so many. What was unwritten when the count began, and what came since, is
     /// added, whether or not the store saw it; what ended since is seen by the next count.
-    fn counted(&self, begun: Counting, retries: u64) {
+    fn counted(&self, begun: CountSnapshot, retries: u64) {
         let mut state = self.lock();
         state.open = retries + begun.unwritten + (state.added - begun.added);
     }
@@ -367,17 +367,17 @@ impl RetryCount {
 
 impl Lane {
     /// Whether so many deliveries are to be tried again that they go first.
-    pub(crate) fn has_retries_in_plenty(&self) -> bool {
-        self.retries.open() >= self.shared.config.lane_retry_rows_max
+    pub(crate) fn retry_backlog_full(&self) -> bool {
+        self.retries.open() >= self.context.config.lane_retry_rows_max
     }
 
     /// Whether so many may be open that they have to be counted: some end without being tried.
-    pub(crate) fn may_have_retries_in_plenty(&self) -> bool {
-        self.retries.open() >= self.shared.config.lane_retry_rows_max / 2
+    pub(crate) fn retry_backlog_near_full(&self) -> bool {
+        self.retries.open() >= self.context.config.lane_retry_rows_max / 2
     }
 
     /// How many retries are open, counted in the store.
-    fn retries_counted(&self, begun: Counting, retries: u64) {
+    fn retries_counted(&self, begun: CountSnapshot, retries: u64) {
         let before = self.retries.open();
         self.retries.counted(begun, retries);
         self.retries_went(before);
@@ -392,7 +392,7 @@ impl Lane {
 
     /// Wakes pages that waited for retries to end.
     fn retries_went(&self, before: u64) {
-        if before >= self.shared.config.lane_retry_rows_max && !self.has_retries_in_plenty() {
+        if before >= self.context.config.lane_retry_rows_max && !self.retry_backlog_full() {
             self.breaker.wake_waiters();
         }
     }
@@ -433,7 +433,7 @@ mod tests {
 
     #[test]
     fn what_is_not_written_yet_is_in_no_count_of_the_store_but_in_this_one() {
-        let count = RetryCount::default();
+        let count = RetryBacklog::default();
         count.more(3);
         let begun = count.begin();
         count.counted(begun, 0);
@@ -447,7 +447,7 @@ mod tests {
 
     #[test]
     fn what_comes_while_the_store_counts_is_added() {
-        let count = RetryCount::default();
+        let count = RetryBacklog::default();
         count.more(2);
         count.written(2);
         let begun = count.begin();

@@ -15,26 +15,26 @@ mod breaker;
 mod breaker_sync;
 mod checkpoint_builder;
 mod config;
+mod context;
 mod decision;
 mod deferred;
+mod device_tracker;
+mod dispatch;
 mod engine;
-mod job;
 mod lane;
-mod marks;
-mod pace;
+mod membership;
 mod page_task;
 mod permits;
+mod rate_limiter;
 mod retry_task;
 mod sender;
-mod shared;
 mod single_task;
-mod standing;
 mod starts;
 
-pub use config::{CREDIT_DEFAULT, EngineConfig};
-pub use decision::{Attempted, Next, RetryPolicy, decide};
+pub use config::{EngineConfig, MAX_UNACKED_DEFAULT};
+pub use context::{Configured, EngineDeps, ProviderSource};
+pub use decision::{AttemptContext, Decision, RetryPolicy, decide};
 pub use engine::{Engine, EngineHandle};
-pub use shared::{Configured, ProviderSource, Surroundings};
 
 // What a provider is made of, for engines that are given another one.
 pub use crate::providers::{

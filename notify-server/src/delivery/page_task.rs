@@ -23,12 +23,12 @@ use futures_util::{FutureExt, StreamExt};
 use notify_core::Timestamp;
 
 use crate::delivery::checkpoint_builder::{CheckpointBuilder, CommitGuard};
+use crate::delivery::context::EngineContext;
 use crate::delivery::deferred::Deferred;
-use crate::delivery::job::{Job, Mode};
+use crate::delivery::device_tracker::RangeTracker;
+use crate::delivery::dispatch::{ActiveDispatch, DeliveryMode};
 use crate::delivery::lane::Lane;
-use crate::delivery::marks::Mark;
 use crate::delivery::sender::{self, CompletedAttempt, Delivery, History, InFlight, Route, Sender};
-use crate::delivery::shared::Shared;
 use crate::providers::{Reason, SharedProvider};
 use crate::reasons;
 use crate::signal::Waiter;
@@ -71,7 +71,7 @@ pub(crate) struct DeviceSnapshot {
     pub(crate) devices: Vec<AudienceDevice>,
     pub(crate) read_at: Timestamp,
     /// Opened before the read: it holds what changed since.
-    pub(crate) mark: Arc<Mark>,
+    pub(crate) mark: Arc<RangeTracker>,
     /// The server's lease generation when the page was known to be its own.
     pub(crate) lease_generation: u64,
 }
@@ -89,18 +89,18 @@ struct InFlightCheckpoint {
 /// The task of one page.
 pub(crate) struct PageTask {
     lane: Arc<Lane>,
-    job: Arc<Job>,
+    dispatch: Arc<ActiveDispatch>,
     page: OpenPage,
     /// The server's lease generation when the page was last known to be its own.
     lease_generation: u64,
-    mark: Arc<Mark>,
+    mark: Arc<RangeTracker>,
     /// Devices that were not sent to. Ineligible ones stay, since they may become eligible.
     queue: VecDeque<AudienceDevice>,
     deferred: Deferred,
     read_at: Timestamp,
     /// Whether mode and addresses were read since the last pause.
     is_fresh: bool,
-    mode: Option<Mode>,
+    mode: Option<DeliveryMode>,
     /// Version of the provider that the mode is for.
     version: u64,
     breaker_changes: Waiter,
@@ -119,13 +119,13 @@ impl PageTask {
     /// left the page open. They are recognised by key and skipped.
     pub(crate) fn new(
         lane: Arc<Lane>,
-        job: Arc<Job>,
+        dispatch: Arc<ActiveDispatch>,
         page: OpenPage,
         snapshot: DeviceSnapshot,
         done: &[DeviceKey],
     ) -> Self {
         let DeviceSnapshot { devices, read_at, mark, lease_generation } = snapshot;
-        let deleted = job.gone(&devices, page.from, page.to);
+        let deleted = dispatch.gone(&devices, page.from, page.to);
         let is_done = |key: &DeviceKey| done.binary_search(key).is_ok();
         let queue: VecDeque<_> =
             devices.into_iter().filter(|device| !is_done(&device.key)).collect();
@@ -135,7 +135,7 @@ impl PageTask {
             deferred: Deferred::new(lane.clone()),
             waiting: Arc::new(AtomicUsize::new(queue.len())),
             lane,
-            job,
+            dispatch,
             page,
             lease_generation,
             mark,
@@ -182,7 +182,7 @@ impl PageTask {
                     return PageEnd::Over;
                 }
             }
-            let due_at = self.batch.due_at(self.lane.shared.config.checkpoint_every);
+            let due_at = self.batch.due_at(self.lane.context.config.checkpoint_every);
             let has_results = !self.batch.is_empty();
             tokio::select! {
                 biased;
@@ -215,20 +215,20 @@ impl PageTask {
     fn publish_queue_len(&self) {
         let waiting = self.queue.len();
         if self.waiting.swap(waiting, Ordering::AcqRel) != waiting {
-            self.lane.look_again();
+            self.lane.wake();
         }
     }
 
     /// Returns when what blocks the page may be gone.
     async fn until_unblocked(&mut self, blocked: &Blocked) {
-        let shared = &self.lane.shared;
+        let context = &self.lane.context;
         let unblocked = async {
             match blocked {
                 // Only results and commits lead on.
                 Blocked::NoneLeft | Blocked::PageLease => std::future::pending().await,
                 Blocked::ServerLease => {
-                    let mut renewed = shared.standing.subscribe();
-                    if !shared.standing.holds(shared.clock.now()) {
+                    let mut renewed = context.membership.subscribe();
+                    if !context.membership.is_valid(context.clock.now()) {
                         renewed.changed().await;
                     }
                 }
@@ -236,14 +236,14 @@ impl PageTask {
                 Blocked::RetryBacklog => tokio::select! {
                     biased;
                     () = self.breaker_changes.changed() => {}
-                    () = tokio::time::sleep(RETRY_BACKLOG_INTERVAL) => self.lane.look_again(),
+                    () = tokio::time::sleep(RETRY_BACKLOG_INTERVAL) => self.lane.wake(),
                 },
                 Blocked::Services(None) => self.breaker_changes.changed().await,
                 Blocked::Lane(sender::Blocked::Admission(until))
                 | Blocked::Services(Some(until)) => tokio::select! {
                     biased;
                     () = self.breaker_changes.changed() => {}
-                    () = shared.clock.sleep_until(self.job.at_latest(*until)) => {}
+                    () = context.clock.sleep_until(self.dispatch.capped_at_expiry(*until)) => {}
                 },
             }
         };
@@ -251,7 +251,7 @@ impl PageTask {
         tokio::select! {
             biased;
             () = unblocked => {}
-            () = shared.stop.cancelled(), if stops => {}
+            () = context.stop.cancelled(), if stops => {}
         }
     }
 }
@@ -261,16 +261,16 @@ impl PageTask {
 impl PageTask {
     /// Starts attempts until something blocks the next one.
     async fn start_ready(&mut self, in_flight: &mut InFlight<CompletedAttempt>) -> Blocked {
-        let shared = self.lane.shared.clone();
+        let context = self.lane.context.clone();
         loop {
             // Ahead of all checks that a change of the breaker may be about: one that comes in during them
             // ends the wait.
             self.breaker_changes.mark_unchanged();
-            let now = shared.clock.now();
+            let now = context.clock.now();
             self.resume_deferred(now);
-            if self.queue.is_empty() || shared.stop.is_cancelled() {
+            if self.queue.is_empty() || context.stop.is_cancelled() {
                 self.sender.release();
-                return match self.deferred.is_empty() || shared.stop.is_cancelled() {
+                return match self.deferred.is_empty() || context.stop.is_cancelled() {
                     true => Blocked::NoneLeft,
                     false => Blocked::Services(self.deferred.until()),
                 };
@@ -282,21 +282,22 @@ impl PageTask {
                 if let Err(error) = self.refresh(now).await {
                     // The changes are no longer marked, so that everything is read again.
                     self.invalidate();
-                    shared.storage_failed(&error).await;
+                    context.backoff_after_storage_error(&error).await;
                 }
                 continue;
             }
             let Some(mode) = self.mode.clone() else { continue };
-            if self.job.canceled() && !matches!(mode, Mode::Count { .. }) {
+            if self.dispatch.canceled() && !matches!(mode, DeliveryMode::Settle { .. }) {
                 self.is_fresh = false;
                 continue;
             }
             if let Err(blocked) = self.prepare_next(&mode, now) {
                 return blocked;
             }
-            let Mode::Send { provider, payload } = mode else { continue };
+            let DeliveryMode::Send { provider, payload } = mode else { continue };
             let Some(device) = self.queue.pop_front() else { continue };
-            let delivery = Delivery { job: self.job.clone(), device, history: History::default() };
+            let delivery =
+                Delivery { dispatch: self.dispatch.clone(), device, history: History::default() };
             let route = Route { provider, payload, version: self.version };
             in_flight.push(self.sender.start(delivery, route, &self.mark, now).boxed());
         }
@@ -304,36 +305,38 @@ impl PageTask {
 
     /// Settles and skips devices that need no attempt, and takes the permits for the first one that does,
     /// if one is left.
-    fn prepare_next(&mut self, mode: &Mode, now: Timestamp) -> Result<(), Blocked> {
+    fn prepare_next(&mut self, mode: &DeliveryMode, now: Timestamp) -> Result<(), Blocked> {
         while let Some(device) = self.queue.front() {
             let key = device.key;
-            if self.job.targets(device) {
+            if self.dispatch.targets(device) {
                 match mode {
-                    Mode::Count { settled, reason } => {
+                    DeliveryMode::Settle { settled, reason } => {
                         self.settle_unsent(key, *settled, reason.clone());
                     }
-                    Mode::Send { .. } if self.job.expired(now) => {
+                    DeliveryMode::Send { .. } if self.dispatch.expired(now) => {
                         self.settle_unsent(key, Outcome::Expired, reasons::EXPIRED.into());
                     }
                     // It gets one attempt, at once, and does not wait until credentials are corrected.
-                    Mode::Send { .. }
-                        if self.job.expires_at.is_none() && self.lane.breaker.is_held(now) =>
+                    DeliveryMode::Send { .. }
+                        if self.dispatch.expires_at.is_none() && self.lane.breaker.is_held(now) =>
                     {
                         let reason = reasons::CREDENTIALS_REFUSED.into();
                         self.settle_unsent(key, Outcome::Expired, reason);
                     }
-                    Mode::Send { .. } if !self.job.reaches(device) => {
+                    DeliveryMode::Send { .. } if !self.dispatch.has_address(device) => {
                         self.settle_unsent(key, Outcome::Failed, reasons::NO_ADDRESS.into());
                     }
-                    Mode::Send { provider, .. } if self.defer_front(provider, now) => continue,
+                    DeliveryMode::Send { provider, .. } if self.defer_front(provider, now) => {
+                        continue;
+                    }
                     // Ahead of the admission, which may make this the probe.
-                    Mode::Send { .. } => match self.lane.chat_free(key, now) {
+                    DeliveryMode::Send { .. } => match self.lane.check_chat(key, now) {
                         Ok(()) => break,
                         Err(due_at) => self.put_off(key, due_at, now),
                     },
                 }
             } else {
-                self.skipped += u64::from(self.job.names_devices());
+                self.skipped += u64::from(self.dispatch.targets_named_devices());
             }
             self.queue.pop_front();
         }
@@ -342,12 +345,14 @@ impl PageTask {
 
     /// Takes the permits for one attempt, if leases, retries and lane allow it.
     fn try_acquire(&mut self, now: Timestamp) -> Result<(), Blocked> {
-        let standing = &self.lane.shared.standing;
-        let acquired = if !standing.holds(now) {
+        let standing = &self.lane.context.membership;
+        let acquired = if !standing.is_valid(now) {
             Err(Blocked::ServerLease)
-        } else if now >= self.page.lease_until || self.lease_generation != standing.tenure() {
+        } else if now >= self.page.lease_until
+            || self.lease_generation != standing.lease_generation()
+        {
             Err(Blocked::PageLease)
-        } else if self.lane.has_retries_in_plenty() {
+        } else if self.lane.retry_backlog_full() {
             Err(Blocked::RetryBacklog)
         } else {
             self.sender.try_acquire(now).map_err(Blocked::Lane)
@@ -384,8 +389,8 @@ impl PageTask {
     /// Defers the first device of the queue if the service behind it takes no message now.
     fn defer_front(&mut self, provider: &SharedProvider, now: Timestamp) -> bool {
         let Some(device) = self.queue.front() else { return false };
-        let Some(service) = self.job.service_of(&self.lane, device) else { return false };
-        let candidate = self.job.candidate(&self.lane, provider, device);
+        let Some(service) = self.dispatch.upstream_of(&self.lane, device) else { return false };
+        let candidate = self.dispatch.candidate(&self.lane, provider, device);
         let Err(until) = service.room(candidate, now) else { return false };
         if let Some(device) = self.queue.pop_front() {
             self.deferred.push(&service, device, until);
@@ -399,16 +404,18 @@ impl PageTask {
         if self.deferred.is_empty() {
             return;
         }
-        let ends = self.job.canceled()
-            || self.job.expired(now)
+        let ends = self.dispatch.canceled()
+            || self.dispatch.expired(now)
             || self.version != self.lane.provider_version();
         let provider = match &self.mode {
-            Some(Mode::Send { provider, .. }) if !ends => Some(provider),
-            Some(Mode::Send { .. } | Mode::Count { .. }) | None => None,
+            Some(DeliveryMode::Send { provider, .. }) if !ends => Some(provider),
+            Some(DeliveryMode::Send { .. } | DeliveryMode::Settle { .. }) | None => None,
         };
         let is_stale = self.deferred.is_stale();
         let taken = self.deferred.take(|service, device| match provider {
-            Some(provider) => service.room(self.job.candidate(&self.lane, provider, device), now),
+            Some(provider) => {
+                service.room(self.dispatch.candidate(&self.lane, provider, device), now)
+            }
             None => Ok(usize::MAX),
         });
         if taken.is_empty() {
@@ -416,7 +423,7 @@ impl PageTask {
         }
         // Their addresses are read again, with the rest of the page.
         let age_ms = now.ms_since(self.read_at);
-        if is_stale || age_ms > self.lane.shared.config.address_age_ms_max {
+        if is_stale || age_ms > self.lane.context.config.address_age_ms_max {
             self.invalidate();
         }
         for device in taken.into_iter().rev() {
@@ -448,43 +455,44 @@ impl PageTask {
     }
 
     fn wants_checkpoint(&self, blocked: &Blocked) -> bool {
-        self.batch.is_due(self.lane.shared.config.checkpoint_outcomes)
+        self.batch.is_due(self.lane.context.config.checkpoint_outcomes)
             || matches!(blocked, Blocked::PageLease)
             || matches!(blocked, Blocked::NoneLeft)
-                && self.lane.shared.stop.is_cancelled()
+                && self.lane.context.stop.is_cancelled()
                 && !self.batch.is_empty()
     }
 
     /// Begins a checkpoint with the whole batch.
     fn begin_checkpoint(&mut self, ends_page: bool, in_flight: usize) -> InFlightCheckpoint {
-        let shared = self.lane.shared.clone();
-        let now = shared.clock.now();
+        let context = self.lane.context.clone();
+        let now = context.clock.now();
         self.publish_queue_len();
         let batch = std::mem::take(&mut self.batch);
-        let targets = self.queue.iter().filter(|device| self.job.targets(device)).count();
-        let excluded = if self.job.names_devices() { self.queue.len() - targets } else { 0 };
+        let targets = self.queue.iter().filter(|device| self.dispatch.targets(device)).count();
+        let excluded =
+            if self.dispatch.targets_named_devices() { self.queue.len() - targets } else { 0 };
         let next_retry = batch.next_retry();
         let (results, guard) = batch.build(self.page);
         let checkpoint = Checkpoint {
             targeted: self.done + (in_flight + targets + self.deferred.len()) as u64,
             excluded: self.skipped + excluded as u64,
             at: now,
-            lease_until: now.plus_ms(shared.config.lease_ms),
+            lease_until: now.plus_ms(context.config.lease_ms),
             finished: ends_page,
             ..results
         };
-        let ends_zone = ends_page && self.job.is_local();
+        let ends_zone = ends_page && self.dispatch.is_local();
         // Ahead of the commit, which proves no more than that.
-        let lease_generation = shared.standing.tenure();
+        let lease_generation = context.membership.lease_generation();
         let commit = async move {
-            let committed = commit_with_retry(&shared, checkpoint).await;
-            shared.committed();
+            let committed = commit_with_retry(&context, checkpoint).await;
+            context.committed();
             if let Some(due_at) = next_retry {
-                shared.look_by(due_at);
+                context.wake_by(due_at);
             }
             // The end of a zone may make the notification due for its next one.
             if ends_zone {
-                shared.wake.notify_one();
+                context.wake.notify_one();
             }
             committed
         };
@@ -495,17 +503,17 @@ impl PageTask {
 /// Commits, as often as it takes: while storage fails the deliveries stay unacknowledged, and the limit on
 /// them stops the sending.
 async fn commit_with_retry(
-    shared: &Shared,
+    context: &EngineContext,
     checkpoint: Checkpoint,
 ) -> Result<OpenPage, StoreError> {
     loop {
-        match shared.store.checkpoint(checkpoint.clone()).await {
+        match context.store.checkpoint(checkpoint.clone()).await {
             Ok(page) => {
-                shared.metrics.settled(&checkpoint.settled, &checkpoint.dead);
+                context.metrics.settled(&checkpoint.settled, &checkpoint.dead);
                 return Ok(page);
             }
             Err(error @ (StoreError::Fenced | StoreError::NotFound)) => return Err(error),
-            Err(error) => shared.storage_failed(&error).await,
+            Err(error) => context.backoff_after_storage_error(&error).await,
         }
     }
 }
@@ -524,9 +532,9 @@ async fn committed(in_flight: &mut Option<InFlightCheckpoint>) -> Result<OpenPag
 impl PageTask {
     fn is_stale(&self, now: Timestamp) -> bool {
         !self.is_fresh
-            || self.mark.take_stale()
+            || self.mark.drain_changed()
             || self.version != self.lane.provider_version()
-            || now.ms_since(self.read_at) > self.lane.shared.config.address_age_ms_max
+            || now.ms_since(self.read_at) > self.lane.context.config.address_age_ms_max
     }
 
     /// Has the devices read again before the next attempt.
@@ -538,17 +546,17 @@ impl PageTask {
     /// Reads the mode, and the rest of the page as it is now. The first time the devices are those that
     /// were read with the claim of the page, if that was not too long ago.
     async fn refresh(&mut self, now: Timestamp) -> Result<(), StoreError> {
-        let shared = self.lane.shared.clone();
+        let context = self.lane.context.clone();
         let version = self.lane.provider_version();
-        self.mode = Some(self.job.mode(&self.lane).await?);
+        self.mode = Some(self.dispatch.mode(&self.lane).await?);
         self.version = version;
-        let is_recent = now.ms_since(self.read_at) <= shared.config.address_age_ms_max;
-        if self.is_fresh || !is_recent || self.mark.take_stale() {
+        let is_recent = now.ms_since(self.read_at) <= context.config.address_age_ms_max;
+        if self.is_fresh || !is_recent || self.mark.drain_changed() {
             let Some(first) = self.queue.iter().map(|device| device.key).min() else {
                 return Ok(());
             };
             let from = DeviceKey(first.0 - 1);
-            let devices = shared.store.read_range(&self.job.dispatch, from, self.page.to).await?;
+            let devices = context.store.read_range(&self.dispatch.row, from, self.page.to).await?;
             self.read_at = now;
             self.deferred.mark_stale();
             self.merge_refreshed(devices).await?;
@@ -569,7 +577,7 @@ impl PageTask {
             while new.next_if(|device| device.key < before.key).is_some() {}
             if let Some(device) = new.next_if(|device| device.key == before.key) {
                 queue.push_back(device);
-            } else if self.job.targets(&before) {
+            } else if self.dispatch.targets(&before) {
                 missing.push(before.key);
             }
         }
@@ -591,7 +599,7 @@ impl PageTask {
         let (Some(first), Some(last)) = (missing.first(), missing.last()) else {
             return Ok(Vec::new());
         };
-        match (&self.job.dispatch.source, self.job.dispatch.zone) {
+        match (&self.dispatch.row.source, self.dispatch.row.zone) {
             (AudienceSource::Platform, Zone::All) | (AudienceSource::Named { .. }, _) => {
                 return Ok(Vec::new());
             }
@@ -599,8 +607,8 @@ impl PageTask {
             | (AudienceSource::Platform, Zone::Offset(_) | Zone::CatchUp) => {}
         }
         let (before, last) = (DeviceKey(first.0 - 1), *last);
-        let dispatch = self.job.naming(missing.to_vec());
-        let devices = self.lane.shared.store.read_range(&dispatch, before, last).await?;
+        let dispatch = self.dispatch.restricted_to(missing.to_vec());
+        let devices = self.lane.context.store.read_range(&dispatch, before, last).await?;
         Ok(devices.into_iter().map(|device| device.key).collect())
     }
 
@@ -608,9 +616,9 @@ impl PageTask {
     /// another zone.
     async fn exclude_already_delivered(&mut self) -> Result<(), StoreError> {
         for device in &mut self.queue {
-            if self.job.targets(device)
-                && (self.job.reached_before(device, &self.lane.shared).await?
-                    || self.job.had_in_another_zone(device, &self.lane.shared).await?)
+            if self.dispatch.targets(device)
+                && (self.dispatch.reached_before(device, &self.lane.context).await?
+                    || self.dispatch.had_in_another_zone(device, &self.lane.context).await?)
             {
                 device.eligible = false;
             }

@@ -11,9 +11,9 @@ use futures_util::{FutureExt, StreamExt};
 use notify_core::Timestamp;
 use tokio::time::Instant;
 
-use crate::delivery::job::{Job, Mode};
-use crate::delivery::lane::{Hand, Lane};
-use crate::delivery::marks::Mark;
+use crate::delivery::device_tracker::RangeTracker;
+use crate::delivery::dispatch::{ActiveDispatch, DeliveryMode};
+use crate::delivery::lane::{Lane, RetryBatch};
 use crate::delivery::permits::Permit;
 use crate::delivery::sender::{
     AttemptResult, Blocked, CompletedAttempt, Delivery, Disposition, History, InFlight, Route,
@@ -35,10 +35,10 @@ const SERVICE_PROBED_MS: i64 = 2_000;
 pub(crate) struct ClaimedRetries {
     pub(crate) retries: Vec<ClaimedRetry>,
     /// The dispatches of all of them.
-    pub(crate) jobs: Vec<Arc<Job>>,
+    pub(crate) dispatches: Vec<Arc<ActiveDispatch>>,
     /// Opened before the claim, with which their devices were read.
-    pub(crate) mark: Arc<Mark>,
-    pub(crate) hand: Arc<Hand>,
+    pub(crate) mark: Arc<RangeTracker>,
+    pub(crate) hand: Arc<RetryBatch>,
     /// The server's lease generation before the claim.
     pub(crate) lease_generation: u64,
 }
@@ -46,9 +46,9 @@ pub(crate) struct ClaimedRetries {
 /// The task of claimed retries.
 pub(crate) struct RetryTask {
     lane: Arc<Lane>,
-    jobs: Vec<Arc<Job>>,
-    mark: Arc<Mark>,
-    hand: Arc<Hand>,
+    dispatches: Vec<Arc<ActiveDispatch>>,
+    mark: Arc<RangeTracker>,
+    hand: Arc<RetryBatch>,
     lease_generation: u64,
     queue: VecDeque<ClaimedRetry>,
     outcomes: Vec<RetryOutcome>,
@@ -67,10 +67,10 @@ struct CompletedRetry {
 
 impl RetryTask {
     pub(crate) fn new(lane: &Arc<Lane>, claim: ClaimedRetries) -> Self {
-        let ClaimedRetries { retries, jobs, mark, hand, lease_generation } = claim;
+        let ClaimedRetries { retries, dispatches, mark, hand, lease_generation } = claim;
         Self {
             lane: lane.clone(),
-            jobs,
+            dispatches,
             mark,
             hand,
             lease_generation,
@@ -84,21 +84,21 @@ impl RetryTask {
 
     /// Attempts the retries and commits the outcomes in small groups, until none is left.
     pub(crate) async fn run(mut self) {
-        let shared = self.lane.shared.clone();
+        let context = self.lane.context.clone();
         let mut in_flight = InFlight::new();
         loop {
             if let Err(error) = self.start_ready(&mut in_flight).await {
-                shared.storage_failed(&error).await;
+                context.backoff_after_storage_error(&error).await;
                 continue;
             }
             let is_over = self.queue.is_empty() && in_flight.is_empty();
-            if is_over || self.outcomes.len() >= shared.config.checkpoint_outcomes {
+            if is_over || self.outcomes.len() >= context.config.checkpoint_outcomes {
                 self.commit().await;
             }
             if is_over {
                 return;
             }
-            let due_at = self.since + shared.config.checkpoint_every;
+            let due_at = self.since + context.config.checkpoint_every;
             tokio::select! {
                 biased;
                 Some(completed) = in_flight.next(), if !in_flight.is_empty() => {
@@ -108,7 +108,7 @@ impl RetryTask {
                     self.commit().await;
                 }
                 () = self.sender.acquired() => {}
-                () = shared.stop.cancelled(), if !self.queue.is_empty() => {}
+                () = context.stop.cancelled(), if !self.queue.is_empty() => {}
             }
         }
     }
@@ -125,42 +125,43 @@ impl RetryTask {
                 self.on_completed(completed);
             }
             let Some(retry) = self.queue.front() else { break };
-            let job = self.job_of(retry);
+            let dispatch = self.job_of(retry);
             let version = self.lane.provider_version();
-            let mode = mode_of(retry, &job, &self.lane).await?;
+            let mode = mode_of(retry, &dispatch, &self.lane).await?;
             // Nothing is awaited from here to the start, so that every acknowledged update of the device,
             // cancellation and change of the provider is seen (hazard 8 of docs/delivery.md).
-            let now = self.lane.shared.clock.now();
+            let now = self.lane.context.clock.now();
             if self.mark.has_changed(retry.key) {
                 // The next claim, at once, reads the device as it is now.
                 self.reschedule_front(now);
                 continue;
             }
-            let is_canceled = matches!(mode, Mode::Count { settled: Outcome::Canceled, .. });
-            if version != self.lane.provider_version() || (job.canceled() && !is_canceled) {
+            let is_canceled =
+                matches!(mode, DeliveryMode::Settle { settled: Outcome::Canceled, .. });
+            if version != self.lane.provider_version() || (dispatch.canceled() && !is_canceled) {
                 continue;
             }
             let (provider, payload) = match mode {
-                Mode::Send { provider, payload } => (provider, payload),
-                Mode::Count { settled, reason } => {
+                DeliveryMode::Send { provider, payload } => (provider, payload),
+                DeliveryMode::Settle { settled, reason } => {
                     self.settle_front(settled, reason);
                     continue;
                 }
             };
-            if let Some(until) = self.service_closed_until(retry, &job, &provider, now) {
+            if let Some(until) = self.service_closed_until(retry, &dispatch, &provider, now) {
                 self.reschedule_front(until);
                 continue;
             }
-            let shared = &self.lane.shared;
+            let context = &self.lane.context;
             // If the server counted as dead since the claim, others may have claimed them.
-            if shared.stop.is_cancelled()
-                || !shared.standing.holds(now)
-                || self.lease_generation != shared.standing.tenure()
+            if context.stop.is_cancelled()
+                || !context.membership.is_valid(now)
+                || self.lease_generation != context.membership.lease_generation()
             {
                 self.reschedule_all(now);
                 continue;
             }
-            if let Err(until) = self.lane.chat_free(retry.key, now) {
+            if let Err(until) = self.lane.check_chat(retry.key, now) {
                 self.reschedule_front(until);
                 continue;
             }
@@ -176,11 +177,11 @@ impl RetryTask {
                     continue;
                 }
             }
-            self.start_front(in_flight, job, Route { provider, payload, version }, now);
+            self.start_front(in_flight, dispatch, Route { provider, payload, version }, now);
         }
         self.sender.release();
         if self.hand.all_started() {
-            self.lane.look_again();
+            self.lane.wake();
         }
         Ok(())
     }
@@ -188,7 +189,7 @@ impl RetryTask {
     fn start_front(
         &mut self,
         in_flight: &mut InFlight<CompletedRetry>,
-        job: Arc<Job>,
+        dispatch: Arc<ActiveDispatch>,
         route: Route,
         now: Timestamp,
     ) {
@@ -197,27 +198,27 @@ impl RetryTask {
         let device = device.expect("a retry without its device ended unsent");
         let history =
             History { attempts, first_attempt_at: Some(first_attempt_at), unknown_outcomes };
-        let delivery = Delivery { job, device, history };
+        let delivery = Delivery { dispatch, device, history };
         let attempt = self.sender.start(delivery, route, &self.mark, now);
         in_flight.push(async move { CompletedRetry { no, attempt: attempt.await } }.boxed());
     }
 
-    fn job_of(&self, retry: &ClaimedRetry) -> Arc<Job> {
-        let job = self.jobs.iter().find(|job| job.dispatch.no == retry.dispatch);
-        job.expect("the lane read the dispatch of every claimed retry").clone()
+    fn job_of(&self, retry: &ClaimedRetry) -> Arc<ActiveDispatch> {
+        let dispatch = self.dispatches.iter().find(|dispatch| dispatch.row.no == retry.dispatch);
+        dispatch.expect("the lane read the dispatch of every claimed retry").clone()
     }
 
     /// Until when the service behind a retry takes no message, if it takes none now.
     fn service_closed_until(
         &self,
         retry: &ClaimedRetry,
-        job: &Job,
+        dispatch: &ActiveDispatch,
         provider: &SharedProvider,
         now: Timestamp,
     ) -> Option<Timestamp> {
         let device = retry.device.as_ref()?;
-        let service = job.service_of(&self.lane, device)?;
-        let until = service.room(job.candidate(&self.lane, provider, device), now).err()?;
+        let service = dispatch.upstream_of(&self.lane, device)?;
+        let until = service.room(dispatch.candidate(&self.lane, provider, device), now).err()?;
         Some(match until {
             None => now.plus_ms(SERVICE_FULL_MS),
             Some(until) if service.breaker.is_waiting_for_probe(now) => {
@@ -244,7 +245,7 @@ impl RetryTask {
     /// Gives the first retry back. A pause does not count as an attempt.
     fn reschedule_front(&mut self, until: Timestamp) {
         let Some(retry) = self.queue.pop_front() else { return };
-        let due_at = self.job_of(&retry).at_latest(until);
+        let due_at = self.job_of(&retry).capped_at_expiry(until);
         self.push(RetryOutcome::of(retry.no, RetryResult::Deferred { due_at }));
     }
 
@@ -287,59 +288,66 @@ impl RetryTask {
     /// Commits the outcomes, as often as it takes: while storage fails the deliveries stay unacknowledged,
     /// and the limit on them stops the sending.
     async fn commit(&mut self) {
-        let shared = self.lane.shared.clone();
+        let context = self.lane.context.clone();
         let outcomes = std::mem::take(&mut self.outcomes);
         while !outcomes.is_empty() {
-            let now = shared.clock.now();
-            match shared.store.settle_retries(shared.instance, outcomes.clone(), now).await {
+            let now = context.clock.now();
+            match context.store.settle_retries(context.instance, outcomes.clone(), now).await {
                 Ok(()) => {
                     let is_settled = |outcome: &&RetryOutcome| {
                         matches!(outcome.result, RetryResult::Final { .. })
                     };
-                    self.hand.settled(outcomes.iter().map(|outcome| outcome.no));
+                    self.hand.remove(outcomes.iter().map(|outcome| outcome.no));
                     self.lane.retries_fewer(outcomes.iter().filter(is_settled).count() as u64);
-                    shared.metrics.retried(self.lane.platform.provider(), &outcomes);
+                    context.metrics.retried(self.lane.platform.provider(), &outcomes);
                     break;
                 }
-                Err(error) => shared.storage_failed(&error).await,
+                Err(error) => context.backoff_after_storage_error(&error).await,
             }
         }
         self.unacked = None;
-        shared.committed();
+        context.committed();
         if let Some(due_at) = outcomes.iter().filter_map(RetryOutcome::due_at).min() {
-            shared.look_by(due_at);
+            context.wake_by(due_at);
         }
         // The end of a zone may make the notification due for its next one.
-        if self.jobs.iter().any(|job| job.is_local()) {
-            shared.wake.notify_one();
+        if self.dispatches.iter().any(|dispatch| dispatch.is_local()) {
+            context.wake.notify_one();
         }
     }
 }
 
 /// Whether a retry is sent now, or ends without another attempt.
-async fn mode_of(retry: &ClaimedRetry, job: &Job, lane: &Lane) -> Result<Mode, StoreError> {
-    let mode = job.mode(lane).await?;
-    let ends = |settled, reason: &'static str| Ok(Mode::Count { settled, reason: reason.into() });
+async fn mode_of(
+    retry: &ClaimedRetry,
+    dispatch: &ActiveDispatch,
+    lane: &Lane,
+) -> Result<DeliveryMode, StoreError> {
+    let mode = dispatch.mode(lane).await?;
+    let ends =
+        |settled, reason: &'static str| Ok(DeliveryMode::Settle { settled, reason: reason.into() });
     let Some(device) = &retry.device else {
         return ends(Outcome::Canceled, reasons::DEVICE_DELETED);
     };
-    if matches!(mode, Mode::Count { .. }) {
+    if matches!(mode, DeliveryMode::Settle { .. }) {
         return Ok(mode);
     }
-    if job.expired(lane.shared.clock.now()) {
+    if dispatch.expired(lane.context.clock.now()) {
         return ends(Outcome::Expired, reasons::EXPIRED);
     }
-    if !job.reaches(device) {
+    if !dispatch.has_address(device) {
         return ends(Outcome::Failed, reasons::NO_ADDRESS);
     }
-    if !job.targets(device) {
+    if !dispatch.targets(device) {
         return ends(Outcome::Failed, reasons::DEVICE_DISABLED);
     }
-    if job.reached_before(device, &lane.shared).await? {
+    if dispatch.reached_before(device, &lane.context).await? {
         return ends(Outcome::Failed, reasons::SENT_UNDER_ANOTHER_DEVICE);
     }
     // A newer notification is shown in its place, and this one would overwrite it.
-    if job.replaces_others() && lane.shared.store.superseded(retry.dispatch, retry.key).await? {
+    if dispatch.replaces_others()
+        && lane.context.store.superseded(retry.dispatch, retry.key).await?
+    {
         return ends(Outcome::Expired, reasons::OVERTAKEN);
     }
     Ok(mode)

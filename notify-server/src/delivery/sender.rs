@@ -20,10 +20,12 @@ use notify_core::Timestamp;
 use tokio::time::Instant;
 
 use crate::delivery::breaker::Admission;
-use crate::delivery::decision::{Attempted, Next};
-use crate::delivery::job::Job;
-use crate::delivery::lane::{AnswerContext, AnswerEffects, InService, Lane, UnregisteredVerdict};
-use crate::delivery::marks::Mark;
+use crate::delivery::decision::{AttemptContext, Decision};
+use crate::delivery::device_tracker::RangeTracker;
+use crate::delivery::dispatch::ActiveDispatch;
+use crate::delivery::lane::{
+    AnswerContext, AnswerEffects, Lane, UnregisteredVerdict, UpstreamGuard,
+};
 use crate::delivery::permits::{Permit, PermitRequest};
 use crate::failpoint::{self, Stage};
 use crate::providers::{Address, Reason, RenderedMessage, SendResult, SharedProvider};
@@ -55,7 +57,7 @@ pub(crate) enum Blocked {
 
 /// A delivery to one device that can be attempted.
 pub(crate) struct Delivery {
-    pub(crate) job: Arc<Job>,
+    pub(crate) dispatch: Arc<ActiveDispatch>,
     pub(crate) device: AudienceDevice,
     pub(crate) history: History,
 }
@@ -83,8 +85,8 @@ impl Sender {
     pub(crate) fn new(lane: &Arc<Lane>) -> Self {
         Self {
             lane: lane.clone(),
-            stream: PermitRequest::new(&lane.slots),
-            unacked: PermitRequest::new(&lane.shared.credit),
+            stream: PermitRequest::new(&lane.streams),
+            unacked: PermitRequest::new(&lane.context.unacked),
         }
     }
 
@@ -95,7 +97,7 @@ impl Sender {
     /// When the attempt has to wait. Permits that were granted stay with the sender until
     /// [`Sender::release`].
     pub(crate) fn try_acquire(&mut self, now: Timestamp) -> Result<(), Blocked> {
-        self.lane.slots.set_limit(self.lane.slots_max());
+        self.lane.streams.set_limit(self.lane.streams_max());
         if !self.stream.try_acquire_or_queue() || !self.unacked.try_acquire_or_queue() {
             return Err(Blocked::Permits);
         }
@@ -126,23 +128,23 @@ impl Sender {
         &mut self,
         delivery: Delivery,
         route: Route,
-        mark: &Mark,
+        mark: &RangeTracker,
         now: Timestamp,
     ) -> impl Future<Output = CompletedAttempt> + Send + use<> {
-        let Delivery { job, device, .. } = &delivery;
-        self.lane.chat_started(device.key, now);
-        mark.started(job.dispatch.no, device.key);
-        let upstream = job.service_of(&self.lane, device);
+        let Delivery { dispatch, device, .. } = &delivery;
+        self.lane.record_chat(device.key, now);
+        mark.mark_in_flight(dispatch.row.no, device.key);
+        let upstream = dispatch.upstream_of(&self.lane, device);
         let stream = OpenStream {
-            upstream: upstream.map(|upstream| InService::start(upstream, now)),
+            upstream: upstream.map(|upstream| UpstreamGuard::start(upstream, now)),
             permit: Some(self.stream.take()),
             lane: self.lane.clone(),
         };
         let unacked = self.unacked.take();
-        let address = job.address(device);
+        let address = dispatch.address(device);
         async move {
             let Route { provider, payload, version } = route;
-            let metrics = &stream.lane.shared.metrics;
+            let metrics = &stream.lane.context.metrics;
             let answer = match address {
                 Some(address) => attempt(metrics, &provider, &payload, &address).await,
                 None => SendResult::InvalidMessage { reason: reasons::NO_ADDRESS.into() },
@@ -157,7 +159,7 @@ struct OpenStream {
     lane: Arc<Lane>,
     permit: Option<Permit>,
     /// The service behind the address, where services are counted.
-    upstream: Option<InService>,
+    upstream: Option<UpstreamGuard>,
 }
 
 impl Drop for OpenStream {
@@ -242,37 +244,37 @@ pub(crate) enum Disposition {
 impl CompletedAttempt {
     /// Records what the answer shows about the provider, and decides what happens with the delivery.
     /// `mark`: the one that the attempt was started with.
-    pub(crate) fn complete(self, mark: &Mark) -> AttemptResult {
+    pub(crate) fn complete(self, mark: &RangeTracker) -> AttemptResult {
         let Self { delivery, version, answer, stream, unacked } = self;
-        let Delivery { job, device, history } = &delivery;
+        let Delivery { dispatch, device, history } = &delivery;
         let lane = &stream.lane;
-        let shared = &lane.shared;
-        let now = shared.clock.now();
-        let past = Attempted {
+        let context = &lane.context;
+        let now = context.clock.now();
+        let past = AttemptContext {
             platform: lane.platform,
             attempts_before: history.attempts,
             first_attempt_at: history.first_attempt_at.unwrap_or(now),
             unknown_outcomes: history.unknown_outcomes,
             service_refusals: 0,
             is_address_at_fault: false,
-            expires_at: job.expires_at,
+            expires_at: dispatch.expires_at,
             now,
-            jitter: shared.jitter(),
+            jitter: context.jitter(),
         };
-        let message_id = shared.config.kept_message_id(&answer);
+        let message_id = context.config.kept_message_id(&answer);
         let upstream = stream.upstream.as_ref();
         let (env, trust) = (device.ios_env, device.trust);
         let context = AnswerContext { key: device.key, service: upstream, env, trust, version };
-        let (next, effects) = lane.on_answer(answer, &context, past);
-        if !matches!(next, Next::End { settled: Outcome::Sent, .. }) {
-            mark.not_sent(job.dispatch.no, device.key);
+        let (decision, effects) = lane.on_answer(answer, &context, past);
+        if !matches!(decision, Decision::End { settled: Outcome::Sent, .. }) {
+            mark.clear_in_flight(dispatch.row.no, device.key);
         }
-        if let Next::Pause { until, scope } = next {
+        if let Decision::Pause { until, scope } = decision {
             lane.throttle(until, scope, stream.upstream.as_deref(), version);
         }
-        let disposition = delivery.disposition(next, effects, message_id, now);
+        let disposition = delivery.disposition(decision, effects, message_id, now);
         // Before the stream ends: a queued request is granted without a look at the limit.
-        lane.slots.set_limit(lane.slots_max());
+        lane.streams.set_limit(lane.streams_max());
         drop(stream);
         AttemptResult { disposition, unacked }
     }
@@ -282,12 +284,12 @@ impl Delivery {
     /// What happens with the delivery after the attempt that ended at `now`.
     fn disposition(
         self,
-        next: Next,
+        decision: Decision,
         effects: AnswerEffects,
         message_id: Option<Box<str>>,
         now: Timestamp,
     ) -> Disposition {
-        let Self { job, device, history } = self;
+        let Self { dispatch, device, history } = self;
         let key = device.key;
         let settled = |settled, reason, message_id| DeviceOutcome {
             key,
@@ -304,39 +306,41 @@ impl Delivery {
             reason,
             unknown_outcomes,
         };
-        match next {
-            Next::End { settled: end, reason } => {
+        match decision {
+            Decision::End { settled: end, reason } => {
                 let is_first_message = end == Outcome::Sent && !device.trust.is_verified();
                 let verified =
                     is_first_message.then(|| VerifiedAddress { key, address: address_of(device) });
                 let outcome = settled(end, reason, message_id);
                 Disposition::Outcome { outcome, dead: None, verified }
             }
-            Next::Disable { .. } if effects.unregistered == Some(UnregisteredVerdict::Suspect) => {
+            Decision::Disable { .. }
+                if effects.unregistered == Some(UnregisteredVerdict::Suspect) =>
+            {
                 Disposition::Postponed { device, history, until: now, reason: None }
             }
-            Next::Disable { reason, since } => {
+            Decision::Disable { reason, since } => {
                 let outcome = settled(Outcome::Unregistered, Some(reason.clone()), None);
                 let (ios_env, ambiguous) = (device.ios_env, effects.counted());
                 let address = address_of(device);
                 let dead = DeadAddress { key, address, ios_env, reason, since, at: now, ambiguous };
                 Disposition::Outcome { outcome, dead: Some(dead), verified: None }
             }
-            Next::Move { to, due_at, attempts } => Disposition::Retry {
+            Decision::Move { to, due_at, attempts } => Disposition::Retry {
                 retry: retry(due_at, reasons::MOVED.into(), attempts, history.unknown_outcomes),
                 moved: Some(MovedAddress { key, from: address_of(device), to, at: now }),
             },
-            Next::Retry { due_at, reason, attempts, unknown_outcomes } => Disposition::Retry {
+            Decision::Retry { due_at, reason, attempts, unknown_outcomes } => Disposition::Retry {
                 retry: retry(due_at, reason, attempts, unknown_outcomes),
                 moved: None,
             },
-            Next::Pause { until, scope: _ } => Disposition::Postponed {
+            Decision::Pause { until, scope: _ } => Disposition::Postponed {
                 device,
                 history,
-                until: job.at_latest(until),
+                until: dispatch.capped_at_expiry(until),
                 reason: Some(reasons::THROTTLED.into()),
             },
-            Next::Hold { reason, scope: _ } => {
+            Decision::Hold { reason, scope: _ } => {
                 Disposition::Postponed { device, history, until: now, reason: Some(reason) }
             }
         }

@@ -13,10 +13,10 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 
 use super::checkpoint_builder::{CheckpointBuilder, CommitGuard};
-use super::job::{Job, Mode};
+use super::context::EngineContext;
+use super::dispatch::{ActiveDispatch, DeliveryMode};
 use super::lane::{Lane, OpenSingle};
 use super::sender::{Blocked, CompletedAttempt, Delivery, History, InFlight, Route, Sender};
-use super::shared::Shared;
 use super::starts::StartContext;
 use crate::providers::SharedProvider;
 use crate::store::{AudienceDevice, Checkpoint, DeviceKey, OpenPage, StoreError};
@@ -28,7 +28,7 @@ pub(crate) const LANE_SINGLES_MAX: usize = 4_000;
 
 /// A notification to one device.
 pub(crate) struct Single {
-    pub(crate) job: Arc<Job>,
+    pub(crate) dispatch: Arc<ActiveDispatch>,
     pub(crate) page: OpenPage,
     pub(crate) device: AudienceDevice,
     pub(crate) open: OpenSingle,
@@ -42,7 +42,7 @@ pub(crate) struct Singles {
 
 /// A notification that waits for its attempt.
 struct QueuedSingle {
-    job: Arc<Job>,
+    dispatch: Arc<ActiveDispatch>,
     device: AudienceDevice,
     page: SinglePage,
 }
@@ -99,17 +99,17 @@ impl SingleTask {
 
     /// Sends what comes in and commits the outcomes, until nothing is left to do.
     pub(crate) async fn run(mut self, mut incoming: UnboundedReceiver<Singles>) {
-        let shared = self.lane.shared.clone();
-        let config = &shared.config;
+        let context = self.lane.context.clone();
+        let config = &context.config;
         let mut in_flight = InFlight::new();
         let mut commit: Option<BoxFuture<'static, CommittedOutcomes>> = None;
         loop {
             if let Err(error) = self.start_ready(&mut in_flight).await {
-                shared.storage_failed(&error).await;
+                context.backoff_after_storage_error(&error).await;
                 continue;
             }
             let is_idle = self.queue.is_empty() && in_flight.is_empty();
-            let stopping = shared.stop.is_cancelled();
+            let stopping = context.stop.is_cancelled();
             let waiting = self.outcomes.checkpoints.len();
             let is_due = waiting >= config.checkpoint_outcomes || stopping;
             if commit.is_none() && waiting > 0 && is_due {
@@ -145,7 +145,7 @@ impl SingleTask {
                     commit = Some(self.commit());
                 }
                 () = self.sender.acquired() => {}
-                () = shared.stop.cancelled(), if !stopping => {}
+                () = context.stop.cancelled(), if !stopping => {}
             }
         }
     }
@@ -153,8 +153,12 @@ impl SingleTask {
     fn enqueue(&mut self, singles: Singles) {
         let context = Arc::new(singles.context);
         self.queue.extend(singles.singles.into_iter().map(|single| {
-            let Single { job, page, device, open } = single;
-            QueuedSingle { job, device, page: SinglePage { page, open, context: context.clone() } }
+            let Single { dispatch, page, device, open } = single;
+            QueuedSingle {
+                dispatch,
+                device,
+                page: SinglePage { page, open, context: context.clone() },
+            }
         }));
     }
 
@@ -165,7 +169,7 @@ impl SingleTask {
         let context = &next.page.context;
         let is_of_same_start = |other: &QueuedSingle| Arc::ptr_eq(&other.page.context, context);
         if !self.queue.front().is_some_and(is_of_same_start) {
-            context.mark.narrow(DeviceKey(0), DeviceKey(0));
+            context.mark.shrink_to(DeviceKey(0), DeviceKey(0));
         }
         Some(next)
     }
@@ -176,17 +180,17 @@ impl SingleTask {
         in_flight: &mut InFlight<CompletedSingle>,
     ) -> Result<(), StoreError> {
         while let Some(single) = self.queue.front() {
-            if self.lane.shared.stop.is_cancelled() {
+            if self.lane.context.stop.is_cancelled() {
                 // The next process resumes what is open.
                 self.queue.clear();
                 break;
             }
             let version = self.lane.provider_version();
-            let mode = single.job.mode(&self.lane).await?;
+            let mode = single.dispatch.mode(&self.lane).await?;
             // Nothing is awaited from here to the start, so that every acknowledged update of the device,
             // cancellation and change of the provider is seen (hazard 8 of docs/delivery.md).
-            let now = self.lane.shared.clock.now();
-            let Mode::Send { provider, payload } = mode else {
+            let now = self.lane.context.clock.now();
+            let DeliveryMode::Send { provider, payload } = mode else {
                 self.continue_as_page();
                 continue;
             };
@@ -206,26 +210,26 @@ impl SingleTask {
 
     /// Whether a notification can go out to its device as it was read, permits and admission apart.
     fn may_start(&self, single: &QueuedSingle, provider: &SharedProvider, now: Timestamp) -> bool {
-        let QueuedSingle { job, device, page: SinglePage { page, context, .. } } = single;
-        let shared = &self.lane.shared;
-        let is_current = now.ms_since(context.at) <= shared.config.address_age_ms_max
+        let QueuedSingle { dispatch, device, page: SinglePage { page, context, .. } } = single;
+        let context = &self.lane.context;
+        let is_current = now.ms_since(context.at) <= context.config.address_age_ms_max
             && !context.mark.has_changed(device.key)
-            && device.previous_owner.is_none_or(|(_, since)| since < job.dispatch.due_at);
-        let is_own = shared.standing.holds(now)
-            && context.tenure == shared.standing.tenure()
+            && device.previous_owner.is_none_or(|(_, since)| since < dispatch.row.due_at);
+        let is_own = context.membership.is_valid(now)
+            && context.tenure == context.membership.lease_generation()
             && now < page.lease_until;
         let service_has_room = || {
-            let service = job.service_of(&self.lane, device);
-            let candidate = job.candidate(&self.lane, provider, device);
+            let service = dispatch.upstream_of(&self.lane, device);
+            let candidate = dispatch.candidate(&self.lane, provider, device);
             service.is_none_or(|service| service.room(candidate, now).is_ok())
         };
         is_current
             && is_own
-            && !job.canceled()
-            && !job.expired(now)
-            && job.reaches(device)
-            && !self.lane.has_retries_in_plenty()
-            && self.lane.chat_free(device.key, now).is_ok()
+            && !dispatch.canceled()
+            && !dispatch.expired(now)
+            && dispatch.has_address(device)
+            && !self.lane.retry_backlog_full()
+            && self.lane.check_chat(device.key, now).is_ok()
             && service_has_room()
     }
 
@@ -235,8 +239,8 @@ impl SingleTask {
         route: Route,
         now: Timestamp,
     ) {
-        let Some(QueuedSingle { job, device, page }) = self.dequeue() else { return };
-        let delivery = Delivery { job, device, history: History::default() };
+        let Some(QueuedSingle { dispatch, device, page }) = self.dequeue() else { return };
+        let delivery = Delivery { dispatch, device, history: History::default() };
         let attempt = self.sender.start(delivery, route, &page.context.mark, now);
         in_flight.push(async move { CompletedSingle { page, attempt: attempt.await } }.boxed());
     }
@@ -254,7 +258,7 @@ impl SingleTask {
         if self.outcomes.checkpoints.is_empty() {
             self.since = Instant::now();
         }
-        let at = self.lane.shared.clock.now();
+        let at = self.lane.context.clock.now();
         let (results, guard) = batch.build(page.page);
         let checkpoint = Checkpoint { targeted: 1, finished: true, at, ..results };
         self.outcomes.guard.merge(guard);
@@ -269,7 +273,7 @@ impl SingleTask {
 
     /// Has the lane go on with the page, which reads the device again.
     fn give_to_lane(&self, page: SinglePage) {
-        page.open.give();
+        page.open.hand_over();
         self.lane.add_page(page.page);
     }
 
@@ -277,12 +281,12 @@ impl SingleTask {
     /// unacknowledged, and the limit on them stops the sending.
     fn commit(&mut self) -> BoxFuture<'static, CommittedOutcomes> {
         let outcomes = std::mem::take(&mut self.outcomes);
-        let shared = self.lane.shared.clone();
+        let context = self.lane.context.clone();
         async move {
             loop {
-                match shared.store.finish_pages(outcomes.checkpoints.clone()).await {
+                match context.store.finish_pages(outcomes.checkpoints.clone()).await {
                     Ok(finished) => break CommittedOutcomes { outcomes, finished },
-                    Err(error) => shared.storage_failed(&error).await,
+                    Err(error) => context.backoff_after_storage_error(&error).await,
                 }
             }
         }
@@ -292,18 +296,18 @@ impl SingleTask {
     fn on_committed(&mut self, committed: CommittedOutcomes) {
         let CommittedOutcomes { outcomes: Outcomes { checkpoints, pages, guard }, finished } =
             committed;
-        let shared: &Arc<Shared> = &self.lane.shared;
-        shared.committed();
+        let context: &Arc<EngineContext> = &self.lane.context;
+        context.committed();
         drop(guard);
         for (checkpoint, finished) in checkpoints.iter().zip(finished) {
             match finished {
-                Ok(_) => shared.metrics.settled(&checkpoint.settled, &checkpoint.dead),
-                Err(_) => shared.ask_for_adoption(),
+                Ok(_) => context.metrics.settled(&checkpoint.settled, &checkpoint.dead),
+                Err(_) => context.request_recovery(),
             }
         }
         let retries = checkpoints.iter().flat_map(|checkpoint| &checkpoint.retries);
         if let Some(due_at) = retries.map(|retry| retry.due_at).min() {
-            shared.look_by(due_at);
+            context.wake_by(due_at);
         }
         // They are not open any more.
         drop(pages);

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, Weak};
 use notify_core::Timestamp;
 use tokio::sync::Notify;
 
+use super::context::EngineContext;
+use super::device_tracker::RangeTracker;
 use super::lane::OpenSingle;
-use super::marks::Mark;
-use super::shared::Shared;
 use crate::store::{
     DeviceKey, DispatchNo, OpenedDispatch, Opening, StartDue, StartHook, StartInAccept, Started,
 };
@@ -22,7 +22,7 @@ const STARTS_WAITING_MAX: usize = 16;
 pub(crate) struct StartContext {
     pub(crate) at: Timestamp,
     /// Opened ahead of the devices, which are read with the start (trap 8): it shows what changed since.
-    pub(crate) mark: Arc<Mark>,
+    pub(crate) mark: Arc<RangeTracker>,
     /// The server's tenure when the pages were surely its own.
     pub(crate) tenure: u64,
     /// How many cancellations there were.
@@ -44,30 +44,30 @@ pub(crate) struct PendingPage {
 
 impl StartContext {
     /// A start, and what the store is asked for.
-    pub(crate) fn new(shared: &Shared, now: Timestamp) -> (Self, StartDue) {
+    pub(crate) fn new(context: &EngineContext, now: Timestamp) -> (Self, StartDue) {
         let lanes = {
-            let lanes = shared.lanes.lock().expect("no holder of the lanes panics");
+            let lanes = context.lanes.lock().expect("no holder of the lanes panics");
             let taking = lanes.iter().filter(|(_, lane)| lane.takes_singles(now));
             taking.map(|(of, _)| *of).collect()
         };
         let context = Self {
             at: now,
-            mark: shared.marks.open(DeviceKey(0), DeviceKey(i64::MAX)),
-            tenure: shared.standing.tenure(),
-            cancellations: shared.cancellations(),
+            mark: context.devices.open(DeviceKey(0), DeviceKey(i64::MAX)),
+            tenure: context.membership.lease_generation(),
+            cancellations: context.cancellations(),
         };
-        let lease_until = now.plus_ms(shared.config.lease_ms);
-        let opening = Some(Opening { instance: shared.instance, lease_until, lanes });
-        (context, StartDue { now, limit: shared.config.start_batch, opening })
+        let lease_until = now.plus_ms(context.config.lease_ms);
+        let opening = Some(Opening { instance: context.instance, lease_until, lanes });
+        (context, StartDue { now, limit: context.config.start_batch, opening })
     }
 
     /// The start is committed. Called before anything else is written, so that an adoption does not treat
     /// its pages as abandoned.
-    pub(crate) fn commit(self, shared: &Arc<Shared>, started: Started) -> PendingStart {
+    pub(crate) fn commit(self, context: &Arc<EngineContext>, started: Started) -> PendingStart {
         let Started { dispatches, opened, agenda: _ } = started;
         #[cfg(test)]
-        shared.opened_with_start.fetch_add(opened.len(), std::sync::atomic::Ordering::AcqRel);
-        let lanes = shared.lanes.lock().expect("no holder of the lanes panics");
+        context.opened_with_start.fetch_add(opened.len(), std::sync::atomic::Ordering::AcqRel);
+        let lanes = context.lanes.lock().expect("no holder of the lanes panics");
         let pages = opened.into_iter().filter_map(|opened| {
             let lane = lanes.get(&(opened.dispatch.app, opened.dispatch.platform));
             debug_assert!(lane.is_some(), "pages are opened for lanes alone");
@@ -98,36 +98,36 @@ impl Starts {
 }
 
 /// Subscribes the engine to changes, and starts notifications in the commit that accepts them.
-pub(crate) fn subscribe(shared: &Arc<Shared>) {
-    shared.store.subscribe(shared.clone());
+pub(crate) fn subscribe(context: &Arc<EngineContext>) {
+    context.store.subscribe(context.clone());
     // Servers that share a database take turns with what any of them accepted.
-    if !shared.config.among_others {
-        shared.store.start_with_accept(hook(Arc::downgrade(shared)));
+    if !context.config.clustered {
+        context.store.start_with_accept(hook(Arc::downgrade(context)));
     }
 }
 
-fn hook(shared: Weak<Shared>) -> StartHook {
+fn hook(context: Weak<EngineContext>) -> StartHook {
     Box::new(move || {
-        let shared = shared.upgrade()?;
-        let waiting = shared.starts.waiting.lock().expect("no holder panics").len();
-        if shared.stop.is_cancelled()
-            || shared.ended.is_cancelled()
+        let context = context.upgrade()?;
+        let waiting = context.starts.waiting.lock().expect("no holder panics").len();
+        if context.stop.is_cancelled()
+            || context.ended.is_cancelled()
             || waiting >= STARTS_WAITING_MAX
         {
             return None;
         }
-        let (context, due) = StartContext::new(&shared, shared.clock.now());
+        let (context, due) = StartContext::new(&context, context.clock.now());
         let done = Box::new(move |started: Option<Started>| match started {
             Some(started) => {
                 let next_due = started.agenda.next_due;
-                let start = context.commit(&shared, started);
-                shared.starts.waiting.lock().expect("no holder panics").push_back(start);
-                shared.starts.arrived.notify_one();
+                let start = context.commit(&context, started);
+                context.starts.waiting.lock().expect("no holder panics").push_back(start);
+                context.starts.arrived.notify_one();
                 if let Some(due) = next_due {
-                    shared.look_by(due);
+                    context.wake_by(due);
                 }
             }
-            None => shared.ask_for_adoption(),
+            None => context.request_recovery(),
         });
         Some(StartInAccept { due, done })
     })

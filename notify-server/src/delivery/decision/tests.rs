@@ -8,8 +8,8 @@ const SECOND_MS: i64 = 1_000;
 const HOUR_MS: i64 = 3_600 * SECOND_MS;
 const NOW: Timestamp = Timestamp(1_000_000_000_000);
 
-fn first_attempt() -> Attempted {
-    Attempted {
+fn first_attempt() -> AttemptContext {
+    AttemptContext {
         platform: Platform::Ios,
         attempts_before: 0,
         first_attempt_at: NOW,
@@ -26,21 +26,25 @@ fn retry(after: Option<Duration>, outcome: Processing) -> SendResult {
     SendResult::Retry { reason: "ServiceUnavailable".into(), after, outcome }
 }
 
-fn due_in_ms(next: &Next) -> i64 {
+fn due_in_ms(next: &Decision) -> i64 {
     match next {
-        Next::Retry { due_at, .. } | Next::Pause { until: due_at, .. } => due_at.ms_since(NOW),
+        Decision::Retry { due_at, .. } | Decision::Pause { until: due_at, .. } => {
+            due_at.ms_since(NOW)
+        }
         other => panic!("not tried again: {other:?}"),
     }
 }
 
 #[test]
 fn every_class_of_answer_has_its_consequence() {
-    let failed =
-        |reason: &'static str| Next::End { settled: Outcome::Failed, reason: Some(reason.into()) };
+    let failed = |reason: &'static str| Decision::End {
+        settled: Outcome::Failed,
+        reason: Some(reason.into()),
+    };
     let rows = [
         (
             SendResult::Delivered { message_id: None },
-            Next::End { settled: Outcome::Sent, reason: None },
+            Decision::End { settled: Outcome::Sent, reason: None },
         ),
         (
             SendResult::Unregistered {
@@ -48,13 +52,13 @@ fn every_class_of_answer_has_its_consequence() {
                 ambiguous: false,
                 since: Some(Timestamp(5)),
             },
-            Next::Disable { reason: "Unregistered".into(), since: Some(Timestamp(5)) },
+            Decision::Disable { reason: "Unregistered".into(), since: Some(Timestamp(5)) },
         ),
         (SendResult::InvalidMessage { reason: "BadPriority".into() }, failed("BadPriority")),
         (SendResult::NotPermitted { reason: "outside window".into() }, failed("outside window")),
         (
             SendResult::AuthRejected { reason: "InvalidProviderToken".into() },
-            Next::Hold { reason: "InvalidProviderToken".into(), scope: Scope::Provider },
+            Decision::Hold { reason: "InvalidProviderToken".into(), scope: Scope::Provider },
         ),
         (
             SendResult::Throttle {
@@ -62,7 +66,7 @@ fn every_class_of_answer_has_its_consequence() {
                 after: None,
                 scope: Scope::Provider,
             },
-            Next::Pause { until: NOW.plus_ms(60 * SECOND_MS), scope: Scope::Provider },
+            Decision::Pause { until: NOW.plus_ms(60 * SECOND_MS), scope: Scope::Provider },
         ),
         (
             SendResult::Throttle {
@@ -70,7 +74,7 @@ fn every_class_of_answer_has_its_consequence() {
                 after: None,
                 scope: Scope::Address,
             },
-            Next::Retry {
+            Decision::Retry {
                 due_at: NOW.plus_ms(60 * SECOND_MS),
                 reason: "TooManyRequests".into(),
                 attempts: 0,
@@ -79,7 +83,7 @@ fn every_class_of_answer_has_its_consequence() {
         ),
         (
             retry(None, Processing::Unknown),
-            Next::Retry {
+            Decision::Retry {
                 due_at: NOW.plus_ms(2 * SECOND_MS),
                 reason: "ServiceUnavailable".into(),
                 attempts: 1,
@@ -88,7 +92,7 @@ fn every_class_of_answer_has_its_consequence() {
         ),
         (
             SendResult::Unknown { reason: "HTTP 418".into() },
-            Next::Retry {
+            Decision::Retry {
                 due_at: NOW.plus_ms(2 * SECOND_MS),
                 reason: "HTTP 418".into(),
                 attempts: 1,
@@ -106,7 +110,7 @@ fn every_class_of_answer_has_its_consequence() {
 fn the_delay_doubles_from_two_seconds_to_fifteen_minutes_and_jitter_halves_it_at_most() {
     let policy = RetryPolicy::default();
     for (attempts_before, whole_s) in [(0, 2), (1, 4), (2, 8), (8, 512), (9, 900), (40, 900)] {
-        let mut past = Attempted { attempts_before, ..first_attempt() };
+        let mut past = AttemptContext { attempts_before, ..first_attempt() };
         let next = decide(retry(None, Processing::Failed), &past, &policy);
         assert_eq!(due_in_ms(&next), whole_s * SECOND_MS, "attempt {attempts_before}");
         past.jitter = 1.0;
@@ -127,7 +131,7 @@ fn what_the_provider_asks_for_is_never_undercut_and_bounded_to_a_day() {
     ];
     for (asked, expected_ms) in rows {
         for jitter in [0.0, 0.5, 1.0] {
-            let past = Attempted { jitter, ..first_attempt() };
+            let past = AttemptContext { jitter, ..first_attempt() };
             let throttle = SendResult::Throttle {
                 reason: "QUOTA_EXCEEDED".into(),
                 after: Some(asked),
@@ -145,15 +149,15 @@ fn what_the_provider_asks_for_is_never_undercut_and_bounded_to_a_day() {
 #[test]
 fn expiry_and_age_end_a_delivery() {
     let policy = RetryPolicy::default();
-    let one_try = Attempted { expires_at: None, ..first_attempt() };
-    let soon_over = Attempted { expires_at: Some(NOW.plus_ms(SECOND_MS)), ..first_attempt() };
-    let old = Attempted { first_attempt_at: NOW.plus_ms(-24 * HOUR_MS), ..first_attempt() };
+    let one_try = AttemptContext { expires_at: None, ..first_attempt() };
+    let soon_over = AttemptContext { expires_at: Some(NOW.plus_ms(SECOND_MS)), ..first_attempt() };
+    let old = AttemptContext { first_attempt_at: NOW.plus_ms(-24 * HOUR_MS), ..first_attempt() };
     for (past, expected) in
         [(one_try, Outcome::Expired), (soon_over, Outcome::Expired), (old, Outcome::Failed)]
     {
         let next = decide(retry(None, Processing::Failed), &past, &policy);
         let reason = Some("ServiceUnavailable".into());
-        assert_eq!(next, Next::End { settled: expected, reason });
+        assert_eq!(next, Decision::End { settled: expected, reason });
     }
 }
 
@@ -167,23 +171,24 @@ fn where_a_repeat_cannot_be_recognised_an_unknown_outcome_is_tried_once_more() {
         (Platform::FbMessenger, false),
         (Platform::ChatApp, false),
     ] {
-        let first = Attempted { platform, ..first_attempt() };
+        let first = AttemptContext { platform, ..first_attempt() };
         let next = decide(retry(None, Processing::Unknown), &first, &policy);
-        assert!(matches!(next, Next::Retry { unknown_outcomes: 1, .. }), "{platform}");
-        let second = Attempted { unknown_outcomes: 1, attempts_before: 1, ..first };
+        assert!(matches!(next, Decision::Retry { unknown_outcomes: 1, .. }), "{platform}");
+        let second = AttemptContext { unknown_outcomes: 1, attempts_before: 1, ..first };
         let next = decide(retry(None, Processing::Unknown), &second, &policy);
-        assert_eq!(matches!(next, Next::Retry { .. }), repeats, "{platform}");
+        assert_eq!(matches!(next, Decision::Retry { .. }), repeats, "{platform}");
         let failed = decide(retry(None, Processing::Failed), &second, &policy);
-        assert!(matches!(failed, Next::Retry { .. }), "an answer that it failed is no doubt");
+        assert!(matches!(failed, Decision::Retry { .. }), "an answer that it failed is no doubt");
     }
 }
 
 #[test]
 fn an_answer_that_says_nothing_known_has_a_low_cap() {
     let policy = RetryPolicy::default();
-    let past = Attempted { attempts_before: policy.unknown_attempts_max - 1, ..first_attempt() };
+    let past =
+        AttemptContext { attempts_before: policy.unknown_attempts_max - 1, ..first_attempt() };
     let next = decide(SendResult::Unknown { reason: "HTTP 418".into() }, &past, &policy);
-    assert_eq!(next, Next::End { settled: Outcome::Failed, reason: Some("HTTP 418".into()) });
+    assert_eq!(next, Decision::End { settled: Outcome::Failed, reason: Some("HTTP 418".into()) });
 }
 
 /// B40: 401 and 403 of a push service hold it when they come in the number; one alone is tried again.
@@ -192,18 +197,21 @@ fn a_push_service_that_refuses_is_held_when_it_does_so_many_times_in_a_row() {
     let refused = || SendResult::ServiceRefused { reason: "http_403".into() };
     let policy = RetryPolicy::default();
     for service_refusals in 1..policy.service_refusals_max {
-        let past = Attempted { service_refusals, ..first_attempt() };
+        let past = AttemptContext { service_refusals, ..first_attempt() };
         let next = decide(refused(), &past, &policy);
-        assert!(matches!(next, Next::Retry { attempts: 1, .. }), "{service_refusals}: {next:?}");
+        assert!(
+            matches!(next, Decision::Retry { attempts: 1, .. }),
+            "{service_refusals}: {next:?}"
+        );
     }
-    let past = Attempted { service_refusals: policy.service_refusals_max, ..first_attempt() };
-    let held = Next::Hold { reason: "http_403".into(), scope: Scope::Service };
+    let past = AttemptContext { service_refusals: policy.service_refusals_max, ..first_attempt() };
+    let held = Decision::Hold { reason: "http_403".into(), scope: Scope::Service };
     assert_eq!(decide(refused(), &past, &policy), held);
-    let last = Attempted {
+    let last = AttemptContext {
         service_refusals: 1,
         attempts_before: policy.unknown_attempts_max - 1,
         ..first_attempt()
     };
-    let failed = Next::End { settled: Outcome::Failed, reason: Some("http_403".into()) };
+    let failed = Decision::End { settled: Outcome::Failed, reason: Some("http_403".into()) };
     assert_eq!(decide(refused(), &last, &policy), failed, "an old subscription ends");
 }

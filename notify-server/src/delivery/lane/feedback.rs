@@ -7,9 +7,9 @@ use std::sync::Mutex;
 use notify_core::{IosEnv, Platform, Timestamp};
 
 use crate::delivery::breaker::AuthFailure;
-use crate::delivery::decision::{Attempted, Next, decide};
+use crate::delivery::decision::{AttemptContext, Decision, decide};
 use crate::delivery::lane::Lane;
-use crate::delivery::lane::services::{InService, Service};
+use crate::delivery::lane::upstreams::{Upstream, UpstreamGuard};
 use crate::providers::{Processing, Reason, Scope, SendResult};
 use crate::store::{AddressTrust, DeviceKey, GUARD_THRESHOLD, GUARD_WINDOW};
 
@@ -36,7 +36,7 @@ impl AnswerEffects {
 pub(crate) struct AnswerContext<'a> {
     pub(crate) key: DeviceKey,
     /// The service behind the address.
-    pub(crate) service: Option<&'a InService>,
+    pub(crate) service: Option<&'a UpstreamGuard>,
     pub(crate) env: IosEnv,
     /// What an answer for this address proves about our credentials.
     pub(crate) trust: AddressTrust,
@@ -45,7 +45,7 @@ pub(crate) struct AnswerContext<'a> {
 }
 
 impl AnswerContext<'_> {
-    fn service(&self) -> Option<&Service> {
+    fn service(&self) -> Option<&Upstream> {
         self.service.map(|service| &**service)
     }
 }
@@ -57,8 +57,8 @@ impl Lane {
         &self,
         answer: SendResult,
         context: &AnswerContext<'_>,
-        past: Attempted,
-    ) -> (Next, AnswerEffects) {
+        past: AttemptContext,
+    ) -> (Decision, AnswerEffects) {
         let is_current = context.version == self.provider_version();
         let answer = self.narrow_throttle(answer, context);
         let answer = match context.service() {
@@ -69,15 +69,15 @@ impl Lane {
         };
         let effects = self.record_answer(&answer, context, past.now);
         let gets_through =
-            |service: &Service| service.gets_through(past.first_attempt_at, past.now);
-        let past = Attempted {
+            |service: &Upstream| service.gets_through(past.first_attempt_at, past.now);
+        let past = AttemptContext {
             service_refusals: effects.service_refusals,
             is_address_at_fault: is_current
                 && !context.trust.is_verified()
                 && context.service().is_some_and(gets_through),
             ..past
         };
-        let next = decide(answer, &past, &self.shared.config.retry);
+        let next = decide(answer, &past, &self.context.config.retry);
         (self.confirm_auth_failure(next, &past, context), effects)
     }
 
@@ -86,7 +86,7 @@ impl Lane {
     fn attributed(
         &self,
         answer: SendResult,
-        service: &Service,
+        service: &Upstream,
         trust: AddressTrust,
         now: Timestamp,
     ) -> SendResult {
@@ -106,7 +106,7 @@ impl Lane {
                 AddressTrust::Anonymous | AddressTrust::Unverified,
             ) => {
                 if !service.works(now) && !service.breaker.is_held(now) {
-                    let policy = &self.shared.config.retry;
+                    let policy = &self.context.config.retry;
                     let wait_ms = after.map_or(policy.throttle_ms, |after| {
                         i64::try_from(after.as_millis()).unwrap_or(i64::MAX)
                     });
@@ -245,7 +245,7 @@ impl Lane {
         &self,
         certainty: Processing,
         reason: &Reason,
-        service: Option<&Service>,
+        service: Option<&Upstream>,
         now: Timestamp,
     ) {
         if certainty == Processing::Unknown
@@ -270,7 +270,7 @@ impl Lane {
         &self,
         until: Timestamp,
         scope: Scope,
-        service: Option<&Service>,
+        service: Option<&Upstream>,
         version: u64,
     ) {
         if version != self.provider_version() {
@@ -287,15 +287,15 @@ impl Lane {
     /// probe.
     fn confirm_auth_failure(
         &self,
-        next: Next,
-        past: &Attempted,
+        next: Decision,
+        past: &AttemptContext,
         context: &AnswerContext<'_>,
-    ) -> Next {
-        let Next::Hold { reason, scope } = next else { return next };
+    ) -> Decision {
+        let Decision::Hold { reason, scope } = next else { return next };
         if self.on_auth_failure(&reason, scope, context, past.now) {
-            return Next::Hold { reason, scope };
+            return Decision::Hold { reason, scope };
         }
-        decide(SendResult::Unknown { reason }, past, &self.shared.config.retry)
+        decide(SendResult::Unknown { reason }, past, &self.context.config.retry)
     }
 
     /// Returns whether deliveries are held after this rejection.
@@ -308,7 +308,7 @@ impl Lane {
     ) -> bool {
         // Locked until the breaker is updated: otherwise a new configuration could be held for the
         // answer to its predecessor.
-        let known = self.known();
+        let known = self.provider_slot();
         if context.version != known.version {
             return true;
         }

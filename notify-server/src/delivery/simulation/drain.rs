@@ -57,7 +57,7 @@ impl Server {
         {
             world.broke(&format!("all is over, and still due: {agenda:?}"));
         }
-        let (free, credit) = (running.shared.credit.available_permits(), self.config.credit);
+        let (free, credit) = (running.context.unacked.available_permits(), self.config.max_unacked);
         if free != credit && world.broken.is_empty() {
             world.broke(&format!("all is over, and of a credit of {credit} {free} are free"));
         }

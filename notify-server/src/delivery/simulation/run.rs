@@ -16,10 +16,10 @@ use super::setup::{config, empty_store, workspace};
 use super::trace::START;
 use super::world::{SharedWorld, World, lock};
 use super::{checks, disk, outcomes, panics};
-use crate::delivery::engine::EngineRun;
-use crate::delivery::shared::Shared;
+use crate::delivery::context::EngineContext;
+use crate::delivery::engine::EngineTask;
 use crate::delivery::starts;
-use crate::delivery::{EngineConfig, Surroundings};
+use crate::delivery::{EngineConfig, EngineDeps};
 use crate::store::SharedStore;
 use crate::store::Store;
 use crate::store::sqlite;
@@ -58,7 +58,8 @@ pub(super) fn run(seed: u64, lines_max: usize, defect: Option<Defect>) -> Report
     let mut rng = fastrand::Rng::with_seed(seed);
     let config = config(&mut rng, defect);
     let world = Arc::new(Mutex::new(World::new(rng.u64(..), lines_max, defect)));
-    lock(&world).credit = config.credit as u64 - u64::from(defect == Some(Defect::CreditPassed));
+    lock(&world).credit =
+        config.max_unacked as u64 - u64::from(defect == Some(Defect::CreditPassed));
     let mut server = Server {
         path,
         config,
@@ -66,7 +67,7 @@ pub(super) fn run(seed: u64, lines_max: usize, defect: Option<Defect>) -> Report
         script: Script::new(rng.fork()),
         rng,
         lives: 0,
-        shared: None,
+        context: None,
     };
     let mut wall = START;
     while let End::Died | End::Stopped = server.live(wall) {
@@ -91,12 +92,12 @@ pub(super) struct Server {
     pub(super) rng: fastrand::Rng,
     lives: u64,
     /// The engine of this life.
-    shared: Option<Arc<Shared>>,
+    context: Option<Arc<EngineContext>>,
 }
 
 /// The engine of one life.
 pub(super) struct Running {
-    pub(super) shared: Arc<Shared>,
+    pub(super) context: Arc<EngineContext>,
     pub(super) task: JoinHandle<()>,
 }
 
@@ -118,8 +119,8 @@ impl Server {
         drop(runtime);
         // Engine and store hold each other; the file is free when both are gone.
         store.forget_listeners();
-        if let Some(shared) = self.shared.take() {
-            shared.lanes.lock().expect("no holder panicked").clear();
+        if let Some(context) = self.context.take() {
+            context.lanes.lock().expect("no holder panicked").clear();
         }
         assert_eq!(Arc::strong_count(&store), 1, "somebody still has the store");
         end
@@ -179,7 +180,7 @@ impl Server {
     fn start(&mut self, process: &Process) -> Running {
         let store: SharedStore = process.store.clone();
         let world = self.world.clone();
-        let around = Surroundings {
+        let around = EngineDeps {
             store: store.clone(),
             providers: Arc::new(SimulatedSource { store, world }),
             clock: process.clock.clone(),
@@ -188,12 +189,12 @@ impl Server {
         };
         // Another process has other random numbers.
         let config = EngineConfig { seed: Some(self.rng.u64(..)), ..self.config.clone() };
-        let shared = Shared::new(around, config);
-        starts::subscribe(&shared);
-        self.shared = Some(shared.clone());
-        let task = tokio::spawn(EngineRun::new(shared.clone()).run());
+        let context = EngineContext::new(around, config);
+        starts::subscribe(&context);
+        self.context = Some(context.clone());
+        let task = tokio::spawn(EngineTask::new(context.clone()).run());
         lock(&self.world).note("the engine starts");
-        Running { shared, task }
+        Running { context, task }
     }
 
     /// The process dies where it stands; what waited for the disk may still reach it.
@@ -208,8 +209,8 @@ impl Server {
 
     /// Stops the engine; false when the process has to be ended, since nothing can be written.
     async fn stop(&self, running: Running) -> bool {
-        running.shared.stop.cancel();
-        running.shared.wake.notify_one();
+        running.context.stop.cancel();
+        running.context.wake.notify_one();
         let stopped = tokio::time::timeout(STOP_MAX, running.task).await;
         let mut world = lock(&self.world);
         match stopped {

@@ -44,7 +44,7 @@ pub(super) fn config(rng: &mut fastrand::Rng, defect: Option<Defect>) -> EngineC
         Some(_) | None => rng.usize(1..48),
     };
     EngineConfig {
-        credit,
+        max_unacked: credit,
         page_rows: rng.u32(1..40),
         checkpoint_outcomes: rng.usize(1..12),
         checkpoint_every: Duration::from_millis(rng.u64(1..200)),

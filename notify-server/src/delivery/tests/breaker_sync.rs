@@ -65,7 +65,7 @@ impl Pair {
     /// Both send; `ours` is the answer to this one.
     async fn sending(ours: Told) -> (Self, NotificationId) {
         let mut rig = Rig::new(SLOTS).await;
-        rig.config.among_others = true;
+        rig.config.clustered = true;
         rig.config.page_rows = 20;
         rig.config.lane_devices_max = 20;
         rig.configure(ProviderKind::Fcm, Some(rig.provider.clone())).await;
@@ -181,7 +181,7 @@ async fn a_tripped_guard_stops_every_server_until_the_release() {
 #[tokio::test]
 async fn a_new_server_adopts_the_published_status() {
     let mut rig = Rig::new(SLOTS).await;
-    rig.config.among_others = true;
+    rig.config.clustered = true;
     rig.devices(DEVICES).await;
     rig.provider.script(|_, _| refused());
     rig.start();

@@ -20,7 +20,7 @@ fn repeats(journal: &[String]) -> usize {
 #[tokio::test]
 async fn a_crash_loses_nothing_and_repeats_at_most_what_was_in_flight() {
     let mut rig = Rig::new(8).await;
-    rig.config.credit = 24;
+    rig.config.max_unacked = 24;
     rig.devices(500).await;
     let mut sent = 0;
     let id = rig.broadcast().await;
@@ -84,7 +84,7 @@ async fn a_page_that_changed_while_the_process_was_down_is_resumed_by_key() {
 #[tokio::test]
 async fn without_credit_no_stream_opens() {
     let mut rig = Rig::new(100).await;
-    rig.config.credit = 7;
+    rig.config.max_unacked = 7;
     rig.devices(60).await;
     rig.provider.script(|_, _| Told::Held(delivered()));
     rig.start();

@@ -70,7 +70,7 @@ async fn a_lane_that_is_held_does_not_stop_the_others() {
 #[tokio::test]
 async fn a_lane_without_answers_leaves_credit_to_the_others() {
     let mut rig = Rig::new(100).await;
-    (rig.config.credit, rig.config.lane_streams_max) = (20, 15);
+    (rig.config.max_unacked, rig.config.lane_streams_max) = (20, 15);
     rig.devices(60).await;
     rig.register(RegisterDevice::ios("phone", "00ff")).await;
     rig.configure(ProviderKind::Apns, Some(FakeProvider::new(4))).await;
@@ -270,7 +270,7 @@ async fn a_checkpoint_whose_answer_is_lost_keeps_its_page() {
 #[tokio::test]
 async fn a_cancellation_that_is_not_heard_of_counts_from_the_next_heartbeat() {
     let mut rig = Rig::new(4).await;
-    rig.config.among_others = true;
+    rig.config.clustered = true;
     rig.devices(40).await;
     rig.provider.script(|_, _| Told::Held(delivered()));
     rig.start();

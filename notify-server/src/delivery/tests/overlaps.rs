@@ -9,7 +9,7 @@ use fastrand::Rng;
 use notify_core::{NotificationId, NotificationStatus, ProviderKind};
 use tokio::sync::{Notify, watch};
 
-use super::super::{Configured, Engine, ProviderSource, Surroundings};
+use super::super::{Configured, Engine, EngineDeps, ProviderSource};
 use super::rig::{FakeProvider, Rig, Told, delivered};
 use crate::clock::Clock;
 use crate::payload::{RenderContext, TooLarge};
@@ -184,7 +184,7 @@ impl World {
             brake: Arc::new(Brake::new()),
             has_brake: AtomicBool::new(false),
         });
-        let around = Surroundings {
+        let around = EngineDeps {
             store,
             providers: Arc::new(Source(watched.clone())),
             clock: self.rig.clock.clone(),
@@ -245,7 +245,7 @@ async fn no_two_live_servers_of_a_postgresql_hold_one_lease() {
 async fn nobody_overlaps(mut rig: Rig) {
     let seed = fastrand::u64(..);
     println!("overlaps: seed {seed}");
-    rig.config.among_others = true;
+    rig.config.clustered = true;
     rig.config.page_rows = 7;
     rig.config.checkpoint_outcomes = 3;
     rig.config.lane_devices_max = 14;

@@ -14,7 +14,7 @@ use notify_core::{
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use super::super::{Configured, Engine, EngineConfig, ProviderSource, Surroundings};
+use super::super::{Configured, Engine, EngineConfig, EngineDeps, ProviderSource};
 use crate::clock::ManualClock;
 use crate::payload::{RenderContext, TooLarge};
 use crate::providers::{
@@ -268,7 +268,7 @@ impl Rig {
 
     /// The same on PostgreSQL.
     pub(super) async fn on_postgres(slots: usize) -> Self {
-        Self::at(Place::Database(TestCluster::shared().database()), slots).await
+        Self::at(Place::Database(TestCluster::context().database()), slots).await
     }
 
     async fn at(place: Place, slots: usize) -> Self {
@@ -278,8 +278,8 @@ impl Rig {
         let new = NewApp { name: "Shop".into(), language: "en".into() };
         let app = store.create_app(app_id, new, None, START).await.unwrap();
         let provider = FakeProvider::new(slots);
-        let shared: SharedProvider = provider.clone();
-        let configured = HashMap::from([(ProviderKind::Fcm, shared)]);
+        let context: SharedProvider = provider.clone();
+        let configured = HashMap::from([(ProviderKind::Fcm, context)]);
         Self {
             store,
             database,
@@ -340,7 +340,7 @@ impl Rig {
     pub(super) fn start(&mut self) {
         // Another process has other random numbers.
         self.config.seed = self.config.seed.map(|seed| seed + 1);
-        let around = Surroundings {
+        let around = EngineDeps {
             store: self.store.clone(),
             providers: self.source.clone(),
             clock: self.clock.clone(),
@@ -358,13 +358,13 @@ impl Rig {
     /// Starts another server on the same storage, with a provider and a clock of its own.
     pub(super) fn start_other(&mut self, provider: Arc<FakeProvider>, clock: Arc<ManualClock>) {
         self.config.seed = self.config.seed.map(|seed| seed + 1);
-        let shared: SharedProvider = provider;
+        let context: SharedProvider = provider;
         let source = FakeSource {
-            configured: Mutex::new(HashMap::from([(ProviderKind::Fcm, shared)])),
+            configured: Mutex::new(HashMap::from([(ProviderKind::Fcm, context)])),
             asked: watch::Sender::new(0),
             open: watch::Sender::new(true),
         };
-        let around = Surroundings {
+        let around = EngineDeps {
             store: self.store.clone(),
             providers: Arc::new(source),
             clock,
@@ -571,7 +571,7 @@ impl Rig {
     pub(super) async fn until_known_to_be_canceled(&self) {
         let engine = self.engine.as_ref().expect("the engine runs");
         let waited = async {
-            while engine.in_hand() > 0 {
+            while engine.open_dispatches() > 0 {
                 let mut progress = self.progress();
                 let _ = tokio::time::timeout(TURN_WAIT, progress.changed()).await;
             }

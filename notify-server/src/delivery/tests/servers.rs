@@ -15,7 +15,7 @@ const BEAT: Duration = Duration::from_secs(3);
 
 async fn rig_among_others(slots: usize, devices: usize) -> Rig {
     let mut rig = Rig::new(slots).await;
-    rig.config.among_others = true;
+    rig.config.clustered = true;
     rig.config.page_rows = 10;
     rig.config.lane_devices_max = 20;
     rig.devices(devices).await;
@@ -82,7 +82,7 @@ async fn two_servers_share_a_notification_and_repeat_nothing() {
 #[tokio::test]
 async fn a_server_that_dies_is_relieved_within_its_lease() {
     let mut rig = rig_among_others(8, 100).await;
-    rig.config.credit = 8;
+    rig.config.max_unacked = 8;
     let dies = FakeProvider::new(8);
     dies.script(|_, _| Told::Held(delivered()));
     rig.start_other(dies.clone(), rig.clock.clone());

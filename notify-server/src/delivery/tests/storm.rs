@@ -49,7 +49,7 @@ struct Storm {
 impl Storm {
     async fn new(seed: u64) -> Self {
         let mut rig = Rig::new(6).await;
-        rig.config.credit = 9;
+        rig.config.max_unacked = 9;
         rig.config.page_rows = 7;
         rig.config.lane_devices_max = 20;
         rig.config.lane_dispatches_max = 3;
@@ -222,7 +222,10 @@ async fn weather(seed: u64) {
         assert!(record.counts.sent <= sent, "seed {seed}: more than went out: {record:?}");
     }
     let repeats: usize = taken.values().map(|times| times - 1).sum();
-    assert!(repeats <= storm.crashes * storm.rig.config.credit, "seed {seed}: {repeats} repeats");
+    assert!(
+        repeats <= storm.crashes * storm.rig.config.max_unacked,
+        "seed {seed}: {repeats} repeats"
+    );
 }
 
 /// Seeds of a run of the whole suite; `NOTIFY_STORM_SEEDS=200` takes more.

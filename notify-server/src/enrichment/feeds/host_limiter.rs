@@ -39,7 +39,7 @@ pub(super) struct HostLimiter {
 
 impl HostLimiter {
     /// How many feeds may be claimed: as many as could begin if each had a different host.
-    pub(super) fn room(&self) -> usize {
+    pub(super) fn check_capacity(&self) -> usize {
         let slots = FETCHES_MAX.saturating_sub(self.under_way.values().sum());
         slots.min(WAITING_MAX.saturating_sub(self.waiting.len()))
     }
@@ -114,13 +114,13 @@ mod tests {
         limiter.wait(claim("http://SLOW.example:8080/9"), NOW);
         let slow = |number: u32| format!("https://slow.example/{number}");
         assert_eq!(begun(&mut limiter, NOW), [slow(0), slow(1)]);
-        assert_eq!(limiter.room(), 6, "those that wait take no slot");
+        assert_eq!(limiter.check_capacity(), 6, "those that wait take no slot");
         for number in 0..7 {
             limiter.wait(claim(&format!("https://{number}.example/")), NOW);
         }
         let others: Vec<_> = (0..6).map(|number| format!("https://{number}.example/")).collect();
         assert_eq!(begun(&mut limiter, NOW), others);
-        assert_eq!(limiter.room(), 0);
+        assert_eq!(limiter.check_capacity(), 0);
         // The longest wait goes first, if its host has a free slot.
         limiter.end(&Host::of("https://5.example/"));
         assert_eq!(begun(&mut limiter, NOW), ["https://6.example/"]);
@@ -138,12 +138,12 @@ mod tests {
                 assert!(limiter.begin(NOW).is_some());
             }
         }
-        assert_eq!((limiter.room(), limiter.begin(NOW)), (0, None));
+        assert_eq!((limiter.check_capacity(), limiter.begin(NOW)), (0, None));
         limiter.end(&Host::of("https://slow.example/0"));
         let late = NOW.plus_ms(WAIT_MAX_MS);
         assert!(limiter.begin(late.plus_ms(-1)).is_some());
         limiter.end(&Host::of("https://slow.example/0"));
         assert_eq!(limiter.begin(late), None, "their claims are as good as over");
-        assert_eq!(limiter.room(), 7);
+        assert_eq!(limiter.check_capacity(), 7);
     }
 }

@@ -112,7 +112,7 @@ pub(crate) async fn run(worker: FeedWorker, stopping: CancellationToken) {
                 worker.clock.now().plus_ms(LOOK_AGAIN_MS)
             }
         };
-        let is_full = fetches.limiter.room() == 0;
+        let is_full = fetches.limiter.check_capacity() == 0;
         tokio::select! {
             () = stopping.cancelled() => return,
             () = fetches.end(), if !fetches.tasks.is_empty() => {}
@@ -130,7 +130,7 @@ async fn begin_due(
     fetches.end_more();
     let now = worker.clock.now();
     fetches.begin(worker, now);
-    let room = fetches.limiter.room();
+    let room = fetches.limiter.check_capacity();
     let later = now.plus_ms(LOOK_AGAIN_MS);
     let Some(next) = worker.store.next_feed_due().await? else { return Ok(later) };
     if next > now || room == 0 {
@@ -141,7 +141,7 @@ async fn begin_due(
     }
     fetches.begin(worker, now);
     // There may be more, as many as there was room for were taken.
-    Ok(if fetches.limiter.room() == 0 { later } else { now.plus_ms(1) })
+    Ok(if fetches.limiter.check_capacity() == 0 { later } else { now.plus_ms(1) })
 }
 
 async fn fetch(worker: &FeedWorker, claim: FeedClaim) {

@@ -13,44 +13,44 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 use notify_core::Timestamp;
 
-use super::shared::Shared;
+use super::context::EngineContext;
 use crate::signal::{Signal, Waiter};
 use crate::store::{ClusterStatus, Heartbeat};
 
 /// How this server stands among the others.
-pub(crate) struct Standing {
+pub(crate) struct Membership {
     /// Until when it counts as alive, in unix milliseconds.
-    alive_until: AtomicI64,
+    lease_until_ms: AtomicI64,
     /// How often it counted as dead: what it held before may be others' since.
-    tenure: AtomicU64,
+    lease_generation: AtomicU64,
     /// Servers alive, this one included.
     servers: AtomicU32,
     /// Others may have made dispatches, or canceled what is in hand here.
-    catch_up_asked: AtomicBool,
+    resync_requested: AtomicBool,
     renewed: Signal,
 }
 
-impl Standing {
+impl Membership {
     /// Alone it always counts as alive; among others once it was heard.
     pub(crate) fn new(among_others: bool) -> Self {
         Self {
-            alive_until: AtomicI64::new(if among_others { i64::MIN } else { i64::MAX }),
-            tenure: AtomicU64::new(0),
+            lease_until_ms: AtomicI64::new(if among_others { i64::MIN } else { i64::MAX }),
+            lease_generation: AtomicU64::new(0),
             servers: AtomicU32::new(1),
-            catch_up_asked: AtomicBool::new(false),
+            resync_requested: AtomicBool::new(false),
             renewed: Signal::default(),
         }
     }
 
     /// Whether something may be sent.
-    pub(crate) fn holds(&self, now: Timestamp) -> bool {
-        now.as_ms() < self.alive_until.load(Ordering::Acquire)
+    pub(crate) fn is_valid(&self, now: Timestamp) -> bool {
+        now.as_ms() < self.lease_until_ms.load(Ordering::Acquire)
     }
 
     /// How often it counted as dead until now. What was surely this server's at one number is so as
     /// long as that stands and [`Self::holds`]; alone it stays 0.
-    pub(crate) fn tenure(&self) -> u64 {
-        self.tenure.load(Ordering::Acquire)
+    pub(crate) fn lease_generation(&self) -> u64 {
+        self.lease_generation.load(Ordering::Acquire)
     }
 
     /// Hears of every heartbeat that came through.
@@ -64,59 +64,60 @@ impl Standing {
     }
 
     /// Whether what others did is to be looked up; asked once.
-    pub(crate) fn take_catch_up_asked(&self) -> bool {
-        self.catch_up_asked.swap(false, Ordering::AcqRel)
+    pub(crate) fn take_resync_request(&self) -> bool {
+        self.resync_requested.swap(false, Ordering::AcqRel)
     }
 
     /// Has it looked up.
-    pub(crate) fn ask_to_catch_up(&self) {
-        self.catch_up_asked.store(true, Ordering::Release);
+    pub(crate) fn request_resync(&self) {
+        self.resync_requested.store(true, Ordering::Release);
     }
 
     /// A heartbeat came through; it is `now` at the latest.
     fn renew(&self, until: Timestamp, others: ClusterStatus, now: Timestamp) {
         // Ahead of the new lease: who sees that sees this too.
-        if !self.holds(now) {
-            self.tenure.fetch_add(1, Ordering::AcqRel);
+        if !self.is_valid(now) {
+            self.lease_generation.fetch_add(1, Ordering::AcqRel);
         }
         self.servers.store(others.servers.max(1), Ordering::Release);
-        self.alive_until.store(until.as_ms(), Ordering::Release);
-        self.ask_to_catch_up();
+        self.lease_until_ms.store(until.as_ms(), Ordering::Release);
+        self.request_resync();
         self.renewed.notify();
     }
 }
 
 /// Says that this server lives until the engine stops, and takes over what dead ones left.
-pub(super) async fn keep(shared: Arc<Shared>) {
-    let (lease_ms, every_ms) = (shared.config.lease_ms, shared.config.heartbeat_ms);
-    while !shared.ended.is_cancelled() {
-        let now = shared.clock.now();
-        let beat = Heartbeat { instance: shared.instance, now, lease_until: now.plus_ms(lease_ms) };
-        match shared.store.heartbeat(beat).await {
+pub(super) async fn run_heartbeat(context: Arc<EngineContext>) {
+    let (lease_ms, every_ms) = (context.config.lease_ms, context.config.heartbeat_ms);
+    while !context.ended.is_cancelled() {
+        let now = context.clock.now();
+        let beat =
+            Heartbeat { instance: context.instance, now, lease_until: now.plus_ms(lease_ms) };
+        match context.store.heartbeat(beat).await {
             Ok(others) => {
-                let servers_before = shared.standing.servers();
-                shared.standing.renew(beat.lease_until, others, shared.clock.now());
-                shared.committed();
-                shared.dirty_lanes.request_pull();
-                let servers = shared.standing.servers();
+                let servers_before = context.membership.servers();
+                context.membership.renew(beat.lease_until, others, context.clock.now());
+                context.committed();
+                context.dirty_lanes.request_pull();
+                let servers = context.membership.servers();
                 if servers_before != servers {
                     tracing::info!(servers, before = servers_before, "servers alive");
-                    shared.paces_changed();
+                    context.on_membership_change();
                 }
                 if others.has_orphans {
                     tracing::warn!("a server died: what it left is taken over");
-                    shared.ask_for_adoption();
+                    context.request_recovery();
                 }
-                shared.wake.notify_one();
+                context.wake.notify_one();
             }
             Err(error) => {
-                shared.storage_failed(&error).await;
+                context.backoff_after_storage_error(&error).await;
                 continue;
             }
         }
         tokio::select! {
-            () = shared.clock.sleep_until(now.plus_ms(every_ms)) => {}
-            () = shared.ended.cancelled() => return,
+            () = context.clock.sleep_until(now.plus_ms(every_ms)) => {}
+            () = context.ended.cancelled() => return,
         }
     }
 }

@@ -15,7 +15,7 @@ const US_PER_SECOND: i64 = 1_000_000;
 
 /// The pace of a lane.
 #[derive(Debug, Default)]
-pub(crate) struct Pace(Mutex<State>);
+pub(crate) struct RateLimiter(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
@@ -33,9 +33,9 @@ impl Default for State {
     }
 }
 
-impl Pace {
+impl RateLimiter {
     /// Shares the rate with other servers.
-    pub(crate) fn share_among(&self, servers: u32) {
+    pub(crate) fn set_replicas(&self, servers: u32) {
         self.0.lock().expect("no holder of the pace panics").servers = i64::from(servers.max(1));
     }
 
@@ -67,32 +67,32 @@ impl Pace {
 }
 
 /// Least time between two messages to one chat, in milliseconds: Telegram takes about one a second.
-const CHAT_SPACING_MS: i64 = 1_000;
+const CHAT_INTERVAL_MS: i64 = 1_000;
 /// Chats that were sent to within that time; more are not told apart, and may be throttled.
 const CHATS_MAX: usize = 10_000;
 
 /// The pace of single chats.
 #[derive(Debug, Default)]
-pub(crate) struct ChatPace(Mutex<HashMap<DeviceKey, Timestamp>>);
+pub(crate) struct PerChatLimiter(Mutex<HashMap<DeviceKey, Timestamp>>);
 
-impl ChatPace {
+impl PerChatLimiter {
     /// Whether a message to a chat may go now.
     ///
     /// # Errors
     /// When not: when to ask again.
-    pub(crate) fn free(&self, chat: DeviceKey, now: Timestamp) -> Result<(), Timestamp> {
+    pub(crate) fn check(&self, chat: DeviceKey, now: Timestamp) -> Result<(), Timestamp> {
         let next = self.0.lock().expect("no holder of the chats panics");
         next.get(&chat).copied().filter(|at| *at > now).map_or(Ok(()), Err)
     }
 
     /// A message to a chat goes out now.
-    pub(crate) fn started(&self, chat: DeviceKey, now: Timestamp) {
+    pub(crate) fn record(&self, chat: DeviceKey, now: Timestamp) {
         let mut next = self.0.lock().expect("no holder of the chats panics");
         if next.len() >= CHATS_MAX {
             next.retain(|_, at| *at > now);
         }
         if next.len() < CHATS_MAX {
-            next.insert(chat, now.plus_ms(CHAT_SPACING_MS));
+            next.insert(chat, now.plus_ms(CHAT_INTERVAL_MS));
         }
     }
 }
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     /// How many deliveries go out in a second in which somebody asks every millisecond.
-    fn in_one_second(pace: &Pace, from_ms: i64) -> usize {
+    fn in_one_second(pace: &RateLimiter, from_ms: i64) -> usize {
         (from_ms..from_ms + 1_000)
             .map(|ms| std::iter::from_fn(|| pace.admit(Timestamp(ms)).ok()).take(100_000).count())
             .sum()
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn a_second_holds_what_the_rate_says() {
         for rate in [1, 3, 10, 250, 1_000, 25_000] {
-            let pace = Pace::default();
+            let pace = RateLimiter::default();
             pace.set_rate(Some(rate));
             let first = in_one_second(&pace, 1_000_000);
             let burst = rate as usize / 10 + 1;
@@ -125,10 +125,10 @@ mod tests {
 
     #[test]
     fn servers_have_equal_shares_of_the_rate() {
-        let pace = Pace::default();
+        let pace = RateLimiter::default();
         pace.set_rate(Some(1_000));
         for (servers, from_ms) in [(1, 0), (2, 10_000), (5, 20_000), (1, 30_000), (0, 40_000)] {
-            pace.share_among(servers);
+            pace.set_replicas(servers);
             in_one_second(&pace, from_ms);
             let share = 1_000 / servers.max(1) as usize;
             let second = in_one_second(&pace, from_ms + 1_000);
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn without_a_rate_nothing_waits() {
-        let pace = Pace::default();
+        let pace = RateLimiter::default();
         assert!((0..10_000).all(|_| pace.admit(Timestamp(5)).is_ok()));
         pace.set_rate(Some(1));
         assert!(pace.admit(Timestamp(5)).is_ok());
@@ -149,12 +149,12 @@ mod tests {
 
     #[test]
     fn a_chat_gets_one_message_a_second() {
-        let chats = ChatPace::default();
-        assert!(chats.free(DeviceKey(1), Timestamp(0)).is_ok());
-        assert!(chats.free(DeviceKey(1), Timestamp(0)).is_ok(), "who only looks uses nothing up");
-        chats.started(DeviceKey(1), Timestamp(0));
-        assert_eq!(chats.free(DeviceKey(1), Timestamp(400)), Err(Timestamp(1_000)));
-        assert!(chats.free(DeviceKey(2), Timestamp(400)).is_ok(), "another chat");
-        assert!(chats.free(DeviceKey(1), Timestamp(1_000)).is_ok());
+        let chats = PerChatLimiter::default();
+        assert!(chats.check(DeviceKey(1), Timestamp(0)).is_ok());
+        assert!(chats.check(DeviceKey(1), Timestamp(0)).is_ok(), "who only looks uses nothing up");
+        chats.record(DeviceKey(1), Timestamp(0));
+        assert_eq!(chats.check(DeviceKey(1), Timestamp(400)), Err(Timestamp(1_000)));
+        assert!(chats.check(DeviceKey(2), Timestamp(400)).is_ok(), "another chat");
+        assert!(chats.check(DeviceKey(1), Timestamp(1_000)).is_ok());
     }
 }

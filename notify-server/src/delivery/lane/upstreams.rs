@@ -34,8 +34,8 @@ const GETS_THROUGH_FOR_MS: i64 = 300_000;
 const UNTESTED_STREAMS_PART: usize = 4;
 
 /// The services behind a lane.
-pub(crate) struct Services {
-    known: Mutex<HashMap<Box<str>, Arc<Service>>>,
+pub(crate) struct Upstreams {
+    known: Mutex<HashMap<Box<str>, Arc<Upstream>>>,
     probe_every_ms: i64,
     /// Replication to the other servers, if there may be some, and the lane.
     peers: Option<(Arc<DirtyLanes>, (AppNo, Platform))>,
@@ -44,7 +44,7 @@ pub(crate) struct Services {
 }
 
 /// One of them.
-pub(crate) struct Service {
+pub(crate) struct Upstream {
     pub(crate) breaker: CircuitBreaker,
     in_flight: AtomicUsize,
     /// Refusals of our credentials in a row, at addresses that took messages before.
@@ -72,7 +72,7 @@ pub(crate) struct Candidate {
     pub(crate) lane_slots: usize,
 }
 
-impl Services {
+impl Upstreams {
     pub(crate) fn new(
         probe_every_ms: i64,
         peers: Option<(Arc<DirtyLanes>, (AppNo, Platform))>,
@@ -81,21 +81,21 @@ impl Services {
     }
 
     /// The service of that name, unless it has to share a circuit breaker with others.
-    pub(crate) fn get(&self, name: &str) -> Option<Arc<Service>> {
-        let service = self.of(name, AddressTrust::Verified);
+    pub(crate) fn get(&self, name: &str) -> Option<Arc<Upstream>> {
+        let service = self.get_or_create(name, AddressTrust::Verified);
         let known = self.known.lock().expect("no holder of the services panics");
         known.contains_key(name).then_some(service)
     }
 
     /// The services with a circuit breaker of their own, which is replicated to the other servers.
-    pub(crate) fn named(&self) -> Vec<(Box<str>, Arc<Service>)> {
+    pub(crate) fn named(&self) -> Vec<(Box<str>, Arc<Upstream>)> {
         let known = self.known.lock().expect("no holder of the services panics");
         let named = known.iter().filter(|(name, _)| !name.is_empty());
         named.map(|(name, service)| (name.clone(), service.clone())).collect()
     }
 
     /// The service of that name, behind an address of that trust.
-    pub(crate) fn of(&self, name: &str, trust: AddressTrust) -> Arc<Service> {
+    pub(crate) fn get_or_create(&self, name: &str, trust: AddressTrust) -> Arc<Upstream> {
         let mut known = self.known.lock().expect("no holder of the services panics");
         if let Some(service) = known.get(name) {
             return service.clone();
@@ -110,7 +110,7 @@ impl Services {
             // A breaker that several services share says nothing about one of them.
             let peers = self.peers.clone().filter(|_| !name.is_empty());
             let peers = peers.map(|(dirty, lane)| PeerSync::new(dirty, lane));
-            Arc::new(Service {
+            Arc::new(Upstream {
                 breaker: CircuitBreaker::new(self.probe_every_ms, peers),
                 in_flight: AtomicUsize::new(0),
                 refusals_in_a_row: AtomicU16::new(0),
@@ -146,7 +146,7 @@ impl Services {
     /// The status of every service at that instant, sorted by name.
     pub(crate) fn statuses(&self, now: Timestamp) -> Vec<(Box<str>, ProviderStatus)> {
         let known = self.known.lock().expect("no holder of the services panics");
-        let status = |service: &Service| service.breaker.status(now);
+        let status = |service: &Upstream| service.breaker.status(now);
         let mut statuses: Vec<_> =
             known.iter().map(|(name, service)| (name.clone(), status(service))).collect();
         statuses.sort_by(|(one, _), (other, _)| one.cmp(other));
@@ -154,7 +154,7 @@ impl Services {
     }
 }
 
-impl Service {
+impl Upstream {
     /// Whether it did anything that the next delivery has to know of.
     fn is_remembered(&self) -> bool {
         !self.breaker.is_closed()
@@ -266,16 +266,16 @@ impl Service {
 }
 
 /// One delivery under way through a service: counted there until this goes.
-pub(crate) struct InService {
-    service: Arc<Service>,
+pub(crate) struct UpstreamGuard {
+    service: Arc<Upstream>,
     /// Whether the service was untested when the delivery began.
     is_test: bool,
     /// Whether the delivery tries if the service is well again.
     is_probe: bool,
 }
 
-impl InService {
-    pub(crate) fn start(service: Arc<Service>, now: Timestamp) -> Self {
+impl UpstreamGuard {
+    pub(crate) fn start(service: Arc<Upstream>, now: Timestamp) -> Self {
         let is_probe = service.breaker.probe_due_at().is_some();
         // Looked at just before, on the same thread: this may be the probe.
         let _ = service.breaker.admit(now);
@@ -293,15 +293,15 @@ impl InService {
     }
 }
 
-impl std::ops::Deref for InService {
-    type Target = Service;
+impl std::ops::Deref for UpstreamGuard {
+    type Target = Upstream;
 
-    fn deref(&self) -> &Service {
+    fn deref(&self) -> &Upstream {
         &self.service
     }
 }
 
-impl Drop for InService {
+impl Drop for UpstreamGuard {
     fn drop(&mut self) {
         self.service.in_flight.fetch_sub(1, Ordering::AcqRel);
         if self.is_test {

@@ -8,7 +8,7 @@ use crate::store::{DeviceKey, DispatchNo};
 
 /// The mark over a range of keys, as long as somebody holds it.
 #[derive(Debug)]
-pub(crate) struct Mark(Mutex<State>);
+pub(crate) struct RangeTracker(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
@@ -19,33 +19,33 @@ struct State {
     /// Devices that changed and were not read since.
     changed: HashSet<DeviceKey>,
     /// Devices that are being sent to, or were.
-    sent: HashSet<(DispatchNo, DeviceKey)>,
+    in_flight: HashSet<(DispatchNo, DeviceKey)>,
 }
 
-impl Mark {
+impl RangeTracker {
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().expect("no holder of a mark panics")
     }
 
     /// Limits the mark to the keys in `(from, to]`.
-    pub(crate) fn narrow(&self, from: DeviceKey, to: DeviceKey) {
+    pub(crate) fn shrink_to(&self, from: DeviceKey, to: DeviceKey) {
         let mut state = self.state();
         (state.from, state.to) = (from, to);
         state.changed.retain(|key| from < *key && *key <= to);
     }
 
     /// Takes note that a device is sent to.
-    pub(crate) fn started(&self, dispatch: DispatchNo, key: DeviceKey) {
-        self.state().sent.insert((dispatch, key));
+    pub(crate) fn mark_in_flight(&self, dispatch: DispatchNo, key: DeviceKey) {
+        self.state().in_flight.insert((dispatch, key));
     }
 
     /// Takes that back: the device did not get it.
-    pub(crate) fn not_sent(&self, dispatch: DispatchNo, key: DeviceKey) {
-        self.state().sent.remove(&(dispatch, key));
+    pub(crate) fn clear_in_flight(&self, dispatch: DispatchNo, key: DeviceKey) {
+        self.state().in_flight.remove(&(dispatch, key));
     }
 
     /// Whether any device changed since this was last asked.
-    pub(crate) fn take_stale(&self) -> bool {
+    pub(crate) fn drain_changed(&self) -> bool {
         let changed = &mut self.state().changed;
         let stale = !changed.is_empty();
         changed.clear();
@@ -60,14 +60,14 @@ impl Mark {
 
 /// The marks of every open page of the process.
 #[derive(Debug, Default)]
-pub(crate) struct Marks(Mutex<Vec<Weak<Mark>>>);
+pub(crate) struct DeviceTracker(Mutex<Vec<Weak<RangeTracker>>>);
 
-impl Marks {
+impl DeviceTracker {
     /// Opens a mark for the keys in `(from, to]`. It has to be open before its devices are read, so
     /// that no change falls in between.
-    pub(crate) fn open(&self, from: DeviceKey, to: DeviceKey) -> Arc<Mark> {
-        let state = State { from, to, changed: HashSet::new(), sent: HashSet::new() };
-        let mark = Arc::new(Mark(Mutex::new(state)));
+    pub(crate) fn open(&self, from: DeviceKey, to: DeviceKey) -> Arc<RangeTracker> {
+        let state = State { from, to, changed: HashSet::new(), in_flight: HashSet::new() };
+        let mark = Arc::new(RangeTracker(Mutex::new(state)));
         let mut marks = self.0.lock().expect("no holder of the marks panics");
         marks.retain(|mark| mark.strong_count() > 0);
         marks.push(Arc::downgrade(&mark));
@@ -75,12 +75,22 @@ impl Marks {
     }
 
     /// A mark for the keys in `(from, to]` of another one, with what changed there since that was opened.
-    pub(crate) fn split(&self, mark: &Mark, from: DeviceKey, to: DeviceKey) -> Arc<Mark> {
+    pub(crate) fn split(
+        &self,
+        mark: &RangeTracker,
+        from: DeviceKey,
+        to: DeviceKey,
+    ) -> Arc<RangeTracker> {
         // Held over both, so that no change falls in between.
         let mut marks = self.0.lock().expect("no holder of the marks panics");
         let mut changed = mark.state().changed.clone();
         changed.retain(|key| from < *key && *key <= to);
-        let part = Arc::new(Mark(Mutex::new(State { from, to, changed, sent: HashSet::new() })));
+        let part = Arc::new(RangeTracker(Mutex::new(State {
+            from,
+            to,
+            changed,
+            in_flight: HashSet::new(),
+        })));
         marks.push(Arc::downgrade(&part));
         part
     }
@@ -97,10 +107,10 @@ impl Marks {
     }
 
     /// Whether a device is being sent to, or was and that is not committed yet.
-    pub(crate) fn has_started(&self, dispatch: DispatchNo, key: DeviceKey) -> bool {
+    pub(crate) fn is_in_flight(&self, dispatch: DispatchNo, key: DeviceKey) -> bool {
         let marks = self.0.lock().expect("no holder of the marks panics");
         let sent = (dispatch, key);
-        marks.iter().filter_map(Weak::upgrade).any(|mark| mark.state().sent.contains(&sent))
+        marks.iter().filter_map(Weak::upgrade).any(|mark| mark.state().in_flight.contains(&sent))
     }
 }
 
@@ -110,33 +120,33 @@ mod tests {
 
     #[test]
     fn a_change_marks_the_pages_that_hold_the_device_and_no_others() {
-        let marks = Marks::default();
+        let marks = DeviceTracker::default();
         let first = marks.open(DeviceKey(0), DeviceKey(10));
         let second = marks.open(DeviceKey(10), DeviceKey(20));
         marks.device_changed(DeviceKey(10));
         assert!(first.has_changed(DeviceKey(10)) && !first.has_changed(DeviceKey(9)));
-        assert!(first.take_stale() && !second.take_stale());
-        assert!(!first.take_stale(), "asked once");
+        assert!(first.drain_changed() && !second.drain_changed());
+        assert!(!first.drain_changed(), "asked once");
     }
 
     /// A change may come in between the read of a page and its claim, whose end is not known before.
     #[test]
     fn a_mark_that_is_narrowed_keeps_the_changes_of_its_range() {
-        let marks = Marks::default();
+        let marks = DeviceTracker::default();
         let mark = marks.open(DeviceKey(0), DeviceKey(100));
         marks.device_changed(DeviceKey(50));
-        mark.narrow(DeviceKey(0), DeviceKey(49));
-        assert!(!mark.take_stale());
+        mark.shrink_to(DeviceKey(0), DeviceKey(49));
+        assert!(!mark.drain_changed());
         marks.device_changed(DeviceKey(50));
-        assert!(!mark.take_stale());
+        assert!(!mark.drain_changed());
         marks.device_changed(DeviceKey(49));
-        mark.narrow(DeviceKey(0), DeviceKey(49));
-        assert!(mark.take_stale());
+        mark.shrink_to(DeviceKey(0), DeviceKey(49));
+        assert!(mark.drain_changed());
     }
 
     #[test]
     fn a_part_of_a_mark_has_the_changes_of_its_keys_before_and_after() {
-        let marks = Marks::default();
+        let marks = DeviceTracker::default();
         let mark = marks.open(DeviceKey(0), DeviceKey(100));
         marks.device_changed(DeviceKey(5));
         marks.device_changed(DeviceKey(50));
@@ -150,14 +160,14 @@ mod tests {
 
     #[test]
     fn a_device_is_started_until_it_is_taken_back_or_its_page_is_over() {
-        let marks = Marks::default();
+        let marks = DeviceTracker::default();
         let mark = marks.open(DeviceKey(0), DeviceKey(10));
-        let is_started = |key| marks.has_started(DispatchNo(1), DeviceKey(key));
-        mark.started(DispatchNo(1), DeviceKey(4));
-        mark.started(DispatchNo(1), DeviceKey(5));
+        let is_started = |key| marks.is_in_flight(DispatchNo(1), DeviceKey(key));
+        mark.mark_in_flight(DispatchNo(1), DeviceKey(4));
+        mark.mark_in_flight(DispatchNo(1), DeviceKey(5));
         assert!(is_started(4) && is_started(5) && !is_started(3), "it was not sent to");
-        assert!(!marks.has_started(DispatchNo(2), DeviceKey(4)));
-        mark.not_sent(DispatchNo(1), DeviceKey(4));
+        assert!(!marks.is_in_flight(DispatchNo(2), DeviceKey(4)));
+        mark.clear_in_flight(DispatchNo(1), DeviceKey(4));
         assert!(!is_started(4) && is_started(5));
         drop(mark);
         assert!(!is_started(5));

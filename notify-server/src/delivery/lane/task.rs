@@ -10,12 +10,12 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::{Id, JoinError, JoinSet};
 
 use crate::delivery::breaker::Admission;
-use crate::delivery::job::Job;
+use crate::delivery::context::EngineContext;
+use crate::delivery::device_tracker::RangeTracker;
+use crate::delivery::dispatch::ActiveDispatch;
 use crate::delivery::lane::{Lane, LaneProvider};
-use crate::delivery::marks::Mark;
 use crate::delivery::page_task::{DeviceSnapshot, PageEnd, PageTask};
 use crate::delivery::retry_task::{ClaimedRetries, RetryTask};
-use crate::delivery::shared::Shared;
 use crate::delivery::single_task::{LANE_SINGLES_MAX, SingleTask, Singles};
 use crate::signal::Waiter;
 use crate::store::{
@@ -24,17 +24,17 @@ use crate::store::{
 };
 
 /// The work of a lane: which dispatches take turns, and what is open.
-pub(crate) struct LaneRun {
+pub(crate) struct LaneTask {
     pub(super) lane: Arc<Lane>,
-    pub(super) turns: VecDeque<Arc<Job>>,
+    pub(super) ready: VecDeque<Arc<ActiveDispatch>>,
     /// Dispatches that wait for a turn without being held in memory.
-    later: VecDeque<DispatchNo>,
-    pub(super) jobs: VecDeque<Arc<Job>>,
-    pub(super) running: JoinSet<Finished>,
+    overflow: VecDeque<DispatchNo>,
+    pub(super) dispatches: VecDeque<Arc<ActiveDispatch>>,
+    pub(super) running: JoinSet<TaskEnd>,
     /// How many devices of each open page wait, by its task.
-    pub(super) open: HashMap<Id, Arc<AtomicUsize>>,
+    pub(super) page_tasks: HashMap<Id, Arc<AtomicUsize>>,
     /// What each task of retries has claimed, by its task.
-    pub(super) hands: HashMap<Id, Arc<Hand>>,
+    pub(super) retry_batches: HashMap<Id, Arc<RetryBatch>>,
     /// Channel to the task that sends notifications to one device each, bounded by `LANE_SINGLES_MAX`.
     pub(super) singles: Option<UnboundedSender<Singles>>,
     pub(super) retries_due: bool,
@@ -48,23 +48,23 @@ pub(crate) struct LaneRun {
 }
 
 /// A task of a lane that came to its end.
-pub(super) enum Finished {
+pub(super) enum TaskEnd {
     Page(PageEnd),
     Retries,
     Singles,
 }
 
-impl LaneRun {
+impl LaneTask {
     pub(crate) fn new(lane: Arc<Lane>) -> Self {
         Self {
             breaker_changes: lane.breaker.subscribe(),
             lane,
-            turns: VecDeque::new(),
-            later: VecDeque::new(),
-            jobs: VecDeque::new(),
+            ready: VecDeque::new(),
+            overflow: VecDeque::new(),
+            dispatches: VecDeque::new(),
             running: JoinSet::new(),
-            open: HashMap::new(),
-            hands: HashMap::new(),
+            page_tasks: HashMap::new(),
+            retry_batches: HashMap::new(),
             singles: None,
             retries_due: false,
             retries_wait: false,
@@ -75,87 +75,88 @@ impl LaneRun {
 
     /// Works until the engine stops, and then until what is in flight has ended.
     pub(crate) async fn run(mut self) {
-        let shared = self.lane.shared.clone();
+        let context = self.lane.context.clone();
         loop {
             // Looked at once: a sign fixtures while work is taken on must not go unheard below.
-            let stopping = shared.stop.is_cancelled();
+            let stopping = context.stop.is_cancelled();
             if stopping && self.running.is_empty() {
                 return;
             }
-            if !stopping && let Err(error) = self.take_on().await {
-                shared.storage_failed(&error).await;
+            if !stopping && let Err(error) = self.load_work().await {
+                context.backoff_after_storage_error(&error).await;
                 continue;
             }
             let lane = self.lane.clone();
             tokio::select! {
                 biased;
-                Some(finished) = self.running.join_next_with_id() => self.finished(finished),
+                Some(finished) = self.running.join_next_with_id() => self.on_task_end(finished),
                 () = lane.wake.notified() => {}
                 () = self.breaker_changes.changed(), if self.retries_wait => {
                     self.retries_due = true;
                 }
-                () = shared.stop.cancelled(), if !stopping => {}
+                () = context.stop.cancelled(), if !stopping => {}
             }
         }
     }
 
-    fn finished(&mut self, finished: Result<(Id, Finished), JoinError>) {
+    fn on_task_end(&mut self, finished: Result<(Id, TaskEnd), JoinError>) {
         let task = finished.as_ref().map_or_else(JoinError::id, |(task, _)| *task);
-        self.open.remove(&task);
+        self.page_tasks.remove(&task);
         // Of a task that broke off its claims run out.
-        self.hands.remove(&task);
+        self.retry_batches.remove(&task);
         match finished {
-            Ok((_, Finished::Page(PageEnd::Over) | Finished::Retries | Finished::Singles)) => {}
-            Ok((_, Finished::Page(PageEnd::Fenced))) => self.lane.shared.ask_for_adoption(),
+            Ok((_, TaskEnd::Page(PageEnd::Over) | TaskEnd::Retries | TaskEnd::Singles)) => {}
+            Ok((_, TaskEnd::Page(PageEnd::Fenced))) => self.lane.context.request_recovery(),
             // A panic must not take the lane with it: what the task held is adopted again.
             Err(error) => {
                 tracing::error!(error = %error, "a delivery task broke off");
-                self.lane.shared.ask_for_adoption();
+                self.lane.context.request_recovery();
             }
         }
     }
 
     /// Takes on what the bounds allow: adopted pages, then retries, then the next pages by turns.
-    async fn take_on(&mut self) -> Result<(), StoreError> {
+    async fn load_work(&mut self) -> Result<(), StoreError> {
         if !self.begun {
-            self.begin().await?;
+            self.init().await?;
         }
         self.read_inbox().await?;
         // Some ended without being tried: canceled, or erased with their device.
-        if self.lane.has_retries_in_plenty() {
+        if self.lane.retry_backlog_full() {
             self.count_retries().await?;
         }
         if self.retries_due && self.may_claim() {
             self.start_retries().await?;
         }
-        while self.room() {
-            self.fill_turns().await?;
-            let Some(job) = self.turns.pop_front() else { break };
-            match self.open_next_page(&job).await {
-                Ok(true) => self.turns.push_back(job),
-                Ok(false) => self.lane.shared.dispatch_scanned(job.dispatch.no),
+        while self.has_capacity() {
+            self.fill_ready().await?;
+            let Some(dispatch) = self.ready.pop_front() else { break };
+            match self.open_next_page(&dispatch).await {
+                Ok(true) => self.ready.push_back(dispatch),
+                Ok(false) => self.lane.context.remove_dispatch(dispatch.row.no),
                 Err(error) => {
-                    self.turns.push_front(job);
+                    self.ready.push_front(dispatch);
                     return Err(error);
                 }
             }
         }
-        let has_others = !(self.turns.is_empty() && self.later.is_empty() && self.open.is_empty());
+        let has_others =
+            !(self.ready.is_empty() && self.overflow.is_empty() && self.page_tasks.is_empty());
         self.lane.has_others(has_others);
         Ok(())
     }
 
     /// Learns what stood before this process: whether the lane is stopped, what other servers say of
     /// it, and how many retries are open. Ahead of everything else, so that nothing goes out of a lane that is stopped.
-    async fn begin(&mut self) -> Result<(), StoreError> {
-        let shared = self.lane.shared.clone();
+    async fn init(&mut self) -> Result<(), StoreError> {
+        let context = self.lane.context.clone();
         let version = self.lane.provider_version();
-        let stopped = shared.store.guard_tripped(self.lane.app, self.lane.platform).await?;
+        let stopped = context.store.guard_tripped(self.lane.app, self.lane.platform).await?;
         // One released meanwhile is not stopped again.
         if stopped && version == self.lane.provider_version() {
             self.lane.trip_guard();
         }
-        if shared.config.among_others {
+        if context.config.clustered {
             self.lane.load_records().await?;
         }
         self.count_retries().await?;
@@ -163,11 +164,11 @@ impl LaneRun {
         Ok(())
     }
 
-    fn room(&self) -> bool {
-        let config = &self.lane.shared.config;
-        self.open.len() < config.lane_pages_max
-            && self.lane.parked.load(Ordering::Acquire) < config.lane_parked_max
-            && self.open.values().map(|page| page.load(Ordering::Acquire)).sum::<usize>()
+    fn has_capacity(&self) -> bool {
+        let config = &self.lane.context.config;
+        self.page_tasks.len() < config.lane_pages_max
+            && self.lane.parked.load(Ordering::Acquire) < config.lane_deferred_max
+            && self.page_tasks.values().map(|page| page.load(Ordering::Acquire)).sum::<usize>()
                 < config.lane_devices_max
     }
 
@@ -175,13 +176,13 @@ impl LaneRun {
         let inbox = std::mem::take(&mut *self.lane.inbox.lock().expect("no holder panics"));
         self.retries_due |= inbox.retries_due || inbox.provider_changed;
         inbox.singles.into_iter().for_each(|singles| self.send_singles(singles));
-        for job in inbox.dispatches {
-            if self.later.is_empty()
-                && self.turns.len() < self.lane.shared.config.lane_dispatches_max
+        for dispatch in inbox.dispatches {
+            if self.overflow.is_empty()
+                && self.ready.len() < self.lane.context.config.lane_dispatches_max
             {
-                self.turns.push_back(job);
+                self.ready.push_back(dispatch);
             } else {
-                self.later.push_back(job.dispatch.no);
+                self.overflow.push_back(dispatch.row.no);
             }
         }
         let mut pages = inbox.pages;
@@ -195,18 +196,18 @@ impl LaneRun {
     }
 
     /// Reads dispatches that wait, as far as they find a place.
-    async fn fill_turns(&mut self) -> Result<(), StoreError> {
-        let shared = self.lane.shared.clone();
-        while self.turns.len() < shared.config.lane_dispatches_max
-            && let Some(no) = self.later.front().copied()
+    async fn fill_ready(&mut self) -> Result<(), StoreError> {
+        let context = self.lane.context.clone();
+        while self.ready.len() < context.config.lane_dispatches_max
+            && let Some(no) = self.overflow.front().copied()
         {
-            match Job::read(&shared, no).await {
-                Ok(job) => self.turns.push_back(job),
+            match ActiveDispatch::read(&context, no).await {
+                Ok(dispatch) => self.ready.push_back(dispatch),
                 // Erased with its application.
-                Err(StoreError::NotFound) => shared.dispatch_scanned(no),
+                Err(StoreError::NotFound) => context.remove_dispatch(no),
                 Err(error) => return Err(error),
             }
-            self.later.pop_front();
+            self.overflow.pop_front();
         }
         Ok(())
     }
@@ -222,95 +223,105 @@ impl LaneRun {
 
 // Opening pages: the next one of a dispatch, and those that were left open.
 
-impl LaneRun {
+impl LaneTask {
     /// Reads and claims the next page of a dispatch. Answers whether more is to come.
-    pub(super) async fn open_next_page(&mut self, job: &Arc<Job>) -> Result<bool, StoreError> {
-        let shared = self.lane.shared.clone();
-        if shared.config.among_others && !self.follow(job).await? {
+    pub(super) async fn open_next_page(
+        &mut self,
+        dispatch: &Arc<ActiveDispatch>,
+    ) -> Result<bool, StoreError> {
+        let context = self.lane.context.clone();
+        if context.config.clustered && !self.sync_cursor(dispatch).await? {
             return Ok(false);
         }
-        let from = job.cursor();
-        let mark = shared.marks.open(from, job.dispatch.until);
-        let (read_at, lease_generation) = (shared.clock.now(), shared.standing.tenure());
-        let slice = shared.store.read_batch(&job.dispatch, from, shared.config.page_rows).await?;
+        let from = dispatch.cursor();
+        let mark = context.devices.open(from, dispatch.row.until);
+        let (read_at, lease_generation) =
+            (context.clock.now(), context.membership.lease_generation());
+        let slice = context.store.read_batch(&dispatch.row, from, context.config.page_rows).await?;
         let DeviceBatch { devices, to, end } = slice;
-        mark.narrow(from, to);
+        mark.shrink_to(from, to);
         let claim = PageClaim {
-            dispatch: job.dispatch.no,
+            dispatch: dispatch.row.no,
             from,
             to,
             end,
-            targeted: (devices.iter().filter(|device| job.targets(device)).count()
-                + job.gone(&devices, from, to).len()) as u64,
-            excluded: job.count_excluded(&devices),
-            instance: shared.instance,
-            lease_until: read_at.plus_ms(shared.config.lease_ms),
+            targeted: (devices.iter().filter(|device| dispatch.targets(device)).count()
+                + dispatch.gone(&devices, from, to).len()) as u64,
+            excluded: dispatch.count_excluded(&devices),
+            instance: context.instance,
+            lease_until: read_at.plus_ms(context.config.lease_ms),
             at: read_at,
         };
-        let _claiming = shared.claims.read().await;
-        let page = match shared.store.open_page(claim).await {
+        let _claiming = context.recovery_lock.read().await;
+        let page = match context.store.open_page(claim).await {
             Ok(page) => page,
             // Another server was first: its turn comes again from where that one left off.
-            Err(StoreError::Fenced) if shared.config.among_others => return Ok(true),
+            Err(StoreError::Fenced) if context.config.clustered => return Ok(true),
             // Somebody else moved the cursor: what is left is theirs, or is adopted.
             Err(StoreError::Fenced) => {
-                shared.ask_for_adoption();
+                context.request_recovery();
                 return Ok(false);
             }
             // Erased with its application.
             Err(StoreError::NotFound) => return Ok(false),
             Err(error) => {
                 // It may have been committed all the same.
-                shared.ask_for_adoption();
+                context.request_recovery();
                 return Err(error);
             }
         };
-        job.move_cursor(to);
-        shared.committed();
+        dispatch.move_cursor(to);
+        context.committed();
         if end {
-            shared.wake.notify_one();
+            context.wake.notify_one();
         }
         // One without anybody to send to was finished when it was claimed: whoever becomes eligible
         // afterwards could be sent to but not counted.
         if claim.targeted > 0 {
-            shared.page_opened(page.no);
+            context.insert_page(page.no);
             let snapshot = DeviceSnapshot { devices, read_at, mark, lease_generation };
-            self.spawn_page(PageTask::new(self.lane.clone(), job.clone(), page, snapshot, &[]));
+            self.spawn_page(PageTask::new(
+                self.lane.clone(),
+                dispatch.clone(),
+                page,
+                snapshot,
+                &[],
+            ));
         }
         Ok(!end)
     }
 
     /// Goes to where the pages of all servers have come; false when none is left to open.
-    async fn follow(&self, job: &Job) -> Result<bool, StoreError> {
-        let Some(scan) = self.lane.shared.store.scan(job.dispatch.no).await? else {
+    async fn sync_cursor(&self, dispatch: &ActiveDispatch) -> Result<bool, StoreError> {
+        let Some(scan) = self.lane.context.store.scan(dispatch.row.no).await? else {
             return Ok(false);
         };
-        job.move_cursor(scan.cursor);
+        dispatch.move_cursor(scan.cursor);
         if scan.canceled {
-            job.cancel();
+            dispatch.cancel();
         }
         Ok(true)
     }
 
     /// Goes on with a page that another process, or a broken task of this one, left open.
     pub(super) async fn resume(&mut self, page: OpenPage) -> Result<(), StoreError> {
-        let shared = self.lane.shared.clone();
-        let job = match Job::read(&shared, page.dispatch).await {
-            Ok(job) => job,
+        let context = self.lane.context.clone();
+        let dispatch = match ActiveDispatch::read(&context, page.dispatch).await {
+            Ok(dispatch) => dispatch,
             // Erased with its application.
             Err(StoreError::NotFound) => {
-                shared.page_closed(page.no);
+                context.remove_page(page.no);
                 return Ok(());
             }
             Err(error) => return Err(error),
         };
-        let done = shared.store.settled_devices(&page).await?;
-        let mark = shared.marks.open(page.from, page.to);
-        let read_at = shared.clock.now();
-        let devices = shared.store.read_range(&job.dispatch, page.from, page.to).await?;
+        let done = context.store.settled_devices(&page).await?;
+        let mark = context.devices.open(page.from, page.to);
+        let read_at = context.clock.now();
+        let devices = context.store.read_range(&dispatch.row, page.from, page.to).await?;
         // Among others it has to show first that the page is its own still: that was long ago.
         let snapshot = DeviceSnapshot { devices, read_at, mark, lease_generation: 0 };
-        self.spawn_page(PageTask::new(self.lane.clone(), job, page, snapshot, &done));
+        self.spawn_page(PageTask::new(self.lane.clone(), dispatch, page, snapshot, &done));
         Ok(())
     }
 
@@ -330,7 +341,7 @@ impl LaneRun {
         let task = SingleTask::new(&self.lane);
         self.running.spawn(async move {
             task.run(incoming).await;
-            Finished::Singles
+            TaskEnd::Singles
         });
     }
 
@@ -338,43 +349,43 @@ impl LaneRun {
         let (no, waiting) = (page.page_no(), page.waiting());
         let lane = self.lane.clone();
         let task = self.running.spawn(async move {
-            let _open = PageOpen(lane, no);
-            Finished::Page(page.run().await)
+            let _open = OpenPageGuard(lane, no);
+            TaskEnd::Page(page.run().await)
         });
-        self.open.insert(task.id(), waiting);
+        self.page_tasks.insert(task.id(), waiting);
     }
 }
 
 /// Tells the engine that a page is not worked on any more, also when its task panicked.
-struct PageOpen(Arc<Lane>, PageNo);
+struct OpenPageGuard(Arc<Lane>, PageNo);
 
-impl Drop for PageOpen {
+impl Drop for OpenPageGuard {
     fn drop(&mut self) {
-        self.0.shared.page_closed(self.1);
+        self.0.context.remove_page(self.1);
     }
 }
 
 // Claiming the retries of a lane that are due.
 
 /// Dispatches whose rendered form is kept for retries.
-const JOBS_KEPT_MAX: usize = 64;
+const CACHED_DISPATCHES_MAX: usize = 64;
 
-impl LaneRun {
+impl LaneTask {
     /// Whether retries that are due may be claimed: none that was claimed waits for its start, and
     /// fewer than the bound are unsettled.
     pub(super) fn may_claim(&self) -> bool {
-        !self.hands.values().any(|hand| hand.has_unstarted())
-            && self.in_hand().len() < self.lane.shared.config.lane_retries_max as usize
+        !self.retry_batches.values().any(|hand| hand.has_unstarted())
+            && self.claimed_retries().len() < self.lane.context.config.lane_retries_max as usize
     }
 
-    fn in_hand(&self) -> Vec<RetryNo> {
-        self.hands.values().flat_map(|hand| hand.unsettled()).collect()
+    fn claimed_retries(&self) -> Vec<RetryNo> {
+        self.retry_batches.values().flat_map(|hand| hand.unsettled()).collect()
     }
 
     /// Claims what is due and has it tried.
     pub(super) async fn start_retries(&mut self) -> Result<(), StoreError> {
-        let shared = self.lane.shared.clone();
-        let now = shared.clock.now();
+        let context = self.lane.context.clone();
+        let now = context.clock.now();
         self.retries_due = false;
         // Before the look at the breaker: a change that comes in while this looks is not missed.
         self.breaker_changes.mark_unchanged();
@@ -386,21 +397,21 @@ impl LaneRun {
         self.count_retries().await.inspect_err(|_| self.retries_due = true)?;
         let first = DeviceKey::before_first(self.lane.app, self.lane.platform);
         let last = DeviceKey::new(self.lane.app, self.lane.platform, SEQUENCE_MAX);
-        let mark = shared.marks.open(first, last);
-        let lease_generation = shared.standing.tenure();
-        let in_hand = self.in_hand();
-        let limit = shared.config.lane_retries_max - in_hand.len() as u32;
+        let mark = context.devices.open(first, last);
+        let lease_generation = context.membership.lease_generation();
+        let in_hand = self.claimed_retries();
+        let limit = context.config.lane_retries_max - in_hand.len() as u32;
         let claim = RetryClaim {
             app: self.lane.app,
             platform: self.lane.platform,
             limit,
-            instance: shared.instance,
-            lease_until: now.plus_ms(shared.config.retry_lease_ms()),
+            instance: context.instance,
+            lease_until: now.plus_ms(context.config.retry_lease_ms()),
             now,
             exclude: in_hand,
             reclaim_own: self.claims_lost,
         };
-        let claimed = shared.store.claim_retries(claim).await.inspect_err(|_| {
+        let claimed = context.store.claim_retries(claim).await.inspect_err(|_| {
             // It may have been committed all the same, where the answer alone was lost.
             (self.retries_due, self.claims_lost) = (true, true);
         })?;
@@ -409,91 +420,100 @@ impl LaneRun {
             return Ok(());
         }
         self.retries_due |= claimed.len() >= limit as usize;
-        self.spawn_retries(claimed, mark, lease_generation).await
+        self.spawn_retry_task(claimed, mark, lease_generation).await
     }
 
-    async fn spawn_retries(
+    async fn spawn_retry_task(
         &mut self,
         mut claimed: Vec<ClaimedRetry>,
-        mark: Arc<Mark>,
+        mark: Arc<RangeTracker>,
         lease_generation: u64,
     ) -> Result<(), StoreError> {
         let keys = claimed.iter().map(|retry| retry.key);
         if let (Some(first), Some(last)) = (keys.clone().min(), keys.max()) {
-            mark.narrow(DeviceKey(first.0 - 1), last);
+            mark.shrink_to(DeviceKey(first.0 - 1), last);
         }
-        let jobs = match self.jobs_of(&claimed).await {
-            Ok(jobs) => jobs,
+        let dispatches = match self.load_dispatches(&claimed).await {
+            Ok(dispatches) => dispatches,
             Err(error) => {
-                self.give_back(&claimed).await;
+                self.unclaim(&claimed).await;
                 return Err(error);
             }
         };
         // Those of an erased application are gone with it.
-        claimed.retain(|retry| jobs.iter().any(|job| job.dispatch.no == retry.dispatch));
-        let hand = Arc::new(Hand::new(claimed.iter().map(|retry| retry.no).collect()));
-        let claim =
-            ClaimedRetries { retries: claimed, jobs, mark, hand: hand.clone(), lease_generation };
+        claimed.retain(|retry| dispatches.iter().any(|dispatch| dispatch.row.no == retry.dispatch));
+        let hand = Arc::new(RetryBatch::new(claimed.iter().map(|retry| retry.no).collect()));
+        let claim = ClaimedRetries {
+            retries: claimed,
+            dispatches,
+            mark,
+            hand: hand.clone(),
+            lease_generation,
+        };
         let retries = RetryTask::new(&self.lane, claim);
         let task = self.running.spawn(async move {
             retries.run().await;
-            Finished::Retries
+            TaskEnd::Retries
         });
-        self.hands.insert(task.id(), hand);
+        self.retry_batches.insert(task.id(), hand);
         Ok(())
     }
 
     /// Gives claimed retries back untried; where storage fails for that as well, the next claim finds
     /// them.
-    async fn give_back(&mut self, claimed: &[ClaimedRetry]) {
-        let shared = self.lane.shared.clone();
-        let now = shared.clock.now();
+    async fn unclaim(&mut self, claimed: &[ClaimedRetry]) {
+        let context = self.lane.context.clone();
+        let now = context.clock.now();
         let later = RetryResult::Deferred { due_at: now };
         let outcomes = claimed.iter().map(|retry| RetryOutcome::of(retry.no, later.clone()));
-        let settled = shared.store.settle_retries(shared.instance, outcomes.collect(), now).await;
+        let settled = context.store.settle_retries(context.instance, outcomes.collect(), now).await;
         self.retries_due = true;
         self.claims_lost |= settled.is_err();
     }
 
     /// Counts the open retries where the number matters: at the start, and near the bound.
     pub(super) async fn count_retries(&mut self) -> Result<(), StoreError> {
-        let (lane, shared) = (&self.lane, &self.lane.shared);
-        if !self.begun || lane.may_have_retries_in_plenty() {
+        let (lane, context) = (&self.lane, &self.lane.context);
+        if !self.begun || lane.retry_backlog_near_full() {
             let begun = lane.retries.begin();
-            let open = shared.store.open_retries(lane.app, lane.platform).await?;
+            let open = context.store.open_retries(lane.app, lane.platform).await?;
             lane.retries_counted(begun, open);
         }
         Ok(())
     }
 
     /// The dispatches that claimed retries belong to, from memory where they are there.
-    async fn jobs_of(&mut self, claimed: &[ClaimedRetry]) -> Result<Vec<Arc<Job>>, StoreError> {
-        let mut jobs: Vec<Arc<Job>> = Vec::new();
+    async fn load_dispatches(
+        &mut self,
+        claimed: &[ClaimedRetry],
+    ) -> Result<Vec<Arc<ActiveDispatch>>, StoreError> {
+        let mut dispatches: Vec<Arc<ActiveDispatch>> = Vec::new();
         for retry in claimed {
-            if jobs.iter().any(|job| job.dispatch.no == retry.dispatch) {
+            if dispatches.iter().any(|dispatch| dispatch.row.no == retry.dispatch) {
                 continue;
             }
-            let known = self.jobs.iter().chain(&self.turns);
-            let known = known.into_iter().find(|job| job.dispatch.no == retry.dispatch).cloned();
-            if let Some(job) = known {
-                jobs.push(job);
+            let known = self.dispatches.iter().chain(&self.ready);
+            let known =
+                known.into_iter().find(|dispatch| dispatch.row.no == retry.dispatch).cloned();
+            if let Some(dispatch) = known {
+                dispatches.push(dispatch);
                 continue;
             }
-            match Job::read(&self.lane.shared, retry.dispatch).await {
-                Ok(job) => jobs.push(self.keep(job)),
+            match ActiveDispatch::read(&self.lane.context, retry.dispatch).await {
+                Ok(dispatch) => dispatches.push(self.cache(dispatch)),
                 Err(StoreError::NotFound) => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(jobs)
+        Ok(dispatches)
     }
 
-    fn keep(&mut self, job: Arc<Job>) -> Arc<Job> {
-        self.jobs.push_back(job.clone());
-        if self.jobs.len() > JOBS_KEPT_MAX {
-            self.jobs.pop_front();
+    fn cache(&mut self, dispatch: Arc<ActiveDispatch>) -> Arc<ActiveDispatch> {
+        self.dispatches.push_back(dispatch.clone());
+        if self.dispatches.len() > CACHED_DISPATCHES_MAX {
+            self.dispatches.pop_front();
         }
-        job
+        dispatch
     }
 }
 
@@ -502,12 +522,12 @@ impl LaneRun {
 /// The retries that one task claimed and has not settled. Once all of them were started the next
 /// ones are claimed: those that get no answer hold up nobody (trap 3).
 #[derive(Debug)]
-pub(crate) struct Hand {
+pub(crate) struct RetryBatch {
     unsettled: Mutex<Vec<RetryNo>>,
     all_started: AtomicBool,
 }
 
-impl Hand {
+impl RetryBatch {
     pub(super) fn new(claimed: Vec<RetryNo>) -> Self {
         Self { unsettled: Mutex::new(claimed), all_started: AtomicBool::new(false) }
     }
@@ -522,7 +542,7 @@ impl Hand {
     }
 
     /// A commit settled these, or gave them back.
-    pub(crate) fn settled(&self, retries: impl Iterator<Item = RetryNo>) {
+    pub(crate) fn remove(&self, retries: impl Iterator<Item = RetryNo>) {
         let mut unsettled = self.lock();
         for no in retries {
             unsettled.retain(|known| *known != no);
@@ -545,14 +565,14 @@ impl Lane {
     /// Counts the page of a notification to one device as open and in hand.
     pub(crate) fn open_single(&self, page: PageNo) -> OpenSingle {
         self.singles.fetch_add(1, Ordering::AcqRel);
-        self.shared.page_opened(page);
-        let (shared, singles) = (Arc::downgrade(&self.shared), self.singles.clone());
-        OpenSingle { shared, singles, page: Some(page) }
+        self.context.insert_page(page);
+        let (context, singles) = (Arc::downgrade(&self.context), self.singles.clone());
+        OpenSingle { context, singles, page: Some(page) }
     }
 
     /// Gives the lane notifications to one device each.
     pub(crate) fn add_singles(&self, singles: Singles) {
-        self.tell(|inbox| inbox.singles.push(singles));
+        self.post(|inbox| inbox.singles.push(singles));
     }
 
     /// Notes whether the lane has other work than notifications to one device.
@@ -563,10 +583,10 @@ impl Lane {
     /// Whether notifications to one device may be started with their pages open: all would go out
     /// at once, and pass nobody who waits.
     pub(crate) fn takes_singles(&self, now: Timestamp) -> bool {
-        let is_ready = || matches!(self.known().provider, LaneProvider::Ready(_));
+        let is_ready = || matches!(self.provider_slot().provider, LaneProvider::Ready(_));
         !self.has_others.load(Ordering::Acquire)
             && self.singles.load(Ordering::Acquire) < LANE_SINGLES_MAX
-            && !self.has_retries_in_plenty()
+            && !self.retry_backlog_full()
             && matches!(self.breaker.peek(now), Admission::Go)
             && is_ready()
     }
@@ -575,7 +595,7 @@ impl Lane {
 /// The open page of a notification to one device, in hand until it is dropped, also by a panic.
 pub(crate) struct OpenSingle {
     /// Weak, since it waits in queues that the engine itself holds.
-    shared: Weak<Shared>,
+    context: Weak<EngineContext>,
     singles: Arc<AtomicUsize>,
     /// `None` once the page is another task's.
     page: Option<PageNo>,
@@ -583,7 +603,7 @@ pub(crate) struct OpenSingle {
 
 impl OpenSingle {
     /// The page is another task's of this process from here on.
-    pub(crate) fn give(mut self) {
+    pub(crate) fn hand_over(mut self) {
         self.page = None;
     }
 }
@@ -591,8 +611,8 @@ impl OpenSingle {
 impl Drop for OpenSingle {
     fn drop(&mut self) {
         self.singles.fetch_sub(1, Ordering::AcqRel);
-        if let (Some(page), Some(shared)) = (self.page, self.shared.upgrade()) {
-            shared.page_closed(page);
+        if let (Some(page), Some(context)) = (self.page, self.context.upgrade()) {
+            context.remove_page(page);
         }
     }
 }

@@ -12,11 +12,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::EngineConfig;
 use super::breaker_sync::DirtyLanes;
-use super::job::Job;
+use super::device_tracker::DeviceTracker;
+use super::dispatch::ActiveDispatch;
 use super::lane::Lane;
-use super::marks::Marks;
+use super::membership::Membership;
 use super::permits::ResizableSemaphore;
-use super::standing::Standing;
 use super::starts::Starts;
 use crate::clock::SharedClock;
 use crate::error_chain::error_chain;
@@ -29,9 +29,9 @@ use crate::telemetry::DeliveryMetrics;
 
 /// Time between two tries when storage is not available. Real time, not the engine's: it paces the
 /// machine, it means nothing to a delivery.
-const STORAGE_PAUSE: Duration = Duration::from_millis(200);
+const STORAGE_BACKOFF: Duration = Duration::from_millis(200);
 /// Least time between two lines of the log about it: every page and lane meets the same failure.
-const STORAGE_SAID_EVERY: Duration = Duration::from_secs(5);
+const STORAGE_LOG_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Gives the engine its providers, with their secrets opened.
 #[async_trait::async_trait]
@@ -59,7 +59,7 @@ pub struct Configured {
 }
 
 /// What every part of the engine shares.
-pub(crate) struct Shared {
+pub(crate) struct EngineContext {
     pub(crate) store: SharedStore,
     pub(crate) metrics: DeliveryMetrics,
     /// Canceled once the engine has come to its end, however it did.
@@ -71,10 +71,10 @@ pub(crate) struct Shared {
     pub(crate) config: EngineConfig,
     pub(crate) instance: InstanceId,
     /// Deliveries in flight or answered but not committed (trap 4).
-    pub(crate) credit: Arc<ResizableSemaphore>,
-    pub(crate) marks: Marks,
+    pub(crate) unacked: Arc<ResizableSemaphore>,
+    pub(crate) devices: DeviceTracker,
     pub(crate) stop: CancellationToken,
-    pub(crate) standing: Standing,
+    pub(crate) membership: Membership,
     /// Circuit breakers to publish to the other servers.
     pub(crate) dirty_lanes: Arc<DirtyLanes>,
     /// What was started in the commits that accepted it.
@@ -82,10 +82,10 @@ pub(crate) struct Shared {
     /// Something may be due that the engine does not know of.
     pub(crate) wake: Notify,
     /// When the engine looks next by itself; not before it is told, while it looks.
-    next_look: Mutex<Option<Timestamp>>,
+    next_poll: Mutex<Option<Timestamp>>,
     /// Lanes of this process. In order: a change is told to them one after another.
     pub(crate) lanes: Mutex<BTreeMap<(AppNo, Platform), Arc<Lane>>>,
-    pub(crate) adoption_asked: AtomicBool,
+    pub(crate) recovery_requested: AtomicBool,
     /// Counts the engine's commits.
     pub(crate) progress: watch::Sender<u64>,
     /// Ends the engine where it stands.
@@ -95,26 +95,26 @@ pub(crate) struct Shared {
     #[cfg(test)]
     pub(crate) opened_with_start: std::sync::atomic::AtomicUsize,
     rng: Mutex<fastrand::Rng>,
-    storage_said_at: Mutex<Option<Instant>>,
+    last_storage_log: Mutex<Option<Instant>>,
     /// Whether the last that was heard of storage is that it fails.
     storage_failing: AtomicBool,
     /// Held for reading from the claim of a page until it is known to be open, and for writing
     /// while open pages are adopted: no page of this process is taken for one left behind.
-    pub(crate) claims: RwLock<()>,
-    jobs: Mutex<Vec<Weak<Job>>>,
+    pub(crate) recovery_lock: RwLock<()>,
+    dispatches: Mutex<Vec<Weak<ActiveDispatch>>>,
     cancellations: AtomicU64,
-    open: Mutex<Open>,
+    open: Mutex<OpenWork>,
 }
 
 /// What this process works on.
 #[derive(Default)]
-struct Open {
+struct OpenWork {
     dispatches: HashSet<DispatchNo>,
     pages: HashSet<PageNo>,
 }
 
 /// Where the engine reads, and what it reads by.
-pub struct Surroundings {
+pub struct EngineDeps {
     /// Storage.
     pub store: SharedStore,
     /// Providers.
@@ -127,40 +127,40 @@ pub struct Surroundings {
     pub metrics: DeliveryMetrics,
 }
 
-impl Shared {
-    pub(crate) fn new(around: Surroundings, config: EngineConfig) -> Arc<Self> {
+impl EngineContext {
+    pub(crate) fn new(around: EngineDeps, config: EngineConfig) -> Arc<Self> {
         let mut rng = config.seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
         let instance = InstanceId(rng.i64(1..));
-        let credit = ResizableSemaphore::new(config.credit);
+        let credit = ResizableSemaphore::new(config.max_unacked);
         Arc::new(Self {
-            credit,
+            unacked: credit,
             store: around.store,
             providers: around.providers,
             clock: around.clock,
             public_url: around.public_url,
             metrics: around.metrics,
             ended: CancellationToken::new(),
-            standing: Standing::new(config.among_others),
+            membership: Membership::new(config.clustered),
             dirty_lanes: Arc::default(),
             config,
             instance,
-            marks: Marks::default(),
+            devices: DeviceTracker::default(),
             stop: CancellationToken::new(),
             wake: Notify::new(),
             starts: Starts::default(),
-            next_look: Mutex::default(),
+            next_poll: Mutex::default(),
             lanes: Mutex::default(),
-            adoption_asked: AtomicBool::new(true),
+            recovery_requested: AtomicBool::new(true),
             progress: watch::Sender::new(0),
             #[cfg(test)]
             killed: Notify::new(),
             #[cfg(test)]
             opened_with_start: Default::default(),
             rng: Mutex::new(rng),
-            storage_said_at: Mutex::default(),
+            last_storage_log: Mutex::default(),
             storage_failing: AtomicBool::new(false),
-            claims: RwLock::default(),
-            jobs: Mutex::default(),
+            recovery_lock: RwLock::default(),
+            dispatches: Mutex::default(),
             cancellations: AtomicU64::new(0),
             open: Mutex::default(),
         })
@@ -180,8 +180,8 @@ impl Shared {
     }
 
     /// Something is due then: wakes the engine, unless it looks no later.
-    pub(crate) fn look_by(&self, due_at: Timestamp) {
-        let next = *self.next_look.lock().expect("no holder panics");
+    pub(crate) fn wake_by(&self, due_at: Timestamp) {
+        let next = *self.next_poll.lock().expect("no holder panics");
         if next.is_none_or(|next| due_at < next) {
             self.wake.notify_one();
         }
@@ -189,15 +189,15 @@ impl Shared {
 
     /// The engine looks next at that time by itself; `None`: it looks now, or not before it is
     /// told. What becomes due meanwhile wakes it.
-    pub(crate) fn looks_at(&self, next: Option<Timestamp>) {
-        *self.next_look.lock().expect("no holder panics") = next;
+    pub(crate) fn set_next_wake(&self, next: Option<Timestamp>) {
+        *self.next_poll.lock().expect("no holder panics") = next;
     }
 
     /// Storage failed: says so now and then, and lets a moment pass.
-    pub(crate) async fn storage_failed(&self, error: &StoreError) {
+    pub(crate) async fn backoff_after_storage_error(&self, error: &StoreError) {
         let is_said = {
-            let mut said_at = self.storage_said_at.lock().expect("no holder panics");
-            let is_said = said_at.is_some_and(|at| at.elapsed() < STORAGE_SAID_EVERY);
+            let mut said_at = self.last_storage_log.lock().expect("no holder panics");
+            let is_said = said_at.is_some_and(|at| at.elapsed() < STORAGE_LOG_INTERVAL);
             if !is_said {
                 *said_at = Some(Instant::now());
             }
@@ -207,50 +207,55 @@ impl Shared {
         if !is_said {
             tracing::error!(cause = error_chain(error), "delivery waits for storage");
         }
-        tokio::time::sleep(STORAGE_PAUSE).await;
+        tokio::time::sleep(STORAGE_BACKOFF).await;
     }
 
     /// A page or dispatch of this process is in doubt: what is open is looked up again.
-    pub(crate) fn ask_for_adoption(&self) {
-        self.adoption_asked.store(true, Ordering::Release);
+    pub(crate) fn request_recovery(&self) {
+        self.recovery_requested.store(true, Ordering::Release);
         self.wake.notify_one();
     }
 
     /// There are more or fewer servers, so that each has another share of every rate.
-    pub(crate) fn paces_changed(&self) {
-        let servers = self.standing.servers();
+    pub(crate) fn on_membership_change(&self) {
+        let servers = self.membership.servers();
         for lane in self.lanes.lock().expect("no holder panics").values() {
-            lane.share_among(servers);
+            lane.set_replicas(servers);
         }
     }
 
     /// Keeps a job in sight of cancellations.
-    pub(crate) fn watch_job(&self, job: &Arc<Job>) {
-        let mut jobs = self.jobs.lock().expect("no holder of the jobs panics");
+    pub(crate) fn track(&self, dispatch: &Arc<ActiveDispatch>) {
+        let mut dispatches = self.dispatches.lock().expect("no holder of the jobs panics");
         // Looked through once in as many as there are.
-        if jobs.len() == jobs.capacity() {
-            jobs.retain(|job| job.strong_count() > 0);
+        if dispatches.len() == dispatches.capacity() {
+            dispatches.retain(|dispatch| dispatch.strong_count() > 0);
         }
-        jobs.push(Arc::downgrade(job));
+        dispatches.push(Arc::downgrade(dispatch));
     }
 
     /// What is in hand and not known to be canceled.
-    pub(crate) fn dispatches_in_hand(&self) -> Vec<DispatchNo> {
-        let jobs = self.jobs.lock().expect("no holder of the jobs panics");
-        let in_hand = jobs.iter().filter_map(Weak::upgrade).filter(|job| !job.canceled());
-        let distinct: HashSet<_> = in_hand.map(|job| job.dispatch.no).collect();
+    pub(crate) fn active_dispatches(&self) -> Vec<DispatchNo> {
+        let dispatches = self.dispatches.lock().expect("no holder of the jobs panics");
+        let in_hand =
+            dispatches.iter().filter_map(Weak::upgrade).filter(|dispatch| !dispatch.canceled());
+        let distinct: HashSet<_> = in_hand.map(|dispatch| dispatch.row.no).collect();
         distinct.into_iter().collect()
     }
 
     /// What is left of these is not sent.
-    pub(crate) fn cancel(&self, is_canceled: impl Fn(&Job) -> bool) {
+    pub(crate) fn cancel(&self, is_canceled: impl Fn(&ActiveDispatch) -> bool) {
         // Ahead of the look at the jobs: see Job::read.
         self.cancellations.fetch_add(1, Ordering::AcqRel);
-        let jobs = self.jobs.lock().expect("no holder of the jobs panics");
-        jobs.iter().filter_map(Weak::upgrade).filter(|job| is_canceled(job)).for_each(|job| {
-            job.cancel();
-        });
-        drop(jobs);
+        let dispatches = self.dispatches.lock().expect("no holder of the jobs panics");
+        dispatches
+            .iter()
+            .filter_map(Weak::upgrade)
+            .filter(|dispatch| is_canceled(dispatch))
+            .for_each(|dispatch| {
+                dispatch.cancel();
+            });
+        drop(dispatches);
         for lane in self.lanes.lock().expect("no holder panics").values() {
             lane.breaker.wake_waiters();
         }
@@ -266,43 +271,43 @@ impl Shared {
     }
 
     /// Takes a dispatch on; false when it was taken on before.
-    pub(crate) fn dispatch_opened(&self, no: DispatchNo) -> bool {
+    pub(crate) fn insert_dispatch(&self, no: DispatchNo) -> bool {
         self.open.lock().expect("no holder panics").dispatches.insert(no)
     }
 
     /// A dispatch needs no more pages.
-    pub(crate) fn dispatch_scanned(&self, no: DispatchNo) {
+    pub(crate) fn remove_dispatch(&self, no: DispatchNo) {
         self.open.lock().expect("no holder panics").dispatches.remove(&no);
     }
 
     /// Takes a page on; false when this process has it already.
-    pub(crate) fn page_opened(&self, no: PageNo) -> bool {
+    pub(crate) fn insert_page(&self, no: PageNo) -> bool {
         self.open.lock().expect("no holder panics").pages.insert(no)
     }
 
-    pub(crate) fn page_closed(&self, no: PageNo) {
+    pub(crate) fn remove_page(&self, no: PageNo) {
         self.open.lock().expect("no holder panics").pages.remove(&no);
     }
 }
 
-impl Shared {
+impl EngineContext {
     fn for_lanes(&self, is_concerned: impl Fn(&Lane) -> bool, act: impl Fn(&Lane)) {
         let lanes = self.lanes.lock().expect("no holder panics");
         lanes.values().filter(|lane| is_concerned(lane)).for_each(|lane| act(lane));
     }
 }
 
-impl ChangeListener for Shared {
+impl ChangeListener for EngineContext {
     fn on_change(&self, change: Change) {
         match change {
             Change::Delivery(
                 DeliveryChange::NotificationDue | DeliveryChange::NotificationScheduled,
             ) => self.wake.notify_one(),
             Change::Delivery(DeliveryChange::NotificationCanceled(notification)) => {
-                self.cancel(|job| job.dispatch.notification == notification);
+                self.cancel(|dispatch| dispatch.row.notification == notification);
                 self.wake.notify_one();
             }
-            Change::Delivery(DeliveryChange::Device(key)) => self.marks.device_changed(key),
+            Change::Delivery(DeliveryChange::Device(key)) => self.devices.device_changed(key),
             Change::Delivery(DeliveryChange::Provider(app, provider)) => self.for_lanes(
                 |lane| lane.app == app && lane.platform.provider() == provider,
                 Lane::provider_changed,
@@ -313,7 +318,7 @@ impl ChangeListener for Shared {
             Change::App(app) => self.for_lanes(|lane| lane.app == app, Lane::app_changed),
             Change::Resync => {
                 self.dirty_lanes.request_pull();
-                self.standing.ask_to_catch_up();
+                self.membership.request_resync();
                 self.wake.notify_one();
                 // Lanes read their configuration again; a breaker that is open stays open.
                 self.for_lanes(|_| true, Lane::app_changed);
