@@ -67,23 +67,23 @@ impl DeviceTracker {
     /// that no change falls in between.
     pub(crate) fn open(&self, from: DeviceKey, to: DeviceKey) -> Arc<RangeTracker> {
         let state = State { from, to, changed: HashSet::new(), in_flight: HashSet::new() };
-        let mark = Arc::new(RangeTracker(Mutex::new(state)));
+        let tracker = Arc::new(RangeTracker(Mutex::new(state)));
         let mut marks = self.0.lock().expect("no holder of the marks panics");
-        marks.retain(|mark| mark.strong_count() > 0);
-        marks.push(Arc::downgrade(&mark));
-        mark
+        marks.retain(|tracker| tracker.strong_count() > 0);
+        marks.push(Arc::downgrade(&tracker));
+        tracker
     }
 
     /// A mark for the keys in `(from, to]` of another one, with what changed there since that was opened.
     pub(crate) fn split(
         &self,
-        mark: &RangeTracker,
+        tracker: &RangeTracker,
         from: DeviceKey,
         to: DeviceKey,
     ) -> Arc<RangeTracker> {
         // Held over both, so that no change falls in between.
         let mut marks = self.0.lock().expect("no holder of the marks panics");
-        let mut changed = mark.state().changed.clone();
+        let mut changed = tracker.state().changed.clone();
         changed.retain(|key| from < *key && *key <= to);
         let part = Arc::new(RangeTracker(Mutex::new(State {
             from,
@@ -98,8 +98,8 @@ impl DeviceTracker {
     /// A device changed: who holds it reads it again before its address is used.
     pub(crate) fn device_changed(&self, key: DeviceKey) {
         let marks = self.0.lock().expect("no holder of the marks panics");
-        for mark in marks.iter().filter_map(Weak::upgrade) {
-            let mut state = mark.state();
+        for tracker in marks.iter().filter_map(Weak::upgrade) {
+            let mut state = tracker.state();
             if state.from < key && key <= state.to {
                 state.changed.insert(key);
             }
@@ -110,7 +110,10 @@ impl DeviceTracker {
     pub(crate) fn is_in_flight(&self, dispatch: DispatchNo, key: DeviceKey) -> bool {
         let marks = self.0.lock().expect("no holder of the marks panics");
         let sent = (dispatch, key);
-        marks.iter().filter_map(Weak::upgrade).any(|mark| mark.state().in_flight.contains(&sent))
+        marks
+            .iter()
+            .filter_map(Weak::upgrade)
+            .any(|tracker| tracker.state().in_flight.contains(&sent))
     }
 }
 
@@ -133,25 +136,25 @@ mod tests {
     #[test]
     fn a_mark_that_is_narrowed_keeps_the_changes_of_its_range() {
         let marks = DeviceTracker::default();
-        let mark = marks.open(DeviceKey(0), DeviceKey(100));
+        let tracker = marks.open(DeviceKey(0), DeviceKey(100));
         marks.device_changed(DeviceKey(50));
-        mark.shrink_to(DeviceKey(0), DeviceKey(49));
-        assert!(!mark.drain_changed());
+        tracker.shrink_to(DeviceKey(0), DeviceKey(49));
+        assert!(!tracker.drain_changed());
         marks.device_changed(DeviceKey(50));
-        assert!(!mark.drain_changed());
+        assert!(!tracker.drain_changed());
         marks.device_changed(DeviceKey(49));
-        mark.shrink_to(DeviceKey(0), DeviceKey(49));
-        assert!(mark.drain_changed());
+        tracker.shrink_to(DeviceKey(0), DeviceKey(49));
+        assert!(tracker.drain_changed());
     }
 
     #[test]
     fn a_part_of_a_mark_has_the_changes_of_its_keys_before_and_after() {
         let marks = DeviceTracker::default();
-        let mark = marks.open(DeviceKey(0), DeviceKey(100));
+        let tracker = marks.open(DeviceKey(0), DeviceKey(100));
         marks.device_changed(DeviceKey(5));
         marks.device_changed(DeviceKey(50));
-        let part = marks.split(&mark, DeviceKey(10), DeviceKey(60));
-        drop(mark);
+        let part = marks.split(&tracker, DeviceKey(10), DeviceKey(60));
+        drop(tracker);
         marks.device_changed(DeviceKey(60));
         marks.device_changed(DeviceKey(61));
         let changed = [5, 50, 60, 61].map(|key| part.has_changed(DeviceKey(key)));
@@ -161,15 +164,15 @@ mod tests {
     #[test]
     fn a_device_is_started_until_it_is_taken_back_or_its_page_is_over() {
         let marks = DeviceTracker::default();
-        let mark = marks.open(DeviceKey(0), DeviceKey(10));
+        let tracker = marks.open(DeviceKey(0), DeviceKey(10));
         let is_started = |key| marks.is_in_flight(DispatchNo(1), DeviceKey(key));
-        mark.mark_in_flight(DispatchNo(1), DeviceKey(4));
-        mark.mark_in_flight(DispatchNo(1), DeviceKey(5));
+        tracker.mark_in_flight(DispatchNo(1), DeviceKey(4));
+        tracker.mark_in_flight(DispatchNo(1), DeviceKey(5));
         assert!(is_started(4) && is_started(5) && !is_started(3), "it was not sent to");
         assert!(!marks.is_in_flight(DispatchNo(2), DeviceKey(4)));
-        mark.clear_in_flight(DispatchNo(1), DeviceKey(4));
+        tracker.clear_in_flight(DispatchNo(1), DeviceKey(4));
         assert!(!is_started(4) && is_started(5));
-        drop(mark);
+        drop(tracker);
         assert!(!is_started(5));
     }
 }

@@ -285,13 +285,13 @@ impl EngineTask {
     /// Starts the next notifications that are due. Returns the agenda after it.
     async fn start_due(&mut self, now: Timestamp) -> Result<Agenda, StoreError> {
         let context = self.context.clone();
-        let (context, due) = StartContext::new(&context, now);
+        let (start_context, due) = StartContext::new(&context, now);
         let started = context.store.start(due).await.inspect_err(|_| {
             // Whether it happened is not known: what it may have made is looked up.
             self.context.recovery_requested.store(true, Ordering::Release);
         })?;
         let agenda = started.agenda.clone();
-        self.assign_start(context.commit(&context, started)).await?;
+        self.assign_start(start_context.commit(&context, started)).await?;
         Ok(agenda)
     }
 
@@ -305,7 +305,7 @@ impl EngineTask {
 
     /// Hands a start to its lanes. Notifications to one device pass the backlog.
     async fn assign_start(&mut self, start: PendingStart) -> Result<(), StoreError> {
-        let PendingStart { context, dispatches, pages } = start;
+        let PendingStart { start_context, dispatches, pages } = start;
         let context = self.context.clone();
         context.committed();
         self.backlog.extend(dispatches);
@@ -317,16 +317,16 @@ impl EngineTask {
         }
         // A cancellation that came in before the jobs could hear of it. Where it cannot be read, the pages
         // are open no more, and are adopted.
-        if !by_lane.is_empty() && context.cancellations() != context.cancellations {
+        if !by_lane.is_empty() && context.cancellations() != start_context.cancellations {
             let heard = self.refresh_cancellations().await;
             heard.inspect_err(|_| context.request_recovery())?;
         }
         for ((app, platform), singles) in by_lane {
             let from = DeviceKey::before_first(app, platform);
             let to = DeviceKey::new(app, platform, SEQUENCE_MAX);
-            let mark = context.devices.split(&context.mark, from, to);
-            let context = StartContext { mark, ..context };
-            self.lane(app, platform).add_singles(Singles { singles, context });
+            let tracker = context.devices.split(&start_context.tracker, from, to);
+            let start_context = StartContext { tracker, ..start_context };
+            self.lane(app, platform).add_singles(Singles { singles, start_context });
         }
         Ok(())
     }

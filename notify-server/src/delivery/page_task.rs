@@ -71,7 +71,7 @@ pub(crate) struct DeviceSnapshot {
     pub(crate) devices: Vec<AudienceDevice>,
     pub(crate) read_at: Timestamp,
     /// Opened before the read: it holds what changed since.
-    pub(crate) mark: Arc<RangeTracker>,
+    pub(crate) tracker: Arc<RangeTracker>,
     /// The server's lease generation when the page was known to be its own.
     pub(crate) lease_generation: u64,
 }
@@ -93,7 +93,7 @@ pub(crate) struct PageTask {
     page: OpenPage,
     /// The server's lease generation when the page was last known to be its own.
     lease_generation: u64,
-    mark: Arc<RangeTracker>,
+    tracker: Arc<RangeTracker>,
     /// Devices that were not sent to. Ineligible ones stay, since they may become eligible.
     queue: VecDeque<AudienceDevice>,
     deferred: Deferred,
@@ -124,7 +124,7 @@ impl PageTask {
         snapshot: DeviceSnapshot,
         done: &[DeviceKey],
     ) -> Self {
-        let DeviceSnapshot { devices, read_at, mark, lease_generation } = snapshot;
+        let DeviceSnapshot { devices, read_at, tracker, lease_generation } = snapshot;
         let deleted = dispatch.gone(&devices, page.from, page.to);
         let is_done = |key: &DeviceKey| done.binary_search(key).is_ok();
         let queue: VecDeque<_> =
@@ -138,7 +138,7 @@ impl PageTask {
             dispatch,
             page,
             lease_generation,
-            mark,
+            tracker,
             queue,
             read_at,
             is_fresh: false,
@@ -299,7 +299,7 @@ impl PageTask {
             let delivery =
                 Delivery { dispatch: self.dispatch.clone(), device, history: History::default() };
             let route = Route { provider, payload, version: self.version };
-            in_flight.push(self.sender.start(delivery, route, &self.mark, now).boxed());
+            in_flight.push(self.sender.start(delivery, route, &self.tracker, now).boxed());
         }
     }
 
@@ -436,7 +436,7 @@ impl PageTask {
 
 impl PageTask {
     fn on_completed(&mut self, completed: CompletedAttempt) {
-        match self.batch.record(&self.lane, completed.complete(&self.mark)) {
+        match self.batch.record(&self.lane, completed.complete(&self.tracker)) {
             // It never becomes a retry.
             Some(device) => {
                 self.queue.push_front(device);
@@ -532,7 +532,7 @@ async fn committed(in_flight: &mut Option<InFlightCheckpoint>) -> Result<OpenPag
 impl PageTask {
     fn is_stale(&self, now: Timestamp) -> bool {
         !self.is_fresh
-            || self.mark.drain_changed()
+            || self.tracker.drain_changed()
             || self.version != self.lane.provider_version()
             || now.ms_since(self.read_at) > self.lane.context.config.address_age_ms_max
     }
@@ -551,7 +551,7 @@ impl PageTask {
         self.mode = Some(self.dispatch.mode(&self.lane).await?);
         self.version = version;
         let is_recent = now.ms_since(self.read_at) <= context.config.address_age_ms_max;
-        if self.is_fresh || !is_recent || self.mark.drain_changed() {
+        if self.is_fresh || !is_recent || self.tracker.drain_changed() {
             let Some(first) = self.queue.iter().map(|device| device.key).min() else {
                 return Ok(());
             };

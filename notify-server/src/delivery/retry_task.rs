@@ -37,7 +37,7 @@ pub(crate) struct ClaimedRetries {
     /// The dispatches of all of them.
     pub(crate) dispatches: Vec<Arc<ActiveDispatch>>,
     /// Opened before the claim, with which their devices were read.
-    pub(crate) mark: Arc<RangeTracker>,
+    pub(crate) tracker: Arc<RangeTracker>,
     pub(crate) hand: Arc<RetryBatch>,
     /// The server's lease generation before the claim.
     pub(crate) lease_generation: u64,
@@ -47,7 +47,7 @@ pub(crate) struct ClaimedRetries {
 pub(crate) struct RetryTask {
     lane: Arc<Lane>,
     dispatches: Vec<Arc<ActiveDispatch>>,
-    mark: Arc<RangeTracker>,
+    tracker: Arc<RangeTracker>,
     hand: Arc<RetryBatch>,
     lease_generation: u64,
     queue: VecDeque<ClaimedRetry>,
@@ -67,11 +67,11 @@ struct CompletedRetry {
 
 impl RetryTask {
     pub(crate) fn new(lane: &Arc<Lane>, claim: ClaimedRetries) -> Self {
-        let ClaimedRetries { retries, dispatches, mark, hand, lease_generation } = claim;
+        let ClaimedRetries { retries, dispatches, tracker, hand, lease_generation } = claim;
         Self {
             lane: lane.clone(),
             dispatches,
-            mark,
+            tracker,
             hand,
             lease_generation,
             queue: retries.into(),
@@ -131,7 +131,7 @@ impl RetryTask {
             // Nothing is awaited from here to the start, so that every acknowledged update of the device,
             // cancellation and change of the provider is seen (hazard 8 of docs/delivery.md).
             let now = self.lane.context.clock.now();
-            if self.mark.has_changed(retry.key) {
+            if self.tracker.has_changed(retry.key) {
                 // The next claim, at once, reads the device as it is now.
                 self.reschedule_front(now);
                 continue;
@@ -199,7 +199,7 @@ impl RetryTask {
         let history =
             History { attempts, first_attempt_at: Some(first_attempt_at), unknown_outcomes };
         let delivery = Delivery { dispatch, device, history };
-        let attempt = self.sender.start(delivery, route, &self.mark, now);
+        let attempt = self.sender.start(delivery, route, &self.tracker, now);
         in_flight.push(async move { CompletedRetry { no, attempt: attempt.await } }.boxed());
     }
 
@@ -251,7 +251,7 @@ impl RetryTask {
 
     fn on_completed(&mut self, completed: CompletedRetry) {
         let CompletedRetry { no, attempt } = completed;
-        let AttemptResult { disposition, unacked } = attempt.complete(&self.mark);
+        let AttemptResult { disposition, unacked } = attempt.complete(&self.tracker);
         let outcome = match disposition {
             Disposition::Outcome { outcome, dead, verified } => {
                 let DeviceOutcome { settled, reason, attempts, message_id, key: _ } = outcome;

@@ -128,12 +128,12 @@ impl Sender {
         &mut self,
         delivery: Delivery,
         route: Route,
-        mark: &RangeTracker,
+        tracker: &RangeTracker,
         now: Timestamp,
     ) -> impl Future<Output = CompletedAttempt> + Send + use<> {
         let Delivery { dispatch, device, .. } = &delivery;
         self.lane.record_chat(device.key, now);
-        mark.mark_in_flight(dispatch.row.no, device.key);
+        tracker.mark_in_flight(dispatch.row.no, device.key);
         let upstream = dispatch.upstream_of(&self.lane, device);
         let stream = OpenStream {
             upstream: upstream.map(|upstream| UpstreamGuard::start(upstream, now)),
@@ -244,7 +244,7 @@ pub(crate) enum Disposition {
 impl CompletedAttempt {
     /// Records what the answer shows about the provider, and decides what happens with the delivery.
     /// `mark`: the one that the attempt was started with.
-    pub(crate) fn complete(self, mark: &RangeTracker) -> AttemptResult {
+    pub(crate) fn complete(self, tracker: &RangeTracker) -> AttemptResult {
         let Self { delivery, version, answer, stream, unacked } = self;
         let Delivery { dispatch, device, history } = &delivery;
         let lane = &stream.lane;
@@ -267,7 +267,7 @@ impl CompletedAttempt {
         let context = AnswerContext { key: device.key, service: upstream, env, trust, version };
         let (decision, effects) = lane.on_answer(answer, &context, past);
         if !matches!(decision, Decision::End { settled: Outcome::Sent, .. }) {
-            mark.clear_in_flight(dispatch.row.no, device.key);
+            tracker.clear_in_flight(dispatch.row.no, device.key);
         }
         if let Decision::Pause { until, scope } = decision {
             lane.throttle(until, scope, stream.upstream.as_deref(), version);

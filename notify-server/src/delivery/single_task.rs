@@ -37,7 +37,7 @@ pub(crate) struct Single {
 /// Notifications of one lane that were started together.
 pub(crate) struct Singles {
     pub(crate) singles: Vec<Single>,
-    pub(crate) context: StartContext,
+    pub(crate) start_context: StartContext,
 }
 
 /// A notification that waits for its attempt.
@@ -52,7 +52,7 @@ struct QueuedSingle {
 struct SinglePage {
     page: OpenPage,
     open: OpenSingle,
-    context: Arc<StartContext>,
+    start_context: Arc<StartContext>,
 }
 
 /// A notification whose attempt completed.
@@ -151,13 +151,13 @@ impl SingleTask {
     }
 
     fn enqueue(&mut self, singles: Singles) {
-        let context = Arc::new(singles.context);
+        let start_context = Arc::new(singles.start_context);
         self.queue.extend(singles.singles.into_iter().map(|single| {
             let Single { dispatch, page, device, open } = single;
             QueuedSingle {
                 dispatch,
                 device,
-                page: SinglePage { page, open, context: context.clone() },
+                page: SinglePage { page, open, start_context: start_context.clone() },
             }
         }));
     }
@@ -166,10 +166,11 @@ impl SingleTask {
     /// devices.
     fn dequeue(&mut self) -> Option<QueuedSingle> {
         let next = self.queue.pop_front()?;
-        let context = &next.page.context;
-        let is_of_same_start = |other: &QueuedSingle| Arc::ptr_eq(&other.page.context, context);
+        let start_context = &next.page.start_context;
+        let is_of_same_start =
+            |other: &QueuedSingle| Arc::ptr_eq(&other.page.start_context, start_context);
         if !self.queue.front().is_some_and(is_of_same_start) {
-            context.mark.shrink_to(DeviceKey(0), DeviceKey(0));
+            start_context.tracker.shrink_to(DeviceKey(0), DeviceKey(0));
         }
         Some(next)
     }
@@ -210,13 +211,14 @@ impl SingleTask {
 
     /// Whether a notification can go out to its device as it was read, permits and admission apart.
     fn may_start(&self, single: &QueuedSingle, provider: &SharedProvider, now: Timestamp) -> bool {
-        let QueuedSingle { dispatch, device, page: SinglePage { page, context, .. } } = single;
+        let QueuedSingle { dispatch, device, page: SinglePage { page, start_context, .. } } =
+            single;
         let context = &self.lane.context;
-        let is_current = now.ms_since(context.at) <= context.config.address_age_ms_max
-            && !context.mark.has_changed(device.key)
+        let is_current = now.ms_since(start_context.at) <= context.config.address_age_ms_max
+            && !start_context.tracker.has_changed(device.key)
             && device.previous_owner.is_none_or(|(_, since)| since < dispatch.row.due_at);
         let is_own = context.membership.is_valid(now)
-            && context.tenure == context.membership.lease_generation()
+            && start_context.lease_generation == context.membership.lease_generation()
             && now < page.lease_until;
         let service_has_room = || {
             let service = dispatch.upstream_of(&self.lane, device);
@@ -241,14 +243,14 @@ impl SingleTask {
     ) {
         let Some(QueuedSingle { dispatch, device, page }) = self.dequeue() else { return };
         let delivery = Delivery { dispatch, device, history: History::default() };
-        let attempt = self.sender.start(delivery, route, &page.context.mark, now);
+        let attempt = self.sender.start(delivery, route, &page.start_context.tracker, now);
         in_flight.push(async move { CompletedSingle { page, attempt: attempt.await } }.boxed());
     }
 
     fn on_completed(&mut self, completed: CompletedSingle) {
         let CompletedSingle { page, attempt } = completed;
         let mut batch = CheckpointBuilder::default();
-        match batch.record(&self.lane, attempt.complete(&page.context.mark)) {
+        match batch.record(&self.lane, attempt.complete(&page.start_context.tracker)) {
             Some(_) => self.give_to_lane(page),
             None => self.push(page, batch),
         }

@@ -22,16 +22,16 @@ const STARTS_WAITING_MAX: usize = 16;
 pub(crate) struct StartContext {
     pub(crate) at: Timestamp,
     /// Opened ahead of the devices, which are read with the start (trap 8): it shows what changed since.
-    pub(crate) mark: Arc<RangeTracker>,
+    pub(crate) tracker: Arc<RangeTracker>,
     /// The server's tenure when the pages were surely its own.
-    pub(crate) tenure: u64,
+    pub(crate) lease_generation: u64,
     /// How many cancellations there were.
     pub(crate) cancellations: u64,
 }
 
 /// A committed start that waits for the engine.
 pub(crate) struct PendingStart {
-    pub(crate) context: StartContext,
+    pub(crate) start_context: StartContext,
     pub(crate) dispatches: Vec<DispatchNo>,
     pub(crate) pages: Vec<PendingPage>,
 }
@@ -50,15 +50,15 @@ impl StartContext {
             let taking = lanes.iter().filter(|(_, lane)| lane.takes_singles(now));
             taking.map(|(of, _)| *of).collect()
         };
-        let context = Self {
+        let start_context = Self {
             at: now,
-            mark: context.devices.open(DeviceKey(0), DeviceKey(i64::MAX)),
-            tenure: context.membership.lease_generation(),
+            tracker: context.devices.open(DeviceKey(0), DeviceKey(i64::MAX)),
+            lease_generation: context.membership.lease_generation(),
             cancellations: context.cancellations(),
         };
         let lease_until = now.plus_ms(context.config.lease_ms);
         let opening = Some(Opening { instance: context.instance, lease_until, lanes });
-        (context, StartDue { now, limit: context.config.start_batch, opening })
+        (start_context, StartDue { now, limit: context.config.start_batch, opening })
     }
 
     /// The start is committed. Called before anything else is written, so that an adoption does not treat
@@ -74,7 +74,7 @@ impl StartContext {
             let open = lane?.open_single(opened.page.no);
             Some(PendingPage { opened, open })
         });
-        PendingStart { context: self, dispatches, pages: pages.collect() }
+        PendingStart { start_context: self, dispatches, pages: pages.collect() }
     }
 }
 
@@ -116,11 +116,11 @@ fn hook(context: Weak<EngineContext>) -> StartHook {
         {
             return None;
         }
-        let (context, due) = StartContext::new(&context, context.clock.now());
+        let (start_context, due) = StartContext::new(&context, context.clock.now());
         let done = Box::new(move |started: Option<Started>| match started {
             Some(started) => {
                 let next_due = started.agenda.next_due;
-                let start = context.commit(&context, started);
+                let start = start_context.commit(&context, started);
                 context.starts.waiting.lock().expect("no holder panics").push_back(start);
                 context.starts.arrived.notify_one();
                 if let Some(due) = next_due {

@@ -234,12 +234,12 @@ impl LaneTask {
             return Ok(false);
         }
         let from = dispatch.cursor();
-        let mark = context.devices.open(from, dispatch.row.until);
+        let tracker = context.devices.open(from, dispatch.row.until);
         let (read_at, lease_generation) =
             (context.clock.now(), context.membership.lease_generation());
         let slice = context.store.read_batch(&dispatch.row, from, context.config.page_rows).await?;
         let DeviceBatch { devices, to, end } = slice;
-        mark.shrink_to(from, to);
+        tracker.shrink_to(from, to);
         let claim = PageClaim {
             dispatch: dispatch.row.no,
             from,
@@ -279,7 +279,7 @@ impl LaneTask {
         // afterwards could be sent to but not counted.
         if claim.targeted > 0 {
             context.insert_page(page.no);
-            let snapshot = DeviceSnapshot { devices, read_at, mark, lease_generation };
+            let snapshot = DeviceSnapshot { devices, read_at, tracker, lease_generation };
             self.spawn_page(PageTask::new(
                 self.lane.clone(),
                 dispatch.clone(),
@@ -316,11 +316,11 @@ impl LaneTask {
             Err(error) => return Err(error),
         };
         let done = context.store.settled_devices(&page).await?;
-        let mark = context.devices.open(page.from, page.to);
+        let tracker = context.devices.open(page.from, page.to);
         let read_at = context.clock.now();
         let devices = context.store.read_range(&dispatch.row, page.from, page.to).await?;
         // Among others it has to show first that the page is its own still: that was long ago.
-        let snapshot = DeviceSnapshot { devices, read_at, mark, lease_generation: 0 };
+        let snapshot = DeviceSnapshot { devices, read_at, tracker, lease_generation: 0 };
         self.spawn_page(PageTask::new(self.lane.clone(), dispatch, page, snapshot, &done));
         Ok(())
     }
@@ -397,7 +397,7 @@ impl LaneTask {
         self.count_retries().await.inspect_err(|_| self.retries_due = true)?;
         let first = DeviceKey::before_first(self.lane.app, self.lane.platform);
         let last = DeviceKey::new(self.lane.app, self.lane.platform, SEQUENCE_MAX);
-        let mark = context.devices.open(first, last);
+        let tracker = context.devices.open(first, last);
         let lease_generation = context.membership.lease_generation();
         let in_hand = self.claimed_retries();
         let limit = context.config.lane_retries_max - in_hand.len() as u32;
@@ -420,18 +420,18 @@ impl LaneTask {
             return Ok(());
         }
         self.retries_due |= claimed.len() >= limit as usize;
-        self.spawn_retry_task(claimed, mark, lease_generation).await
+        self.spawn_retry_task(claimed, tracker, lease_generation).await
     }
 
     async fn spawn_retry_task(
         &mut self,
         mut claimed: Vec<ClaimedRetry>,
-        mark: Arc<RangeTracker>,
+        tracker: Arc<RangeTracker>,
         lease_generation: u64,
     ) -> Result<(), StoreError> {
         let keys = claimed.iter().map(|retry| retry.key);
         if let (Some(first), Some(last)) = (keys.clone().min(), keys.max()) {
-            mark.shrink_to(DeviceKey(first.0 - 1), last);
+            tracker.shrink_to(DeviceKey(first.0 - 1), last);
         }
         let dispatches = match self.load_dispatches(&claimed).await {
             Ok(dispatches) => dispatches,
@@ -446,7 +446,7 @@ impl LaneTask {
         let claim = ClaimedRetries {
             retries: claimed,
             dispatches,
-            mark,
+            tracker,
             hand: hand.clone(),
             lease_generation,
         };

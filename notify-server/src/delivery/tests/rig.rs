@@ -268,7 +268,7 @@ impl Rig {
 
     /// The same on PostgreSQL.
     pub(super) async fn on_postgres(slots: usize) -> Self {
-        Self::at(Place::Database(TestCluster::context().database()), slots).await
+        Self::at(Place::Database(TestCluster::shared().database()), slots).await
     }
 
     async fn at(place: Place, slots: usize) -> Self {
