@@ -19,7 +19,7 @@ pub(crate) use self::run::{Hand, LaneRun, OpenSingle};
 use self::services::Services;
 pub(crate) use self::services::{Candidate, InService, Service};
 use crate::delivery::breaker::{Admission, CircuitBreaker};
-use crate::delivery::breaker_sync::PeerSync;
+use crate::delivery::breaker_sync::{LaneOutbox, PeerSync};
 use crate::delivery::job::Job;
 use crate::delivery::pace::{ChatPace, Pace};
 use crate::delivery::shared::Shared;
@@ -91,14 +91,17 @@ struct Inbox {
 
 impl Lane {
     pub(crate) fn new(app: AppNo, platform: Platform, shared: Arc<Shared>) -> Arc<Self> {
-        let dirty = shared.config.among_others.then(|| shared.dirty_lanes.clone());
-        let peers = dirty.clone().map(|dirty| PeerSync::new(dirty, (app, platform)));
+        let outbox = shared.config.among_others.then(|| LaneOutbox {
+            dirty: shared.dirty_lanes.clone(),
+            app,
+            platform,
+        });
         let probe_every_ms = shared.config.retry.probe_every_ms;
         let lane = Arc::new(Self {
             app,
             platform,
-            breaker: CircuitBreaker::new(probe_every_ms, peers),
-            services: Services::new(probe_every_ms, dirty.map(|dirty| (dirty, (app, platform)))),
+            breaker: CircuitBreaker::new(probe_every_ms, outbox.clone().map(PeerSync::new)),
+            services: Services::new(probe_every_ms, outbox),
             pace: Pace::default(),
             own_pace: Pace::default(),
             chats: ChatPace::default(),

@@ -82,7 +82,7 @@ fn told(facts: &DeliveryFacts, channel: &Channel) -> (ExplainedOutcome, String) 
     (outcome, words.collect::<Vec<_>>().join(" "))
 }
 
-fn open() -> Channel {
+fn available() -> Channel {
     Channel { is_configured: true, status: ProviderStatus::Available, service: None }
 }
 
@@ -237,12 +237,12 @@ fn rows_not_targeted() -> Vec<Row> {
 #[test]
 fn every_way_a_device_fares_is_told_in_order() {
     for (facts, outcome, words) in rows() {
-        assert_eq!(told(&facts, &open()), (outcome, words), "{facts:?}");
+        assert_eq!(told(&facts, &available()), (outcome, words), "{facts:?}");
     }
 }
 
 /// Channels that hold everything back, and the word for each.
-fn closed_channels() -> [(Channel, &'static str); 5] {
+fn unavailable_channels() -> [(Channel, &'static str); 5] {
     let channel = |is_configured, status| Channel { is_configured, status, service: None };
     let held = ProviderStatus::AuthRejected {
         reason: Some("InvalidProviderToken".into()),
@@ -273,7 +273,7 @@ fn a_step_names_the_push_service_that_is_held() {
 
 #[test]
 fn what_holds_everything_back_is_told_of_now_while_something_is_to_come() {
-    for (channel, word) in closed_channels() {
+    for (channel, word) in unavailable_channels() {
         let (_, words) = told(&facts(Progress::Ahead), &channel);
         assert_eq!(words, format!("{BEGUN} enabled has_address waiting {word}"));
         let (_, words) = told(&retrying(), &channel);
@@ -292,7 +292,7 @@ fn what_holds_everything_back_is_told_of_now_while_something_is_to_come() {
 #[test]
 fn the_providers_words_and_the_times_stand_in_the_details() {
     let detail = |facts: &DeliveryFacts, word| {
-        let (_, steps) = explain(facts, &open(), None);
+        let (_, steps) = explain(facts, &available(), None);
         let step = steps.iter().find(|step| step.what == word);
         step.map(|step| step.detail.clone()).unwrap_or_default()
     };
@@ -328,11 +328,11 @@ fn details_of_what_is_over() -> [Detail; 5] {
     let expired = settled(Settled::Expired, Some("UNAVAILABLE"), 2);
     let canceled = settled(Settled::Canceled, Some("canceled"), 2);
     [
-        (failed("provider_not_configured", 1), open(), Attempted, "1 attempt"),
-        (failed("address_not_allowed", 0), open(), Failed, not_allowed),
-        (expired, open(), Expired, "it expired (ttl_seconds): UNAVAILABLE"),
-        (canceled, open(), Canceled, "canceled before it was tried again"),
-        (ios, open(), AddressDead, dead),
+        (failed("provider_not_configured", 1), available(), Attempted, "1 attempt"),
+        (failed("address_not_allowed", 0), available(), Failed, not_allowed),
+        (expired, available(), Expired, "it expired (ttl_seconds): UNAVAILABLE"),
+        (canceled, available(), Canceled, "canceled before it was tried again"),
+        (ios, available(), AddressDead, dead),
     ]
 }
 
@@ -357,8 +357,8 @@ fn details_of_what_is_to_come() -> [Detail; 5] {
         (retrying(), held, NextAttempt, probe),
         (retrying(), throttled(), NextAttempt, pause),
         (retrying(), throttled(), Paused, paused),
-        (local(scheduled()), open(), Scheduled, turn),
-        (local(facts(Progress::Ahead)), open(), Scheduled, turn),
+        (local(scheduled()), available(), Scheduled, turn),
+        (local(facts(Progress::Ahead)), available(), Scheduled, turn),
     ]
 }
 
@@ -376,10 +376,10 @@ fn details_of_the_target() -> [Detail; 4] {
     let passed_over = "it was skipped at sending time: it lacked the tag, was disabled or had no \
                        address. That may have changed since";
     [
-        (named(true), open(), Started, started),
-        (named(true), open(), Targeted, targeted),
-        (named(false), open(), NotTargeted, not_targeted),
-        (facts(Progress::PassedOver), open(), PassedOver, passed_over),
+        (named(true), available(), Started, started),
+        (named(true), available(), Targeted, targeted),
+        (named(false), available(), NotTargeted, not_targeted),
+        (facts(Progress::PassedOver), available(), PassedOver, passed_over),
     ]
 }
 
@@ -401,7 +401,7 @@ fn details_tell_what_is_known_and_no_more() {
 #[test]
 fn every_word_is_told_somewhere() {
     let mut untold: HashSet<StepWord> = StepWord::ALL.iter().copied().collect();
-    for (channel, _) in closed_channels() {
+    for (channel, _) in unavailable_channels() {
         for (facts, ..) in rows() {
             for step in explain(&facts, &channel, None).1 {
                 untold.remove(&step.what);
