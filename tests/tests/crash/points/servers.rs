@@ -45,7 +45,7 @@ async fn a_server_that_ends_while_it_says_that_it_lives_or_leaves_is_in_nobodys_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_ends_while_it_tells_of_a_channel_holds_nobody_for_good() -> Result<()> {
+async fn a_server_that_ends_while_it_publishes_a_breaker_does_not_block_the_others() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let installation = Installation::make();
     let settings = installation.settings();
