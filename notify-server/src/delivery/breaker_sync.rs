@@ -54,8 +54,7 @@ const RECORDS_PER_READ: u32 = 1_000;
 /// The replication of one breaker.
 #[derive(Debug)]
 pub(crate) struct PeerSync {
-    dirty: Arc<DirtyLanes>,
-    lane: (AppNo, Platform),
+    outbox: LaneOutbox,
     /// Locked after the breaker's state.
     replica: Mutex<ReplicaState>,
 }
@@ -108,7 +107,7 @@ pub(crate) struct ApplyContext {
 }
 
 impl PeerSync {
-    pub(crate) fn new(dirty: Arc<DirtyLanes>, lane: (AppNo, Platform)) -> Self {
+    pub(crate) fn new(outbox: LaneOutbox) -> Self {
         let replica = ReplicaState {
             known: 0,
             status: ProviderStatus::Available,
@@ -116,13 +115,13 @@ impl PeerSync {
             is_dirty: false,
             ignore_peers_until: Timestamp(i64::MIN),
         };
-        Self { dirty, lane, replica: Mutex::new(replica) }
+        Self { outbox, replica: Mutex::new(replica) }
     }
 
     /// Has the status of the breaker published.
     pub(super) fn mark_dirty(&self) {
         self.lock().is_dirty = true;
-        self.dirty.mark(self.lane);
+        self.outbox.mark();
     }
 
     fn lock(&self) -> MutexGuard<'_, ReplicaState> {
@@ -306,12 +305,6 @@ pub(crate) struct DirtyLanes {
 }
 
 impl DirtyLanes {
-    /// A breaker of that lane changed.
-    fn mark(&self, lane: (AppNo, Platform)) {
-        self.lanes.lock().expect("no holder of the dirty lanes panics").insert(lane);
-        self.notify.notify_one();
-    }
-
     /// Other servers may have published.
     pub(crate) fn request_pull(&self) {
         self.pull_requested.store(true, Ordering::Release);
@@ -320,6 +313,24 @@ impl DirtyLanes {
 
     fn pop(&self) -> Option<(AppNo, Platform)> {
         self.lanes.lock().expect("no holder of the dirty lanes panics").pop_first()
+    }
+}
+
+/// The outbox, for the breakers of one lane.
+#[derive(Debug, Clone)]
+pub(crate) struct LaneOutbox {
+    pub(crate) dirty: Arc<DirtyLanes>,
+    pub(crate) app: AppNo,
+    pub(crate) platform: Platform,
+}
+
+impl LaneOutbox {
+    /// A breaker of the lane changed.
+    fn mark(&self) {
+        let mut lanes = self.dirty.lanes.lock().expect("no holder of the dirty lanes panics");
+        lanes.insert((self.app, self.platform));
+        drop(lanes);
+        self.dirty.notify.notify_one();
     }
 }
 

@@ -19,7 +19,7 @@ pub(crate) use self::task::{LaneTask, OpenSingle, RetryBatch};
 use self::upstreams::Upstreams;
 pub(crate) use self::upstreams::{Candidate, Upstream, UpstreamGuard};
 use crate::delivery::breaker::{Admission, CircuitBreaker};
-use crate::delivery::breaker_sync::PeerSync;
+use crate::delivery::breaker_sync::{LaneOutbox, PeerSync};
 use crate::delivery::context::EngineContext;
 use crate::delivery::dispatch::ActiveDispatch;
 use crate::delivery::permits::ResizableSemaphore;
@@ -91,14 +91,17 @@ struct Inbox {
 
 impl Lane {
     pub(crate) fn new(app: AppNo, platform: Platform, context: Arc<EngineContext>) -> Arc<Self> {
-        let dirty = context.config.clustered.then(|| context.dirty_lanes.clone());
-        let peers = dirty.clone().map(|dirty| PeerSync::new(dirty, (app, platform)));
+        let outbox = context.config.clustered.then(|| LaneOutbox {
+            dirty: context.dirty_lanes.clone(),
+            app,
+            platform,
+        });
         let probe_every_ms = context.config.retry.probe_every_ms;
         let lane = Arc::new(Self {
             app,
             platform,
-            breaker: CircuitBreaker::new(probe_every_ms, peers),
-            services: Upstreams::new(probe_every_ms, dirty.map(|dirty| (dirty, (app, platform)))),
+            breaker: CircuitBreaker::new(probe_every_ms, outbox.clone().map(PeerSync::new)),
+            services: Upstreams::new(probe_every_ms, outbox),
             limiter: RateLimiter::default(),
             provider_limiter: RateLimiter::default(),
             chat_limiter: PerChatLimiter::default(),

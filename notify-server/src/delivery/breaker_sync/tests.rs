@@ -21,8 +21,8 @@ fn time(ms: i64) -> Timestamp {
 }
 
 fn breaker() -> CircuitBreaker {
-    let lane = (AppNo(1), Platform::Android);
-    CircuitBreaker::new(MINUTE_MS, Some(PeerSync::new(Arc::<DirtyLanes>::default(), lane)))
+    let outbox = LaneOutbox { dirty: Arc::default(), app: AppNo(1), platform: Platform::Android };
+    CircuitBreaker::new(MINUTE_MS, Some(PeerSync::new(outbox)))
 }
 
 fn record(no: i64, status: ProviderStatus, by: Option<InstanceId>) -> BreakerRecord {

@@ -6,12 +6,12 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use notify_core::{Platform, ProviderStatus, Timestamp, WEB_PUSH_SERVICES_DEFAULT};
+use notify_core::{ProviderStatus, Timestamp, WEB_PUSH_SERVICES_DEFAULT};
 
 use crate::delivery::breaker::{Admission, CircuitBreaker};
-use crate::delivery::breaker_sync::{DirtyLanes, PeerSync};
+use crate::delivery::breaker_sync::{LaneOutbox, PeerSync};
 use crate::providers::Reason;
-use crate::store::{AddressTrust, AppNo};
+use crate::store::AddressTrust;
 
 /// Most services that a lane tells apart: subscriptions name them, and anybody may subscribe.
 /// Further ones share one circuit breaker.
@@ -37,8 +37,8 @@ const UNTESTED_STREAMS_PART: usize = 4;
 pub(crate) struct Upstreams {
     known: Mutex<HashMap<Box<str>, Arc<Upstream>>>,
     probe_every_ms: i64,
-    /// Replication to the other servers, if there may be some, and the lane.
-    peers: Option<(Arc<DirtyLanes>, (AppNo, Platform))>,
+    /// For the replication to other servers; `None` for a single server.
+    outbox: Option<LaneOutbox>,
     /// Streams in flight at services that were untested when the stream began.
     untested: Arc<AtomicUsize>,
 }
@@ -73,11 +73,8 @@ pub(crate) struct Candidate {
 }
 
 impl Upstreams {
-    pub(crate) fn new(
-        probe_every_ms: i64,
-        peers: Option<(Arc<DirtyLanes>, (AppNo, Platform))>,
-    ) -> Self {
-        Self { known: Mutex::default(), probe_every_ms, peers, untested: Arc::default() }
+    pub(crate) fn new(probe_every_ms: i64, outbox: Option<LaneOutbox>) -> Self {
+        Self { known: Mutex::default(), probe_every_ms, outbox, untested: Arc::default() }
     }
 
     /// The service of that name, unless it has to share a circuit breaker with others.
@@ -108,8 +105,8 @@ impl Upstreams {
         let name = if known.len() < most || is_well_known(name) { name } else { "" };
         let service = known.entry(name.into()).or_insert_with(|| {
             // A breaker that several services share says nothing about one of them.
-            let peers = self.peers.clone().filter(|_| !name.is_empty());
-            let peers = peers.map(|(dirty, lane)| PeerSync::new(dirty, lane));
+            let outbox = self.outbox.clone().filter(|_| !name.is_empty());
+            let peers = outbox.map(PeerSync::new);
             Arc::new(Upstream {
                 breaker: CircuitBreaker::new(self.probe_every_ms, peers),
                 in_flight: AtomicUsize::new(0),

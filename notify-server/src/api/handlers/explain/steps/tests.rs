@@ -82,7 +82,7 @@ fn explained(facts: &DeliveryFacts, channel: &Channel) -> (ExplainedOutcome, Str
     (outcome, words.collect::<Vec<_>>().join(" "))
 }
 
-fn open() -> Channel {
+fn available() -> Channel {
     Channel { is_configured: true, status: ProviderStatus::Available, service: None }
 }
 
@@ -237,12 +237,12 @@ fn rows_not_targeted() -> Vec<Row> {
 #[test]
 fn explains_every_outcome_in_order() {
     for (facts, outcome, words) in rows() {
-        assert_eq!(explained(&facts, &open()), (outcome, words), "{facts:?}");
+        assert_eq!(explained(&facts, &available()), (outcome, words), "{facts:?}");
     }
 }
 
 /// Channels that block deliveries, and the step for each.
-fn closed_channels() -> [(Channel, &'static str); 5] {
+fn unavailable_channels() -> [(Channel, &'static str); 5] {
     let channel = |is_configured, status| Channel { is_configured, status, service: None };
     let held = ProviderStatus::AuthRejected {
         reason: Some("InvalidProviderToken".into()),
@@ -273,7 +273,7 @@ fn names_the_blocked_push_service() {
 
 #[test]
 fn shows_the_provider_status_while_a_delivery_waits() {
-    for (channel, word) in closed_channels() {
+    for (channel, word) in unavailable_channels() {
         let (_, words) = explained(&facts(DeliveryProgress::NotReached), &channel);
         assert_eq!(words, format!("{BEGUN} enabled has_address waiting {word}"));
         let (_, words) = explained(&retrying(), &channel);
@@ -296,7 +296,7 @@ fn shows_the_provider_status_while_a_delivery_waits() {
 #[test]
 fn details_contain_reasons_and_times() {
     let detail = |facts: &DeliveryFacts, word| {
-        let (_, steps) = explain(facts, &open(), None);
+        let (_, steps) = explain(facts, &available(), None);
         let step = steps.iter().find(|step| step.what == word);
         step.map(|step| step.detail.clone()).unwrap_or_default()
     };
@@ -332,11 +332,11 @@ fn details_of_settled() -> [Detail; 5] {
     let expired = settled(Outcome::Expired, Some("UNAVAILABLE"), 2);
     let canceled = settled(Outcome::Canceled, Some("canceled"), 2);
     [
-        (failed("provider_not_configured", 1), open(), Attempted, "1 attempt"),
-        (failed("address_not_allowed", 0), open(), Failed, not_allowed),
-        (expired, open(), Expired, "it expired (ttl_seconds): UNAVAILABLE"),
-        (canceled, open(), Canceled, "canceled before it was tried again"),
-        (ios, open(), AddressDead, dead),
+        (failed("provider_not_configured", 1), available(), Attempted, "1 attempt"),
+        (failed("address_not_allowed", 0), available(), Failed, not_allowed),
+        (expired, available(), Expired, "it expired (ttl_seconds): UNAVAILABLE"),
+        (canceled, available(), Canceled, "canceled before it was tried again"),
+        (ios, available(), AddressDead, dead),
     ]
 }
 
@@ -361,8 +361,8 @@ fn details_of_pending() -> [Detail; 5] {
         (retrying(), held, NextAttempt, probe),
         (retrying(), throttled(), NextAttempt, pause),
         (retrying(), throttled(), Paused, paused),
-        (local(scheduled()), open(), Scheduled, turn),
-        (local(facts(DeliveryProgress::NotReached)), open(), Scheduled, turn),
+        (local(scheduled()), available(), Scheduled, turn),
+        (local(facts(DeliveryProgress::NotReached)), available(), Scheduled, turn),
     ]
 }
 
@@ -380,10 +380,10 @@ fn details_of_the_target() -> [Detail; 4] {
     let passed_over = "it was skipped at sending time: it lacked the tag, was disabled or had no \
                        address. That may have changed since";
     [
-        (named(true), open(), Started, started),
-        (named(true), open(), Targeted, targeted),
-        (named(false), open(), NotTargeted, not_targeted),
-        (facts(DeliveryProgress::Skipped), open(), PassedOver, passed_over),
+        (named(true), available(), Started, started),
+        (named(true), available(), Targeted, targeted),
+        (named(false), available(), NotTargeted, not_targeted),
+        (facts(DeliveryProgress::Skipped), available(), PassedOver, passed_over),
     ]
 }
 
@@ -401,7 +401,7 @@ fn details_describe_what_is_known() {
 #[test]
 fn every_step_is_used() {
     let mut unused: HashSet<StepWord> = StepWord::ALL.iter().copied().collect();
-    for (channel, _) in closed_channels() {
+    for (channel, _) in unavailable_channels() {
         for (facts, ..) in rows() {
             for step in explain(&facts, &channel, None).1 {
                 unused.remove(&step.what);
