@@ -311,7 +311,7 @@ fn campaign_of(row: &Row<'_>) -> sql::Result<Campaign> {
 
 fn status_at(row: &Row<'_>, column: usize) -> sql::Result<CampaignStatus> {
     let word: String = row.get(column)?;
-    CampaignStatus::from_word(&word).ok_or_else(|| unknown_value(column, Type::Text))
+    word.parse().map_err(|_| unknown_value(column, Type::Text))
 }
 
 // What a campaign shows (B31): its template, and the newest items of the feeds that it names.

@@ -9,7 +9,7 @@ use notify_client::Client;
 use notify_core::{
     CreateApp, CreateKey, CreateNotification, DeviceId, DeviceStatisticsQuery, NotificationId,
     NotificationRecord, Platform, ProviderKind, PushKeys, PushSubscription, RegisterDevice,
-    StepWord, Subscribe,
+    StepKind, Subscribe,
 };
 use notify_sandbox::{
     Provider, Rule, ScriptedResponse, Settings, apns_token, fcm_token, messenger_recipient,
@@ -107,7 +107,7 @@ impl Case {
         let is_over = match fate {
             Fate::Sent | Fate::Dead | Fate::Failed => record.completed_at.is_some(),
             Fate::Guarded => counts.unregistered == REPORTED_MAX,
-            Fate::Held => self.has(id, StepWord::CredentialsRefused).await?,
+            Fate::Held => self.has(id, StepKind::CredentialsRefused).await?,
             // What else it may do, it would do at once.
             Fate::Waits => true,
         };
@@ -115,7 +115,7 @@ impl Case {
     }
 
     /// Whether that is told of the first device.
-    async fn has(&self, id: &NotificationId, word: StepWord) -> Result<bool> {
+    async fn has(&self, id: &NotificationId, word: StepKind) -> Result<bool> {
         let device = DeviceId::new(name(0)).map_err(anyhow::Error::msg)?;
         let told = self.client.notifications().explain(id, &device).await?;
         Ok(told.steps.iter().any(|step| step.what == word))

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use notify_core::{
-    AppId, NoBody, NoQuery, ProviderChecked, ProviderKind, ProviderList, ProviderView, Request,
+    AppId, NoBody, NoQuery, ProviderKind, ProviderList, ProviderTestResult, ProviderView, Request,
     Success, Timestamp, Violations, json,
 };
 use utoipa::openapi::{RefOr, Schema};
@@ -99,11 +99,11 @@ pub(crate) async fn delete(ctx: Ctx, _: NoQuery) -> Result<Reply<Success>, ApiEr
 }
 
 /// `POST /admin/v1/apps/{id}/providers/{provider}/test`.
-pub(crate) async fn test(ctx: Ctx, _: NoBody) -> Result<Reply<ProviderChecked>, ApiError> {
+pub(crate) async fn test(ctx: Ctx, _: NoBody) -> Result<Reply<ProviderTestResult>, ApiError> {
     let (api, app, provider) = (ctx.api(), ctx.id("id")?, provider(&ctx)?);
     let checked = api.operations.check(app, provider).await?;
     let channel = Some(standings(api, app).await?.on(provider.platform()));
-    Ok(Reply::now(ProviderChecked { ok: checked.ok, detail: checked.detail, channel }))
+    Ok(Reply::now(ProviderTestResult { ok: checked.ok, detail: checked.detail, channel }))
 }
 
 /// `POST /admin/v1/apps/{id}/providers/{provider}/resume`.
@@ -126,5 +126,5 @@ async fn standings(api: &Api, app: AppId) -> Result<Standings<'_>, StoreError> {
 }
 
 fn provider(ctx: &Ctx) -> Result<ProviderKind, ApiError> {
-    ProviderKind::from_word(ctx.text("provider")?).ok_or(ApiError::NotFound)
+    ctx.text("provider")?.parse().map_err(|_| ApiError::NotFound)
 }

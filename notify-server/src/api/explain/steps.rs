@@ -5,7 +5,7 @@
 mod tests;
 
 use notify_core::{
-    ExplainedOutcome, ExplainedStep, NotificationStatus, Platform, StepWord, Timestamp,
+    ExplainedOutcome, ExplainedStep, NotificationStatus, Platform, StepKind, Timestamp,
 };
 
 use crate::channel::ChannelState;
@@ -43,10 +43,10 @@ impl Telling<'_> {
         let notification = &self.facts.notification;
         if notification.status == NotificationStatus::Reported {
             let detail = "reported: the caller delivers it by other means, nothing is sent here";
-            self.add(Some(notification.created_at), StepWord::Reported, detail);
+            self.add(Some(notification.created_at), StepKind::Reported, detail);
             return ExplainedOutcome::Reported;
         }
-        self.add(Some(notification.created_at), StepWord::Accepted, "accepted");
+        self.add(Some(notification.created_at), StepKind::Accepted, "accepted");
         self.tell_schedule();
         let proved_at = self.proved_at();
         if !self.tell_target(proved_at) {
@@ -63,7 +63,7 @@ impl Telling<'_> {
             Progress::PassedOver => {
                 let detail = "it was skipped at sending time: it lacked the tag, was disabled or \
                     had no address. That may have changed since";
-                self.add(None, StepWord::PassedOver, detail);
+                self.add(None, StepKind::PassedOver, detail);
                 self.tell_moved();
                 ExplainedOutcome::NotTargeted
             }
@@ -72,7 +72,7 @@ impl Telling<'_> {
         }
     }
 
-    fn add(&mut self, at: Option<Timestamp>, what: StepWord, detail: impl Into<String>) {
+    fn add(&mut self, at: Option<Timestamp>, what: StepKind, detail: impl Into<String>) {
         self.steps.push(ExplainedStep { at, what, detail: detail.into() });
     }
 
@@ -81,18 +81,18 @@ impl Telling<'_> {
         if let Some(at) = notification.started_at {
             if notification.local_time.is_none() {
                 let detail = "became due; it goes to devices registered before this time";
-                return self.add(Some(at), StepWord::Started, detail);
+                return self.add(Some(at), StepKind::Started, detail);
             }
             let detail = "its first zone became due; the audience of each zone is who had \
                 registered until its own time";
-            self.add(Some(at), StepWord::Started, detail);
+            self.add(Some(at), StepKind::Started, detail);
             return self.tell_turn();
         }
         match notification.status {
             NotificationStatus::Canceled => {}
             NotificationStatus::Queued => {
                 let detail = "due; its turn to begin has not come";
-                self.add(notification.due_at, StepWord::Scheduled, detail);
+                self.add(notification.due_at, StepKind::Scheduled, detail);
             }
             NotificationStatus::Scheduled
             | NotificationStatus::Sending
@@ -100,7 +100,7 @@ impl Telling<'_> {
             | NotificationStatus::Reported => {
                 if let Some(due_at) = notification.due_at {
                     let detail = format!("due at {}; its audience is fixed then", time(due_at));
-                    self.add(Some(due_at), StepWord::Scheduled, detail);
+                    self.add(Some(due_at), StepKind::Scheduled, detail);
                 }
                 self.tell_turn();
             }
@@ -125,7 +125,7 @@ impl Telling<'_> {
              {minutes:02})",
             time(turn_at)
         );
-        self.add(Some(turn_at), StepWord::Scheduled, detail);
+        self.add(Some(turn_at), StepKind::Scheduled, detail);
     }
 
     /// When the device was looked at and found to be one to send to.
@@ -172,7 +172,7 @@ impl Telling<'_> {
                     notification.platforms.iter().map(|platform| platform.as_str()).collect();
                 format!("it goes to {}; the device is on {platform}", named.join(", "))
             };
-            self.add(fixed_at, StepWord::NotTargeted, detail);
+            self.add(fixed_at, StepKind::NotTargeted, detail);
             return false;
         }
         let detail = if notification.names_devices && proved_at.is_none() {
@@ -183,7 +183,7 @@ impl Telling<'_> {
         } else {
             format!("it goes to {platform}, where the device is")
         };
-        self.add(fixed_at, StepWord::Targeted, detail);
+        self.add(fixed_at, StepKind::Targeted, detail);
         if self.facts.progress == Progress::RegisteredLater {
             // A device that changed its platform keeps the time of its first registration.
             let registered_at = notification
@@ -191,7 +191,7 @@ impl Telling<'_> {
                 .and_then(|at| (device.created_at > at).then_some(device.created_at));
             let detail = "the device registered, or changed its platform, after the audience was \
                 fixed";
-            self.add(registered_at, StepWord::RegisteredLater, detail);
+            self.add(registered_at, StepKind::RegisteredLater, detail);
             return false;
         }
         true
@@ -200,10 +200,10 @@ impl Telling<'_> {
     /// What an attempt or an outcome proves: its turn came, and it was one to send to.
     fn tell_proved(&mut self, at: Timestamp) -> bool {
         if let Some(tag) = &self.facts.notification.tag {
-            self.add(Some(at), StepWord::HasTag, format!("had the tag `{tag}` when its turn came"));
+            self.add(Some(at), StepKind::HasTag, format!("had the tag `{tag}` when its turn came"));
         }
-        self.add(Some(at), StepWord::Enabled, "was enabled when its turn came");
-        self.add(Some(at), StepWord::HasAddress, "had an address when its turn came");
+        self.add(Some(at), StepKind::Enabled, "was enabled when its turn came");
+        self.add(Some(at), StepKind::HasAddress, "had an address when its turn came");
         true
     }
 
@@ -214,18 +214,18 @@ impl Telling<'_> {
             device.has_address && !device.push_disabled && device.dead.is_none();
         if let Some(tag) = &self.facts.notification.tag {
             if device.has_tag {
-                self.add(None, StepWord::HasTag, format!("has the tag `{tag}` now"));
+                self.add(None, StepKind::HasTag, format!("has the tag `{tag}` now"));
             } else {
                 may_be_sent_to = false;
                 let detail = format!("does not have the tag `{tag}` set to true now");
-                self.add(None, StepWord::LacksTag, detail);
+                self.add(None, StepKind::LacksTag, detail);
             }
         }
         if !self.tell_disabled() {
-            self.add(None, StepWord::Enabled, "is enabled now");
+            self.add(None, StepKind::Enabled, "is enabled now");
         }
         if device.has_address {
-            self.add(None, StepWord::HasAddress, "has an address now");
+            self.add(None, StepKind::HasAddress, "has an address now");
         } else {
             self.tell_no_address();
         }
@@ -235,14 +235,14 @@ impl Telling<'_> {
     fn tell_no_address(&mut self) {
         let detail = "has no address now: it registered without one, or another device registered \
             with its address since";
-        self.add(None, StepWord::NoAddress, detail);
+        self.add(None, StepKind::NoAddress, detail);
     }
 
     /// Why the device is disabled now, if it is.
     fn tell_disabled(&mut self) -> bool {
         let device = &self.facts.device;
         if device.push_disabled {
-            self.add(None, StepWord::Disabled, "push is turned off by its user now");
+            self.add(None, StepKind::Disabled, "push is turned off by its user now");
         }
         self.tell_dead();
         device.push_disabled || device.dead.is_some()
@@ -257,7 +257,7 @@ impl Telling<'_> {
                 Platform::FbMessenger | Platform::ChatApp => "a message of the person enables it",
             };
             let detail = format!("the provider reported its address as dead ({reason}); {other}");
-            self.add(Some(*at), StepWord::AddressDead, detail);
+            self.add(Some(*at), StepKind::AddressDead, detail);
         }
     }
 
@@ -267,7 +267,7 @@ impl Telling<'_> {
             && moved_at >= due_at
         {
             let detail = "the address was another device's until then, which may have got it";
-            self.add(Some(moved_at), StepWord::AddressMoved, detail);
+            self.add(Some(moved_at), StepKind::AddressMoved, detail);
         }
     }
 
@@ -297,10 +297,10 @@ impl Telling<'_> {
         let is_canceled = self.tell_cancel_request();
         if !may_be_sent_to {
             let detail = "its turn is not over; as the device is now it will be passed over";
-            self.add(None, StepWord::PassedOver, detail);
+            self.add(None, StepKind::PassedOver, detail);
             return ExplainedOutcome::NotTargeted;
         }
-        self.add(None, StepWord::Waiting, "its turn has not come, or its attempt is under way");
+        self.add(None, StepKind::Waiting, "its turn has not come, or its attempt is under way");
         if !is_canceled {
             self.tell_channel();
         }
@@ -321,7 +321,7 @@ impl Telling<'_> {
         let kind = self.facts.device.platform.provider();
         if !self.channel.is_configured {
             let detail = format!("{kind} is not configured now");
-            return self.add(None, StepWord::ProviderNotConfigured, detail);
+            return self.add(None, StepKind::ProviderNotConfigured, detail);
         }
         let (name, scope) = match &self.channel.service {
             Some(service) => (service.clone(), "everything for this push service"),
@@ -332,7 +332,7 @@ impl Telling<'_> {
             ChannelState::Throttled { until } => {
                 let until = time(*until);
                 let detail = format!("{name} asked to slow down: {scope} waits until {until}");
-                self.add(None, StepWord::Paused, detail);
+                self.add(None, StepKind::Paused, detail);
             }
             ChannelState::Unreachable { probe_at } => {
                 let detail = format!(
@@ -340,7 +340,7 @@ impl Telling<'_> {
                      next probe at {}",
                     time(*probe_at)
                 );
-                self.add(None, StepWord::Paused, detail);
+                self.add(None, StepKind::Paused, detail);
             }
             ChannelState::Held { reason, probe_at } => {
                 let reason =
@@ -350,14 +350,14 @@ impl Telling<'_> {
                      probe at {}",
                     time(*probe_at)
                 );
-                self.add(None, StepWord::CredentialsRefused, detail);
+                self.add(None, StepKind::CredentialsRefused, detail);
             }
             ChannelState::Stopped => {
                 let detail = format!(
                     "so many addresses looked dead at once that everything is stopped until {kind} \
                      is released (`notify providers resume {kind}`) or configured anew"
                 );
-                self.add(None, StepWord::Paused, detail);
+                self.add(None, StepKind::Paused, detail);
             }
         }
     }
@@ -417,7 +417,7 @@ impl Telling<'_> {
         if is_disabled || !self.facts.device.has_address {
             detail.push_str("; it ends then, unless the device has changed");
         }
-        self.add(at, StepWord::NextAttempt, detail);
+        self.add(at, StepKind::NextAttempt, detail);
         ExplainedOutcome::Pending
     }
 
@@ -432,13 +432,13 @@ impl Telling<'_> {
         let because = reason.map_or_else(String::new, |reason| format!(": {reason}"));
         match settled {
             Settled::Sent => {
-                self.add(Some(at), StepWord::Sent, "the provider took it");
+                self.add(Some(at), StepKind::Sent, "the provider took it");
                 ExplainedOutcome::Sent
             }
             Settled::Failed => {
                 if reason == Some(reasons::PROVIDER_NOT_CONFIGURED) {
                     let detail = "the platform's provider was not configured";
-                    self.add(Some(at), StepWord::ProviderNotConfigured, detail);
+                    self.add(Some(at), StepKind::ProviderNotConfigured, detail);
                 }
                 let hint = match reason {
                     Some("address_not_allowed") => {
@@ -446,12 +446,12 @@ impl Telling<'_> {
                     }
                     Some(_) | None => "",
                 };
-                self.add(Some(at), StepWord::Failed, format!("failed{because}{hint}"));
+                self.add(Some(at), StepKind::Failed, format!("failed{because}{hint}"));
                 ExplainedOutcome::Failed
             }
             Settled::Unregistered => {
                 let detail = format!("the provider reported the address as dead{because}");
-                self.add(Some(at), StepWord::Unregistered, detail);
+                self.add(Some(at), StepKind::Unregistered, detail);
                 self.tell_dead();
                 self.tell_enabled_again();
                 ExplainedOutcome::Unregistered
@@ -467,7 +467,7 @@ impl Telling<'_> {
                 } else {
                     "canceled before it was tried again"
                 };
-                self.add(Some(at), StepWord::Canceled, detail);
+                self.add(Some(at), StepKind::Canceled, detail);
                 ExplainedOutcome::Canceled
             }
         }
@@ -477,7 +477,7 @@ impl Telling<'_> {
         let detail = match reason {
             Some(reasons::CREDENTIALS_REFUSED) => {
                 let refused = "the provider refused the server's credentials";
-                self.add(Some(at), StepWord::CredentialsRefused, refused);
+                self.add(Some(at), StepKind::CredentialsRefused, refused);
                 "ttl_seconds is 0: its only attempt could not wait for valid credentials".into()
             }
             Some(reasons::OVERTAKEN) => {
@@ -494,7 +494,7 @@ impl Telling<'_> {
             }
             Some(reason) => format!("it expired (ttl_seconds): {reason}"),
         };
-        self.add(Some(at), StepWord::Expired, detail);
+        self.add(Some(at), StepKind::Expired, detail);
     }
 
     /// A device that was disabled for this, and is enabled now.
@@ -509,7 +509,7 @@ impl Telling<'_> {
             "is enabled again now: it registered anew, or the server doubted that so many \
              addresses were dead at once"
         };
-        self.add(None, StepWord::Enabled, detail);
+        self.add(None, StepKind::Enabled, detail);
     }
 
     fn tell_attempts(&mut self, attempts: u16, first: Option<Timestamp>, reason: Option<&str>) {
@@ -520,13 +520,13 @@ impl Telling<'_> {
         let said = reason
             .filter(|reason| !OWN_REASONS.contains(reason))
             .map_or_else(String::new, |said| format!(", the last answer: {said}"));
-        self.add(first, StepWord::Attempted, format!("{attempts} attempt{plural}{said}"));
+        self.add(first, StepKind::Attempted, format!("{attempts} attempt{plural}{said}"));
     }
 
     fn tell_cancel_request(&mut self) -> bool {
         let requested_at = self.facts.notification.cancel_requested_at;
         if let Some(at) = requested_at {
-            self.add(Some(at), StepWord::CancelRequested, "canceled by request");
+            self.add(Some(at), StepKind::CancelRequested, "canceled by request");
         }
         requested_at.is_some()
     }

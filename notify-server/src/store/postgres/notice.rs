@@ -1,8 +1,6 @@
 //! What servers of one database tell each other of a commit: changes as one short text. What a server
 //! cannot read, being older, it takes for everything.
 
-use notify_core::{Platform, ProviderKind};
-
 use crate::store::{AppNo, Change, NotificationNo};
 
 /// Longest text, in bytes; PostgreSQL takes less than 8,000. Of more changes everything is told.
@@ -61,9 +59,9 @@ fn change(word: &str) -> Option<Change> {
         'd' => Change::NotificationDue,
         's' => Change::NotificationScheduled,
         'c' => Change::NotificationCanceled(NotificationNo(number.parse().ok()?)),
-        'p' => Change::ProviderChanged(app()?, ProviderKind::from_word(name)?),
-        'g' => Change::PurgeStopped(app()?, Platform::from_word(name)?),
-        'h' => Change::ChannelTold(app()?, Platform::from_word(name)?),
+        'p' => Change::ProviderChanged(app()?, name.parse().ok()?),
+        'g' => Change::PurgeStopped(app()?, name.parse().ok()?),
+        'h' => Change::ChannelTold(app()?, name.parse().ok()?),
         'a' => Change::AppChanged(app()?),
         'e' => Change::EventsDue(app()?),
         'm' => Change::CampaignChanged(app()?),
@@ -76,6 +74,8 @@ fn change(word: &str) -> Option<Change> {
 
 #[cfg(test)]
 mod tests {
+    use notify_core::{Platform, ProviderKind};
+
     use super::*;
     use crate::store::DeviceKey;
 

@@ -262,7 +262,7 @@ fn a_step_names_the_push_service_that_is_held() {
     let channel = Channel { is_configured: true, state: held, service: Some(name.to_owned()) };
     let (_, steps) = explain(&facts(Progress::Ahead), &channel, None);
     let step = steps.last().unwrap();
-    assert_eq!(step.what, StepWord::CredentialsRefused);
+    assert_eq!(step.what, StepKind::CredentialsRefused);
     let expected = "https://push.example refuses the server's credentials (http_403): everything \
                     for this push service is held; next probe at 1970-01-01T00:00:09Z";
     assert_eq!(step.detail, expected);
@@ -294,24 +294,24 @@ fn the_providers_words_and_the_times_stand_in_the_details() {
         step.map(|step| step.detail.clone()).unwrap_or_default()
     };
     let failed = settled(Settled::Failed, Some("BadTopic"), 1);
-    assert_eq!(detail(&failed, StepWord::Attempted), "1 attempt, the last answer: BadTopic");
-    assert_eq!(detail(&failed, StepWord::Failed), "failed: BadTopic");
+    assert_eq!(detail(&failed, StepKind::Attempted), "1 attempt, the last answer: BadTopic");
+    assert_eq!(detail(&failed, StepKind::Failed), "failed: BadTopic");
     let again = "2 attempts, the last answer: Unavailable";
-    assert_eq!(detail(&retrying(), StepWord::Attempted), again);
-    assert_eq!(detail(&retrying(), StepWord::NextAttempt), "due at 1970-01-01T00:00:09Z");
+    assert_eq!(detail(&retrying(), StepKind::Attempted), again);
+    assert_eq!(detail(&retrying(), StepKind::NextAttempt), "due at 1970-01-01T00:00:09Z");
     assert_eq!(
-        detail(&scheduled(), StepWord::Scheduled),
+        detail(&scheduled(), StepKind::Scheduled),
         "due at 1970-01-01T00:00:09Z; its audience is fixed then"
     );
 }
 
 /// Facts, a channel, a word, and the detail of that step, whole.
-type Detail = (DeliveryFacts, Channel, StepWord, &'static str);
+type Detail = (DeliveryFacts, Channel, StepKind, &'static str);
 
 const LATER: Timestamp = Timestamp(20_000);
 
 fn details_of_what_is_over() -> [Detail; 5] {
-    use StepWord::{AddressDead, Attempted, Canceled, Expired, Failed};
+    use StepKind::{AddressDead, Attempted, Canceled, Expired, Failed};
     let failed = |reason, attempts| settled(Settled::Failed, Some(reason), attempts);
     let ios = with(settled(Settled::Unregistered, None, 1), |facts| {
         dead(facts);
@@ -334,7 +334,7 @@ fn details_of_what_is_over() -> [Detail; 5] {
 }
 
 fn details_of_what_is_to_come() -> [Detail; 5] {
-    use StepWord::{NextAttempt, Paused, Scheduled};
+    use StepKind::{NextAttempt, Paused, Scheduled};
     let channel = |state| Channel { is_configured: true, state, service: None };
     let held = channel(ChannelState::Held { reason: None, probe_at: LATER });
     let throttled = || channel(ChannelState::Throttled { until: LATER });
@@ -360,7 +360,7 @@ fn details_of_what_is_to_come() -> [Detail; 5] {
 }
 
 fn details_of_the_target() -> [Detail; 4] {
-    use StepWord::{NotTargeted, PassedOver, Started, Targeted};
+    use StepKind::{NotTargeted, PassedOver, Started, Targeted};
     let named = |is_named| {
         with(facts(Progress::None), |facts| {
             facts.notification.names_devices = true;
@@ -397,7 +397,7 @@ fn details_tell_what_is_known_and_no_more() {
 /// The list of words is closed, and none of them is there for nothing.
 #[test]
 fn every_word_is_told_somewhere() {
-    let mut untold: HashSet<StepWord> = StepWord::ALL.iter().copied().collect();
+    let mut untold: HashSet<StepKind> = StepKind::ALL.iter().copied().collect();
     for (channel, _) in closed_channels() {
         for (facts, ..) in rows() {
             for step in explain(&facts, &channel, None).1 {
