@@ -146,22 +146,22 @@ fn one_of(platforms: &[Platform]) -> impl TypedValueParser<Value = Platform> + u
         let value = PossibleValue::new(platform.as_str());
         if *platform == Platform::ChatApp { value.alias(TELEGRAM) } else { value }
     };
-    PossibleValuesParser::new(platforms.iter().map(value)).map(|word| match &*word {
+    PossibleValuesParser::new(platforms.iter().map(value)).map(|name| match &*name {
         TELEGRAM => Platform::ChatApp,
-        word => Platform::from_word(word).expect("the words are those of the platforms"),
+        name => name.parse().expect("the values are the names of platforms"),
     })
 }
 
 /// The word of an outcome.
 pub(crate) fn outcome() -> impl TypedValueParser<Value = DeliveryOutcome> {
-    PossibleValuesParser::new(DeliveryOutcome::ALL.map(DeliveryOutcome::as_str))
-        .map(|word| DeliveryOutcome::from_word(&word).expect("the words are those of the outcomes"))
+    PossibleValuesParser::new(DeliveryOutcome::NAMES)
+        .map(|name| name.parse().expect("the values are the names of outcomes"))
 }
 
 /// The word of a provider.
 pub(crate) fn provider() -> impl TypedValueParser<Value = ProviderKind> {
     PossibleValuesParser::new(ProviderKind::ALL.map(ProviderKind::as_str))
-        .map(|word| ProviderKind::from_word(&word).expect("the words are those of the providers"))
+        .map(|name| name.parse().expect("the values are the names of providers"))
 }
 
 #[cfg(test)]

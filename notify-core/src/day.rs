@@ -1,4 +1,4 @@
-//! Notifications by day: what was sent, and what devices did with it.
+//! Statistics of notifications by day.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,24 +7,24 @@ use crate::statistics::{PERIOD, take_date};
 use crate::violations::path;
 use crate::{Parameter, Query, Timestamp, Violations};
 
-/// Most days of one answer: a leap year.
+/// Most days in one answer: a leap year.
 pub const STATISTICS_DAYS_MAX: i64 = 366;
 
-/// Length of a day, in milliseconds. Days are those of UTC, which all have the same length.
+/// Length of a day in milliseconds. Days are UTC days, which all have the same length.
 const DAY_MS: i64 = 86_400_000;
 
-/// A day in UTC, in whole days since 1970-01-01.
+/// A UTC day, as days since 1970-01-01.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Day(pub i64);
 
 impl Day {
-    /// The day that an instant lies in.
+    /// The day that contains an instant.
     #[must_use]
     pub fn of(at: Timestamp) -> Self {
         Self(at.as_ms().div_euclid(DAY_MS))
     }
 
-    /// Its first instant.
+    /// The first instant of the day.
     #[must_use]
     pub fn start(self) -> Timestamp {
         Timestamp(self.0.saturating_mul(DAY_MS))
@@ -34,50 +34,51 @@ impl Day {
 /// Query of `GET /v1/statistics/notifications`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NotificationStatisticsQuery {
-    /// Start of the period; the day it lies in is the first one. From the beginning when absent.
+    /// Start of the period; its day is included. When absent, the period starts with the first day that
+    /// has a count.
     pub date_from: Option<Timestamp>,
-    /// End of the period; the day it lies in is the last one. Now when absent.
+    /// End of the period; its day is included. Now when absent.
     pub date_to: Option<Timestamp>,
 }
 
-/// The days that are asked for, at most [`STATISTICS_DAYS_MAX`]: the validated form of
+/// A period of at most [`STATISTICS_DAYS_MAX`] days: the validated form of
 /// [`NotificationStatisticsQuery`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DayPeriod {
-    /// The first day; when absent, the first of the last [`STATISTICS_DAYS_MAX`] that has a count.
+    /// The first day. When absent, the first day with a count among the last [`STATISTICS_DAYS_MAX`].
     pub first: Option<Day>,
     /// The last day.
     pub last: Day,
 }
 
 impl DayPeriod {
-    /// The earliest day that can be in the answer.
+    /// The earliest possible day of the answer.
     #[must_use]
     pub fn earliest(self) -> Day {
         self.first.unwrap_or(Day(self.last.0 - (STATISTICS_DAYS_MAX - 1)))
     }
 }
 
-/// What was counted on a day.
+/// The counts of one day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DayCount {
     /// The day.
     pub day: Day,
-    /// Deliveries that a provider took.
+    /// Deliveries that a provider accepted.
     pub sent: u64,
     /// Devices that reported a notification received.
     pub received: u64,
     /// Devices that opened one.
     pub opened: u64,
-    /// Devices that clicked in one.
+    /// Devices that clicked one.
     pub clicked: u64,
     /// Devices that dismissed one.
     pub dismissed: u64,
 }
 
 impl DayCount {
-    /// A day without anything.
-    fn nothing(day: Day) -> Self {
+    /// A day without counts.
+    fn zero(day: Day) -> Self {
         Self { day, sent: 0, received: 0, opened: 0, clicked: 0, dismissed: 0 }
     }
 }
@@ -88,15 +89,15 @@ impl DayCount {
 pub struct NotificationStatistics {
     /// Every day of the period, oldest first.
     pub days: Vec<NotificationDay>,
-    /// Deliveries that a provider took.
+    /// Deliveries that a provider accepted.
     pub total_sent: u64,
-    /// First reports of a device that it received a notification.
+    /// Notifications that devices reported as received, each device once.
     pub total_received: u64,
-    /// The same of opening one.
+    /// Notifications that devices reported as opened, each device once.
     pub total_opened: u64,
-    /// The same of clicking in one.
+    /// Notifications that devices reported as clicked, each device once.
     pub total_clicked: u64,
-    /// The same of dismissing one.
+    /// Notifications that devices reported as dismissed, each device once.
     pub total_dismissed: u64,
 }
 
@@ -104,17 +105,17 @@ pub struct NotificationStatistics {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NotificationDay {
-    /// When it begins, unix ms.
+    /// Start of the day, unix ms.
     pub date: Timestamp,
-    /// Deliveries that a provider took.
+    /// Deliveries that a provider accepted.
     pub sent: u64,
-    /// First reports of a device that it received a notification, by when they came in.
+    /// Notifications that devices reported as received, each device once, on the day of the report.
     pub received: u64,
-    /// The same of opening one.
+    /// The same for opened.
     pub opened: u64,
-    /// The same of clicking in one.
+    /// The same for clicked.
     pub clicked: u64,
-    /// The same of dismissing one.
+    /// The same for dismissed.
     pub dismissed: u64,
 }
 
@@ -128,21 +129,21 @@ impl Query for NotificationStatisticsQuery {
         let to = take_date(&mut parameters, "date_to").unwrap_or(now);
         let (first, last) = (from.map(Day::of), Day::of(to));
         if from.is_some_and(|from| from > to) {
-            parameters.findings.broken(&path("date_from"), "must not be after date_to");
+            parameters.validator.violation(&path("date_from"), "must not be after date_to");
         } else if first.is_some_and(|first| last.0 - first.0 >= STATISTICS_DAYS_MAX) {
             let what = format_args!("must leave at most {STATISTICS_DAYS_MAX} days to date_to");
-            parameters.findings.broken(&path("date_from"), what);
+            parameters.validator.violation(&path("date_from"), what);
         }
         parameters.finish(Some(DayPeriod { first, last }))
     }
 }
 
 impl NotificationStatistics {
-    /// Makes the answer of the days that have a count, in order: the days between and around them
-    /// are listed too.
+    /// The answer from the days that have a count, which must be in order. Days without a count are
+    /// listed with zeros.
     #[must_use]
     pub fn from_counts(period: DayPeriod, counts: &[DayCount]) -> Self {
-        let begins = period.first.or_else(|| counts.first().map(|count| count.day));
+        let first = period.first.or_else(|| counts.first().map(|count| count.day));
         let mut counts = counts.iter().copied().peekable();
         let mut answer = Self {
             days: Vec::new(),
@@ -152,10 +153,10 @@ impl NotificationStatistics {
             total_clicked: 0,
             total_dismissed: 0,
         };
-        let Some(begins) = begins else { return answer };
-        for day in (begins.0..=period.last.0).map(Day) {
+        let Some(first) = first else { return answer };
+        for day in (first.0..=period.last.0).map(Day) {
             let count = counts.next_if(|count| count.day == day);
-            answer.add(count.unwrap_or_else(|| DayCount::nothing(day)));
+            answer.add(count.unwrap_or_else(|| DayCount::zero(day)));
         }
         answer
     }

@@ -1,4 +1,4 @@
-//! Enrichment answers.
+//! Enrichments: the content that devices show with a notification.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,15 +13,15 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Enrichment {
-    /// The campaign; its id also where `default` was asked for.
+    /// Id of the campaign, also when `default` was requested.
     pub campaign_id: CampaignId,
     /// Layout.
     pub layout_id: CampaignLayout,
-    /// Settings with defaults filled in.
+    /// Settings.
     pub settings: CampaignSettings,
-    /// Texts by name.
+    /// Constant texts by name.
     pub strings: std::collections::BTreeMap<String, String>,
-    /// Features sorted by position.
+    /// Features, sorted by position.
     pub features: Vec<EnrichmentFeature>,
 }
 
@@ -30,7 +30,7 @@ pub struct Enrichment {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(try_from = "WireFeature")]
 pub struct EnrichmentFeature {
-    /// Position, from 1.
+    /// Position in the notification, from 1.
     pub position: u32,
     /// `type` and `data`.
     #[serde(flatten)]
@@ -43,7 +43,7 @@ pub struct EnrichmentFeature {
 #[serde(tag = "type", content = "data", rename_all = "snake_case")]
 #[expect(clippy::large_enum_variant, reason = "a template holds a handful, most of them buttons")]
 pub enum EnrichmentFeatureData {
-    /// Content of own feeds, resolved.
+    /// Articles of feeds.
     ContentFeed(EnrichmentContentFeed),
     /// Content of an external provider.
     ExternalContent(CampaignExternalContent),
@@ -53,51 +53,55 @@ pub enum EnrichmentFeatureData {
     CustomFeed(CampaignCustomFeed),
 }
 
-/// Content of own feeds, resolved.
+/// Articles of feeds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct EnrichmentContentFeed {
-    /// Newest first, as many as the layout shows.
+    /// The newest articles first, at most as many as the layout shows.
     pub items: Vec<FeedItem>,
-    /// Open external content in an external browser.
+    /// Open external articles in the browser.
     pub view_ext_on_browser: bool,
     /// Show the title above recommendations.
     pub recommendations_title: bool,
 }
 
-/// An item of a feed.
+/// An article of a feed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FeedItem {
     /// Title.
     pub title: String,
-    /// Link.
+    /// Url of the article.
     pub url: String,
-    /// Thumbnail.
+    /// Url of the thumbnail.
     pub image_url: Option<String>,
-    /// Publication, unix ms.
+    /// Time of publication, unix ms.
     pub published_at: Option<Timestamp>,
     /// Name of the feed.
     pub source: String,
-    /// Whether it is external content.
+    /// Whether the article is external content.
     pub is_external: bool,
 }
 
-/// Query of `GET /v1/enrichments/:campaign_id`. What names nothing is 404, so that a
-/// malformed id is not an error here.
+/// Query of `GET /v1/enrichments/:campaign_id`. Unknown ids result in 404, so malformed ones are not an
+/// error here.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EnrichmentQuery {
-    /// The notification that the device shows.
+    /// Id of the notification that is shown.
     pub notification_id: Option<String>,
-    /// The device that asks.
+    /// Id of the device that shows it.
     pub device_id: Option<String>,
 }
 
 impl Query for EnrichmentQuery {
     type Valid = Self;
     const PARAMETERS: &'static [Parameter] = &[
-        Parameter::new("notification_id", ParameterForm::Id, "The notification that is shown"),
-        Parameter::new("device_id", ParameterForm::Id, "The device that shows it"),
+        Parameter::new(
+            "notification_id",
+            ParameterForm::Id,
+            "Id of the notification that is shown",
+        ),
+        Parameter::new("device_id", ParameterForm::Id, "Id of the device that shows it"),
     ];
 
     fn parse(parameters: &[(String, String)], _now: Timestamp) -> Result<Self, Violations> {
@@ -111,15 +115,15 @@ impl Query for EnrichmentQuery {
 }
 
 impl Enrichment {
-    /// Makes the answer of a template. `items_of` gives what is held of some feeds, in any
-    /// order; the newest are taken, as many as the layout shows.
+    /// The enrichment from a template. `items_of` returns the stored items of the given feeds in any
+    /// order; the newest are used, as many as the layout shows.
     #[must_use]
     pub fn from_template(
         campaign_id: CampaignId,
         template: &CampaignTemplate,
         mut items_of: impl FnMut(&[FeedRef]) -> Vec<FeedItem>,
     ) -> Self {
-        let shown = template.layout_id.articles();
+        let items_max = template.layout_id.articles();
         let mut features: Vec<&CampaignFeature> = template.features.iter().collect();
         features.sort_by_key(|feature| (feature.position, feature.data.kind()));
         let strings = template.strings.iter();
@@ -132,7 +136,7 @@ impl Enrichment {
                 .collect(),
             features: features
                 .into_iter()
-                .map(|feature| resolve(feature, shown, &mut items_of))
+                .map(|feature| resolve(feature, items_max, &mut items_of))
                 .collect(),
         }
     }
@@ -140,14 +144,14 @@ impl Enrichment {
 
 fn resolve(
     feature: &CampaignFeature,
-    shown: usize,
+    items_max: usize,
     items_of: &mut impl FnMut(&[FeedRef]) -> Vec<FeedItem>,
 ) -> EnrichmentFeature {
     let data = match &feature.data {
         CampaignFeatureData::ContentFeed(feed) => {
             let mut items = items_of(&feed.feeds);
             items.sort_by_key(|item| std::cmp::Reverse(item.published_at));
-            items.truncate(shown);
+            items.truncate(items_max);
             EnrichmentFeatureData::ContentFeed(EnrichmentContentFeed {
                 items,
                 view_ext_on_browser: feed.view_ext_on_browser,

@@ -2,77 +2,57 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::json::{Body, Object};
-use crate::request::request;
-use crate::violations::{Findings, Path, path};
+use crate::json::Body;
+use crate::request::{model, request};
+use crate::violations::{Path, Validator, path};
+use crate::wire_enum::wire_enum;
 use crate::{DeviceId, NotificationId, Timestamp};
 
-/// Most events of one request.
+/// Most events in one request.
 pub const EVENTS_PER_REQUEST_MAX: usize = 1_000;
 
-/// Body of `POST /v1/events`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct ReportEvents {
-    /// 1 to 1,000 events.
-    pub events: Vec<ReportEvent>,
-}
-
-/// One event of a [`ReportEvents`].
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct ReportEvent {
-    /// `received`, `opened`, `clicked` or `dismissed`.
-    #[cfg_attr(feature = "openapi", schema(value_type = EventType))]
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// The notification.
-    pub notification_id: String,
-    /// The device.
-    pub device_id: String,
-    /// When it happened, unix ms; now when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub at: Option<Timestamp>,
-}
-
-/// What a device did with a notification.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum EventType {
-    /// It arrived.
-    Received,
-    /// It was opened.
-    Opened,
-    /// A button or link of it was used.
-    Clicked,
-    /// It was swiped away.
-    Dismissed,
-}
-
-impl EventType {
-    /// Every type.
-    pub const ALL: [Self; 4] = [Self::Received, Self::Opened, Self::Clicked, Self::Dismissed];
-
-    /// The word on the wire and in the database.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Received => "received",
-            Self::Opened => "opened",
-            Self::Clicked => "clicked",
-            Self::Dismissed => "dismissed",
-        }
-    }
-
-    /// The type of that word, if there is one.
-    #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == word)
+model! {
+    /// Body of `POST /v1/events`.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct ReportEvents {
+        /// 1 to 1,000 events.
+        pub events: Vec<ReportEvent> =
+            |object| object.list("events", EVENTS_PER_REQUEST_MAX).unwrap_or_default(),
     }
 }
 
-/// An event that holds every rule.
+model! {
+    /// One event of a [`ReportEvents`].
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct ReportEvent {
+        /// `received`, `opened`, `clicked` or `dismissed`.
+        #[cfg_attr(feature = "openapi", schema(value_type = EventType))]
+        #[serde(rename = "type")]
+        pub kind: String = |object| object.or_default("type"),
+        /// Id of the notification.
+        pub notification_id: String,
+        /// Id of the device.
+        pub device_id: String,
+        /// When it happened, unix ms; now when absent.
+        pub at: Option<Timestamp>,
+    }
+}
+
+wire_enum! {
+    /// What a device did with a notification.
+    pub enum EventType {
+        /// The device received it.
+        Received = "received",
+        /// It was opened.
+        Opened = "opened",
+        /// A button or link in it was clicked.
+        Clicked = "clicked",
+        /// It was dismissed.
+        Dismissed = "dismissed",
+    }
+}
+
+/// The validated form of [`ReportEvent`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
     /// What happened.
@@ -81,7 +61,7 @@ pub struct Event {
     pub notification_id: NotificationId,
     /// The device.
     pub device_id: DeviceId,
-    /// When; the server's clock when absent.
+    /// When it happened; `None`: when the server received the event.
     pub at: Option<Timestamp>,
 }
 
@@ -89,72 +69,65 @@ pub struct Event {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct EventsAccepted {
-    /// How many counted, repeats included.
+    /// Number of accepted events, repeated ones included.
     pub accepted: u64,
-    /// Events that name something unknown.
+    /// Events with an unknown notification or device.
     pub ignored: Vec<IgnoredEvent>,
 }
 
-/// An event that did not count.
+/// An event that was not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct IgnoredEvent {
-    /// Its place in the request.
+    /// Index in the request, from 0.
     pub index: u64,
     /// `unknown notification` or `unknown device`.
     pub reason: String,
 }
 
-/// Engagement of one notification.
+/// Engagement with a notification.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Engagement {
-    /// Devices that reported it received.
+    /// Number of devices that reported it as received.
     pub received: u64,
-    /// Devices that opened it.
+    /// Number of devices that opened it.
     pub opened: u64,
-    /// Devices that clicked in it.
+    /// Number of devices that clicked it.
     pub clicked: u64,
-    /// Devices that dismissed it.
+    /// Number of devices that dismissed it.
     pub dismissed: u64,
 }
 
-request!(ReportEvents => Vec<Event>, Body::Required, read, check);
+request!(ReportEvents => Vec<Event>, Body::Required);
 
-fn read(object: &mut Object<'_, '_>) -> ReportEvents {
-    let events = object.objects("events", EVENTS_PER_REQUEST_MAX, |event| ReportEvent {
-        kind: event.required_string("type"),
-        notification_id: event.required_string("notification_id"),
-        device_id: event.required_string("device_id"),
-        at: event.instant("at").map(Timestamp),
-    });
-    ReportEvents { events: events.unwrap_or_default() }
+impl ReportEvents {
+    fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<Vec<Event>> {
+        let events = path("events");
+        if self.events.is_empty() {
+            validator.violation(&events, "must hold at least 1 event");
+        }
+        validator.max_len(&events, self.events.len(), EVENTS_PER_REQUEST_MAX, "events");
+        let mut valid = Vec::with_capacity(self.events.len());
+        for (index, event) in self.events.iter().enumerate() {
+            valid.extend(event.check(&events.index(index), validator));
+        }
+        Some(valid)
+    }
 }
 
-fn check(request: ReportEvents, _now: Timestamp, findings: &mut Findings) -> Option<Vec<Event>> {
-    let ReportEvents { events: reported } = request;
-    let events = path("events");
-    if reported.is_empty() {
-        findings.broken(&events, "must hold at least 1 event");
+impl ReportEvent {
+    fn check(&self, at: &Path<'_>, validator: &mut Validator) -> Option<Event> {
+        let kind = validator.one_of(&at.field("type"), &self.kind);
+        let notification_id =
+            validator.id(&at.field("notification_id"), &self.notification_id, NotificationId::new);
+        let device_id = validator.id(&at.field("device_id"), &self.device_id, DeviceId::new);
+        let happened_at = validator.instant(&at.field("at"), self.at.map(Timestamp::as_ms));
+        Some(Event {
+            kind: kind?,
+            notification_id: notification_id?,
+            device_id: device_id?,
+            at: happened_at,
+        })
     }
-    findings.at_most(&events, reported.len(), EVENTS_PER_REQUEST_MAX, "events");
-    let mut valid = Vec::with_capacity(reported.len());
-    for (place, event) in reported.iter().enumerate() {
-        valid.extend(check_event(&events.index(place), event, findings));
-    }
-    Some(valid)
-}
-
-fn check_event(at: &Path<'_>, event: &ReportEvent, findings: &mut Findings) -> Option<Event> {
-    let kind = findings.word(&at.field("type"), &event.kind, &EventType::ALL, EventType::as_str);
-    let notification_id =
-        findings.id(&at.field("notification_id"), &event.notification_id, NotificationId::new);
-    let device_id = findings.id(&at.field("device_id"), &event.device_id, DeviceId::new);
-    let happened = findings.instant(&at.field("at"), event.at.map(Timestamp::as_ms));
-    Some(Event {
-        kind: kind?,
-        notification_id: notification_id?,
-        device_id: device_id?,
-        at: happened,
-    })
 }

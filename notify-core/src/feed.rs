@@ -2,23 +2,25 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::json::{Body, Object};
-use crate::request::request;
+use crate::json::Body;
+use crate::request::{model, request};
 use crate::rules::LISTED_NAME_CHARS_MAX;
-use crate::violations::{Findings, path};
+use crate::violations::{Validator, path};
+use crate::wire_enum::wire_enum;
 use crate::{FeedId, Timestamp};
 
-/// Body of `POST /v1/feeds`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct CreateFeed {
-    /// Url of an RSS, Atom or JSON feed.
-    pub url: String,
-    /// Name.
-    pub name: String,
+model! {
+    /// Body of `POST /v1/feeds`.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct CreateFeed {
+        /// Url of an RSS, Atom or JSON feed.
+        pub url: String,
+        /// Name.
+        pub name: String,
+    }
 }
 
-/// A feed that holds every rule: the validated form of [`CreateFeed`].
+/// The validated form of [`CreateFeed`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewFeed {
     /// Absolute `http` or `https` url.
@@ -27,41 +29,29 @@ pub struct NewFeed {
     pub name: String,
 }
 
-/// Health of a feed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum FeedStatus {
-    /// Not fetched yet.
-    Pending,
-    /// The last fetch went well.
-    Ok,
-    /// The last fetch failed.
-    Failing,
-}
+request!(CreateFeed => NewFeed, Body::Required);
 
-impl FeedStatus {
-    /// Every status.
-    pub const ALL: [Self; 3] = [Self::Pending, Self::Ok, Self::Failing];
-
-    /// The word on the wire and in the database.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Ok => "ok",
-            Self::Failing => "failing",
-        }
-    }
-
-    /// The status of that word, if there is one.
-    #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.as_str() == word)
+impl CreateFeed {
+    fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<NewFeed> {
+        let url = validator.required_http_url(&path("url"), self.url);
+        let name = validator.required_up_to(&path("name"), self.name, LISTED_NAME_CHARS_MAX);
+        Some(NewFeed { url, name })
     }
 }
 
-/// A feed as listed by `GET /v1/feeds`.
+wire_enum! {
+    /// Health of a feed.
+    pub enum FeedStatus {
+        /// Not fetched yet.
+        Pending = "pending",
+        /// The last fetch succeeded.
+        Ok = "ok",
+        /// The last fetch failed.
+        Failing = "failing",
+    }
+}
+
+/// A feed in the answer of `GET /v1/feeds`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Feed {
@@ -73,13 +63,13 @@ pub struct Feed {
     pub url: String,
     /// Health.
     pub status: FeedStatus,
-    /// How many items are held.
+    /// Number of stored items.
     pub items: u64,
-    /// Last fetch, unix ms.
+    /// Time of the last fetch, unix ms.
     pub last_fetched_at: Option<Timestamp>,
     /// Why the last fetch failed.
     pub last_error: Option<String>,
-    /// Creation.
+    /// Time of creation, unix ms.
     pub created_at: Timestamp,
 }
 
@@ -89,7 +79,7 @@ pub struct Feed {
 pub struct FeedList {
     /// One page, newest first.
     pub feeds: Vec<Feed>,
-    /// Where the next page begins; null at the end.
+    /// `cursor` of the next page; null on the last one.
     pub next_cursor: Option<String>,
 }
 
@@ -97,36 +87,45 @@ pub struct FeedList {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FeedCreated {
-    /// Its id.
+    /// Id of the feed.
     pub id: FeedId,
 }
 
-/// Body of `POST /v1/feeds/check`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct CheckFeed {
-    /// Url of an RSS, Atom or JSON feed.
-    pub url: String,
+model! {
+    /// Body of `POST /v1/feeds/check`.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct CheckFeed {
+        /// Url of an RSS, Atom or JSON feed.
+        pub url: String,
+    }
 }
 
-/// A check that holds every rule: the validated form of [`CheckFeed`].
+/// The validated form of [`CheckFeed`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FeedToCheck {
     /// Absolute `http` or `https` url.
     pub url: String,
 }
 
-/// Answer of `POST /v1/feeds/check`: what would be taken from a url.
+request!(CheckFeed => FeedToCheck, Body::Required);
+
+impl CheckFeed {
+    fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<FeedToCheck> {
+        Some(FeedToCheck { url: validator.required_http_url(&path("url"), self.url) })
+    }
+}
+
+/// Answer of `POST /v1/feeds/check`: the items that a feed with this url would have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FeedCheck {
-    /// What the feed's status would be: `ok` or `failing`.
+    /// The status that the feed would have: `ok` or `failing`.
     pub status: FeedStatus,
-    /// How many items would be held.
+    /// Number of items that would be stored.
     pub count: u64,
     /// The newest of them, at most 20.
     pub items: Vec<FeedCheckItem>,
-    /// What is wrong: why it could not be read, or what was left out.
+    /// Why the feed could not be read, or what was left out of it.
     pub problems: Vec<String>,
 }
 
@@ -136,37 +135,10 @@ pub struct FeedCheck {
 pub struct FeedCheckItem {
     /// Title.
     pub title: String,
-    /// Link.
+    /// Url of the article.
     pub url: String,
-    /// Thumbnail.
+    /// Url of the thumbnail.
     pub image_url: Option<String>,
-    /// Publication, unix ms.
+    /// Time of publication, unix ms.
     pub published_at: Option<Timestamp>,
-}
-
-request!(CheckFeed => FeedToCheck, Body::Required, read_check, check_check);
-
-fn read_check(object: &mut Object<'_, '_>) -> CheckFeed {
-    CheckFeed { url: object.required_string("url") }
-}
-
-fn check_check(
-    request: CheckFeed,
-    _now: Timestamp,
-    findings: &mut Findings,
-) -> Option<FeedToCheck> {
-    let url = findings.required_http_url(&path("url"), request.url);
-    Some(FeedToCheck { url })
-}
-
-request!(CreateFeed => NewFeed, Body::Required, read, check);
-
-fn read(object: &mut Object<'_, '_>) -> CreateFeed {
-    CreateFeed { url: object.required_string("url"), name: object.required_string("name") }
-}
-
-fn check(request: CreateFeed, _now: Timestamp, findings: &mut Findings) -> Option<NewFeed> {
-    let url = findings.required_http_url(&path("url"), request.url);
-    let name = findings.required_up_to(&path("name"), request.name, LISTED_NAME_CHARS_MAX);
-    Some(NewFeed { url, name })
 }

@@ -1,11 +1,11 @@
-//! Ids: those that the server makes (`UUIDv7`) and those that callers make.
+//! Ids: `UUIDv7`s that the server generates, and texts that callers choose.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::Violations;
 
-/// Defines an id that the server makes: a `UUIDv7`, which sorts by time.
+/// Defines an id that the server generates: a `UUIDv7`, which sorts by time (RFC 9562, section 5.7).
 macro_rules! server_id {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
         $(#[$doc])*
@@ -23,7 +23,7 @@ macro_rules! server_id {
         impl std::str::FromStr for $name {
             type Err = UnknownId;
 
-            /// Reads the hyphenated lower-case form only, since ids compare character by character.
+            /// Accepts the hyphenated lower-case form only: ids are compared character by character.
             fn from_str(text: &str) -> Result<Self, UnknownId> {
                 let id = Uuid::try_parse(text).map_err(|_| UnknownId)?;
                 if id.hyphenated().to_string() == text { Ok(Self(id)) } else { Err(UnknownId) }
@@ -33,7 +33,7 @@ macro_rules! server_id {
         impl TryFrom<&str> for $name {
             type Error = UnknownId;
 
-            /// Reads what [`std::str::FromStr`] reads.
+            /// Accepts the same as [`std::str::FromStr`].
             fn try_from(text: &str) -> Result<Self, UnknownId> {
                 text.parse()
             }
@@ -42,33 +42,33 @@ macro_rules! server_id {
 }
 
 server_id! {
-    /// Id of an application, the tenant that owns everything else.
+    /// Id of an application: the tenant that owns all other resources.
     AppId;
-    /// Id of an API key or admin key (never the key itself).
+    /// Id of an API key or admin key; not the key itself.
     KeyId;
     /// Id of a campaign.
     CampaignId;
     /// Id of a feed.
     FeedId;
-    /// Id of one answer of a poll.
+    /// Id of an answer of a poll.
     AnswerId;
     /// Id of a webhook.
     WebhookId;
-    /// Id of a message to a webhook: the same on every attempt, as its `webhook-id`.
+    /// Id of a message to a webhook: its `webhook-id` header on every attempt.
     WebhookMessageId;
 }
 
-/// A text that is not an id of the server's form, and so names nothing.
+/// A text that does not have the form of a server-generated id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not an id")]
 pub struct UnknownId;
 
-/// A text that breaks a rule of the ids that callers make.
+/// A text that violates a rule of caller-chosen ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("an id {0}")]
-pub struct WrongId(&'static str);
+pub struct InvalidId(&'static str);
 
-impl WrongId {
+impl InvalidId {
     /// The rule, without a path: `must not be empty`.
     #[must_use]
     pub fn rule(&self) -> &'static str {
@@ -76,10 +76,10 @@ impl WrongId {
     }
 }
 
-/// Longest id that a caller may make, in characters.
+/// Longest id that a caller may choose, in characters.
 pub const CALLER_ID_CHARS_MAX: usize = 255;
 
-/// Defines an id that a caller makes: 1 to 255 characters, no control characters, not `.` or `..`.
+/// Defines an id that a caller chooses: 1 to 255 characters, no control characters, not `.` or `..`.
 macro_rules! caller_id {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
         $(#[$doc])*
@@ -89,17 +89,17 @@ macro_rules! caller_id {
         pub struct $name(String);
 
         impl $name {
-            /// Takes a text that holds the rules of an id of the caller's.
+            /// Checks the rules of caller-chosen ids.
             ///
             /// # Errors
-            /// The rule that the text breaks, without a path.
+            /// The rule that the text violates, without a path.
             pub fn new(text: impl Into<String>) -> Result<Self, &'static str> {
                 let text = text.into();
                 check_caller_id(&text)?;
                 Ok(Self(text))
             }
 
-            /// The id as the caller wrote it.
+            /// The id as the caller chose it.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
@@ -107,29 +107,29 @@ macro_rules! caller_id {
         }
 
         impl std::str::FromStr for $name {
-            type Err = WrongId;
+            type Err = InvalidId;
 
-            /// Takes what [`Self::new`] takes.
-            fn from_str(text: &str) -> Result<Self, WrongId> {
-                Self::new(text).map_err(WrongId)
+            /// Accepts the same as [`Self::new`].
+            fn from_str(text: &str) -> Result<Self, InvalidId> {
+                Self::new(text).map_err(InvalidId)
             }
         }
 
         impl TryFrom<&str> for $name {
-            type Error = WrongId;
+            type Error = InvalidId;
 
-            /// Takes what [`Self::new`] takes.
-            fn try_from(text: &str) -> Result<Self, WrongId> {
-                Self::new(text).map_err(WrongId)
+            /// Accepts the same as [`Self::new`].
+            fn try_from(text: &str) -> Result<Self, InvalidId> {
+                Self::new(text).map_err(InvalidId)
             }
         }
 
         impl TryFrom<String> for $name {
-            type Error = WrongId;
+            type Error = InvalidId;
 
-            /// Takes what [`Self::new`] takes.
-            fn try_from(text: String) -> Result<Self, WrongId> {
-                Self::new(text).map_err(WrongId)
+            /// Accepts the same as [`Self::new`].
+            fn try_from(text: String) -> Result<Self, InvalidId> {
+                Self::new(text).map_err(InvalidId)
             }
         }
 
@@ -148,10 +148,10 @@ macro_rules! caller_id {
 }
 
 caller_id! {
-    /// Id of a device, made by the caller or its SDK; unique within the application.
+    /// Id of a device, chosen by the caller or its SDK; unique within the application.
     DeviceId;
-    /// Id of a notification: made by the server (a `UUIDv7`) or, for a report, by the caller.
-    /// A poll has the id of its notification.
+    /// Id of a notification: a `UUIDv7` from the server or, for a report, chosen by the caller. A poll
+    /// has the id of its notification.
     NotificationId;
 }
 
@@ -167,7 +167,7 @@ impl From<Uuid> for DeviceId {
     }
 }
 
-/// Words that a caller's `notify` id must not be, because they are paths of their own.
+/// Ids that a report must not have, because they are paths of the API.
 pub const RESERVED_NOTIFICATION_IDS: [&str; 2] = ["notify", "preview"];
 
 fn check_caller_id(text: &str) -> Result<(), &'static str> {
@@ -186,20 +186,18 @@ fn check_caller_id(text: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-// The `Idempotency-Key` header.
-
 /// Longest `Idempotency-Key`, in characters.
 pub const IDEMPOTENCY_KEY_CHARS_MAX: usize = 255;
 
-/// A caller's name for one request, by which its repeats are known.
+/// The `Idempotency-Key` header: identifies a request, so that a repeat is not executed again.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct IdempotencyKey(String);
 
 impl IdempotencyKey {
-    /// Takes the bytes of the header.
+    /// Checks the value of the header.
     ///
     /// # Errors
-    /// When they are not 1 to 255 visible ASCII characters.
+    /// When it is not 1 to 255 visible ASCII characters.
     pub fn new(header: &[u8]) -> Result<Self, Violations> {
         let is_visible = header.iter().all(u8::is_ascii_graphic);
         if header.is_empty() || header.len() > IDEMPOTENCY_KEY_CHARS_MAX || !is_visible {
@@ -209,7 +207,7 @@ impl IdempotencyKey {
         Ok(Self(header.iter().copied().map(char::from).collect()))
     }
 
-    /// The key as the caller wrote it.
+    /// The key as the caller sent it.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -221,15 +219,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_of_the_caller_is_read_by_its_rules() {
+    fn caller_chosen_ids_are_checked() {
         for (text, rule) in [
             ("pixel/7", None),
             ("", Some("must not be empty")),
             ("..", Some("must not be `.` or `..`")),
             ("a\n", Some("must not contain control characters")),
         ] {
-            let parsed: Result<DeviceId, WrongId> = text.parse();
-            assert_eq!(parsed.as_ref().err().map(WrongId::rule), rule, "{text:?}");
+            let parsed: Result<DeviceId, InvalidId> = text.parse();
+            assert_eq!(parsed.as_ref().err().map(InvalidId::rule), rule, "{text:?}");
             assert_eq!(DeviceId::try_from(text), parsed, "{text:?}");
             assert_eq!(DeviceId::try_from(text.to_owned()), parsed, "{text:?}");
             assert_eq!(parsed.ok().as_ref().map(DeviceId::as_str), rule.is_none().then_some(text));
@@ -239,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_of_the_server_has_one_form() {
+    fn server_ids_have_one_form() {
         let text = "0190a3b2-7f00-7000-8000-000000000001";
         assert_eq!(AppId::try_from(text), text.parse());
         assert_eq!(AppId::try_from(text).map(|id| id.to_string()), Ok(text.to_owned()));

@@ -1,13 +1,16 @@
-//! The words of the Notify API: models, validation and pure rules.
+//! The Notify API: request and response models, and their validation.
 //!
-//! Client and server share this crate, so the two cannot disagree about a field, a limit or the
-//! text of an error. It does no I/O, reads no clock and knows no async runtime: an instant that a
-//! rule needs comes in as a value.
+//! Client and server share this crate, so that they agree on every field, limit and error text. It does
+//! no I/O, reads no clock and needs no async runtime: rules that compare instants take the current time
+//! as a parameter.
 //!
-//! A *request model* (such as [`CreateNotification`]) is what a caller builds or sends; its fields
-//! may hold anything of the right type. Its *validated form* (such as [`Notification`]) is what is
-//! left after every rule held, and cannot express a wrong state. [`Request`] leads from one to the
-//! other and reports every broken rule at once, as [`Violations`].
+//! A *request model* (such as [`CreateNotification`]) is the body of a request; its fields may hold
+//! any value of their type. Its *validated form* (such as [`Notification`]) satisfies every rule and
+//! cannot express an invalid state. [`Request`] converts one to the other and reports all violations
+//! together, as [`Violations`].
+//!
+//! Unless a field says otherwise: instants are unix milliseconds; a field of a request that is absent
+//! equals one that is `null`; and an optional text that is empty equals an absent one.
 
 pub mod json;
 
@@ -35,6 +38,7 @@ mod time;
 mod violations;
 mod web;
 mod webhook;
+mod wire_enum;
 
 pub use admin::*;
 pub use campaign::*;
@@ -59,3 +63,4 @@ pub use time::*;
 pub use violations::*;
 pub use web::*;
 pub use webhook::*;
+pub use wire_enum::UnknownName;

@@ -1,42 +1,24 @@
-//! Platforms, the SDKs and environments of devices, and the providers that serve them.
+//! Platforms, and the push providers that serve them.
 
-use serde::{Deserialize, Serialize};
+use crate::wire_enum::wire_enum;
 
-/// Where a device receives notifications.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum Platform {
-    /// Android, served by FCM.
-    Android,
-    /// iOS, served by APNs.
-    Ios,
-    /// Browsers, served by Web Push.
-    Web,
-    /// Facebook Messenger.
-    #[serde(rename = "fb-messenger")]
-    FbMessenger,
-    /// The chat app, which is Telegram.
-    ChatApp,
+wire_enum! {
+    /// Where a device receives notifications.
+    pub enum Platform {
+        /// Android, served by FCM.
+        Android = "android",
+        /// iOS, served by APNs.
+        Ios = "ios",
+        /// Browsers, served by Web Push.
+        Web = "web",
+        /// Facebook Messenger.
+        FbMessenger = "fb-messenger",
+        /// The chat app: Telegram.
+        ChatApp = "chatapp",
+    }
 }
 
 impl Platform {
-    /// Every platform, in the order of the specification.
-    pub const ALL: [Self; 5] =
-        [Self::Android, Self::Ios, Self::Web, Self::FbMessenger, Self::ChatApp];
-
-    /// The word on the wire.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Android => "android",
-            Self::Ios => "ios",
-            Self::Web => "web",
-            Self::FbMessenger => "fb-messenger",
-            Self::ChatApp => "chatapp",
-        }
-    }
-
     /// The provider that delivers to this platform.
     #[must_use]
     pub fn provider(self) -> ProviderKind {
@@ -48,60 +30,25 @@ impl Platform {
             Self::ChatApp => ProviderKind::Telegram,
         }
     }
-
-    /// The platform of that word, if there is one.
-    #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|platform| platform.as_str() == word)
-    }
 }
 
-impl std::fmt::Display for Platform {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.as_str())
+wire_enum! {
+    /// A push provider; also its name in paths of the admin API.
+    pub enum ProviderKind {
+        /// Apple Push Notification service.
+        Apns = "apns",
+        /// Firebase Cloud Messaging, HTTP v1.
+        Fcm = "fcm",
+        /// Web Push (RFC 8030).
+        WebPush = "webpush",
+        /// Facebook Messenger Send API.
+        Messenger = "messenger",
+        /// Telegram Bot API.
+        Telegram = "telegram",
     }
-}
-
-/// A platform push provider.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum ProviderKind {
-    /// Apple Push Notification service.
-    Apns,
-    /// Firebase Cloud Messaging, HTTP v1.
-    Fcm,
-    /// Web Push (RFC 8030).
-    WebPush,
-    /// Facebook Messenger Send API.
-    Messenger,
-    /// Telegram Bot API.
-    Telegram,
 }
 
 impl ProviderKind {
-    /// Every provider.
-    pub const ALL: [Self; 5] =
-        [Self::Apns, Self::Fcm, Self::WebPush, Self::Messenger, Self::Telegram];
-
-    /// The word in paths of the admin API.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Apns => "apns",
-            Self::Fcm => "fcm",
-            Self::WebPush => "webpush",
-            Self::Messenger => "messenger",
-            Self::Telegram => "telegram",
-        }
-    }
-
-    /// The provider of that word, if there is one.
-    #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|provider| provider.as_str() == word)
-    }
-
     /// The platform that this provider serves.
     #[must_use]
     pub fn platform(self) -> Platform {
@@ -115,31 +62,14 @@ impl ProviderKind {
     }
 }
 
-impl std::fmt::Display for ProviderKind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// Push provisioning profile of an iOS app; picks the APNs host.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum IosEnv {
-    /// The production host; also what an absent value means.
-    #[default]
-    Production,
-    /// The development host.
-    Sandbox,
-}
-
-impl IosEnv {
-    /// The word on the wire.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Production => "production",
-            Self::Sandbox => "sandbox",
-        }
+wire_enum! {
+    /// The APNs environment that the app of an iOS device is provisioned for.
+    #[derive(Default)]
+    pub enum IosEnv {
+        /// The production host; the default.
+        #[default]
+        Production = "production",
+        /// The sandbox (development) host.
+        Sandbox = "sandbox",
     }
 }

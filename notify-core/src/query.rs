@@ -1,50 +1,50 @@
-//! Reads the query of an endpoint: each parameter at most once, none that is not known. What a
-//! parameter may hold is declared once; the reader and the API's description both go by it.
+//! Reads the query of an endpoint: each parameter at most once, and no unknown ones. The form of a
+//! parameter is declared once, for the reader and for the OpenAPI document.
 
-use crate::rules::NUL_REFUSED;
-use crate::violations::{Findings, path};
+use crate::rules::NUL_FORBIDDEN;
+use crate::violations::{Validator, path};
 use crate::{Query, Timestamp, Violations};
 
 /// A query parameter of an endpoint.
 #[derive(Debug, Clone, Copy)]
 pub struct Parameter {
-    /// Its name.
+    /// Name in the query.
     pub name: &'static str,
-    /// What it means, for readers of the API's description.
+    /// Description in the OpenAPI document.
     pub about: &'static str,
-    /// What it may hold.
+    /// The values that it accepts.
     pub form: ParameterForm,
 }
 
-/// What a query parameter may hold. Empty equals absent, but for ids.
+/// The values that a query parameter accepts. An empty value equals an absent one, except for ids.
 #[derive(Debug, Clone, Copy)]
 pub enum ParameterForm {
     /// Any text.
     Text,
     /// An id, which must not be empty.
     Id,
-    /// A whole number within both bounds, or the other word where there is one.
-    Whole {
-        /// Smallest.
+    /// An integer from `min` to `max`, both included, or the text `or`.
+    Integer {
+        /// Smallest value.
         min: u64,
-        /// Largest.
+        /// Largest value.
         max: u64,
-        /// A word that is allowed too.
+        /// A text that is accepted too.
         or: Option<&'static str>,
     },
-    /// One of these words.
-    Word(fn() -> Vec<&'static str>),
-    /// Some of these words, with commas between.
-    Words {
-        /// The words.
-        of: fn() -> Vec<&'static str>,
-        /// Most words of one list.
+    /// One of these names.
+    OneOf(&'static [&'static str]),
+    /// Some of these names, separated by commas.
+    ListOf {
+        /// The names.
+        names: &'static [&'static str],
+        /// Most names in one list.
         max: usize,
     },
 }
 
 impl Parameter {
-    /// A parameter.
+    /// Declares a parameter.
     #[must_use]
     pub const fn new(name: &'static str, form: ParameterForm, about: &'static str) -> Self {
         Self { name, about, form }
@@ -64,16 +64,16 @@ impl Query for NoQuery {
     }
 }
 
-/// Parameters that are taken by name; what is not declared is unknown.
+/// Parameters that are taken by name. Parameters that are not declared are unknown.
 pub(crate) struct Parameters<'q> {
     given: &'q [(String, String)],
     declared: &'static [Parameter],
-    pub(crate) findings: Findings,
+    pub(crate) validator: Validator,
 }
 
 impl<'q> Parameters<'q> {
     pub(crate) fn new(given: &'q [(String, String)], declared: &'static [Parameter]) -> Self {
-        Self { given, declared, findings: Findings::default() }
+        Self { given, declared, validator: Validator::default() }
     }
 
     fn form(&self, name: &'static str) -> ParameterForm {
@@ -85,16 +85,16 @@ impl<'q> Parameters<'q> {
         let mut values = self.given.iter().filter(|(given, _)| given == name);
         let (_, value) = values.next()?;
         if values.next().is_some() {
-            self.findings.broken(&path(name), "is given twice");
+            self.validator.violation(&path(name), "is given twice");
         }
         if value.contains('\0') {
-            self.findings.broken(&path(name), NUL_REFUSED);
+            self.validator.violation(&path(name), NUL_FORBIDDEN);
             return None;
         }
         Some(value)
     }
 
-    /// A text; empty equals absent.
+    /// A text; an empty one equals an absent one.
     pub(crate) fn text(&mut self, name: &'static str) -> Option<&'q str> {
         self.take(name).filter(|value| !value.is_empty())
     }
@@ -103,60 +103,58 @@ impl<'q> Parameters<'q> {
     pub(crate) fn id(&mut self, name: &'static str) -> Option<&'q str> {
         let value = self.take(name)?;
         if value.is_empty() {
-            self.findings.broken(&path(name), "must not be empty");
+            self.validator.violation(&path(name), "must not be empty");
         }
         Some(value)
     }
 
-    /// A whole number within its bounds; absent where the other word stands.
-    pub(crate) fn whole(&mut self, name: &'static str) -> Option<u64> {
-        let ParameterForm::Whole { min, max, or } = self.form(name) else {
-            unreachable!("{name} is declared as a whole number")
+    /// An integer within its range; `None` also for the text that is accepted in its place.
+    pub(crate) fn integer(&mut self, name: &'static str) -> Option<u64> {
+        let ParameterForm::Integer { min, max, or } = self.form(name) else {
+            unreachable!("{name} is declared as an integer")
         };
         let value = self.text(name).filter(|value| or != Some(*value))?;
-        let is_whole = value.bytes().all(|byte| byte.is_ascii_digit());
-        let number = is_whole.then(|| value.parse().unwrap_or(u64::MAX));
+        let is_integer = value.bytes().all(|byte| byte.is_ascii_digit());
+        let number = is_integer.then(|| value.parse().unwrap_or(u64::MAX));
         let number = number.filter(|number| (min..=max).contains(number));
         if number.is_none() {
             let what = format_args!("must be a whole number from {min} to {max}");
-            self.findings.broken(&path(name), what);
+            self.validator.violation(&path(name), what);
         }
         number
     }
 
-    /// Notes the parameters that are not declared.
+    /// Reports the parameters that are not declared, and ends the reading.
     pub(crate) fn finish<T>(mut self, valid: Option<T>) -> Result<T, Violations> {
         let known: Vec<&str> = self.declared.iter().map(|parameter| parameter.name).collect();
         for (name, _) in self.given {
             if !known.contains(&name.as_str()) {
-                self.findings.unknown(&path(name), "parameter", name, &known);
+                self.validator.unknown(&path(name), "parameter", name, &known);
             }
         }
-        self.findings.into_result(valid)
+        self.validator.into_result(valid)
     }
 }
 
-// Paging of listings: page sizes, and cursors, which only the server can read.
-
-/// Page size of a listing when none is asked for.
+/// Default page size of a listing.
 pub const LIMIT_DEFAULT: u32 = 50;
 /// Largest page of a listing.
 pub const LIMIT_MAX: u32 = 1_000;
 
 pub(crate) const LIMIT: Parameter = Parameter::new(
     "limit",
-    ParameterForm::Whole { min: 1, max: LIMIT_MAX as u64, or: None },
+    ParameterForm::Integer { min: 1, max: LIMIT_MAX as u64, or: None },
     "Page size; 50 when absent",
 );
 pub(crate) const CURSOR: Parameter =
-    Parameter::new("cursor", ParameterForm::Text, "The `next_cursor` of the page before");
+    Parameter::new("cursor", ParameterForm::Text, "The `next_cursor` of the previous page");
 
-/// Query of a listing that pages with a cursor.
+/// Query of a listing that is paged with a cursor. Only the server can read a cursor.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PageQuery {
     /// Page size; 50 when absent.
     pub limit: Option<u32>,
-    /// Where the page before ended.
+    /// `next_cursor` of the previous page; the first page when absent.
     pub cursor: Option<String>,
 }
 
@@ -178,6 +176,6 @@ impl Query for PageQuery {
 }
 
 pub(crate) fn take_limit(parameters: &mut Parameters<'_>) -> Option<u32> {
-    let limit = parameters.whole("limit");
+    let limit = parameters.integer("limit");
     limit.and_then(|limit| u32::try_from(limit).ok())
 }

@@ -10,13 +10,13 @@ use crate::{Parameter, ParameterForm, Platform, Query, Timestamp, Violations};
 /// Query of `GET /v1/statistics/devices`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DeviceStatisticsQuery {
-    /// Start of the period, inclusive; the beginning when absent.
+    /// Start of the period, included; the beginning of time when absent.
     pub date_from: Option<Timestamp>,
-    /// End of the period, inclusive; now when absent.
+    /// End of the period, included; now when absent.
     pub date_to: Option<Timestamp>,
 }
 
-/// How many devices of a platform are in which state; what the percentages are made from.
+/// How many devices of a platform are enabled and disabled: the input of the percentages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlatformCount {
     /// Platform.
@@ -31,7 +31,7 @@ pub struct PlatformCount {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DeviceStatistics {
-    /// One object per platform.
+    /// `android` and `ios` always, the other platforms when they have a device.
     pub platforms: Vec<PlatformStatistics>,
     /// Enabled devices.
     pub total_enabled: u64,
@@ -63,16 +63,16 @@ pub struct PlatformStatistics {
     pub disabled_percentage: f64,
 }
 
-/// Parameters of a period.
+/// The parameters of a period.
 pub(crate) const PERIOD: [Parameter; 2] = [
     Parameter::new(
         "date_from",
-        ParameterForm::Whole { min: 0, max: TIMESTAMP_MS_MAX.unsigned_abs(), or: None },
+        ParameterForm::Integer { min: 0, max: TIMESTAMP_MS_MAX.unsigned_abs(), or: None },
         "Start of the period, unix ms; the beginning when absent",
     ),
     Parameter::new(
         "date_to",
-        ParameterForm::Whole { min: 0, max: TIMESTAMP_MS_MAX.unsigned_abs(), or: Some("now") },
+        ParameterForm::Integer { min: 0, max: TIMESTAMP_MS_MAX.unsigned_abs(), or: Some("now") },
         "End of the period, unix ms or `now`; `now` when absent",
     ),
 ];
@@ -86,18 +86,18 @@ impl Query for DeviceStatisticsQuery {
         let date_from = take_date(&mut parameters, "date_from");
         let date_to = take_date(&mut parameters, "date_to");
         if date_from.is_some_and(|from| from > date_to.unwrap_or(now)) {
-            parameters.findings.broken(&path("date_from"), "must not be after date_to");
+            parameters.validator.violation(&path("date_from"), "must not be after date_to");
         }
         parameters.finish(Some(Self { date_from, date_to }))
     }
 }
 
 pub(crate) fn take_date(parameters: &mut Parameters<'_>, name: &'static str) -> Option<Timestamp> {
-    let ms = parameters.whole(name)?;
+    let ms = parameters.integer(name)?;
     i64::try_from(ms).ok().map(Timestamp)
 }
 
-/// `part` of `whole` in percent, rounded to two decimals; 0 when the whole is 0.
+/// `part` of `whole` in percent, rounded to two decimals; 0 when `whole` is 0.
 ///
 /// ```
 /// use notify_core::percentage;
@@ -112,14 +112,13 @@ pub fn percentage(part: u64, whole: u64) -> f64 {
     }
     let (part, whole) = (u128::from(part), u128::from(whole));
     let hundredths = (part * 20_000 + whole) / (2 * whole);
-    #[expect(clippy::cast_precision_loss, reason = "a share of a whole is at most 10,000")]
+    #[expect(clippy::cast_precision_loss, reason = "the value is at most 10,000")]
     let percent = hundredths as f64 / 100.0;
     percent
 }
 
 impl DeviceStatistics {
-    /// Makes the answer of the counts of each platform: `android` and `ios` always, the
-    /// others when they have a device, in the order of the specification.
+    /// The answer from the counts of each platform, in the order of [`Platform::ALL`].
     #[must_use]
     pub fn from_counts(counts: &[PlatformCount]) -> Self {
         let sum = |of: fn(&PlatformCount) -> u64, platform: Option<Platform>| -> u64 {

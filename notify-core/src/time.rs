@@ -1,8 +1,8 @@
-//! Instants: unix milliseconds on the wire, within the years 1970 to 9999.
+//! Instants: unix milliseconds in JSON, within the years 1970 to 9999.
 
 use serde::{Deserialize, Serialize};
 
-/// An instant, in unix milliseconds.
+/// An instant in unix milliseconds.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
@@ -14,7 +14,7 @@ pub struct Timestamp(pub i64);
 pub const TIMESTAMP_MS_MAX: i64 = 253_402_300_799_999;
 
 impl Timestamp {
-    /// The instant of that many unix milliseconds.
+    /// The instant at the given unix milliseconds.
     #[must_use]
     pub const fn from_ms(ms: i64) -> Self {
         Self(ms)
@@ -32,7 +32,7 @@ impl Timestamp {
         self.0.div_euclid(1_000)
     }
 
-    /// This instant and a span of milliseconds; stays within what an `i64` holds.
+    /// This instant plus a number of milliseconds; saturates at the bounds of `i64`.
     #[must_use]
     pub const fn plus_ms(self, ms: i64) -> Self {
         Self(self.0.saturating_add(ms))

@@ -1,51 +1,51 @@
-//! What is wrong with a request: every broken rule, each with its path.
+//! Violations: what is wrong with a request, each with the path of the value.
 
 use std::fmt::{self, Display, Formatter};
 
 use serde::Serialize;
 
-/// Most rules that one answer lists; the rest is counted in a last line, so that a body of a
-/// million wrong elements cannot make an answer larger than itself.
+/// Most violations in one answer. Further ones are only counted, in a last line, so that a body of a
+/// million wrong elements does not produce an answer larger than itself.
 pub const VIOLATIONS_LISTED_MAX: usize = 100;
 
-/// Broken rules, as `path: what is wrong`; at least one.
+/// Violated rules as lines of `path: what is wrong`; at least one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
 #[error("{}", self.0.join("; "))]
 pub struct Violations(Vec<String>);
 
 impl Violations {
-    /// One broken rule.
+    /// One violation.
     #[must_use]
     pub fn one(path: &str, what: impl Display) -> Self {
         Self(vec![format!("{path}: {what}")])
     }
 
-    /// Broken rules that are lines already; `None` when there is none.
+    /// Violations from complete lines; `None` when there are none.
     #[must_use]
     pub fn from_lines(lines: Vec<String>) -> Option<Self> {
         if lines.is_empty() { None } else { Some(Self(lines)) }
     }
 
-    /// The rules, as the API lists them.
+    /// The lines, as the API returns them.
     #[must_use]
     pub fn as_slice(&self) -> &[String] {
         &self.0
     }
 
-    /// The rules, as the API lists them.
+    /// The lines, as the API returns them.
     #[must_use]
     pub fn into_vec(self) -> Vec<String> {
         self.0
     }
 }
 
-/// Broken rules while they are being found; never holds more lines than an answer lists.
+/// Collects violations; keeps at most [`VIOLATIONS_LISTED_MAX`] and counts the rest.
 #[derive(Debug, Default)]
-pub(crate) struct Findings {
+pub(crate) struct Validator {
     lines: Vec<Line>,
     more: u64,
-    mistyped: bool,
-    was_accepted: bool,
+    has_wrong_type: bool,
+    ignores_text_lengths: bool,
 }
 
 #[derive(Debug)]
@@ -61,47 +61,54 @@ impl Line {
     }
 }
 
-impl Findings {
-    /// For a request that was accepted before, maybe by a version with wider bounds: how long its texts
-    /// are is not held against it.
-    pub(crate) fn of_accepted() -> Self {
-        Self { was_accepted: true, ..Self::default() }
+impl Validator {
+    /// A validator that does not limit the length of texts: for a request that was accepted before,
+    /// perhaps by a version with wider limits.
+    pub(crate) fn ignoring_text_lengths() -> Self {
+        Self { ignores_text_lengths: true, ..Self::default() }
     }
 
-    pub(crate) fn was_accepted(&self) -> bool {
-        self.was_accepted
+    pub(crate) fn ignores_text_lengths(&self) -> bool {
+        self.ignores_text_lengths
     }
 
-    /// Notes a broken rule.
-    pub(crate) fn broken(&mut self, path: &Path<'_>, what: impl Display) {
-        self.add(path, what);
+    /// Adds a violated rule.
+    pub(crate) fn violation(&mut self, path: &Path<'_>, what: impl Display) {
+        if self.lines.len() < VIOLATIONS_LISTED_MAX {
+            self.lines.push(Line { path: path.to_string(), what: what.to_string() });
+        } else {
+            self.more += 1;
+        }
     }
 
-    /// Notes a value of the wrong type, after which rules are not worth checking.
-    pub(crate) fn mistyped(&mut self, path: &Path<'_>, expected: &str) {
-        self.mistyped = true;
-        self.add(path, format_args!("expected {expected}"));
+    /// Adds a value of the wrong type. The rules are not checked after one.
+    pub(crate) fn wrong_type(&mut self, path: &Path<'_>, expected: &str) {
+        self.has_wrong_type = true;
+        self.violation(path, format_args!("expected {expected}"));
     }
 
-    /// Notes a name that is not known, with the nearest of those that are.
+    /// Adds an unknown name, with the nearest known one as a suggestion.
     pub(crate) fn unknown(&mut self, path: &Path<'_>, what: &str, name: &str, known: &[&str]) {
+        // The nearest name is not searched for lines that are only counted.
         if self.lines.len() >= VIOLATIONS_LISTED_MAX {
             self.more += 1;
             return;
         }
         match nearest_name(name, known) {
-            Some(near) => self.add(path, format_args!("unknown {what}, did you mean `{near}`?")),
-            None => self.add(path, format_args!("unknown {what}")),
+            Some(near) => {
+                self.violation(path, format_args!("unknown {what}, did you mean `{near}`?"));
+            }
+            None => self.violation(path, format_args!("unknown {what}")),
         }
     }
 
-    /// Whether something has the wrong type.
-    pub(crate) fn is_mistyped(&self) -> bool {
-        self.mistyped
+    pub(crate) fn has_wrong_type(&self) -> bool {
+        self.has_wrong_type
     }
 
-    /// Adds what was found later, but for places that have a line already, and those inside them:
-    /// a number that was no number is not also missing, and nothing of a missing object is.
+    /// Adds the violations of a later pass, except at or below a path that has a violation already:
+    /// a number of the wrong type is not also reported as missing, nor are the fields of a missing
+    /// object.
     pub(crate) fn merge(&mut self, later: Self) {
         let earlier = self.lines.len();
         for line in later.lines {
@@ -115,10 +122,10 @@ impl Findings {
             }
         }
         self.more += later.more;
-        self.mistyped |= later.mistyped;
+        self.has_wrong_type |= later.has_wrong_type;
     }
 
-    pub(crate) fn into_violations(mut self) -> Option<Violations> {
+    fn into_violations(mut self) -> Option<Violations> {
         if self.more > 0 {
             let what = format!("{} more rules are broken", self.more);
             self.lines.push(Line { path: ROOT.to_string(), what });
@@ -127,19 +134,11 @@ impl Findings {
         Violations::from_lines(lines.collect())
     }
 
-    /// What was made, or why it was not.
-    pub(crate) fn into_result<T>(self, made: Option<T>) -> Result<T, Violations> {
+    /// The validated value, or the violations. The value must be there when there are none.
+    pub(crate) fn into_result<T>(self, valid: Option<T>) -> Result<T, Violations> {
         match self.into_violations() {
             Some(violations) => Err(violations),
-            None => Ok(made.expect("a form without a broken rule is whole")),
-        }
-    }
-
-    fn add(&mut self, path: &Path<'_>, what: impl Display) {
-        if self.lines.len() < VIOLATIONS_LISTED_MAX {
-            self.lines.push(Line { path: path.to_string(), what: what.to_string() });
-        } else {
-            self.more += 1;
+            None => Ok(valid.expect("a value without violations is complete")),
         }
     }
 }
@@ -147,12 +146,12 @@ impl Findings {
 /// Longest unknown name that is compared with known ones, in bytes.
 const NAME_COMPARED_BYTES_MAX: usize = 64;
 
-/// Distance of a name that has a word too many in front of a known one, as `web_device_ids` has: less
-/// than that of one whose first word differs.
+/// Distance of a name that prefixes a known one with another word, such as `web_device_ids`. It is
+/// smaller than the distance of a name whose first word differs.
 const PREFIXED_DISTANCE: usize = 2;
 
-/// The known name that is closest to a misspelt one, if one is close: at most a third of its characters
-/// differ. Letter case of `name` is ignored.
+/// The known name closest to a misspelt one, if at most a third of the characters differ. The letter
+/// case of `name` is ignored.
 #[must_use]
 pub fn nearest_name<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
     if name.len() > NAME_COMPARED_BYTES_MAX {
@@ -174,12 +173,11 @@ fn distance(name: &str, known: &str) -> usize {
     if is_prefixed { edits.min(PREFIXED_DISTANCE) } else { edits }
 }
 
-// Where in a body something stands, in the body's own names: `features[2].data.url`.
-
 /// Longest part of a caller's name that a message quotes, in characters.
 const NAME_QUOTED_CHARS_MAX: usize = 64;
 
-/// A place in a body; costs nothing until it is written into a message.
+/// The path of a value in a body, such as `features[2].data.url`. Nothing is allocated until it is
+/// displayed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Path<'p> {
     /// The body itself.
@@ -232,8 +230,8 @@ impl Display for Path<'_> {
     }
 }
 
-/// A caller's own name in a message: shortened, without control characters; `""` when empty.
-pub(crate) struct Quoted<'n>(pub(crate) &'n str);
+/// A caller's name in a message: shortened, control characters replaced, `""` when empty.
+struct Quoted<'n>(&'n str);
 
 impl Display for Quoted<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -256,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hint_names_the_nearest_name() {
+    fn the_nearest_known_name_is_suggested() {
         let known = ["android_device_ids", "ios_device_ids", "device_ids", "text", "url", "tags"];
         for (name, near) in [
             ("tag", Some("tags")),

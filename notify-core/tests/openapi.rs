@@ -1,6 +1,6 @@
-//! The schemas say which words a field may hold, though the models take any string (B1, B2).
+//! The schemas list the values of enum fields, although the models accept any string.
 #![cfg(feature = "openapi")]
-#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it must be")]
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use notify_core::{CreateNotification, RegisterDevice, Template, TemplateButton};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ fn schema<T: PartialSchema>() -> Value {
 }
 
 #[test]
-fn enumerated_fields_refer_to_their_words() {
+fn enum_fields_refer_to_the_schema_of_the_enum() {
     let device = schema::<RegisterDevice>();
     assert_eq!(device["required"], json!(["device_id", "platform", "sdk_type"]));
     let platform = &device["properties"]["platform"]["$ref"];
@@ -27,7 +27,7 @@ fn enumerated_fields_refer_to_their_words() {
 }
 
 #[test]
-fn a_notification_has_the_shared_fields_beside_its_own() {
+fn created_notifications_include_the_shared_fields() {
     let notification = schema::<CreateNotification>();
     let parts = notification["allOf"].as_array().unwrap();
     let shared = parts.iter().filter_map(|part| part["$ref"].as_str());

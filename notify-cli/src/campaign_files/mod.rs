@@ -33,9 +33,9 @@ impl Campaign {
     pub(crate) fn parse(mut fields: Map<String, Value>) -> Result<Self, Vec<String>> {
         let status = match fields.remove("status") {
             None => CampaignStatus::Active,
-            Some(word) => word
+            Some(name) => name
                 .as_str()
-                .and_then(CampaignStatus::from_word)
+                .and_then(|name| name.parse().ok())
                 .ok_or_else(|| vec!["status: must be one of active, disabled".to_owned()])?,
         };
         let mut wrong = feeds_by_id(&fields);

@@ -3,7 +3,7 @@
 use clap::Args;
 use notify_client::{
     Client, Error,
-    notify_core::{DeviceId, ExplainedOutcome, Explanation, NotificationId, StepWord},
+    notify_core::{DeviceId, ExplainedOutcome, Explanation, NotificationId, StepKind},
 };
 
 use crate::{
@@ -40,14 +40,14 @@ pub(crate) async fn run(args: Explain, session: &mut Session) -> Result<(), Fail
     let mut explained = explained;
     if session.out.is_for_people() {
         // Every explanation begins with it, and it says no more than its name.
-        explained.steps.retain(|step| step.what != StepWord::Accepted);
+        explained.steps.retain(|step| step.what != StepKind::Accepted);
     }
     session.out.show(&explained, &view::EXPLANATION)
 }
 
 /// The outcome and its cause, ahead of the steps that lead there.
 fn headline(explained: &Explanation) -> String {
-    use StepWord as Word;
+    use StepKind as Word;
     let (mark, outcome, causes): (_, _, &[Word]) = match explained.outcome {
         ExplainedOutcome::Sent => ('✓', "sent", &[Word::Sent]),
         ExplainedOutcome::Reported => ('✓', "reported", &[Word::Reported]),
@@ -100,7 +100,7 @@ fn headline(explained: &Explanation) -> String {
 
 /// What the provider said last, as the step of the attempts has it.
 pub(super) fn last_answer(explained: &Explanation) -> Option<&str> {
-    let attempted = explained.steps.iter().rev().find(|step| step.what == StepWord::Attempted)?;
+    let attempted = explained.steps.iter().rev().find(|step| step.what == StepKind::Attempted)?;
     attempted.detail.find(LAST_ANSWER).map(|at| &attempted.detail[at..])
 }
 
@@ -119,8 +119,8 @@ mod tests {
 
     use super::*;
 
-    fn explained(outcome: ExplainedOutcome, steps: &[(StepWord, &str)]) -> Explanation {
-        let step = |(what, detail): &(StepWord, &str)| ExplainedStep {
+    fn explained(outcome: ExplainedOutcome, steps: &[(StepKind, &str)]) -> Explanation {
+        let step = |(what, detail): &(StepKind, &str)| ExplainedStep {
             at: None,
             what: *what,
             detail: (*detail).to_owned(),
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn the_cause_stands_first() {
         use ExplainedOutcome as Outcome;
-        use StepWord as Word;
+        use StepKind as Word;
         for (outcome, steps, text) in [
             (
                 Outcome::NotTargeted,
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn what_was_answered_last_stands_before_the_next_attempt() {
         use ExplainedOutcome as Outcome;
-        use StepWord as Word;
+        use StepKind as Word;
         for (outcome, steps, text) in [
             (
                 Outcome::Pending,

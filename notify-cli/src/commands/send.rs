@@ -6,7 +6,7 @@ use clap::Args;
 use notify_client::{
     Client, Error,
     notify_core::{
-        CreateNotification, DeviceId, NotificationId, NotificationPreview, Platform, StepWord,
+        CreateNotification, DeviceId, NotificationId, NotificationPreview, Platform, StepKind,
         Timestamp,
     },
 };
@@ -232,15 +232,15 @@ async fn warn_of_unreached(
 }
 
 /// Steps of an explanation that keep a notification from its device.
-const OBSTACLES: [StepWord; 8] = [
-    StepWord::NotTargeted,
-    StepWord::LacksTag,
-    StepWord::Disabled,
-    StepWord::AddressDead,
-    StepWord::NoAddress,
-    StepWord::ProviderNotConfigured,
-    StepWord::CredentialsRefused,
-    StepWord::Paused,
+const OBSTACLES: [StepKind; 8] = [
+    StepKind::NotTargeted,
+    StepKind::LacksTag,
+    StepKind::Disabled,
+    StepKind::AddressDead,
+    StepKind::NoAddress,
+    StepKind::ProviderNotConfigured,
+    StepKind::CredentialsRefused,
+    StepKind::Paused,
 ];
 
 fn notification(args: Send) -> CreateNotification {

@@ -25,10 +25,10 @@ pub(crate) struct Tail {
 
 /// Runs the command until it is interrupted.
 pub(crate) async fn run(args: Tail, session: &mut Session) -> Result<(), Failure> {
-    let types = args.types.iter().map(|word| {
-        WebhookEventType::from_word(word).ok_or_else(|| {
-            let all = WebhookEventType::ALL.map(WebhookEventType::as_str).join(", ");
-            Failure::Usage(format!("--type: there is no type `{word}`: give one of {all}"))
+    let types = args.types.iter().map(|name| {
+        WebhookEventType::parse_subscribable(name).map_err(|_| {
+            let all = WebhookEventType::SUBSCRIBABLE_NAMES.join(", ");
+            Failure::Usage(format!("--type: there is no type `{name}`: give one of {all}"))
         })
     });
     let types = types.collect::<Result<Vec<_>, _>>()?;

@@ -9,7 +9,7 @@ use notify_client::{
     Client, Error,
     notify_core::{
         Counts, DeliveryOutcome, DeviceId, ExplainedOutcome, ListDeliveries, NotificationId,
-        NotificationRecord, NotificationStatus, StepWord,
+        NotificationRecord, NotificationStatus, StepKind,
     },
 };
 use tokio::time::Instant;
@@ -130,7 +130,7 @@ impl Hold {
             return Ok(None);
         }
         let holds =
-            [StepWord::CredentialsRefused, StepWord::Paused, StepWord::ProviderNotConfigured];
+            [StepKind::CredentialsRefused, StepKind::Paused, StepKind::ProviderNotConfigured];
         let step = explained.steps.iter().find(|step| holds.contains(&step.what));
         // Where nothing is held, what the provider said last is why a delivery is tried again.
         let detail = step.map(|step| &*step.detail).or_else(|| last_answer(&explained));

@@ -4,8 +4,8 @@
 use std::hash::{BuildHasher, RandomState};
 
 use notify_client::notify_core::{
-    DeviceId, Platform, PushSubscription, RegisterDevice, Request, SetTags, Subscribe, Tag,
-    Timestamp,
+    DeviceId, PushSubscription, RegisterDevice, Request, SetTags, Subscribe, SubscriptionPlatform,
+    Tag, Timestamp,
 };
 use serde_json::{Value, value::RawValue};
 
@@ -249,10 +249,7 @@ impl Record {
 
 /// Whether devices of that platform subscribe instead of registering (B25).
 pub(super) fn is_subscribed(platform: &str) -> bool {
-    match Platform::from_word(platform) {
-        Some(Platform::Web | Platform::FbMessenger | Platform::ChatApp) => true,
-        Some(Platform::Android | Platform::Ios) | None => false,
-    }
+    platform.parse::<SubscriptionPlatform>().is_ok()
 }
 
 /// A browser's subscription, as it serialises or as it reads back.

@@ -2,7 +2,7 @@
 
 use notify_core::{
     App, AppCreated, AppDiagnostics, AppId, AppList, CreateApp, CreateKey, Diagnostics, KeyCreated,
-    KeyId, KeyList, PageQuery, ProviderChecked, ProviderKind, ProviderList, ProviderView,
+    KeyId, KeyList, PageQuery, ProviderKind, ProviderList, ProviderTestResult, ProviderView,
     SetWebAccess, UpdateApp, WebAccess,
 };
 use reqwest::Method;
@@ -231,7 +231,7 @@ handle! {
     /// # Ok(())
     /// # }
     /// ```
-    fn test_provider(app: AppId, provider: ProviderKind) -> ProviderChecked =
+    fn test_provider(app: AppId, provider: ProviderKind) -> ProviderTestResult =
         Ok(Call::admin(
             Method::POST,
             &["apps", &app.to_string(), "providers", provider.as_str(), "test"],

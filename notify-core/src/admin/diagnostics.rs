@@ -1,26 +1,19 @@
-//! What an operator's tools ask a server about itself.
+//! Diagnostics for operators: tests of credentials, status of deliveries, state of the server.
 
 use serde::{Deserialize, Serialize};
 
-use crate::admin::{
-    AppChange, AppStatus, CreateApp, CreateKey, LANGUAGE_DEFAULT, NAME_CHARS_MAX, NewApp, NoBody,
-    UpdateApp,
-};
-use crate::json::{Body, Object};
-use crate::request::request;
-use crate::violations::{Findings, path};
 use crate::{ChannelView, Feed, ProviderKind, Timestamp, Webhook};
 
 /// Answer of `POST /admin/v1/apps/:id/providers/:provider/test`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct ProviderChecked {
-    /// Whether the provider takes the credentials, as far as can be told without sending.
+pub struct ProviderTestResult {
+    /// Whether the provider accepts the credentials, as far as this can be tested without sending.
     pub ok: bool,
-    /// What it said, or why it was not heard.
+    /// The provider's answer, or why there was none.
     pub detail: String,
-    /// How deliveries through it stand: good credentials do not let go what is stopped. `None` from
-    /// a server that does not tell.
+    /// Status of deliveries through this provider; they can be blocked although the credentials are
+    /// valid. Absent from servers of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel: Option<ChannelView>,
 }
@@ -31,38 +24,38 @@ pub struct ProviderChecked {
 pub struct Diagnostics {
     /// Version of the server.
     pub version: String,
-    /// The server's clock.
+    /// The server's time, unix ms.
     pub at: Timestamp,
-    /// What poll urls begin with.
+    /// Base url of poll pages.
     pub public_url: String,
-    /// What keeps the server from its work, a line each; empty while `/readyz` is 200.
+    /// Why the server is not ready, one line each; empty while `/readyz` is 200.
     pub obstacles: Vec<String>,
-    /// Its database.
+    /// State of the database.
     pub storage: StorageDiagnostics,
-    /// When its TLS certificate expires; null where it serves none, or the end is not known.
+    /// When the TLS certificate of the server expires, unix ms; null without one, or when unknown.
     #[serde(default)]
     pub certificate_not_after: Option<Timestamp>,
-    /// How far its clock is ahead of the time that it trusts, in milliseconds; 0 as a rule. Nothing is
-    /// deleted for its age while it is more.
+    /// How far the system clock is ahead of the time that retention trusts, in milliseconds; normally 0.
+    /// While it is greater, no rows are deleted because of their age.
     #[serde(default)]
     pub clock_leap_ms: u64,
 }
 
-/// How the database is set up, and how much room it has.
+/// Settings and size of the database.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct StorageDiagnostics {
-    /// `sqlite`.
+    /// `sqlite` or `postgres`.
     pub backend: String,
-    /// How changes reach the file; `wal`.
+    /// How changes are journaled; `wal` in both databases.
     pub journal_mode: String,
-    /// What a commit waits for; `full` is the disk.
+    /// What a commit waits for; with `full`, for the disk.
     pub synchronous: String,
     /// Size of the database, in bytes.
     pub database_bytes: u64,
-    /// Size of its log, in bytes.
+    /// Size of the write-ahead log, in bytes.
     pub log_bytes: u64,
-    /// Room left where it lies, in bytes; null where the system does not tell.
+    /// Free space on its disk, in bytes; null when unknown.
     pub free_bytes: Option<u64>,
 }
 
@@ -70,9 +63,9 @@ pub struct StorageDiagnostics {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AppDiagnostics {
-    /// How the newest iOS devices fit the provider `apns`.
+    /// Whether the newest iOS devices match the configuration of `apns`.
     pub ios: IosDiagnostics,
-    /// Those providers that are configured, or have devices to deliver to.
+    /// Providers that are configured or have devices.
     #[serde(default)]
     pub channels: Vec<ChannelDiagnostics>,
     /// Webhooks that the server disabled, or whose last attempt failed.
@@ -83,91 +76,40 @@ pub struct AppDiagnostics {
     pub feeds: Vec<Feed>,
 }
 
-/// Whether devices of a platform can be delivered to.
+/// Whether notifications can be delivered through a provider.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ChannelDiagnostics {
     /// Which provider.
     pub provider: ProviderKind,
-    /// Whether it is configured; every delivery fails with `provider_not_configured` when not.
+    /// Whether it is configured; otherwise, every delivery fails with `provider_not_configured`.
     pub configured: bool,
-    /// How many enabled devices are on its platform.
+    /// Number of enabled devices on its platform.
     pub devices: u64,
-    /// How deliveries to them stand.
+    /// Status of deliveries through it.
     pub channel: ChannelView,
 }
 
-/// How iOS devices were registered, of a sample of the newest.
+/// Registrations of iOS devices, in a sample of the newest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct IosDiagnostics {
-    /// The topic of every message, as `apns` is configured; null when it is not.
+    /// The configured topic of `apns`; null when `apns` is not configured.
     pub topic: Option<String>,
-    /// How many devices were looked at.
+    /// Number of devices in the sample.
     pub sampled: u64,
-    /// Of them with `ios_env` `sandbox`.
+    /// Number of them with `ios_env` `sandbox`.
     pub sandbox: u64,
-    /// Their `store_identifier`s, the most frequent first; devices without one are not counted.
+    /// Their `store_identifier`s, the most frequent first; devices without one are left out.
     pub store_identifiers: Vec<IdentifierCount>,
 }
 
-/// How many devices name one app.
+/// Number of devices with one `store_identifier`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct IdentifierCount {
-    /// `store_identifier` of a registration.
+    /// `store_identifier` of the registrations.
     pub store_identifier: String,
-    /// How many of the sample have it.
+    /// Number of devices of the sample that have it.
     pub devices: u64,
-}
-
-// Reads and checks the bodies of the admin API.
-
-request!(CreateApp => NewApp, Body::Required, read_create, check_create);
-request!(UpdateApp => AppChange, Body::Required, read_update, check_update);
-request!(CreateKey => CreateKey, Body::Optional, read_key, check_key);
-request!(NoBody => NoBody, Body::Optional, read_nothing, check_nothing);
-
-fn read_create(object: &mut Object<'_, '_>) -> CreateApp {
-    CreateApp { name: object.required_string("name"), language: object.string("language") }
-}
-
-fn check_create(request: CreateApp, _now: Timestamp, findings: &mut Findings) -> Option<NewApp> {
-    let name = findings.required_up_to(&path("name"), request.name, NAME_CHARS_MAX);
-    let language = findings.text_up_to(&path("language"), request.language, NAME_CHARS_MAX);
-    Some(NewApp { name, language: language.unwrap_or_else(|| LANGUAGE_DEFAULT.to_owned()) })
-}
-
-fn read_update(object: &mut Object<'_, '_>) -> UpdateApp {
-    UpdateApp {
-        name: object.string("name"),
-        language: object.string("language"),
-        status: object.string("status"),
-    }
-}
-
-fn check_update(request: UpdateApp, _now: Timestamp, findings: &mut Findings) -> Option<AppChange> {
-    let status = request.status.as_deref();
-    Some(AppChange {
-        name: findings.text_up_to(&path("name"), request.name, NAME_CHARS_MAX),
-        language: findings.text_up_to(&path("language"), request.language, NAME_CHARS_MAX),
-        status: findings.optional_word(&path("status"), status, &AppStatus::ALL, AppStatus::as_str),
-    })
-}
-
-fn read_key(object: &mut Object<'_, '_>) -> CreateKey {
-    CreateKey { name: object.string("name") }
-}
-
-fn check_key(request: CreateKey, _now: Timestamp, findings: &mut Findings) -> Option<CreateKey> {
-    Some(CreateKey { name: findings.text_up_to(&path("name"), request.name, NAME_CHARS_MAX) })
-}
-
-fn read_nothing(_: &mut Object<'_, '_>) -> NoBody {
-    NoBody {}
-}
-
-#[expect(clippy::unnecessary_wraps, reason = "the form of every check")]
-fn check_nothing(body: NoBody, _now: Timestamp, _: &mut Findings) -> Option<NoBody> {
-    Some(body)
 }

@@ -1,4 +1,4 @@
-//! The admin API's models (`/admin/v1`): applications, keys and providers.
+//! The admin API (`/admin/v1`): applications, keys and providers.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,27 +6,31 @@ mod diagnostics;
 
 pub use diagnostics::*;
 
+use crate::json::{Body, Object};
+use crate::request::{model, request};
+use crate::violations::{Validator, path};
+use crate::wire_enum::wire_enum;
 use crate::{AppId, ChannelView, KeyId, ProviderKind, Timestamp};
 
 /// Longest name of an application or key, in characters.
 pub const NAME_CHARS_MAX: usize = 255;
-/// Most API keys of an application: they are listed in one answer.
+/// Most API keys of an application; one answer lists them all.
 pub const API_KEYS_MAX: u64 = 1_000;
-/// Language of an application that names none.
+/// Default language of an application.
 pub const LANGUAGE_DEFAULT: &str = "en";
 
-/// Body of `POST /admin/v1/apps`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct CreateApp {
-    /// Display name; the title of its notifications.
-    pub name: String,
-    /// Language code; `en` when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub language: Option<String>,
+model! {
+    /// Body of `POST /admin/v1/apps`.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct CreateApp {
+        /// Display name; the default title of notifications.
+        pub name: String,
+        /// Language code; `en` when absent.
+        pub language: Option<String>,
+    }
 }
 
-/// An application that holds every rule.
+/// The validated form of [`CreateApp`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewApp {
     /// Display name, not empty.
@@ -35,23 +39,31 @@ pub struct NewApp {
     pub language: String,
 }
 
-/// Body of `PATCH /admin/v1/apps/:id`; absent fields stay.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct UpdateApp {
-    /// Display name.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// Language code.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub language: Option<String>,
-    /// `active` or `suspended`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<AppStatus>))]
-    pub status: Option<String>,
+request!(CreateApp => NewApp, Body::Required);
+
+impl CreateApp {
+    fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<NewApp> {
+        let name = validator.required_up_to(&path("name"), self.name, NAME_CHARS_MAX);
+        let language = validator.text_up_to(&path("language"), self.language, NAME_CHARS_MAX);
+        Some(NewApp { name, language: language.unwrap_or_else(|| LANGUAGE_DEFAULT.to_owned()) })
+    }
 }
 
-/// A change of an application that holds every rule; `None` stays.
+model! {
+    /// Body of `PATCH /admin/v1/apps/:id`. Absent fields keep their value.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct UpdateApp {
+        /// Display name.
+        pub name: Option<String>,
+        /// Language code.
+        pub language: Option<String>,
+        /// `active` or `suspended`.
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<AppStatus>))]
+        pub status: Option<String>,
+    }
+}
+
+/// The validated form of [`UpdateApp`]; `None` keeps the value.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AppChange {
     /// Display name.
@@ -62,38 +74,29 @@ pub struct AppChange {
     pub status: Option<AppStatus>,
 }
 
-/// State of an application; the keys of a suspended one are refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum AppStatus {
-    /// In use.
-    Active,
-    /// Its keys are refused.
-    Suspended,
-}
+request!(UpdateApp => AppChange, Body::Required);
 
-impl AppStatus {
-    /// Every state.
-    pub const ALL: [Self; 2] = [Self::Active, Self::Suspended];
-
-    /// The word on the wire and in the database.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Active => "active",
-            Self::Suspended => "suspended",
-        }
-    }
-
-    /// The state of that word, if there is one.
-    #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.as_str() == word)
+impl UpdateApp {
+    fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<AppChange> {
+        Some(AppChange {
+            name: validator.text_up_to(&path("name"), self.name, NAME_CHARS_MAX),
+            language: validator.text_up_to(&path("language"), self.language, NAME_CHARS_MAX),
+            status: validator.optional_one_of(&path("status"), self.status.as_deref()),
+        })
     }
 }
 
-/// An application as read back.
+wire_enum! {
+    /// State of an application.
+    pub enum AppStatus {
+        /// In use.
+        Active = "active",
+        /// Its API keys are refused.
+        Suspended = "suspended",
+    }
+}
+
+/// An application in a response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct App {
@@ -105,7 +108,7 @@ pub struct App {
     pub language: String,
     /// State.
     pub status: AppStatus,
-    /// Creation.
+    /// Time of creation, unix ms.
     pub created_at: Timestamp,
 }
 
@@ -113,7 +116,7 @@ pub struct App {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AppCreated {
-    /// Its id.
+    /// Id of the application.
     pub id: AppId,
 }
 
@@ -123,25 +126,46 @@ pub struct AppCreated {
 pub struct AppList {
     /// One page, oldest first.
     pub apps: Vec<App>,
-    /// Where the next page begins; null at the end.
+    /// `cursor` of the next page; null on the last one.
     pub next_cursor: Option<String>,
 }
 
-/// Body of `POST /admin/v1/apps/:id/keys`; may be left out.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct CreateKey {
-    /// What the key is for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
+model! {
+    /// Body of `POST /admin/v1/apps/:id/keys`; may be empty.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct CreateKey {
+        /// What the key is for.
+        pub name: Option<String>,
+    }
 }
 
-/// Body of a `POST` that has nothing to say: empty, or an object without fields.
+request!(CreateKey => CreateKey, Body::Optional);
+
+impl CreateKey {
+    fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<Self> {
+        Some(Self { name: validator.text_up_to(&path("name"), self.name, NAME_CHARS_MAX) })
+    }
+}
+
+/// Body of a `POST` without parameters: empty, or an object without fields.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NoBody {}
 
-/// Answer of `POST /admin/v1/apps/:id/keys`: the only time the key is shown.
+request!(NoBody => NoBody, Body::Optional);
+
+impl NoBody {
+    fn read(_: &mut Object<'_, '_>) -> Self {
+        Self {}
+    }
+
+    #[expect(clippy::unnecessary_wraps, reason = "the signature of every `check`")]
+    fn check(self, _now: Timestamp, _: &mut Validator) -> Option<Self> {
+        Some(self)
+    }
+}
+
+/// Answer of `POST /admin/v1/apps/:id/keys`. The key is shown only here.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct KeyCreated {
@@ -157,19 +181,19 @@ impl std::fmt::Debug for KeyCreated {
     }
 }
 
-/// A key without its secret.
+/// A key without its secret, in a response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Key {
     /// Id.
     pub id: KeyId,
-    /// What it is for.
+    /// What the key is for.
     pub name: Option<String>,
-    /// Prefix and last four characters.
+    /// Prefix and last four characters of the key.
     pub hint: String,
-    /// Creation.
+    /// Time of creation, unix ms.
     pub created_at: Timestamp,
-    /// Last use, to the minute.
+    /// Time of the last use, unix ms; accurate to the minute.
     pub last_used_at: Option<Timestamp>,
 }
 
@@ -177,22 +201,22 @@ pub struct Key {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct KeyList {
-    /// Oldest first; revoked ones are gone.
+    /// Keys that are not revoked, oldest first.
     pub keys: Vec<Key>,
 }
 
-/// A provider as read back: its configuration without secrets.
+/// A configured provider, without its secrets, in a response.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ProviderView {
     /// Which provider.
     pub provider: ProviderKind,
-    /// What was put, secrets left out; null when the server's master key does not open it.
+    /// The configuration without secrets; null when the server's master key does not decrypt it.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>, required))]
     pub config: serde_json::Value,
-    /// Last change.
+    /// Time of the last change, unix ms.
     pub updated_at: Timestamp,
-    /// How deliveries through it stand; `None` from a server that does not tell.
+    /// Status of deliveries through this provider; absent from servers of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel: Option<ChannelView>,
 }
@@ -201,22 +225,22 @@ pub struct ProviderView {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ProviderList {
-    /// Those configured.
+    /// The configured providers.
     pub providers: Vec<ProviderView>,
 }
 
-/// Answer of a success without data.
+/// Answer of a successful request without data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Success {
-    /// Always true.
+    /// Always `true`.
     pub success: bool,
 }
 
-/// Body of every answer that is not a success.
+/// Body of every error response.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ErrorBody {
-    /// What is wrong, one rule each.
+    /// The errors; for an invalid request, one for each violated rule.
     pub errors: Vec<String>,
 }

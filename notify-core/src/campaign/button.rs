@@ -1,47 +1,56 @@
-//! Action buttons that hold every rule, and how they are stored.
+//! The validated form of action buttons, and how it is stored.
 
 use serde::{Deserialize, Serialize};
 
 use super::ButtonKind;
 use crate::{Timestamp, json::JsonObject};
 
-/// An action button: what its type asks for, and what every button may have.
+/// An action button.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(try_from = "WireButton", into = "WireButton")]
 pub struct CampaignButton {
-    /// What it does.
+    /// Type, with the fields that it requires.
     #[serde(flatten)]
     pub action: ButtonAction,
-    /// Extra data passed to the activity on click.
+    /// Extra data for the app, passed on a click.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<JsonObject>,
-    /// Fields that the type does not ask for but the caller gave.
+    /// Other fields that the caller set.
     #[serde(flatten)]
-    pub beside: ButtonFields,
+    pub other_fields: ButtonFields,
 }
 
-/// Fields of a button beside those that its type requires, such as the `url` of a share button.
-#[derive(Debug, Clone, Default, PartialEq)]
+/// Fields of a button. Those that its type requires are in [`ButtonAction`] instead.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ButtonFields {
     /// Title.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Url.
+    /// Url to open.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// Event start.
+    /// Start of the calendar event, unix ms.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub start_date: Option<Timestamp>,
-    /// Event end.
+    /// End of the calendar event, unix ms.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub end_date: Option<Timestamp>,
-    /// Event description.
+    /// Description of the calendar event.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Latitude.
+    /// Latitude in degrees.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub lat: Option<f64>,
-    /// Longitude.
+    /// Longitude in degrees.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub lng: Option<f64>,
-    /// Icon resource.
+    /// File name of an icon in the app's resources.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub icon: Option<String>,
-    /// Icon url.
+    /// Url of an icon.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub icon_url: Option<String>,
 }
 
@@ -50,28 +59,27 @@ pub struct ButtonFields {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(untagged)]
 pub enum ButtonIcon {
-    /// Both; which is shown is the app's choice.
+    /// Both; the app chooses one.
     Both {
-        /// File name of an app resource.
+        /// File name of an icon in the app's resources.
         icon: String,
-        /// Its url.
+        /// Url of an icon.
         icon_url: String,
     },
     /// A resource of the app.
     Resource {
-        /// File name of an app resource.
+        /// File name of an icon in the app's resources.
         icon: String,
     },
     /// An image to fetch.
     Url {
-        /// Its url.
+        /// Url of an icon.
         icon_url: String,
     },
 }
 
 impl ButtonIcon {
-    /// The icon of what is given of it, if anything is.
-    fn of(icon: Option<String>, icon_url: Option<String>) -> Option<Self> {
+    fn new(icon: Option<String>, icon_url: Option<String>) -> Option<Self> {
         match (icon, icon_url) {
             (Some(icon), Some(icon_url)) => Some(Self::Both { icon, icon_url }),
             (Some(icon), None) => Some(Self::Resource { icon }),
@@ -81,7 +89,7 @@ impl ButtonIcon {
     }
 }
 
-/// What a button does; each variant has what its type requires.
+/// Type of a button, with the fields that it requires.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "type", rename_all = "lowercase")]
@@ -94,33 +102,33 @@ pub enum ButtonAction {
     Sms,
     /// Share by e-mail.
     Email,
-    /// Add to calendar.
+    /// Add an event to the calendar.
     Cal {
-        /// Event start.
+        /// Start of the event, unix ms.
         start_date: Timestamp,
-        /// Event end, not before the start.
+        /// End of the event, unix ms; not before the start.
         end_date: Timestamp,
-        /// Event description.
+        /// Description of the event.
         description: String,
     },
     /// Play a video.
     Video {
-        /// Its url.
+        /// Url of the video.
         url: String,
     },
     /// Open a url.
     Url {
-        /// The url; may be a url scheme.
+        /// The url; can have a custom scheme.
         url: String,
     },
     /// Open navigation.
     Nav {
-        /// Latitude within ±90.
+        /// Latitude in degrees, within ±90.
         lat: f64,
-        /// Longitude within ±180.
+        /// Longitude in degrees, within ±180.
         lng: f64,
     },
-    /// Custom action for deep linking.
+    /// Custom action of the app.
     Custom {
         /// Title.
         title: String,
@@ -148,75 +156,35 @@ impl ButtonAction {
     }
 }
 
-/// A button as JSON: every field beside every other, as in the template.
+/// A button as JSON: all fields side by side, as in the template.
 #[derive(Serialize, Deserialize)]
 struct WireButton {
     #[serde(rename = "type")]
     kind: ButtonKind,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    title: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    url: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    start_date: Option<Timestamp>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    end_date: Option<Timestamp>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    description: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    lat: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    lng: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    icon: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    icon_url: Option<String>,
+    #[serde(flatten)]
+    fields: ButtonFields,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     data: Option<JsonObject>,
 }
 
 impl From<CampaignButton> for WireButton {
     fn from(button: CampaignButton) -> Self {
-        let kind = button.action.kind();
-        let CampaignButton { action, data, beside } = button;
-        let ButtonFields {
-            title,
-            url,
-            start_date,
-            end_date,
-            description,
-            lat,
-            lng,
-            icon,
-            icon_url,
-        } = beside;
-        let mut wire = Self {
-            kind,
-            title,
-            url,
-            start_date,
-            end_date,
-            description,
-            lat,
-            lng,
-            icon,
-            icon_url,
-            data,
-        };
+        let CampaignButton { action, data, other_fields: mut fields } = button;
+        let kind = action.kind();
         match action {
             ButtonAction::Cal { start_date, end_date, description } => {
-                wire.start_date = Some(start_date);
-                wire.end_date = Some(end_date);
-                wire.description = Some(description);
+                fields.start_date = Some(start_date);
+                fields.end_date = Some(end_date);
+                fields.description = Some(description);
             }
-            ButtonAction::Video { url } | ButtonAction::Url { url } => wire.url = Some(url),
+            ButtonAction::Video { url } | ButtonAction::Url { url } => fields.url = Some(url),
             ButtonAction::Nav { lat, lng } => {
-                wire.lat = Some(lat);
-                wire.lng = Some(lng);
+                fields.lat = Some(lat);
+                fields.lng = Some(lng);
             }
             ButtonAction::Custom { title, icon } => {
-                wire.title = Some(title);
-                (wire.icon, wire.icon_url) = match icon {
+                fields.title = Some(title);
+                (fields.icon, fields.icon_url) = match icon {
                     ButtonIcon::Both { icon, icon_url } => (Some(icon), Some(icon_url)),
                     ButtonIcon::Resource { icon } => (Some(icon), None),
                     ButtonIcon::Url { icon_url } => (None, Some(icon_url)),
@@ -224,39 +192,29 @@ impl From<CampaignButton> for WireButton {
             }
             ButtonAction::Fb | ButtonAction::Wa | ButtonAction::Sms | ButtonAction::Email => {}
         }
-        wire
+        Self { kind, fields, data }
     }
 }
 
-/// A stored button without what its type requires.
+/// A stored button lacks a field that its type requires.
 #[derive(Debug, thiserror::Error)]
-#[error("a button of type {} without all that it requires", kind.as_str())]
-struct Incomplete {
+#[error("a button of type {kind} lacks a required field")]
+struct IncompleteButton {
     kind: ButtonKind,
 }
 
 impl TryFrom<WireButton> for CampaignButton {
-    type Error = Incomplete;
+    type Error = IncompleteButton;
 
-    fn try_from(wire: WireButton) -> Result<Self, Incomplete> {
-        let mut beside = ButtonFields {
-            title: wire.title,
-            url: wire.url,
-            start_date: wire.start_date,
-            end_date: wire.end_date,
-            description: wire.description,
-            lat: wire.lat,
-            lng: wire.lng,
-            icon: wire.icon,
-            icon_url: wire.icon_url,
-        };
-        let action = beside.take_action(wire.kind).ok_or(Incomplete { kind: wire.kind })?;
-        Ok(Self { action, data: wire.data, beside })
+    fn try_from(wire: WireButton) -> Result<Self, IncompleteButton> {
+        let WireButton { kind, fields: mut other_fields, data } = wire;
+        let action = other_fields.take_action(kind).ok_or(IncompleteButton { kind })?;
+        Ok(Self { action, data, other_fields })
     }
 }
 
 impl ButtonFields {
-    /// Takes what a type requires; `None` when something of it is missing.
+    /// Takes the fields that a type requires; `None` when one is missing.
     pub(super) fn take_action(&mut self, kind: ButtonKind) -> Option<ButtonAction> {
         Some(match kind {
             ButtonKind::Fb => ButtonAction::Fb,
@@ -273,7 +231,7 @@ impl ButtonFields {
             ButtonKind::Nav => ButtonAction::Nav { lat: self.lat.take()?, lng: self.lng.take()? },
             ButtonKind::Custom => ButtonAction::Custom {
                 title: self.title.take()?,
-                icon: ButtonIcon::of(self.icon.take(), self.icon_url.take())?,
+                icon: ButtonIcon::new(self.icon.take(), self.icon_url.take())?,
             },
         })
     }

@@ -1,17 +1,18 @@
-//! Features of a campaign that hold every rule, and how they are stored.
+//! The validated form of features, and how it is stored.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::{CampaignButton, FeatureKind};
 use crate::FeedId;
+use crate::wire_enum::wire_enum;
 
 /// A feature of a campaign.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(try_from = "WireFeature")]
 pub struct CampaignFeature {
-    /// Position, from 1; unique among features of its type.
+    /// Position in the notification, from 1; unique among the features of one type.
     pub position: u32,
     /// `type` and `data`.
     #[serde(flatten)]
@@ -24,7 +25,7 @@ pub struct CampaignFeature {
 #[serde(tag = "type", content = "data", rename_all = "snake_case")]
 #[expect(clippy::large_enum_variant, reason = "a template holds a handful, most of them buttons")]
 pub enum CampaignFeatureData {
-    /// Content of own feeds.
+    /// Articles of feeds.
     ContentFeed(CampaignContentFeed),
     /// Content of an external provider.
     ExternalContent(CampaignExternalContent),
@@ -34,13 +35,13 @@ pub enum CampaignFeatureData {
     CustomFeed(CampaignCustomFeed),
 }
 
-/// Content of own feeds.
+/// Articles of feeds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CampaignContentFeed {
-    /// At least one.
+    /// 1 to 100 feeds.
     pub feeds: Vec<FeedRef>,
-    /// Open external content in an external browser.
+    /// Open external articles in the browser.
     pub view_ext_on_browser: bool,
     /// Show the title above recommendations.
     pub recommendations_title: bool,
@@ -50,12 +51,12 @@ pub struct CampaignContentFeed {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CampaignExternalContent {
-    /// Origin.
+    /// Origin of the content.
     #[serde(rename = "type")]
     pub kind: ExternalOrigin,
-    /// Widget id.
+    /// Id of the widget at the external content provider.
     pub ob_widget_id: String,
-    /// Open promoted content in an external browser.
+    /// Open promoted content in the browser.
     pub view_ext_on_browser: bool,
     /// Show the title above recommendations.
     pub recommendations_title: bool,
@@ -71,44 +72,30 @@ pub struct CampaignCustomFeed {
     pub recommendations_title: bool,
 }
 
-/// A feed that a template names: by id, or by url and name until the store has given it an id.
+/// A feed of a template: by id, or by url and name until it is stored and has an id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(untagged)]
 pub enum FeedRef {
     /// An existing feed.
     Id {
-        /// Its id.
+        /// Id of the feed.
         id: FeedId,
     },
-    /// A feed to create, or to reuse when the application has its url already.
+    /// A feed to create, or to reuse if the application has one with this url.
     Url {
         /// Absolute `http` or `https` url.
         url: String,
-        /// Name of the new feed.
+        /// Name of the feed to create.
         name: String,
     },
 }
 
-/// Origin of external content.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum ExternalOrigin {
-    /// The external content provider's SDK.
-    ObSdk,
-}
-
-impl ExternalOrigin {
-    /// Every origin.
-    pub const ALL: [Self; 1] = [Self::ObSdk];
-
-    /// The word on the wire.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ObSdk => "ob_sdk",
-        }
+wire_enum! {
+    /// Origin of external content.
+    pub enum ExternalOrigin {
+        /// SDK of the external content provider.
+        ObSdk = "ob_sdk",
     }
 }
 
@@ -116,18 +103,18 @@ impl ExternalOrigin {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CampaignArticle {
-    /// Article url.
+    /// Url of the article.
     pub url: String,
     /// Title.
     pub title: String,
-    /// Thumbnail url.
+    /// Url of the thumbnail.
     pub thumb_url: String,
-    /// Marks external content.
+    /// Whether the article is external content.
     pub is_external: bool,
 }
 
-/// A feature as JSON. `data` stays text until its type is known: the caller's own object inside a
-/// button is a [`RawValue`], which tagged and flattened enums of serde cannot read.
+/// A feature as JSON. `data` stays unparsed until the type is known: a button contains a [`RawValue`],
+/// which serde cannot read inside a tagged or flattened enum.
 #[derive(Deserialize)]
 pub(crate) struct WireFeature {
     pub(crate) position: u32,

@@ -1,4 +1,4 @@
-//! Body of `POST /v1/campaigns` and `PUT /v1/campaigns/:id`: a Template.
+//! Body of `POST /v1/campaigns` and `PUT /v1/campaigns/:id`: a template.
 
 use serde::Serialize;
 
@@ -6,8 +6,11 @@ use serde::Serialize;
 use crate::campaign::CampaignStatus;
 use crate::campaign::{ButtonKind, CampaignLayout, ExternalOrigin, FeatureKind, StringName};
 use crate::json::JsonObject;
+use crate::request::model;
 use crate::{FeedId, Timestamp};
 
+/// Most elements that are kept of a list without a limit of its own; the rules allow far fewer.
+pub(super) const LIST_KEPT_MAX: usize = 100;
 /// Most features of type `content_feed`.
 pub const CONTENT_FEEDS_MAX: usize = 1;
 /// Most features of type `external_content`.
@@ -25,74 +28,71 @@ pub const LATITUDE_MAX: f64 = 90.0;
 /// Farthest longitude from Greenwich, in degrees.
 pub const LONGITUDE_MAX: f64 = 180.0;
 
-/// Template: the definition of a campaign.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Template {
-    /// Template name.
-    pub name: String,
-    /// One of the four layouts.
-    #[cfg_attr(feature = "openapi", schema(value_type = CampaignLayout))]
-    pub layout_id: String,
-    /// Parts of the notification UI. Required: `None` is refused.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = TemplateSettings, required = true))]
-    pub settings: Option<TemplateSettings>,
-    /// Constant texts.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub strings: Option<Vec<PaString>>,
-    /// Makes this the default campaign.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub is_default: Option<bool>,
-    /// Enrichment features.
-    pub features: Vec<Feature>,
+model! {
+    /// Body of `POST /v1/campaigns` and `PUT /v1/campaigns/:id`: the template that defines a campaign.
+    #[derive(Debug, Clone, Default, PartialEq)]
+    pub struct Template {
+        /// Name of the campaign.
+        pub name: String,
+        /// Layout.
+        #[cfg_attr(feature = "openapi", schema(value_type = CampaignLayout))]
+        pub layout_id: String,
+        /// Which parts of the notification are shown. Required.
+        #[cfg_attr(feature = "openapi", schema(value_type = TemplateSettings, required = true))]
+        pub settings: Option<TemplateSettings>,
+        /// Constant texts.
+        pub strings: Option<Vec<PaString>> = |object| object.list("strings", LIST_KEPT_MAX),
+        /// Whether this becomes the default campaign; false when absent.
+        pub is_default: Option<bool>,
+        /// Features of the enrichment.
+        // Read by `TemplateDraft`.
+        pub features: Vec<Feature> = |_| Vec::new(),
+    }
 }
 
-/// `TemplateSettings`; each takes its own default.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct TemplateSettings {
-    /// Show share button in big view.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub big_share_button: Option<bool>,
-    /// Show the enrichment UI in small view.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub small_view: Option<bool>,
-    /// Show enrichment even if the main notification has no image.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub build_without_image: Option<bool>,
-    /// Show share button in small view.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub small_share_button: Option<bool>,
-    /// Show a drag-to-expand text in small view instead of the share button.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub drag_to_expand: Option<bool>,
+model! {
+    /// Settings of a template.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct TemplateSettings {
+        /// Show the share button in the big view; true when absent.
+        pub big_share_button: Option<bool>,
+        /// Show the enrichment in the small view; true when absent.
+        pub small_view: Option<bool>,
+        /// Show the enrichment even if the notification has no image; true when absent.
+        pub build_without_image: Option<bool>,
+        /// Show the share button in the small view; true when absent.
+        pub small_share_button: Option<bool>,
+        /// Show a drag-to-expand text in place of the share button in the small view; false when absent.
+        pub drag_to_expand: Option<bool>,
+    }
 }
 
-/// `PA_String`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct PaString {
-    /// Key of the string.
-    #[cfg_attr(feature = "openapi", schema(value_type = StringName))]
-    pub name: String,
-    /// Localized values.
-    pub translations: Translations,
+model! {
+    /// A constant text of a template.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct PaString {
+        /// Name of the text; each at most once.
+        #[cfg_attr(feature = "openapi", schema(value_type = StringName))]
+        pub name: String,
+        /// The text.
+        pub translations: Translations = |object| object.required("translations"),
+    }
 }
 
-/// `Translations`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Translations {
-    /// The default text.
-    pub def: String,
+model! {
+    /// Values of a constant text.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct Translations {
+        /// The default value.
+        pub def: String,
+    }
 }
 
-/// `Feature`. Its `type` is the variant of `data`.
+/// A feature of a template. Its `type` determines the fields of `data`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Feature {
-    /// Position in the notification layout; starts at 1.
+    /// Position in the notification, from 1; unique among the features of one type.
     pub position: u32,
     /// `type` and `data`.
     #[serde(flatten)]
@@ -104,7 +104,7 @@ pub struct Feature {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "type", content = "data", rename_all = "snake_case")]
 pub enum FeatureData {
-    /// Content of own feeds.
+    /// Articles of feeds.
     ContentFeed(ContentFeed),
     /// Content of an external provider.
     ExternalContent(ExternalContent),
@@ -127,143 +127,132 @@ impl FeatureData {
     }
 }
 
-/// `ContentFeedObject`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct ContentFeed {
-    /// At least one.
-    pub feeds: Vec<TemplateFeed>,
-    /// Open external content in an external browser.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub view_ext_on_browser: Option<bool>,
-    /// Show the title above recommendations.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub recommendations_title: Option<bool>,
+model! {
+    /// A feature with articles of feeds.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct ContentFeed {
+        /// 1 to 100 feeds.
+        pub feeds: Vec<TemplateFeed> =
+            |object| object.list("feeds", FEEDS_MAX).unwrap_or_default(),
+        /// Open external articles in the browser; false when absent.
+        pub view_ext_on_browser: Option<bool>,
+        /// Show the title above recommendations; false when absent.
+        pub recommendations_title: Option<bool>,
+    }
 }
 
-/// `Feed` of a template: an `id`, or a `url` with a `name`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct TemplateFeed {
-    /// Id of an existing feed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
-    /// Url of a feed to create.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub url: Option<String>,
-    /// Name of the feed to create.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
+model! {
+    /// A feed of a template: either `id`, or `url` and `name`.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct TemplateFeed {
+        /// Id of an existing feed.
+        pub id: Option<String>,
+        /// Url of a feed to create; a feed that has this url already is reused.
+        pub url: Option<String>,
+        /// Name of the feed to create.
+        pub name: Option<String>,
+    }
 }
 
-/// `ExternalContentObject`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct ExternalContent {
-    /// Origin; `ob_sdk`.
-    #[cfg_attr(feature = "openapi", schema(value_type = ExternalOrigin))]
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// Widget id at the external content provider.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ob_widget_id: Option<String>,
-    /// Open promoted content in an external browser.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub view_ext_on_browser: Option<bool>,
-    /// Show the title above recommendations.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub recommendations_title: Option<bool>,
+model! {
+    /// A feature with content of an external provider.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct ExternalContent {
+        /// Origin of the content; always `ob_sdk`.
+        #[cfg_attr(feature = "openapi", schema(value_type = ExternalOrigin))]
+        #[serde(rename = "type")]
+        pub kind: String = |object| object.or_default("type"),
+        /// Id of the widget at the external content provider; required for `ob_sdk`.
+        pub ob_widget_id: Option<String>,
+        /// Open promoted content in the browser; false when absent.
+        pub view_ext_on_browser: Option<bool>,
+        /// Show the title above recommendations; false when absent.
+        pub recommendations_title: Option<bool>,
+    }
 }
 
-/// `CustomFeedObject`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct CustomFeed {
-    /// Exactly as many as the layout shows.
-    pub articles: Vec<Article>,
-    /// Show the title above recommendations.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub recommendations_title: Option<bool>,
+model! {
+    /// A feature with fixed articles.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct CustomFeed {
+        /// As many articles as the layout shows.
+        pub articles: Vec<Article> = |object| {
+            object.require("articles");
+            object.list("articles", LIST_KEPT_MAX).unwrap_or_default()
+        },
+        /// Show the title above recommendations; false when absent.
+        pub recommendations_title: Option<bool>,
+    }
 }
 
-/// `Article`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Article {
-    /// Article url.
-    pub url: String,
-    /// Displayed title.
-    pub title: String,
-    /// Thumbnail url.
-    pub thumb_url: String,
-    /// Marks external content.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub is_external: Option<bool>,
+model! {
+    /// An article.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct Article {
+        /// Url of the article.
+        pub url: String,
+        /// Title.
+        pub title: String,
+        /// Url of the thumbnail.
+        pub thumb_url: String,
+        /// Marks the article as external content; false when absent.
+        pub is_external: Option<bool>,
+    }
 }
 
-/// `ActionButtonObject`. Which fields are required depends on `type`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct TemplateButton {
-    /// `fb`, `wa`, `sms`, `email`, `cal`, `video`, `url`, `nav` or `custom`.
-    #[cfg_attr(feature = "openapi", schema(value_type = ButtonKind))]
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// Button title; required for `custom`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub title: Option<String>,
-    /// Required for `url` and `video`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub url: Option<String>,
-    /// Required for `cal`: event start, unix ms.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub start_date: Option<i64>,
-    /// Required for `cal`: event end, unix ms.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub end_date: Option<i64>,
-    /// Required for `cal`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    /// Required for `nav`: latitude.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lat: Option<f64>,
-    /// Required for `nav`: longitude.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lng: Option<f64>,
-    /// For `custom`, this or `icon_url`: file name of an app resource.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub icon: Option<String>,
-    /// For `custom`, this or `icon`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub icon_url: Option<String>,
-    /// Extra data passed to the activity on click.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub data: Option<JsonObject>,
+model! {
+    /// An action button. Its `type` determines which fields are required.
+    #[derive(Debug, Clone, Default, PartialEq)]
+    pub struct TemplateButton {
+        /// `fb`, `wa`, `sms`, `email`, `cal`, `video`, `url`, `nav` or `custom`.
+        #[cfg_attr(feature = "openapi", schema(value_type = ButtonKind))]
+        #[serde(rename = "type")]
+        pub kind: String = |object| object.or_default("type"),
+        /// Title; required for `custom`.
+        pub title: Option<String>,
+        /// Url to open; required for `url` and `video`. Can have a custom scheme.
+        pub url: Option<String>,
+        /// Start of the calendar event, unix ms; required for `cal`.
+        pub start_date: Option<i64> = |object| object.instant("start_date"),
+        /// End of the calendar event, unix ms; required for `cal`.
+        pub end_date: Option<i64> = |object| object.instant("end_date"),
+        /// Description of the calendar event; required for `cal`.
+        pub description: Option<String>,
+        /// Latitude in degrees, within ±90; required for `nav`.
+        pub lat: Option<f64>,
+        /// Longitude in degrees, within ±180; required for `nav`.
+        pub lng: Option<f64>,
+        /// File name of an icon in the app's resources; `custom` requires this or `icon_url`.
+        pub icon: Option<String>,
+        /// Url of an icon; `custom` requires this or `icon`.
+        pub icon_url: Option<String>,
+        /// Extra data for the app, passed on a click.
+        pub data: Option<JsonObject>,
+    }
 }
 
-/// Body of `PUT /v1/campaigns/:id/status`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct SetCampaignStatus {
-    /// `active` or `disabled`.
-    #[cfg_attr(feature = "openapi", schema(value_type = CampaignStatus))]
-    pub status: String,
+model! {
+    /// Body of `PUT /v1/campaigns/:id/status`.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct SetCampaignStatus {
+        /// `active` or `disabled`.
+        #[cfg_attr(feature = "openapi", schema(value_type = CampaignStatus))]
+        pub status: String,
+    }
 }
 
 /// Query of `GET /v1/campaigns`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListCampaigns {
-    /// Results to skip; 0 when absent.
+    /// Number of results to skip; 0 when absent.
     pub offset: Option<u64>,
     /// Page size; 50 when absent.
     pub limit: Option<u32>,
-    /// Part of the name, letter case ignored.
+    /// Part of the name; the letter case is ignored.
     pub name: Option<String>,
-    /// `active` when absent, `disabled` or `all`.
+    /// `active`, `disabled` or `all`; `active` when absent.
     pub status: Option<String>,
 }
-
-// Building templates in code.
 
 impl Template {
     /// A template with default settings and no features yet.
@@ -285,7 +274,7 @@ impl Template {
     pub fn new(name: impl Into<String>, layout: CampaignLayout) -> Self {
         Self {
             name: name.into(),
-            layout_id: layout.as_str().to_owned(),
+            layout_id: layout.to_string(),
             settings: Some(TemplateSettings::default()),
             ..Self::default()
         }
@@ -295,12 +284,12 @@ impl Template {
     #[must_use]
     pub fn string(mut self, name: StringName, text: impl Into<String>) -> Self {
         let translations = Translations { def: text.into() };
-        let string = PaString { name: name.as_str().to_owned(), translations };
+        let string = PaString { name: name.to_string(), translations };
         self.strings.get_or_insert_default().push(string);
         self
     }
 
-    /// Adds a feature at a position, from 1; features of one type do not share one.
+    /// Adds a feature at a position, from 1. Features of one type need different positions.
     #[must_use]
     pub fn feature(mut self, position: u32, data: FeatureData) -> Self {
         self.features.push(Feature { position, data });
@@ -322,7 +311,7 @@ impl TemplateFeed {
         Self { id: Some(id.to_string()), ..Self::default() }
     }
 
-    /// A feed to create, or to reuse when the application has its url already.
+    /// A feed to create, or to reuse if the application has one with this url.
     #[must_use]
     pub fn by_url(url: impl Into<String>, name: impl Into<String>) -> Self {
         Self { id: None, url: Some(url.into()), name: Some(name.into()) }
@@ -330,18 +319,18 @@ impl TemplateFeed {
 }
 
 impl FeatureData {
-    /// Content of own feeds.
+    /// Articles of feeds.
     #[must_use]
     pub fn content_feed(feeds: impl IntoIterator<Item = TemplateFeed>) -> Self {
         let feeds = feeds.into_iter().collect();
         Self::ContentFeed(ContentFeed { feeds, ..ContentFeed::default() })
     }
 
-    /// Content of the external content provider, by widget id.
+    /// Content of an external provider, by widget id.
     #[must_use]
     pub fn external_content(ob_widget_id: impl Into<String>) -> Self {
         Self::ExternalContent(ExternalContent {
-            kind: ExternalOrigin::ObSdk.as_str().to_owned(),
+            kind: ExternalOrigin::ObSdk.to_string(),
             ob_widget_id: Some(ob_widget_id.into()),
             ..ExternalContent::default()
         })
@@ -356,7 +345,7 @@ impl FeatureData {
 }
 
 impl TemplateButton {
-    /// A button of a type that requires nothing more, such as the four that share.
+    /// A button of a type without required fields, such as those that share.
     ///
     /// ```
     /// use notify_core::{ButtonKind, TemplateButton};
@@ -366,7 +355,7 @@ impl TemplateButton {
     /// ```
     #[must_use]
     pub fn of(kind: ButtonKind) -> Self {
-        Self { kind: kind.as_str().to_owned(), ..Self::default() }
+        Self { kind: kind.to_string(), ..Self::default() }
     }
 
     /// Sets the title.
@@ -387,13 +376,13 @@ impl TemplateButton {
         }
     }
 
-    /// A button of the app's own, with an icon of its resources; `data` tells it what to do.
+    /// A custom button of the app with an icon from its resources. The app handles it by its `data`.
     #[must_use]
     pub fn custom(title: impl Into<String>, icon: impl Into<String>) -> Self {
         Self { icon: Some(icon.into()), ..Self::of(ButtonKind::Custom) }.titled(title)
     }
 
-    /// A button that opens a url, custom schemes included.
+    /// A button that opens a url, which can have a custom scheme.
     #[must_use]
     pub fn open(url: impl Into<String>) -> Self {
         Self { url: Some(url.into()), ..Self::of(ButtonKind::Url) }

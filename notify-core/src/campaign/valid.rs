@@ -1,9 +1,9 @@
-//! Templates that hold every rule. Also how a stored template is kept and read back: with
-//! every default filled in.
+//! The validated form of templates, which is also stored and returned: with defaults for absent fields.
 
 use serde::{Deserialize, Serialize};
 
 use crate::CampaignFeature;
+use crate::wire_enum::wire_enum;
 
 /// The validated form of [`crate::Template`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -13,9 +13,9 @@ pub struct CampaignTemplate {
     pub name: String,
     /// Layout.
     pub layout_id: CampaignLayout,
-    /// Settings with defaults filled in.
+    /// Settings.
     pub settings: CampaignSettings,
-    /// Constant texts, each name at most once.
+    /// Constant texts; each name occurs at most once.
     pub strings: Vec<CampaignString>,
     /// Whether it is the default campaign.
     pub is_default: bool,
@@ -23,41 +23,21 @@ pub struct CampaignTemplate {
     pub features: Vec<CampaignFeature>,
 }
 
-/// Layout of a campaign.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum CampaignLayout {
-    /// Content with two articles.
-    ContentWithTwo,
-    /// Content with three articles.
-    ContentWithThree,
-    /// Wide image with two articles.
-    ContentWideImageWithTwo,
-    /// Wide image with three articles.
-    ContentWideImageWithThree,
+wire_enum! {
+    /// Layout of a campaign.
+    pub enum CampaignLayout {
+        /// Content with two articles.
+        ContentWithTwo = "content_with_two",
+        /// Content with three articles.
+        ContentWithThree = "content_with_three",
+        /// Wide image with two articles.
+        ContentWideImageWithTwo = "content_wide_image_with_two",
+        /// Wide image with three articles.
+        ContentWideImageWithThree = "content_wide_image_with_three",
+    }
 }
 
 impl CampaignLayout {
-    /// Every layout.
-    pub const ALL: [Self; 4] = [
-        Self::ContentWithTwo,
-        Self::ContentWithThree,
-        Self::ContentWideImageWithTwo,
-        Self::ContentWideImageWithThree,
-    ];
-
-    /// The word on the wire.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ContentWithTwo => "content_with_two",
-            Self::ContentWithThree => "content_with_three",
-            Self::ContentWideImageWithTwo => "content_wide_image_with_two",
-            Self::ContentWideImageWithThree => "content_wide_image_with_three",
-        }
-    }
-
     /// How many articles the layout shows.
     #[must_use]
     pub fn articles(self) -> usize {
@@ -68,20 +48,20 @@ impl CampaignLayout {
     }
 }
 
-/// Settings with every default filled in.
+/// Settings of a campaign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[expect(clippy::struct_excessive_bools, reason = "the specification's own shape")]
+#[expect(clippy::struct_excessive_bools, reason = "the fields of the API")]
 pub struct CampaignSettings {
-    /// Show share button in big view.
+    /// Show the share button in the big view.
     pub big_share_button: bool,
-    /// Show the enrichment UI in small view.
+    /// Show the enrichment in the small view.
     pub small_view: bool,
-    /// Show enrichment even without an image.
+    /// Show the enrichment even if the notification has no image.
     pub build_without_image: bool,
-    /// Show share button in small view.
+    /// Show the share button in the small view.
     pub small_share_button: bool,
-    /// Show a drag-to-expand text instead of the share button.
+    /// Show a drag-to-expand text in place of the share button in the small view.
     pub drag_to_expand: bool,
 }
 
@@ -97,35 +77,17 @@ impl Default for CampaignSettings {
     }
 }
 
-/// Name of a constant text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum StringName {
-    /// Text above recommendations.
-    RecommendationsTitle,
-    /// Prefix of shared text.
-    SharePrefix,
-    /// Subject of the share action.
-    ShareSubject,
-    /// Prefix for external content.
-    ExtPrefix,
-}
-
-impl StringName {
-    /// Every name.
-    pub const ALL: [Self; 4] =
-        [Self::RecommendationsTitle, Self::SharePrefix, Self::ShareSubject, Self::ExtPrefix];
-
-    /// The word on the wire.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::RecommendationsTitle => "recommendations_title",
-            Self::SharePrefix => "share_prefix",
-            Self::ShareSubject => "share_subject",
-            Self::ExtPrefix => "ext_prefix",
-        }
+wire_enum! {
+    /// Name of a constant text.
+    pub enum StringName {
+        /// Text above recommendations.
+        RecommendationsTitle = "recommendations_title",
+        /// Prefix of shared text.
+        SharePrefix = "share_prefix",
+        /// Subject of the share action.
+        ShareSubject = "share_subject",
+        /// Prefix of external content.
+        ExtPrefix = "ext_prefix",
     }
 }
 
@@ -133,16 +95,16 @@ impl StringName {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CampaignString {
-    /// Its name.
+    /// Name.
     pub name: StringName,
-    /// Its text.
+    /// The text.
     pub translations: CampaignTranslations,
 }
 
-/// Values of a constant text; one is supported.
+/// Values of a constant text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CampaignTranslations {
-    /// The default text.
+    /// The default value.
     pub def: String,
 }

@@ -1,32 +1,32 @@
-//! Devices that hold every rule: what the store keeps.
+//! Validated forms of devices: what the server stores.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{DeviceId, IosEnv, Platform};
 
-/// The details of a device that decide nothing: kept, read back, never looked at.
+/// Fields of a device that are stored and returned, but not used.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DeviceDetails {
     /// Android id.
     pub android_id: Option<String>,
-    /// Advertiser identifier.
+    /// Advertising identifier.
     pub ad_id: Option<String>,
-    /// Device IMEI.
+    /// IMEI.
     pub imei: Option<String>,
-    /// SDK version.
+    /// Version of the SDK.
     pub sdk_version: Option<String>,
-    /// Application version.
+    /// Version of the app.
     pub app_version: Option<String>,
-    /// OS version.
+    /// Version of the OS.
     pub os_version: Option<String>,
     /// Package name or bundle id.
     pub store_identifier: Option<String>,
-    /// `GMT` or `GMT±HH:MM`, as it was sent.
+    /// Offset from UTC as it was sent: `GMT` or `GMT±HH:MM`.
     pub timezone: Option<String>,
     /// Country code.
     pub country: Option<String>,
-    /// Minutes from UTC, as it was sent.
+    /// Offset from UTC in minutes, as it was sent.
     pub utc_offset: Option<String>,
     /// Language code.
     pub language: Option<String>,
@@ -34,24 +34,24 @@ pub struct DeviceDetails {
     pub device_description: Option<String>,
 }
 
-/// Where a device can be reached, by its platform: the validated form.
+/// The platform of a device, and its address there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Endpoint {
-    /// An Android device; without a token it has no address.
+    /// An Android device; it has no address without a token.
     Android {
         /// FCM registration token.
         push_token: Option<String>,
     },
-    /// An iOS device; without a token it has no address.
+    /// An iOS device; it has no address without a token.
     Ios {
         /// APNs device token.
         push_token: Option<String>,
-        /// Which APNs host the token belongs to; `None` when not given.
+        /// APNs environment of the token; `None` when not given.
         env: Option<IosEnv>,
     },
     /// A browser's push subscription.
     Web(WebSubscription),
-    /// A person on Messenger, by page-scoped id.
+    /// A person on Messenger.
     FbMessenger {
         /// Page-scoped id.
         recipient_id: String,
@@ -64,7 +64,7 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
-    /// The platform that this endpoint is of.
+    /// The platform of this endpoint.
     #[must_use]
     pub fn platform(&self) -> Platform {
         match self {
@@ -77,42 +77,42 @@ impl Endpoint {
     }
 }
 
-/// A browser's `PushSubscription`, checked.
+/// The validated form of [`crate::PushSubscription`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WebSubscription {
-    /// Push service url of this subscription.
+    /// Url of the subscription at the push service.
     pub endpoint: String,
-    /// Uncompressed P-256 point, base64url.
+    /// Public key: an uncompressed P-256 point, base64url without padding.
     pub p256dh: String,
-    /// 16 bytes, base64url.
+    /// Authentication secret: 16 bytes, base64url without padding.
     pub auth: String,
 }
 
-/// A registration that holds every rule: the validated form of [`crate::RegisterDevice`].
+/// The validated form of [`crate::RegisterDevice`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Registration {
-    /// The caller's id of the device.
+    /// Id of the device.
     pub device_id: DeviceId,
     /// Platform and address.
     pub endpoint: Endpoint,
-    /// True if the user disabled push reception.
+    /// Whether the user disabled push notifications.
     pub push_disabled: bool,
-    /// Minutes from UTC by `timezone`, else `utc_offset`, else 0.
+    /// Offset from UTC in minutes: of `timezone`, else of `utc_offset`, else 0.
     pub utc_offset_minutes: i32,
-    /// Everything else.
+    /// The other fields.
     pub details: DeviceDetails,
 }
 
-/// A subscription that holds every rule: the validated form of [`crate::Subscribe`].
+/// The validated form of [`crate::Subscribe`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subscription {
-    /// The caller's own id; the server makes one when absent.
+    /// Id chosen by the caller; the server generates one when absent.
     pub device_id: Option<DeviceId>,
-    /// One of the three platforms that people subscribe on.
+    /// Platform and address: `Web`, `FbMessenger` or `ChatApp`.
     pub endpoint: Endpoint,
-    /// Minutes from UTC.
+    /// Offset from UTC in minutes.
     pub utc_offset_minutes: i32,
-    /// `language`, `timezone` and `utc_offset`; the rest unset.
+    /// `language`, `timezone` and `utc_offset`; the others are `None`.
     pub details: DeviceDetails,
 }

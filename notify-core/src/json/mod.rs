@@ -1,13 +1,14 @@
-//! Strict JSON: what the standard leaves open is refused, and what is refused has a path.
+//! Strict JSON: refuses what RFC 8259 leaves to the implementation, and names the path of what is
+//! refused.
 //!
-//! A body is read twice: [`check()`] walks over all of it and builds nothing; then the typed reader
-//! takes what it knows by name. Both are linear in the body, whatever it holds.
+//! A body is read twice: [`check()`] scans all of it and builds nothing; then the typed reader takes
+//! the fields it knows by name. Both passes are linear in the size of the body, whatever it holds.
 
-mod check;
+#[cfg(test)]
+mod byte_counter;
 mod object;
 mod read;
-#[cfg(test)]
-mod steps;
+mod scan;
 #[cfg(test)]
 mod tests;
 
@@ -17,23 +18,21 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-pub use self::check::{MEMBERS_MAX, NESTING_MAX, check};
 pub use self::object::JsonObject;
-pub(crate) use self::read::{Body, Object, read_body};
-use crate::violations::{Findings, Path};
+pub(crate) use self::read::{Body, FromValue, Object, read_body, read_with};
+pub use self::scan::{MEMBERS_MAX, NESTING_MAX, check};
+use crate::violations::{Path, Validator};
 
-/// Counts the bytes that a step looks at, for the test that the whole stays linear.
+/// Counts the bytes that reading looks at, in tests.
 #[cfg(test)]
-pub(crate) fn scanned(bytes: usize) {
-    steps::add(bytes);
+fn count_bytes(bytes: usize) {
+    byte_counter::add(bytes);
 }
 
 #[cfg(not(test))]
-pub(crate) fn scanned(_bytes: usize) {}
+fn count_bytes(_bytes: usize) {}
 
-// Names of members, borrowed from the body where they hold no escape.
-
-/// A member's name.
+/// The key of a member, borrowed from the body unless it has an escape.
 struct Key<'de>(Cow<'de, str>);
 
 impl<'de> Deserialize<'de> for Key<'de> {
@@ -42,29 +41,27 @@ impl<'de> Deserialize<'de> for Key<'de> {
         impl<'de> Visitor<'de> for Visit {
             type Value = Key<'de>;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a name")
+                f.write_str("a key")
             }
-            fn visit_borrowed_str<E: Error>(self, name: &'de str) -> Result<Key<'de>, E> {
-                Ok(Key(Cow::Borrowed(name)))
+            fn visit_borrowed_str<E: Error>(self, key: &'de str) -> Result<Key<'de>, E> {
+                Ok(Key(Cow::Borrowed(key)))
             }
-            fn visit_str<E: Error>(self, name: &str) -> Result<Key<'de>, E> {
-                Ok(Key(Cow::Owned(name.to_owned())))
+            fn visit_str<E: Error>(self, key: &str) -> Result<Key<'de>, E> {
+                Ok(Key(Cow::Owned(key.to_owned())))
             }
         }
         deserializer.deserialize_str(Visit)
     }
 }
 
-// A value of a body, taken by its type.
+/// Why reading text of a body cannot fail after the first pass.
+const CHECKED: &str = "the first pass accepts valid JSON only";
 
-/// Why text of a body can be read again without an error.
-const CHECKED: &str = "the first pass found it to be JSON";
-
-/// A value at its place.
+/// A value of a body, and its path.
 pub(crate) struct Value<'a, 'c> {
     raw: &'a RawValue,
     path: Path<'c>,
-    findings: &'c mut Findings,
+    validator: &'c mut Validator,
 }
 
 impl<'a> Value<'a, '_> {
@@ -76,13 +73,13 @@ impl<'a> Value<'a, '_> {
         matches!(self.first_byte(), b'-' | b'0'..=b'9')
     }
 
-    fn mistyped<T>(&mut self, expected: &str) -> Option<T> {
-        self.findings.mistyped(&self.path, expected);
+    fn wrong_type<T>(&mut self, expected: &str) -> Option<T> {
+        self.validator.wrong_type(&self.path, expected);
         None
     }
 
-    /// Its place in the list that it is an element of.
-    pub(crate) fn place(&self) -> usize {
+    /// Its index in the list that it is an element of; 0 outside of lists.
+    pub(crate) fn index(&self) -> usize {
         match self.path {
             Path::Index(_, index) => index,
             Path::Root | Path::Field(..) => 0,
@@ -91,44 +88,43 @@ impl<'a> Value<'a, '_> {
 
     pub(crate) fn string(mut self) -> Option<String> {
         if self.first_byte() != b'"' {
-            return self.mistyped("a string");
+            return self.wrong_type("a string");
         }
-        scanned(self.raw.get().len());
+        count_bytes(self.raw.get().len());
         Some(serde_json::from_str(self.raw.get()).expect(CHECKED))
     }
 
-    pub(crate) fn flag(mut self) -> Option<bool> {
+    pub(crate) fn bool(mut self) -> Option<bool> {
         match self.raw.get() {
             "true" => Some(true),
             "false" => Some(false),
-            _ => self.mistyped("true or false"),
+            _ => self.wrong_type("true or false"),
         }
     }
 
-    /// A number written as digits alone; more than `max` is a broken rule.
-    pub(crate) fn whole(mut self, max: u64) -> Option<u64> {
-        let number = self.digits()?.parse().unwrap_or(u64::MAX);
-        if number > max {
-            self.findings.broken(&self.path, format_args!("must be at most {max}"));
-            return None;
+    /// A number that is written with digits only; one above `max` violates a rule.
+    pub(crate) fn u32(mut self, max: u32) -> Option<u32> {
+        let number = self.digits()?.parse().ok().filter(|number| *number <= max);
+        if number.is_none() {
+            self.validator.violation(&self.path, format_args!("must be at most {max}"));
         }
-        Some(number)
+        number
     }
 
-    /// An instant written as digits alone; its range is a rule, checked later.
+    /// Unix milliseconds that are written with digits only. The rules check the range.
     pub(crate) fn instant(mut self) -> Option<i64> {
         self.digits().map(|digits| digits.parse().unwrap_or(i64::MAX))
     }
 
     fn digits(&mut self) -> Option<&'a str> {
         let text = self.raw.get();
-        scanned(text.len());
+        count_bytes(text.len());
         if !self.is_number() {
-            return self.mistyped("a whole number");
+            return self.wrong_type("a whole number");
         }
         if !text.bytes().all(|byte| byte.is_ascii_digit()) {
             let rule = "must be a whole number without sign, fraction or exponent";
-            self.findings.broken(&self.path, rule);
+            self.validator.violation(&self.path, rule);
             return None;
         }
         Some(text)
@@ -136,43 +132,43 @@ impl<'a> Value<'a, '_> {
 
     pub(crate) fn float(mut self) -> Option<f64> {
         if !self.is_number() {
-            return self.mistyped("a number");
+            return self.wrong_type("a number");
         }
-        scanned(self.raw.get().len());
+        count_bytes(self.raw.get().len());
         Some(self.raw.get().parse().expect(CHECKED))
     }
 
-    /// An object of the caller's own, kept as it was written.
+    /// An object of any content, kept as it was written.
     pub(crate) fn raw_object(mut self) -> Option<JsonObject> {
         if self.first_byte() != b'{' {
-            return self.mistyped("an object");
+            return self.wrong_type("an object");
         }
-        scanned(self.raw.get().len());
+        count_bytes(self.raw.get().len());
         Some(JsonObject::from_checked(self.raw))
     }
 
     pub(crate) fn object<T>(mut self, read: impl FnOnce(&mut Object<'a, '_>) -> T) -> Option<T> {
         if self.first_byte() != b'{' {
-            return self.mistyped("an object");
+            return self.wrong_type("an object");
         }
-        Some(Object::read(self.raw, self.path, self.findings, read))
+        Some(Object::read(self.raw, self.path, self.validator, read))
     }
 
-    /// A list; every element is read, but no more than one past `kept_max` is kept, which is
-    /// enough to see that there are too many.
+    /// A list. Every element is read, but at most `max + 1` are kept: enough for the rules to see that
+    /// there are too many.
     pub(crate) fn list<T>(
         mut self,
-        kept_max: usize,
+        max: usize,
         mut read: impl FnMut(Value<'a, '_>) -> Option<T>,
     ) -> Option<Vec<T>> {
         if self.first_byte() != b'[' {
-            return self.mistyped("a list");
+            return self.wrong_type("a list");
         }
         let mut kept = Vec::new();
         each_element(self.raw, |index, raw| {
             let path = self.path.index(index);
-            let element = read(Value { raw, path, findings: &mut *self.findings });
-            if kept.len() <= kept_max {
+            let element = read(Value { raw, path, validator: &mut *self.validator });
+            if kept.len() <= max {
                 kept.extend(element);
             }
         });
@@ -196,7 +192,7 @@ fn each_element<'a>(raw: &'a RawValue, read: impl FnMut(usize, &'a RawValue)) {
             Ok(())
         }
     }
-    scanned(raw.get().len());
+    count_bytes(raw.get().len());
     let mut deserializer = serde_json::Deserializer::from_str(raw.get());
     deserializer.deserialize_seq(Visit(read)).expect(CHECKED);
 }

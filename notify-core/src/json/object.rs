@@ -1,18 +1,20 @@
-//! The caller's own objects: free inside, kept as they were written.
+//! JSON objects of any content, kept as the caller wrote them.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-/// A JSON object that belongs to the caller; its text is kept to the letter.
+use super::read::members;
+
+/// A JSON object of any content. Its text is kept exactly as the caller wrote it.
 #[derive(Debug, Clone, Serialize)]
 #[serde(transparent)]
 pub struct JsonObject(Box<RawValue>);
 
 impl JsonObject {
-    /// Takes a text that holds one JSON object, read as strictly as a body.
+    /// Parses a JSON object as strictly as a request body (see [`check`](super::check())).
     ///
     /// # Errors
-    /// When the text is not JSON, not an object, or holds what no request may.
+    /// When the text is not JSON, not an object, or not acceptable in a request.
     ///
     /// ```
     /// use notify_core::json::JsonObject;
@@ -27,54 +29,30 @@ impl JsonObject {
         serde_json::from_str(text)
     }
 
-    /// Makes an object of what serialises to one.
+    /// Serializes a value that is a JSON object.
     ///
     /// # Errors
-    /// When it serialises to something else than an object.
+    /// When the value serializes to something other than an object.
     pub fn from_serialize(value: &impl Serialize) -> Result<Self, serde_json::Error> {
         Self::new(&serde_json::to_string(value)?)
     }
 
-    /// Takes the text of an object that has been checked as part of its body.
+    /// Takes the text of an object whose body passed [`check`](super::check()).
     pub(super) fn from_checked(raw: &RawValue) -> Self {
         Self(raw.to_owned())
     }
 
-    /// The text as it was written, without the white space around it.
+    /// The text as it was written, without surrounding white space.
     #[must_use]
     pub fn as_str(&self) -> &str {
         self.0.get()
     }
 
-    /// The members in the order they were written.
+    /// The members, in the order in which they were written.
     #[must_use]
     pub fn members(&self) -> Vec<(String, Box<RawValue>)> {
-        struct Members(Vec<(String, Box<RawValue>)>);
-        impl<'de> Deserialize<'de> for Members {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                struct Visit;
-                impl<'de> serde::de::Visitor<'de> for Visit {
-                    type Value = Members;
-                    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                        f.write_str("an object")
-                    }
-                    fn visit_map<A: serde::de::MapAccess<'de>>(
-                        self,
-                        mut map: A,
-                    ) -> Result<Members, A::Error> {
-                        let mut members = Vec::new();
-                        while let Some(member) = map.next_entry()? {
-                            members.push(member);
-                        }
-                        Ok(Members(members))
-                    }
-                }
-                deserializer.deserialize_map(Visit)
-            }
-        }
-        let members: Members =
-            serde_json::from_str(self.as_str()).expect("a JsonObject holds a JSON object");
-        members.0
+        let members = members(&self.0).into_iter();
+        members.map(|member| (member.name.into_owned(), member.raw.to_owned())).collect()
     }
 }
 

@@ -1,122 +1,161 @@
-//! The second pass: takes fields by name and type, notes every one that has the wrong type, and
-//! every one that nobody asked for. Only for text that the first pass found to be JSON.
+//! The second pass over a body: takes fields by name, and reports those of the wrong type and those
+//! that are unknown. It reads only text that the first pass accepted.
 
 use std::{borrow::Cow, fmt};
 
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::check::walk;
-use super::{JsonObject, Value, scanned};
-use crate::Violations;
-use crate::json::{CHECKED, Key};
+use super::scan::scan;
+use super::{CHECKED, JsonObject, Key, Value, count_bytes};
 use crate::rules::REQUIRED;
-use crate::violations::{Findings, Path, ROOT};
+use crate::violations::{Path, ROOT, Validator};
+use crate::{Timestamp, Violations};
 
-/// Whether an endpoint can be called without a body.
+/// Whether an endpoint accepts an empty body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Body {
     Required,
     Optional,
 }
 
-/// Reads a body that is one object, and what is wrong with it.
+/// Reads a body that is one object. The draft is `None` when the body is not an object.
 ///
-/// The draft is `None` when the body is no object.
+/// # Errors
+/// When the body is not JSON that can be read.
 pub(crate) fn read_body<T>(
     body: &[u8],
     presence: Body,
     read: impl FnOnce(&mut Object<'_, '_>) -> T,
-) -> Result<(Option<T>, Findings), Violations> {
-    let (text, mut findings) = match presence {
-        Body::Optional if body.trim_ascii().is_empty() => ("{}", Findings::default()),
-        Body::Optional | Body::Required => walk(body)?,
+) -> Result<(Option<T>, Validator), Violations> {
+    let (text, mut validator) = match presence {
+        Body::Optional if body.trim_ascii().is_empty() => ("{}", Validator::default()),
+        Body::Optional | Body::Required => scan(body)?,
     };
     let raw: &RawValue = serde_json::from_str(text).expect(CHECKED);
-    let mut shape = Findings::default();
-    let value = Value { raw, path: ROOT, findings: &mut shape };
+    let mut shape = Validator::default();
+    let value = Value { raw, path: ROOT, validator: &mut shape };
     let draft = value.object(read);
-    findings.merge(shape);
-    Ok((draft, findings))
+    validator.merge(shape);
+    Ok((draft, validator))
 }
 
-/// An object whose fields are taken by name; what is left over is unknown.
+/// A type that a field of a request model can have.
+pub(crate) trait FromValue: Sized {
+    /// Reads the value; reports a wrong type to the value's validator.
+    fn from_value(value: Value<'_, '_>) -> Option<Self>;
+}
+
+impl FromValue for String {
+    fn from_value(value: Value<'_, '_>) -> Option<Self> {
+        value.string()
+    }
+}
+
+impl FromValue for bool {
+    fn from_value(value: Value<'_, '_>) -> Option<Self> {
+        value.bool()
+    }
+}
+
+impl FromValue for f64 {
+    fn from_value(value: Value<'_, '_>) -> Option<Self> {
+        value.float()
+    }
+}
+
+impl FromValue for Timestamp {
+    fn from_value(value: Value<'_, '_>) -> Option<Self> {
+        value.instant().map(Self)
+    }
+}
+
+impl FromValue for JsonObject {
+    fn from_value(value: Value<'_, '_>) -> Option<Self> {
+        value.raw_object()
+    }
+}
+
+/// Applies a reader of one field; gives the closure its type.
+pub(crate) fn read_with<'a, 'c, T>(
+    object: &mut Object<'a, 'c>,
+    read: impl FnOnce(&mut Object<'a, 'c>) -> T,
+) -> T {
+    read(object)
+}
+
+/// An object whose fields are taken by name. Fields that are left over are unknown.
 pub(crate) struct Object<'a, 'c> {
     path: Path<'c>,
     members: Vec<Member<'a>>,
     known: Vec<&'static str>,
-    findings: &'c mut Findings,
+    validator: &'c mut Validator,
 }
 
-struct Member<'a> {
-    name: Cow<'a, str>,
-    raw: &'a RawValue,
+pub(super) struct Member<'a> {
+    pub(super) name: Cow<'a, str>,
+    pub(super) raw: &'a RawValue,
     is_taken: bool,
 }
 
 impl<'a, 'c> Object<'a, 'c> {
-    /// Reads an object, and notes the fields that `read` did not ask for.
+    /// Reads an object, and reports the fields that `read` did not take as unknown.
     pub(super) fn read<T>(
         raw: &'a RawValue,
         path: Path<'c>,
-        findings: &'c mut Findings,
+        validator: &'c mut Validator,
         read: impl FnOnce(&mut Object<'a, '_>) -> T,
     ) -> T {
-        let mut object = Object { path, members: members(raw), known: Vec::new(), findings };
+        let mut object = Object { path, members: members(raw), known: Vec::new(), validator };
         let draft = read(&mut object);
         object.finish();
         draft
     }
 
-    /// Takes a field; `null` equals leaving it out.
+    /// Takes a field. `null` equals an absent field.
     pub(crate) fn take<T>(
         &mut self,
         name: &'static str,
         read: impl FnOnce(Value<'a, '_>) -> Option<T>,
     ) -> Option<T> {
         self.known.push(name);
-        scanned(self.members.len());
+        count_bytes(self.members.len());
         let member = self.members.iter_mut().find(|member| member.name == name)?;
         member.is_taken = true;
         if member.raw.get() == "null" {
             return None;
         }
         let path = self.path.field(name);
-        read(Value { raw: member.raw, path, findings: &mut *self.findings })
+        read(Value { raw: member.raw, path, validator: &mut *self.validator })
     }
 
-    pub(crate) fn string(&mut self, name: &'static str) -> Option<String> {
-        self.take(name, |value| value.string())
+    /// A field that is `None` when it is absent or has the wrong type.
+    pub(crate) fn optional<T: FromValue>(&mut self, name: &'static str) -> Option<T> {
+        self.take(name, T::from_value)
     }
 
-    /// A required string; the rules see an absent one as an empty one.
-    pub(crate) fn required_string(&mut self, name: &'static str) -> String {
-        self.string(name).unwrap_or_default()
+    /// A required field; the default when it is absent, which the rules refuse.
+    pub(crate) fn or_default<T: FromValue + Default>(&mut self, name: &'static str) -> T {
+        self.optional(name).unwrap_or_default()
     }
 
-    pub(crate) fn strings(&mut self, name: &'static str, kept_max: usize) -> Option<Vec<String>> {
-        self.take(name, |value| value.list(kept_max, |element| element.string()))
+    /// A required field of a type whose default the rules cannot tell from an absent field.
+    pub(crate) fn required<T: FromValue + Default>(&mut self, name: &'static str) -> T {
+        self.require(name);
+        self.or_default(name)
     }
 
-    pub(crate) fn flag(&mut self, name: &'static str) -> Option<bool> {
-        self.take(name, |value| value.flag())
+    /// A list, see [`Value::list`].
+    pub(crate) fn list<T: FromValue>(&mut self, name: &'static str, max: usize) -> Option<Vec<T>> {
+        self.take(name, |value| value.list(max, T::from_value))
     }
 
-    pub(crate) fn whole(&mut self, name: &'static str, max: u32) -> Option<u32> {
-        let number = self.take(name, |value| value.whole(u64::from(max)));
-        number.map(|number| u32::try_from(number).expect("a number up to a u32 fits one"))
+    pub(crate) fn u32(&mut self, name: &'static str, max: u32) -> Option<u32> {
+        self.take(name, |value| value.u32(max))
     }
 
     pub(crate) fn instant(&mut self, name: &'static str) -> Option<i64> {
         self.take(name, |value| value.instant())
-    }
-
-    pub(crate) fn float(&mut self, name: &'static str) -> Option<f64> {
-        self.take(name, |value| value.float())
-    }
-
-    pub(crate) fn raw_object(&mut self, name: &'static str) -> Option<JsonObject> {
-        self.take(name, |value| value.raw_object())
     }
 
     pub(crate) fn object<T>(
@@ -127,41 +166,33 @@ impl<'a, 'c> Object<'a, 'c> {
         self.take(name, |value| value.object(read))
     }
 
-    pub(crate) fn objects<T>(
-        &mut self,
-        name: &'static str,
-        kept_max: usize,
-        mut read: impl FnMut(&mut Object<'a, '_>) -> T,
-    ) -> Option<Vec<T>> {
-        self.take(name, |value| value.list(kept_max, |element| element.object(&mut read)))
-    }
-
-    /// Whether the field is there and not `null`.
+    /// Whether the field is present and not `null`.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.members.iter().any(|member| member.name == name && member.raw.get() != "null")
     }
 
-    /// Notes a missing field that the model could not show as missing.
+    /// Reports a field that is absent.
     pub(crate) fn require(&mut self, name: &'static str) {
         if !self.has(name) {
-            self.broken(name, REQUIRED);
+            self.violation(name, REQUIRED);
         }
     }
 
-    /// Notes a broken rule that the model could not show.
-    pub(crate) fn broken(&mut self, name: &'static str, what: impl fmt::Display) {
-        self.findings.broken(&self.path.field(name), what);
+    /// Adds a violation of a rule that the model cannot express.
+    pub(crate) fn violation(&mut self, name: &'static str, what: impl fmt::Display) {
+        self.validator.violation(&self.path.field(name), what);
     }
 
     fn finish(self) {
-        let Self { path, members, known, findings } = self;
+        let Self { path, members, known, validator } = self;
         for member in members.iter().filter(|member| !member.is_taken) {
-            findings.unknown(&path.field(&member.name), "field", &member.name, &known);
+            validator.unknown(&path.field(&member.name), "field", &member.name, &known);
         }
     }
 }
 
-fn members(raw: &RawValue) -> Vec<Member<'_>> {
+/// The members of an object, in the order in which they are written.
+pub(super) fn members(raw: &RawValue) -> Vec<Member<'_>> {
     struct Visit;
     impl<'de> Visitor<'de> for Visit {
         type Value = Vec<Member<'de>>;
@@ -176,7 +207,7 @@ fn members(raw: &RawValue) -> Vec<Member<'_>> {
             Ok(members)
         }
     }
-    scanned(raw.get().len());
+    count_bytes(raw.get().len());
     let mut deserializer = serde_json::Deserializer::from_str(raw.get());
     deserializer.deserialize_map(Visit).expect(CHECKED)
 }

@@ -1,14 +1,14 @@
-//! What no endpoint accepts, and that reading stays linear whatever comes in.
+//! Bodies that every endpoint refuses, and the test that reading is linear.
 
-use super::{Body, MEMBERS_MAX, NESTING_MAX, check, read_body, steps};
+use super::{Body, MEMBERS_MAX, NESTING_MAX, byte_counter, check, read_body};
 use crate::{CreateNotification, Request, SetTags, Template, Timestamp, VIOLATIONS_LISTED_MAX};
 
-fn refused(body: &[u8]) -> Vec<String> {
+fn violations(body: &[u8]) -> Vec<String> {
     check(body).err().map(crate::Violations::into_vec).unwrap_or_default()
 }
 
 #[test]
-fn what_is_not_one_json_value_in_utf8_is_refused() {
+fn only_one_json_value_in_utf8_is_accepted() {
     let rows: [(&[u8], &str); 14] = [
         (b"", "body: is empty"),
         (b" \n\t", "body: is empty"),
@@ -32,14 +32,14 @@ fn what_is_not_one_json_value_in_utf8_is_refused() {
         (b"{\"a\":NaN}", "a: is not valid JSON: expected value at line 1 column 6"),
     ];
     for (body, expected) in rows {
-        assert_eq!(refused(body), [expected], "{}", String::from_utf8_lossy(body));
+        assert_eq!(violations(body), [expected], "{}", String::from_utf8_lossy(body));
     }
     let long = format!("{{\"a\":1{}}}", "0".repeat(400));
-    assert_eq!(refused(long.as_bytes()), ["a: number that no double can hold"]);
+    assert_eq!(violations(long.as_bytes()), ["a: number that no double can hold"]);
 }
 
 #[test]
-fn what_every_parser_reads_alike_is_accepted() {
+fn unambiguous_json_is_accepted() {
     let rows = [
         "{}",
         "\u{feff}{}",
@@ -47,64 +47,64 @@ fn what_every_parser_reads_alike_is_accepted() {
         "{\"$serde_json::private::RawValue\": \"x\"}",
     ];
     for body in rows {
-        assert_eq!(refused(body.as_bytes()), [""; 0], "{body}");
+        assert_eq!(violations(body.as_bytes()), [""; 0], "{body}");
     }
 }
 
 #[test]
-fn nesting_ends_at_its_limit() {
+fn nesting_is_limited() {
     let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
-    assert_eq!(refused(nested(NESTING_MAX).as_bytes()), [""; 0]);
-    let deeper = refused(nested(NESTING_MAX + 1).as_bytes());
+    assert_eq!(violations(nested(NESTING_MAX).as_bytes()), [""; 0]);
+    let deeper = violations(nested(NESTING_MAX + 1).as_bytes());
     assert_eq!(deeper, [format!("{}: nesting deeper than 64", "[0]".repeat(NESTING_MAX))]);
-    assert_eq!(refused(nested(100_000).as_bytes()).len(), 1);
-    assert_eq!(refused("{\"a\":".repeat(100_000).as_bytes()).len(), 1);
+    assert_eq!(violations(nested(100_000).as_bytes()).len(), 1);
+    assert_eq!(violations("{\"a\":".repeat(100_000).as_bytes()).len(), 1);
 }
 
 #[test]
-fn members_are_bounded_in_an_object_with_those_around_it() {
+fn members_are_limited_per_object_and_its_ancestors() {
     let members = |first: usize, count: usize| -> String {
         (first..first + count).map(|number| format!("\"k{number}\":0,")).collect()
     };
     let object = |count| format!("{{{}\"z\":0}}", members(0, count - 1));
     check(object(MEMBERS_MAX).as_bytes()).unwrap();
     let over = format!("more than {MEMBERS_MAX} members");
-    assert_eq!(refused(object(MEMBERS_MAX + 1).as_bytes()), [format!("body: {over}")]);
-    // Objects beside each other are each their own; objects inside each other are kept together.
-    let beside = format!("[{}{{}}]", format!("{},", object(1_000)).repeat(20));
-    check(beside.as_bytes()).unwrap();
-    let inside = format!("{{{}\"in\":{}}}", members(0, 5_000), object(5_000));
-    assert_eq!(refused(inside.as_bytes()), [format!("in: {over}")]);
-    // Nothing of what comes behind is looked at.
-    let broken_behind = format!("{{{}\"z\":", members(0, MEMBERS_MAX));
-    assert_eq!(refused(broken_behind.as_bytes()), [format!("body: {over}")]);
+    assert_eq!(violations(object(MEMBERS_MAX + 1).as_bytes()), [format!("body: {over}")]);
+    // Siblings are counted separately; nested objects together.
+    let siblings = format!("[{}{{}}]", format!("{},", object(1_000)).repeat(20));
+    check(siblings.as_bytes()).unwrap();
+    let nested = format!("{{{}\"in\":{}}}", members(0, 5_000), object(5_000));
+    assert_eq!(violations(nested.as_bytes()), [format!("in: {over}")]);
+    // The rest of the text is not read.
+    let broken_rest = format!("{{{}\"z\":", members(0, MEMBERS_MAX));
+    assert_eq!(violations(broken_rest.as_bytes()), [format!("body: {over}")]);
 }
 
 #[test]
-fn all_that_is_wrong_is_listed_with_long_names_shortened() {
+fn every_violation_is_listed_and_long_names_are_shortened() {
     let name = "n".repeat(70);
     let body = format!("{{\"{name}\":\"\\u0000\",\"b\":1,\"b\":2,\"b\\n\":1,\"b\\n\":2}}");
     let shortened = format!("{}…: must not contain U+0000", "n".repeat(64));
     let expected = [shortened.as_str(), "b: duplicate key", "b\u{fffd}: duplicate key"];
-    assert_eq!(refused(body.as_bytes()), expected);
+    assert_eq!(violations(body.as_bytes()), expected);
 }
 
 #[test]
-fn a_list_of_violations_ends_and_says_how_many_there_are() {
+fn violations_beyond_the_limit_are_counted() {
     let body = format!("{{\"a\":0{}}}", ",\"a\":0".repeat(5_000));
-    let listed = refused(body.as_bytes());
+    let listed = violations(body.as_bytes());
     assert_eq!(listed.len(), VIOLATIONS_LISTED_MAX + 1);
     assert_eq!(listed.last().unwrap(), "body: 4900 more rules are broken");
 }
 
 #[test]
-fn a_body_may_be_absent_only_where_it_is_optional() {
+fn an_empty_body_is_accepted_only_where_it_is_optional() {
     let read = |body: &[u8], presence| read_body(body, presence, |_| ()).is_ok();
     assert!(read(b" ", Body::Optional));
     assert!(!read(b" ", Body::Required));
 }
 
-/// Bodies that a careless reader would need quadratic time for, of about `size` bytes.
+/// Bodies of about `size` bytes that take a careless reader quadratic time.
 fn hostile(size: usize) -> Vec<String> {
     let repeat = |unit: &str| unit.repeat(size / unit.len());
     let distinct: String = (0..size / 12).map(|number| format!("\"k{number}\":0,")).collect();
@@ -130,18 +130,18 @@ fn hostile(size: usize) -> Vec<String> {
 }
 
 #[test]
-fn reading_looks_at_each_byte_a_bounded_number_of_times() {
-    // One pass to check, one for each level at which a model has objects, one to take a value, and
-    // a look at every name for every field that the model knows.
+fn reading_is_linear() {
+    // One pass for the scan, one for each level of objects in a model, one to read a value, and one
+    // over the names of the members for each field of the model.
     const PASSES_MAX: usize = 15;
     let now = Timestamp(0);
     for size in [1_000, 10_000, 1_000_000] {
         for (case, body) in hostile(size).iter().enumerate() {
             let body = body.as_bytes();
             for scanned in [
-                steps::of(|| drop(CreateNotification::parse(body, now))),
-                steps::of(|| drop(Template::parse(body, now))),
-                steps::of(|| drop(SetTags::parse(body, now))),
+                byte_counter::during(|| drop(CreateNotification::parse(body, now))),
+                byte_counter::during(|| drop(Template::parse(body, now))),
+                byte_counter::during(|| drop(SetTags::parse(body, now))),
             ] {
                 assert!(scanned >= body.len(), "case {case} is not counted");
                 let bound = PASSES_MAX * body.len();

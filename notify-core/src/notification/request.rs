@@ -1,12 +1,11 @@
 //! Bodies of `POST /v1/notifications` and `POST /v1/notifications/notify`.
 
-use serde::Serialize;
-
-use crate::json::JsonObject;
+use crate::json::{JsonObject, Object};
 use crate::notification::Priority;
+use crate::request::model;
 use crate::{CreatePoll, Platform, Timestamp};
 
-/// Most device ids of one list; checked before duplicates are removed.
+/// Most device ids in one list, duplicates included.
 pub const DEVICE_IDS_MAX: usize = 1_000;
 /// Most elements of `tags`.
 pub const TAGS_MAX: usize = 1;
@@ -14,179 +13,179 @@ pub const TAGS_MAX: usize = 1;
 pub const WEB_PUSH_ACTIONS_MIN: usize = 1;
 /// Most web push actions.
 pub const WEB_PUSH_ACTIONS_MAX: usize = 2;
-/// Longest `ttl_seconds` and its default: 28 days.
+/// Largest `ttl_seconds`, and its default: 28 days.
 pub const TTL_SECONDS_MAX: u32 = 2_419_200;
 /// How far ahead a notification can be scheduled, in days.
 pub const SCHEDULE_AHEAD_DAYS_MAX: i64 = 366;
 /// Longest `collapse_key`, in characters.
 pub const COLLAPSE_KEY_CHARS_MAX: usize = 64;
 
-/// Body of `POST /v1/notifications`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct CreateNotification {
-    /// Main text; required unless the notification is a poll.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub text: Option<String>,
-    /// At least one platform; ignored when device ids are used.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<Platform>>))]
-    pub platforms: Option<Vec<String>>,
-    /// Specific Android devices; at most 1,000.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub android_device_ids: Option<Vec<String>>,
-    /// Specific iOS devices; at most 1,000.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ios_device_ids: Option<Vec<String>>,
-    /// Specific devices of any platform; at most 1,000.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub device_ids: Option<Vec<String>>,
-    /// Everything that a report has too.
-    #[serde(flatten)]
-    pub content: NotificationContent,
-    /// When to send, unix ms.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub send_at: Option<i64>,
-    /// Wall-clock time of each device, `YYYY-MM-DDTHH:MM`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub send_at_local: Option<String>,
-    /// How long a delivery is worth trying, from the moment it is due.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ttl_seconds: Option<u32>,
-    /// `high` or `normal`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Priority>))]
-    pub priority: Option<String>,
-    /// Notifications of one key replace each other on the device.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub collapse_key: Option<String>,
+model! {
+    /// Body of `POST /v1/notifications`. The target is either `platforms` or one or more lists of device ids.
+    #[derive(Debug, Clone, Default, PartialEq)]
+    pub struct CreateNotification {
+        /// Main text; required unless the notification is a poll.
+        pub text: Option<String>,
+        /// All devices of these platforms; at least one platform. Ignored when device ids are given.
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<Platform>>))]
+        pub platforms: Option<Vec<String>> = read_platforms,
+        /// Ids of Android devices; 1 to 1,000.
+        pub android_device_ids: Option<Vec<String>> =
+            |object| object.list("android_device_ids", DEVICE_IDS_MAX),
+        /// Ids of iOS devices; 1 to 1,000.
+        pub ios_device_ids: Option<Vec<String>> =
+            |object| object.list("ios_device_ids", DEVICE_IDS_MAX),
+        /// Ids of devices of any platform; 1 to 1,000.
+        pub device_ids: Option<Vec<String>> =
+            |object| object.list("device_ids", DEVICE_IDS_MAX),
+        /// The fields that a report has too.
+        #[serde(flatten)]
+        pub content: NotificationContent = NotificationContent::read,
+        /// When to send, unix ms; at most 366 days ahead. A time in the past means now.
+        pub send_at: Option<i64> = |object| object.instant("send_at"),
+        /// Local time of each device at which to send, `YYYY-MM-DDTHH:MM`; not with `send_at`.
+        pub send_at_local: Option<String>,
+        /// How long delivery is attempted after the notification is due, in seconds; 28 days when absent,
+        /// 0 for a single attempt.
+        pub ttl_seconds: Option<u32> = |object| object.u32("ttl_seconds", TTL_SECONDS_MAX),
+        /// `high` or `normal`; `high` when absent.
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<Priority>))]
+        pub priority: Option<String>,
+        /// Notifications with the same key replace each other on the device; 1 to 64 visible ASCII
+        /// characters.
+        pub collapse_key: Option<String>,
+    }
 }
 
-/// Body of `POST /v1/notifications/notify`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct ReportNotification {
-    /// The caller's own id; unique within the application.
-    pub id: String,
-    /// Main text; required unless the notification is a poll.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub text: Option<String>,
-    /// At least one platform.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<Platform>>))]
-    pub platforms: Option<Vec<String>>,
-    /// Everything that a created notification has too.
-    #[serde(flatten)]
-    pub content: NotificationContent,
+model! {
+    /// Body of `POST /v1/notifications/notify`.
+    #[derive(Debug, Clone, Default, PartialEq)]
+    pub struct ReportNotification {
+        /// Id, chosen by the caller; unique within the application.
+        pub id: String,
+        /// Main text; required unless the notification is a poll.
+        pub text: Option<String>,
+        /// At least one platform.
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<Platform>>))]
+        pub platforms: Option<Vec<String>> = read_platforms,
+        /// The fields that a created notification has too.
+        #[serde(flatten)]
+        pub content: NotificationContent = NotificationContent::read,
+    }
 }
 
-/// The fields that a creation and a report share, but for `text` and `platforms`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct NotificationContent {
-    /// Only devices that have these tags set to true; one element.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tags: Option<Vec<String>>,
-    /// Deep link.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub url: Option<String>,
-    /// Image shown in the notification layout.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub image_url: Option<String>,
-    /// Campaign to attach, or `default`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub campaign_id: Option<String>,
-    /// Key of an extra JSON object.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub custom_json_key: Option<String>,
-    /// Value of the extra JSON object.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub custom_json_value: Option<JsonObject>,
-    /// Raw payload on Android, sent under `data`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub android_json: Option<JsonObject>,
-    /// Raw payload on iOS.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ios_json: Option<JsonObject>,
+model! {
+    /// The fields that a created and a reported notification share, except `text` and `platforms`.
+    #[derive(Debug, Clone, Default, PartialEq)]
+    pub struct NotificationContent {
+        /// Only devices that have this tag set to true; at most one element.
+        pub tags: Option<Vec<String>> = |object| object.list("tags", TAGS_MAX),
+        /// What a click opens: any absolute url, including custom schemes.
+        pub url: Option<String>,
+        /// Url of the image shown in the notification.
+        pub image_url: Option<String>,
+        /// Id of the campaign to attach, or `default` for the default one.
+        pub campaign_id: Option<String>,
+        /// Key of extra data for the app; required with `custom_json_value`.
+        pub custom_json_key: Option<String>,
+        /// Extra data for the app; required with `custom_json_key`.
+        pub custom_json_value: Option<JsonObject>,
+        /// Raw payload on Android, sent as `data`; replaces all other settings there.
+        pub android_json: Option<JsonObject>,
+        /// Raw payload on iOS; replaces all other settings there. Its `aps` requires `alert`, `badge` and
+        /// `sound`.
+        pub ios_json: Option<JsonObject>,
+        /// Settings on Android.
+        pub android_settings: Option<AndroidSettings>,
+        /// Settings on iOS.
+        pub ios_settings: Option<IosSettings> = |object| {
+            if object.has("poll") {
+                object.object("ios_settings", IosSettings::read_ignored)
+            } else {
+                object.optional("ios_settings")
+            }
+        },
+        /// Settings on Web Push.
+        pub web_push_settings: Option<WebPushSettings>,
+        /// Settings on Messenger.
+        pub social_messenger_settings: Option<MessengerSettings>,
+        /// Makes the notification a poll; most other settings are ignored then.
+        pub poll: Option<CreatePoll>,
+    }
+}
+
+model! {
     /// Settings on Android.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub android_settings: Option<AndroidSettings>,
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct AndroidSettings {
+        /// Title; the name of the application when absent.
+        pub title: Option<String>,
+        /// Name of a sound file in the app's `raw` resources.
+        pub sound: Option<String>,
+    }
+}
+
+model! {
     /// Settings on iOS.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ios_settings: Option<IosSettings>,
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct IosSettings {
+        /// Number shown on the app icon. Required.
+        #[cfg_attr(feature = "openapi", schema(value_type = u32, required = true))]
+        pub badge: Option<u32> = |object| object.u32("badge", u32::MAX),
+        /// Name of a sound file, or `default`. Required.
+        pub sound: String,
+    }
+}
+
+model! {
     /// Settings on Web Push.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub web_push_settings: Option<WebPushSettings>,
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct WebPushSettings {
+        /// 1 to 2 action buttons.
+        pub actions: Vec<WebPushAction> =
+            |object| object.list("actions", WEB_PUSH_ACTIONS_MAX).unwrap_or_default(),
+    }
+}
+
+model! {
+    /// An action button on Web Push.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct WebPushAction {
+        /// Title.
+        pub title: String,
+        /// Url of the icon.
+        pub icon: Option<String>,
+        /// Identifies the button; unique within the notification. Generated when absent.
+        pub action: Option<String>,
+        /// Url that a click opens.
+        pub url: Option<String>,
+    }
+}
+
+model! {
     /// Settings on Messenger.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub social_messenger_settings: Option<MessengerSettings>,
-    /// Makes the notification a poll.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub poll: Option<CreatePoll>,
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct MessengerSettings {
+        /// Label of the button that opens `url`; `View` when absent.
+        pub view_button: Option<String>,
+    }
 }
 
-/// `AndroidSettings`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct AndroidSettings {
-    /// Notification title; the application's name when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub title: Option<String>,
-    /// Sound file in the app's raw resource folder.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sound: Option<String>,
+/// Reads `platforms`, which has no limit: duplicates count once.
+fn read_platforms(object: &mut Object<'_, '_>) -> Option<Vec<String>> {
+    object.list("platforms", usize::MAX)
 }
 
-/// `IOSSettings`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct IosSettings {
-    /// Number shown on the app icon. Required: `None` is refused.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = u32, required = true))]
-    pub badge: Option<u32>,
-    /// Sound file; `default` for the regular sound. Required: empty is refused.
-    pub sound: String,
+impl IosSettings {
+    /// Reads the settings of a poll, which are ignored: the badge may be any number.
+    fn read_ignored(object: &mut Object<'_, '_>) -> Self {
+        object.optional::<f64>("badge");
+        Self { badge: None, sound: object.or_default("sound") }
+    }
 }
 
-/// `WebPushSettings`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct WebPushSettings {
-    /// 1 to 2 action buttons.
-    pub actions: Vec<WebPushAction>,
-}
-
-/// `WebPushAction`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct WebPushAction {
-    /// Button title.
-    pub title: String,
-    /// Button icon url.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub icon: Option<String>,
-    /// Unique string identifying the clicked action.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub action: Option<String>,
-    /// Url launched after a click.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub url: Option<String>,
-}
-
-/// Messenger settings object.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct MessengerSettings {
-    /// Button text when the message is built with a template; `View` when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub view_button: Option<String>,
-}
-
-// Building notifications in code, so that the common things are one line and the accident of an
-// empty list of devices is an error where it happens.
-
-/// No device id was given: a notification to nobody, which must not become one to everybody.
+/// A list of device ids is empty. The notification would have no target, and must not be sent to all
+/// devices instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("no device ids: the notification would reach nobody")]
 pub struct NoDeviceIds;
@@ -208,7 +207,7 @@ impl CreateNotification {
         platforms: impl IntoIterator<Item = Platform>,
         text: impl Into<String>,
     ) -> Self {
-        Self { text: Some(text.into()), ..Self::on(platforms) }
+        Self { text: Some(text.into()), ..Self::for_platforms(platforms) }
     }
 
     /// A message to these Android and iOS devices.
@@ -222,8 +221,8 @@ impl CreateNotification {
     /// let to_two = CreateNotification::to_devices(["phone-1", "phone-2"], [], "Hello")?;
     /// assert_eq!(to_two.android_device_ids.unwrap().len(), 2);
     ///
-    /// let nobody: Vec<String> = Vec::new();
-    /// let refused = CreateNotification::to_devices(nobody, [], "Hello");
+    /// let none: Vec<String> = Vec::new();
+    /// let refused = CreateNotification::to_devices(none, [], "Hello");
     /// assert_eq!(refused, Err(NoDeviceIds));
     /// # Ok::<(), NoDeviceIds>(())
     /// ```
@@ -242,8 +241,7 @@ impl CreateNotification {
         Ok(Self { text, android_device_ids, ios_device_ids, ..Self::default() })
     }
 
-    /// A message to these devices, whatever their platforms: browsers, Messenger and chat recipients
-    /// among them.
+    /// A message to these devices of any platform, including browsers, Messenger and the chat app.
     ///
     /// # Errors
     /// When the list is empty.
@@ -254,8 +252,8 @@ impl CreateNotification {
     /// let shipped = CreateNotification::to_any_devices(["chat-77", "phone-1"], "Your order is on its way")?;
     /// assert_eq!(shipped.device_ids.unwrap().len(), 2);
     ///
-    /// let nobody: Vec<String> = Vec::new();
-    /// assert_eq!(CreateNotification::to_any_devices(nobody, "Hello"), Err(NoDeviceIds));
+    /// let none: Vec<String> = Vec::new();
+    /// assert_eq!(CreateNotification::to_any_devices(none, "Hello"), Err(NoDeviceIds));
     /// # Ok::<(), NoDeviceIds>(())
     /// ```
     pub fn to_any_devices<I: Into<String>>(
@@ -280,13 +278,13 @@ impl CreateNotification {
     /// ```
     #[must_use]
     pub fn poll(platforms: impl IntoIterator<Item = Platform>, poll: CreatePoll) -> Self {
-        let mut notification = Self::on(platforms);
+        let mut notification = Self::for_platforms(platforms);
         notification.content.poll = Some(poll);
         notification
     }
 
-    fn on(platforms: impl IntoIterator<Item = Platform>) -> Self {
-        Self { platforms: Some(words(platforms)), ..Self::default() }
+    fn for_platforms(platforms: impl IntoIterator<Item = Platform>) -> Self {
+        Self { platforms: Some(names(platforms)), ..Self::default() }
     }
 
     /// Only devices that have this tag set to true.
@@ -296,7 +294,7 @@ impl CreateNotification {
         self
     }
 
-    /// Deep link.
+    /// What a click opens: any absolute url, including custom schemes.
     #[must_use]
     pub fn url(mut self, url: impl Into<String>) -> Self {
         self.content.url = Some(url.into());
@@ -325,21 +323,21 @@ impl CreateNotification {
         self
     }
 
-    /// Title and sound on Android; what is `None` takes its default.
+    /// Title and sound on Android.
     #[must_use]
     pub fn android_settings(mut self, settings: AndroidSettings) -> Self {
         self.content.android_settings = Some(settings);
         self
     }
 
-    /// Number on the app icon and sound on iOS; `default` is the regular sound.
+    /// Number on the app icon and sound on iOS; `default` is the default sound.
     #[must_use]
     pub fn ios_settings(mut self, badge: u32, sound: impl Into<String>) -> Self {
         self.content.ios_settings = Some(IosSettings { badge: Some(badge), sound: sound.into() });
         self
     }
 
-    /// Adds a button on Web Push; there can be two.
+    /// Adds an action button on Web Push; at most two.
     ///
     /// ```
     /// use notify_core::{CreateNotification, Platform, Request, Timestamp, WebPushAction};
@@ -362,7 +360,7 @@ impl CreateNotification {
         self
     }
 
-    /// Text of the button on Messenger and in the chat app.
+    /// Label of the button on Messenger and the chat app that opens the url.
     #[must_use]
     pub fn view_button(mut self, text: impl Into<String>) -> Self {
         let settings = MessengerSettings { view_button: Some(text.into()) };
@@ -370,28 +368,28 @@ impl CreateNotification {
         self
     }
 
-    /// Raw payload on Android; overrides every other setting there.
+    /// Raw payload on Android; replaces all other settings there.
     #[must_use]
     pub fn android_json(mut self, payload: JsonObject) -> Self {
         self.content.android_json = Some(payload);
         self
     }
 
-    /// Raw payload on iOS; overrides every other setting there.
+    /// Raw payload on iOS; replaces all other settings there.
     #[must_use]
     pub fn ios_json(mut self, payload: JsonObject) -> Self {
         self.content.ios_json = Some(payload);
         self
     }
 
-    /// When to send; in the past means now.
+    /// When to send; a time in the past means now.
     #[must_use]
     pub fn send_at(mut self, at: Timestamp) -> Self {
         self.send_at = Some(at.as_ms());
         self
     }
 
-    /// At which wall-clock time of each device to send, as `YYYY-MM-DDTHH:MM`; not with
+    /// Local time of each device at which to send, as `YYYY-MM-DDTHH:MM`; not with
     /// [`send_at`](Self::send_at).
     #[must_use]
     pub fn send_at_local(mut self, wall_clock: impl Into<String>) -> Self {
@@ -399,21 +397,21 @@ impl CreateNotification {
         self
     }
 
-    /// How long a delivery is worth trying, in seconds.
+    /// How long delivery is attempted after the notification is due, in seconds; 0 for a single attempt.
     #[must_use]
     pub fn ttl_seconds(mut self, seconds: u32) -> Self {
         self.ttl_seconds = Some(seconds);
         self
     }
 
-    /// How soon the provider should deliver it.
+    /// Priority at the provider.
     #[must_use]
     pub fn priority(mut self, priority: Priority) -> Self {
-        self.priority = Some(priority.as_str().to_owned());
+        self.priority = Some(priority.to_string());
         self
     }
 
-    /// Notifications of one key replace each other on the device.
+    /// Notifications with the same key replace each other on the device.
     #[must_use]
     pub fn collapse_key(mut self, key: impl Into<String>) -> Self {
         self.collapse_key = Some(key.into());
@@ -422,7 +420,7 @@ impl CreateNotification {
 }
 
 impl ReportNotification {
-    /// A message that the caller delivers by its own means, under its own id.
+    /// Reports a message that the caller delivers by other means, under an id of the caller's choice.
     ///
     /// ```
     /// use notify_core::{Platform, ReportNotification, Request, Timestamp};
@@ -440,12 +438,12 @@ impl ReportNotification {
         Self {
             id: id.into(),
             text: Some(text.into()),
-            platforms: Some(words(platforms)),
+            platforms: Some(names(platforms)),
             content: NotificationContent::default(),
         }
     }
 }
 
-fn words(platforms: impl IntoIterator<Item = Platform>) -> Vec<String> {
-    platforms.into_iter().map(|platform| platform.as_str().to_owned()).collect()
+fn names(platforms: impl IntoIterator<Item = Platform>) -> Vec<String> {
+    platforms.into_iter().map(|platform| platform.to_string()).collect()
 }

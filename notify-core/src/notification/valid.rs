@@ -1,69 +1,69 @@
-//! Notifications that hold every rule: what the engine works with.
+//! Validated forms of notifications: what the server delivers.
 
-use serde::{Deserialize, Serialize};
-
-use crate::{CampaignId, DeviceId, NewPoll, NotificationId, Platform, Timestamp, json::JsonObject};
+use crate::json::JsonObject;
+use crate::wire_enum::wire_enum;
+use crate::{CampaignId, DeviceId, NewPoll, NotificationId, Platform, Timestamp};
 
 /// The validated form of [`crate::CreateNotification`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Notification {
-    /// Who gets it.
+    /// Which devices receive it.
     pub audience: Audience,
-    /// What they get.
+    /// What they receive.
     pub content: Content,
-    /// When they get it.
+    /// When it is due.
     pub schedule: Schedule,
-    /// The `send_at` that had passed when it was checked, so that it is sent at once.
+    /// `send_at`, if it had passed at the time of validation: the notification is due now.
     pub passed_send_at: Option<Timestamp>,
-    /// How long a delivery is worth trying, from the moment it is due; 0 means one try.
+    /// How long delivery is attempted after the notification is due, in seconds; 0 for a single attempt.
     pub ttl_seconds: u32,
-    /// How soon the provider should deliver it.
+    /// Priority at the provider.
     pub priority: Priority,
-    /// Notifications of one key replace each other on the device.
+    /// Notifications with the same key replace each other on the device.
     pub collapse_key: Option<String>,
 }
 
 /// The validated form of [`crate::ReportNotification`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
-    /// The caller's own id.
+    /// Id, chosen by the caller.
     pub id: NotificationId,
-    /// The platforms named; without duplicates, not empty.
+    /// Platforms that it was sent to; not empty, without duplicates.
     pub platforms: Vec<Platform>,
-    /// The tag named.
+    /// Tag of the devices that it was sent to.
     pub tag: Option<String>,
     /// What was sent.
     pub content: Content,
 }
 
-/// Who gets a notification.
+/// The devices that receive a notification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Audience {
-    /// Ids or platforms, never both.
+    /// Devices or platforms.
     pub target: Target,
     /// Only devices that have this tag set to true.
     pub tag: Option<String>,
 }
 
-/// What an audience is drawn from.
+/// The target of a notification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// These devices; together at least one, each list without duplicates.
+    /// Devices by id: at least one in total, no id twice.
     Devices {
         /// Android devices.
         android: Vec<DeviceId>,
         /// iOS devices.
         ios: Vec<DeviceId>,
-        /// Devices of any platform, in neither of the other lists.
+        /// Devices of any platform.
         any: Vec<DeviceId>,
     },
-    /// Every device of these platforms; at least one, without duplicates.
+    /// All devices of these platforms; at least one platform, without duplicates.
     Platforms(Vec<Platform>),
 }
 
 impl Target {
-    /// The platforms that this target names. Those of devices of any platform are not among them: they
-    /// are known by looking the ids up.
+    /// The platforms of the target, without those of devices of `any` platform: they are known only after
+    /// a lookup of the ids.
     #[must_use]
     pub fn platforms(&self) -> Vec<Platform> {
         match self {
@@ -82,17 +82,35 @@ impl Target {
     }
 }
 
-/// What a notification shows: a message or a poll.
+/// The content of a notification.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
     /// A message.
     Message(Box<Message>),
-    /// A poll; every other setting of the request is ignored.
+    /// A poll.
     Poll(NewPoll),
 }
 
 impl Content {
-    /// The campaign that the content names.
+    /// The raw payload that replaces all other settings on Android.
+    #[must_use]
+    pub fn android_json(&self) -> Option<&JsonObject> {
+        match self {
+            Self::Message(message) => message.android_json.as_ref(),
+            Self::Poll(_) => None,
+        }
+    }
+
+    /// The raw payload that replaces all other settings on iOS.
+    #[must_use]
+    pub fn ios_json(&self) -> Option<&JsonObject> {
+        match self {
+            Self::Message(message) => message.ios_json.as_ref(),
+            Self::Poll(_) => None,
+        }
+    }
+
+    /// The campaign attached to the notification.
     #[must_use]
     pub fn campaign(&self) -> Option<CampaignRef> {
         match self {
@@ -102,72 +120,72 @@ impl Content {
     }
 }
 
-/// A message that holds every rule.
+/// The message of a notification.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Message {
     /// Main text, not empty.
     pub text: String,
-    /// Deep link.
+    /// What a click opens: an absolute url of any scheme.
     pub url: Option<String>,
-    /// Image.
+    /// Url of an image.
     pub image_url: Option<String>,
     /// Campaign to attach.
     pub campaign: Option<CampaignRef>,
-    /// Extra data.
+    /// Extra data for the app.
     pub extra: Option<Extra>,
     /// Raw payload on Android.
     pub android_json: Option<JsonObject>,
-    /// Raw payload on iOS; its `aps` holds `alert`, `badge` and `sound`.
+    /// Raw payload on iOS; its `aps` has `alert`, `badge` and `sound`.
     pub ios_json: Option<JsonObject>,
-    /// Title on Android; the application's name when absent.
+    /// Title on Android; the name of the application when absent.
     pub android_title: Option<String>,
     /// Sound on Android.
     pub android_sound: Option<String>,
     /// Badge and sound on iOS.
     pub ios_alert: Option<IosAlert>,
-    /// Web push action buttons, none or 1 to 2; each with an `action`, made when absent.
+    /// Action buttons on Web Push; at most two.
     pub web_push_actions: Vec<ActionButton>,
-    /// Label of the button that opens the url on Messenger and in the chat app, `View` by default.
+    /// Label of the button on Messenger and the chat app that opens the url; `View` when absent.
     pub view_button: Option<String>,
 }
 
-/// Badge and sound on iOS, which come together.
+/// Badge and sound on iOS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IosAlert {
     /// Number shown on the app icon.
     pub badge: u32,
-    /// Sound file, or `default`.
+    /// Name of a sound file, or `default`.
     pub sound: String,
 }
 
-/// A web push action button with its `action`.
+/// An action button on Web Push.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActionButton {
     /// Title.
     pub title: String,
-    /// Icon url.
+    /// Url of the icon.
     pub icon: Option<String>,
-    /// Unique within the notification.
+    /// Identifies the button; unique within the notification.
     pub action: String,
-    /// Url launched after a click.
+    /// Url that a click opens.
     pub url: Option<String>,
 }
 
-/// Extra data: key and value come together.
+/// Extra data for the app.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Extra {
-    /// Key beside ours.
+    /// Key, in addition to those of the server.
     pub key: String,
-    /// Value, as it was written.
+    /// Value, as the caller wrote it.
     pub value: JsonObject,
 }
 
-/// The campaign that a notification names.
+/// The campaign of a notification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CampaignRef {
-    /// The default one at the time a device asks for enrichment.
+    /// The default campaign at the time when a device requests the enrichment.
     Default,
-    /// This one.
+    /// The campaign with this id.
     Id(CampaignId),
 }
 
@@ -183,40 +201,26 @@ impl std::fmt::Display for CampaignRef {
 /// When a notification is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Schedule {
-    /// At once.
+    /// Immediately.
     Now,
-    /// At that instant.
+    /// At this instant.
     At(Timestamp),
-    /// At that wall-clock time of each device.
+    /// At this local time of each device.
     Local(LocalTime),
 }
 
-/// A wall-clock time without a zone: unix ms as if it were UTC.
+/// A date and time without a time zone: unix ms as if it were UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LocalTime(pub i64);
 
-/// How soon a provider should deliver.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum Priority {
-    /// At once, waking the device.
-    #[default]
-    High,
-    /// When it suits the device's power.
-    Normal,
-}
-
-impl Priority {
-    /// Every priority.
-    pub const ALL: [Self; 2] = [Self::High, Self::Normal];
-
-    /// The word on the wire.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::High => "high",
-            Self::Normal => "normal",
-        }
+wire_enum! {
+    /// Priority at the provider.
+    #[derive(Default)]
+    pub enum Priority {
+        /// Deliver immediately and wake the device.
+        #[default]
+        High = "high",
+        /// Deliver when it suits the device's power management.
+        Normal = "normal",
     }
 }

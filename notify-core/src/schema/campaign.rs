@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    ModelRules, at_most, counted, given, instant, required, required_up_to, required_url, unset,
+    ModelRules, counted, given, instant, max_items, required, required_up_to, required_url, unset,
     up_to, uri, url,
 };
 use crate::schema::SERVER_ID;
@@ -13,7 +13,7 @@ use crate::{
     LONGITUDE_MAX, StringName,
 };
 
-/// Most features of every type together.
+/// Most features of all types together.
 const FEATURES_MAX: usize =
     CONTENT_FEEDS_MAX + EXTERNAL_CONTENTS_MAX + ACTION_BUTTONS_MAX + CUSTOM_FEEDS_MAX;
 
@@ -25,8 +25,8 @@ pub(super) fn rules() -> Vec<ModelRules> {
             "Template",
             vec![
                 ("name", required_up_to(LISTED_NAME_CHARS_MAX)),
-                ("strings", at_most(StringName::ALL.len())),
-                ("features", at_most(FEATURES_MAX)),
+                ("strings", max_items(StringName::ALL.len())),
+                ("features", max_items(FEATURES_MAX)),
             ],
         ),
         ModelRules::new("Translations", vec![("def", required())]),
@@ -74,11 +74,11 @@ fn button() -> ModelRules {
         ("end_date", instant()),
         ("icon_url", url()),
     ];
-    let variants: Vec<Value> = ButtonKind::ALL.iter().flat_map(|kind| variants(*kind)).collect();
+    let variants: Vec<Value> = ButtonKind::ALL.into_iter().flat_map(variants).collect();
     ModelRules::new("TemplateButton", fields).together(json!({ "anyOf": variants }))
 }
 
-/// What a button of that type requires; one of several where there is a choice.
+/// Required fields of a button of the given type; several variants where there is a choice.
 fn variants(kind: ButtonKind) -> Vec<Value> {
     let of = |required: &[&str], form: Value| {
         let mut properties = serde_json::Map::new();

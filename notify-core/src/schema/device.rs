@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::{ModelRules, at_most, given, id, optional_word, unset, up_to};
+use super::{ModelRules, given, id, max_items, optional_one_of, unset, up_to};
 use crate::schema::{AUTH, HTTPS_URL, LANGUAGE, P256DH, RECIPIENT_ID, TIMEZONE, UTC_OFFSET};
 use crate::{
     DEVICE_TEXT_CHARS_MAX, PUSH_TOKEN_CHARS_MAX, RECIPIENT_ID_CHARS_MAX, URL_CHARS_MAX,
     UTC_OFFSET_CHARS_MAX, WEB_LANGUAGE_CHARS_MAX, WEB_SECRET_CHARS_MAX, WEB_TAGS_MAX,
 };
 
-/// The optional texts of a device that have no form of their own.
+/// The optional texts of a device without a pattern.
 const TEXTS: [&str; 10] = [
     "android_id",
     "ad_id",
@@ -34,7 +34,7 @@ pub(super) fn rules() -> Vec<ModelRules> {
                     "endpoint",
                     json!({ "minLength": 1, "maxLength": URL_CHARS_MAX, "pattern": HTTPS_URL }),
                 ),
-                // A DOMHighResTimeStamp: browsers may write a fraction.
+                // A DOMHighResTimeStamp, which may have a fraction.
                 ("expirationTime", json!({ "type": ["number", "null"], "format": "double" })),
             ],
         ),
@@ -52,7 +52,7 @@ fn register() -> ModelRules {
         ("push_token", up_to(PUSH_TOKEN_CHARS_MAX)),
         ("timezone", json!({ "pattern": TIMEZONE })),
         ("utc_offset", json!({ "maxLength": UTC_OFFSET_CHARS_MAX, "pattern": UTC_OFFSET })),
-        ("ios_env", optional_word("IosEnv")),
+        ("ios_env", optional_one_of("IosEnv")),
     ];
     fields.extend(TEXTS.map(|name| (name, up_to(DEVICE_TEXT_CHARS_MAX))));
     let of = |platform: &str, sdk_type: &str, ios_env: Value| {
@@ -110,7 +110,7 @@ fn browser() -> ModelRules {
         ("language", json!({ "maxLength": WEB_LANGUAGE_CHARS_MAX, "pattern": LANGUAGE })),
         ("timezone", json!({ "pattern": TIMEZONE })),
         ("utc_offset", json!({ "maxLength": UTC_OFFSET_CHARS_MAX, "pattern": UTC_OFFSET })),
-        ("tags", at_most(WEB_TAGS_MAX)),
+        ("tags", max_items(WEB_TAGS_MAX)),
     ];
     ModelRules::new("WebSubscribe", fields).together(json!({ "anyOf": [
         { "properties": { "device_id": { "type": "null" }, "device_secret": unset() } },

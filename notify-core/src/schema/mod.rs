@@ -1,5 +1,6 @@
-//! What the schemas of requests say beside the types of their models: the bounds and the patterns that
-//! validation holds, from the same constants. `tests/rules/schemas.rs` compares both at every bound.
+//! JSON schema keywords of request models, in addition to the types of their fields: the limits and
+//! patterns of validation, from the same constants. `tests/rules/schemas.rs` compares schemas and
+//! validation at every limit.
 
 mod campaign;
 mod device;
@@ -15,13 +16,13 @@ use crate::{
     WEB_TAGS_MAX, WEBHOOK_DESCRIPTION_CHARS_MAX, WEBHOOK_EVENTS_MAX,
 };
 
-/// What the schema of a model says beside the types of its fields.
+/// Keywords of the schema of a model.
 pub struct ModelRules {
     /// Name of the model.
     pub model: &'static str,
-    /// Keywords of fields, by name; they replace those that the type gave.
+    /// Keywords of fields by name; they replace those of the field's type.
     pub fields: Vec<(&'static str, Value)>,
-    /// Keywords of the model itself: what its fields must be together.
+    /// Keywords of the model itself, for rules about several fields.
     pub together: Value,
 }
 
@@ -36,7 +37,7 @@ impl ModelRules {
     }
 }
 
-/// The rules of every model of a request.
+/// The keywords of all request models.
 #[must_use]
 pub fn rules() -> Vec<ModelRules> {
     let mut rules = notification::rules();
@@ -50,7 +51,7 @@ pub fn rules() -> Vec<ModelRules> {
 fn small() -> Vec<ModelRules> {
     vec![
         ModelRules::new("Tag", vec![("name", required_up_to(TAG_NAME_CHARS_MAX))]),
-        ModelRules::new("SetTags", vec![("tags", at_most(TAGS_PER_REQUEST_MAX))]),
+        ModelRules::new("SetTags", vec![("tags", max_items(TAGS_PER_REQUEST_MAX))]),
         ModelRules::new("ReportEvents", vec![("events", counted(1, EVENTS_PER_REQUEST_MAX))]),
         ModelRules::new(
             "ReportEvent",
@@ -65,7 +66,7 @@ fn small() -> Vec<ModelRules> {
             "CreateWebhook",
             vec![
                 ("url", required_url()),
-                ("events", at_most(WEBHOOK_EVENTS_MAX)),
+                ("events", max_items(WEBHOOK_EVENTS_MAX)),
                 ("description", up_to(WEBHOOK_DESCRIPTION_CHARS_MAX)),
             ],
         ),
@@ -73,7 +74,7 @@ fn small() -> Vec<ModelRules> {
             "UpdateWebhook",
             vec![
                 ("url", url()),
-                ("events", at_most(WEBHOOK_EVENTS_MAX)),
+                ("events", max_items(WEBHOOK_EVENTS_MAX)),
                 ("description", up_to(WEBHOOK_DESCRIPTION_CHARS_MAX)),
             ],
         ),
@@ -87,7 +88,7 @@ fn small() -> Vec<ModelRules> {
             vec![
                 ("name", up_to(NAME_CHARS_MAX)),
                 ("language", up_to(NAME_CHARS_MAX)),
-                ("status", optional_word("AppStatus")),
+                ("status", optional_one_of("AppStatus")),
             ],
         ),
         ModelRules::new("CreateKey", vec![("name", up_to(NAME_CHARS_MAX))]),
@@ -114,7 +115,7 @@ fn browsers() -> Vec<ModelRules> {
                     "push_services",
                     json!({
                         "maxItems": WEB_PUSH_SERVICES_MAX,
-                        // `*.` stands before the host of a whole domain.
+                        // `*.` can precede the host.
                         "items": required_up_to(HOST_CHARS_MAX + 2),
                     }),
                 ),
@@ -125,12 +126,12 @@ fn browsers() -> Vec<ModelRules> {
     ]
 }
 
-/// A text that is at most so long; empty equals absent.
+/// An optional text of limited length.
 fn up_to(chars_max: usize) -> Value {
     json!({ "maxLength": chars_max })
 }
 
-/// A text that must not be empty.
+/// A required text.
 fn required() -> Value {
     json!({ "minLength": 1 })
 }
@@ -139,12 +140,12 @@ fn required_up_to(chars_max: usize) -> Value {
     json!({ "minLength": 1, "maxLength": chars_max })
 }
 
-/// An id that a caller makes.
+/// An id that a caller chooses.
 fn id() -> Value {
     json!({ "minLength": 1, "maxLength": CALLER_ID_CHARS_MAX, "pattern": CALLER_ID })
 }
 
-/// What is fetched; empty equals absent.
+/// An optional url to fetch.
 fn url() -> Value {
     json!({ "maxLength": URL_CHARS_MAX, "pattern": format!("^$|{HTTP_URL}") })
 }
@@ -153,17 +154,17 @@ fn required_url() -> Value {
     json!({ "minLength": 1, "maxLength": URL_CHARS_MAX, "pattern": HTTP_URL })
 }
 
-/// What a click opens; empty equals absent.
+/// An optional url to open.
 fn uri() -> Value {
     json!({ "maxLength": URL_CHARS_MAX, "pattern": format!("^$|{URI}") })
 }
 
-/// An instant.
+/// An instant in unix milliseconds.
 fn instant() -> Value {
     json!({ "minimum": 0, "maximum": TIMESTAMP_MS_MAX })
 }
 
-fn at_most(items_max: usize) -> Value {
+fn max_items(items_max: usize) -> Value {
     json!({ "maxItems": items_max })
 }
 
@@ -171,32 +172,32 @@ fn counted(items_min: usize, items_max: usize) -> Value {
     json!({ "minItems": items_min, "maxItems": items_max })
 }
 
-/// A word of a list; empty equals absent.
-fn optional_word(list: &str) -> Value {
-    let list = format!("#/components/schemas/{list}");
-    json!({ "oneOf": [{ "type": "null" }, { "const": "" }, { "$ref": list }] })
+/// An optional name of an enum.
+fn optional_one_of(schema: &str) -> Value {
+    let schema = format!("#/components/schemas/{schema}");
+    json!({ "oneOf": [{ "type": "null" }, { "const": "" }, { "$ref": schema }] })
 }
 
-/// A field that is left out: absent, null or, for a text, empty.
+/// An absent field: missing, null or, for a text, empty.
 fn unset() -> Value {
     json!({ "enum": [null, ""] })
 }
 
-/// A text that is given.
+/// A present text.
 fn given() -> Value {
     json!({ "type": "string", "minLength": 1 })
 }
 
-// Regular expressions (ECMA-262) of what validation reads by hand. Those of urls hold what can be told
-// without reading the whole: what they refuse is refused, what they let through may be.
+// Regular expressions (ECMA-262) for rules that validation implements in code. Those of urls are
+// necessary conditions only: validation also refuses some texts that match.
 
-/// An id that a caller makes: no control characters, not `.` or `..`.
+/// An id that a caller chooses: no control characters, not `.` or `..`.
 pub const CALLER_ID: &str = r"^(?!\.{1,2}$)[^\u0000-\u001f\u007f-\u009f]+$";
-/// The same for the id of a report: not a path of its own either.
+/// The id of a report: also none of the reserved ids.
 const REPORT_ID: &str = r"^(?!(?:\.{1,2}|notify|preview)$)[^\u0000-\u001f\u007f-\u009f]+$";
-/// An id that the server makes.
+/// An id that the server generates.
 pub const SERVER_ID: &str = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$";
-/// A campaign: its id, or the default one.
+/// The id of a campaign, or `default`.
 pub const CAMPAIGN_REF: &str =
     "^(?:default|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$";
 /// The `Idempotency-Key` header.
@@ -205,30 +206,30 @@ pub const IDEMPOTENCY_KEY: &str = "^[!-~]+$";
 /// An absolute `http` or `https` url.
 const HTTP_URL: &str =
     r"^[Hh][Tt][Tt][Pp][Ss]?://[^\u0000-\u0020\u007f-\u009f/\\][^\u0000-\u001f\u007f-\u009f]*$";
-/// The same with TLS alone.
+/// An absolute `https` url.
 const HTTPS_URL: &str =
     r"^[Hh][Tt][Tt][Pp][Ss]://[^\u0000-\u0020\u007f-\u009f/\\][^\u0000-\u001f\u007f-\u009f]*$";
-/// An absolute url of any scheme but those that are refused.
+/// An absolute url of any scheme that is not refused.
 const URI: &str = r"^(?![Jj][Aa][Vv][Aa][Ss][Cc][Rr][Ii][Pp][Tt]:|[Dd][Aa][Tt][Aa]:)[A-Za-z][A-Za-z0-9+.-]*:[^\u0000-\u001f\u007f-\u009f]*$";
 
-/// `GMT` or `GMT±HH:MM` within ±14:00, or nothing.
+/// `GMT` or `GMT±HH:MM` within ±14:00, or empty.
 const TIMEZONE: &str = "^(?:GMT(?:[+-](?:(?:0[0-9]|1[0-3]):[0-5][0-9]|14:00))?)?$";
-/// Whole minutes within ±840 as Rust reads a number, or nothing.
+/// An integer within ±840 in Rust's syntax, or empty.
 const UTC_OFFSET: &str = "^(?:[+-]?0*(?:[0-9]{1,2}|[1-7][0-9]{2}|8[0-3][0-9]|840))?$";
-/// The form of a language tag, or nothing.
+/// The form of a language tag, or empty.
 const LANGUAGE: &str = "^[A-Za-z0-9_-]*$";
-/// An address of a person on Messenger or the chat app.
+/// A recipient id on Messenger or the chat app.
 const RECIPIENT_ID: &str = r"^[^\u0000-\u001f\u007f-\u009f]+$";
-/// An uncompressed P-256 point: 65 bytes that begin with 4, in base64url with or without padding.
+/// An uncompressed P-256 point: 65 bytes that start with 4, in base64url with or without padding.
 const P256DH: &str = "^B[A-P][A-Za-z0-9_-]{84}[AEIMQUYcgkosw048]=?$";
 /// 16 bytes in base64url, with or without padding.
 const AUTH: &str = "^[A-Za-z0-9_-]{21}[AQgw]={0,2}$";
-/// `YYYY-MM-DDTHH:MM`, or nothing. The calendar decides which days exist.
+/// `YYYY-MM-DDTHH:MM`, or empty. Validation also checks that the day exists.
 const LOCAL_TIME: &str =
     "^(?:[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])T(?:[01][0-9]|2[0-3]):[0-5][0-9])?$";
-/// Visible ASCII, or nothing.
+/// Visible ASCII, or empty.
 const VISIBLE_ASCII: &str = "^[!-~]*$";
 /// A key that FCM does not reserve.
 const FCM_KEY: &str = r"^(?!google|gcm\.|(?:from|gcm|message_type)$)";
-/// A key that neither FCM reserves nor our payloads use, or nothing.
+/// A key that FCM does not reserve and the server's payloads do not use, or empty.
 const EXTRA_KEY: &str = r"^(?!google|gcm\.|(?:from|gcm|message_type|aps|notification_id|campaign_id|url|image_url|poll_id)$)";

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    ModelRules, counted, given, id, optional_word, required, required_up_to, unset, uri, url,
+    ModelRules, counted, given, id, optional_one_of, required, required_up_to, unset, uri, url,
 };
 use crate::schema::{CAMPAIGN_REF, EXTRA_KEY, FCM_KEY, LOCAL_TIME, REPORT_ID, VISIBLE_ASCII};
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
     WEB_PUSH_ACTIONS_MAX, WEB_PUSH_ACTIONS_MIN,
 };
 
-/// The settings of a notification that a poll has ignored: checked for their type alone.
+/// Fields of a notification that are ignored with a poll: only their type is checked.
 pub const IGNORED_BY_POLLS: [&str; 12] = [
     "text",
     "url",
@@ -57,7 +57,7 @@ fn create() -> ModelRules {
     let device_ids = || json!({ "maxItems": DEVICE_IDS_MAX, "items": id() });
     let mut fields = content();
     fields.extend([
-        // With device ids, platforms are ignored and may hold any text (B12).
+        // With device ids, platforms are ignored and may have any text.
         ("platforms", json!({ "items": { "type": "string" } })),
         ("android_device_ids", device_ids()),
         ("ios_device_ids", device_ids()),
@@ -65,7 +65,7 @@ fn create() -> ModelRules {
         ("send_at", json!({ "minimum": 0, "maximum": TIMESTAMP_MS_MAX })),
         ("send_at_local", json!({ "pattern": LOCAL_TIME })),
         ("ttl_seconds", json!({ "minimum": 0, "maximum": TTL_SECONDS_MAX })),
-        ("priority", optional_word("Priority")),
+        ("priority", optional_one_of("Priority")),
         ("collapse_key", json!({ "maxLength": COLLAPSE_KEY_CHARS_MAX, "pattern": VISIBLE_ASCII })),
     ]);
     let ids = |name: &str| {
@@ -132,15 +132,15 @@ fn content() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// A poll, or a message that holds every rule of its settings; the server's document puts those of
-/// [`IGNORED_BY_POLLS`] in.
+/// A poll, or a message that satisfies the rules of its settings. The server's document moves the
+/// keywords of [`IGNORED_BY_POLLS`] here.
 fn message_or_poll() -> Value {
     json!({ "anyOf": [
         {
             "title": "message",
             "required": ["text"],
             "properties": { "text": given(), "poll": { "type": "null" } },
-            // Key and value come together or not at all (B16).
+            // Key and value require each other.
             "anyOf": [
                 {
                     "required": ["custom_json_key", "custom_json_value"],

@@ -1,84 +1,65 @@
-//! What webhooks and the event stream tell: the same JSON on both ways (Standard Webhooks 1.0.0).
+//! Events of webhooks and of the event stream, which have the same JSON (Standard Webhooks 1.0.0).
 
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer, de::Error as _, ser::SerializeStruct,
 };
 use serde_json::Value;
 
+use crate::wire_enum::wire_enum;
 use crate::{
-    AnswerId, Counts, DeviceId, NotificationId, NotificationStatus, Platform, Timestamp, WebhookId,
+    AnswerId, Counts, DeviceId, NotificationId, NotificationStatus, Platform, Timestamp,
+    UnknownName, WebhookId,
 };
 
-/// What an event is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub enum WebhookEventType {
-    /// A notification ended: it reached somebody, there was nobody to reach, or it was canceled.
-    #[serde(rename = "notification.completed")]
-    NotificationCompleted,
-    /// A notification ended that was for somebody, was not canceled, and that no provider took for
-    /// anybody; or one that named devices, none of which there is.
-    #[serde(rename = "notification.failed")]
-    NotificationFailed,
-    /// A device was disabled because its address is dead, or its person locked us out.
-    #[serde(rename = "device.unregistered")]
-    DeviceUnregistered,
-    /// An answer of a poll counted: through the API, in a chat or on its page.
-    #[serde(rename = "poll.answered")]
-    PollAnswered,
-    /// A device opened a notification, for the first time.
-    #[serde(rename = "engagement.opened")]
-    EngagementOpened,
-    /// A device clicked in a notification, for the first time.
-    #[serde(rename = "engagement.clicked")]
-    EngagementClicked,
-    /// Somebody tests a webhook. Sent to that webhook alone; nobody subscribes to it.
-    #[serde(rename = "webhook.test")]
-    WebhookTest,
+wire_enum! {
+    /// Type of a webhook event.
+    pub enum WebhookEventType {
+        /// A notification ended: it was delivered to a device, had no recipients, or was canceled.
+        NotificationCompleted = "notification.completed",
+        /// A notification ended without being canceled, and no provider accepted it for any of its
+        /// recipients; or none of the requested devices exists.
+        NotificationFailed = "notification.failed",
+        /// A device was disabled because its address is unregistered, or the person blocked the sender.
+        DeviceUnregistered = "device.unregistered",
+        /// An answer of a poll was counted: through the API, in a chat or on the poll's page.
+        PollAnswered = "poll.answered",
+        /// A device opened a notification for the first time.
+        EngagementOpened = "engagement.opened",
+        /// A device clicked a notification for the first time.
+        EngagementClicked = "engagement.clicked",
+        /// A test of a webhook; sent only to that webhook, which need not subscribe to it.
+        WebhookTest = "webhook.test",
+    }
 }
 
 impl WebhookEventType {
-    /// Every type that a webhook or a stream may be limited to.
-    pub const ALL: [Self; 6] = [
-        Self::NotificationCompleted,
-        Self::NotificationFailed,
-        Self::DeviceUnregistered,
-        Self::PollAnswered,
-        Self::EngagementOpened,
-        Self::EngagementClicked,
-    ];
+    /// The types that a webhook or a stream can subscribe to: all except `webhook.test`.
+    pub const SUBSCRIBABLE: &'static [Self] = Self::ALL.split_last().expect("there are types").1;
 
-    /// The word on the wire.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::NotificationCompleted => "notification.completed",
-            Self::NotificationFailed => "notification.failed",
-            Self::DeviceUnregistered => "device.unregistered",
-            Self::PollAnswered => "poll.answered",
-            Self::EngagementOpened => "engagement.opened",
-            Self::EngagementClicked => "engagement.clicked",
-            Self::WebhookTest => "webhook.test",
-        }
-    }
+    /// The names of [`Self::SUBSCRIBABLE`].
+    pub const SUBSCRIBABLE_NAMES: &'static [&'static str] =
+        Self::NAMES.split_last().expect("there are types").1;
 
-    /// The type of that word, if there is one to be limited to.
-    #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == word)
+    /// The type of a name, if it is [subscribable](Self::SUBSCRIBABLE).
+    ///
+    /// # Errors
+    /// When it is not.
+    pub fn parse_subscribable(name: &str) -> Result<Self, UnknownName> {
+        let unknown = UnknownName { known: Self::SUBSCRIBABLE_NAMES };
+        name.parse().ok().filter(|kind| *kind != Self::WebhookTest).ok_or(unknown)
     }
 }
 
-/// One event, as the body of a webhook and the data of a stream.
+/// An event: the body of a webhook message, and the data of a message of the stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebhookEvent {
-    /// When it happened; on the wire ISO 8601.
+    /// When it happened; ISO 8601 in JSON.
     pub timestamp: Timestamp,
-    /// What happened.
+    /// Type and data.
     pub data: WebhookData,
 }
 
-/// What happened.
+/// Type and data of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WebhookData {
@@ -91,82 +72,81 @@ pub enum WebhookData {
     /// See [`WebhookEventType::PollAnswered`].
     PollAnswered(PollAnswered),
     /// See [`WebhookEventType::EngagementOpened`].
-    EngagementOpened(Engaged),
+    EngagementOpened(DeviceEngaged),
     /// See [`WebhookEventType::EngagementClicked`].
-    EngagementClicked(Engaged),
+    EngagementClicked(DeviceEngaged),
     /// See [`WebhookEventType::WebhookTest`].
     WebhookTest(WebhookTested),
-    /// A type that this version does not know.
+    /// A type that this version of the library does not know.
     Other {
-        /// Its word.
+        /// Name of the type.
         kind: String,
-        /// Its data.
+        /// Data of the event.
         data: Value,
     },
 }
 
-/// Data of an event about a notification that ended.
+/// Data of `notification.completed` and `notification.failed`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NotificationEnded {
-    /// The notification.
+    /// Id of the notification.
     pub notification_id: NotificationId,
     /// `completed` or `canceled`.
     pub status: NotificationStatus,
-    /// What its deliveries came to.
+    /// Outcomes of its deliveries.
     pub counts: Counts,
-    /// Why it failed, where that says more than its counts: `no_such_device`, when every id that it
-    /// names is unknown.
+    /// `no_such_device` when none of the requested devices exists; otherwise absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// Data of an event about a device that was disabled.
+/// Data of `device.unregistered`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DeviceUnregistered {
-    /// The device.
+    /// Id of the device.
     pub device_id: DeviceId,
-    /// Its platform.
+    /// Platform of the device.
     pub platform: Platform,
-    /// Why, as the device's `dead_reason` says it.
+    /// Why the address is unregistered.
     pub reason: String,
 }
 
-/// Data of an event about an answer.
+/// Data of `poll.answered`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PollAnswered {
-    /// The poll, which has the id of its notification.
+    /// Id of the poll; also the id of its notification.
     pub poll_id: NotificationId,
-    /// The answer.
+    /// Id of the answer.
     pub answer_id: AnswerId,
-    /// Who answered; null where nobody was named, as on the poll's page.
+    /// Id of the device that answered; null for an anonymous answer, such as on the poll's page.
     pub device_id: Option<DeviceId>,
 }
 
-/// Data of an event about what a device did.
+/// Data of `engagement.opened` and `engagement.clicked`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Engaged {
-    /// The notification.
+pub struct DeviceEngaged {
+    /// Id of the notification.
     pub notification_id: NotificationId,
-    /// The device.
+    /// Id of the device.
     pub device_id: DeviceId,
-    /// When it happened as the device says, unix ms.
+    /// When it happened according to the device, unix ms.
     pub at: Timestamp,
 }
 
-/// Data of the event that tests a webhook.
+/// Data of `webhook.test`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WebhookTested {
-    /// The webhook.
+    /// Id of the webhook.
     pub webhook_id: WebhookId,
 }
 
 impl WebhookData {
-    /// The word of its type.
+    /// Name of the type.
     #[must_use]
     pub fn kind(&self) -> &str {
         match self {
@@ -181,16 +161,16 @@ impl WebhookData {
         }
     }
 
-    fn read(kind: String, data: Value) -> Result<Self, serde_json::Error> {
-        use serde_json::from_value as read;
+    fn parse(kind: String, data: Value) -> Result<Self, serde_json::Error> {
+        use serde_json::from_value as parse;
         Ok(match kind.as_str() {
-            "notification.completed" => Self::NotificationCompleted(read(data)?),
-            "notification.failed" => Self::NotificationFailed(read(data)?),
-            "device.unregistered" => Self::DeviceUnregistered(read(data)?),
-            "poll.answered" => Self::PollAnswered(read(data)?),
-            "engagement.opened" => Self::EngagementOpened(read(data)?),
-            "engagement.clicked" => Self::EngagementClicked(read(data)?),
-            "webhook.test" => Self::WebhookTest(read(data)?),
+            "notification.completed" => Self::NotificationCompleted(parse(data)?),
+            "notification.failed" => Self::NotificationFailed(parse(data)?),
+            "device.unregistered" => Self::DeviceUnregistered(parse(data)?),
+            "poll.answered" => Self::PollAnswered(parse(data)?),
+            "engagement.opened" => Self::EngagementOpened(parse(data)?),
+            "engagement.clicked" => Self::EngagementClicked(parse(data)?),
+            "webhook.test" => Self::WebhookTest(parse(data)?),
             _ => Self::Other { kind, data },
         })
     }
@@ -200,7 +180,7 @@ impl Serialize for WebhookEvent {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut body = serializer.serialize_struct("WebhookEvent", 3)?;
         body.serialize_field("type", self.data.kind())?;
-        body.serialize_field("timestamp", &iso(self.timestamp))?;
+        body.serialize_field("timestamp", &iso_8601(self.timestamp))?;
         match &self.data {
             WebhookData::NotificationCompleted(data) | WebhookData::NotificationFailed(data) => {
                 body.serialize_field("data", data)?;
@@ -228,13 +208,13 @@ impl<'de> Deserialize<'de> for WebhookEvent {
         }
         let Body { kind, timestamp, data } = Body::deserialize(deserializer)?;
         let timestamp: jiff::Timestamp = timestamp.parse().map_err(D::Error::custom)?;
-        let data = WebhookData::read(kind, data).map_err(D::Error::custom)?;
+        let data = WebhookData::parse(kind, data).map_err(D::Error::custom)?;
         Ok(Self { timestamp: Timestamp(timestamp.as_millisecond()), data })
     }
 }
 
-/// ISO 8601 in UTC, to the millisecond.
-fn iso(at: Timestamp) -> String {
+/// ISO 8601 in UTC with milliseconds.
+fn iso_8601(at: Timestamp) -> String {
     let at = jiff::Timestamp::from_millisecond(at.as_ms()).unwrap_or_default();
     format!("{at:.3}")
 }
@@ -245,7 +225,7 @@ mod tests {
     use uuid::Uuid;
 
     #[test]
-    fn an_event_reads_back_as_it_was_written() {
+    fn an_event_survives_a_round_trip() {
         let id = NotificationId::new("n-1").unwrap();
         let ended = NotificationEnded {
             notification_id: id.clone(),
@@ -253,18 +233,21 @@ mod tests {
             counts: Counts { targeted: 2, sent: 2, ..Counts::default() },
             reason: None,
         };
-        let nobody = NotificationEnded {
+        let no_device = NotificationEnded {
             counts: Counts { unknown: 1, ..Counts::default() },
             reason: Some("no_such_device".into()),
             ..ended.clone()
         };
         let device = DeviceId::new("phone").unwrap();
-        let engaged =
-            Engaged { notification_id: id.clone(), device_id: device.clone(), at: Timestamp(7) };
+        let engaged = DeviceEngaged {
+            notification_id: id.clone(),
+            device_id: device.clone(),
+            at: Timestamp(7),
+        };
         let rows = [
             WebhookData::NotificationCompleted(ended.clone()),
             WebhookData::NotificationFailed(ended),
-            WebhookData::NotificationFailed(nobody),
+            WebhookData::NotificationFailed(no_device),
             WebhookData::DeviceUnregistered(DeviceUnregistered {
                 device_id: device,
                 platform: Platform::Ios,
@@ -291,12 +274,13 @@ mod tests {
     }
 
     #[test]
-    fn every_type_has_a_word_of_its_own() {
-        for kind in WebhookEventType::ALL {
-            assert_eq!(WebhookEventType::from_word(kind.as_str()), Some(kind));
-            let json = serde_json::to_value(kind).unwrap();
-            assert_eq!(json, kind.as_str());
+    fn every_type_except_the_test_is_subscribable() {
+        assert_eq!(WebhookEventType::SUBSCRIBABLE.len(), WebhookEventType::ALL.len() - 1);
+        for (kind, name) in
+            WebhookEventType::SUBSCRIBABLE.iter().zip(WebhookEventType::SUBSCRIBABLE_NAMES)
+        {
+            assert_eq!(WebhookEventType::parse_subscribable(name), Ok(*kind));
         }
-        assert_eq!(WebhookEventType::from_word("webhook.test"), None, "nobody subscribes to it");
+        assert!(WebhookEventType::parse_subscribable("webhook.test").is_err());
     }
 }

@@ -1,45 +1,46 @@
-//! Webhooks: where an application wants to be told what happened, and what became of it.
+//! Webhooks: endpoints of an application that receive events.
 
 mod event;
 
 use serde::{Deserialize, Serialize};
 
 pub use self::event::*;
-use crate::json::{Body, Object};
+use crate::json::Body;
 use crate::query::Parameters;
-use crate::request::request;
+use crate::request::{model, request};
 use crate::rules::REQUIRED;
-use crate::violations::{Findings, Path, path};
+use crate::violations::{Path, Validator, path};
+use crate::wire_enum::wire_enum;
 use crate::{Parameter, ParameterForm, Query, Timestamp, Violations, WebhookId, WebhookMessageId};
 
-/// A webhook as read back; its secrets are never shown again.
+/// A webhook in a response, without its secrets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Webhook {
     /// Id.
     pub id: WebhookId,
-    /// Where its messages go.
+    /// Url that receives the messages.
     pub url: String,
-    /// The types it is told of; empty is every type.
+    /// Types of events; all types when empty.
     pub events: Vec<WebhookEventType>,
-    /// What it is for.
+    /// What the webhook is for.
     pub description: Option<String>,
     /// Whether messages are sent.
     pub enabled: bool,
-    /// Why the server disabled it: `gone` (it answered 410) or `failing` (nothing went well for 120
-    /// hours).
+    /// Why the server disabled it: `gone` (the endpoint answered 410) or `failing` (no attempt succeeded
+    /// for 120 hours).
     pub disabled_reason: Option<String>,
-    /// Since when every attempt failed; null after one that went well.
+    /// Since when all attempts have failed, unix ms; null after a successful one.
     pub failing_since: Option<Timestamp>,
-    /// Messages that wait for their next attempt.
+    /// Number of messages that wait for their next attempt.
     pub pending: u64,
-    /// Events that were dropped since it was created, because the endpoint did not keep up.
+    /// Number of events dropped since its creation because too many messages were waiting.
     pub dropped: u64,
-    /// Until when the secret before the last rotation signs too.
+    /// Until when messages are also signed with the previous secret, unix ms.
     pub previous_secret_until: Option<Timestamp>,
-    /// Creation.
+    /// Time of creation, unix ms.
     pub created_at: Timestamp,
-    /// Last change.
+    /// Time of the last change, unix ms.
     pub updated_at: Timestamp,
 }
 
@@ -49,12 +50,11 @@ pub struct Webhook {
 pub struct WebhookList {
     /// One page, oldest first.
     pub webhooks: Vec<Webhook>,
-    /// Where the next page begins; null at the end.
+    /// `cursor` of the next page; null on the last one.
     pub next_cursor: Option<String>,
 }
 
-/// Answer of `POST /v1/webhooks` and `POST /v1/webhooks/:id/rotate`: the only time that the secret
-/// is shown.
+/// Answer of `POST /v1/webhooks` and `POST /v1/webhooks/:id/rotate`. The secret is shown only here.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WebhookCreated {
@@ -70,58 +70,42 @@ impl std::fmt::Debug for WebhookCreated {
     }
 }
 
-/// What became of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum WebhookOutcome {
-    /// It is to be tried, for the first time or again.
-    Pending,
-    /// The endpoint took it.
-    Delivered,
-    /// It is not tried any more.
-    Failed,
-}
-
-impl WebhookOutcome {
-    /// Every outcome.
-    pub const ALL: [Self; 3] = [Self::Pending, Self::Delivered, Self::Failed];
-
-    /// The word on the wire.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Delivered => "delivered",
-            Self::Failed => "failed",
-        }
+wire_enum! {
+    /// Outcome of a message.
+    pub enum WebhookOutcome {
+        /// Not delivered yet; it will be attempted, for the first time or again.
+        Pending = "pending",
+        /// The endpoint accepted it.
+        Delivered = "delivered",
+        /// Not delivered; it is not attempted again.
+        Failed = "failed",
     }
 }
 
-/// A message to a webhook, with what its last attempt came to. Nothing that the endpoint said is
-/// shown beyond its status.
+/// A message to a webhook, with the result of its last attempt. Of the endpoint's answer, only the
+/// status is shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WebhookAttempt {
-    /// Id of the message, which is its `webhook-id` on every attempt.
+    /// Id of the message: its `webhook-id` header on every attempt.
     pub id: WebhookMessageId,
-    /// What it tells.
+    /// Type of the event.
     pub event: WebhookEventType,
-    /// What became of it.
+    /// Outcome.
     pub outcome: WebhookOutcome,
-    /// How often it was tried, since it was made or redelivered.
+    /// Number of attempts since it was created or last redelivered.
     pub attempts: u32,
-    /// Status of the last answer; null where there was none.
+    /// HTTP status of the last answer; null if there was none.
     pub status: Option<u16>,
     /// Why the last attempt failed.
     pub reason: Option<String>,
-    /// How long the last attempt took, in milliseconds.
+    /// Duration of the last attempt, in milliseconds.
     pub latency_ms: Option<u64>,
-    /// When it was made.
+    /// When the message was created, unix ms.
     pub created_at: Timestamp,
-    /// When it was last tried.
+    /// When the last attempt was made, unix ms.
     pub last_attempt_at: Option<Timestamp>,
-    /// When it is tried next; null once it is over.
+    /// When the next attempt is due, unix ms; null unless pending.
     pub next_attempt_at: Option<Timestamp>,
 }
 
@@ -129,9 +113,9 @@ pub struct WebhookAttempt {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WebhookRecovered {
-    /// How many messages are tried now.
+    /// Number of messages that are attempted again.
     pub recovered: u64,
-    /// Whether there are more, for which there was no room among those that wait: ask again.
+    /// Whether there are more, for which the queue had no room; repeat the request later.
     pub more: bool,
 }
 
@@ -141,90 +125,144 @@ pub struct WebhookRecovered {
 pub struct WebhookAttemptList {
     /// One page, newest first.
     pub attempts: Vec<WebhookAttempt>,
-    /// Where the next page begins; null at the end.
+    /// `cursor` of the next page; null on the last one.
     pub next_cursor: Option<String>,
 }
 
-// Reads and checks what callers ask of webhooks and of the event stream.
-
 /// Longest description of a webhook, in characters.
 pub const WEBHOOK_DESCRIPTION_CHARS_MAX: usize = 255;
-/// Most types that a request lists; there are fewer.
+/// Most types in one request; more than there are.
 pub const WEBHOOK_EVENTS_MAX: usize = 32;
 
-/// Body of `POST /v1/webhooks`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct CreateWebhook {
-    /// Where messages go: `https`, at a public address.
-    pub url: String,
-    /// The types to be told of; every type, those of later versions included, when absent or empty.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<schema::SubscribableEventType>>))]
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub events: Vec<String>,
-    /// What it is for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
+model! {
+    /// Body of `POST /v1/webhooks`.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct CreateWebhook {
+        /// Url that receives the messages: `https`, at a public address.
+        pub url: String,
+        /// Types of events to receive; when absent or empty, all types, including those of later versions.
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<schema::SubscribableEventType>>))]
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pub events: Vec<String> =
+            |object| object.list("events", WEBHOOK_EVENTS_MAX).unwrap_or_default(),
+        /// What the webhook is for.
+        pub description: Option<String>,
+    }
 }
 
-/// A webhook that holds every rule but those about addresses, which are the server's.
+/// The validated form of [`CreateWebhook`]; the server also checks the address that the url leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewWebhook {
-    /// Absolute url.
+    /// Absolute `http` or `https` url.
     pub url: String,
-    /// The types; empty is every type.
+    /// Types of events; all types when empty.
     pub events: Vec<WebhookEventType>,
-    /// What it is for.
+    /// What the webhook is for.
     pub description: Option<String>,
 }
 
-/// Body of `PATCH /v1/webhooks/:id`; absent fields stay.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct UpdateWebhook {
-    /// Where messages go.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub url: Option<String>,
-    /// The types to be told of; empty is every type.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<schema::SubscribableEventType>>))]
-    pub events: Option<Vec<String>>,
-    /// What it is for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    /// Whether messages are sent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub enabled: Option<bool>,
+request!(CreateWebhook => NewWebhook, Body::Required);
+
+impl CreateWebhook {
+    fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<NewWebhook> {
+        let url = validator.required_http_url(&path("url"), self.url);
+        let events = check_events(&path("events"), &self.events, validator);
+        let description = check_description(self.description, validator);
+        Some(NewWebhook { url, events, description })
+    }
 }
 
-/// A change of a webhook that holds every rule; `None` stays.
+model! {
+    /// Body of `PATCH /v1/webhooks/:id`. Absent fields keep their value.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct UpdateWebhook {
+        /// Url that receives the messages.
+        pub url: Option<String>,
+        /// Types of events to receive; all types when empty.
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<schema::SubscribableEventType>>))]
+        pub events: Option<Vec<String>> = |object| object.list("events", WEBHOOK_EVENTS_MAX),
+        /// What the webhook is for.
+        pub description: Option<String>,
+        /// Whether messages are sent.
+        pub enabled: Option<bool>,
+    }
+}
+
+/// The validated form of [`UpdateWebhook`]; `None` keeps the value.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WebhookChange {
-    /// Absolute url.
+    /// Absolute `http` or `https` url.
     pub url: Option<String>,
-    /// The types; empty is every type.
+    /// Types of events; all types when empty.
     pub events: Option<Vec<WebhookEventType>>,
-    /// What it is for.
+    /// What the webhook is for.
     pub description: Option<String>,
     /// Whether messages are sent.
     pub enabled: Option<bool>,
 }
 
-/// Body of `POST /v1/webhooks/:id/recover`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct RecoverWebhook {
-    /// Messages made since then, unix ms.
-    #[cfg_attr(feature = "openapi", schema(value_type = i64, required = true))]
-    pub since: Option<i64>,
+request!(UpdateWebhook => WebhookChange, Body::Required);
+
+impl UpdateWebhook {
+    fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<WebhookChange> {
+        let url = validator.http_url(&path("url"), self.url);
+        let events = self.events.map(|events| check_events(&path("events"), &events, validator));
+        let description = check_description(self.description, validator);
+        Some(WebhookChange { url, events, description, enabled: self.enabled })
+    }
+}
+
+model! {
+    /// Body of `POST /v1/webhooks/:id/recover`.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub struct RecoverWebhook {
+        /// Recovers messages created at or after this time, unix ms. Required.
+        #[cfg_attr(feature = "openapi", schema(value_type = i64, required = true))]
+        pub since: Option<i64> = |object| object.instant("since"),
+    }
+}
+
+request!(RecoverWebhook => Timestamp, Body::Required);
+
+impl RecoverWebhook {
+    fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<Timestamp> {
+        if self.since.is_none() {
+            validator.violation(&path("since"), REQUIRED);
+        }
+        validator.instant(&path("since"), self.since)
+    }
+}
+
+fn check_description(description: Option<String>, validator: &mut Validator) -> Option<String> {
+    validator.text_up_to(&path("description"), description, WEBHOOK_DESCRIPTION_CHARS_MAX)
+}
+
+/// The types with these names, without duplicates, in the order of their declaration.
+fn check_events(
+    at: &Path<'_>,
+    names: &[String],
+    validator: &mut Validator,
+) -> Vec<WebhookEventType> {
+    validator.max_len(at, names.len(), WEBHOOK_EVENTS_MAX, "types");
+    let mut types = Vec::new();
+    for (index, name) in names.iter().take(WEBHOOK_EVENTS_MAX).enumerate() {
+        match WebhookEventType::parse_subscribable(name) {
+            Ok(kind) => types.push(kind),
+            Err(_) if name.is_empty() => validator.violation(&at.index(index), REQUIRED),
+            Err(unknown) => validator.violation(&at.index(index), unknown),
+        }
+    }
+    types.sort_unstable();
+    types.dedup();
+    types
 }
 
 /// Query of `GET /v1/events/stream`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StreamQuery {
-    /// Goes on after the event with this id; `Last-Event-ID` outweighs it.
+    /// Id of the event after which the stream continues. The `Last-Event-ID` header takes precedence.
     pub cursor: Option<String>,
-    /// Only these types; empty is every type.
+    /// Types of events; all types when empty.
     pub types: Vec<WebhookEventType>,
 }
 
@@ -234,125 +272,45 @@ impl Query for StreamQuery {
         Parameter::new(
             "cursor",
             ParameterForm::Text,
-            "Goes on after the event with this id, as `Last-Event-ID` does",
+            "Id of the event after which the stream continues, like `Last-Event-ID`",
         ),
         Parameter::new(
             "types",
-            ParameterForm::Words { of: words, max: WEBHOOK_EVENTS_MAX },
-            "Only these types, with commas between",
+            ParameterForm::ListOf {
+                names: WebhookEventType::SUBSCRIBABLE_NAMES,
+                max: WEBHOOK_EVENTS_MAX,
+            },
+            "Only events of these types, separated by commas",
         ),
     ];
 
     fn parse(parameters: &[(String, String)], _now: Timestamp) -> Result<Self, Violations> {
         let mut parameters = Parameters::new(parameters, Self::PARAMETERS);
         let cursor = parameters.text("cursor").map(str::to_owned);
-        let words = parameters.text("types").unwrap_or_default();
-        let words: Vec<String> =
-            words.split(',').filter(|word| !word.is_empty()).map(str::to_owned).collect();
-        let types = check_events(&path("types"), &words, &mut parameters.findings);
+        let names = parameters.text("types").unwrap_or_default();
+        let names: Vec<String> =
+            names.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        let types = check_events(&path("types"), &names, &mut parameters.validator);
         parameters.finish(Some(Self { cursor, types }))
     }
 }
 
-request!(CreateWebhook => NewWebhook, Body::Required, read_create, check_create);
-request!(UpdateWebhook => WebhookChange, Body::Required, read_update, check_update);
-request!(RecoverWebhook => Timestamp, Body::Required, read_recover, check_recover);
-
-fn read_recover(object: &mut Object<'_, '_>) -> RecoverWebhook {
-    RecoverWebhook { since: object.instant("since") }
-}
-
-fn check_recover(
-    request: RecoverWebhook,
-    _now: Timestamp,
-    findings: &mut Findings,
-) -> Option<Timestamp> {
-    if request.since.is_none() {
-        findings.broken(&path("since"), REQUIRED);
-    }
-    findings.instant(&path("since"), request.since)
-}
-
-fn read_create(object: &mut Object<'_, '_>) -> CreateWebhook {
-    CreateWebhook {
-        url: object.required_string("url"),
-        events: object.strings("events", WEBHOOK_EVENTS_MAX).unwrap_or_default(),
-        description: object.string("description"),
-    }
-}
-
-fn check_create(
-    request: CreateWebhook,
-    _now: Timestamp,
-    findings: &mut Findings,
-) -> Option<NewWebhook> {
-    let url = findings.required_http_url(&path("url"), request.url);
-    let events = check_events(&path("events"), &request.events, findings);
-    let description = described(request.description, findings);
-    Some(NewWebhook { url, events, description })
-}
-
-fn read_update(object: &mut Object<'_, '_>) -> UpdateWebhook {
-    UpdateWebhook {
-        url: object.string("url"),
-        events: object.strings("events", WEBHOOK_EVENTS_MAX),
-        description: object.string("description"),
-        enabled: object.flag("enabled"),
-    }
-}
-
-fn check_update(
-    request: UpdateWebhook,
-    _now: Timestamp,
-    findings: &mut Findings,
-) -> Option<WebhookChange> {
-    let url = findings.http_url(&path("url"), request.url);
-    let events = request.events.map(|events| check_events(&path("events"), &events, findings));
-    let description = described(request.description, findings);
-    Some(WebhookChange { url, events, description, enabled: request.enabled })
-}
-
-fn words() -> Vec<&'static str> {
-    WebhookEventType::ALL.map(WebhookEventType::as_str).into()
-}
-
-fn described(description: Option<String>, findings: &mut Findings) -> Option<String> {
-    findings.text_up_to(&path("description"), description, WEBHOOK_DESCRIPTION_CHARS_MAX)
-}
-
-/// The types that these words name, each once, in the order of [`WebhookEventType::ALL`].
-fn check_events(at: &Path<'_>, words: &[String], findings: &mut Findings) -> Vec<WebhookEventType> {
-    findings.at_most(at, words.len(), WEBHOOK_EVENTS_MAX, "types");
-    let mut types: Vec<WebhookEventType> = words
-        .iter()
-        .take(WEBHOOK_EVENTS_MAX)
-        .enumerate()
-        .filter_map(|(place, word)| {
-            let at = at.index(place);
-            findings.word(&at, word, &WebhookEventType::ALL, WebhookEventType::as_str)
-        })
-        .collect();
-    types.sort_unstable();
-    types.dedup();
-    types
-}
-
-/// The words that `events` may hold, for the API's description alone.
+/// The schema of the elements of `events`.
 #[cfg(feature = "openapi")]
 mod schema {
     use utoipa::openapi::{Object, RefOr, Schema, Type};
 
-    use super::words;
+    use super::WebhookEventType;
 
-    /// Types that a webhook may be limited to: all but `webhook.test`.
+    /// A type that a webhook can subscribe to: all except `webhook.test`.
     pub(super) struct SubscribableEventType;
 
     impl utoipa::PartialSchema for SubscribableEventType {
         fn schema() -> RefOr<Schema> {
             Object::builder()
                 .schema_type(Type::String)
-                .enum_values(Some(words()))
-                .description(Some("A type that a webhook may be limited to."))
+                .enum_values(Some(WebhookEventType::SUBSCRIBABLE_NAMES.iter().copied()))
+                .description(Some("A type of events that a webhook can subscribe to."))
                 .into()
         }
     }
@@ -368,7 +326,7 @@ mod tests {
     const NOW: Timestamp = Timestamp(0);
 
     #[test]
-    fn a_webhook_is_read_strictly() {
+    fn webhooks_are_checked() {
         let rows = [
             (r#"{"url":"https://a.example/x"}"#, None),
             (r#"{"url":"https://a.example/x","events":["poll.answered"]}"#, None),
@@ -384,13 +342,13 @@ mod tests {
         ];
         for (body, rule) in rows {
             let outcome = CreateWebhook::parse(body.as_bytes(), NOW);
-            let found = outcome.err().map(|broken| broken.as_slice().join("; "));
-            assert_eq!(found.as_deref(), rule, "{body}");
+            let violations = outcome.err().map(|violations| violations.as_slice().join("; "));
+            assert_eq!(violations.as_deref(), rule, "{body}");
         }
     }
 
     #[test]
-    fn a_recovery_says_since_when() {
+    fn recover_requires_since() {
         let rows = [
             (r#"{"since":1795242504724}"#, Ok(Timestamp(1_795_242_504_724))),
             ("{}", Err("since: is required")),
@@ -403,13 +361,13 @@ mod tests {
         ];
         for (body, expected) in rows {
             let outcome = RecoverWebhook::parse(body.as_bytes(), NOW);
-            let outcome = outcome.map_err(|broken| broken.as_slice().join("; "));
+            let outcome = outcome.map_err(|violations| violations.as_slice().join("; "));
             assert_eq!(outcome, expected.map_err(str::to_owned), "{body}");
         }
     }
 
     #[test]
-    fn types_are_kept_once_and_in_order() {
+    fn event_types_are_deduplicated_and_sorted() {
         let body = r#"{"events":["engagement.opened","poll.answered","engagement.opened"]}"#;
         let change = UpdateWebhook::parse(body.as_bytes(), NOW).unwrap();
         let expected = vec![WebhookEventType::PollAnswered, WebhookEventType::EngagementOpened];

@@ -1,4 +1,4 @@
-//! Action buttons (spec 2.5, B29).
+//! Action buttons.
 
 use notify_core::{Request, Template};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ pub(crate) fn button(data: &Value) -> Value {
 }
 
 #[test]
-fn each_button_has_what_its_type_requires() {
+fn each_button_type_requires_its_fields() {
     let rows: [(Value, &[&str]); 9] = [
         (json!({"type": "fb"}), &[]),
         (json!({"type": "wa"}), &[]),
@@ -37,7 +37,7 @@ fn each_button_has_what_its_type_requires() {
         check::<Template>(&base, &[]);
         let template = Template::parse(base.to_string().as_bytes(), NOW).unwrap();
         let stored = serde_json::to_value(&template).unwrap();
-        assert_eq!(stored["features"][0]["data"], data, "every field stands where it stood");
+        assert_eq!(stored["features"][0]["data"], data, "stored with the fields of the request");
     }
     const KINDS: &str = "features[0].data.type: must be one of fb, wa, sms, email, cal, video, \
                          url, nav, custom";
@@ -85,7 +85,7 @@ fn each_button_has_what_its_type_requires() {
 }
 
 #[test]
-fn dates_and_degrees_are_bounded_for_the_type_that_uses_them() {
+fn coordinates_are_limited_for_navigation_only() {
     check::<Template>(
         &button(&json!({"type": "nav", "lat": -90, "lng": 180.0, "start_date": 5, "end_date": 4})),
         &[

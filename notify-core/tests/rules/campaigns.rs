@@ -1,4 +1,4 @@
-//! Templates (spec 2.2 to 2.5, 8, B29).
+//! Templates of campaigns.
 
 use notify_core::{CampaignSettings, CampaignTemplate, Request, Template};
 use serde_json::{Value, json};
@@ -44,7 +44,7 @@ pub(crate) fn full() -> Value {
 }
 
 #[test]
-fn a_template_holds_its_rules() {
+fn templates_are_checked() {
     const LAYOUTS: &str = "layout_id: must be one of content_with_two, content_with_three, \
                            content_wide_image_with_two, content_wide_image_with_three";
     const NAMES: &str = "strings[1].name: must be one of recommendations_title, share_prefix, \
@@ -104,7 +104,7 @@ fn a_template_holds_its_rules() {
 }
 
 #[test]
-fn features_hold_their_rules() {
+fn features_are_checked() {
     const TYPES: &str = "must be one of content_feed, external_content, action_button, custom_feed";
     const WHOLE: &str = "features[0].position: must be a whole number without sign, fraction or \
                          exponent";
@@ -169,7 +169,7 @@ fn features_hold_their_rules() {
 }
 
 #[test]
-fn fixed_and_external_content_hold_their_rules() {
+fn fixed_and_external_content_are_checked() {
     check::<Template>(
         &full(),
         &[
@@ -207,7 +207,7 @@ fn fixed_and_external_content_hold_their_rules() {
 }
 
 #[test]
-fn features_of_a_type_are_counted_and_have_places_of_their_own() {
+fn features_of_a_type_are_limited_and_have_unique_positions() {
     let feature = |kind: &str, position: u32| {
         let full = full();
         let mut features = full["features"].as_array().unwrap().iter();
@@ -244,12 +244,12 @@ fn features_of_a_type_are_counted_and_have_places_of_their_own() {
             "features[1].position: must be at least 1",
             "features[1].data.icon: is required for type custom, or icon_url",
         ],
-        "the feature after one of no known type keeps its place"
+        "a feature after one of an unknown type keeps its index"
     );
 }
 
 #[test]
-fn each_layout_names_how_many_articles_it_shows() {
+fn each_layout_requires_its_number_of_articles() {
     for (layout, count) in [
         ("content_with_two", 2),
         ("content_with_three", 3),
@@ -272,7 +272,7 @@ fn each_layout_names_how_many_articles_it_shows() {
 }
 
 #[test]
-fn a_template_is_stored_with_its_defaults_and_reads_back_the_same() {
+fn stored_templates_have_defaults_and_survive_a_round_trip() {
     let minimal = json!({"name": "n", "layout_id": "content_with_two", "settings": {},
         "features": [{"type": "content_feed", "position": 1, "data": {"feeds": [{"id": FEED}]}}]});
     let template = Template::parse(minimal.to_string().as_bytes(), NOW).unwrap();
@@ -307,7 +307,11 @@ fn a_template_is_stored_with_its_defaults_and_reads_back_the_same() {
         let read: CampaignTemplate = serde_json::from_str(&stored).unwrap();
         assert_eq!(read, template);
         assert_eq!(serde_json::to_string(&read).unwrap(), stored);
-        assert_eq!(body.contains(own), stored.contains(own), "the caller's object is kept");
+        assert_eq!(
+            body.contains(own),
+            stored.contains(own),
+            "the object is kept as it was written"
+        );
     }
     assert!(serde_json::from_str::<CampaignTemplate>("{}").is_err());
 }

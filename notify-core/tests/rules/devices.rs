@@ -1,4 +1,4 @@
-//! `POST /v1/devices` (spec 4.3, B21) and `POST /v1/subscriptions` (B25).
+//! `POST /v1/devices` and `POST /v1/subscriptions`.
 
 use notify_core::{
     Endpoint, IosEnv, PUSH_TOKEN_CHARS_MAX, RegisterDevice, Request, Subscribe, WebSubscription,
@@ -42,7 +42,7 @@ const ZONE: &[&str] = &["timezone: must be GMT or GMT±HH:MM within ±14:00"];
 const OFFSET: &[&str] = &["utc_offset: must be a whole number of minutes within ±840"];
 
 #[test]
-fn required_fields_and_words_are_checked() {
+fn required_fields_and_enums_are_checked() {
     check::<RegisterDevice>(
         &minimal(),
         &[
@@ -132,7 +132,7 @@ fn optional_fields_are_checked() {
 }
 
 #[test]
-fn every_broken_rule_is_listed_at_once() {
+fn all_violations_are_listed_together() {
     let body = r#"{"platform": "tv", "imei": "x", "utc_offset": "x", "tokn": 1}"#;
     assert_eq!(
         errors_of::<RegisterDevice>(body),
@@ -153,7 +153,7 @@ fn every_broken_rule_is_listed_at_once() {
 }
 
 #[test]
-fn what_is_left_out_takes_its_default() {
+fn absent_fields_have_defaults() {
     let empty = json!({
         "device_id": "d", "platform": "ios", "sdk_type": "ios_push", "push_token": "",
         "push_disabled": null, "ios_env": "", "imei": "",
@@ -168,7 +168,7 @@ fn what_is_left_out_takes_its_default() {
     let endpoint = Endpoint::Ios { push_token: Some("t".to_owned()), env: Some(IosEnv::Sandbox) };
     assert_eq!(registration.endpoint, endpoint);
     assert!(registration.push_disabled);
-    assert_eq!(registration.utc_offset_minutes, 330, "the time zone goes before the offset");
+    assert_eq!(registration.utc_offset_minutes, 330, "the time zone takes precedence");
     assert_eq!(registration.details.utc_offset.as_deref(), Some("60"));
 }
 
@@ -242,7 +242,7 @@ fn browser_subscriptions_are_checked() {
 }
 
 #[test]
-fn people_are_subscribed_by_their_address() {
+fn messenger_and_chat_subscriptions_are_checked() {
     for platform in ["fb-messenger", "chatapp"] {
         let base = json!({"platform": platform, "recipient_id": "1", "language": "en"});
         check::<Subscribe>(
@@ -261,7 +261,7 @@ fn people_are_subscribed_by_their_address() {
 }
 
 #[test]
-fn equal_keys_are_equal_texts() {
+fn subscription_keys_are_normalized() {
     let padded =
         crate::support::changed(&web(), "/subscription/keys/auth", &format!("\"{AUTH}==\""));
     let subscription = Subscribe::parse(padded.as_bytes(), NOW).unwrap();

@@ -1,26 +1,26 @@
-//! What holds of every field of every body, at any depth (B1, B2): a full body of each request is
-//! changed at each of its places in turn.
+//! Rules of every field of every body, at any depth. A full body of each request is changed at each of
+//! its values in turn.
 
 use notify_core::{
-    AnswerPoll, CheckFeed, CreateApp, CreateFeed, CreateKey, CreateNotification, RegisterDevice,
-    ReportEvents, ReportNotification, Request, SetCampaignStatus, SetTags, Subscribe, Template,
-    UpdateApp,
+    AnswerPoll, CheckFeed, CreateApp, CreateFeed, CreateKey, CreateNotification, CreateWebhook,
+    RecoverWebhook, RegisterDevice, ReportEvents, ReportNotification, Request, SetCampaignStatus,
+    SetTags, SetWebAccess, Subscribe, Template, UpdateApp, UpdateWebhook, WebReport, WebSubscribe,
 };
 use serde_json::{Value, json};
 
 use crate::{
-    buttons, campaigns, devices, notifications, polls,
+    browsers, buttons, campaigns, devices, notifications, polls,
     support::{changed, errors_of},
 };
 
-/// Objects that are the caller's own: free inside (B1). `features/3/data/data` is a button's.
+/// Objects of any content. `features/3/data/data` is the one of a button.
 const FREE: [&str; 4] = ["custom_json_value", "android_json", "ios_json", "features/3/data/data"];
 
 fn is_free(pointer: &str) -> bool {
     FREE.iter().any(|free| pointer.trim_start_matches('/').starts_with(free))
 }
 
-/// The path of a place in a message: `features[2].data.url`.
+/// The path of a value in a violation, such as `features[2].data.url`.
 fn path_of(body: &Value, pointer: &str) -> String {
     let mut path = String::new();
     let mut at = body;
@@ -72,7 +72,7 @@ fn check_everywhere<R: Request>(body: &Value) {
     }
 }
 
-/// An unknown field is named with its whole path.
+/// An unknown field is reported with its full path.
 fn check_unknown<R: Request>(body: &Value, pointer: &str) {
     let pointer = format!("{pointer}/qqqqqq");
     let path = path_of(body, &pointer);
@@ -80,7 +80,7 @@ fn check_unknown<R: Request>(body: &Value, pointer: &str) {
     assert_eq!(errors, [format!("{path}: unknown field")]);
 }
 
-/// A value of each other type is refused with the path alone that it stands at.
+/// A value of another type results in one violation, at its path.
 fn check_type<R: Request>(body: &Value, pointer: &str, value: &Value) {
     let expected = match value {
         Value::String(_) => "a string",
@@ -100,7 +100,7 @@ fn check_type<R: Request>(body: &Value, pointer: &str, value: &Value) {
     }
 }
 
-/// `null` equals leaving the field out; a missing field names itself, and nothing else is wrong.
+/// `null` equals an absent field; a missing field results in at most one violation, at its path.
 fn check_null<R: Request>(body: &Value, pointer: &str) {
     let Some((parent, _)) = pointer.rsplit_once('/') else { return };
     if body.pointer(parent).is_some_and(Value::is_object) {
@@ -113,7 +113,7 @@ fn check_null<R: Request>(body: &Value, pointer: &str) {
 }
 
 #[test]
-fn every_field_has_one_type_a_path_and_no_unknown_neighbour() {
+fn every_field_is_strict() {
     check_everywhere::<CreateNotification>(&notifications::full());
     let mut to_devices = notifications::full();
     to_devices["android_device_ids"] = json!(["a", "b"]);
@@ -156,4 +156,12 @@ fn every_field_has_one_type_a_path_and_no_unknown_neighbour() {
     check_everywhere::<CreateApp>(&json!({"name": "n", "language": "de"}));
     check_everywhere::<UpdateApp>(&json!({"name": "n", "language": "de", "status": "active"}));
     check_everywhere::<CreateKey>(&json!({"name": "n"}));
+    check_everywhere::<SetWebAccess>(&browsers::access());
+    check_everywhere::<WebSubscribe>(&browsers::subscribe());
+    check_everywhere::<WebReport>(&browsers::report());
+    let webhook = json!({"url": "https://a.example", "events": ["poll.answered"],
+        "description": "d"});
+    check_everywhere::<CreateWebhook>(&webhook);
+    check_everywhere::<UpdateWebhook>(&webhook);
+    check_everywhere::<RecoverWebhook>(&json!({"since": 1}));
 }

@@ -1,4 +1,4 @@
-//! Every text of every request has a bound; a request that was accepted before a bound came is read.
+//! Every text of every request has a length limit, except in requests that were accepted before.
 
 use notify_core::{
     CheckFeed, CreateApp, CreateFeed, CreateKey, CreateNotification, CreateWebhook, ListDevices,
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 use crate::support::{NOW, errors_of};
 
-/// Objects that are the caller's own (B1): the body's limit is theirs.
+/// Objects of any content, which only the size of the body limits.
 const FREE: [&str; 4] = ["custom_json_value", "android_json", "ios_json", "data.data"];
 
-/// The texts of a body: where each is as a pointer, and as errors name it.
+/// The texts of a body, each with its JSON pointer and its path in violations.
 fn texts(value: &Value, pointer: &str, path: &str, found: &mut Vec<(String, String)>) {
     match value {
         Value::String(_) => found.push((pointer.to_owned(), path.to_owned())),
@@ -33,7 +33,7 @@ fn texts(value: &Value, pointer: &str, path: &str, found: &mut Vec<(String, Stri
     }
 }
 
-/// Checks that no text of a body may be longer than any bound; how many there are.
+/// Checks that every text of a body has a length limit; returns the number of texts.
 fn bounded<R: Request>(base: &Value) -> usize {
     assert_eq!(errors_of::<R>(&base.to_string()), [""; 0], "{base}");
     let mut found = Vec::new();
@@ -42,7 +42,7 @@ fn bounded<R: Request>(base: &Value) -> usize {
         let mut body = base.clone();
         let text = body.pointer_mut(pointer).unwrap();
         let beginning = text.as_str().unwrap().to_owned();
-        // A number stays one with zeros before it, a url with more of its path.
+        // A number stays valid with leading zeros, a url with a longer path.
         let more = if beginning.parse::<i64>().is_ok() { "0" } else { "a" };
         let more = more.repeat(TEXT_CHARS_MAX + 1 - beginning.len());
         let long = if more.starts_with('0') { more + &beginning } else { beginning + &more };
@@ -86,7 +86,7 @@ fn template(features: &[Value]) -> Value {
 }
 
 #[test]
-fn every_text_of_a_notification_has_a_bound() {
+fn notification_texts_are_limited() {
     assert_eq!(bounded::<CreateNotification>(&message()), 18);
     let devices = json!({"text": "t", "android_device_ids": ["a"], "ios_device_ids": ["b"],
         "device_ids": ["c"]});
@@ -96,7 +96,7 @@ fn every_text_of_a_notification_has_a_bound() {
 }
 
 #[test]
-fn every_text_of_a_campaign_and_a_feed_has_a_bound() {
+fn campaign_and_feed_texts_are_limited() {
     let calendar = json!({"type": "cal", "start_date": 1, "end_date": 2, "description": "d",
         "title": "t", "data": {"a": "b"}});
     let custom = json!({"type": "custom", "title": "t", "icon": "i",
@@ -119,7 +119,7 @@ fn every_text_of_a_campaign_and_a_feed_has_a_bound() {
 }
 
 #[test]
-fn every_text_of_a_device_has_a_bound() {
+fn device_texts_are_limited() {
     let device = json!({"device_id": "d", "platform": "ios", "sdk_type": "ios_push",
         "android_id": "a", "push_token": "t", "ad_id": "a", "imei": "i", "sdk_version": "1",
         "app_version": "1", "os_version": "1", "store_identifier": "s", "timezone": "GMT+01:00",
@@ -134,7 +134,7 @@ fn every_text_of_a_device_has_a_bound() {
 }
 
 #[test]
-fn every_text_of_an_administrator_and_of_webhooks_has_a_bound() {
+fn admin_and_webhook_texts_are_limited() {
     assert_eq!(bounded::<CreateApp>(&json!({"name": "n", "language": "de"})), 2);
     assert_eq!(bounded::<CreateKey>(&json!({"name": "n"})), 1);
     let access = json!({"allowed_origins": ["https://a.example"], "allowed_tags": ["t"],
@@ -148,7 +148,7 @@ fn every_text_of_an_administrator_and_of_webhooks_has_a_bound() {
 }
 
 #[test]
-fn a_tag_that_narrows_is_at_most_as_long_as_a_tag_of_a_device() {
+fn tag_filters_have_the_length_limit_of_tags() {
     let longest = "ä".repeat(TAG_NAME_CHARS_MAX);
     let body = |tag: &str| json!({"text": "t", "platforms": ["ios"], "tags": [tag]}).to_string();
     assert_eq!(errors_of::<CreateNotification>(&body(&longest)), [""; 0]);
@@ -161,13 +161,13 @@ fn a_tag_that_narrows_is_at_most_as_long_as_a_tag_of_a_device() {
 }
 
 #[test]
-fn a_request_that_was_accepted_under_wider_bounds_is_still_read() {
+fn accepted_requests_are_read_whatever_their_length() {
     let tag = "a".repeat(900_000);
     let body = json!({"text": "t".repeat(70_000), "platforms": ["ios"], "tags": [tag]}).to_string();
     assert_eq!(errors_of::<CreateNotification>(&body).len(), 2);
     let read = CreateNotification::parse_accepted(body.as_bytes(), NOW).unwrap();
     assert_eq!(read.audience.tag.as_deref(), Some(&*tag));
-    // Everything else is as strict as ever.
+    // All other rules apply.
     for broken in [r#"{"text":"t"}"#, r#"{"text":"","platforms":["ios"]}"#, "{"] {
         assert!(CreateNotification::parse_accepted(broken.as_bytes(), NOW).is_err(), "{broken}");
     }

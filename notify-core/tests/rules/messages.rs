@@ -1,4 +1,4 @@
-//! What a message shows: urls, extra data, raw payloads, settings (B11, B15 to B17, B34).
+//! Messages: urls, extra data, raw payloads and settings.
 
 use notify_core::{Content, CreateNotification, Request};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use crate::{
 };
 
 #[test]
-fn a_message_holds_its_rules() {
+fn messages_are_checked() {
     check::<CreateNotification>(
         &full(),
         &[
@@ -66,7 +66,7 @@ fn a_message_holds_its_rules() {
 }
 
 #[test]
-fn what_no_body_may_hold_is_listed_beside_every_other_rule() {
+fn json_violations_are_listed_with_all_others() {
     let body = r#"{"text":"a\u0000","url":"x","url":"y","custom_json_value":{"k":{"a":1,"\u0061":2}},
         "ios_json":{"aps":{"alert":1,"badge":1,"badge":2}},"platforms":[],"tag":"v","":1}"#;
     assert_eq!(
@@ -86,7 +86,7 @@ fn what_no_body_may_hold_is_listed_beside_every_other_rule() {
 }
 
 #[test]
-fn raw_payloads_hold_what_their_provider_asks_for() {
+fn raw_payloads_are_checked() {
     for key in ["from", "gcm", "message_type", "google", "google.x", "googles", "gcm.x"] {
         let body = changed(&full(), "/android_json", &json!({key: 1}).to_string());
         assert_eq!(
@@ -115,7 +115,7 @@ fn raw_payloads_hold_what_their_provider_asks_for() {
 }
 
 #[test]
-fn web_push_actions_are_one_or_two_and_differ() {
+fn web_push_actions_are_limited_and_unique() {
     const COUNT: &str = "web_push_settings.actions: must hold 1 to 2 actions";
     check::<CreateNotification>(
         &full(),
@@ -150,7 +150,11 @@ fn web_push_actions_are_one_or_two_and_differ() {
         let actions = message.web_push_actions.into_iter();
         actions.map(|action| action.action).collect::<Vec<_>>()
     };
-    assert_eq!(names(&full()), ["action-2", "action-3"], "a made name steps over a given one");
+    assert_eq!(
+        names(&full()),
+        ["action-2", "action-3"],
+        "a generated name is not one of the given ones"
+    );
     let mut nameless = full();
     nameless["web_push_settings"]["actions"] = json!([{"title": "a"}, {"title": "b"}]);
     assert_eq!(names(&nameless), ["action-1", "action-2"]);

@@ -1,4 +1,4 @@
-//! What a model built in code serialises to is what its own reader accepts.
+//! Models that are built in code: they serialize to bodies that are read back, and they are validated.
 
 use notify_core::{
     AndroidSettings, ButtonKind, CampaignLayout, CreateNotification, CreatePoll, FeatureData,
@@ -21,7 +21,7 @@ where
 }
 
 #[test]
-fn models_read_back_what_they_write() {
+fn models_survive_a_round_trip() {
     let own = JsonObject::new(r#"{"z":1.50,"a":2}"#).unwrap();
     round_trip(
         CreateNotification::to_platforms([Platform::Ios, Platform::Web], "hi")
@@ -87,7 +87,7 @@ fn models_read_back_what_they_write() {
 }
 
 #[test]
-fn a_model_is_refused_in_the_words_of_the_server() {
+fn models_are_validated_without_json() {
     let mut notification = CreateNotification::to_platforms([], "\0");
     notification.ttl_seconds = Some(u32::MAX);
     notification.content.tags = Some(vec!["a".to_owned(), "b".to_owned()]);

@@ -1,4 +1,4 @@
-//! `POST /v1/notifications` and `POST /v1/notifications/notify` (spec 4.1, 4.2, B12 to B19).
+//! `POST /v1/notifications` and `POST /v1/notifications/notify`.
 
 use notify_core::{
     CampaignRef, Content, CreateNotification, DeviceId, LocalTime, Notification, Platform,
@@ -38,7 +38,7 @@ pub(crate) fn parse(body: &Value) -> Notification {
 }
 
 #[test]
-fn every_field_has_its_type() {
+fn fields_have_one_type() {
     let strings = [
         "/text",
         "/url",
@@ -90,7 +90,7 @@ fn every_field_has_its_type() {
 }
 
 #[test]
-fn a_field_left_out_or_null_is_no_error_where_it_is_optional() {
+fn optional_fields_can_be_absent_or_null() {
     for pointer in [
         "/tags",
         "/url",
@@ -121,7 +121,7 @@ fn a_field_left_out_or_null_is_no_error_where_it_is_optional() {
 }
 
 #[test]
-fn the_target_is_ids_or_platforms() {
+fn targets_are_checked() {
     let none = format!("platforms: must contain at least one of {PLATFORMS}");
     let unknown = format!("platforms[1]: must be one of {PLATFORMS}");
     let ids = |count: usize| json!(vec!["same"; count]).to_string();
@@ -167,7 +167,7 @@ fn the_target_is_ids_or_platforms() {
     let ids = |ids: &[&str]| ids.iter().map(|id| DeviceId::new(*id).unwrap()).collect::<Vec<_>>();
     let target = Target::Devices { android: ids(&["a", "b"]), ios: vec![], any: vec![] };
     assert_eq!(parse(&ignored).audience.target, target);
-    // An id counts once in whichever lists it stands (B64).
+    // An id in several lists counts once.
     let mixed = json!({
         "text": "t", "platforms": ["tv"], "android_device_ids": ["a", "b"],
         "ios_device_ids": ["c", "b"], "device_ids": ["b", "d", "b"],
@@ -178,15 +178,15 @@ fn the_target_is_ids_or_platforms() {
         "text": "t", "platforms": ["ios"], "android_device_ids": [], "device_ids": [],
     });
     assert_eq!(errors_of::<CreateNotification>(&all_empty.to_string()).len(), 2);
-    let beside = json!({"text": "t", "android_device_ids": [], "device_ids": ["a"]});
+    let one_empty = json!({"text": "t", "android_device_ids": [], "device_ids": ["a"]});
     let target = Target::Devices { android: vec![], ios: vec![], any: ids(&["a"]) };
-    assert_eq!(parse(&beside).audience.target, target);
+    assert_eq!(parse(&one_empty).audience.target, target);
     let target = Target::Platforms(Platform::ALL.to_vec());
     assert_eq!(parse(&full()).audience.target, target);
 }
 
 #[test]
-fn the_schedule_holds_its_rules() {
+fn schedules_are_checked() {
     const FORM: &str = "send_at_local: must be a date and time as YYYY-MM-DDTHH:MM";
     check::<CreateNotification>(
         &minimal(),
@@ -243,14 +243,14 @@ fn the_schedule_holds_its_rules() {
     };
     assert_eq!(due(&both), (Schedule::At(Timestamp(NOW.0 + 1)), None));
     both["send_at"] = json!(NOW.0);
-    assert_eq!(due(&both), (Schedule::Now, Some(NOW)), "what is past is due now");
+    assert_eq!(due(&both), (Schedule::Now, Some(NOW)), "a time in the past means now");
     let local = json!({"text": "t", "platforms": ["ios"], "send_at_local": "2026-01-01T09:30"});
     let wall_clock = LocalTime(NOW.0 + (9 * 60 + 30) * 60_000);
     assert_eq!(parse(&local).schedule, Schedule::Local(wall_clock));
 }
 
 #[test]
-fn how_long_and_how_urgently_it_is_sent_has_limits_and_defaults() {
+fn ttl_priority_and_collapse_key_are_checked() {
     check::<CreateNotification>(
         &minimal(),
         &[
@@ -279,7 +279,7 @@ fn how_long_and_how_urgently_it_is_sent_has_limits_and_defaults() {
 }
 
 #[test]
-fn a_poll_ignores_the_rules_of_other_settings_but_not_their_types() {
+fn polls_ignore_other_settings_except_their_types() {
     let poll = json!({
         "platforms": ["ios"], "url": "no url", "image_url": "x", "campaign_id": "none",
         "custom_json_key": "aps", "ios_json": {}, "android_json": {"from": 1}, "ios_settings": {},
@@ -305,7 +305,7 @@ fn a_poll_ignores_the_rules_of_other_settings_but_not_their_types() {
 }
 
 #[test]
-fn a_report_has_an_id_and_no_ids_or_schedule() {
+fn reports_have_an_id_but_no_devices_or_schedule() {
     let base = json!({"id": "own", "text": "t", "platforms": ["web"], "campaign_id": "default"});
     check::<ReportNotification>(
         &base,

@@ -1,4 +1,4 @@
-//! Polls within a notification (spec 2.7, B14), and answers to them (B32).
+//! Polls in notifications, and votes.
 
 use notify_core::{AnswerPoll, CreateNotification, POLL_ANSWERS_MAX, Request};
 use serde_json::{Value, json};
@@ -59,7 +59,7 @@ fn polls_are_checked() {
 }
 
 #[test]
-fn each_layout_asks_for_its_own_answers() {
+fn each_poll_layout_requires_its_fields() {
     let image = json!({"image_url": "https://x.example/a.png"});
     check::<CreateNotification>(
         &poll("poll_images", &image),
@@ -84,7 +84,7 @@ fn each_layout_asks_for_its_own_answers() {
 }
 
 #[test]
-fn a_vote_may_come_without_a_body() {
+fn votes_need_no_body() {
     for body in ["", " \n", "{}", "{\"device_id\": null}", "{\"device_id\": \"d\"}"] {
         assert_eq!(errors_of::<AnswerPoll>(body), [""; 0], "{body}");
     }

@@ -1,4 +1,4 @@
-//! Whatever bytes come in, reading ends with a value or a bounded list, and never panics.
+//! Reading any bytes results in a value or a limited list of violations, and never panics.
 
 use notify_core::{
     AnswerPoll, CreateApp, CreateFeed, CreateKey, CreateNotification, RegisterDevice, ReportEvents,
@@ -16,7 +16,7 @@ fn read<R: Request>(body: &[u8]) {
     assert!(count <= VIOLATIONS_LISTED_MAX + 1);
     if let Ok(model) = R::from_json(body) {
         let parsed = R::parse(body, NOW).is_ok();
-        assert_eq!(model.validate(NOW).is_ok(), parsed, "both ways judge alike");
+        assert_eq!(model.validate(NOW).is_ok(), parsed, "`parse` and `validate` agree");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Pure rules: shares, cursors, keys, and the answer of an enrichment (B8, B10, B26, B31, B32).
+//! Computed responses: percentages, statistics and enrichments; and texts with rules of their own.
 
 use notify_core::{
     AnswerId, CampaignId, Day, DayCount, DayPeriod, DeviceStatistics, Enrichment, FeedItem,
@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::support::NOW;
 
 #[test]
-fn shares_have_two_decimals() {
+fn percentages_have_two_decimals() {
     for (part, whole, expected) in
         [(0, 0, 0.0), (0, 5, 0.0), (5, 5, 100.0), (1, 3, 33.33), (2, 3, 66.67), (1, 8_000, 0.01)]
     {
@@ -46,7 +46,7 @@ fn statistics_always_have_android_and_ios() {
 }
 
 #[test]
-fn answers_of_a_poll_share_all_clicks() {
+fn poll_percentages_are_shares_of_all_clicks() {
     let answer = |clicks: u64| {
         let id: AnswerId = "0197f9a0-0000-7000-8000-000000000003".parse().unwrap();
         json!({"id": id, "text": "", "image_url": "", "percentage": 0, "clicks": clicks})
@@ -62,7 +62,7 @@ fn answers_of_a_poll_share_all_clicks() {
 }
 
 #[test]
-fn an_idempotency_key_is_visible_ascii() {
+fn idempotency_keys_are_visible_ascii() {
     assert_eq!(IdempotencyKey::new(b"a~!").unwrap().as_str(), "a~!");
     assert!(IdempotencyKey::new(&[b'k'; 255]).is_ok());
     for header in [&b""[..], &[b'k'; 256], b"a b", b"\t", "é".as_bytes(), b"\x7f"] {
@@ -74,7 +74,7 @@ fn an_idempotency_key_is_visible_ascii() {
 }
 
 #[test]
-fn an_own_object_is_read_as_strictly_as_a_body() {
+fn json_objects_are_read_as_strictly_as_bodies() {
     for text in ["[]", "{", "{\"a\":1,\"a\":2}", "{\"a\":1e400}", "{\"a\":\"\\u0000\"}", ""] {
         assert!(JsonObject::new(text).is_err(), "{text}");
     }
@@ -84,7 +84,7 @@ fn an_own_object_is_read_as_strictly_as_a_body() {
 }
 
 #[test]
-fn an_enrichment_is_sorted_cut_and_reads_back() {
+fn enrichments_are_sorted_and_truncated() {
     let body = json!({
         "name": "n", "layout_id": "content_with_two", "settings": {"small_view": false},
         "strings": [{"name": "share_prefix", "translations": {"def": "p"}}],
@@ -143,7 +143,7 @@ fn an_enrichment_is_sorted_cut_and_reads_back() {
 }
 
 #[test]
-fn every_day_of_a_period_is_listed_with_what_was_counted() {
+fn statistics_list_every_day_of_the_period() {
     let count = |day: i64, sent: u64| DayCount {
         day: Day(day),
         sent,

@@ -1,9 +1,9 @@
-//! Queries: each parameter at most once, none unknown, and the rules of each (B1, B10, B26, B28).
+//! Queries: each parameter at most once, no unknown ones, and the rules of each.
 
 use notify_core::{
     CampaignFilter, CampaignPage, Day, DayPeriod, DeliveryOutcome, DeviceStatisticsQuery,
     EnrichmentQuery, ExplainedOutcome, ListCampaigns, ListDeliveries, ListDevices, NoQuery,
-    NotificationStatisticsQuery, PageQuery, Platform, Query, StepWord, Timestamp,
+    NotificationStatisticsQuery, PageQuery, Platform, Query, StepKind, Timestamp,
 };
 
 use crate::support::NOW;
@@ -46,7 +46,7 @@ fn pages_are_checked() {
 }
 
 #[test]
-fn devices_are_listed_by_platform_and_tag() {
+fn device_listings_are_checked() {
     check::<ListDevices>(&[
         ("platform=fb-messenger&tag=vip&limit=2", &[]),
         ("platform=tv", &["platform: must be one of android, ios, web, fb-messenger, chatapp"]),
@@ -56,7 +56,7 @@ fn devices_are_listed_by_platform_and_tag() {
 }
 
 #[test]
-fn deliveries_are_listed_by_outcome() {
+fn delivery_listings_are_checked() {
     const WORDS: &str = "sent, failed, unregistered, expired, canceled, pending";
     check::<ListDeliveries>(&[
         ("outcome=pending&limit=1000&cursor=x", &[]),
@@ -72,11 +72,11 @@ fn deliveries_are_listed_by_outcome() {
     assert_eq!(parse::<ListDeliveries>("outcome="), Ok(ListDeliveries::default()));
 }
 
-/// B38: what a program may meet is a closed list.
+/// Programs match these names; the list is complete.
 #[test]
-fn the_words_of_an_explanation_are_those_on_the_wire() {
-    for word in StepWord::ALL {
-        assert_eq!(serde_json::to_value(word).unwrap(), word.as_str());
+fn explanations_serialize_to_the_names_of_their_enums() {
+    for kind in StepKind::ALL {
+        assert_eq!(serde_json::to_value(kind).unwrap(), kind.as_str());
     }
     for outcome in ExplainedOutcome::ALL {
         assert_eq!(serde_json::to_value(outcome).unwrap(), outcome.as_str());
@@ -84,7 +84,7 @@ fn the_words_of_an_explanation_are_those_on_the_wire() {
 }
 
 #[test]
-fn campaigns_are_listed_by_offset() {
+fn campaign_listings_are_checked() {
     check::<ListCampaigns>(&[
         (
             "offset=-1&limit=0&status=x",
@@ -108,7 +108,7 @@ fn campaigns_are_listed_by_offset() {
 }
 
 #[test]
-fn the_period_of_statistics_is_checked() {
+fn statistics_periods_are_checked() {
     const WHOLE: &str = "must be a whole number from 0 to 253402300799999";
     check::<DeviceStatisticsQuery>(&[
         ("date_from=5&date_to=5", &[]),
@@ -124,7 +124,7 @@ fn the_period_of_statistics_is_checked() {
 }
 
 #[test]
-fn an_enrichment_takes_ids_of_any_form() {
+fn enrichment_queries_accept_ids_of_any_form() {
     check::<EnrichmentQuery>(&[
         ("notification_id=..&device_id=d", &[]),
         ("device_id=", &["device_id: must not be empty"]),
@@ -132,9 +132,9 @@ fn an_enrichment_takes_ids_of_any_form() {
     ]);
 }
 
-/// B33: days of UTC, those that the edges lie in included, a leap year at most.
+/// A period has whole UTC days, including those of its first and last instant, and at most 366.
 #[test]
-fn notifications_are_counted_by_day() {
+fn notification_statistics_have_whole_days() {
     const DAY_MS: i64 = 86_400_000;
     let now = Day::of(NOW);
     let from = |days: i64| format!("date_from={}", now.start().as_ms() + days * DAY_MS);

@@ -1,5 +1,5 @@
-//! The bounds of the schemas are those that validation holds: what stands at a bound is accepted, what
-//! lies beyond it is refused.
+//! The schemas have the limits of validation: values at a limit are accepted, values beyond it are
+//! refused.
 
 use notify_core::{
     CheckFeed, CreateApp, CreateFeed, CreateKey, CreateNotification, CreateWebhook,
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::support::NOW;
 
-/// A field of a request: where it stands in a body, and whose rule it has.
+/// A field of a request: its pointer in a body, and the model and name that its rule is listed under.
 struct Field {
     at: &'static str,
     model: &'static str,
@@ -29,14 +29,14 @@ fn rule(field: &Field) -> Value {
     fields.find(|(name, _)| *name == field.name).expect("the field has a rule").1
 }
 
-/// A text of that many characters that the field's pattern takes.
+/// A text of the given length that matches the field's pattern.
 fn text(rule: &Value, chars: usize) -> Value {
     let is_url = rule["pattern"].as_str().is_some_and(|pattern| pattern.contains(':'));
     let start = if is_url && chars > 20 { "https://a.example/" } else { "" };
     format!("{start}{}", "a".repeat(chars - start.len())).into()
 }
 
-/// Values at the bounds of a rule, and whether each is within them.
+/// Values at and beyond the limits of a rule, and whether each is accepted.
 fn at_bounds(rule: &Value, element: &Value) -> Vec<(Value, bool)> {
     let mut values = Vec::new();
     let bound = |name: &str| rule.get(name).and_then(Value::as_u64);
@@ -97,7 +97,7 @@ fn check<R: Request>(body: &Value, fields: &[Field]) {
 }
 
 #[test]
-fn notifications_hold_the_bounds_of_their_schemas() {
+fn notification_schemas_have_the_limits_of_validation() {
     let body = json!({"text": "a", "platforms": ["ios"], "tags": ["vip"], "url": "a:b",
         "image_url": "https://a.example", "ttl_seconds": 1, "collapse_key": "k",
         "ios_settings": {"badge": 1, "sound": "s"},
@@ -143,7 +143,7 @@ fn notifications_hold_the_bounds_of_their_schemas() {
 }
 
 #[test]
-fn devices_hold_the_bounds_of_their_schemas() {
+fn device_schemas_have_the_limits_of_validation() {
     let body = json!({"device_id": "d", "platform": "ios", "sdk_type": "ios_push",
         "push_token": "t", "language": "en", "country": "de", "device_description": "x"});
     check::<RegisterDevice>(
@@ -183,7 +183,7 @@ fn devices_hold_the_bounds_of_their_schemas() {
 }
 
 #[test]
-fn browsers_hold_the_bounds_of_their_schemas() {
+fn browser_schemas_have_the_limits_of_validation() {
     let point = format!("BA{}A", "A".repeat(84));
     let body = json!({"subscription": {"endpoint": "https://a.example",
             "keys": {"p256dh": point, "auth": "A".repeat(22)}},
@@ -220,9 +220,9 @@ fn browsers_hold_the_bounds_of_their_schemas() {
     );
 }
 
-/// A stranger plants nothing in what administrators read: a browser's language is a language code.
+/// Anonymous clients set the language, and administrators read it in a terminal.
 #[test]
-fn the_language_of_a_browser_is_a_language_code() {
+fn browser_languages_are_language_codes() {
     let point = format!("BA{}A", "A".repeat(84));
     let body = |language: &str| {
         json!({"language": language, "subscription": {"endpoint": "https://a.example",
@@ -248,7 +248,7 @@ fn the_language_of_a_browser_is_a_language_code() {
 }
 
 #[test]
-fn the_rest_holds_the_bounds_of_its_schemas() {
+fn other_schemas_have_the_limits_of_validation() {
     check::<CreateFeed>(
         &json!({"url": "https://a.example", "name": "n"}),
         &[field("/url", "CreateFeed", "url"), field("/name", "CreateFeed", "name")],
@@ -316,7 +316,7 @@ fn check_query<Q: Query>() {
         })
     };
     let is_taken = |name: &str, value: &str| {
-        // A period that ends before it begins, or is too long, is no bound of one parameter.
+        // Rules about both ends of a period are no limits of one parameter.
         let of_period = ["date_from: must not be after", "date_from: must leave at most"];
         parse(name, value).err().is_none_or(|lines| {
             lines.iter().all(|line| of_period.iter().any(|rule| line.starts_with(rule)))
@@ -327,7 +327,7 @@ fn check_query<Q: Query>() {
         let values: Vec<(String, bool)> = match parameter.form {
             ParameterForm::Text => vec![(String::new(), true), ("x".into(), true)],
             ParameterForm::Id => vec![(String::new(), false), ("x".into(), true)],
-            ParameterForm::Whole { min, max, or } => {
+            ParameterForm::Integer { min, max, or } => {
                 let mut values = vec![
                     (min.to_string(), true),
                     (max.to_string(), true),
@@ -340,18 +340,17 @@ fn check_query<Q: Query>() {
                 values.extend(or.map(|word| (word.to_owned(), true)));
                 values
             }
-            ParameterForm::Word(words) => {
+            ParameterForm::OneOf(names) => {
                 let mut values: Vec<_> =
-                    words().iter().map(|word| ((*word).to_owned(), true)).collect();
+                    names.iter().map(|name| ((*name).to_owned(), true)).collect();
                 values.extend([("nonsense".to_owned(), false), (String::new(), true)]);
                 values
             }
-            ParameterForm::Words { of, max } => {
-                let word = of()[0];
+            ParameterForm::ListOf { names, max } => {
                 vec![
-                    (of().join(","), true),
-                    (vec![word; max].join(","), true),
-                    (vec![word; max + 1].join(","), false),
+                    (names.join(","), true),
+                    (vec![names[0]; max].join(","), true),
+                    (vec![names[0]; max + 1].join(","), false),
                     ("nonsense".to_owned(), false),
                 ]
             }
@@ -364,7 +363,7 @@ fn check_query<Q: Query>() {
 }
 
 #[test]
-fn queries_hold_the_bounds_of_their_parameters() {
+fn query_parameters_have_the_limits_of_validation() {
     check_query::<PageQuery>();
     check_query::<ListDevices>();
     check_query::<ListDeliveries>();

@@ -1,4 +1,4 @@
-//! The small bodies: tags, feeds, events, status, and the admin API's.
+//! Small bodies: tags, feeds, events, campaign status, browsers, and the admin API.
 
 use notify_core::{
     AppChange, AppStatus, CampaignStatus, CreateApp, CreateFeed, CreateKey, ReportEvents, Request,
@@ -90,7 +90,7 @@ fn events_are_checked() {
 }
 
 #[test]
-fn the_status_of_a_campaign_is_one_of_two() {
+fn campaign_status_is_active_or_disabled() {
     let base = json!({"status": "active"});
     check::<SetCampaignStatus>(
         &base,

@@ -1,4 +1,4 @@
-//! Tables of one change to a valid body and what it is answered with.
+//! Tables of changes to a valid body, with the expected violations.
 
 use notify_core::{Request, Timestamp};
 use serde_json::Value;
@@ -6,10 +6,10 @@ use serde_json::Value;
 /// 2026-01-01T00:00:00Z.
 pub(crate) const NOW: Timestamp = Timestamp(1_767_225_600_000);
 
-/// Where, the new value as JSON (`-` leaves the field out), and every line of the answer.
+/// JSON pointer of the change, new value as JSON (`-` removes the field), and expected violations.
 pub(crate) type Row<'t> = (&'t str, &'t str, &'t [&'t str]);
 
-/// What a body is answered with; nothing when it is accepted.
+/// The violations of a body; empty when it is accepted.
 pub(crate) fn errors_of<R: Request>(body: &str) -> Vec<String> {
     R::parse(body.as_bytes(), NOW).err().map(|errors| errors.into_vec()).unwrap_or_default()
 }
@@ -32,7 +32,7 @@ pub(crate) fn changed(base: &Value, pointer: &str, value: &str) -> String {
     body.to_string()
 }
 
-/// Checks that the base is accepted, and what each change is answered with.
+/// Checks that the base is accepted, and the violations of each change.
 pub(crate) fn check<R: Request>(base: &Value, rows: &[Row<'_>]) {
     assert_eq!(errors_of::<R>(&base.to_string()), [""; 0], "{base}");
     for (pointer, value, expected) in rows {
@@ -41,8 +41,7 @@ pub(crate) fn check<R: Request>(base: &Value, rows: &[Row<'_>]) {
     }
 }
 
-/// Checks that each of these fields refuses every value of another type, and takes `null` and,
-/// where `required` is empty, its absence.
+/// Checks that each field refuses values of all types but the expected one.
 pub(crate) fn check_types<R: Request>(base: &Value, fields: &[(&str, &str)]) {
     for (pointer, expected) in fields {
         let wrong = ["7", "true", "\"text\"", "[]", "{}"];

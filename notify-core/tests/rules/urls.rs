@@ -1,4 +1,4 @@
-//! Urls, wherever a body holds one (B11).
+//! Urls, in every field that has one.
 
 use notify_core::{CheckFeed, CreateFeed, CreateNotification, Request, Template};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ const HTTP: &str = "must be an absolute http or https url";
 const SCHEME: &str = "must not be a javascript: or data: url";
 const SPACES: &str = "must not contain control characters or spaces around it";
 
-/// What no url may be, and what every url may.
+/// Urls that every field refuses or accepts.
 const EVERYWHERE: [(&str, Option<&str>); 22] = [
     ("https://x.example", None),
     ("HTTPS://X.example:8443/ü?a=b#c", None),
@@ -39,7 +39,7 @@ const EVERYWHERE: [(&str, Option<&str>); 22] = [
     ("https://x.example\t", Some(SPACES)),
 ];
 
-/// What may be opened but not fetched.
+/// Urls that can be opened but not fetched.
 const OPENED: [&str; 9] = [
     "myapp:",
     "my-app.v2://x/y?z",
@@ -70,7 +70,7 @@ fn check_at<R: Request>(base: &Value, pointer: &str, path: &str, other: Option<&
 }
 
 #[test]
-fn what_is_opened_is_any_absolute_uri() {
+fn urls_to_open_are_absolute_uris() {
     let full = notifications::full();
     check_at::<CreateNotification>(&full, "/url", "url", None);
     let (pointer, path) = ("/web_push_settings/actions/0/url", "web_push_settings.actions[0].url");
@@ -82,7 +82,7 @@ fn what_is_opened_is_any_absolute_uri() {
 }
 
 #[test]
-fn what_is_fetched_is_an_absolute_http_url() {
+fn urls_to_fetch_are_absolute_http_urls() {
     let full = notifications::full();
     check_at::<CreateNotification>(&full, "/image_url", "image_url", Some(HTTP));
     let (pointer, path) =

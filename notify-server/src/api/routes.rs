@@ -8,8 +8,8 @@ use notify_core::{
     EnrichmentQuery, EventsAccepted, Explanation, FeedCheck, FeedCreated, FeedList, KeyCreated,
     KeyList, ListCampaigns, ListDeliveries, ListDevices, NoBody, NoQuery, NotificationCreated,
     NotificationList, NotificationPreview, NotificationRecord, NotificationStatistics,
-    NotificationStatisticsQuery, PageQuery, Parameter, ParameterForm, Poll, ProviderChecked,
-    ProviderList, ProviderView, Query, RecoverWebhook, RegisterDevice, ReportEvents,
+    NotificationStatisticsQuery, PageQuery, Parameter, ParameterForm, Poll, ProviderList,
+    ProviderTestResult, ProviderView, Query, RecoverWebhook, RegisterDevice, ReportEvents,
     ReportNotification, SetCampaignStatus, SetTags, SetWebAccess, StreamQuery, Subscribe,
     SubscriptionCreated, Success, TagList, Template, UpdateApp, UpdateWebhook, WebAccess,
     WebConfig, WebReport, WebSubscribe, WebSubscribed, Webhook, WebhookAttempt, WebhookAttemptList,
@@ -226,7 +226,7 @@ fn admin_routes() -> Vec<Endpoint> {
         delete::<NoQuery, Success>("/admin/v1/apps/{id}/providers/{provider}", providers::delete)
             .id("delete_provider")
             .summary("Remove a provider"),
-        post::<NoBody, ProviderChecked>(
+        post::<NoBody, ProviderTestResult>(
             "/admin/v1/apps/{id}/providers/{provider}/test",
             providers::test,
         )

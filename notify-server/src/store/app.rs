@@ -1,8 +1,6 @@
 //! Applications and keys.
 
-use notify_core::{
-    API_KEYS_MAX, App, AppChange, AppId, AppStatus, Key, KeyId, NewApp, Platform, Timestamp,
-};
+use notify_core::{API_KEYS_MAX, App, AppChange, AppId, Key, KeyId, NewApp, Platform, Timestamp};
 
 use crate::failpoint::{self, Stage};
 use crate::store::page::{CursorCodec, rows_wanted};
@@ -312,7 +310,7 @@ fn app_of(row: &Row<'_>) -> sql::Result<(AppNo, App)> {
         id: AppId(uuid_at(row, 1)?),
         name: row.get(2)?,
         language: row.get(3)?,
-        status: AppStatus::from_word(&status).ok_or_else(|| unexpected_value(4, Type::Text))?,
+        status: status.parse().map_err(|_| unexpected_value(4, Type::Text))?,
         created_at: Timestamp(row.get(5)?),
     };
     Ok((AppNo(row.get(0)?), app))

@@ -314,7 +314,7 @@ fn campaign_of(row: &Row<'_>) -> sql::Result<Campaign> {
 
 fn status_at(row: &Row<'_>, column: usize) -> sql::Result<CampaignStatus> {
     let word: String = row.get(column)?;
-    CampaignStatus::from_word(&word).ok_or_else(|| unexpected_value(column, Type::Text))
+    word.parse().map_err(|_| unexpected_value(column, Type::Text))
 }
 
 // Campaigns with the newest items of their feeds.

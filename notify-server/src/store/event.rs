@@ -4,8 +4,8 @@
 use std::str::FromStr;
 
 use notify_core::{
-    AnswerId, Counts, DeviceId, DeviceUnregistered, Engaged, NotificationEnded, NotificationId,
-    NotificationStatus, PollAnswered, Timestamp, WebhookData, WebhookEventType, WebhookId,
+    AnswerId, Counts, DeviceEngaged, DeviceId, DeviceUnregistered, NotificationEnded,
+    NotificationId, PollAnswered, Timestamp, WebhookData, WebhookEventType, WebhookId,
     WebhookTested,
 };
 
@@ -395,8 +395,7 @@ fn ended(
         )?
         .query_row([no.0], |row| {
             let (id, status): (String, String) = (row.get(0)?, row.get(1)?);
-            let status = NotificationStatus::from_word(&status);
-            let status = status.ok_or_else(|| unexpected_value(1, Type::Text))?;
+            let status = status.parse().map_err(|_| unexpected_value(1, Type::Text))?;
             let unknown = count_at(row, 9)?;
             let counts = Counts { pending: 0, unknown, ..counts_of(row, 2)? };
             Ok((id, status, counts))
@@ -429,11 +428,11 @@ fn answered(connection: &Connection, event: &EventRow) -> Result<Option<WebhookD
     Ok(Some(WebhookData::PollAnswered(PollAnswered { poll_id, answer_id, device_id })))
 }
 
-fn engaged(connection: &Connection, event: &EventRow) -> Result<Option<Engaged>, StoreError> {
+fn engaged(connection: &Connection, event: &EventRow) -> Result<Option<DeviceEngaged>, StoreError> {
     let notification_id = notification(connection, event)?;
     let both = notification_id.zip(device(connection, event)?);
     let Some((notification_id, device_id)) = both else { return Ok(None) };
-    Ok(Some(Engaged { notification_id, device_id, at: Timestamp(event.detail()?) }))
+    Ok(Some(DeviceEngaged { notification_id, device_id, at: Timestamp(event.detail()?) }))
 }
 
 fn notification(

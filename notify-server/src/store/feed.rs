@@ -1,6 +1,6 @@
 //! Feeds, and when they are fetched.
 
-use notify_core::{Feed, FeedCreated, FeedId, FeedStatus, NewFeed, Timestamp};
+use notify_core::{Feed, FeedCreated, FeedId, NewFeed, Timestamp};
 
 use crate::store::page::{CursorCodec, Filling, rows_wanted};
 use crate::store::sql::error::inserted;
@@ -260,7 +260,7 @@ fn feed_of(row: &Row<'_>) -> sql::Result<(i64, Feed)> {
         id: FeedId(uuid_at(row, 1)?),
         name: row.get(2)?,
         url: row.get(3)?,
-        status: FeedStatus::from_word(&status).ok_or_else(|| unexpected_value(4, Type::Text))?,
+        status: status.parse().map_err(|_| unexpected_value(4, Type::Text))?,
         items: count_at(row, 5)?,
         last_fetched_at: row.get::<Option<i64>>(6)?.map(Timestamp),
         last_error: row.get(7)?,

@@ -353,9 +353,8 @@ fn read_row(row: &Row<'_>) -> sql::Result<Found> {
     Ok(Found {
         no: row.get(0)?,
         id: row.get(1)?,
-        status: NotificationStatus::from_word(&status)
-            .ok_or_else(|| unexpected_value(2, Type::Text))?,
-        origin: Origin::from_word(&origin).ok_or_else(|| unexpected_value(3, Type::Text))?,
+        status: status.parse().map_err(|_| unexpected_value(2, Type::Text))?,
+        origin: origin.parse().map_err(|_| unexpected_value(3, Type::Text))?,
         created_at: Timestamp(row.get(4)?),
         send_at: if is_local { None } else { time(5)? },
         started_at: time(7)?,
@@ -414,8 +413,8 @@ fn cancel(
         )?
         .query_row(params![app.0, id.as_str()], |row| {
             let status: String = row.get(1)?;
-            let status = NotificationStatus::from_word(&status)
-                .ok_or_else(|| unexpected_value(1, Type::Text))?;
+            let status: NotificationStatus =
+                status.parse().map_err(|_| unexpected_value(1, Type::Text))?;
             Ok((NotificationNo(row.get(0)?), status, row.get::<bool>(2)?))
         })
         .optional()?

@@ -190,7 +190,7 @@ fn provider_with_app(row: &Row<'_>) -> sql::Result<(AppId, ProviderRow)> {
 fn provider_of(row: &Row<'_>) -> sql::Result<ProviderRow> {
     let word: String = row.get(0)?;
     Ok(ProviderRow {
-        provider: ProviderKind::from_word(&word).ok_or_else(|| unexpected_value(0, Type::Text))?,
+        provider: word.parse().map_err(|_| unexpected_value(0, Type::Text))?,
         sealed: row.get(1)?,
         updated_at: Timestamp(row.get(2)?),
     })

@@ -86,8 +86,7 @@ impl Store {
                 )?
                 .query_row([app.0.as_bytes()], |row| {
                     let status: String = row.get(1)?;
-                    let status = AppStatus::from_word(&status)
-                        .ok_or_else(|| unexpected_value(1, Type::Text))?;
+                    let status: AppStatus = status.parse().map_err(|_| unexpected_value(1, Type::Text))?;
                     Ok((AppNo(row.get(0)?), status, row.get::<String>(2)?))
                 })
                 .optional()?;

@@ -9,7 +9,7 @@ use notify_client::Client;
 use notify_core::{
     CreateApp, CreateKey, CreateNotification, DeviceId, DeviceStatisticsQuery, NotificationId,
     NotificationRecord, Platform, ProviderKind, PushKeys, PushSubscription, RegisterDevice,
-    StepWord, Subscribe,
+    StepKind, Subscribe,
 };
 use notify_sandbox::{
     Provider, Rule, ScriptedResponse, Settings, apns_token, fcm_token, messenger_recipient,
@@ -116,7 +116,7 @@ impl Case {
         let is_over = match effect {
             Effect::Sent | Effect::Disabled | Effect::Failed => record.completed_at.is_some(),
             Effect::Guarded => counts.unregistered == REPORTED_MAX,
-            Effect::Held => self.has(id, StepWord::CredentialsRefused).await?,
+            Effect::Held => self.has(id, StepKind::CredentialsRefused).await?,
             // What else it may do, it would do at once.
             Effect::Waits => true,
         };
@@ -124,7 +124,7 @@ impl Case {
     }
 
     /// Whether the first device's explanation has that step.
-    async fn has(&self, id: &NotificationId, word: StepWord) -> Result<bool> {
+    async fn has(&self, id: &NotificationId, word: StepKind) -> Result<bool> {
         let device = DeviceId::new(name(0)).map_err(anyhow::Error::msg)?;
         let told = self.client.notifications().explain(id, &device).await?;
         Ok(told.steps.iter().any(|step| step.what == word))

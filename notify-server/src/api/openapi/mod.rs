@@ -271,21 +271,21 @@ fn query_schema(form: ParameterForm) -> Value {
     match form {
         ParameterForm::Text => json!({ "type": "string" }),
         ParameterForm::Id => json!({ "type": "string", "minLength": 1 }),
-        ParameterForm::Whole { min, max, or: None } => {
+        ParameterForm::Integer { min, max, or: None } => {
             json!({ "type": "integer", "format": "int64", "minimum": min, "maximum": max })
         }
-        ParameterForm::Whole { min, max, or: Some(word) } => json!({ "oneOf": [
+        ParameterForm::Integer { min, max, or: Some(word) } => json!({ "oneOf": [
             { "type": "integer", "format": "int64", "minimum": min, "maximum": max },
             { "const": word },
         ] }),
-        ParameterForm::Word(words) => json!({ "type": "string", "enum": words() }),
-        ParameterForm::Words { of, max } => {
-            let word = of().iter().map(|word| word.replace('.', r"\.")).collect::<Vec<_>>();
-            let word = word.join("|");
+        ParameterForm::OneOf(names) => json!({ "type": "string", "enum": names }),
+        ParameterForm::ListOf { names, max } => {
+            let name = names.iter().map(|name| name.replace('.', r"\.")).collect::<Vec<_>>();
+            let name = name.join("|");
             let more = max - 1;
             json!({
                 "type": "string",
-                "pattern": format!("^(?:(?:{word})(?:,(?:{word})){{0,{more}}})?$"),
+                "pattern": format!("^(?:(?:{name})(?:,(?:{name})){{0,{more}}})?$"),
             })
         }
     }

@@ -201,8 +201,7 @@ fn notification(
             let time = |column| row.get::<Option<i64>>(column).map(|at| at.map(Timestamp));
             let local_time = time(10)?;
             let facts = NotificationFacts {
-                status: NotificationStatus::from_word(&status)
-                    .ok_or_else(|| unexpected_value(1, Type::Text))?,
+                status: status.parse().map_err(|_| unexpected_value(1, Type::Text))?,
                 created_at: Timestamp(row.get(2)?),
                 due_at: if local_time.is_some() { None } else { time(3)? },
                 started_at: time(4)?,

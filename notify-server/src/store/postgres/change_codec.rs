@@ -1,8 +1,6 @@
 //! Encodes the changes of a commit as the payload of a NOTIFY. A server that cannot decode a change,
 //! because it is older, treats it as a resync.
 
-use notify_core::{Platform, ProviderKind};
-
 use crate::store::{AppNo, Change, DeliveryChange, EnrichmentChange, NotificationNo};
 
 /// Longest payload, in bytes; PostgreSQL accepts less than 8,000. More changes are sent as a resync.
@@ -67,9 +65,9 @@ fn decode_one(word: &str) -> Option<Change> {
         'd' => DeliveryChange::NotificationDue.into(),
         's' => DeliveryChange::NotificationScheduled.into(),
         'c' => DeliveryChange::NotificationCanceled(NotificationNo(number.parse().ok()?)).into(),
-        'p' => DeliveryChange::Provider(app()?, ProviderKind::from_word(name)?).into(),
-        'g' => DeliveryChange::GuardTripped(app()?, Platform::from_word(name)?).into(),
-        'h' => DeliveryChange::Breaker(app()?, Platform::from_word(name)?).into(),
+        'p' => DeliveryChange::Provider(app()?, name.parse().ok()?).into(),
+        'g' => DeliveryChange::GuardTripped(app()?, name.parse().ok()?).into(),
+        'h' => DeliveryChange::Breaker(app()?, name.parse().ok()?).into(),
         'a' => Change::App(app()?),
         'e' => Change::Events(app()?),
         'm' => EnrichmentChange::Campaign(app()?).into(),

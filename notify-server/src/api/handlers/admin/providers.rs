@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use notify_core::{
-    AppId, NoBody, NoQuery, ProviderChecked, ProviderKind, ProviderList, ProviderView, Request,
+    AppId, NoBody, NoQuery, ProviderKind, ProviderList, ProviderTestResult, ProviderView, Request,
     Success, Timestamp, Violations, json,
 };
 use utoipa::openapi::{RefOr, Schema};
@@ -105,11 +105,11 @@ pub(crate) async fn delete(ctx: RequestCtx, _: NoQuery) -> Result<JsonReply<Succ
 pub(crate) async fn test(
     ctx: RequestCtx,
     _: NoBody,
-) -> Result<JsonReply<ProviderChecked>, ApiError> {
+) -> Result<JsonReply<ProviderTestResult>, ApiError> {
     let (api, app, provider) = (&ctx.api, ctx.id("id")?, provider(&ctx)?);
     let checked = api.operations.check(app, provider).await?;
     let channel = Some(statuses(api, app).await?.on(provider.platform()));
-    Ok(JsonReply::ok(ProviderChecked { ok: checked.ok, detail: checked.detail, channel }))
+    Ok(JsonReply::ok(ProviderTestResult { ok: checked.ok, detail: checked.detail, channel }))
 }
 
 /// `POST /admin/v1/apps/{id}/providers/{provider}/resume`.
@@ -132,5 +132,5 @@ async fn statuses(api: &Api, app: AppId) -> Result<ProviderStatuses<'_>, StoreEr
 }
 
 fn provider(ctx: &RequestCtx) -> Result<ProviderKind, ApiError> {
-    ProviderKind::from_word(&ctx.path_param("provider")?).ok_or(ApiError::NotFound)
+    ctx.path_param("provider")?.parse().map_err(|_| ApiError::NotFound)
 }

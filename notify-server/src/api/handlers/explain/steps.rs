@@ -5,7 +5,7 @@
 mod tests;
 
 use notify_core::{
-    ExplainedOutcome, ExplainedStep, NotificationStatus, Platform, ProviderStatus, StepWord,
+    ExplainedOutcome, ExplainedStep, NotificationStatus, Platform, ProviderStatus, StepKind,
     Timestamp,
 };
 
@@ -44,10 +44,10 @@ impl ExplanationBuilder<'_> {
         let notification = &self.facts.notification;
         if notification.status == NotificationStatus::Reported {
             let detail = "reported: the caller delivers it by other means, nothing is sent here";
-            self.add(Some(notification.created_at), StepWord::Reported, detail);
+            self.add(Some(notification.created_at), StepKind::Reported, detail);
             return ExplainedOutcome::Reported;
         }
-        self.add(Some(notification.created_at), StepWord::Accepted, "accepted");
+        self.add(Some(notification.created_at), StepKind::Accepted, "accepted");
         self.add_schedule();
         let proven_at = self.proven_at();
         if !self.add_target(proven_at) {
@@ -66,7 +66,7 @@ impl ExplanationBuilder<'_> {
             DeliveryProgress::Skipped => {
                 let detail = "it was skipped at sending time: it lacked the tag, was disabled or \
                     had no address. That may have changed since";
-                self.add(None, StepWord::PassedOver, detail);
+                self.add(None, StepKind::PassedOver, detail);
                 self.add_moved_address();
                 ExplainedOutcome::NotTargeted
             }
@@ -75,7 +75,7 @@ impl ExplanationBuilder<'_> {
         }
     }
 
-    fn add(&mut self, at: Option<Timestamp>, what: StepWord, detail: impl Into<String>) {
+    fn add(&mut self, at: Option<Timestamp>, what: StepKind, detail: impl Into<String>) {
         self.steps.push(ExplainedStep { at, what, detail: detail.into() });
     }
 
@@ -84,18 +84,18 @@ impl ExplanationBuilder<'_> {
         if let Some(at) = notification.started_at {
             if notification.local_time.is_none() {
                 let detail = "became due; it goes to devices registered before this time";
-                return self.add(Some(at), StepWord::Started, detail);
+                return self.add(Some(at), StepKind::Started, detail);
             }
             let detail = "its first zone became due; the audience of each zone is who had \
                 registered until its own time";
-            self.add(Some(at), StepWord::Started, detail);
+            self.add(Some(at), StepKind::Started, detail);
             return self.add_local_time();
         }
         match notification.status {
             NotificationStatus::Canceled => {}
             NotificationStatus::Queued => {
                 let detail = "due; its turn to begin has not come";
-                self.add(notification.due_at, StepWord::Scheduled, detail);
+                self.add(notification.due_at, StepKind::Scheduled, detail);
             }
             NotificationStatus::Scheduled
             | NotificationStatus::Sending
@@ -103,7 +103,7 @@ impl ExplanationBuilder<'_> {
             | NotificationStatus::Reported => {
                 if let Some(due_at) = notification.due_at {
                     let detail = format!("due at {}; its audience is fixed then", time(due_at));
-                    self.add(Some(due_at), StepWord::Scheduled, detail);
+                    self.add(Some(due_at), StepKind::Scheduled, detail);
                 }
                 self.add_local_time();
             }
@@ -129,7 +129,7 @@ impl ExplanationBuilder<'_> {
              {minutes:02})",
             time(turn_at)
         );
-        self.add(Some(turn_at), StepWord::Scheduled, detail);
+        self.add(Some(turn_at), StepKind::Scheduled, detail);
     }
 
     /// When the device was found to be eligible.
@@ -180,7 +180,7 @@ impl ExplanationBuilder<'_> {
                     notification.platforms.iter().map(|platform| platform.as_str()).collect();
                 format!("it goes to {}; the device is on {platform}", named.join(", "))
             };
-            self.add(fixed_at, StepWord::NotTargeted, detail);
+            self.add(fixed_at, StepKind::NotTargeted, detail);
             return false;
         }
         let detail = if notification.names_devices && proven_at.is_none() {
@@ -191,7 +191,7 @@ impl ExplanationBuilder<'_> {
         } else {
             format!("it goes to {platform}, where the device is")
         };
-        self.add(fixed_at, StepWord::Targeted, detail);
+        self.add(fixed_at, StepKind::Targeted, detail);
         if self.facts.progress == DeliveryProgress::RegisteredLater {
             // A device that changed its platform keeps the time of its first registration.
             let registered_at = notification
@@ -199,7 +199,7 @@ impl ExplanationBuilder<'_> {
                 .and_then(|at| (device.created_at > at).then_some(device.created_at));
             let detail = "the device registered, or changed its platform, after the audience was \
                 fixed";
-            self.add(registered_at, StepWord::RegisteredLater, detail);
+            self.add(registered_at, StepKind::RegisteredLater, detail);
             return false;
         }
         true
@@ -208,10 +208,10 @@ impl ExplanationBuilder<'_> {
     /// What an attempt or outcome proves: the device was eligible.
     fn add_proven_state(&mut self, at: Timestamp) -> bool {
         if let Some(tag) = &self.facts.notification.tag {
-            self.add(Some(at), StepWord::HasTag, format!("had the tag `{tag}` when its turn came"));
+            self.add(Some(at), StepKind::HasTag, format!("had the tag `{tag}` when its turn came"));
         }
-        self.add(Some(at), StepWord::Enabled, "was enabled when its turn came");
-        self.add(Some(at), StepWord::HasAddress, "had an address when its turn came");
+        self.add(Some(at), StepKind::Enabled, "was enabled when its turn came");
+        self.add(Some(at), StepKind::HasAddress, "had an address when its turn came");
         true
     }
 
@@ -221,18 +221,18 @@ impl ExplanationBuilder<'_> {
         let mut is_eligible = device.has_address && !device.push_disabled && device.dead.is_none();
         if let Some(tag) = &self.facts.notification.tag {
             if device.has_tag {
-                self.add(None, StepWord::HasTag, format!("has the tag `{tag}` now"));
+                self.add(None, StepKind::HasTag, format!("has the tag `{tag}` now"));
             } else {
                 is_eligible = false;
                 let detail = format!("does not have the tag `{tag}` set to true now");
-                self.add(None, StepWord::LacksTag, detail);
+                self.add(None, StepKind::LacksTag, detail);
             }
         }
         if !self.add_disabled() {
-            self.add(None, StepWord::Enabled, "is enabled now");
+            self.add(None, StepKind::Enabled, "is enabled now");
         }
         if device.has_address {
-            self.add(None, StepWord::HasAddress, "has an address now");
+            self.add(None, StepKind::HasAddress, "has an address now");
         } else {
             self.add_no_address();
         }
@@ -242,14 +242,14 @@ impl ExplanationBuilder<'_> {
     fn add_no_address(&mut self) {
         let detail = "has no address now: it registered without one, or another device registered \
             with its address since";
-        self.add(None, StepWord::NoAddress, detail);
+        self.add(None, StepKind::NoAddress, detail);
     }
 
     /// Why the device is disabled at the moment, if it is.
     fn add_disabled(&mut self) -> bool {
         let device = &self.facts.device;
         if device.push_disabled {
-            self.add(None, StepWord::Disabled, "push is turned off by its user now");
+            self.add(None, StepKind::Disabled, "push is turned off by its user now");
         }
         self.add_dead_address();
         device.push_disabled || device.dead.is_some()
@@ -264,7 +264,7 @@ impl ExplanationBuilder<'_> {
                 Platform::FbMessenger | Platform::ChatApp => "a message of the person enables it",
             };
             let detail = format!("the provider reported its address as dead ({reason}); {other}");
-            self.add(Some(*at), StepWord::AddressDead, detail);
+            self.add(Some(*at), StepKind::AddressDead, detail);
         }
     }
 
@@ -274,7 +274,7 @@ impl ExplanationBuilder<'_> {
             && moved_at >= due_at
         {
             let detail = "the address was another device's until then, which may have got it";
-            self.add(Some(moved_at), StepWord::AddressMoved, detail);
+            self.add(Some(moved_at), StepKind::AddressMoved, detail);
         }
     }
 
@@ -304,10 +304,10 @@ impl ExplanationBuilder<'_> {
         let is_canceled = self.add_cancel_request();
         if !is_eligible {
             let detail = "its turn is not over; as the device is now it will be passed over";
-            self.add(None, StepWord::PassedOver, detail);
+            self.add(None, StepKind::PassedOver, detail);
             return ExplainedOutcome::NotTargeted;
         }
-        self.add(None, StepWord::Waiting, "its turn has not come, or its attempt is under way");
+        self.add(None, StepKind::Waiting, "its turn has not come, or its attempt is under way");
         if !is_canceled {
             self.add_channel();
         }
@@ -328,7 +328,7 @@ impl ExplanationBuilder<'_> {
         let kind = self.facts.device.platform.provider();
         if !self.channel.is_configured {
             let detail = format!("{kind} is not configured now");
-            return self.add(None, StepWord::ProviderNotConfigured, detail);
+            return self.add(None, StepKind::ProviderNotConfigured, detail);
         }
         let (name, scope) = match &self.channel.service {
             Some(service) => (service.clone(), "everything for this push service"),
@@ -339,7 +339,7 @@ impl ExplanationBuilder<'_> {
             ProviderStatus::Throttled { until } => {
                 let until = time(*until);
                 let detail = format!("{name} asked to slow down: {scope} waits until {until}");
-                self.add(None, StepWord::Paused, detail);
+                self.add(None, StepKind::Paused, detail);
             }
             ProviderStatus::Unreachable { probe_at } => {
                 let detail = format!(
@@ -347,7 +347,7 @@ impl ExplanationBuilder<'_> {
                      next probe at {}",
                     time(*probe_at)
                 );
-                self.add(None, StepWord::Paused, detail);
+                self.add(None, StepKind::Paused, detail);
             }
             ProviderStatus::AuthRejected { reason, probe_at } => {
                 let reason =
@@ -357,14 +357,14 @@ impl ExplanationBuilder<'_> {
                      probe at {}",
                     time(*probe_at)
                 );
-                self.add(None, StepWord::CredentialsRefused, detail);
+                self.add(None, StepKind::CredentialsRefused, detail);
             }
             ProviderStatus::Tripped => {
                 let detail = format!(
                     "so many addresses looked dead at once that everything is stopped until {kind} \
                      is released (`notify providers resume {kind}`) or configured anew"
                 );
-                self.add(None, StepWord::Paused, detail);
+                self.add(None, StepKind::Paused, detail);
             }
         }
     }
@@ -425,7 +425,7 @@ impl ExplanationBuilder<'_> {
         if is_disabled || !self.facts.device.has_address {
             detail.push_str("; it ends then, unless the device has changed");
         }
-        self.add(at, StepWord::NextAttempt, detail);
+        self.add(at, StepKind::NextAttempt, detail);
         ExplainedOutcome::Pending
     }
 
@@ -440,13 +440,13 @@ impl ExplanationBuilder<'_> {
         let because = reason.map_or_else(String::new, |reason| format!(": {reason}"));
         match settled {
             Outcome::Sent => {
-                self.add(Some(at), StepWord::Sent, "the provider took it");
+                self.add(Some(at), StepKind::Sent, "the provider took it");
                 ExplainedOutcome::Sent
             }
             Outcome::Failed => {
                 if reason == Some(reasons::PROVIDER_NOT_CONFIGURED) {
                     let detail = "the platform's provider was not configured";
-                    self.add(Some(at), StepWord::ProviderNotConfigured, detail);
+                    self.add(Some(at), StepKind::ProviderNotConfigured, detail);
                 }
                 let hint = match reason {
                     Some("address_not_allowed") => {
@@ -454,12 +454,12 @@ impl ExplanationBuilder<'_> {
                     }
                     Some(_) | None => "",
                 };
-                self.add(Some(at), StepWord::Failed, format!("failed{because}{hint}"));
+                self.add(Some(at), StepKind::Failed, format!("failed{because}{hint}"));
                 ExplainedOutcome::Failed
             }
             Outcome::Unregistered => {
                 let detail = format!("the provider reported the address as dead{because}");
-                self.add(Some(at), StepWord::Unregistered, detail);
+                self.add(Some(at), StepKind::Unregistered, detail);
                 self.add_dead_address();
                 self.add_enabled_again();
                 ExplainedOutcome::Unregistered
@@ -475,7 +475,7 @@ impl ExplanationBuilder<'_> {
                 } else {
                     "canceled before it was tried again"
                 };
-                self.add(Some(at), StepWord::Canceled, detail);
+                self.add(Some(at), StepKind::Canceled, detail);
                 ExplainedOutcome::Canceled
             }
         }
@@ -485,7 +485,7 @@ impl ExplanationBuilder<'_> {
         let detail = match reason {
             Some(reasons::CREDENTIALS_REFUSED) => {
                 let refused = "the provider refused the server's credentials";
-                self.add(Some(at), StepWord::CredentialsRefused, refused);
+                self.add(Some(at), StepKind::CredentialsRefused, refused);
                 "ttl_seconds is 0: its only attempt could not wait for valid credentials".into()
             }
             Some(reasons::OVERTAKEN) => {
@@ -503,7 +503,7 @@ impl ExplanationBuilder<'_> {
             }
             Some(reason) => format!("it expired (ttl_seconds): {reason}"),
         };
-        self.add(Some(at), StepWord::Expired, detail);
+        self.add(Some(at), StepKind::Expired, detail);
     }
 
     /// A device that this delivery disabled, and which is enabled again.
@@ -518,7 +518,7 @@ impl ExplanationBuilder<'_> {
             "is enabled again now: it registered anew, or the server doubted that so many \
              addresses were dead at once"
         };
-        self.add(None, StepWord::Enabled, detail);
+        self.add(None, StepKind::Enabled, detail);
     }
 
     fn add_attempts(&mut self, attempts: u16, first: Option<Timestamp>, reason: Option<&str>) {
@@ -529,13 +529,13 @@ impl ExplanationBuilder<'_> {
         let said = reason
             .filter(|reason| !OWN_REASONS.contains(reason))
             .map_or_else(String::new, |said| format!(", the last answer: {said}"));
-        self.add(first, StepWord::Attempted, format!("{attempts} attempt{plural}{said}"));
+        self.add(first, StepKind::Attempted, format!("{attempts} attempt{plural}{said}"));
     }
 
     fn add_cancel_request(&mut self) -> bool {
         let requested_at = self.facts.notification.cancel_requested_at;
         if let Some(at) = requested_at {
-            self.add(Some(at), StepWord::CancelRequested, "canceled by request");
+            self.add(Some(at), StepKind::CancelRequested, "canceled by request");
         }
         requested_at.is_some()
     }

@@ -265,7 +265,7 @@ fn names_the_blocked_push_service() {
     let channel = Channel { is_configured: true, status: held, service: Some(name.to_owned()) };
     let (_, steps) = explain(&facts(DeliveryProgress::NotReached), &channel, None);
     let step = steps.last().unwrap();
-    assert_eq!(step.what, StepWord::CredentialsRefused);
+    assert_eq!(step.what, StepKind::CredentialsRefused);
     let expected = "https://push.example refuses the server's credentials (http_403): everything \
                     for this push service is held; next probe at 1970-01-01T00:00:09Z";
     assert_eq!(step.detail, expected);
@@ -301,24 +301,24 @@ fn details_contain_reasons_and_times() {
         step.map(|step| step.detail.clone()).unwrap_or_default()
     };
     let failed = settled(Outcome::Failed, Some("BadTopic"), 1);
-    assert_eq!(detail(&failed, StepWord::Attempted), "1 attempt, the last answer: BadTopic");
-    assert_eq!(detail(&failed, StepWord::Failed), "failed: BadTopic");
+    assert_eq!(detail(&failed, StepKind::Attempted), "1 attempt, the last answer: BadTopic");
+    assert_eq!(detail(&failed, StepKind::Failed), "failed: BadTopic");
     let again = "2 attempts, the last answer: Unavailable";
-    assert_eq!(detail(&retrying(), StepWord::Attempted), again);
-    assert_eq!(detail(&retrying(), StepWord::NextAttempt), "due at 1970-01-01T00:00:09Z");
+    assert_eq!(detail(&retrying(), StepKind::Attempted), again);
+    assert_eq!(detail(&retrying(), StepKind::NextAttempt), "due at 1970-01-01T00:00:09Z");
     assert_eq!(
-        detail(&scheduled(), StepWord::Scheduled),
+        detail(&scheduled(), StepKind::Scheduled),
         "due at 1970-01-01T00:00:09Z; its audience is fixed then"
     );
 }
 
 /// Facts, a channel, a step, and its complete detail.
-type Detail = (DeliveryFacts, Channel, StepWord, &'static str);
+type Detail = (DeliveryFacts, Channel, StepKind, &'static str);
 
 const LATER: Timestamp = Timestamp(20_000);
 
 fn details_of_settled() -> [Detail; 5] {
-    use StepWord::{AddressDead, Attempted, Canceled, Expired, Failed};
+    use StepKind::{AddressDead, Attempted, Canceled, Expired, Failed};
     let failed = |reason, attempts| settled(Outcome::Failed, Some(reason), attempts);
     let ios = with(settled(Outcome::Unregistered, None, 1), |facts| {
         dead(facts);
@@ -341,7 +341,7 @@ fn details_of_settled() -> [Detail; 5] {
 }
 
 fn details_of_pending() -> [Detail; 5] {
-    use StepWord::{NextAttempt, Paused, Scheduled};
+    use StepKind::{NextAttempt, Paused, Scheduled};
     let channel = |status| Channel { is_configured: true, status, service: None };
     let held = channel(ProviderStatus::AuthRejected { reason: None, probe_at: LATER });
     let throttled = || channel(ProviderStatus::Throttled { until: LATER });
@@ -367,7 +367,7 @@ fn details_of_pending() -> [Detail; 5] {
 }
 
 fn details_of_the_target() -> [Detail; 4] {
-    use StepWord::{NotTargeted, PassedOver, Started, Targeted};
+    use StepKind::{NotTargeted, PassedOver, Started, Targeted};
     let named = |is_named| {
         with(facts(DeliveryProgress::None), |facts| {
             facts.notification.names_devices = true;
@@ -400,7 +400,7 @@ fn details_describe_what_is_known() {
 
 #[test]
 fn every_step_is_used() {
-    let mut unused: HashSet<StepWord> = StepWord::ALL.iter().copied().collect();
+    let mut unused: HashSet<StepKind> = StepKind::ALL.iter().copied().collect();
     for (channel, _) in unavailable_channels() {
         for (facts, ..) in rows() {
             for step in explain(&facts, &channel, None).1 {

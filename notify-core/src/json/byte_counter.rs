@@ -1,4 +1,4 @@
-//! A count of the bytes that reading looks at; only in tests.
+//! Counts the bytes that reading a body looks at, to test that reading stays linear.
 
 use std::cell::Cell;
 
@@ -10,8 +10,8 @@ pub(super) fn add(bytes: usize) {
     BYTES.set(BYTES.get() + bytes);
 }
 
-/// How many bytes `work` looked at.
-pub(crate) fn of(work: impl FnOnce()) -> usize {
+/// How many bytes `work` looks at.
+pub(super) fn during(work: impl FnOnce()) -> usize {
     BYTES.set(0);
     work();
     BYTES.get()

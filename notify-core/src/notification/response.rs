@@ -1,0 +1,272 @@
+//! Responses about notifications.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::json::JsonObject;
+use crate::query::Parameters;
+use crate::violations::path;
+use crate::wire_enum::wire_enum;
+use crate::{
+    CURSOR, DeviceId, Engagement, LIMIT, NotificationId, PageQuery, Parameter, ParameterForm,
+    Platform, Query, Timestamp, Violations,
+};
+
+/// Answer of `POST /v1/notifications` and `POST /v1/notifications/notify`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NotificationCreated {
+    /// Id of the notification.
+    pub id: NotificationId,
+    /// Number of device ids in the request. Present only when none of them exists, so that the
+    /// notification has no recipients.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unknown: Option<u64>,
+}
+
+wire_enum! {
+    /// Status of a notification.
+    pub enum NotificationStatus {
+        /// Not due yet.
+        Scheduled = "scheduled",
+        /// Due, but sending has not started.
+        Queued = "queued",
+        /// Being sent.
+        Sending = "sending",
+        /// Every delivery has its outcome.
+        Completed = "completed",
+        /// A request to cancel it stopped at least one delivery.
+        Canceled = "canceled",
+        /// Reported by the caller; not sent by the server.
+        Reported = "reported",
+    }
+}
+
+wire_enum! {
+    /// The request that created a notification.
+    pub enum Origin {
+        /// `POST /v1/notifications`.
+        Created = "created",
+        /// `POST /v1/notifications/notify`.
+        Reported = "reported",
+    }
+}
+
+/// Numbers of devices by outcome. `targeted` is the sum of `sent` to `pending`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Counts {
+    /// Enabled devices with an address in the target, as far as the target has been read.
+    pub targeted: u64,
+    /// Accepted by the provider.
+    pub sent: u64,
+    /// Failed for good, with a reason.
+    pub failed: u64,
+    /// Reported as unregistered by the provider.
+    pub unregistered: u64,
+    /// Not accepted by the provider before `ttl_seconds` elapsed.
+    pub expired: u64,
+    /// Canceled by request, or deleted.
+    pub canceled: u64,
+    /// Without an outcome yet.
+    pub pending: u64,
+    /// Requested ids without a device of the platform. The total of all platforms includes the ids in
+    /// `device_ids` that do not exist.
+    pub unknown: u64,
+    /// Requested devices that are disabled, or lack an address or the tag.
+    pub excluded: u64,
+}
+
+impl Counts {
+    /// Adds the counts of another platform.
+    pub fn add(&mut self, other: &Self) {
+        self.targeted += other.targeted;
+        self.sent += other.sent;
+        self.failed += other.failed;
+        self.unregistered += other.unregistered;
+        self.expired += other.expired;
+        self.canceled += other.canceled;
+        self.pending += other.pending;
+        self.unknown += other.unknown;
+        self.excluded += other.excluded;
+    }
+}
+
+/// Counts of one platform.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct PlatformCounts {
+    /// Platform.
+    pub platform: Platform,
+    /// Counts of the platform.
+    #[serde(flatten)]
+    pub counts: Counts,
+}
+
+/// Number of deliveries on one platform that failed for one reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct FailureCount {
+    /// Platform.
+    pub platform: Platform,
+    /// Error code of the provider or the server, such as `provider_not_configured`.
+    pub reason: String,
+    /// Number of devices.
+    pub count: u64,
+}
+
+/// Answer of `GET /v1/notifications/:id`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NotificationRecord {
+    /// Id.
+    pub id: NotificationId,
+    /// Status.
+    pub status: NotificationStatus,
+    /// The request that created it.
+    pub origin: Origin,
+    /// When the request was accepted, unix ms.
+    pub created_at: Timestamp,
+    /// When it is due, unix ms; null with `send_at_local` and for reports.
+    pub send_at: Option<Timestamp>,
+    /// When sending started, unix ms.
+    pub started_at: Option<Timestamp>,
+    /// When the last delivery got its outcome, unix ms.
+    pub completed_at: Option<Timestamp>,
+    /// Body of the request, as the caller sent it.
+    pub request: JsonObject,
+    /// Totals of all platforms.
+    pub counts: Counts,
+    /// Counts of each platform.
+    pub by_platform: Vec<PlatformCounts>,
+    /// Reasons of failed deliveries, the most frequent first.
+    pub failures: Vec<FailureCount>,
+    /// What devices reported about it.
+    pub engagement: Engagement,
+}
+
+/// Answer of `GET /v1/notifications`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NotificationList {
+    /// One page, newest first.
+    pub notifications: Vec<NotificationRecord>,
+    /// `cursor` of the next page; null on the last one.
+    pub next_cursor: Option<String>,
+}
+
+wire_enum! {
+    /// Outcome of the delivery to one device.
+    pub enum DeliveryOutcome {
+        /// The provider accepted it.
+        Sent = "sent",
+        /// It failed for good, with a reason.
+        Failed = "failed",
+        /// The provider reported the address as unregistered.
+        Unregistered = "unregistered",
+        /// `ttl_seconds` elapsed before the provider accepted it.
+        Expired = "expired",
+        /// Canceled by request, or the device was deleted.
+        Canceled = "canceled",
+        /// No outcome yet.
+        Pending = "pending",
+    }
+}
+
+/// The delivery of a notification to one device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Delivery {
+    /// Id of the device; null if it was erased since then or registered for another platform.
+    pub device_id: Option<DeviceId>,
+    /// Platform of the device at that time.
+    pub platform: Platform,
+    /// Outcome.
+    pub outcome: DeliveryOutcome,
+    /// Error code of the provider or the server; of the last attempt while the outcome is pending.
+    pub reason: Option<String>,
+    /// Number of attempts.
+    pub attempts: u32,
+    /// Id of the message at the provider, if the server is configured to keep it.
+    pub provider_message_id: Option<String>,
+    /// When the outcome was stored, unix ms; null while it is pending.
+    pub at: Option<Timestamp>,
+    /// When the next attempt is due, unix ms; null unless an attempt failed.
+    pub next_attempt_at: Option<Timestamp>,
+}
+
+/// Answer of `GET /v1/notifications/:id/deliveries`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct DeliveryList {
+    /// One page, sorted by platform and by first registration of the device. It can have fewer than
+    /// `limit` elements, even none, although there are more pages.
+    pub deliveries: Vec<Delivery>,
+    /// `cursor` of the next page; null on the last one.
+    pub next_cursor: Option<String>,
+}
+
+/// Query of `GET /v1/notifications/:id/deliveries`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ListDeliveries {
+    /// Page size; 50 when absent.
+    pub limit: Option<u32>,
+    /// `next_cursor` of the previous page; the first page when absent.
+    pub cursor: Option<String>,
+    /// Only deliveries with this outcome.
+    pub outcome: Option<DeliveryOutcome>,
+}
+
+impl Query for ListDeliveries {
+    type Valid = Self;
+    const PARAMETERS: &'static [Parameter] = &[
+        LIMIT,
+        CURSOR,
+        Parameter::new(
+            "outcome",
+            ParameterForm::OneOf(&DeliveryOutcome::NAMES),
+            "Only deliveries with this outcome",
+        ),
+    ];
+
+    fn parse(parameters: &[(String, String)], _now: Timestamp) -> Result<Self, Violations> {
+        let mut parameters = Parameters::new(parameters, Self::PARAMETERS);
+        let PageQuery { limit, cursor } = PageQuery::take(&mut parameters);
+        let outcome = parameters.text("outcome");
+        let outcome = parameters.validator.optional_one_of(&path("outcome"), outcome);
+        parameters.finish(Some(Self { limit, cursor, outcome }))
+    }
+}
+
+/// What would be sent to one platform.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct PlatformPreview {
+    /// Platform.
+    pub platform: Platform,
+    /// Number of devices that would receive it now: enabled devices of the target with an address.
+    pub devices: u64,
+    /// The exact payload for a placeholder device; null if it is too large.
+    pub payload: Option<JsonObject>,
+    /// Headers of the request to the provider, without its authorization.
+    pub headers: BTreeMap<String, String>,
+    /// Size that `limit` applies to: bytes of the payload, or characters of the text on Messenger and the
+    /// chat app.
+    pub bytes: u64,
+    /// Largest size that the provider accepts.
+    pub limit: u64,
+    /// Problems to consider before sending.
+    pub problems: Vec<String>,
+}
+
+/// Answer of `POST /v1/notifications/preview`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NotificationPreview {
+    /// The platforms of the target.
+    pub platforms: Vec<PlatformPreview>,
+    /// Number of `device_ids` that do not exist; absent if all exist.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unknown: Option<u64>,
+}
