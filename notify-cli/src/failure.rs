@@ -199,11 +199,11 @@ fn what_to_correct(report: Option<&Path>, command: &str) -> String {
 fn call_status(error: &Error) -> u8 {
     match error {
         error if is_foreign(error) => FAILED,
-        Error::Config { .. } | Error::NoKey(_) => USAGE,
+        Error::Config { .. } | Error::MissingKey(_) => USAGE,
         Error::Invalid(_) => REJECTED,
         Error::Rejected { status: 429, .. } => FAILED,
         Error::Rejected { .. } => REJECTED,
-        Error::OtherKey(_) | Error::Unauthorized { .. } => NOT_AUTHORISED,
+        Error::WrongKey(_) | Error::Unauthorized { .. } => NOT_AUTHORISED,
         Error::NotFound { .. } => NOT_FOUND,
         // The error is `non_exhaustive`: what is new is the network's or the server's.
         _ => FAILED,
@@ -219,16 +219,16 @@ fn call_lines(error: &Error, server: &str) -> Vec<String> {
         return rules;
     }
     match error {
-        Error::NoKey(KeyKind::Admin) => {
+        Error::MissingKey(KeyKind::Admin) => {
             vec!["no admin key: set NOTIFY_ADMIN_KEY or store one in a profile".to_owned()]
         }
-        Error::NoKey(KeyKind::Api) => {
+        Error::MissingKey(KeyKind::Api) => {
             vec!["no API key: set NOTIFY_API_KEY or store one in a profile".to_owned()]
         }
-        Error::OtherKey(KeyKind::Admin) => {
+        Error::WrongKey(KeyKind::Admin) => {
             vec![format!("{error}: set NOTIFY_ADMIN_KEY, or that of the profile, to one")]
         }
-        Error::OtherKey(KeyKind::Api) => {
+        Error::WrongKey(KeyKind::Api) => {
             vec![format!("{error}: set NOTIFY_API_KEY, or that of the profile, to one")]
         }
         error if is_foreign(error) => vec![format!("{error}{}", is_it_notify(server))],
@@ -330,12 +330,12 @@ mod tests {
             (Failure::Unwell(String::new()), 1),
             (Failure::Usage(String::new()), 2),
             (Failure::file("f")(io::Error::from(io::ErrorKind::NotFound)), 2),
-            (Error::NoKey(KeyKind::Api).into(), 2),
+            (Error::MissingKey(KeyKind::Api).into(), 2),
             (rejected(400).into(), 3),
             (rejected(409).into(), 3),
             (Failure::RowsRefused { rows: 1, report: None, command: "" }, 3),
             (Error::Unauthorized { errors: Vec::new(), request_id: id() }.into(), 4),
-            (Error::OtherKey(KeyKind::Admin).into(), 4),
+            (Error::WrongKey(KeyKind::Admin).into(), 4),
             (
                 Error::NotFound { call: String::new(), errors: Vec::new(), request_id: id() }
                     .into(),

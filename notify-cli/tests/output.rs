@@ -365,7 +365,7 @@ async fn an_answer_that_fails_names_the_server() {
     let page = wiremock::ResponseTemplate::new(200).set_body_string("<html>Hello</html>");
     for (reply, start, end) in [
         (late, "SERVER did not answer in time", "--timeout SECONDS waits longer"),
-        (page, "the answer with status 200 cannot be read: ", "is SERVER a Notify server?"),
+        (page, "the response with status 200 cannot be decoded: ", "is SERVER a Notify server?"),
     ] {
         let bench = Bench::giving(vec![reply]).await;
         let run = bench.run(&["tags", "list", "--retries", "0", "--timeout", "1"]);

@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 use notify_client::{
-    EnrichmentAnswer,
+    EnrichmentResponse,
     notify_core::{CampaignRef, EnrichmentQuery},
 };
 
@@ -43,14 +43,14 @@ pub(crate) async fn run(command: Enrichments, session: &mut Session) -> Result<(
     let got = notify.enrichments().get(campaign, &query, if_none_match.as_deref()).await;
     let got = got.map_err(Failure::when_not_found(unknown(campaign, &query)))?;
     match got {
-        EnrichmentAnswer::Fresh { enrichment, etag } => {
+        EnrichmentResponse::Fresh { enrichment, etag } => {
             session.out.show(&*enrichment, &view::ENRICHMENT)?;
             session.out.flush()?;
             if let Some(etag) = etag {
                 output::talk(&format!("etag {etag}"));
             }
         }
-        EnrichmentAnswer::NotModified => output::talk("not modified"),
+        EnrichmentResponse::NotModified => output::talk("not modified"),
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use notify_client::{
-    Streamed,
+    StreamItem,
     notify_core::{StreamQuery, WebhookEventType},
 };
 use serde_json::Value;
@@ -46,7 +46,7 @@ pub(crate) async fn run(args: Tail, session: &mut Session) -> Result<(), Failure
         };
         let Some(shown) = shown else { return Ok(()) };
         match shown? {
-            Streamed::Event { cursor, event } => {
+            StreamItem::Event { cursor, event } => {
                 let value = serde_json::to_value(&event)
                     .expect("our models have string keys and finite numbers");
                 if json {
@@ -57,7 +57,7 @@ pub(crate) async fn run(args: Tail, session: &mut Session) -> Result<(), Failure
                     session.out.line(&line(&value, event.data.kind(), &cursor))?;
                 }
             }
-            Streamed::Reset => output::talk("the server no longer has the events in between"),
+            StreamItem::Reset => output::talk("the server no longer has the events in between"),
             _ => {}
         }
     }

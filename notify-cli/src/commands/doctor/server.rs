@@ -60,13 +60,13 @@ pub(super) async fn look(notify: &Client, report: &mut Report) -> bool {
             judge(&diagnostics, report);
             true
         }
-        Err(error @ Error::NoKey(_)) => {
+        Err(error @ Error::MissingKey(_)) => {
             let hint = "set NOTIFY_ADMIN_KEY or store the key in a profile; without it doctor checks \
                         the server alone";
             report.add(Finding::bad("admin key", "", error.to_string()).hint(hint));
             false
         }
-        Err(error @ Error::OtherKey(_)) => {
+        Err(error @ Error::WrongKey(_)) => {
             let hint = "set NOTIFY_ADMIN_KEY, or the admin key of the profile, to an admin key";
             report.add(Finding::bad("admin key", "", error.to_string()).hint(hint));
             false
