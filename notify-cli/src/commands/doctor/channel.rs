@@ -1,53 +1,52 @@
-//! Whether deliveries go out: valid credentials alone do not resume what is stopped or held.
+//! The state of deliveries: valid credentials alone do not resume stopped or held deliveries.
 
 use notify_client::notify_core::{App, AppStatus, ChannelDiagnostics, ChannelWord, ServiceView};
 
 use super::{AppName, hints, report::Finding};
-use crate::output::{counted, time};
+use crate::output::{pluralize, time};
 
-/// What keeps a whole application back.
-pub(super) fn status(app: &App, label: &str) -> Option<Finding> {
+/// Whether the application is suspended.
+pub(super) fn check_status(app: &App, label: &str) -> Option<Finding> {
     let hint = format!("`notify apps update {} --status active` activates it", app.id);
     let detail = "the application is suspended: the server refuses its keys, and still delivers what \
                   it accepted before";
     match app.status {
         AppStatus::Active => None,
-        AppStatus::Suspended => Some(Finding::bad("status", label, detail).hint(hint)),
+        AppStatus::Suspended => Some(Finding::failed("status", label, detail).with_hint(hint)),
     }
 }
 
 /// The state of deliveries through a provider.
-pub(super) fn standing(app: &AppName, diagnosed: &ChannelDiagnostics) -> Finding {
+pub(super) fn check_channel(app: &AppName, diagnosed: &ChannelDiagnostics) -> Finding {
     let provider = diagnosed.provider;
     let AppName { label, argument } = app;
     let about = format!("{label} {provider}");
     if !diagnosed.configured {
         let detail = format!(
             "the provider is not configured: every send to {} fails with provider_not_configured",
-            counted(diagnosed.devices, "device")
+            pluralize(diagnosed.devices, "device")
         );
-        let hint = format!("`notify providers put {provider} FILE --app {argument}`");
-        return Finding::bad("channel", &about, detail).hint(hint);
+        let hint = hints::put_command(provider, argument);
+        return Finding::failed("channel", &about, detail).with_hint(hint);
     }
     let resume = format!("`notify providers resume {provider} --app {argument}`");
     let until = diagnosed.channel.until.map(time);
     let at = until.as_deref().unwrap_or("an unknown time");
     match diagnosed.channel.state {
-        ChannelWord::Open => Finding::good("channel", &about, "deliveries go out"),
+        ChannelWord::Open => Finding::passed("channel", &about, "deliveries are running"),
         ChannelWord::Throttled => {
             let detail = format!("the provider asked to slow down: deliveries wait until {at}");
-            Finding::warning("channel", &about, detail).hint(
+            Finding::warning("channel", &about, detail).with_hint(
                 "deliveries resume on their own; if this recurs, set a smaller rate_per_second",
             )
         }
         ChannelWord::Unreachable => {
             let detail = format!(
-                "the provider cannot be reached, or every request fails: deliveries wait; next probe \
-                 at {at}"
+                "the provider is unreachable, or every request fails: deliveries wait; next probe at {at}"
             );
             let hint = "deliveries resume on their own; if not, check that the server's machine \
                         reaches the provider";
-            Finding::warning("channel", &about, detail).hint(hint)
+            Finding::warning("channel", &about, detail).with_hint(hint)
         }
         ChannelWord::Held => {
             let reason = diagnosed.channel.reason.as_deref().unwrap_or("a probe is in flight");
@@ -55,8 +54,8 @@ pub(super) fn standing(app: &AppName, diagnosed: &ChannelDiagnostics) -> Finding
                 "the provider refuses the server's credentials ({reason}): deliveries are held; next \
                  probe at {at}"
             );
-            let hint = format!("{}; then {resume}", hints::of_credentials(provider, argument));
-            Finding::bad("channel", &about, detail).hint(hint)
+            let hint = format!("{}; then {resume}", hints::for_credentials(provider, argument));
+            Finding::failed("channel", &about, detail).with_hint(hint)
         }
         ChannelWord::Stopped => {
             let detail = "the server stopped sending because too many addresses looked dead at once; \
@@ -65,13 +64,13 @@ pub(super) fn standing(app: &AppName, diagnosed: &ChannelDiagnostics) -> Finding
                 "check that topic, key and environment, or project, belong to the app of these \
                  devices; then {resume}"
             );
-            Finding::bad("channel", &about, detail).hint(hint)
+            Finding::failed("channel", &about, detail).with_hint(hint)
         }
     }
 }
 
-/// The push services of a provider that receive nothing while the others do.
-pub(super) fn services(app: &AppName, diagnosed: &ChannelDiagnostics) -> Vec<Finding> {
+/// The push services of a provider that receive nothing, while the others do.
+pub(super) fn check_services(app: &AppName, diagnosed: &ChannelDiagnostics) -> Vec<Finding> {
     let provider = diagnosed.provider;
     let AppName { label, argument } = app;
     let about = format!("{label} {provider}");
@@ -88,22 +87,23 @@ pub(super) fn services(app: &AppName, diagnosed: &ChannelDiagnostics) -> Vec<Fin
                      next probe at {until}"
                 );
                 let remedy =
-                    format!("{}; then {resume}", hints::of_credentials(provider, argument));
-                Finding::bad("service", &about, detail).hint(remedy)
+                    format!("{}; then {resume}", hints::for_credentials(provider, argument));
+                Finding::failed("service", &about, detail).with_hint(remedy)
             }
             ChannelWord::Throttled => {
                 let detail =
                     format!("{name} asked to slow down: its deliveries wait until {until}");
-                Finding::warning("service", &about, detail)
-                    .hint("they resume on their own; if this recurs, set a smaller rate_per_second")
+                Finding::warning("service", &about, detail).with_hint(
+                    "they resume on their own; if this recurs, set a smaller rate_per_second",
+                )
             }
             ChannelWord::Unreachable | ChannelWord::Stopped | ChannelWord::Open => {
                 let detail = format!(
-                    "{name} cannot be reached, or every request fails: its deliveries wait; next \
+                    "{name} is unreachable, or every request fails: its deliveries wait; next \
                      probe at {until}"
                 );
                 Finding::warning("service", &about, detail)
-                    .hint("they resume on their own; if not, check that the server reaches it")
+                    .with_hint("they resume on their own; if not, check that the server reaches it")
             }
         }
     };
@@ -130,14 +130,14 @@ mod tests {
         };
         let provider = ProviderKind::Apns;
         let diagnosed = ChannelDiagnostics { provider, configured, devices: 12, channel };
-        let finding = standing(&shop(), &diagnosed);
+        let finding = check_channel(&shop(), &diagnosed);
         let detail = finding.detail().to_owned();
-        assert_eq!(finding.hinted().is_some(), state != ChannelWord::Open || !configured);
+        assert_eq!(finding.hint().is_some(), state != ChannelWord::Open || !configured);
         (finding.status(), detail)
     }
 
     #[test]
-    fn a_service_that_gets_nothing_has_a_finding_of_its_own() {
+    fn each_failing_service_has_a_finding() {
         let until = Some(Timestamp(1_767_323_045_678));
         let service = |state, reason: Option<&str>| ServiceView {
             service: "https://push.example".to_owned(),
@@ -153,7 +153,7 @@ mod tests {
         let channel = ChannelView { state: ChannelWord::Open, reason: None, until: None, services };
         let provider = ProviderKind::WebPush;
         let diagnosed = ChannelDiagnostics { provider, configured: true, devices: 12, channel };
-        let findings = super::services(&shop(), &diagnosed);
+        let findings = check_services(&shop(), &diagnosed);
         let shown: Vec<_> = findings
             .iter()
             .map(|finding| (finding.status(), finding.detail().to_owned()))
@@ -171,7 +171,7 @@ mod tests {
             (
                 Status::Warning,
                 format!(
-                    "{name} cannot be reached, or every request fails: its deliveries \
+                    "{name} is unreachable, or every request fails: its deliveries \
                      wait; next probe at {at}"
                 ),
             ),
@@ -180,10 +180,10 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_deliveries_is_a_failure_and_what_passes_a_warning() {
+    fn held_deliveries_are_a_failure_and_temporary_problems_a_warning() {
         let at = "2026-01-02T03:04:05Z";
         for (configured, state, reason, status, detail) in [
-            (true, ChannelWord::Open, None, Status::Ok, "deliveries go out".to_owned()),
+            (true, ChannelWord::Open, None, Status::Ok, "deliveries are running".to_owned()),
             (
                 false,
                 ChannelWord::Open,
@@ -206,8 +206,8 @@ mod tests {
                 None,
                 Status::Warning,
                 format!(
-                    "the provider cannot be reached, or every request fails: deliveries wait; next \
-                     probe at {at}"
+                    "the provider is unreachable, or every request fails: deliveries wait; next probe \
+                     at {at}"
                 ),
             ),
             (
