@@ -1,10 +1,10 @@
-//! What a url says of the place of its host.
+//! Whether the host and the port of a url are reachable from the internet.
 
 use std::net::Ipv4Addr;
 
 use url::{Host, Url};
 
-/// Whether any machine of the internet may find the host of a url, as far as its name or address tells.
+/// Whether the host of a url may be public, judging by its name or address.
 pub(crate) fn is_public(url: &str) -> bool {
     let url = Url::parse(url);
     match url.as_ref().ok().and_then(Url::host) {
@@ -34,8 +34,8 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
         || address.is_link_local())
 }
 
-/// Whether a url names another port than those of the web.
-pub(crate) fn has_other_port(url: &str) -> bool {
+/// Whether a url has a port other than 80 and 443.
+pub(crate) fn has_unusual_port(url: &str) -> bool {
     let port = Url::parse(url).ok().and_then(|url| url.port());
     port.is_some_and(|port| !matches!(port, 80 | 443))
 }
@@ -45,8 +45,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_is_told_from_the_rest_of_a_url() {
-        for (url, is_other) in [
+    fn unusual_ports_are_recognised() {
+        for (url, is_unusual) in [
             ("https://a.example/rss", false),
             ("https://a.example:443/rss", false),
             ("http://a.example:80", false),
@@ -55,7 +55,7 @@ mod tests {
             ("http://[2001:db8::1]/rss", false),
             ("http://[2001:db8::1]:8080/rss", true),
         ] {
-            assert_eq!(has_other_port(url), is_other, "{url}");
+            assert_eq!(has_unusual_port(url), is_unusual, "{url}");
         }
     }
 }

@@ -12,23 +12,23 @@ Environment:
   NOTIFY_ADMIN_KEY       Admin key, for apps, keys and providers
   NOTIFY_PROFILE         Profile to use, see `notify profile`
   NOTIFY_CA_CERTIFICATE  PEM file of an authority to trust in addition to the system's
-  NO_COLOR               Turns colours off
+  NO_COLOR               Turn colours off
 
-Server and keys come from the first of these that sets them: --server or --profile, NOTIFY_URL and
-the key variables, the profile of NOTIFY_PROFILE, the profile of `notify profile use`. A note on
-stderr says when a variable overrides the profile in use.
+The server and keys come from the first of these that sets them: --server or --profile, NOTIFY_URL
+and the key variables, the profile of NOTIFY_PROFILE, the profile of `notify profile use`. A note on
+stderr shows when a variable overrides the current profile.
 
 Exit status:
   0  done
-  1  a check failed (doctor, `test`, `check`); a watched notification ended with deliveries that
-     failed, expired or were canceled; a confirmation was declined; `--exit-code` found a difference
+  1  a check failed (doctor, `test`, `check`); a watched notification ended with failed, expired or
+     canceled deliveries; a confirmation was declined; `--exit-code` found a difference
   2  wrong usage
   3  the server rejected the request
   4  not authorised
   5  not found
   6  the server or the network failed, after retries";
 
-/// Sends notifications through a Notify server, and administers it.
+/// Send notifications through a Notify server, and administer it.
 #[derive(Debug, Parser)]
 #[command(name = "notify", version, after_help = ENVIRONMENT, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -41,7 +41,7 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// What to do.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Send a notification.
@@ -96,17 +96,16 @@ pub(crate) enum Command {
     /// Administer push providers (needs the admin key).
     #[command(subcommand)]
     Providers(commands::providers::Providers),
-    /// Find problems that keep notifications from arriving, and show a remedy for each (needs the
-    /// admin key).
+    /// Find problems that prevent delivery, and show how to fix them (needs the admin key).
     Doctor(commands::doctor::Doctor),
     /// Manage profiles: addresses and keys of servers, stored in the user's config folder.
     #[command(subcommand)]
     Profile(commands::profile::ProfileCommand),
-    /// Print completions for a shell.
+    /// Print shell completions.
     Completions(commands::completions::Completions),
 }
 
-/// Adds what was likely meant: a text that is sent has an option of its own.
+/// Adds a suggestion for common mistakes: several platforms in one option, and a text without `--text`.
 pub(crate) fn with_tip(mut error: clap::Error) -> clap::Error {
     use clap::error::{ContextKind, ContextValue, ErrorKind};
     let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
@@ -118,7 +117,7 @@ pub(crate) fn with_tip(mut error: clap::Error) -> clap::Error {
     {
         let each = value.split(',').map(|platform| format!("--platform {}", platform.trim()));
         let each = each.collect::<Vec<_>>().join(" ");
-        let tip = format!("`send` and `report` take several platforms one by one: {each}");
+        let tip = format!("`send` and `report` take each platform separately: {each}");
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
         return error;
     }
@@ -130,8 +129,7 @@ pub(crate) fn with_tip(mut error: clap::Error) -> clap::Error {
     if is_sending && error.kind() == ErrorKind::UnknownArgument {
         let quoted = given.replace('\'', "'\\''");
         let tip = format!(
-            "the text has an option of its own: --text '{quoted}'; --android-title sets the title on \
-             Android"
+            "give the text with --text '{quoted}'; --android-title sets the title on Android"
         );
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
@@ -143,7 +141,7 @@ pub(crate) fn with_tip(mut error: clap::Error) -> clap::Error {
 pub(crate) enum Devices {
     #[command(flatten)]
     Plain(commands::devices::Devices),
-    /// Register or subscribe every device of a file, with its tags.
+    /// Register or subscribe the devices of a file, with their tags.
     Import(Import),
 }
 
@@ -158,7 +156,7 @@ mod tests {
         Cli::command().debug_assert();
     }
 
-    /// What `--help` says, command by command; what all commands share comes once, at the top.
+    /// The help text of every command; options of all commands appear only in the first.
     fn describe(command: &clap::Command, path: &str, text: &mut String) {
         let is_root = !path.contains(' ');
         if is_root || !command.has_subcommands() {
@@ -179,13 +177,14 @@ mod tests {
     fn document() -> String {
         let mut command = Cli::command().term_width(100).disable_help_subcommand(true);
         command.build();
-        let mut text = "# The command `notify`\n\nWritten from the command itself.\n".to_owned();
+        let mut text =
+            "# The command `notify`\n\nThis page is generated from the help texts.\n".to_owned();
         describe(&command, "notify", &mut text);
         text
     }
 
     #[test]
-    fn the_document_of_commands_is_up_to_date() {
+    fn the_reference_of_commands_is_up_to_date() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/cli.md");
         let expected = document();
         if std::env::var_os("NOTIFY_WRITE_DOCS").is_some() {

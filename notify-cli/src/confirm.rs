@@ -1,4 +1,4 @@
-//! A question before what cannot be undone, to a person at a terminal. Scripts are not asked.
+//! Confirmation of commands that cannot be undone, at a terminal only.
 
 use std::io::{self, BufRead, IsTerminal};
 
@@ -6,30 +6,30 @@ use clap::Args;
 
 use crate::{failure::Failure, output};
 
-/// Whether to ask.
+/// Options of a command that asks for confirmation.
 #[derive(Debug, Args)]
-pub(crate) struct Consent {
+pub(crate) struct ConfirmArgs {
     /// Skip the confirmation. The command asks for one only when standard input is a terminal, and
     /// refuses if standard error is not one, since the question would not show.
     #[arg(short, long)]
     yes: bool,
 }
 
-impl Consent {
-    /// Whether to ask. Fails where a person types but would not see the question.
-    pub(crate) fn is_to_be_asked(&self) -> Result<bool, Failure> {
+impl ConfirmArgs {
+    /// Whether to ask. Fails if input is a terminal but the question would not be visible.
+    pub(crate) fn is_required(&self) -> Result<bool, Failure> {
         if self.yes || !io::stdin().is_terminal() {
             return Ok(false);
         }
         if io::stderr().is_terminal() {
             return Ok(true);
         }
-        let why = "standard error is not a terminal, so the command cannot ask for confirmation: give --yes";
-        Err(Failure::Usage(why.to_owned()))
+        let message = "standard error is not a terminal, so the command cannot ask for confirmation: give --yes";
+        Err(Failure::Usage(message.to_owned()))
     }
 }
 
-/// Asks a question that yes or no answers; nothing is no.
+/// Asks a yes-or-no question; the default is no.
 pub(crate) fn ask(question: &str) -> Result<(), Failure> {
     output::prompt(&format!("{question} [y/N] "));
     match &*answer()?.to_lowercase() {
@@ -38,7 +38,7 @@ pub(crate) fn ask(question: &str) -> Result<(), Failure> {
     }
 }
 
-/// Asks for the name of what is deleted.
+/// Asks the user to type the name of the resource to delete.
 pub(crate) fn ask_for_name(what: &str, name: &str) -> Result<(), Failure> {
     output::prompt(&format!("{what} Type `{}` to continue: ", name.trim()));
     if answer()? == name.trim() { Ok(()) } else { Err(Failure::Declined) }

@@ -1,5 +1,5 @@
-//! Which server to call with which keys: `--server` or `--profile`, then the environment, then the
-//! profile in use. A key of a profile goes to the address of that profile alone.
+//! The server and its keys: from `--server` or `--profile`, then the environment, then the current
+//! profile. A key of a profile is sent only to the address of that profile.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -13,11 +13,11 @@ use crate::{
     profiles::{Profile, Profiles},
 };
 
-/// Where a server listens by default.
+/// The default address of a server.
 const URL_DEFAULT: &str = "http://127.0.0.1:8080";
 const USER_AGENT: &str = concat!("notify-cli/", env!("CARGO_PKG_VERSION"));
 
-/// Options of the connection. Keys are not among them: other users see a command line.
+/// Options of the connection. None takes a key, since other users can see a command line.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct ConnectionArgs {
@@ -42,31 +42,30 @@ pub(crate) struct ConnectionArgs {
     pub(crate) retries: usize,
 }
 
-/// What calls add to an address themselves, the longest first.
-const PATHS_OF_THE_API: [&str; 5] = ["/admin/v1", "/v1", "/admin", "/docs", "/console"];
+/// Paths that the client itself appends to the address, the longest first.
+const API_PATHS: [&str; 5] = ["/admin/v1", "/v1", "/admin", "/docs", "/console"];
 
-/// A client, and the address that it calls.
+/// A client and its server.
 pub(crate) struct Connection {
     pub(crate) client: Client,
     pub(crate) server: String,
-    /// The profile that says so, if one does.
+    /// The profile with this address, if it was used.
     pub(crate) profile: Option<String>,
 }
 
-/// Makes the client.
+/// Builds the client.
 pub(crate) fn connect(args: &ConnectionArgs) -> Result<Connection, Failure> {
     let target = Target::choose(args, &variable, &Profiles::load()?)?;
     let bare = target.url.trim_end_matches('/');
     if let Some((path, server)) =
-        PATHS_OF_THE_API.iter().find_map(|path| Some((path, bare.strip_suffix(path)?)))
+        API_PATHS.iter().find_map(|path| Some((path, bare.strip_suffix(path)?)))
     {
-        return Err(Failure::Address(format!(
-            "{bare} is not the address of a Notify server: leave `{path}` out ({server}), the command \
-             adds it"
+        return Err(Failure::ServerAddress(format!(
+            "{bare} is not the address of a Notify server: remove `{path}` ({server}), the command adds it"
         )));
     }
     if let Some(note) = target.note() {
-        output::talk(&note);
+        output::print_message(&note);
     }
     let mut builder = Client::builder(&target.url)
         .timeout(Duration::from_secs(args.timeout))
@@ -84,7 +83,7 @@ pub(crate) fn connect(args: &ConnectionArgs) -> Result<Connection, Failure> {
     Ok(Connection { client: builder.build()?, server: target.url, profile: target.profile })
 }
 
-/// A variable of the environment; an empty one is as good as none.
+/// The value of an environment variable, unless empty.
 pub(crate) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
@@ -95,9 +94,9 @@ struct Target {
     url: String,
     api_key: Option<SecretString>,
     admin_key: Option<SecretString>,
-    /// The profile that the address is of.
+    /// The profile with this address.
     profile: Option<String>,
-    /// The profile in use, and the variables that take the place of what it says.
+    /// The current profile, and the variables that override its values.
     overridden: Option<(String, Vec<&'static str>)>,
 }
 
@@ -117,33 +116,33 @@ impl Target {
         let url = url
             .or_else(|| profile.map(|profile| profile.url.clone()))
             .unwrap_or_else(|| URL_DEFAULT.to_owned());
-        let its = profile.filter(|profile| same_server(&profile.url, &url));
+        let matching = profile.filter(|profile| same_server(&profile.url, &url));
         let mut overriding = Vec::new();
-        if args.server.is_none() && profile.is_some() && its.is_none() {
+        if args.server.is_none() && profile.is_some() && matching.is_none() {
             overriding.push("NOTIFY_URL");
         }
         let mut key = |name: &'static str, of: fn(&Profile) -> &Option<SecretString>| {
-            let kept = its.and_then(|profile| of(profile).clone());
+            let stored = matching.and_then(|profile| of(profile).clone());
             let given = variable(name).map(SecretString::from);
-            // Who names a profile on the command line means its keys.
+            // A profile on the command line takes precedence over the variables.
             if args.profile.is_some() {
-                return kept.or(given);
+                return stored.or(given);
             }
-            if let (Some(given), Some(kept)) = (&given, &kept)
-                && given.expose_secret() != kept.expose_secret()
+            if let (Some(given), Some(stored)) = (&given, &stored)
+                && given.expose_secret() != stored.expose_secret()
             {
                 overriding.push(name);
             }
-            given.or(kept)
+            given.or(stored)
         };
         let api_key = key("NOTIFY_API_KEY", |profile| &profile.api_key);
         let admin_key = key("NOTIFY_ADMIN_KEY", |profile| &profile.admin_key);
-        let profile = name.clone().filter(|_| its.is_some());
+        let profile = name.clone().filter(|_| matching.is_some());
         let overridden = name.filter(|_| !overriding.is_empty()).map(|name| (name, overriding));
         Ok(Self { url, api_key, admin_key, profile, overridden })
     }
 
-    /// Says that the profile of `notify profile use` is not what counts.
+    /// A note that variables override the current profile.
     fn note(&self) -> Option<String> {
         let (profile, variables) = self.overridden.as_ref()?;
         let verb = if variables.len() == 1 { "overrides" } else { "override" };
@@ -204,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_of_a_profile_goes_to_its_own_server_alone() {
+    fn a_key_of_a_profile_is_sent_only_to_its_server() {
         assert_eq!(choose(Some("http://flag"), None, &[]), ["http://flag", ""]);
         assert_eq!(choose(None, None, &[("NOTIFY_URL", "http://env")]), ["http://env", ""]);
         let home = [("NOTIFY_URL", "http://home/")];
@@ -212,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_overrides_the_profile_in_use_is_named() {
+    fn a_note_names_variables_that_override_the_profile() {
         fn note(url: Option<&str>, profile: Option<&str>, env: &[(&str, &str)]) -> Option<String> {
             chosen(url, profile, env).note()
         }

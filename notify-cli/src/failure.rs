@@ -1,4 +1,4 @@
-//! Why a command failed: its exit status and its lines on stderr. Never a stack trace.
+//! Failures of commands: exit status and messages on stderr.
 
 use std::{
     fmt::Display,
@@ -8,96 +8,90 @@ use std::{
 
 use notify_client::{Error, KeyKind};
 
-/// Exit status of a check that found something wrong.
-const UNWELL: u8 = 1;
-/// Exit status of wrong usage.
+// Exit statuses, as the help text lists them.
+
+/// The command worked, and its result is negative.
+const NEGATIVE: u8 = 1;
 pub(crate) const USAGE: u8 = 2;
-/// What was watched ended, and not as it was meant to.
-const NOT_ALL_SENT: u8 = 1;
-/// A question was not answered with yes.
-const DECLINED: u8 = 1;
-/// What was compared is not the same.
-const DIFFERENT: u8 = 1;
 const REJECTED: u8 = 3;
 const NOT_AUTHORISED: u8 = 4;
 const NOT_FOUND: u8 = 5;
 const FAILED: u8 = 6;
-/// What shells report for a command that SIGINT ended.
+/// The status that shells report for a command ended by SIGINT.
 const INTERRUPTED: u8 = 130;
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// The command was called in a way that cannot work.
+    /// The arguments or the configuration are wrong.
     #[error("{0}")]
     Usage(String),
     /// A file cannot be read or written.
     #[error("{}: {source}", path.display())]
     File {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// The server answered that an id names nothing.
+    /// The server responded that an id is unknown.
     #[error("not found: {0}")]
     NotFound(String),
-    /// The command itself found that an id or a name names nothing: the server was not asked, or it
-    /// answered.
+    /// The command itself found that no resource has an id or a name.
     #[error("not found: {0}")]
-    Missing(String),
-    /// Rows of an import were refused; the report says which.
-    #[error("rows refused: {rows}{}", what_to_correct(report.as_deref(), command))]
+    NoMatch(String),
+    /// Rows of an import were refused.
+    #[error("rows refused: {rows}{}", correction_hint(report.as_deref(), command))]
     RowsRefused {
-        /// How many.
+        /// Their number.
         rows: u64,
-        /// Where they are, if in a file.
+        /// The file that contains them, if there is one.
         report: Option<PathBuf>,
-        /// What takes that file.
+        /// The command that imports that file.
         command: &'static str,
     },
     /// An import ended early.
-    #[error("stopped after line {line}{}", how_to_go_on(*resumable))]
-    Stopped {
-        /// The last line up to which every row is settled.
+    #[error("stopped after line {line}{}", resume_hint(*resumable))]
+    ImportStopped {
+        /// The line up to which every row is finished.
         line: u64,
-        /// Whether a state file says so too.
+        /// Whether a state file contains that line.
         resumable: bool,
-        /// What stopped it; `None` when the user did.
+        /// The cause; `None` if the user interrupted it.
         cause: Option<Box<Failure>>,
     },
-    /// What was watched ended, and not as it was meant to.
+    /// The watched notification ended with deliveries that were not sent.
     #[error("the notification ended with {failed} failed, {expired} expired, {canceled} canceled")]
     NotAllSent {
-        /// Deliveries that failed.
+        /// Number of failed deliveries.
         failed: u64,
-        /// Deliveries whose time was over.
+        /// Number of expired deliveries.
         expired: u64,
-        /// Deliveries that were canceled.
+        /// Number of canceled deliveries.
         canceled: u64,
     },
-    /// It was canceled before anything was sent.
+    /// The watched notification was canceled before anything was sent.
     #[error("canceled before anything was sent")]
-    CanceledBefore,
-    /// A question was not answered with yes.
+    CanceledUnsent,
+    /// The user declined the confirmation.
     #[error("nothing was changed")]
     Declined,
-    /// What is to be made is there already.
+    /// A resource with that name exists.
     #[error("{0}")]
-    Taken(String),
-    /// Files and server differ, which the command was asked to report.
+    AlreadyExists(String),
+    /// Files and server differ, and `--exit-code` was given.
     #[error("campaigns that differ: {0}")]
-    Differing(usize),
-    /// A check found a problem; the result has the details.
+    CampaignsDiffer(usize),
+    /// A check failed.
     #[error("{0}")]
-    Unwell(String),
-    /// The address is not that of a server.
+    CheckFailed(String),
+    /// The address is not that of a Notify server.
     #[error("{0}")]
-    Address(String),
-    /// Files, or what they are compared with, break rules; each line names its file.
+    ServerAddress(String),
+    /// Errors in files, each with the name of its file.
     #[error("{}", .0.join("\n"))]
     Files(Vec<String>),
-    /// The call failed.
+    /// A call failed.
     #[error("{0}")]
     Call(#[from] Error),
     /// The result cannot be written.
@@ -112,50 +106,52 @@ impl Failure {
         move |source| Self::File { path, source }
     }
 
-    /// The exit status, as `docs/cli.md` lists them.
+    /// The exit status.
     pub(crate) fn status(&self) -> u8 {
         match self {
             Self::Usage(_) | Self::File { .. } => USAGE,
-            Self::NotFound(_) | Self::Missing(_) => NOT_FOUND,
-            Self::Declined => DECLINED,
-            Self::Differing(_) => DIFFERENT,
-            Self::Taken(_) => REJECTED,
-            Self::Unwell(_) => UNWELL,
-            Self::Address(_) => FAILED,
-            Self::RowsRefused { .. } | Self::Files(_) => REJECTED,
-            Self::NotAllSent { .. } | Self::CanceledBefore => NOT_ALL_SENT,
-            Self::Stopped { cause, .. } => cause.as_ref().map_or(INTERRUPTED, |it| it.status()),
+            Self::NotFound(_) | Self::NoMatch(_) => NOT_FOUND,
+            Self::Declined
+            | Self::CampaignsDiffer(_)
+            | Self::CheckFailed(_)
+            | Self::NotAllSent { .. }
+            | Self::CanceledUnsent => NEGATIVE,
+            Self::AlreadyExists(_) | Self::RowsRefused { .. } | Self::Files(_) => REJECTED,
+            Self::ServerAddress(_) => FAILED,
+            Self::ImportStopped { cause, .. } => {
+                cause.as_ref().map_or(INTERRUPTED, |it| it.status())
+            }
             Self::Call(error) => call_status(error),
-            // Whoever reads the result has read enough.
+            // The reader of the pipe has stopped, which is not a failure.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
             Self::Output(_) => FAILED,
         }
     }
 
-    /// The failure of a call that takes one id: which one it is that names nothing, since the server
-    /// says of it no more than that.
-    pub(crate) fn of_id<E: Into<Self>, I: Display>(
+    /// Converts the error of a call with one id. A 404 becomes `NotFound` with that id, which the
+    /// response does not contain.
+    pub(crate) fn unknown_id<E: Into<Self>, I: Display>(
         what: &str,
         id: &I,
     ) -> impl FnOnce(E) -> Self + use<E, I> {
-        Self::when_not_found(format!("no {what} has the id `{id}`"))
+        Self::not_found(format!("no {what} has the id `{id}`"))
     }
 
-    /// Turns a 404 of a Notify server into `NotFound` with this text.
-    pub(crate) fn when_not_found<E: Into<Self>>(unknown: String) -> impl FnOnce(E) -> Self {
+    /// Converts an error. A 404 of a Notify server becomes `NotFound` with this message.
+    pub(crate) fn not_found<E: Into<Self>>(message: String) -> impl FnOnce(E) -> Self {
         move |error| match error.into() {
-            Self::Call(error @ Error::NotFound { .. }) if !is_foreign(&error) => {
-                Self::NotFound(unknown)
+            Self::Call(error @ Error::NotFound { .. }) if !is_not_from_notify(&error) => {
+                Self::NotFound(message)
             }
             other => other,
         }
     }
 
-    /// What to say on stderr, one error a line; `server` is the address that was called.
+    /// The messages for stderr, one for each error; `server` is the address that was called.
     pub(crate) fn lines(&self, server: Option<&str>) -> Vec<String> {
         match self {
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Vec::new(),
-            Self::Stopped { cause, .. } => {
+            Self::ImportStopped { cause, .. } => {
                 let mut lines = cause.as_ref().map_or_else(Vec::new, |cause| cause.lines(server));
                 lines.push(self.to_string());
                 lines
@@ -169,124 +165,127 @@ impl Failure {
                 vec![format!("{self}{}", hint.unwrap_or_default())]
             }
             Self::Usage(_)
-            | Self::Missing(_)
+            | Self::NoMatch(_)
             | Self::File { .. }
             | Self::Declined
-            | Self::Taken(_)
-            | Self::Differing(_)
+            | Self::AlreadyExists(_)
+            | Self::CampaignsDiffer(_)
             | Self::RowsRefused { .. }
             | Self::NotAllSent { .. }
-            | Self::CanceledBefore
-            | Self::Unwell(_)
-            | Self::Address(_)
+            | Self::CanceledUnsent
+            | Self::CheckFailed(_)
+            | Self::ServerAddress(_)
             | Self::Output(_) => vec![self.to_string()],
         }
     }
 }
 
-fn how_to_go_on(resumable: bool) -> &'static str {
+fn resume_hint(resumable: bool) -> &'static str {
     if resumable { "; run the same command again to continue from there" } else { "" }
 }
 
-fn what_to_correct(report: Option<&Path>, command: &str) -> String {
+fn correction_hint(report: Option<&Path>, command: &str) -> String {
     report.map_or_else(String::new, |report| {
         let report = report.display();
         format!("; correct them in {report}, then run `{command} {report}`")
     })
 }
 
-/// The status of a failed call. What the client finds wrong the server would reject likewise.
+/// The exit status of a failed call. A request that the client finds invalid has the status of one that
+/// the server rejected.
 fn call_status(error: &Error) -> u8 {
     match error {
-        error if is_foreign(error) => FAILED,
-        Error::Config { .. } | Error::NoKey(_) => USAGE,
+        error if is_not_from_notify(error) => FAILED,
+        Error::Config { .. } | Error::MissingKey(_) => USAGE,
         Error::Invalid(_) => REJECTED,
         Error::Rejected { status: 429, .. } => FAILED,
         Error::Rejected { .. } => REJECTED,
-        Error::OtherKey(_) | Error::Unauthorized { .. } => NOT_AUTHORISED,
+        Error::WrongKey(_) | Error::Unauthorized { .. } => NOT_AUTHORISED,
         Error::NotFound { .. } => NOT_FOUND,
-        // The error is `non_exhaustive`: what is new is the network's or the server's.
+        // Includes future variants: the enum is `non_exhaustive`.
         _ => FAILED,
     }
 }
 
-/// The rules that a request breaks, one a line; of other failures where, why, and what to do.
+/// The messages of a failed call: the rules that the request breaks, or the error with a hint.
 fn call_lines(error: &Error, server: &str) -> Vec<String> {
     if let Some(mut rules) = broken_rules(error) {
-        if let (Some(last), true) = (rules.last_mut(), is_foreign(error)) {
-            last.push_str(&is_it_notify(server));
+        if let (Some(last), true) = (rules.last_mut(), is_not_from_notify(error)) {
+            last.push_str(&not_notify_hint(server));
         }
         return rules;
     }
     match error {
-        Error::NoKey(KeyKind::Admin) => {
+        Error::MissingKey(KeyKind::Admin) => {
             vec!["no admin key: set NOTIFY_ADMIN_KEY or store one in a profile".to_owned()]
         }
-        Error::NoKey(KeyKind::Api) => {
+        Error::MissingKey(KeyKind::Api) => {
             vec!["no API key: set NOTIFY_API_KEY or store one in a profile".to_owned()]
         }
-        Error::OtherKey(KeyKind::Admin) => {
-            vec![format!("{error}: set NOTIFY_ADMIN_KEY, or that of the profile, to one")]
+        Error::WrongKey(KeyKind::Admin) => {
+            vec![format!("{error}: set NOTIFY_ADMIN_KEY or the admin key of the profile")]
         }
-        Error::OtherKey(KeyKind::Api) => {
-            vec![format!("{error}: set NOTIFY_API_KEY, or that of the profile, to one")]
+        Error::WrongKey(KeyKind::Api) => {
+            vec![format!("{error}: set NOTIFY_API_KEY or the API key of the profile")]
         }
-        error if is_foreign(error) => vec![format!("{error}{}", is_it_notify(server))],
+        error if is_not_from_notify(error) => vec![format!("{error}{}", not_notify_hint(server))],
         Error::NotFound { call, .. } => {
-            let why = match path_of(server) {
+            let hint = match path_of(server) {
                 Some(path) => format!("is `{path}` part of its address?"),
                 None => "is it older than this command?".to_owned(),
             };
-            vec![format!("not found: {server} does not know {call}; {why}")]
+            vec![format!("not found: {server} has no endpoint {call}; {hint}")]
         }
         Error::Unauthorized { .. } => vec![format!(
             "{error}; does the key belong to {server} and its data folder, and is its application \
              active?"
         )],
-        Error::Connect { .. } if speaks_no_tls(error) => {
-            vec![format!("cannot connect to {server}: it speaks no TLS; does it serve http://?")]
+        Error::Connect { .. } if is_plain_http(error) => {
+            vec![format!(
+                "cannot connect to {server}: the server does not use TLS; does it serve http://?"
+            )]
         }
         Error::Connect { .. } => vec![format!(
             "{error}; is the server running? NOTIFY_URL, --server or a profile sets its address"
         )],
         Error::Timeout { .. } => vec![format!("{error}; --timeout SECONDS waits longer")],
-        Error::Transport { .. } if speaks_no_http(error) => {
+        Error::Transport { .. } if is_tls(error) => {
             vec![format!("{error}; does it serve https://?")]
         }
-        Error::Decode { .. } => vec![format!("{error}{}", is_it_notify(server))],
+        Error::Decode { .. } => vec![format!("{error}{}", not_notify_hint(server))],
         _ => vec![error.to_string()],
     }
 }
 
-/// Whether the answer is not one of a Notify server: each of those has a request id (B3).
-fn is_foreign(error: &Error) -> bool {
+/// Whether a response is not from a Notify server, whose responses all have a request id.
+fn is_not_from_notify(error: &Error) -> bool {
     error.status().is_some() && error.request_id().is_none()
 }
 
-/// The path of an address, where it has one: most servers are reached without.
+/// The path of an address, if it has one.
 fn path_of(server: &str) -> Option<&str> {
     let (_, rest) = server.split_once("://")?;
     let path = &rest[rest.find('/')?..];
     Some(path.trim_end_matches('/')).filter(|path| !path.is_empty())
 }
 
-fn is_it_notify(server: &str) -> String {
+fn not_notify_hint(server: &str) -> String {
     format!("; is {server} a Notify server?")
 }
 
-/// Whether what answered the TLS handshake is no TLS, but likely http.
-fn speaks_no_tls(error: &Error) -> bool {
-    // As rustls and as OpenSSL say it.
+/// Whether the response to a TLS handshake is not TLS, but probably http.
+fn is_plain_http(error: &Error) -> bool {
+    // The messages of rustls and of OpenSSL.
     let cause = root_cause(error);
     cause.contains("InvalidContentType") || cause.contains("wrong version number")
 }
 
-/// Whether what answered is no HTTP, but likely an alert of TLS.
-fn speaks_no_http(error: &Error) -> bool {
+/// Whether the response to http is not HTTP, but probably a TLS alert.
+fn is_tls(error: &Error) -> bool {
     root_cause(error).contains("invalid HTTP version")
 }
 
-/// The rules that a request breaks, when that is why it failed.
+/// The rules that a request breaks, if that is why it failed.
 pub(crate) fn broken_rules(error: &Error) -> Option<Vec<String>> {
     match error {
         Error::Invalid(violations) => Some(violations.as_slice().to_vec()),
@@ -295,7 +294,7 @@ pub(crate) fn broken_rules(error: &Error) -> Option<Vec<String>> {
     }
 }
 
-/// The last cause: what is before it says in which layer, which helps nobody.
+/// The innermost cause; the others only name layers.
 fn root_cause(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     causes.last().map_or_else(|| error.to_string(), ToString::to_string)
@@ -323,31 +322,31 @@ mod tests {
         let refused = Error::Connect { origin: "http://a".to_owned(), source: "refused".into() };
         let rows: [(Failure, u8); 21] = [
             (Failure::Declined, 1),
-            (Failure::Differing(2), 1),
-            (Failure::Taken(String::new()), 3),
+            (Failure::CampaignsDiffer(2), 1),
+            (Failure::AlreadyExists(String::new()), 3),
             (Failure::NotAllSent { failed: 1, expired: 0, canceled: 0 }, 1),
-            (Failure::CanceledBefore, 1),
-            (Failure::Unwell(String::new()), 1),
+            (Failure::CanceledUnsent, 1),
+            (Failure::CheckFailed(String::new()), 1),
             (Failure::Usage(String::new()), 2),
             (Failure::file("f")(io::Error::from(io::ErrorKind::NotFound)), 2),
-            (Error::NoKey(KeyKind::Api).into(), 2),
+            (Error::MissingKey(KeyKind::Api).into(), 2),
             (rejected(400).into(), 3),
             (rejected(409).into(), 3),
             (Failure::RowsRefused { rows: 1, report: None, command: "" }, 3),
             (Error::Unauthorized { errors: Vec::new(), request_id: id() }.into(), 4),
-            (Error::OtherKey(KeyKind::Admin).into(), 4),
+            (Error::WrongKey(KeyKind::Admin).into(), 4),
             (
                 Error::NotFound { call: String::new(), errors: Vec::new(), request_id: id() }
                     .into(),
                 5,
             ),
-            // No server of ours: each of its answers has an id.
+            // Not from a Notify server, whose responses all have a request id.
             (
                 Error::NotFound { call: String::new(), errors: Vec::new(), request_id: None }
                     .into(),
                 6,
             ),
-            (Failure::Address(String::new()), 6),
+            (Failure::ServerAddress(String::new()), 6),
             (rejected(429).into(), 6),
             (failed(503).into(), 6),
             (refused.into(), 6),

@@ -14,13 +14,13 @@ use notify_client::{
 
 use crate::failure::Failure;
 
-/// Largest file that is read whole, in bytes; far above what a server takes (B4).
+/// Largest file that is read into memory, in bytes; far above the limit of a server.
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// A whole number below this is no unix milliseconds that anybody means (3 March 1973), but seconds.
+/// Numbers below this (3 March 1973 in unix milliseconds) are probably seconds.
 const SECONDS_BELOW: i64 = 100_000_000_000;
 
-/// Reads a file, or standard input for `-`; an empty one is never what was meant.
+/// Reads a file, or standard input for `-`. An empty file is an error.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     let source: Box<dyn Read> = if path == Path::new("-") {
@@ -42,8 +42,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     Ok(bytes)
 }
 
-/// Reads a request body, as strictly as the server does (B1), and names everything that is wrong
-/// with it at once (B2).
+/// Reads and validates a request body with the server's own rules; the error lists every broken rule.
 pub(crate) fn request<R: Request>(path: &Path) -> Result<R, Failure> {
     let body = read(path)?;
     let now = Timestamp::from_ms(jiff::Timestamp::now().as_millisecond());
@@ -58,14 +57,14 @@ pub(crate) fn json_object(text: &str) -> Result<JsonObject, String> {
 
 /// An instant given as an argument: unix milliseconds, `now`, or RFC 3339.
 pub(crate) fn instant(text: &str) -> Result<Timestamp, String> {
-    read_instant(text)?.ok_or_else(|| {
+    parse_instant(text)?.ok_or_else(|| {
         "must be a time like 2026-05-01T09:00:00Z, `now`, or unix milliseconds".to_owned()
     })
 }
 
-/// An [`instant`] that may also be said as a span from now: `+10m`, `2h`, `1h30m`, `2d`.
-pub(crate) fn instant_to_come(text: &str) -> Result<Timestamp, String> {
-    if let Some(at) = read_instant(text)? {
+/// An [`instant`], or a span from now: `+10m`, `2h`, `1h30m`, `2d`.
+pub(crate) fn future_instant(text: &str) -> Result<Timestamp, String> {
+    if let Some(at) = parse_instant(text)? {
         return Ok(at);
     }
     from_now(text.strip_prefix('+').unwrap_or(text), jiff::Timestamp::now()).ok_or_else(|| {
@@ -75,10 +74,9 @@ pub(crate) fn instant_to_come(text: &str) -> Result<Timestamp, String> {
     })
 }
 
-/// An [`instant`] that may also be said as a day (its start in UTC) or as a span before now: `7d`,
-/// `36h`.
-pub(crate) fn instant_past(text: &str) -> Result<Timestamp, String> {
-    if let Some(at) = read_instant(text)? {
+/// An [`instant`], a day (its start in UTC), or a span before now: `7d`, `36h`.
+pub(crate) fn past_instant(text: &str) -> Result<Timestamp, String> {
+    if let Some(at) = parse_instant(text)? {
         return Ok(at);
     }
     let day = text.parse::<jiff::civil::Date>().ok();
@@ -91,14 +89,14 @@ pub(crate) fn instant_past(text: &str) -> Result<Timestamp, String> {
     })
 }
 
-/// An instant, or nothing where the text has not its form.
-fn read_instant(text: &str) -> Result<Option<Timestamp>, String> {
+/// An instant; `None` if the text has another format.
+fn parse_instant(text: &str) -> Result<Option<Timestamp>, String> {
     if text == "now" {
         return Ok(Some(Timestamp::from_ms(jiff::Timestamp::now().as_millisecond())));
     }
     match text.parse() {
         Ok(ms) if ms < SECONDS_BELOW => Err(format!(
-            "looks like seconds: say unix milliseconds ({ms}000) or a time like \
+            "looks like seconds: give unix milliseconds ({ms}000) or a time like \
              2026-05-01T09:00:00Z"
         )),
         Ok(ms) => Ok(Some(Timestamp::from_ms(ms))),
@@ -109,36 +107,36 @@ fn read_instant(text: &str) -> Result<Option<Timestamp>, String> {
     }
 }
 
-/// A span ahead of `now`.
+/// The time a span after `now`.
 fn from_now(text: &str, now: jiff::Timestamp) -> Option<Timestamp> {
     let at = now.checked_add(span(text)?).ok()?;
     Some(Timestamp::from_ms(at.as_millisecond()))
 }
 
-/// A span before `now`.
+/// The time a span before `now`.
 fn before_now(text: &str, now: jiff::Timestamp) -> Option<Timestamp> {
     let at = now.checked_sub(span(text)?).ok()?;
     Some(Timestamp::from_ms(at.as_millisecond()))
 }
 
-/// A day is 24 hours; months have no length.
+/// Parses a span. A day has 24 hours; months are not accepted.
 fn span(text: &str) -> Option<jiff::SignedDuration> {
     let span: jiff::Span = text.parse().ok()?;
     let span = span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()).ok()?;
     (!span.is_negative()).then_some(span)
 }
 
-/// The word of a platform.
+/// Parses a platform.
 pub(crate) fn platform() -> impl TypedValueParser<Value = Platform> {
     one_of(&Platform::ALL)
 }
 
-/// The word of a platform whose devices subscribe.
+/// Parses a platform whose devices subscribe.
 pub(crate) fn subscribed_platform() -> impl TypedValueParser<Value = Platform> {
     one_of(&[Platform::Web, Platform::FbMessenger, Platform::ChatApp])
 }
 
-/// Another name of [`Platform::ChatApp`] on the command line.
+/// An alias of [`Platform::ChatApp`] on the command line.
 pub(crate) const TELEGRAM: &str = "telegram";
 
 fn one_of(platforms: &[Platform]) -> impl TypedValueParser<Value = Platform> + use<> {
@@ -152,13 +150,13 @@ fn one_of(platforms: &[Platform]) -> impl TypedValueParser<Value = Platform> + u
     })
 }
 
-/// The word of an outcome.
+/// Parses an outcome.
 pub(crate) fn outcome() -> impl TypedValueParser<Value = DeliveryOutcome> {
     PossibleValuesParser::new(DeliveryOutcome::NAMES)
         .map(|name| name.parse().expect("the values are the names of outcomes"))
 }
 
-/// The word of a provider.
+/// Parses a provider.
 pub(crate) fn provider() -> impl TypedValueParser<Value = ProviderKind> {
     PossibleValuesParser::new(ProviderKind::ALL.map(ProviderKind::as_str))
         .map(|name| name.parse().expect("the values are the names of providers"))
@@ -180,10 +178,10 @@ mod tests {
     }
 
     #[test]
-    fn seconds_are_not_taken_for_milliseconds() {
-        for read in [instant, instant_to_come] {
+    fn seconds_are_rejected() {
+        for read in [instant, future_instant] {
             for seconds in ["1767323045", "99999999999", "0", "7"] {
-                let cure = format!("say unix milliseconds ({seconds}000)");
+                let cure = format!("give unix milliseconds ({seconds}000)");
                 assert!(read(seconds).unwrap_err().contains(&cure), "{seconds}");
             }
             assert_eq!(read("100000000000"), Ok(Timestamp(100_000_000_000)));
@@ -197,12 +195,12 @@ mod tests {
             let at = Timestamp(1_767_323_045_000 - minutes * 60_000);
             assert_eq!(before_now(span, now), Some(at), "{span}");
         }
-        assert_eq!(instant_past("2026-01-02"), Ok(Timestamp(1_767_312_000_000)));
-        assert_eq!(instant_past("2026-01-02T03:04:05Z"), Ok(Timestamp(1_767_323_045_000)));
-        let ago = instant_past("7d").unwrap().as_ms();
+        assert_eq!(past_instant("2026-01-02"), Ok(Timestamp(1_767_312_000_000)));
+        assert_eq!(past_instant("2026-01-02T03:04:05Z"), Ok(Timestamp(1_767_323_045_000)));
+        let ago = past_instant("7d").unwrap().as_ms();
         assert!(ago <= jiff::Timestamp::now().as_millisecond() - 604_800_000);
         for wrong in ["", "yesterday", "-7d", "2026-13-01", "1mo"] {
-            assert!(instant_past(wrong).unwrap_err().contains("`7d`"), "{wrong}");
+            assert!(past_instant(wrong).unwrap_err().contains("`7d`"), "{wrong}");
         }
     }
 
@@ -216,10 +214,10 @@ mod tests {
         for wrong in ["", "-10m", "10m ago", "1mo", "10", "m", "99999999h"] {
             assert_eq!(from_now(wrong, now), None, "{wrong}");
         }
-        let ahead = |span| instant_to_come(span).unwrap().as_ms();
+        let ahead = |span| future_instant(span).unwrap().as_ms();
         let now = jiff::Timestamp::now().as_millisecond();
         assert!(ahead("+10m") >= now + 600_000 && ahead("10m") < now + 660_000);
-        assert_eq!(instant_to_come("2026-01-02T03:04:05Z"), Ok(Timestamp(1_767_323_045_000)));
-        assert!(instant_to_come("tomorrow").unwrap_err().contains("`+10m`"));
+        assert_eq!(future_instant("2026-01-02T03:04:05Z"), Ok(Timestamp(1_767_323_045_000)));
+        assert!(future_instant("tomorrow").unwrap_err().contains("`+10m`"));
     }
 }

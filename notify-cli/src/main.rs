@@ -1,5 +1,5 @@
-//! `notify`: the command of people and scripts that run a Notify server. It decides nothing that
-//! the server decides; it reads arguments, calls the SDK and shows what comes back.
+//! `notify`: the command-line client of a Notify server. It parses arguments, calls the SDK and prints the
+//! results; all rules are the server's.
 
 mod address;
 mod args;
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             let error = args::with_tip(error);
-            // Help goes to stdout and ends well; a closed pipe is no failure either way.
+            // Help is printed to stdout, with status 0. A closed pipe is not a failure.
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(failure::USAGE));
         }
@@ -39,10 +39,10 @@ fn main() -> ExitCode {
     match run(cli.command, &mut session) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            // What was shown before it comes before it; that it cannot be written is no news now.
+            // Output comes before the error. Another error would hide the first.
             let _ = session.out.flush();
             for line in failure.lines(session.server()) {
-                output::complain(&line);
+                output::print_error(&line);
             }
             ExitCode::from(failure.status())
         }
@@ -55,7 +55,7 @@ fn run(command: Command, session: &mut Session) -> Result<(), Failure> {
         .build()
         .map_err(|error| Failure::Usage(format!("cannot start: {error}")))?;
     let outcome = runtime.block_on(commands::run(command, session));
-    // A thread that still waits for standard input must not hold the process.
+    // A thread that still waits for standard input must not block the exit.
     runtime.shutdown_background();
     outcome.and_then(|()| session.out.flush())
 }

@@ -1,4 +1,4 @@
-//! Profiles: addresses and keys of servers, in one file of the user's that nobody else can read.
+//! Profiles: addresses and keys of servers, in a file that only the user can read.
 
 use std::{
     collections::BTreeMap,
@@ -35,7 +35,7 @@ pub(crate) struct Profile {
     pub(crate) admin_key: Option<SecretString>,
 }
 
-/// Keys are written by this file alone, on purpose.
+/// The only place that writes keys.
 mod key {
     use super::{Deserialize, ExposeSecret, SecretString, Serialize, Serializer};
 
@@ -54,7 +54,7 @@ mod key {
 }
 
 impl Profiles {
-    /// Reads the file; none is as good as an empty one.
+    /// Reads the file; a missing file has no profiles.
     pub(crate) fn load() -> Result<Self, Failure> {
         let path = path()?;
         match fs::read_to_string(&path) {
@@ -65,12 +65,12 @@ impl Profiles {
         }
     }
 
-    /// Reads the text of the file. The error does not repeat its lines, which may hold keys.
+    /// Parses the file. The error does not repeat its lines, which may contain keys.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         toml::from_str(text).map_err(|error: toml::de::Error| error.message().to_owned())
     }
 
-    /// Writes the file in one step, mode 0600.
+    /// Replaces the file atomically, with mode 0600.
     pub(crate) fn save(&self) -> Result<(), Failure> {
         let path = path()?;
         let text = toml::to_string(self).expect("profiles are plain tables of strings");
@@ -101,7 +101,7 @@ impl Profiles {
         self.current.get_or_insert_with(|| name.to_owned());
     }
 
-    pub(crate) fn choose(&mut self, name: &str) -> Result<(), Failure> {
+    pub(crate) fn set_current(&mut self, name: &str) -> Result<(), Failure> {
         self.get(name)?;
         self.current = Some(name.to_owned());
         Ok(())
@@ -121,20 +121,20 @@ fn path() -> Result<PathBuf, Failure> {
     Ok(folders.config_dir().join("notify").join("profiles.toml"))
 }
 
-/// Writes beside the file and renames, so that a crash leaves the old one or the new one whole.
+/// Writes a temporary file and renames it, so that a crash leaves the old file or the new one.
 fn write_private(path: &Path, text: &[u8]) -> io::Result<()> {
     let folder = path.parent().expect("the path of a file has a folder");
     fs::create_dir_all(folder)?;
-    let beside = path.with_extension(format!("toml.{}", std::process::id()));
+    let temporary = path.with_extension(format!("toml.{}", std::process::id()));
     let mut options = fs::OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(&beside)?;
+    let mut file = options.open(&temporary)?;
     let written = file.write_all(text).and_then(|()| file.sync_all());
     drop(file);
-    written.and_then(|()| fs::rename(&beside, path)).inspect_err(|_| {
-        // The write has failed already; what is left of it is of no use.
-        let _ = fs::remove_file(&beside);
+    written.and_then(|()| fs::rename(&temporary, path)).inspect_err(|_| {
+        // The write has failed already; a second error would hide the first.
+        let _ = fs::remove_file(&temporary);
     })
 }

@@ -1,4 +1,4 @@
-//! What a command has at hand: the connection, made when first needed, and the output.
+//! The context of a command: the connection, opened on first use, and the output.
 
 use notify_client::{
     Client,
@@ -6,13 +6,13 @@ use notify_client::{
 };
 
 use crate::{
-    commands::PAGE_OF_ALL,
+    commands::LARGE_PAGE,
     connection::{self, Connection, ConnectionArgs},
     failure::Failure,
     output::Output,
 };
 
-/// One run of the command.
+/// One run of a command.
 pub(crate) struct Session {
     args: ConnectionArgs,
     connection: Option<Connection>,
@@ -24,8 +24,8 @@ impl Session {
         Self { args, connection: None, out }
     }
 
-    /// The client of the server that flags, environment and profile name.
-    pub(crate) fn notify(&mut self) -> Result<Client, Failure> {
+    /// The client of the server that flags, environment and profile select.
+    pub(crate) fn client(&mut self) -> Result<Client, Failure> {
         if let Some(connection) = &self.connection {
             return Ok(connection.client.clone());
         }
@@ -33,13 +33,13 @@ impl Session {
         Ok(connection.client.clone())
     }
 
-    /// The address that was called, when any was.
+    /// The address of the server, if the client has been used.
     pub(crate) fn server(&self) -> Option<&str> {
         self.connection.as_ref().map(|connection| &*connection.server)
     }
 
-    /// The address that is called and the profile that says so: `http://… (profile `home`)`.
-    pub(crate) fn place(&self) -> String {
+    /// The address of the server and its profile: `http://… (profile `home`)`.
+    pub(crate) fn server_label(&self) -> String {
         let Some(Connection { server, profile, .. }) = &self.connection else {
             return String::new();
         };
@@ -49,13 +49,13 @@ impl Session {
         }
     }
 
-    /// The application that `--app` names, or the only one there is.
+    /// The application of `--app`, or the only one.
     pub(crate) async fn app(&mut self, given: Option<&str>) -> Result<AppId, Failure> {
         if let Some(app) = given {
             return self.named_app(app).await;
         }
         let two = PageQuery { limit: Some(2), cursor: None };
-        let apps = self.notify()?.admin().list_apps(&two).await?.apps;
+        let apps = self.client()?.admin().list_apps(&two).await?.apps;
         match apps.as_slice() {
             [app] => Ok(app.id),
             [] => Err(Failure::Usage("there is no application yet: `notify apps create NAME` creates one".into())),
@@ -66,28 +66,28 @@ impl Session {
         }
     }
 
-    /// The application of that id or name. What reads as an id is one; a name that two have names
-    /// neither.
+    /// The application with that id or name. A valid id is never a name, and the name of several
+    /// applications is an error.
     pub(crate) async fn named_app(&mut self, app: &str) -> Result<AppId, Failure> {
         if let Ok(id) = app.parse() {
             return Ok(id);
         }
         match self.apps_named(app).await?.as_slice() {
             [id] => Ok(*id),
-            [] => Err(Failure::Missing(format!("no application has the name or id `{app}`"))),
+            [] => Err(Failure::NoMatch(format!("no application has the name or id `{app}`"))),
             named @ [one, other, ..] => Err(Failure::Usage(format!(
-                "{} applications have the name `{app}`: say the id ({one}, {other}{})",
+                "{} applications have the name `{app}`: give the id ({one}, {other}{})",
                 named.len(),
                 if named.len() > 2 { ", …" } else { "" }
             ))),
         }
     }
 
-    /// The applications of that name: the server takes any.
+    /// The applications with that name; the server allows several.
     pub(crate) async fn apps_named(&mut self, name: &str) -> Result<Vec<AppId>, Failure> {
-        let notify = self.notify()?;
+        let notify = self.client()?;
         let admin = notify.admin();
-        let mut apps = admin.all_apps(&PageQuery { limit: Some(PAGE_OF_ALL), cursor: None });
+        let mut apps = admin.all_apps(&PageQuery { limit: Some(LARGE_PAGE), cursor: None });
         let mut named = Vec::new();
         while let Some(each) = apps.next().await {
             let each = each?;
@@ -99,13 +99,13 @@ impl Session {
     }
 }
 
-/// Reads an id of the server's. What has not its form names nothing, as the server would say (B4).
-pub(crate) fn known<T: std::str::FromStr>(what: &str, id: &str) -> Result<T, Failure> {
-    id.parse().map_err(|_| Failure::Missing(format!("no {what} has the id `{id}`")))
+/// Parses an id that the server assigned. A malformed id is an unknown one.
+pub(crate) fn parse_id<T: std::str::FromStr>(what: &str, id: &str) -> Result<T, Failure> {
+    id.parse().map_err(|_| Failure::NoMatch(format!("no {what} has the id `{id}`")))
 }
 
-/// Reads an id of the caller's (B6).
-pub(crate) fn own_id<T>(
+/// Parses an id that the caller assigned.
+pub(crate) fn parse_caller_id<T>(
     what: &str,
     id: &str,
     new: impl FnOnce(String) -> Result<T, &'static str>,
@@ -113,7 +113,7 @@ pub(crate) fn own_id<T>(
     let object = serde_json::from_str::<serde_json::Map<_, serde_json::Value>>(id);
     if object.is_ok() {
         return Err(Failure::Usage(format!(
-            "{what}: this is a JSON object, not an id; `jq -r .id` takes the id out of an answer"
+            "{what}: this is a JSON object, not an id; `jq -r .id` extracts the id of a result"
         )));
     }
     new(id.to_owned()).map_err(|rule| Failure::Usage(format!("{what}: {rule}")))

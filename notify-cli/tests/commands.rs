@@ -1,24 +1,24 @@
-//! Each command: which request its arguments make, whole.
+//! Each command: the request that its arguments make.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 
-use common::{Bench, ID, answer};
+use common::{Fixture, ID, response};
 use serde_json::{Value, json};
 
 /// Runs each row's command against a server that answers with the row's body, and compares what was
-/// asked.
+/// request.
 async fn check(rows: Vec<(&str, Value, String, Option<Value>)>) {
-    for (line, body, asked, sent) in rows {
-        let bench = Bench::answering(body.clone()).await;
-        bench.file("body.json", TEMPLATE);
+    for (line, body, request, sent) in rows {
+        let fixture = Fixture::with_body(body.clone()).await;
+        fixture.file("body.json", TEMPLATE);
         let args: Vec<&str> = line.split_whitespace().collect();
-        let run = bench.run(&args).quiet();
-        let mut calls = bench.asked().await;
+        let run = fixture.run(&args).assert_success();
+        let mut calls = fixture.received().await;
         // A send looks at the devices that it names; another test says how.
         let is_look = |call: &str| call.contains("/explain/") || call.ends_with("/preview");
-        calls.retain(|(call, _)| *call == asked || !is_look(call));
-        assert_eq!(calls, [(asked, sent)], "{line}");
+        calls.retain(|(call, _)| *call == request || !is_look(call));
+        assert_eq!(calls, [(request, sent)], "{line}");
         assert_eq!(run.json(), body, "{line}");
     }
 }
@@ -39,7 +39,7 @@ fn done() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sending() {
+async fn send_makes_the_request() {
     check(vec![
         (
             "send --text Hi --platform ios --platform fb-messenger --tag vip --url shop://sale \
@@ -104,7 +104,7 @@ async fn sending() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn devices_and_tags() {
+async fn device_commands_make_the_requests() {
     let tag = |value: bool| json!({ "name": "vip", "type": "bool", "value": value });
     check(vec![
         (
@@ -160,9 +160,9 @@ async fn devices_and_tags() {
     .await;
 }
 
-/// What is read back is shown as the server told it.
+/// Resources are printed as the server returns them.
 #[tokio::test(flavor = "multi_thread")]
-async fn reading_back() {
+async fn read_commands_make_the_requests() {
     let counts = json!({
         "targeted": 1, "sent": 1, "failed": 0, "unregistered": 0, "expired": 0, "canceled": 0,
         "pending": 0, "unknown": 0, "excluded": 0,
@@ -206,7 +206,7 @@ async fn reading_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn campaigns_and_feeds() {
+async fn campaign_and_feed_commands_make_the_requests() {
     let path = format!("/v1/campaigns/{ID}");
     let with_id = |line: &str| line.replace("ID", ID);
     let [replace, enable, disable, delete, feed] = [
@@ -247,33 +247,34 @@ async fn campaigns_and_feeds() {
 
 /// A feed that exists already keeps its name, and the command says so.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_feed_that_exists_already_keeps_its_name() {
+async fn an_existing_feed_keeps_its_name() {
     const URL: &str = "https://e.example/rss";
-    let keeps = "a feed `x` has this address already, and keeps its name\n";
-    for (known, said) in [("News", ""), ("x", keeps)] {
-        let feed = feed(URL, known, ("pending", None));
+    let keeps = "the feed `x` already has this address and keeps its name\n";
+    for (known, text) in [("News", ""), ("x", keeps)] {
+        let feed = feed(URL, known, "pending", None);
         let feeds = json!({ "feeds": [feed], "next_cursor": null });
-        let bench = Bench::giving(vec![answer(200, &created()), answer(200, &feeds)]).await;
-        let run = bench.run(&["feeds", "create", URL, "--name", "News"]);
-        assert_eq!((run.status, run.stderr.as_str()), (0, said), "{run:?}");
+        let fixture =
+            Fixture::with_responses(vec![response(200, &created()), response(200, &feeds)]).await;
+        let run = fixture.run(&["feeds", "create", URL, "--name", "News"]);
+        assert_eq!((run.status, run.stderr.as_str()), (0, text), "{run:?}");
         assert_eq!(run.json(), created());
         let body = json!({ "url": URL, "name": "News" });
-        let asked = [
+        let request = [
             ("POST /v1/feeds".to_owned(), Some(body)),
             ("GET /v1/feeds?limit=500".to_owned(), None),
         ];
-        assert_eq!(bench.asked().await, asked);
+        assert_eq!(fixture.received().await, request);
     }
 }
 
-fn feed(url: &str, name: &str, (status, error): (&str, Option<&str>)) -> Value {
+fn feed(url: &str, name: &str, status: &str, error: Option<&str>) -> Value {
     json!({ "id": ID, "name": name, "url": url, "status": status, "items": 0,
         "last_fetched_at": null, "last_error": error, "created_at": 1 })
 }
 
 /// The server accepts an address that it will not call, and fails at the first fetch.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_feed_that_the_server_cannot_read_is_a_warning_at_once() {
+async fn an_unreadable_feed_is_a_warning() {
     const REFUSED: &str = "the address is not allowed";
     let check = |status: &str, problems: &[&str]| json!({ "status": status, "count": 0, "items": [], "problems": problems });
     for (url, state, checked, problem) in [
@@ -294,28 +295,28 @@ async fn a_feed_that_the_server_cannot_read_is_a_warning_at_once() {
         // The server runs with --allow-private-networks.
         ("http://localhost/rss", ("pending", None), Some(check("ok", &["one item is cut"])), None),
     ] {
-        let feeds = json!({ "feeds": [feed(url, "News", state)], "next_cursor": null });
-        let mut answers = vec![answer(200, &created()), answer(200, &feeds)];
-        answers.extend(checked.iter().map(|checked| answer(200, checked)));
+        let feeds = json!({ "feeds": [feed(url, "News", state.0, state.1)], "next_cursor": null });
+        let mut answers = vec![response(200, &created()), response(200, &feeds)];
+        answers.extend(checked.iter().map(|checked| response(200, checked)));
         let calls = answers.len();
-        let bench = Bench::giving(answers).await;
-        let run = bench.run(&["feeds", "create", url, "--name", "News"]);
-        let said = problem.map_or_else(String::new, |problem| {
+        let fixture = Fixture::with_responses(answers).await;
+        let run = fixture.run(&["feeds", "create", url, "--name", "News"]);
+        let text = problem.map_or_else(String::new, |problem| {
             format!("warning: the server cannot read this feed: {problem}\n")
         });
-        assert_eq!((run.status, &run.stderr), (0, &said), "{url}");
+        assert_eq!((run.status, &run.stderr), (0, &text), "{url}");
         assert_eq!(run.json(), created());
-        let asked = bench.asked().await;
-        assert_eq!(asked.len(), calls, "{asked:?}");
+        let request = fixture.received().await;
+        assert_eq!(request.len(), calls, "{request:?}");
         if checked.is_some() {
             let call = ("POST /v1/feeds/check".to_owned(), Some(json!({ "url": url })));
-            assert_eq!(asked.last(), Some(&call));
+            assert_eq!(request.last(), Some(&call));
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn polls_events_and_statistics() {
+async fn poll_event_and_statistics_commands_make_the_requests() {
     let answer = format!("polls answer p {ID} --device d");
     check(vec![
         (
@@ -365,7 +366,7 @@ async fn polls_events_and_statistics() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn administration() {
+async fn admin_commands_make_the_requests() {
     let with_id = |line: &str| line.replace("ID", ID);
     let [get, update, delete, create, list, revoke, providers, remove, test] = [
         "apps get ID",
@@ -414,7 +415,7 @@ async fn administration() {
 
 /// Who resumes a provider that sends wonders why nothing changes.
 #[tokio::test(flavor = "multi_thread")]
-async fn resuming_says_when_nothing_was_held() {
+async fn resuming_open_deliveries_prints_a_note() {
     let provider = |state: &str, services: Value| {
         json!({ "provider": "fcm", "config": {}, "updated_at": 1, "channel":
             { "state": state, "reason": null, "until": null, "services": services } })
@@ -423,39 +424,40 @@ async fn resuming_says_when_nothing_was_held() {
         json!([{ "service": "https://e", "state": "held", "reason": "http_403", "until": null }]);
     let mut silent = provider("open", json!([]));
     silent.as_object_mut().unwrap().remove("channel");
-    for (before, said) in [
-        (provider("open", json!([])), "nothing was held\n"),
+    for (before, text) in [
+        (provider("open", json!([])), "no deliveries were held\n"),
         (provider("held", json!([])), ""),
         (provider("open", held), ""),
         (silent, ""),
     ] {
-        let bench = Bench::giving(vec![answer(200, &before), answer(200, &done())]).await;
-        let run = bench.run(&["providers", "resume", "fcm", "--app", ID]);
-        assert_eq!((run.status, run.stderr.as_str(), run.json()), (0, said, done()));
+        let fixture =
+            Fixture::with_responses(vec![response(200, &before), response(200, &done())]).await;
+        let run = fixture.run(&["providers", "resume", "fcm", "--app", ID]);
+        assert_eq!((run.status, run.stderr.as_str(), run.json()), (0, text, done()));
         let path = format!("/admin/v1/apps/{ID}/providers/fcm");
-        let asked = [(format!("GET {path}"), None), (format!("POST {path}/resume"), None)];
-        assert_eq!(bench.asked().await, asked);
+        let request = [(format!("GET {path}"), None), (format!("POST {path}/resume"), None)];
+        assert_eq!(fixture.received().await, request);
     }
 }
 
 /// A webhook that was disabled missed events, and its failed messages stay where they are.
 #[tokio::test(flavor = "multi_thread")]
-async fn enabling_a_webhook_says_what_it_missed() {
-    let said = format!(
+async fn enabling_a_webhook_prints_how_to_recover_messages() {
+    let text = format!(
         "events that happened while it was disabled were not kept; `notify webhooks recover {ID} \
          --since TIME` sends the messages that failed\n"
     );
-    for (option, said) in [("--enable", &*said), ("--disable", ""), ("--every-event", "")] {
-        let bench = Bench::answering(done()).await;
-        let run = bench.run(&["webhooks", "update", ID, option]);
-        assert_eq!((run.status, run.stderr.as_str(), run.json()), (0, said, done()), "{option}");
+    for (option, text) in [("--enable", &*text), ("--disable", ""), ("--every-event", "")] {
+        let fixture = Fixture::with_body(done()).await;
+        let run = fixture.run(&["webhooks", "update", ID, option]);
+        assert_eq!((run.status, run.stderr.as_str(), run.json()), (0, text, done()), "{option}");
     }
 }
 
-/// A test that the endpoint refuses for good ends the webhook, which is said.
+/// A test that the endpoint refuses for good ends the webhook, which is text.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_test_that_disables_the_webhook_says_so() {
-    for (status, said) in [
+async fn a_test_that_disables_the_webhook_prints_it() {
+    for (status, text) in [
         (500, "status 500".to_owned()),
         (
             410,
@@ -468,70 +470,70 @@ async fn a_test_that_disables_the_webhook_says_so() {
         let attempt = json!({ "id": ID, "event": "webhook.test", "outcome": "failed", "attempts": 1,
             "status": status, "reason": null, "latency_ms": 3, "created_at": 1,
             "last_attempt_at": 1, "next_attempt_at": null });
-        let bench = Bench::answering(attempt.clone()).await;
-        let run = bench.run(&["webhooks", "test", ID]);
-        let said = format!("error: the endpoint did not accept the message: {said}\n");
-        assert_eq!((&run.stderr, run.json()), (&said, attempt));
+        let fixture = Fixture::with_body(attempt.clone()).await;
+        let run = fixture.run(&["webhooks", "test", ID]);
+        let text = format!("error: the endpoint did not accept the message: {text}\n");
+        assert_eq!((&run.stderr, run.json()), (&text, attempt));
     }
 }
 
 /// The message goes out later, and its endpoint may refuse it again.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_that_is_redelivered_is_queued() {
-    let bench = Bench::answering(done()).await;
+async fn redelivery_prints_that_the_message_is_queued() {
+    let fixture = Fixture::with_body(done()).await;
     let redeliver = ["webhooks", "redeliver", ID, ID];
-    assert_eq!(bench.run(&redeliver).quiet().json(), done());
-    let shown = bench.run(&[&redeliver[..], &["-o", "table"]].concat()).quiet().stdout;
+    assert_eq!(fixture.run(&redeliver).assert_success().json(), done());
+    let shown = fixture.run(&[&redeliver[..], &["-o", "table"]].concat()).assert_success().stdout;
     assert_eq!(shown, format!("queued; see `notify webhooks attempts {ID}`\n"));
 }
 
-/// Ids that name nothing reach nobody; a comma may be why.
+/// Unknown ids reach no device, possibly because of a comma.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_send_that_names_nobody_says_so() {
-    for (devices, unknown, said) in [
-        (&["a"][..], 1, "no device has the named id"),
-        (&["a", "b"], 2, "no device has one of the 2 named ids"),
+async fn a_send_to_unknown_devices_is_a_warning() {
+    for (devices, unknown, text) in [
+        (&["a"][..], 1, "no device has the given id"),
+        (&["a", "b"], 2, "no device has one of the 2 given ids"),
         (
             &["a,b"],
             1,
-            "no device has the named id; `a,b` is one id with a comma in it: repeat --device for each",
+            "no device has the given id; `a,b` is one id that contains a comma: repeat --device for each id",
         ),
     ] {
         let created = json!({ "id": ID, "unknown": unknown });
-        let bench = Bench::answering(created.clone()).await;
+        let fixture = Fixture::with_body(created.clone()).await;
         let named = devices.iter().flat_map(|id| ["--device", id]);
         let args: Vec<&str> = ["send", "--text", "Hi"].into_iter().chain(named).collect();
-        let run = bench.run(&args);
-        let said = format!("warning: no device receives it: {said}\n");
-        assert_eq!((run.status, &run.stderr, run.json()), (0, &said, created), "{devices:?}");
+        let run = fixture.run(&args);
+        let text = format!("warning: no device receives it: {text}\n");
+        assert_eq!((run.status, &run.stderr, run.json()), (0, &text, created), "{devices:?}");
     }
 }
 
-/// What keeps a named device from getting it is said when it is sent, not looked for later.
+/// What keeps a named device from getting it is text when it is sent, not looked for later.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_send_warns_of_each_named_device_that_gets_nothing() {
+async fn a_send_warns_of_each_unreachable_device() {
     let created = json!({ "id": ID });
     let explained = |what: &str, detail: &str| {
         let step = json!({ "at": null, "what": what, "detail": detail });
         let steps = [json!({ "at": 1, "what": "targeted", "detail": "it names the device" }), step];
-        answer(200, &json!({ "device_id": "any", "outcome": "pending", "steps": steps }))
+        response(200, &json!({ "device_id": "any", "outcome": "pending", "steps": steps }))
     };
-    let bench = Bench::giving(vec![
-        answer(200, &created),
+    let fixture = Fixture::with_responses(vec![
+        response(200, &created),
         explained("disabled", "push is turned off by its user now"),
         explained("enabled", "is enabled now"),
-        answer(404, &json!({ "errors": ["not found"] })),
-        answer(500, &json!({ "errors": ["internal error"] })),
+        response(404, &json!({ "errors": ["not found"] })),
+        response(500, &json!({ "errors": ["internal error"] })),
     ])
     .await;
     // Ids of a command are looked at in their order, each once.
     let args = ["send", "--text", "Hi", "--retries", "0"];
     let named = ["--device", "a", "--ios-device", "b", "--android-device", "c", "--device", "d"];
-    let run = bench.run(&[&args[..], &named, &["--device", "a"]].concat());
-    let said = "warning: a: push is turned off by its user now\n\
-        warning: c: no device has the named id\n";
-    assert_eq!((run.status, &*run.stderr, run.json()), (0, said, created));
-    let paths: Vec<String> = bench.asked().await.into_iter().map(|(call, _)| call).collect();
+    let run = fixture.run(&[&args[..], &named, &["--device", "a"]].concat());
+    let text = "warning: a: push is turned off by its user now\n\
+        warning: c: no device has the given id\n";
+    assert_eq!((run.status, &*run.stderr, run.json()), (0, text, created));
+    let paths: Vec<String> = fixture.received().await.into_iter().map(|(call, _)| call).collect();
     let explain = |device: &str| format!("GET /v1/notifications/{ID}/explain/{device}");
     let each = ["a", "b", "c", "d"].map(explain);
     assert_eq!(paths, [vec!["POST /v1/notifications".to_owned()], each.to_vec()].concat());
@@ -539,21 +541,21 @@ async fn a_send_warns_of_each_named_device_that_gets_nothing() {
 
 /// Of many named devices, and of an audience, one request says how many get nothing.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_send_warns_once_of_many_devices_and_of_an_audience_without_any() {
+async fn a_send_warns_once_of_many_devices_and_of_an_empty_audience() {
     let many: Vec<String> = (0..11).map(|nth| format!("--device=d{nth}")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     let tagged = ["--platform", "web", "--tag", "nosuch"];
     for (target, devices, unknown, warning) in [
         (&many[..], 11, None, None),
+        (&many[..], 8, Some(2), Some("3 of 11 given devices receive nothing now; unknown ids: 2")),
         (
             &many[..],
             8,
-            Some(2),
-            Some("3 of 11 named devices get nothing now: no device has 2 of the ids"),
+            None,
+            Some("3 of 11 given devices receive nothing now; `--preview` shows why"),
         ),
-        (&many[..], 8, None, Some("3 of 11 named devices get nothing now; `--preview` shows why")),
         (&tagged, 1, None, None),
-        (&tagged, 0, None, Some("no device with that tag would get it now; is the tag right?")),
+        (&tagged, 0, None, Some("no device with that tag would receive it now; is the tag right?")),
     ] {
         let created = json!({ "id": ID });
         let platform = json!({ "platform": "web", "devices": devices, "payload": {}, "headers": {},
@@ -562,8 +564,9 @@ async fn a_send_warns_once_of_many_devices_and_of_an_audience_without_any() {
             Some(unknown) => json!({ "platforms": [platform], "unknown": unknown }),
             None => json!({ "platforms": [platform] }),
         };
-        let bench = Bench::giving(vec![answer(200, &created), answer(200, &preview)]).await;
-        let run = bench.run(&[&["send", "--text", "Hi"], target].concat());
+        let fixture =
+            Fixture::with_responses(vec![response(200, &created), response(200, &preview)]).await;
+        let run = fixture.run(&[&["send", "--text", "Hi"], target].concat());
         let warning = warning.map_or_else(String::new, |text| format!("warning: {text}\n"));
         assert_eq!((run.status, &run.stderr, run.json()), (0, &warning, created));
     }
@@ -571,29 +574,29 @@ async fn a_send_warns_once_of_many_devices_and_of_an_audience_without_any() {
 
 /// What a preview says of named ids is not in its table.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_preview_says_how_many_named_ids_no_device_has() {
+async fn a_preview_counts_unknown_ids() {
     let preview = json!({ "platforms": [], "unknown": 1 });
     for (devices, warning) in [
-        (&["--device", "a"][..], "no device has the named id"),
-        (&["--device", "a", "--ios-device", "b"], "no device has 1 of the 2 named ids"),
+        (&["--device", "a"][..], "no device has the given id"),
+        (&["--device", "a", "--ios-device", "b"], "unknown ids: 1 of 2"),
     ] {
-        let bench = Bench::answering(preview.clone()).await;
-        let run = bench.run(&[&["send", "--text", "Hi", "--preview"], devices].concat());
+        let fixture = Fixture::with_body(preview.clone()).await;
+        let run = fixture.run(&[&["send", "--text", "Hi", "--preview"], devices].concat());
         assert_eq!((run.status, run.stderr), (0, format!("warning: {warning}\n")));
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_only_application_need_not_be_named() {
+async fn the_only_application_is_the_default() {
     let app =
         json!({ "id": ID, "name": "Shop", "language": "en", "status": "active", "created_at": 1 });
     let one = json!({ "apps": [app], "next_cursor": null });
-    let bench = Bench::giving(vec![answer(200, &one), answer(200, &done())]).await;
-    bench.file("account.json", r#"{"type": "service_account", "private_key": "secret"}"#);
-    bench.run(&["providers", "put", "fcm", "account.json"]).quiet();
+    let fixture = Fixture::with_responses(vec![response(200, &one), response(200, &done())]).await;
+    fixture.file("account.json", r#"{"type": "service_account", "private_key": "secret"}"#);
+    fixture.run(&["providers", "put", "fcm", "account.json"]).assert_success();
     let config = json!({ "service_account": {"type": "service_account", "private_key": "secret"} });
     assert_eq!(
-        bench.asked().await,
+        fixture.received().await,
         [
             ("GET /admin/v1/apps?limit=2".to_owned(), None),
             (format!("PUT /admin/v1/apps/{ID}/providers/fcm"), Some(config)),
@@ -601,8 +604,8 @@ async fn the_only_application_need_not_be_named() {
     );
 
     let two = json!({ "apps": [app, app], "next_cursor": null });
-    let bench = Bench::answering(two).await;
-    let run = bench.run(&["keys", "list"]);
+    let fixture = Fixture::with_body(two).await;
+    let run = fixture.run(&["keys", "list"]);
     assert_eq!(run.status, 2);
     assert_eq!(
         run.stderr,
@@ -613,11 +616,11 @@ async fn the_only_application_need_not_be_named() {
 
 /// Two pages of applications: the name may be on either.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_application_is_named_by_its_name() {
+async fn an_application_is_found_by_its_name() {
     const OTHER: &str = "0190a3b2-7f00-7000-8000-000000000002";
     let app = |id: &str, name: &str| json!({ "id": id, "name": name, "language": "en", "status": "active", "created_at": 1 });
     let page = |apps: &[Value], cursor: Option<&str>| {
-        answer(200, &json!({ "apps": apps, "next_cursor": cursor }))
+        response(200, &json!({ "apps": apps, "next_cursor": cursor }))
     };
     let first = page(&[app(OTHER, "Shop 2")], Some("c"));
     let listed = [
@@ -625,7 +628,7 @@ async fn an_application_is_named_by_its_name() {
         ("GET /admin/v1/apps?limit=500&cursor=c".to_owned(), None),
     ];
     let shop = app(ID, "Shop");
-    for (line, body, asked, sent) in [
+    for (line, body, request, sent) in [
         ("keys list --app Shop", json!({ "keys": [] }), "GET /admin/v1/apps/ID/keys", None),
         ("apps get Shop", shop.clone(), "GET /admin/v1/apps/ID", None),
         (
@@ -638,14 +641,19 @@ async fn an_application_is_named_by_its_name() {
         ("providers delete fcm --app Shop", done(), "DELETE /admin/v1/apps/ID/providers/fcm", None),
     ] {
         let second = page(std::slice::from_ref(&shop), None);
-        let bench = Bench::giving(vec![first.clone(), second, answer(200, &body)]).await;
-        bench.run(&line.split_whitespace().collect::<Vec<_>>()).quiet();
+        let fixture =
+            Fixture::with_responses(vec![first.clone(), second, response(200, &body)]).await;
+        fixture.run(&line.split_whitespace().collect::<Vec<_>>()).assert_success();
         let [one, two] = listed.clone();
-        assert_eq!(bench.asked().await, [one, two, (asked.replace("ID", ID), sent)], "{line}");
+        assert_eq!(
+            fixture.received().await,
+            [one, two, (request.replace("ID", ID), sent)],
+            "{line}"
+        );
     }
 
     let third = "0190a3b2-7f00-7000-8000-000000000003";
-    for (apps, status, said) in [
+    for (apps, status, text) in [
         (vec![], 5, "not found: no application has the name or id `Shop`".to_owned()),
         (
             vec![app(ID, "shop")],
@@ -655,76 +663,76 @@ async fn an_application_is_named_by_its_name() {
         (
             vec![app(ID, "Shop"), app(OTHER, "Shop")],
             2,
-            format!("2 applications have the name `Shop`: say the id ({ID}, {OTHER})"),
+            format!("2 applications have the name `Shop`: give the id ({ID}, {OTHER})"),
         ),
         (
             vec![app(ID, "Shop"), app(OTHER, "Shop"), app(third, "Shop")],
             2,
-            format!("3 applications have the name `Shop`: say the id ({ID}, {OTHER}, …)"),
+            format!("3 applications have the name `Shop`: give the id ({ID}, {OTHER}, …)"),
         ),
     ] {
-        let bench = Bench::giving(vec![page(&apps, None)]).await;
-        let run = bench.run(&["keys", "list", "--app", "Shop"]);
-        assert_eq!((run.status, run.stderr), (status, format!("error: {said}\n")));
-        assert_eq!(bench.requests().await.len(), 1, "nothing is done");
+        let fixture = Fixture::with_responses(vec![page(&apps, None)]).await;
+        let run = fixture.run(&["keys", "list", "--app", "Shop"]);
+        assert_eq!((run.status, run.stderr), (status, format!("error: {text}\n")));
+        assert_eq!(fixture.requests().await.len(), 1, "nothing is done");
     }
 }
 
 /// Commands take names for ids, so a name is given once.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_application_is_created_under_a_name_that_none_has() {
+async fn an_application_is_created_with_a_unique_name() {
     let app =
         json!({ "id": ID, "name": "Shop", "language": "en", "status": "active", "created_at": 1 });
-    let page = |apps: &[Value]| answer(200, &json!({ "apps": apps, "next_cursor": null }));
+    let page = |apps: &[Value]| response(200, &json!({ "apps": apps, "next_cursor": null }));
     let listed = ("GET /admin/v1/apps?limit=500".to_owned(), None);
     let create = ["apps", "create", "Shop", "--language", "de"];
     let if_missing = [&create[..], &["--if-missing"]].concat();
     let posted = json!({ "name": "Shop", "language": "de" });
     for args in [&create[..], &if_missing] {
-        let bench = Bench::giving(vec![page(&[]), answer(200, &created())]).await;
-        assert_eq!(bench.run(args).quiet().json(), created());
+        let fixture = Fixture::with_responses(vec![page(&[]), response(200, &created())]).await;
+        assert_eq!(fixture.run(args).assert_success().json(), created());
         let post = ("POST /admin/v1/apps".to_owned(), Some(posted.clone()));
-        assert_eq!(bench.asked().await, [listed.clone(), post]);
+        assert_eq!(fixture.received().await, [listed.clone(), post]);
     }
 
-    let bench = Bench::answering(json!({ "apps": [app], "next_cursor": null })).await;
-    let run = bench.run(&create);
-    let said =
+    let fixture = Fixture::with_body(json!({ "apps": [app], "next_cursor": null })).await;
+    let run = fixture.run(&create);
+    let text =
         format!("error: an application has the name `Shop`: {ID}; --if-missing prints that id\n");
-    assert_eq!((run.status, run.stderr), (3, said));
-    assert_eq!(bench.run(&if_missing).quiet().json(), created());
-    assert_eq!(bench.asked().await, [listed.clone(), listed], "nothing is made");
+    assert_eq!((run.status, run.stderr), (3, text));
+    assert_eq!(fixture.run(&if_missing).assert_success().json(), created());
+    assert_eq!(fixture.received().await, [listed.clone(), listed], "nothing is made");
 
-    let bench = Bench::answering(json!({ "apps": [app, app], "next_cursor": null })).await;
+    let fixture = Fixture::with_body(json!({ "apps": [app, app], "next_cursor": null })).await;
     for args in [&create[..], &if_missing] {
-        let run = bench.run(args);
-        let said = "error: 2 applications have the name `Shop`\n";
-        assert_eq!((run.status, &*run.stderr), (3, said));
+        let run = fixture.run(args);
+        let text = "error: 2 applications have the name `Shop`\n";
+        assert_eq!((run.status, &*run.stderr), (3, text));
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_application_is_renamed_to_a_name_that_no_other_has() {
+async fn an_application_is_renamed_to_a_unique_name() {
     const OTHER: &str = "0190a3b2-7f00-7000-8000-000000000002";
     let shop =
         json!({ "id": ID, "name": "Shop", "language": "en", "status": "active", "created_at": 1 });
-    let apps = answer(200, &json!({ "apps": [shop], "next_cursor": null }));
+    let apps = response(200, &json!({ "apps": [shop], "next_cursor": null }));
     for (renamed, is_done) in [(ID, true), (OTHER, false)] {
-        let bench = Bench::giving(vec![apps.clone(), answer(200, &done())]).await;
-        let run = bench.run(&["apps", "update", renamed, "--name", "Shop"]);
-        let said = format!("error: an application has the name `Shop`: {ID}\n");
-        let expected = if is_done { (0, String::new()) } else { (3, said) };
+        let fixture = Fixture::with_responses(vec![apps.clone(), response(200, &done())]).await;
+        let run = fixture.run(&["apps", "update", renamed, "--name", "Shop"]);
+        let text = format!("error: an application has the name `Shop`: {ID}\n");
+        let expected = if is_done { (0, String::new()) } else { (3, text) };
         assert_eq!((run.status, run.stderr), expected);
-        let mut asked = vec![("GET /admin/v1/apps?limit=500".to_owned(), None)];
+        let mut request = vec![("GET /admin/v1/apps?limit=500".to_owned(), None)];
         let patch = format!("PATCH /admin/v1/apps/{renamed}");
-        asked.extend(is_done.then(|| (patch, Some(json!({ "name": "Shop" })))));
-        assert_eq!(bench.asked().await, asked);
+        request.extend(is_done.then(|| (patch, Some(json!({ "name": "Shop" })))));
+        assert_eq!(fixture.received().await, request);
     }
 }
 
 /// A server's 404 says no more than that.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_there_is_named() {
+async fn not_found_errors_name_the_resource() {
     let app =
         json!({ "id": ID, "name": "Shop", "language": "en", "status": "active", "created_at": 1 });
     let device = json!({
@@ -735,9 +743,9 @@ async fn what_is_not_there_is_named() {
         "device_description": null, "tags": [], "enabled": true, "disabled_reason": null,
         "created_at": 1, "updated_at": 1,
     });
-    let missing = || answer(404, &json!({ "errors": ["not found"] }));
-    let there = |body: &Value| answer(200, body);
-    for (line, answers, said) in [
+    let missing = || response(404, &json!({ "errors": ["not found"] }));
+    let there = |body: &Value| response(200, body);
+    for (line, answers, text) in [
         (
             "devices untag d hungry nope other",
             vec![there(&done()), missing(), missing(), there(&device)],
@@ -758,22 +766,22 @@ async fn what_is_not_there_is_named() {
             "no active campaign has the id `ID`, or no device the id `d`",
         ),
     ] {
-        let bench = Bench::giving(answers).await;
+        let fixture = Fixture::with_responses(answers).await;
         let line = line.replace("ID", ID);
-        let run = bench.run(&line.split_whitespace().collect::<Vec<_>>());
-        let said = format!("error: not found: {}\n", said.replace("ID", ID));
-        assert_eq!((run.status, run.stderr), (5, said), "{line}");
+        let run = fixture.run(&line.split_whitespace().collect::<Vec<_>>());
+        let text = format!("error: not found: {}\n", text.replace("ID", ID));
+        assert_eq!((run.status, run.stderr), (5, text), "{line}");
     }
 }
 
 /// What an id was to name, whichever command took it.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_id_that_names_nothing_is_named_by_every_command() {
+async fn every_command_prints_the_unknown_id() {
     const APP: &str = "no application has the id `ID`";
     const FCM: &str = "fcm is not configured in an application with the id `ID`";
     const WEBHOOK: &str = "no webhook has the id `ID`";
     const CAMPAIGN: &str = "no campaign has the id `ID`";
-    for (line, said) in [
+    for (line, text) in [
         ("apps get ID", APP),
         ("apps update ID --status active", APP),
         ("apps web ID --off", APP),
@@ -802,17 +810,18 @@ async fn an_id_that_names_nothing_is_named_by_every_command() {
         ("campaigns delete ID", CAMPAIGN),
         ("feeds delete ID", "no feed has the id `ID`"),
     ] {
-        let bench = Bench::giving(vec![answer(404, &json!({ "errors": ["not found"] }))]).await;
+        let fixture =
+            Fixture::with_responses(vec![response(404, &json!({ "errors": ["not found"] }))]).await;
         let line = line.replace("ID", ID);
-        let run = bench.run(&line.split_whitespace().collect::<Vec<_>>());
-        let said = format!("error: not found: {}\n", said.replace("ID", ID));
-        assert_eq!((run.status, run.stderr), (5, said), "{line}");
+        let run = fixture.run(&line.split_whitespace().collect::<Vec<_>>());
+        let text = format!("error: not found: {}\n", text.replace("ID", ID));
+        assert_eq!((run.status, run.stderr), (5, text), "{line}");
     }
 }
 
-/// As the server would list it (B2).
+/// As the server would list it.
 #[tokio::test(flavor = "multi_thread")]
-async fn everything_that_is_wrong_with_a_file_is_named_at_once() {
+async fn all_errors_of_a_file_are_printed() {
     let template = r#"{"name": "", "layuot_id": "content_with_two", "features": [{"type": "x"}]}"#;
     let notification = r#"{"text": "", "platform": ["ios"], "ttl_seconds": 9999999, "url": "x"}"#;
     let id = ID;
@@ -821,39 +830,39 @@ async fn everything_that_is_wrong_with_a_file_is_named_at_once() {
         (vec!["campaigns", "replace", id], template, ["layuot_id", "name", "layout_id"]),
         (vec!["send", "--file"], notification, ["platform:", "ttl_seconds", "url"]),
     ] {
-        let bench = Bench::answering(created()).await;
-        bench.file("bad.json", body);
-        let run = bench.run(&[&args[..], &["bad.json"]].concat());
+        let fixture = Fixture::with_body(created()).await;
+        fixture.file("bad.json", body);
+        let run = fixture.run(&[&args[..], &["bad.json"]].concat());
         assert_eq!(run.status, 3, "{run:?}");
         for error in errors {
             let named = run.stderr.lines().any(|line| line.starts_with(&format!("error: {error}")));
             assert!(named, "{error}: {run:?}");
         }
-        assert!(bench.requests().await.is_empty());
+        assert!(fixture.requests().await.is_empty());
     }
 }
 
 /// Whoever copies the example gets a campaign.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_example_of_a_campaign_is_one() {
-    let bench = Bench::answering(created()).await;
-    let help = bench.run(&["campaigns", "create", "--help"]).quiet().stdout;
+async fn the_example_of_a_campaign_is_valid() {
+    let fixture = Fixture::with_body(created()).await;
+    let help = fixture.run(&["campaigns", "create", "--help"]).assert_success().stdout;
     let (_, example) = help.split_once("Example of FILE:").unwrap();
-    bench.file("example.json", example);
-    bench.run(&["campaigns", "create", "example.json"]).quiet();
+    fixture.file("example.json", example);
+    fixture.run(&["campaigns", "create", "example.json"]).assert_success();
     let sent: Value = serde_json::from_str(example).unwrap();
-    assert_eq!(bench.asked().await, [("POST /v1/campaigns".to_owned(), Some(sent))]);
+    assert_eq!(fixture.received().await, [("POST /v1/campaigns".to_owned(), Some(sent))]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_configuration_comes_from_standard_input() {
-    let bench = Bench::answering(done()).await;
-    let mut command = bench.command(&["providers", "put", "apns", "-", "--app", ID]);
+    let fixture = Fixture::with_body(done()).await;
+    let mut command = fixture.command(&["providers", "put", "apns", "-", "--app", ID]);
     command.write_stdin(r#"{"team_id": "T", "topic": "com.example"}"#);
-    common::finish(command).quiet();
+    common::finish(command).assert_success();
     let body = json!({ "team_id": "T", "topic": "com.example" });
     let line = format!("PUT /admin/v1/apps/{ID}/providers/apns");
-    assert_eq!(bench.asked().await, [(line, Some(body))]);
+    assert_eq!(fixture.received().await, [(line, Some(body))]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -861,37 +870,37 @@ async fn a_request_comes_from_a_file_or_standard_input() {
     let body = json!({ "platforms": ["ios"], "poll": {
         "text": "Tea?", "layout_id": "poll_text", "answers": [{"text": "Yes"}, {"text": "No"}],
     } });
-    let bench = Bench::answering(created()).await;
-    bench.file("body.json", body.to_string());
-    bench.run(&["send", "--file", "body.json", "--idempotency-key", "order-17"]).quiet();
-    let mut command = bench.command(&["send", "--file", "-"]);
+    let fixture = Fixture::with_body(created()).await;
+    fixture.file("body.json", body.to_string());
+    fixture.run(&["send", "--file", "body.json", "--idempotency-key", "order-17"]).assert_success();
+    let mut command = fixture.command(&["send", "--file", "-"]);
     command.write_stdin(body.to_string());
-    common::finish(command).quiet();
+    common::finish(command).assert_success();
     let line = "POST /v1/notifications".to_owned();
-    let mut calls = bench.asked().await;
+    let mut calls = fixture.received().await;
     calls.retain(|(call, _)| !call.ends_with("/preview"));
     assert_eq!(calls, [(line.clone(), Some(body.clone())), (line, Some(body))]);
-    assert_eq!(bench.requests().await[0].headers["idempotency-key"], "order-17");
+    assert_eq!(fixture.requests().await[0].headers["idempotency-key"], "order-17");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_browser_subscribes_with_what_it_serialises() {
+async fn a_browser_subscription_is_sent_as_serialised() {
     let p256dh = format!("B{}", "A".repeat(86));
     let subscription = json!({
         "endpoint": "https://push.example/1", "expirationTime": null,
         "keys": {"p256dh": p256dh, "auth": "AAAAAAAAAAAAAAAAAAAAAA"},
     });
-    let bench = Bench::answering(created()).await;
-    bench.file("browser.json", subscription.to_string());
+    let fixture = Fixture::with_body(created()).await;
+    fixture.file("browser.json", subscription.to_string());
     let args = ["subscriptions", "create", "--platform", "web", "--subscription", "browser.json"];
-    let run = bench.run(&args);
-    let asked = bench.asked().await;
+    let run = fixture.run(&args);
+    let request = fixture.received().await;
     if run.status == 3 {
         // The point of the key is not on the curve for a core that checks it.
         assert!(run.stderr.contains("p256dh"), "{run:?}");
         return;
     }
-    let body = asked[0].1.clone().unwrap();
+    let body = request[0].1.clone().unwrap();
     assert_eq!(body["platform"], "web");
     assert_eq!(body["subscription"]["endpoint"], "https://push.example/1");
 }

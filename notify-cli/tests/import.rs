@@ -1,4 +1,4 @@
-//! `notify devices import`: what is sent, what is refused, and how a cut import goes on.
+//! `notify devices import`: requests, refused rows, and resumption.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Bench, Run, answer};
+use common::{Fixture, Run, response};
 use serde_json::{Value, json};
 use wiremock::{
     Mock, Respond, ResponseTemplate,
@@ -18,8 +18,8 @@ use wiremock::{
 };
 
 /// The device ids that the server was asked to register, in order of arrival.
-async fn registered(bench: &Bench) -> Vec<String> {
-    let asked = bench.asked().await;
+async fn registered(fixture: &Fixture) -> Vec<String> {
+    let asked = fixture.received().await;
     let ids = asked.into_iter().map(|(line, body)| {
         assert_eq!(line, "POST /v1/devices");
         body.unwrap()["device_id"].as_str().unwrap().to_owned()
@@ -32,12 +32,12 @@ fn done() -> Value {
 }
 
 /// Answers the first registration of this device so, and every other as done.
-async fn once_at(device_id: &str, reply: impl Respond + 'static) -> Bench {
-    let bench = Bench::bare().await;
+async fn failing_at(device_id: &str, reply: impl Respond + 'static) -> Fixture {
+    let fixture = Fixture::new().await;
     let at = body_partial_json(json!({ "device_id": device_id }));
-    Mock::given(at).respond_with(reply).up_to_n_times(1).mount(&bench.server).await;
-    Mock::given(any()).respond_with(answer(200, &done())).mount(&bench.server).await;
-    bench
+    Mock::given(at).respond_with(reply).up_to_n_times(1).mount(&fixture.server).await;
+    Mock::given(any()).respond_with(response(200, &done())).mount(&fixture.server).await;
+    fixture
 }
 
 /// Each row is of another device.
@@ -56,17 +56,18 @@ fn summary(run: &Run, rows: u64, registered: u64, refused: u64, without_address:
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_csv_file_is_registered() {
-    let bench = Bench::answering(done()).await;
-    bench.file(
+    let fixture = Fixture::with_body(done()).await;
+    fixture.file(
         "devices.csv",
         "\u{feff}device_id,platform,push_token,language,push_disabled\r\n\
          a,ios,\"t,1\",de,true\r\n\
          \"b\",android,'-t2,,\r\n",
     );
-    let run = bench.run(&["devices", "import", "devices.csv", "--parallel", "1"]).quiet();
+    let run =
+        fixture.run(&["devices", "import", "devices.csv", "--parallel", "1"]).assert_success();
     summary(&run, 2, 2, 0, 0);
     assert_eq!(
-        bench.asked().await,
+        fixture.received().await,
         [
             (
                 "POST /v1/devices".to_owned(),
@@ -84,13 +85,13 @@ async fn a_csv_file_is_registered() {
             ),
         ]
     );
-    assert!(!bench.has("devices.csv.notify-import") && !bench.has("devices.csv.refused.csv"));
+    assert!(!fixture.has("devices.csv.notify-import") && !fixture.has("devices.csv.refused.csv"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ndjson_comes_from_standard_input() {
-    let bench = Bench::answering(done()).await;
-    let mut command = bench.command(&["devices", "import", "-", "--format", "ndjson"]);
+    let fixture = Fixture::with_body(done()).await;
+    let mut command = fixture.command(&["devices", "import", "-", "--format", "ndjson"]);
     command.write_stdin(
         "{\"device_id\":\"a\",\"platform\":\"ios\",\"sdk_type\":\"ios_push\"}\n\n\
          {\"device_id\":\"b\",\"platform\":\"ios\",\"sdk_type\":\"android_push\"}\n\
@@ -108,27 +109,27 @@ async fn ndjson_comes_from_standard_input() {
     let lines: Vec<_> = run.stderr.lines().collect();
     assert!(lines[0].starts_with("error: line 3: b: sdk_type: "), "{run:?}");
     assert_eq!(lines[1..], ["error: rows refused: 1"]);
-    let mut ids = registered(&bench).await;
+    let mut ids = registered(&fixture).await;
     ids.sort();
     assert_eq!(ids, ["a", "c"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_that_are_refused_are_reported() {
-    let bench = Bench::bare().await;
-    let no = answer(400, &json!({ "errors": ["device_id: =no", "and again"] }));
+async fn refused_rows_are_written_to_the_report() {
+    let fixture = Fixture::new().await;
+    let no = response(400, &json!({ "errors": ["device_id: =no", "and again"] }));
     let refused = body_partial_json(json!({ "device_id": "server-refuses" }));
-    Mock::given(refused).respond_with(no).mount(&bench.server).await;
-    Mock::given(any()).respond_with(answer(200, &done())).mount(&bench.server).await;
-    bench.file(
+    Mock::given(refused).respond_with(no).mount(&fixture.server).await;
+    Mock::given(any()).respond_with(response(200, &done())).mount(&fixture.server).await;
+    fixture.file(
         "devices.csv",
         "device_id,platform,ios_env\n\
         a,ios,\nb,windows,\nserver-refuses,ios,\n=c,ios,moon\nd\ne,android,\n",
     );
-    let run = bench.run(&["devices", "import", "devices.csv"]);
+    let run = fixture.run(&["devices", "import", "devices.csv"]);
     assert_eq!(run.status, 3);
     summary(&run, 6, 2, 4, 2);
-    let report = bench.read("devices.csv.refused.csv");
+    let report = fixture.read("devices.csv.refused.csv");
     let rows: Vec<&str> = report.split("\r\n").collect();
     assert_eq!(rows[0], r#""device_id","platform","ios_env","line","errors""#);
     assert!(rows[1].starts_with(r#""b","windows","","3","platform: "#), "{report}");
@@ -137,31 +138,31 @@ async fn rows_that_are_refused_are_reported() {
     assert!(rows[3].starts_with(r#""'=c","ios","moon","5","ios_env: "#), "{report}");
     assert_eq!(rows[4], r#""d","","","6","has 1 cells, the header has 3""#);
     assert_eq!(rows[5..], [""]);
-    let mut ids = registered(&bench).await;
+    let mut ids = registered(&fixture).await;
     ids.sort();
     assert_eq!(ids, ["a", "e", "server-refuses"], "what breaks a rule is not sent");
 }
 
 /// As spreadsheets write it: `\r\n`, and an empty line at the end.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_report_names_the_line_whatever_ends_it() {
+async fn a_report_has_the_line_for_every_line_ending() {
     let rows =
         ["\u{feff}device_id,platform", "\"a\nb\",x", "\"c\",\"x\"", "d,ios", "e,x", "", "f,x"];
     for (end, last) in [("\n", ""), ("\n", "\n\n"), ("\r\n", ""), ("\r\n", "\r\n")] {
-        let bench = Bench::answering(done()).await;
-        bench.file("devices.csv", rows.join(end) + last);
-        summary(&bench.run(&["devices", "import", "devices.csv"]), 5, 1, 4, 1);
-        let report = bench.read("devices.csv.refused.csv");
+        let fixture = Fixture::with_body(done()).await;
+        fixture.file("devices.csv", rows.join(end) + last);
+        summary(&fixture.run(&["devices", "import", "devices.csv"]), 5, 1, 4, 1);
+        let report = fixture.read("devices.csv.refused.csv");
         let mut report = csv::Reader::from_reader(report.as_bytes());
         let lines = report.records().map(|row| row.unwrap()[2].parse::<u32>().unwrap());
         assert_eq!(lines.collect::<Vec<_>>(), [2, 4, 6, 8], "{end:?} {last:?}");
-        assert_eq!(registered(&bench).await, ["d"]);
+        assert_eq!(registered(&fixture).await, ["d"]);
     }
 }
 
 /// What is refused is corrected where it stands and imported as it is.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_report_that_was_corrected_is_imported() {
+async fn a_corrected_report_is_imported() {
     for (name, [report, next], file, wrong, right) in [
         (
             "d.csv",
@@ -180,26 +181,30 @@ async fn a_report_that_was_corrected_is_imported() {
             [r#""ios""#, r#""de""#],
         ),
     ] {
-        let bench = Bench::answering(done()).await;
-        bench.file(name, file);
-        let run = bench.run(&["devices", "import", name, "--ignore-unknown-columns"]);
+        let fixture = Fixture::with_body(done()).await;
+        fixture.file(name, file);
+        let run = fixture.run(&["devices", "import", name, "--ignore-unknown-columns"]);
         assert_eq!((run.status, &run.json()["refused"]), (3, &json!(1)), "{run:?}");
         let again = ["devices", "import", report];
-        let run = bench.run(&again);
+        let run = fixture.run(&again);
         assert_eq!((run.status, &run.json()["refused"]), (3, &json!(1)), "as it is: {run:?}");
-        assert_eq!(run.json()["refused_file"], next, "beside the first file");
+        assert_eq!(run.json()["refused_file"], next, "next to the first file");
         let line = if name == "d.csv" { "\"3\"" } else { "\"line\":2," };
-        assert!(bench.read(report).contains(line), "the line of the first file");
-        assert_eq!(bench.read(next), bench.read(report), "the report of a report says the same");
+        assert!(fixture.read(report).contains(line), "the line of the first file");
+        assert_eq!(
+            fixture.read(next),
+            fixture.read(report),
+            "the report of a report says the same"
+        );
 
-        let mut corrected = bench.read(report);
+        let mut corrected = fixture.read(report);
         for (wrong, right) in wrong.into_iter().zip(right) {
             assert!(corrected.contains(wrong), "{corrected}");
             corrected = corrected.replacen(wrong, right, 1);
         }
-        bench.file(report, corrected);
-        bench.run(&again).quiet();
-        let asked = bench.asked().await;
+        fixture.file(report, corrected);
+        fixture.run(&again).assert_success();
+        let asked = fixture.received().await;
         let sent = |device_id: &str| {
             json!({ "device_id": device_id, "platform": "ios", "sdk_type": "ios_push",
                 "language": "de" })
@@ -211,58 +216,58 @@ async fn a_report_that_was_corrected_is_imported() {
 
 /// What was corrected in a report is not lost when the first file is imported again.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_report_is_never_written_over() {
-    let bench = Bench::answering(done()).await;
-    bench.file("devices.csv", file(10));
+async fn a_report_is_never_overwritten() {
+    let fixture = Fixture::with_body(done()).await;
+    fixture.file("devices.csv", file(10));
     let import = ["devices", "import", "devices.csv"];
     let edited = "edited by hand";
     for (number, extra) in [("", ""), (".2", ""), (".3", "--restart")] {
         let args: Vec<_> = import.into_iter().chain([extra]).filter(|it| !it.is_empty()).collect();
-        let run = bench.run(&args);
+        let run = fixture.run(&args);
         let report = format!("devices.csv.refused{number}.csv");
         assert_eq!((run.status, &run.json()["refused_file"]), (3, &json!(report)), "{run:?}");
-        bench.file(&report, edited);
+        fixture.file(&report, edited);
     }
-    assert_eq!(bench.read("devices.csv.refused.csv"), edited);
+    assert_eq!(fixture.read("devices.csv.refused.csv"), edited);
 
-    let before = bench.requests().await.len();
-    let run = bench.run(&[&import[..], &["--refused", "devices.csv.refused.csv"]].concat());
+    let before = fixture.requests().await.len();
+    let run = fixture.run(&[&import[..], &["--refused", "devices.csv.refused.csv"]].concat());
     assert_eq!(run.status, 2);
     assert_eq!(
         run.stderr,
-        "error: --refused: devices.csv.refused.csv exists already and may hold corrections: \
-         name another file, or process devices.csv.refused.csv first and remove it\n"
+        "error: --refused: devices.csv.refused.csv already exists and may contain corrections: \
+         give another file, or import devices.csv.refused.csv first and remove it\n"
     );
-    assert_eq!(bench.requests().await.len(), before, "nothing is sent");
-    assert_eq!(bench.read("devices.csv.refused.csv"), edited);
+    assert_eq!(fixture.requests().await.len(), before, "nothing is sent");
+    assert_eq!(fixture.read("devices.csv.refused.csv"), edited);
 
-    bench.file("devices.csv", "device_id,platform\na,ios\n");
-    let run = bench.run(&import).quiet();
+    fixture.file("devices.csv", "device_id,platform\na,ios\n");
+    let run = fixture.run(&import).assert_success();
     assert_eq!(run.json()["refused_file"], json!(null));
-    assert_eq!(bench.read("devices.csv.refused.csv"), edited, "nor removed");
+    assert_eq!(fixture.read("devices.csv.refused.csv"), edited, "nor removed");
 }
 
 /// Corrections made between the cut and its continuation stay too.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_import_goes_on_beside_a_report_that_was_changed() {
-    let bench = once_at("d15", answer(401, &json!({ "errors": ["no"] }))).await;
-    bench.file("devices.csv", file(20));
+async fn an_import_continues_after_its_report_was_changed() {
+    let fixture = failing_at("d15", response(401, &json!({ "errors": ["no"] }))).await;
+    fixture.file("devices.csv", file(20));
     let import = ["devices", "import", "devices.csv"];
-    assert_eq!(bench.run(&import).status, 4);
-    let whole = bench.read("devices.csv.refused.csv");
+    assert_eq!(fixture.run(&import).status, 4);
+    let whole = fixture.read("devices.csv.refused.csv");
     for edited in [whole.replace("windows", "ios"), whole[..10].to_owned(), String::new()] {
-        bench.file("devices.csv.refused.csv", &edited);
-        let run = bench.run(&import);
+        fixture.file("devices.csv.refused.csv", &edited);
+        let run = fixture.run(&import);
         assert_eq!(run.status, 2, "{run:?}");
         assert!(run.stderr.contains("devices.csv.refused.csv was changed since"), "{run:?}");
-        assert!(run.stderr.contains("move it away to go on"), "{run:?}");
-        assert_eq!(bench.read("devices.csv.refused.csv"), edited);
+        assert!(run.stderr.contains("move it away to continue"), "{run:?}");
+        assert_eq!(fixture.read("devices.csv.refused.csv"), edited);
     }
-    std::fs::remove_file(bench.home.path().join("devices.csv.refused.csv")).unwrap();
-    let run = bench.run(&import);
+    std::fs::remove_file(fixture.home.path().join("devices.csv.refused.csv")).unwrap();
+    let run = fixture.run(&import);
     assert_eq!(run.status, 3, "{run:?}");
     summary(&run, 20, 18, 2, 18);
-    let rest = bench.read("devices.csv.refused.csv");
+    let rest = fixture.read("devices.csv.refused.csv");
     assert!(
         rest.starts_with("\"device_id\",\"platform\",\"line\",\"errors\"\r\n\"d20\","),
         "{rest}"
@@ -270,14 +275,14 @@ async fn an_import_goes_on_beside_a_report_that_was_changed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_file_to_import_is_not_written_over() {
-    let bench = Bench::answering(done()).await;
-    bench.file("devices.csv", file(20));
+async fn the_file_to_import_is_not_overwritten() {
+    let fixture = Fixture::with_body(done()).await;
+    fixture.file("devices.csv", file(20));
     for option in ["--refused", "--state"] {
-        let run = bench.run(&["devices", "import", "devices.csv", option, "./devices.csv"]);
+        let run = fixture.run(&["devices", "import", "devices.csv", option, "./devices.csv"]);
         assert_eq!(run.status, 2);
-        assert_eq!(run.stderr, format!("error: {option}: devices.csv is the file that is read\n"));
-        assert_eq!(bench.read("devices.csv"), file(20));
+        assert_eq!(run.stderr, format!("error: {option}: devices.csv is the file to import\n"));
+        assert_eq!(fixture.read("devices.csv"), file(20));
     }
 }
 
@@ -292,13 +297,14 @@ fn file(rows: usize) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cut_import_goes_on_where_it_was() {
-    let bench =
-        once_at("d55", answer(401, &json!({ "errors": ["missing or invalid API key"] }))).await;
-    bench.file("devices.csv", file(100));
+async fn a_failed_import_is_resumed() {
+    let fixture =
+        failing_at("d55", response(401, &json!({ "errors": ["missing or invalid API key"] })))
+            .await;
+    fixture.file("devices.csv", file(100));
     let import = ["devices", "import", "devices.csv", "--parallel", "4"];
 
-    let run = bench.run(&import);
+    let run = fixture.run(&import);
     assert_eq!((run.status, run.stdout.as_str()), (4, ""), "{run:?}");
     assert_eq!(
         run.stderr,
@@ -306,15 +312,15 @@ async fn a_cut_import_goes_on_where_it_was() {
             "error: not authorised: missing or invalid API key; does the key belong to {} and its \
              data folder, and is its application active?\nerror: stopped after line 55; run the same command again to continue \
              from there\n",
-            bench.server.uri()
+            fixture.server.uri()
         )
     );
-    let state: Value = serde_json::from_str(&bench.read("devices.csv.notify-import")).unwrap();
+    let state: Value = serde_json::from_str(&fixture.read("devices.csv.notify-import")).unwrap();
     assert_eq!(state["mark"]["line"], 55);
     assert_eq!((&state["registered"], &state["refused"]), (&json!(49), &json!(5)));
-    let before = registered(&bench).await.len();
+    let before = registered(&fixture).await.len();
 
-    let run = bench.run(&import);
+    let run = fixture.run(&import);
     assert_eq!(run.status, 3, "{run:?}");
     assert_eq!(
         run.stderr,
@@ -325,33 +331,33 @@ async fn a_cut_import_goes_on_where_it_was() {
          import devices.csv.refused.csv`\n"
     );
     summary(&run, 100, 90, 10, 90);
-    let after = registered(&bench).await.split_off(before);
+    let after = registered(&fixture).await.split_off(before);
     assert_eq!(after.len(), 41, "d55 to d99 without d60, d70, d80, d90");
     assert!(after.contains(&"d55".to_owned()) && !after.contains(&"d54".to_owned()));
-    let report = bench.read("devices.csv.refused.csv");
+    let report = fixture.read("devices.csv.refused.csv");
     let lines: Vec<_> = report.lines().skip(1).map(|row| row.split('"').nth(5).unwrap()).collect();
     assert_eq!(lines, ["11", "21", "31", "41", "51", "61", "71", "81", "91", "101"]);
-    assert!(!bench.has("devices.csv.notify-import"));
+    assert!(!fixture.has("devices.csv.notify-import"));
 }
 
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
-async fn an_interrupted_import_goes_on_where_it_was() {
+async fn an_interrupted_import_is_resumed() {
     let (arrived, arrival) = std::sync::mpsc::channel();
     let never = move |_: &wiremock::Request| {
         arrived.send(()).unwrap();
-        answer(200, &done()).set_delay(Duration::from_secs(600))
+        response(200, &done()).set_delay(Duration::from_secs(600))
     };
-    let bench = once_at("d8", never).await;
-    bench.file("devices.csv", file(9));
+    let fixture = failing_at("d8", never).await;
+    fixture.file("devices.csv", file(9));
     let import = ["devices", "import", "devices.csv", "--parallel", "1"];
     let child = std::process::Command::new(env!("CARGO_BIN_EXE_notify"))
         .args(import)
         .env_clear()
-        .env("HOME", bench.home.path())
-        .env("NOTIFY_URL", bench.server.uri())
+        .env("HOME", fixture.home.path())
+        .env("NOTIFY_URL", fixture.server.uri())
         .env("NOTIFY_API_KEY", "nk_test")
-        .current_dir(bench.home.path())
+        .current_dir(fixture.home.path())
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())
         .spawn()
@@ -361,101 +367,102 @@ async fn an_interrupted_import_goes_on_where_it_was() {
     assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{output:?}");
-    let said = "error: stopped after line 8; run the same command again to continue from there\n";
-    assert_eq!(String::from_utf8(output.stderr).unwrap(), said);
+    let expected =
+        "error: stopped after line 8; run the same command again to continue from there\n";
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), expected);
 
-    let run = bench.run(&import);
+    let run = fixture.run(&import);
     assert_eq!((run.status, run.stderr.as_str()), (0, "continuing after line 8\n"));
     summary(&run, 9, 9, 0, 9);
-    assert_eq!(registered(&bench).await[8..], ["d8", "d9"]);
+    assert_eq!(registered(&fixture).await[8..], ["d8", "d9"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_file_is_not_taken_for_the_one_begun() {
-    let bench = once_at("d5", answer(503, &json!({ "errors": ["busy"] }))).await;
-    bench.file("devices.csv", file(9));
+async fn a_different_file_is_not_resumed() {
+    let fixture = failing_at("d5", response(503, &json!({ "errors": ["busy"] }))).await;
+    fixture.file("devices.csv", file(9));
     let import = ["devices", "import", "devices.csv", "--parallel", "1", "--retries", "0"];
-    assert_eq!(bench.run(&import).status, 6);
-    let before = bench.requests().await.len();
+    assert_eq!(fixture.run(&import).status, 6);
+    let before = fixture.requests().await.len();
 
     for other in [file(9).replace("d2", "d!"), file(3), file(9).replace("d1,", "\"d1\",")] {
-        bench.file("devices.csv", other);
-        let run = bench.run(&import);
+        fixture.file("devices.csv", other);
+        let run = fixture.run(&import);
         assert_eq!(run.status, 2, "{run:?}");
         assert!(run.stderr.contains("not the file"), "{run:?}");
     }
-    assert_eq!(bench.requests().await.len(), before, "nothing of it was sent");
+    assert_eq!(fixture.requests().await.len(), before, "nothing of it was sent");
 
-    bench.file("devices.csv", file(9) + "d10,ios\n");
-    let run = bench.run(&import);
-    assert_eq!(run.status, 0, "a file that has grown goes on: {run:?}");
+    fixture.file("devices.csv", file(9) + "d10,ios\n");
+    let run = fixture.run(&import);
+    assert_eq!(run.status, 0, "a file that has grown is resumed: {run:?}");
     summary(&run, 10, 10, 0, 10);
     let mut again = import.to_vec();
     again.push("--restart");
-    summary(&bench.run(&again).quiet(), 10, 10, 0, 10);
+    summary(&fixture.run(&again).assert_success(), 10, 10, 0, 10);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_report_is_not_doubled_by_a_crash() {
-    let bench = Bench::answering(done()).await;
-    bench.file("devices.csv", file(20));
-    let run = bench.run(&["devices", "import", "devices.csv", "--state", "s"]);
+async fn a_crash_does_not_duplicate_rows_of_the_report() {
+    let fixture = Fixture::with_body(done()).await;
+    fixture.file("devices.csv", file(20));
+    let run = fixture.run(&["devices", "import", "devices.csv", "--state", "s"]);
     assert_eq!(run.status, 3);
-    let whole = bench.read("devices.csv.refused.csv");
+    let whole = fixture.read("devices.csv.refused.csv");
 
     // As a crash leaves it: the report is ahead of the state.
-    let bench = once_at("d15", answer(401, &json!({ "errors": ["no"] }))).await;
-    bench.file("devices.csv", file(20));
+    let fixture = failing_at("d15", response(401, &json!({ "errors": ["no"] }))).await;
+    fixture.file("devices.csv", file(20));
     let import = ["devices", "import", "devices.csv", "--state", "s"];
-    assert_eq!(bench.run(&import).status, 4);
-    let ahead = bench.read("devices.csv.refused.csv") + "\"d20\",\"windows\",\"21\",\"half a ro";
-    bench.file("devices.csv.refused.csv", ahead);
-    assert_eq!(bench.run(&import).status, 3);
-    assert_eq!(bench.read("devices.csv.refused.csv"), whole);
+    assert_eq!(fixture.run(&import).status, 4);
+    let ahead = fixture.read("devices.csv.refused.csv") + "\"d20\",\"windows\",\"21\",\"half a ro";
+    fixture.file("devices.csv.refused.csv", ahead);
+    assert_eq!(fixture.run(&import).status, 3);
+    assert_eq!(fixture.read("devices.csv.refused.csv"), whole);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_that_makes_no_sense_is_wrong_usage() {
+async fn an_invalid_file_is_wrong_usage() {
     let endless = format!("device_id,platform\na,\"{}", "x".repeat(2 * 1024 * 1024));
     let long = format!("{{\"device_id\":\"{}\"}}", "x".repeat(2 * 1024 * 1024));
-    for (name, text, said) in [
+    for (name, text, expected) in [
         ("a.csv", "", "there is no header"),
         ("a.csv", "device_id,push_token\n", "no column `platform`"),
         (
             "a.csv",
             "device_id,platform,token\n",
-            "column `token` is no field of a device (did you mean `push_token`?); \
-             --ignore-unknown-columns leaves",
+            "unknown column `token` (did you mean `push_token`?); \
+             --ignore-unknown-columns ignores",
         ),
         (
             "a.csv",
             "device_id,platform,push_tokn,shop\n",
-            "columns `push_tokn`, `shop` are no fields of a device (did you mean `push_token` for \
-             `push_tokn`?); --ignore-unknown-columns",
+            "unknown columns `push_tokn`, `shop` (did you mean `push_token` for `push_tokn`?); \
+             --ignore-unknown-columns",
         ),
-        ("a.json", "{\n\"device\":[]}\n", "is no list of devices: missing field `devices`"),
+        ("a.json", "{\n\"device\":[]}\n", "not a list of devices: missing field `devices`"),
         ("a.csv", endless.as_str(), "longer than 1 MiB"),
         ("a.ndjson", long.as_str(), "line 1 is longer than 1 MiB"),
     ] {
-        let bench = Bench::answering(done()).await;
-        bench.file(name, text);
-        let run = bench.run(&["devices", "import", name]);
+        let fixture = Fixture::with_body(done()).await;
+        fixture.file(name, text);
+        let run = fixture.run(&["devices", "import", name]);
         assert_eq!(run.status, 2, "{run:?}");
-        assert!(run.stderr.contains(said), "{said}: {run:?}");
-        assert!(bench.requests().await.is_empty());
+        assert!(run.stderr.contains(expected), "{expected}: {run:?}");
+        assert!(fixture.requests().await.is_empty());
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_busy_server_is_asked_again() {
-    let bench = Bench::giving(vec![
+async fn requests_to_a_busy_server_are_retried() {
+    let fixture = Fixture::with_responses(vec![
         ResponseTemplate::new(503).insert_header("retry-after", "0"),
-        answer(200, &done()),
+        response(200, &done()),
     ])
     .await;
-    bench.file("devices.csv", "device_id,platform\na,ios\n");
-    summary(&bench.run(&["devices", "import", "devices.csv"]).quiet(), 1, 1, 0, 1);
-    let requests = bench.requests().await;
+    fixture.file("devices.csv", "device_id,platform\na,ios\n");
+    summary(&fixture.run(&["devices", "import", "devices.csv"]).assert_success(), 1, 1, 0, 1);
+    let requests = fixture.requests().await;
     assert_eq!(requests[0].headers["idempotency-key"], requests[1].headers["idempotency-key"]);
 }
 
@@ -469,16 +476,16 @@ async fn an_export_can_be_imported() {
         "device_description": null, "tags": [], "enabled": false,
         "disabled_reason": "push_disabled", "created_at": 1, "updated_at": 1,
     });
-    let bench = Bench::giving(vec![
-        answer(200, &json!({ "devices": [device], "next_cursor": null })),
-        answer(200, &done()),
+    let fixture = Fixture::with_responses(vec![
+        response(200, &json!({ "devices": [device], "next_cursor": null })),
+        response(200, &done()),
     ])
     .await;
-    let export = bench.run(&["devices", "list", "-o", "csv"]).quiet().stdout;
-    bench.file("devices.csv", export);
-    bench.run(&["devices", "import", "devices.csv"]).quiet();
+    let export = fixture.run(&["devices", "list", "-o", "csv"]).assert_success().stdout;
+    fixture.file("devices.csv", export);
+    fixture.run(&["devices", "import", "devices.csv"]).assert_success();
     assert_eq!(
-        bench.asked().await[1].1,
+        fixture.received().await[1].1,
         Some(json!({
             "device_id": "=a", "platform": "android", "sdk_type": "android_push", "push_token": "-t",
             "push_disabled": true, "utc_offset": "-120",
@@ -490,17 +497,17 @@ async fn an_export_can_be_imported() {
 const SLOW: Duration = Duration::from_millis(30);
 
 /// Answers slowly what says `first`, and notes when each request came.
-async fn slow_at_first() -> (Bench, Receiver<(Value, Instant)>) {
-    let bench = Bench::bare().await;
+async fn with_slow_first_response() -> (Fixture, Receiver<(Value, Instant)>) {
+    let fixture = Fixture::new().await;
     let (came, arrivals) = std::sync::mpsc::channel();
     let reply = move |request: &wiremock::Request| {
         let body: Value = request.body_json().unwrap();
         let is_first = body.to_string().contains("first");
         came.send((body, Instant::now())).unwrap();
-        answer(200, &done()).set_delay(if is_first { SLOW } else { Duration::ZERO })
+        response(200, &done()).set_delay(if is_first { SLOW } else { Duration::ZERO })
     };
-    Mock::given(any()).respond_with(reply).mount(&bench.server).await;
-    (bench, arrivals)
+    Mock::given(any()).respond_with(reply).mount(&fixture.server).await;
+    (fixture, arrivals)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -508,7 +515,7 @@ async fn the_last_row_of_a_file_wins() {
     let devices = |row: usize| [format!("d{row},ios,,first"), format!("d{row},ios,,last")];
     let tokens =
         |row: usize| [format!("a{row},ios,t{row},first"), format!("b{row},ios,t{row},last")];
-    for (pair, key, replaced, said) in [
+    for (pair, key, replaced, expected) in [
         (
             &devices as &dyn Fn(usize) -> [String; 2],
             "device_id",
@@ -522,13 +529,13 @@ async fn the_last_row_of_a_file_wins() {
             "50 rows took the address of an earlier row, whose device has none now\n",
         ),
     ] {
-        let (bench, arrivals) = slow_at_first().await;
+        let (fixture, arrivals) = with_slow_first_response().await;
         let rows: Vec<String> = (0..50).flat_map(pair).collect();
-        bench.file(
+        fixture.file(
             "devices.csv",
             format!("device_id,platform,push_token,language\n{}\n", rows.join("\n")),
         );
-        let run = bench.run(&["devices", "import", "devices.csv", "--parallel", "32"]);
+        let run = fixture.run(&["devices", "import", "devices.csv", "--parallel", "32"]);
         assert_eq!(
             run.json(),
             json!({
@@ -537,7 +544,7 @@ async fn the_last_row_of_a_file_wins() {
                 "replaced": replaced, "without_address": replaced * 2,
             })
         );
-        assert_eq!((run.status, run.stderr.as_str()), (0, said));
+        assert_eq!((run.status, run.stderr.as_str()), (0, expected));
         let mut firsts = HashMap::new();
         let mut pairs = 0;
         for (body, at) in arrivals.try_iter() {
@@ -556,25 +563,25 @@ async fn the_last_row_of_a_file_wins() {
 
 /// What was settled before the cut counts too.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_import_that_goes_on_knows_the_rows_before() {
-    let bench = once_at("d3", answer(401, &json!({ "errors": ["no"] }))).await;
-    bench.file("devices.csv", "device_id,platform\nd1,ios\nd1,ios\nd2,ios\nd3,ios\nd2,ios\n");
+async fn a_resumed_import_detects_duplicates_of_earlier_rows() {
+    let fixture = failing_at("d3", response(401, &json!({ "errors": ["no"] }))).await;
+    fixture.file("devices.csv", "device_id,platform\nd1,ios\nd1,ios\nd2,ios\nd3,ios\nd2,ios\n");
     let import = ["devices", "import", "devices.csv", "--parallel", "1"];
-    assert_eq!(bench.run(&import).status, 4);
-    let run = bench.run(&import);
+    assert_eq!(fixture.run(&import).status, 4);
+    let run = fixture.run(&import);
     assert_eq!((&run.json()["rows"], &run.json()["duplicates"]), (&json!(5), &json!(2)), "{run:?}");
 }
 
 /// People read numbers that add up: three devices, one row replaced and one refused are five rows.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_summary_adds_up() {
-    let bench = Bench::answering(done()).await;
-    bench.file(
+async fn the_counts_of_the_summary_add_up() {
+    let fixture = Fixture::with_body(done()).await;
+    fixture.file(
         "devices.tsv",
         "device_id\tplatform\tpush_token\na\tios\tt\na\tios\tt\nb\tios\t\nc\tandroid\tu\n\
          d\twindows\tv\n",
     );
-    let run = bench.run(&["devices", "import", "devices.tsv", "-o", "table"]);
+    let run = fixture.run(&["devices", "import", "devices.tsv", "-o", "table"]);
     let cells = |line: &str| {
         let line = line.trim_matches('│');
         let (name, value) = line.split_once('┆')?;
@@ -600,7 +607,7 @@ fn utf_16(text: &str, bytes: fn(u16) -> [u8; 2]) -> Vec<u8> {
 
 /// As spreadsheets of many countries write them.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_of_a_spreadsheet_is_read() {
+async fn files_of_spreadsheets_are_imported() {
     let semicolons = "Device_ID;Platform;Push Token;DeviceDescription\r\na;IOS;t;\"Café; 1\"\r\n";
     let semicolons = semicolons.replace("IOS", "ios");
     let tabs = semicolons.replace(';', "\t").replace("Café\t", "Café;");
@@ -611,11 +618,11 @@ async fn a_file_of_a_spreadsheet_is_read() {
         utf_16(&tabs, u16::to_le_bytes),
         utf_16(&semicolons, u16::to_be_bytes),
     ] {
-        let bench = Bench::answering(done()).await;
-        bench.file("devices.csv", &file);
-        summary(&bench.run(&["devices", "import", "devices.csv"]).quiet(), 1, 1, 0, 0);
+        let fixture = Fixture::with_body(done()).await;
+        fixture.file("devices.csv", &file);
+        summary(&fixture.run(&["devices", "import", "devices.csv"]).assert_success(), 1, 1, 0, 0);
         assert_eq!(
-            bench.asked().await,
+            fixture.received().await,
             [(
                 "POST /v1/devices".to_owned(),
                 Some(json!({
@@ -625,28 +632,25 @@ async fn a_file_of_a_spreadsheet_is_read() {
             )]
         );
     }
-    let bench = Bench::answering(done()).await;
+    let fixture = Fixture::with_body(done()).await;
     let line = r#"{"device_id":"ä","platform":"ios","sdk_type":"ios_push"}"#;
-    bench.file("devices.ndjson", utf_16(line, u16::to_le_bytes));
-    bench.run(&["devices", "import", "devices.ndjson"]).quiet();
-    assert_eq!(registered(&bench).await, ["ä"]);
+    fixture.file("devices.ndjson", utf_16(line, u16::to_le_bytes));
+    fixture.run(&["devices", "import", "devices.ndjson"]).assert_success();
+    assert_eq!(registered(&fixture).await, ["ä"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_behind_an_open_quote_are_refused_with_it() {
-    let bench = Bench::answering(done()).await;
+async fn rows_after_an_unterminated_quote_are_refused() {
+    let fixture = Fixture::with_body(done()).await;
     let text = "device_id,platform,device_description\na,ios,\nb,windows,\nc,ios,\"Pixel\nd,ios,\n";
-    bench.file("devices.csv", text);
-    summary(&bench.run(&["devices", "import", "devices.csv"]), 3, 1, 2, 1);
-    let report = bench.read("devices.csv.refused.csv");
+    fixture.file("devices.csv", text);
+    summary(&fixture.run(&["devices", "import", "devices.csv"]), 3, 1, 2, 1);
+    let report = fixture.read("devices.csv.refused.csv");
     let mut report = csv::Reader::from_reader(report.as_bytes());
     let rows: Vec<_> = report.records().map(Result::unwrap).collect();
     assert_eq!((&rows[0][3], &rows[1][3]), ("3", "4"));
-    assert_eq!(
-        &rows[1][4],
-        "has a quote that does not end: all lines behind it are part of its cell"
-    );
-    assert_eq!(registered(&bench).await, ["a"]);
+    assert_eq!(&rows[1][4], "has an unterminated quote: all lines after it are part of its cell");
+    assert_eq!(registered(&fixture).await, ["a"]);
 }
 
 /// Tags of a request body, by name and value.
@@ -656,15 +660,15 @@ fn tags(tags: &[(&str, bool)]) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tags_are_set_behind_the_registration() {
-    let bench = Bench::answering(done()).await;
-    bench.file(
+async fn tags_are_set_after_the_registration() {
+    let fixture = Fixture::with_body(done()).await;
+    fixture.file(
         "devices.csv",
         "device_id,platform,tags\na,ios,\"vip, new\"\nb,ios,\n\
          c,ios,\"[\"\"a,b\"\",{\"\"name\"\":\"\"old\"\",\"\"type\"\":\"\"bool\"\",\"\"value\"\":false}]\"\n\
          d,ios,\"vip,vip\"\n",
     );
-    let run = bench.run(&["devices", "import", "devices.csv", "--parallel", "1"]);
+    let run = fixture.run(&["devices", "import", "devices.csv", "--parallel", "1"]);
     summary(&run, 4, 3, 1, 3);
     let device = |id: &str| {
         let body = json!({ "device_id": id, "platform": "ios", "sdk_type": "ios_push" });
@@ -672,7 +676,7 @@ async fn tags_are_set_behind_the_registration() {
     };
     let tag = |id: &str, body: Value| (format!("POST /v1/devices/{id}/tags"), Some(body));
     assert_eq!(
-        bench.asked().await,
+        fixture.received().await,
         [
             device("a"),
             tag("a", tags(&[("vip", true), ("new", true)])),
@@ -681,52 +685,53 @@ async fn tags_are_set_behind_the_registration() {
             tag("c", tags(&[("a,b", true), ("old", false)])),
         ]
     );
-    assert!(bench.read("devices.csv.refused.csv").contains("tags[1].name: is given twice"));
+    assert!(fixture.read("devices.csv.refused.csv").contains("tags[1].name: is given twice"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn devices_of_a_file_are_tagged() {
-    let bench = Bench::bare().await;
-    let unknown = answer(404, &json!({ "errors": ["not found"] }));
+    let fixture = Fixture::new().await;
+    let unknown = response(404, &json!({ "errors": ["not found"] }));
     let ghost = path("/v1/devices/ghost/tags");
-    Mock::given(ghost).respond_with(unknown).mount(&bench.server).await;
-    let cut = answer(401, &json!({ "errors": ["no"] }));
+    Mock::given(ghost).respond_with(unknown).mount(&fixture.server).await;
+    let cut = response(401, &json!({ "errors": ["no"] }));
     let third = path("/v1/devices/c/tags");
-    Mock::given(third).respond_with(cut).up_to_n_times(1).mount(&bench.server).await;
-    Mock::given(any()).respond_with(answer(200, &done())).mount(&bench.server).await;
-    bench.file("t.csv", "device_id;Tags;platform\na;vip;ios\nghost;vip;\nc;\"vip,new\";web\nd;;\n");
+    Mock::given(third).respond_with(cut).up_to_n_times(1).mount(&fixture.server).await;
+    Mock::given(any()).respond_with(response(200, &done())).mount(&fixture.server).await;
+    fixture
+        .file("t.csv", "device_id;Tags;platform\na;vip;ios\nghost;vip;\nc;\"vip,new\";web\nd;;\n");
     let tag = ["devices", "tag", "--file", "t.csv", "--parallel", "1"];
-    let run = bench.run(&tag);
+    let run = fixture.run(&tag);
     assert_eq!(run.status, 4, "{run:?}");
-    assert!(bench.has("t.csv.notify-tags"));
+    assert!(fixture.has("t.csv.notify-tags"));
 
-    let run = bench.run(&tag);
+    let run = fixture.run(&tag);
     assert_eq!(run.status, 3, "{run:?}");
     assert_eq!(
         run.json(),
         json!({ "rows": 4, "tagged": 3, "refused": 1, "refused_file": "t.csv.refused.csv" })
     );
-    assert!(bench.read("t.csv.refused.csv").contains("no device has this id"));
-    let lines: Vec<_> = bench.asked().await.into_iter().map(|(line, _)| line).collect();
+    assert!(fixture.read("t.csv.refused.csv").contains("no device has this id"));
+    let lines: Vec<_> = fixture.received().await.into_iter().map(|(line, _)| line).collect();
     let tagged = |id: &str| format!("POST /v1/devices/{id}/tags");
     assert_eq!(lines, [tagged("a"), tagged("ghost"), tagged("c"), tagged("c")]);
-    assert_eq!(bench.asked().await[3].1, Some(tags(&[("vip", true), ("new", true)])));
+    assert_eq!(fixture.received().await[3].1, Some(tags(&[("vip", true), ("new", true)])));
 
-    bench.file("o.csv", "device_id;tags\na;\"{\"\"x\"\":true}\"\n");
-    let run = bench.run(&["devices", "tag", "--file", "o.csv"]);
-    let said = "the first refused row: line 2: a: tags: must be an array of tags or of names\n\
+    fixture.file("o.csv", "device_id;tags\na;\"{\"\"x\"\":true}\"\n");
+    let run = fixture.run(&["devices", "tag", "--file", "o.csv"]);
+    let expected = "the first refused row: line 2: a: tags: must be an array of tags or of names\n\
         error: rows refused: 1; correct them in o.csv.refused.csv, then run `notify devices tag \
         --file o.csv.refused.csv`\n";
-    assert_eq!((run.status, run.stderr.as_str()), (3, said));
+    assert_eq!((run.status, run.stderr.as_str()), (3, expected));
 
-    for (args, said) in [
+    for (args, expected) in [
         (vec!["devices", "tag"], "--file"),
         (vec!["devices", "tag", "a"], "<NAMES>"),
         (vec!["devices", "tag", "a", "vip", "--restart"], "--restart"),
         (vec!["devices", "tag", "a", "vip", "--file", "t.csv"], "--file"),
     ] {
-        let run = bench.run(&args);
-        assert!(run.status == 2 && run.stderr.contains(said), "{args:?}: {run:?}");
+        let run = fixture.run(&args);
+        assert!(run.status == 2 && run.stderr.contains(expected), "{args:?}: {run:?}");
     }
 }
 
@@ -770,7 +775,7 @@ fn listed() -> Value {
 }
 
 /// What makes these devices again.
-fn made_again() -> Vec<(String, Option<Value>)> {
+fn recreated() -> Vec<(String, Option<Value>)> {
     let post = |path: &str, body: Value| (format!("POST /v1/{path}"), Some(body));
     vec![
         post(
@@ -796,7 +801,7 @@ fn made_again() -> Vec<(String, Option<Value>)> {
 
 /// Every form that devices are shown in is one that they are read in.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_listed_or_exported_is_imported() {
+async fn listings_and_exports_are_imported() {
     for (args, name) in [
         (vec!["export"], "d.ndjson"),
         (vec!["export", "--format", "csv"], "d.csv"),
@@ -806,16 +811,16 @@ async fn what_is_listed_or_exported_is_imported() {
         (vec!["list", "--all", "-o", "json"], "d.json"),
         (vec!["list", "--all", "-o", "json"], "d.ndjson"),
     ] {
-        let bench = Bench::bare().await;
-        let mock = Mock::given(method("GET")).respond_with(answer(200, &listed()));
-        mock.mount(&bench.server).await;
-        let subscribed = answer(200, &json!({ "id": "x" }));
+        let fixture = Fixture::new().await;
+        let mock = Mock::given(method("GET")).respond_with(response(200, &listed()));
+        mock.mount(&fixture.server).await;
+        let subscribed = response(200, &json!({ "id": "x" }));
         let mock = Mock::given(path("/v1/subscriptions")).respond_with(subscribed);
-        mock.mount(&bench.server).await;
-        Mock::given(any()).respond_with(answer(200, &done())).mount(&bench.server).await;
-        let shown = bench.run(&[&["devices"], &args[..]].concat()).quiet().stdout;
-        bench.file(name, shown);
-        let run = bench.run(&["devices", "import", name, "--parallel", "1"]);
+        mock.mount(&fixture.server).await;
+        Mock::given(any()).respond_with(response(200, &done())).mount(&fixture.server).await;
+        let shown = fixture.run(&[&["devices"], &args[..]].concat()).assert_success().stdout;
+        fixture.file(name, shown);
+        let run = fixture.run(&["devices", "import", name, "--parallel", "1"]);
         assert_eq!(
             run.json(),
             json!({ "rows": 4, "registered": 3, "refused": 0, "refused_file": null,
@@ -828,31 +833,31 @@ async fn what_is_listed_or_exported_is_imported() {
             "1 row left out: the provider reported the device's address as dead (unregistered); its \
              app registers it again\n"
         );
-        assert_eq!(bench.asked().await[1..], made_again(), "{args:?}");
+        assert_eq!(fixture.received().await[1..], recreated(), "{args:?}");
     }
 }
 
 /// A list has no lines of its own: its rows are named by where they begin.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_row_of_a_list_is_refused_and_corrected() {
-    let bench = Bench::answering(done()).await;
+    let fixture = Fixture::with_body(done()).await;
     let list = json!([device(&json!({})), device(&json!({ "device_id": "b", "tags": [7] }))]);
-    bench.file("d.json", serde_json::to_string_pretty(&list).unwrap());
-    let run = bench.run(&["devices", "import", "d.json"]);
+    fixture.file("d.json", serde_json::to_string_pretty(&list).unwrap());
+    let run = fixture.run(&["devices", "import", "d.json"]);
     assert_eq!((run.status, &run.json()["refused"]), (3, &json!(1)), "{run:?}");
-    let report = bench.read("d.json.refused.ndjson");
+    let report = fixture.read("d.json.refused.ndjson");
     let mut row: Value = serde_json::from_str(&report).expect("one row, on one line");
     assert_eq!((&row["line"], &row["device_id"]), (&json!(27), &json!("b")), "{report}");
     row["tags"] = json!(["vip"]);
-    bench.file("d.json.refused.ndjson", row.to_string());
-    let run = bench.run(&["devices", "import", "d.json.refused.ndjson"]);
+    fixture.file("d.json.refused.ndjson", row.to_string());
+    let run = fixture.run(&["devices", "import", "d.json.refused.ndjson"]);
     assert_eq!(run.json()["registered"], 1, "{run:?}");
 
-    bench.file(
+    fixture.file(
         "cut.json",
         "[{\"device_id\":\"a\",\"platform\":\"ios\",\"sdk_type\":\"ios_push\"},\n{",
     );
-    let run = bench.run(&["devices", "import", "cut.json"]);
+    let run = fixture.run(&["devices", "import", "cut.json"]);
     assert_eq!(run.status, 2, "{run:?}");
     assert!(run.stderr.contains("line 2: the JSON ends within the list"), "{run:?}");
 }

@@ -1,9 +1,9 @@
-//! What is printed where, and the exit status.
+//! Output on stdout and stderr, and the exit status.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 
-use common::{Bench, ID, answer};
+use common::{Fixture, ID, response};
 use serde_json::json;
 
 fn device(id: &str) -> serde_json::Value {
@@ -27,14 +27,14 @@ fn errors(texts: &[&str]) -> serde_json::Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_listing_is_a_table_for_people() {
+async fn a_listing_is_printed_as_a_table() {
     let tags = json!({
         "tags": [{"name": "vip", "type": "bool", "devices": 3},
                  {"name": "a\u{1b}[31mb", "type": "bool", "devices": 0}],
         "next_cursor": "next",
     });
-    let bench = Bench::answering(tags).await;
-    let run = bench.run(&["tags", "list", "-o", "table"]);
+    let fixture = Fixture::with_body(tags).await;
+    let run = fixture.run(&["tags", "list", "-o", "table"]);
     assert_eq!(run.status, 0);
     assert_eq!(
         run.stdout,
@@ -45,7 +45,7 @@ async fn a_listing_is_a_table_for_people() {
          │ a\\u{1b}[31mb ┆ bool ┆ 0       │\n\
          └──────────────┴──────┴─────────┘\n"
     );
-    assert_eq!(run.stderr, "more with --cursor next, or everything with --all\n");
+    assert_eq!(run.stderr, "next page: --cursor next; all pages: --all\n");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -59,17 +59,18 @@ async fn notifications_by_day_are_a_table_a_chart_and_data() {
         "total_sent": 1_800, "total_received": 0, "total_opened": 3, "total_clicked": 0,
         "total_dismissed": 0,
     });
-    let bench = Bench::answering(answer.clone()).await;
-    let table = bench.run(&["statistics", "notifications", "-o", "table"]).quiet().stdout;
+    let fixture = Fixture::with_body(answer.clone()).await;
+    let table =
+        fixture.run(&["statistics", "notifications", "-o", "table"]).assert_success().stdout;
     assert!(
         table.contains("│ 2026-01-01 ┆ 1200 ┆ 0        ┆ 3      ┆ 0       ┆ 0         │"),
         "{table}"
     );
-    assert_eq!(bench.run(&["statistics", "notifications"]).quiet().json(), answer);
-    let csv = bench.run(&["statistics", "notifications", "-o", "csv"]).quiet().stdout;
+    assert_eq!(fixture.run(&["statistics", "notifications"]).assert_success().json(), answer);
+    let csv = fixture.run(&["statistics", "notifications", "-o", "csv"]).assert_success().stdout;
     assert!(csv.ends_with("\"1767312000000\",\"600\",\"0\",\"0\",\"0\",\"0\"\r\n"), "{csv}");
     // No terminal: 80 columns.
-    let chart = bench.run(&["statistics", "notifications", "--chart"]).quiet().stdout;
+    let chart = fixture.run(&["statistics", "notifications", "--chart"]).assert_success().stdout;
     let bar = |length: usize| "#".repeat(length);
     assert_eq!(
         chart,
@@ -80,9 +81,9 @@ async fn notifications_by_day_are_a_table_a_chart_and_data() {
         )
     );
     let opened = ["statistics", "notifications", "--chart", "opened", "-o", "table"];
-    let chart = bench.run(&opened).quiet().stdout;
+    let chart = fixture.run(&opened).assert_success().stdout;
     assert!(chart.ends_with("# 3\n2026-01-02 0\n"), "{chart}");
-    let run = bench.run(&["statistics", "notifications", "--chart", "-o", "json"]);
+    let run = fixture.run(&["statistics", "notifications", "--chart", "-o", "json"]);
     assert_eq!((run.status, run.stdout.as_str()), (2, ""), "{run:?}");
 }
 
@@ -90,8 +91,8 @@ async fn notifications_by_day_are_a_table_a_chart_and_data() {
 async fn a_record_is_a_table_of_its_fields() {
     let app = json!({ "id": ID, "name": "Shop", "language": "en", "status": "active",
         "created_at": 1_767_323_045_000_i64 });
-    let bench = Bench::answering(app).await;
-    let run = bench.run(&["apps", "get", ID, "--output", "table"]).quiet();
+    let fixture = Fixture::with_body(app).await;
+    let run = fixture.run(&["apps", "get", ID, "--output", "table"]).assert_success();
     assert_eq!(
         run.stdout,
         "┌────────────┬──────────────────────────────────────┐\n\
@@ -102,12 +103,15 @@ async fn a_record_is_a_table_of_its_fields() {
          │ created_at ┆ 2026-01-02T03:04:05Z                 │\n\
          └────────────┴──────────────────────────────────────┘\n"
     );
-    let bench = Bench::answering(json!({ "success": true })).await;
-    assert_eq!(bench.run(&["apps", "delete", ID, "-o", "table"]).quiet().stdout, "done\n");
+    let fixture = Fixture::with_body(json!({ "success": true })).await;
+    assert_eq!(
+        fixture.run(&["apps", "delete", ID, "-o", "table"]).assert_success().stdout,
+        "done\n"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_device_without_an_address_is_told() {
+async fn a_device_without_an_address_is_marked() {
     let without = |changes: serde_json::Value| {
         let mut device = device("a");
         device.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
@@ -119,8 +123,8 @@ async fn a_device_without_an_address_is_told() {
     let web = json!({"platform": "web", "push_token": null, 
         "subscription": {"endpoint": "https://e", "p256dh": "p", "auth": "a"}});
     let devices = [json!({}), none, off, chat, web].map(without);
-    let bench = Bench::answering(json!({ "devices": devices, "next_cursor": null })).await;
-    let run = bench.run(&["devices", "list", "-o", "table"]).quiet();
+    let fixture = Fixture::with_body(json!({ "devices": devices, "next_cursor": null })).await;
+    let run = fixture.run(&["devices", "list", "-o", "table"]).assert_success();
     assert_eq!(
         run.stdout,
         "┌───────────┬──────────┬───────────────┬──────┬──────────────────────┐\n\
@@ -136,23 +140,23 @@ async fn a_device_without_an_address_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_provider_that_was_forgotten_is_told() {
+async fn a_provider_without_its_configuration_is_marked() {
     let provider =
         json!({ "provider": "fcm", "config": null, "updated_at": 1_767_323_045_000_i64 });
-    let bench = Bench::giving(vec![
-        answer(200, &json!({ "providers": [provider] })),
-        answer(200, &provider),
+    let fixture = Fixture::with_responses(vec![
+        response(200, &json!({ "providers": [provider] })),
+        response(200, &provider),
     ])
     .await;
     for action in ["list", "get fcm"] {
         let line = format!("providers {action} --app {ID} -o table");
-        let run = bench.run(&line.split_whitespace().collect::<Vec<_>>()).quiet();
+        let run = fixture.run(&line.split_whitespace().collect::<Vec<_>>()).assert_success();
         assert!(run.stdout.contains("┆ (forgotten)"), "{run:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn failures_are_a_line_each() {
+async fn failures_are_on_separate_lines() {
     let record = json!({ "id": "n", "failures": [
         {"platform": "ios", "reason": "provider_not_configured", "count": 12},
         {"platform": "android", "reason": "a\u{1b}[2J", "count": 1},
@@ -165,8 +169,8 @@ async fn failures_are_a_line_each() {
         "by_platform": [], "engagement": {"received": 0, "opened": 0, "clicked": 0, "dismissed": 0},
     });
     notification.as_object_mut().unwrap().extend(record.as_object().unwrap().clone());
-    let bench = Bench::answering(notification).await;
-    let run = bench.run(&["notifications", "get", "n", "-o", "table"]).quiet();
+    let fixture = Fixture::with_body(notification).await;
+    let run = fixture.run(&["notifications", "get", "n", "-o", "table"]).assert_success();
     let lines: Vec<_> = run.stdout.lines().map(|line| line.replace(' ', "")).collect();
     let at = lines.iter().position(|line| line.starts_with("│failures")).unwrap();
     assert_eq!(
@@ -175,29 +179,29 @@ async fn failures_are_a_line_each() {
     );
 }
 
-/// What is wrong with a feed is said beside its items, not among them.
+/// The problems of a feed are printed separately from its items.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_checked_feed_shows_its_items_and_says_its_problems() {
+async fn a_checked_feed_shows_its_items_and_problems() {
     let item = json!({ "title": "T", "url": "https://e/1", "image_url": null,
         "published_at": null });
     let checked = json!({ "status": "ok", "count": 1, "items": [item],
         "problems": ["1 of 1 items have no image"] });
-    let bench = Bench::answering(checked).await;
-    let run = bench.run(&["feeds", "check", "https://e/rss", "-o", "table"]);
+    let fixture = Fixture::with_body(checked).await;
+    let run = fixture.run(&["feeds", "check", "https://e/rss", "-o", "table"]);
     assert_eq!((run.status, run.stderr.as_str()), (0, "1 of 1 items have no image\n"));
     assert!(run.stdout.contains("https://e/1"), "{}", run.stdout);
-    bench.run(&["feeds", "check", "https://e/rss"]).quiet();
+    fixture.run(&["feeds", "check", "https://e/rss"]).assert_success();
     let failing =
         json!({ "status": "failing", "count": 0, "items": [], "problems": ["it is no feed"] });
-    let failing = Bench::answering(failing).await;
+    let failing = Fixture::with_body(failing).await;
     let run = failing.run(&["feeds", "check", "https://e/rss"]);
     assert_eq!((run.status, run.stderr.as_str()), (1, "error: the feed cannot be used\n"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn csv_is_quoted_and_holds_no_formula() {
-    let bench = Bench::answering(page(&["=cmd|'/c calc'!A0", "a\"b,c"], None)).await;
-    let run = bench.run(&["devices", "list", "-o", "csv"]).quiet();
+async fn csv_is_quoted_and_has_no_formulas() {
+    let fixture = Fixture::with_body(page(&["=cmd|'/c calc'!A0", "a\"b,c"], None)).await;
+    let run = fixture.run(&["devices", "list", "-o", "csv"]).assert_success();
     let mut rows = csv::ReaderBuilder::new().from_reader(run.stdout.as_bytes());
     assert!(run.stdout.starts_with("\"device_id\",\"platform\",\"sdk_type\",\"push_token\""));
     assert!(run.stdout.contains("\r\n\"'=cmd|'/c calc'!A0\",\"android\",\"android_push\",\"'-t\""));
@@ -211,12 +215,12 @@ async fn csv_is_quoted_and_holds_no_formula() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_whole_listing_has_the_form_of_a_page() {
     for (form, expect) in [("json", "{\"devices\": ["), ("csv", "\"device_id\"")] {
-        let bench = Bench::giving(vec![
-            answer(200, &page(&["a", "b"], Some("two"))),
-            answer(200, &page(&["c"], None)),
+        let fixture = Fixture::with_responses(vec![
+            response(200, &page(&["a", "b"], Some("two"))),
+            response(200, &page(&["c"], None)),
         ])
         .await;
-        let run = bench.run(&["devices", "list", "--all", "-o", form]).quiet();
+        let run = fixture.run(&["devices", "list", "--all", "-o", form]).assert_success();
         assert!(run.stdout.starts_with(expect), "{run:?}");
         if form == "json" {
             assert_eq!(
@@ -226,15 +230,15 @@ async fn a_whole_listing_has_the_form_of_a_page() {
         } else {
             assert_eq!(run.stdout.lines().count(), 4);
         }
-        let lines: Vec<_> = bench.asked().await.into_iter().map(|(line, _)| line).collect();
+        let lines: Vec<_> = fixture.received().await.into_iter().map(|(line, _)| line).collect();
         assert_eq!(lines, ["GET /v1/devices?limit=500", "GET /v1/devices?limit=500&cursor=two"]);
     }
 }
 
-/// As with `head -1`: whoever reads has read enough.
+/// Like `head -1`, which closes the pipe early.
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pipe_that_is_closed_is_no_failure() {
+async fn a_closed_pipe_is_not_a_failure() {
     for args in [
         vec!["devices", "list", "-o", "csv"],
         vec!["devices", "list", "--all", "-o", "csv"],
@@ -248,14 +252,14 @@ async fn a_pipe_that_is_closed_is_no_failure() {
         let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
         let is_one = args.contains(&"get");
         let body = if is_one { device("a") } else { page(&ids, None) };
-        let bench = Bench::answering(body).await;
+        let fixture = Fixture::with_body(body).await;
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let output = std::process::Command::new(env!("CARGO_BIN_EXE_notify"))
             .args(&args)
             .env_clear()
-            .env("HOME", bench.home.path())
-            .env("NOTIFY_URL", bench.server.uri())
+            .env("HOME", fixture.home.path())
+            .env("NOTIFY_URL", fixture.server.uri())
             .env("NOTIFY_API_KEY", "nk_test")
             .stdout(writer)
             .stderr(std::process::Stdio::piped())
@@ -269,7 +273,7 @@ async fn a_pipe_that_is_closed_is_no_failure() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_exit_status_says_whose_fault_it_is() {
+async fn each_error_has_its_exit_status() {
     let send = ["send", "--text", "Hi", "--platform", "ios", "--retries", "0"];
     for (status, texts, exit, stderr) in [
         (400, vec!["text: a", "url: b\u{1b}[2J"], 3, "error: text: a\nerror: url: b\\u{1b}[2J\n"),
@@ -284,7 +288,7 @@ async fn the_exit_status_says_whose_fault_it_is() {
             404,
             vec!["not found"],
             5,
-            "error: not found: SERVER does not know POST /v1/notifications; is it older than this \
+            "error: not found: SERVER has no endpoint POST /v1/notifications; is it older than this \
              command?\n",
         ),
         (429, vec!["slow down"], 6, "error: slow down\n"),
@@ -295,16 +299,16 @@ async fn the_exit_status_says_whose_fault_it_is() {
             "error: the server failed with status 500: internal error (request req-1)\n",
         ),
     ] {
-        let bench = Bench::giving(vec![answer(status, &errors(&texts))]).await;
-        let run = bench.run(&send);
+        let fixture = Fixture::with_responses(vec![response(status, &errors(&texts))]).await;
+        let run = fixture.run(&send);
         assert_eq!((run.status, run.stdout.as_str()), (exit, ""), "{status}");
-        assert_eq!(run.stderr, stderr.replace("SERVER", &bench.server.uri()));
+        assert_eq!(run.stderr, stderr.replace("SERVER", &fixture.server.uri()));
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_id_that_names_nothing_is_named() {
-    for (line, said) in [
+async fn an_unknown_id_is_printed() {
+    for (line, text) in [
         ("notifications get x", "no notification has the id `x`"),
         ("notifications deliveries x", "no notification has the id `x`"),
         ("notifications cancel x", "no notification has the id `x`"),
@@ -314,9 +318,10 @@ async fn an_id_that_names_nothing_is_named() {
         ("devices delete d", "no device has the id `d`"),
         ("devices tag d vip", "no device has the id `d`"),
     ] {
-        let bench = Bench::giving(vec![answer(404, &errors(&["not found"])); 2]).await;
-        let run = bench.run(&line.split_whitespace().collect::<Vec<_>>());
-        let stderr = format!("error: not found: {said}\n");
+        let fixture =
+            Fixture::with_responses(vec![response(404, &errors(&["not found"])); 2]).await;
+        let run = fixture.run(&line.split_whitespace().collect::<Vec<_>>());
+        let stderr = format!("error: not found: {text}\n");
         assert_eq!((run.status, run.stderr.as_str()), (5, stderr.as_str()), "{line}");
     }
 }
@@ -324,34 +329,37 @@ async fn an_id_that_names_nothing_is_named() {
 /// A path of the address may be the mistake, whatever the command asks for; not where the server was not
 /// asked, or knows the call.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_404_below_a_path_names_the_path() {
-    for (line, said) in [
-        ("tags list", "SERVER/foo does not know GET /foo/v1/tags; is `/foo` part of its address?"),
+async fn a_404_below_a_path_prints_the_path() {
+    for (line, text) in [
+        (
+            "tags list",
+            "SERVER/foo has no endpoint GET /foo/v1/tags; is `/foo` part of its address?",
+        ),
         (
             "devices get d",
             "no device has the id `d`; is `/foo` part of the server's address? --server changes it",
         ),
         ("campaigns get spring", "no campaign has the id `spring`"),
     ] {
-        let bench = Bench::giving(vec![answer(404, &errors(&["not found"]))]).await;
-        let server = format!("{}/foo", bench.server.uri());
+        let fixture = Fixture::with_responses(vec![response(404, &errors(&["not found"]))]).await;
+        let server = format!("{}/foo", fixture.server.uri());
         let args: Vec<&str> = line.split_whitespace().chain(["--server", &server]).collect();
-        let run = bench.run(&args);
-        let stderr = format!("error: not found: {said}\n").replace("SERVER", &bench.server.uri());
+        let run = fixture.run(&args);
+        let stderr = format!("error: not found: {text}\n").replace("SERVER", &fixture.server.uri());
         assert_eq!((run.status, run.stderr), (5, stderr), "{line}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_not_there_is_six_and_named() {
-    let bench = Bench::bare().await;
+async fn an_unreachable_server_is_printed_and_exits_with_six() {
+    let fixture = Fixture::new().await;
     let address = {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.local_addr().unwrap()
     };
     let server = format!("http://{address}");
     let args = ["tags", "list", "--retries", "0", "--server", server.as_str()];
-    let run = bench.run(&args);
+    let run = fixture.run(&args);
     assert_eq!(run.status, 6);
     let start = format!("error: cannot connect to {server}: Connection refused (os error");
     let end = "; is the server running? NOTIFY_URL, --server or a profile sets its address\n";
@@ -360,16 +368,16 @@ async fn a_server_that_is_not_there_is_six_and_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_fails_names_the_server() {
-    let late = answer(200, &json!({})).set_delay(std::time::Duration::from_secs(60));
+async fn a_failed_response_prints_the_server() {
+    let late = response(200, &json!({})).set_delay(std::time::Duration::from_secs(60));
     let page = wiremock::ResponseTemplate::new(200).set_body_string("<html>Hello</html>");
     for (reply, start, end) in [
         (late, "SERVER did not answer in time", "--timeout SECONDS waits longer"),
-        (page, "the answer with status 200 cannot be read: ", "is SERVER a Notify server?"),
+        (page, "the response with status 200 cannot be decoded: ", "is SERVER a Notify server?"),
     ] {
-        let bench = Bench::giving(vec![reply]).await;
-        let run = bench.run(&["tags", "list", "--retries", "0", "--timeout", "1"]);
-        let named = |text: &str| text.replace("SERVER", &bench.server.uri());
+        let fixture = Fixture::with_responses(vec![reply]).await;
+        let run = fixture.run(&["tags", "list", "--retries", "0", "--timeout", "1"]);
+        let named = |text: &str| text.replace("SERVER", &fixture.server.uri());
         assert_eq!(run.status, 6, "{run:?}");
         assert!(run.stderr.starts_with(&named(&format!("error: {start}"))), "{run:?}");
         assert!(run.stderr.ends_with(&named(&format!("; {end}\n"))), "{run:?}");
@@ -379,8 +387,8 @@ async fn an_answer_that_fails_names_the_server() {
 
 /// As at the port of the sandbox, or of anything else that speaks HTTP.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_notify_server_is_told() {
-    for (status, said) in [
+async fn a_foreign_server_is_recognised() {
+    for (status, text) in [
         (401, "not authorised: no such path"),
         (404, "GET /v1/tags: no such path"),
         (405, "no such path"),
@@ -388,59 +396,60 @@ async fn what_is_no_notify_server_is_told() {
     ] {
         let reply =
             wiremock::ResponseTemplate::new(status).set_body_json(errors(&["no such path"]));
-        let bench = Bench::giving(vec![reply]).await;
-        let run = bench.run(&["tags", "list", "--retries", "0"]);
-        let server = bench.server.uri();
-        let stderr = format!("error: {said}; is {server} a Notify server?\n");
+        let fixture = Fixture::with_responses(vec![reply]).await;
+        let run = fixture.run(&["tags", "list", "--retries", "0"]);
+        let server = fixture.server.uri();
+        let stderr = format!("error: {text}; is {server} a Notify server?\n");
         assert_eq!((run.status, run.stderr), (6, stderr));
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_address_with_a_path_of_the_api_is_told() {
-    let bench = Bench::bare().await;
-    let server = bench.server.uri();
+async fn an_address_with_a_path_of_the_api_is_an_error() {
+    let fixture = Fixture::new().await;
+    let server = fixture.server.uri();
     for path in ["/v1", "/v1/", "/admin/v1", "/admin", "/docs"] {
-        let run = bench.run(&["tags", "list", "--server", &format!("{server}{path}")]);
+        let run = fixture.run(&["tags", "list", "--server", &format!("{server}{path}")]);
         let path = path.trim_end_matches('/');
         let stderr = format!(
-            "error: {server}{path} is not the address of a Notify server: leave `{path}` out \
+            "error: {server}{path} is not the address of a Notify server: remove `{path}` \
              ({server}), the command adds it\n"
         );
         assert_eq!((run.status, run.stderr), (6, stderr));
     }
-    assert!(bench.requests().await.is_empty());
+    assert!(fixture.requests().await.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_of_the_other_kind_is_told() {
-    let bench = Bench::bare().await;
-    let mut command = bench.command(&["tags", "list"]);
+async fn a_key_of_the_other_kind_is_an_error() {
+    let fixture = Fixture::new().await;
+    let mut command = fixture.command(&["tags", "list"]);
     command.env("NOTIFY_API_KEY", "na_admins");
     let run = common::finish(command);
     let stderr = "error: the API key begins with `na_`: that is an admin key; an API key begins with \
-        `nk_`: set NOTIFY_API_KEY, or that of the profile, to one\n";
+        `nk_`: set NOTIFY_API_KEY or the API key of the profile\n";
     assert_eq!((run.status, run.stderr.as_str()), (4, stderr));
-    assert!(bench.requests().await.is_empty());
+    assert!(fixture.requests().await.is_empty());
 }
 
 /// What a check found comes before the line that it failed.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_check_that_failed_says_what_of() {
+async fn a_failed_check_prints_the_reason() {
     let checked = json!({ "ok": false, "detail": "the credentials are refused: invalid_grant" });
-    let bench = Bench::answering(checked).await;
-    let run = bench.run(&["providers", "test", "fcm", "--app", ID]);
+    let fixture = Fixture::with_body(checked).await;
+    let run = fixture.run(&["providers", "test", "fcm", "--app", ID]);
     let stderr = "error: fcm: the credentials are refused: invalid_grant\n";
     assert_eq!((run.status, run.stderr.as_str()), (1, stderr));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_other_scheme_is_told() {
-    let bench = Bench::answering(json!({})).await;
-    let server = bench.server.uri().replace("http:", "https:");
-    let run = bench.run(&["tags", "list", "--retries", "0", "--server", &server]);
-    let said = format!("cannot connect to {server}: it speaks no TLS; does it serve http://?");
-    assert_eq!((run.status, run.stderr), (6, format!("error: {said}\n")));
+async fn the_wrong_scheme_is_recognised() {
+    let fixture = Fixture::with_body(json!({})).await;
+    let server = fixture.server.uri().replace("http:", "https:");
+    let run = fixture.run(&["tags", "list", "--retries", "0", "--server", &server]);
+    let text =
+        format!("cannot connect to {server}: the server does not use TLS; does it serve http://?");
+    assert_eq!((run.status, run.stderr), (6, format!("error: {text}\n")));
 
     // A TLS server answers what is no handshake with an alert (RFC 8446, section 6).
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -452,20 +461,20 @@ async fn the_other_scheme_is_told() {
         assert_ne!(read, 0, "a request");
         stream.write_all(&[0x15, 3, 3, 0, 2, 2, 10]).unwrap();
     });
-    let run = bench.run(&["tags", "list", "--retries", "0", "--server", &server]);
+    let run = fixture.run(&["tags", "list", "--retries", "0", "--server", &server]);
     alerting.join().unwrap();
     assert_eq!(run.status, 6, "{run:?}");
     assert!(run.stderr.ends_with("; does it serve https://?\n"), "{run:?}");
 }
 
-/// What is wrong is said with its cure, before anything is sent.
+/// What is wrong is text with its cure, before anything is sent.
 #[tokio::test(flavor = "multi_thread")]
-async fn wrong_usage_names_its_cure() {
-    let bench = Bench::answering(json!({})).await;
-    bench.file("empty.json", "");
-    bench.file("AuthKey.p8", "-----BEGIN PRIVATE KEY-----\nsecret\n-----END PRIVATE KEY-----\n");
-    bench.file("google.json", r#"{"project_info": {}, "client": []}"#);
-    bench.file("other.json", r#"{"private_key": "secret"}"#);
+async fn wrong_usage_prints_a_hint() {
+    let fixture = Fixture::with_body(json!({})).await;
+    fixture.file("empty.json", "");
+    fixture.file("AuthKey.p8", "-----BEGIN PRIVATE KEY-----\nsecret\n-----END PRIVATE KEY-----\n");
+    fixture.file("google.json", r#"{"project_info": {}, "client": []}"#);
+    fixture.file("other.json", r#"{"private_key": "secret"}"#);
     let target = "error: no target: give --platform PLATFORM (android, ios, web, fb-messenger, \
         chatapp; several as in --platform android --platform ios), --device ID, --android-device ID \
         or --ios-device ID\n";
@@ -475,21 +484,21 @@ async fn wrong_usage_names_its_cure() {
         ("send --platform ios", "--text <TEXT>"),
         (
             "send --text Hi --platform android,ios",
-            "tip: `send` and `report` take several platforms one by one: --platform android \
+            "tip: `send` and `report` take each platform separately: --platform android \
              --platform ios",
         ),
         (
             "tail --type foo",
-            "error: --type: there is no type `foo`: give one of notification.completed, \
+            "error: --type: unknown type `foo`: give one of notification.completed, \
              notification.failed, device.unregistered, poll.answered, engagement.opened, \
              engagement.clicked\n",
         ),
         (
             "explain {\"id\":\"x\"} d",
-            "error: notification: this is a JSON object, not an id; `jq -r .id` takes the id out of an \
-             answer\n",
+            "error: notification: this is a JSON object, not an id; `jq -r .id` extracts the id of a \
+             result\n",
         ),
-        ("send Hello", "tip: the text has an option of its own: --text 'Hello'"),
+        ("send Hello", "tip: give the text with --text 'Hello'"),
         (
             "send --platform ios it's",
             "--text 'it'\\''s'; --android-title sets the title on Android",
@@ -498,12 +507,12 @@ async fn wrong_usage_names_its_cure() {
         ("send --tag vip", "Usage: notify send --text <TEXT> --platform <PLATFORM> [OPTIONS]"),
         (
             "send --text Hi --platform ios --at 1767323045",
-            "looks like seconds: say unix milliseconds (1767323045000)",
+            "looks like seconds: give unix milliseconds (1767323045000)",
         ),
         ("send --text Hi --platform ios --at tomorrow", "a span from now like `+10m`"),
         (
             "statistics devices --from 1767323045",
-            "looks like seconds: say unix milliseconds (1767323045000)",
+            "looks like seconds: give unix milliseconds (1767323045000)",
         ),
         ("send --file -", "error: standard input is empty: `-` reads what is piped in\n"),
         ("providers put fcm -", "error: standard input is empty: `-` reads what is piped in\n"),
@@ -514,34 +523,34 @@ async fn wrong_usage_names_its_cure() {
              --rawfile key AuthKey.p8",
         ),
         ("providers put fcm AuthKey.p8", "expects Google's service account JSON as downloaded"),
-        ("providers put fcm google.json", "google.json is the app's own configuration"),
+        ("providers put fcm google.json", "google.json is the configuration of the app"),
         ("providers put fcm other.json", "expects Google's service account JSON as downloaded"),
         ("tags list --server localhost:8080", "must begin with http:// or https://\n"),
     ] {
-        let run = bench.run(&line.split_whitespace().collect::<Vec<_>>());
+        let run = fixture.run(&line.split_whitespace().collect::<Vec<_>>());
         assert_eq!((run.status, run.stdout.as_str()), (2, ""), "{line}: {run:?}");
         assert!(run.stderr.contains(cure), "{line}: {run:?}");
         assert!(!run.stderr.contains("secret"), "{line}: {run:?}");
     }
-    assert!(bench.requests().await.is_empty());
+    assert!(fixture.requests().await.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_breaks_a_rule_is_three_and_is_not_sent() {
-    let bench = Bench::answering(json!({ "id": ID })).await;
-    bench.file("empty.json", r#"{"text": "Hi", "platforms": ["ios"], "ios_device_ids": []}"#);
-    let run = bench.run(&["send", "--file", "empty.json"]);
+async fn an_invalid_request_exits_with_three_and_is_not_sent() {
+    let fixture = Fixture::with_body(json!({ "id": ID })).await;
+    fixture.file("empty.json", r#"{"text": "Hi", "platforms": ["ios"], "ios_device_ids": []}"#);
+    let run = fixture.run(&["send", "--file", "empty.json"]);
     assert_eq!(run.status, 3, "{run:?}");
-    bench.file("typo.json", r#"{"text": "Hi", "platforms": ["ios"], "tag": ["vip"]}"#);
-    let run = bench.run(&["send", "--file", "typo.json"]);
+    fixture.file("typo.json", r#"{"text": "Hi", "platforms": ["ios"], "tag": ["vip"]}"#);
+    let run = fixture.run(&["send", "--file", "typo.json"]);
     assert_eq!(run.status, 3);
     assert!(run.stderr.contains("tag: unknown field, did you mean `tags`?"), "{run:?}");
-    assert!(bench.requests().await.is_empty());
+    assert!(fixture.requests().await.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn wrong_usage_is_two() {
-    let bench = Bench::answering(json!({})).await;
+async fn wrong_usage_exits_with_two() {
+    let fixture = Fixture::with_body(json!({})).await;
     for line in [
         "",
         "nonsense",
@@ -559,47 +568,54 @@ async fn wrong_usage_is_two() {
         "tags list --server http://a --profile b",
         "tags list --profile absent",
     ] {
-        let run = bench.run(&line.split_whitespace().collect::<Vec<_>>());
+        let run = fixture.run(&line.split_whitespace().collect::<Vec<_>>());
         assert_eq!((run.status, run.stdout.as_str()), (2, ""), "{line}: {run:?}");
         assert!(!run.stderr.is_empty(), "{line}");
     }
-    let run = common::finish(bench.offline(&["tags", "list"]));
+    let run = common::finish(fixture.offline(&["tags", "list"]));
     assert_eq!(run.status, 2);
     assert_eq!(run.stderr, "error: no API key: set NOTIFY_API_KEY or store one in a profile\n");
-    assert!(bench.requests().await.is_empty());
+    assert!(fixture.requests().await.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_id_of_no_form_names_nothing() {
-    let bench = Bench::answering(json!({})).await;
-    let run = bench.run(&["campaigns", "get", "spring"]);
+async fn a_malformed_id_is_unknown() {
+    let fixture = Fixture::with_body(json!({})).await;
+    let run = fixture.run(&["campaigns", "get", "spring"]);
     assert_eq!(
         (run.status, run.stderr.as_str()),
         (5, "error: not found: no campaign has the id `spring`\n")
     );
-    assert!(bench.requests().await.is_empty());
+    assert!(fixture.requests().await.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_enrichment_that_is_known_is_not_shown_again() {
-    let bench = Bench::giving(vec![wiremock::ResponseTemplate::new(304)]).await;
-    let run =
-        bench.run(&["enrichments", "get", "default", "--device", "d", "--if-none-match", "\"v1\""]);
+async fn a_known_enrichment_is_not_printed_again() {
+    let fixture = Fixture::with_responses(vec![wiremock::ResponseTemplate::new(304)]).await;
+    let run = fixture.run(&[
+        "enrichments",
+        "get",
+        "default",
+        "--device",
+        "d",
+        "--if-none-match",
+        "\"v1\"",
+    ]);
     assert_eq!((run.status, run.stdout.as_str(), run.stderr.as_str()), (0, "", "not modified\n"));
-    assert_eq!(bench.asked().await[0].0, "GET /v1/enrichments/default?device_id=d");
-    assert_eq!(bench.requests().await[0].headers["if-none-match"], "\"v1\"");
+    assert_eq!(fixture.received().await[0].0, "GET /v1/enrichments/default?device_id=d");
+    assert_eq!(fixture.requests().await[0].headers["if-none-match"], "\"v1\"");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pipe_that_closes_is_a_success() {
+async fn a_closed_pipe_exits_with_zero() {
     let many: Vec<String> = (0..1_000).map(|n| format!("device-{n}-{}", "x".repeat(200))).collect();
     let ids: Vec<&str> = many.iter().map(String::as_str).collect();
-    let bench = Bench::answering(page(&ids, None)).await;
+    let fixture = Fixture::with_body(page(&ids, None)).await;
     let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_notify"))
         .args(["devices", "list"])
         .env_clear()
-        .env("HOME", bench.home.path())
-        .env("NOTIFY_URL", bench.server.uri())
+        .env("HOME", fixture.home.path())
+        .env("NOTIFY_URL", fixture.server.uri())
         .env("NOTIFY_API_KEY", "nk_test")
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())
@@ -611,9 +627,9 @@ async fn a_pipe_that_closes_is_a_success() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn help_names_the_environment() {
-    let bench = Bench::bare().await;
-    let help = common::finish(bench.offline(&["--help"])).quiet().stdout;
+async fn help_lists_the_environment_variables() {
+    let fixture = Fixture::new().await;
+    let help = common::finish(fixture.offline(&["--help"])).assert_success().stdout;
     for name in [
         "NOTIFY_URL",
         "NOTIFY_API_KEY",
@@ -625,7 +641,7 @@ async fn help_names_the_environment() {
         assert!(help.contains(name), "{name}");
     }
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let run = common::finish(bench.offline(&["completions", shell])).quiet();
+        let run = common::finish(fixture.offline(&["completions", shell])).assert_success();
         assert!(run.stdout.contains("devices"), "{shell}");
     }
 }

@@ -1,24 +1,24 @@
-//! Profiles: kept for their owner alone, used for their own server alone, and never shown.
+//! Profiles: private to their owner, used only for their server, and never printed.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 
-use common::{Bench, finish};
+use common::{Fixture, finish};
 use serde_json::json;
 
 const FILE: &str = ".config/notify/profiles.toml";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_profile_keeps_a_server_and_its_keys() {
-    let bench = Bench::answering(json!({ "tags": [], "next_cursor": null })).await;
-    let uri = bench.server.uri();
-    let mut set = bench.offline(&["profile", "set", "home", &uri, "--api-key-file", "-"]);
+async fn a_profile_stores_a_server_and_its_keys() {
+    let fixture = Fixture::with_body(json!({ "tags": [], "next_cursor": null })).await;
+    let uri = fixture.server.uri();
+    let mut set = fixture.offline(&["profile", "set", "home", &uri, "--api-key-file", "-"]);
     set.env("NOTIFY_ADMIN_KEY", "na_kept").write_stdin("nk_kept\n");
-    finish(set).quiet();
-    finish(bench.offline(&["tags", "list"])).quiet();
-    assert_eq!(bench.requests().await[0].headers["x-api-key"], "nk_kept");
+    finish(set).assert_success();
+    finish(fixture.offline(&["tags", "list"])).assert_success();
+    assert_eq!(fixture.requests().await[0].headers["x-api-key"], "nk_kept");
 
-    let run = finish(bench.offline(&["profile", "list"])).quiet();
+    let run = finish(fixture.offline(&["profile", "list"])).assert_success();
     assert_eq!(
         run.json(),
         json!({ "profiles": [
@@ -29,43 +29,43 @@ async fn a_profile_keeps_a_server_and_its_keys() {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        let mode = std::fs::metadata(bench.home.path().join(FILE)).unwrap().permissions().mode();
+        let mode = std::fs::metadata(fixture.home.path().join(FILE)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn profiles_are_chosen_and_removed() {
-    let bench = Bench::answering(json!({ "tags": [], "next_cursor": null })).await;
+async fn profiles_are_selected_and_removed() {
+    let fixture = Fixture::with_body(json!({ "tags": [], "next_cursor": null })).await;
     for (name, key) in [("one", "nk_one"), ("two", "nk_two")] {
-        let mut set = bench.offline(&["profile", "set", name, &bench.server.uri()]);
+        let mut set = fixture.offline(&["profile", "set", name, &fixture.server.uri()]);
         finish({
             set.env("NOTIFY_API_KEY", key);
             set
         })
-        .quiet();
+        .assert_success();
     }
-    finish(bench.offline(&["profile", "use", "two"])).quiet();
-    finish(bench.offline(&["tags", "list"])).quiet();
-    finish(bench.offline(&["tags", "list", "--profile", "one"])).quiet();
-    finish(bench.offline(&["profile", "remove", "two"])).quiet();
-    let run = finish(bench.offline(&["profile", "use", "two"]));
+    finish(fixture.offline(&["profile", "use", "two"])).assert_success();
+    finish(fixture.offline(&["tags", "list"])).assert_success();
+    finish(fixture.offline(&["tags", "list", "--profile", "one"])).assert_success();
+    finish(fixture.offline(&["profile", "remove", "two"])).assert_success();
+    let run = finish(fixture.offline(&["profile", "use", "two"]));
     assert_eq!(
         (run.status, run.stderr.as_str()),
         (2, "error: no profile is named `two`: see `notify profile list`\n")
     );
-    let requests = bench.requests().await;
+    let requests = fixture.requests().await;
     let keys: Vec<_> =
         requests.iter().map(|it| it.headers["x-api-key"].to_str().unwrap()).collect();
     assert_eq!(keys, ["nk_two", "nk_one"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_broken_file_is_named_without_its_keys() {
-    let bench = Bench::answering(json!({})).await;
-    std::fs::create_dir_all(bench.home.path().join(".config/notify")).unwrap();
-    bench.file(FILE, "[profiles.home]\nurl = 'http://a'\napi_key = 'nk_secret' x\n");
-    let run = finish(bench.offline(&["tags", "list"]));
+async fn an_invalid_file_is_printed_without_its_keys() {
+    let fixture = Fixture::with_body(json!({})).await;
+    std::fs::create_dir_all(fixture.home.path().join(".config/notify")).unwrap();
+    fixture.file(FILE, "[profiles.home]\nurl = 'http://a'\napi_key = 'nk_secret' x\n");
+    let run = finish(fixture.offline(&["tags", "list"]));
     assert_eq!(run.status, 2);
     assert!(run.stderr.contains("profiles.toml"), "{run:?}");
     assert!(!run.stderr.contains("nk_secret"), "{run:?}");

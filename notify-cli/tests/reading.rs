@@ -1,61 +1,62 @@
-//! Looking at notifications: previews, deliveries, explanations, and watching one to its end.
+//! Previews, deliveries, explanations, and `watch`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 
-use common::{Bench, ID, answer};
+use common::{Fixture, ID, response};
 use serde_json::{Value, json};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_preview_asks_for_no_more_than_a_preview() {
+async fn a_preview_sends_one_request() {
     let preview = json!({"platforms": [{"platform": "android", "devices": 3,
         "payload": {"message": {"token": "device-token"}}, "headers": {"content-type": "a"},
         "bytes": 44, "limit": 4096, "problems": ["one thing", "another"]}]});
-    let bench = Bench::answering(preview.clone()).await;
+    let fixture = Fixture::with_body(preview.clone()).await;
     let args = ["send", "--preview", "--text", "Hi", "--platform", "android"];
-    let run = bench.run(&args).quiet();
+    let run = fixture.run(&args).assert_success();
     assert_eq!(run.json(), preview);
-    let asked = bench.asked().await;
+    let asked = fixture.received().await;
     let body = json!({"text": "Hi", "platforms": ["android"]});
     assert_eq!(asked, [("POST /v1/notifications/preview".to_owned(), Some(body))]);
-    let table = bench.run(&[&args[..], &["-o", "table"]].concat()).quiet().stdout;
+    let table = fixture.run(&[&args[..], &["-o", "table"]].concat()).assert_success().stdout;
     assert!(table.contains("one thing") && table.contains("another"), "{table}");
-    assert_eq!(bench.run(&[&args[..], &["--idempotency-key", "k"]].concat()).status, 2);
+    assert_eq!(fixture.run(&[&args[..], &["--idempotency-key", "k"]].concat()).status, 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn deliveries_are_listed_by_outcome_to_the_end() {
+async fn all_deliveries_with_an_outcome_are_listed() {
     let delivery = |device: Option<&str>| {
         json!({"device_id": device, "platform": "ios", "outcome": "failed", "reason": "BadTopic",
             "attempts": 1, "provider_message_id": null, "at": 1_767_323_045_000_i64,
             "next_attempt_at": null})
     };
     let page = |device, cursor: Option<&str>| {
-        answer(200, &json!({"deliveries": [delivery(device)], "next_cursor": cursor}))
+        response(200, &json!({"deliveries": [delivery(device)], "next_cursor": cursor}))
     };
-    let bench = Bench::giving(vec![page(Some("a"), Some("next")), page(None, None)]).await;
+    let fixture =
+        Fixture::with_responses(vec![page(Some("a"), Some("next")), page(None, None)]).await;
     let list = ["notifications", "deliveries", ID, "--outcome", "failed", "--all"];
-    let run = bench.run(&list).quiet();
+    let run = fixture.run(&list).assert_success();
     assert_eq!(
         run.json(),
         json!({"deliveries": [delivery(Some("a")), delivery(None)], "next_cursor": null})
     );
     let path = format!("GET /v1/notifications/{ID}/deliveries?limit=500&outcome=failed");
-    let asked: Vec<String> = bench.asked().await.into_iter().map(|(path, _)| path).collect();
+    let asked: Vec<String> = fixture.received().await.into_iter().map(|(path, _)| path).collect();
     assert_eq!(asked, [path.clone(), format!("{path}&cursor=next")]);
-    assert_eq!(bench.run(&["notifications", "deliveries", ID, "--outcome", "lost"]).status, 2);
+    assert_eq!(fixture.run(&["notifications", "deliveries", ID, "--outcome", "lost"]).status, 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_explanation_reads_from_top_to_bottom() {
-    let told = json!({"device_id": "pixel/7", "outcome": "not_targeted", "steps": [
+async fn an_explanation_lists_its_steps_in_order() {
+    let explanation = json!({"device_id": "pixel/7", "outcome": "not_targeted", "steps": [
         {"at": 1_767_323_045_000_i64, "what": "accepted", "detail": "accepted"},
         {"at": null, "what": "lacks_tag", "detail": "does not have the tag"}]});
-    let bench = Bench::answering(told.clone()).await;
-    assert_eq!(bench.run(&["explain", ID, "pixel/7"]).quiet().json(), told);
+    let fixture = Fixture::with_body(explanation.clone()).await;
+    assert_eq!(fixture.run(&["explain", ID, "pixel/7"]).assert_success().json(), explanation);
     let path = format!("GET /v1/notifications/{ID}/explain/pixel%2F7");
-    assert_eq!(bench.asked().await, [(path, None)]);
-    let table = bench.run(&["explain", ID, "pixel/7", "-o", "table"]).quiet().stdout;
+    assert_eq!(fixture.received().await, [(path, None)]);
+    let table = fixture.run(&["explain", ID, "pixel/7", "-o", "table"]).assert_success().stdout;
     assert_eq!(
         table,
         "✗ pixel/7 not sent: does not have the tag\n\
@@ -81,7 +82,7 @@ fn record(status: &str, counts: [u64; 6]) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watch_ends_with_a_status_that_tells() {
+async fn the_exit_status_of_watch_reflects_the_outcomes() {
     let rows = [
         ("completed", [3, 0, 0, 0, 0, 0], 0, "completed: 3 of 3 sent"),
         ("completed", [2, 0, 1, 0, 0, 0], 0, "completed: 2 of 3 sent, 1 unregistered"),
@@ -98,20 +99,20 @@ async fn a_watch_ends_with_a_status_that_tells() {
     for (status, counts, exit, line) in rows {
         let last = record(status, counts);
         let answers = vec![
-            answer(200, &record("scheduled", [0; 6])),
-            answer(200, &record("sending", [1, 0, 0, 0, 0, 2])),
-            answer(200, &record("sending", [1, 0, 0, 0, 0, 2])),
-            // Nothing moves: it asks why, and goes on without an answer.
-            answer(404, &json!({"errors": ["not found"]})),
-            answer(200, &last),
+            response(200, &record("scheduled", [0; 6])),
+            response(200, &record("sending", [1, 0, 0, 0, 0, 2])),
+            response(200, &record("sending", [1, 0, 0, 0, 0, 2])),
+            // No progress: it requests an explanation, and continues without one.
+            response(404, &json!({"errors": ["not found"]})),
+            response(200, &last),
         ];
-        let bench = Bench::giving(answers).await;
-        let run = bench.run(&["watch", ID, "--every", "0.05"]);
+        let fixture = Fixture::with_responses(answers).await;
+        let run = fixture.run(&["watch", ID, "--every", "0.05"]);
         assert_eq!((run.status, run.json()), (exit, last), "{run:?}");
         let lines: Vec<&str> = run.stderr.lines().collect();
         assert_eq!(lines[0], "scheduled for 1970-01-01T00:00:00Z");
         assert!(lines[1].starts_with("sending: 1 of 3 sent, 2 pending ("), "{lines:?}");
-        // What stands still is said once.
+        // What stands still is text once.
         assert_eq!((lines[2], lines.len()), (line, 3 + usize::from(exit == 1)), "{lines:?}");
         if exit == 1 {
             let error = match counts {
@@ -121,30 +122,32 @@ async fn a_watch_ends_with_a_status_that_tells() {
             assert!(lines[3].starts_with(error), "{lines:?}");
         }
     }
-    let bench = Bench::giving(vec![answer(404, &json!({"errors": ["not found"]}))]).await;
-    assert_eq!(bench.run(&["watch", ID]).status, 5);
-    assert_eq!(bench.run(&["watch", ID, "--every", "0"]).status, 2);
+    let fixture =
+        Fixture::with_responses(vec![response(404, &json!({"errors": ["not found"]}))]).await;
+    assert_eq!(fixture.run(&["watch", ID]).status, 5);
+    assert_eq!(fixture.run(&["watch", ID, "--every", "0"]).status, 2);
 }
 
 /// What holds deliveries is asked of one that waits, once nothing moves.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watch_says_what_holds_deliveries() {
+async fn watch_prints_why_deliveries_wait() {
     let waiting = json!({"deliveries": [{"device_id": "d", "platform": "android",
         "outcome": "pending", "reason": null, "attempts": 0, "provider_message_id": null,
         "at": null, "next_attempt_at": null}], "next_cursor": null});
     let held = "fcm refuses the server's credentials (invalid_grant): everything is held";
-    let told = json!({"device_id": "d", "outcome": "pending", "steps": [
+    let explanation = json!({"device_id": "d", "outcome": "pending", "steps": [
         {"at": null, "what": "has_address", "detail": "has an address now"},
         {"at": null, "what": "credentials_refused", "detail": held}]});
     let bodies = [
         record("sending", [0, 0, 0, 0, 0, 3]),
         record("sending", [0, 0, 0, 0, 0, 3]),
         waiting,
-        told,
+        explanation,
         record("completed", [3, 0, 0, 0, 0, 0]),
     ];
-    let bench = Bench::giving(bodies.iter().map(|body| answer(200, body)).collect()).await;
-    let run = bench.run(&["watch", ID, "--every", "0.05"]);
+    let fixture =
+        Fixture::with_responses(bodies.iter().map(|body| response(200, body)).collect()).await;
+    let run = fixture.run(&["watch", ID, "--every", "0.05"]);
     let lines: Vec<&str> = run.stderr.lines().collect();
     let expected = [
         "sending: 0 of 3 sent, 3 pending".to_owned(),
@@ -152,16 +155,16 @@ async fn a_watch_says_what_holds_deliveries() {
         "completed: 3 of 3 sent".to_owned(),
     ];
     assert_eq!((run.status, lines), (0, expected.iter().map(String::as_str).collect()));
-    let asked: Vec<String> = bench.asked().await.into_iter().map(|(line, _)| line).collect();
+    let asked: Vec<String> = fixture.received().await.into_iter().map(|(line, _)| line).collect();
     let path = format!("GET /v1/notifications/{ID}");
     assert_eq!(asked[2], format!("{path}/deliveries?limit=1&outcome=pending"));
     assert_eq!(asked[3], format!("{path}/explain/d"));
 }
 
-/// The reason is said when it begins and when it ends, however often the time of the next probe
+/// The reason is text when it begins and when it ends, however often the time of the next probe
 /// changes.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hold_is_said_when_it_begins_and_when_it_ends() {
+async fn watch_prints_the_start_and_the_end_of_a_wait() {
     let unreachable = |minute: u8| {
         format!(
             "fcm cannot be reached: everything waits; next probe at 2026-01-02T03:{minute:02}:00Z"
@@ -188,54 +191,56 @@ async fn a_hold_is_said_when_it_begins_and_when_it_ends() {
         explained(json!([])),
         record("completed", [3, 0, 0, 0, 0, 0]),
     ];
-    let bench = Bench::giving(bodies.iter().map(|body| answer(200, body)).collect()).await;
-    let run = bench.run(&["watch", ID, "--every", "0.05"]);
+    let fixture =
+        Fixture::with_responses(bodies.iter().map(|body| response(200, body)).collect()).await;
+    let run = fixture.run(&["watch", ID, "--every", "0.05"]);
     let waits = |line: &&str| line.starts_with("waiting: ") || line.starts_with("deliveries ");
-    let said: Vec<&str> = run.stderr.lines().filter(waits).collect();
+    let text: Vec<&str> = run.stderr.lines().filter(waits).collect();
     let begins = format!("waiting: {}", unreachable(4));
-    assert_eq!(said, [&*begins, "deliveries go out again"], "{run:?}");
+    assert_eq!(text, [&*begins, "deliveries resumed"], "{run:?}");
     assert_eq!(run.status, 0);
 }
 
 /// A provider may fail one push service alone: nothing is held, and each attempt fails.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watch_says_why_a_delivery_is_tried_again() {
+async fn watch_prints_why_a_delivery_is_retried() {
     let waiting = json!({"deliveries": [{"device_id": "d", "platform": "web",
         "outcome": "pending", "reason": null, "attempts": 1, "provider_message_id": null,
         "at": null, "next_attempt_at": 3}], "next_cursor": null});
-    let told = json!({"device_id": "d", "outcome": "pending", "steps": [
+    let explanation = json!({"device_id": "d", "outcome": "pending", "steps": [
         {"at": 2, "what": "attempted", "detail": "1 attempt, the last answer: connect_failed"},
         {"at": 3, "what": "next_attempt", "detail": "due at 2026-01-02T03:04:05Z"}]});
     let bodies = [
         record("sending", [0, 0, 0, 0, 0, 1]),
         record("sending", [0, 0, 0, 0, 0, 1]),
         waiting,
-        told,
+        explanation,
         record("completed", [1, 0, 0, 0, 0, 0]),
     ];
-    let bench = Bench::giving(bodies.iter().map(|body| answer(200, body)).collect()).await;
-    let run = bench.run(&["watch", ID, "--every", "0.05"]);
-    let said = "sending: 0 of 1 sent, 1 pending\nwaiting: the last answer: connect_failed\n\
+    let fixture =
+        Fixture::with_responses(bodies.iter().map(|body| response(200, body)).collect()).await;
+    let run = fixture.run(&["watch", ID, "--every", "0.05"]);
+    let text = "sending: 0 of 1 sent, 1 pending\nwaiting: the last answer: connect_failed\n\
         completed: 1 of 1 sent\n";
-    assert_eq!((run.status, run.stderr.as_str()), (0, said));
+    assert_eq!((run.status, run.stderr.as_str()), (0, text));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watch_says_why_nobody_got_it() {
+async fn watch_prints_why_no_device_matched() {
     for (request, unknown, excluded, why) in [
-        (json!({"device_ids": ["a"]}), 1, 0, "no device has the named id"),
-        (json!({"device_ids": ["a", "b"]}), 2, 0, "no device has one of the 2 named ids"),
+        (json!({"device_ids": ["a"]}), 1, 0, "no device has the given id"),
+        (json!({"device_ids": ["a", "b"]}), 2, 0, "no device has one of the 2 given ids"),
         (
             json!({"device_ids": ["a", "b"]}),
             1,
             1,
-            "no device has the named id; 1 named device is disabled, or has no address",
+            "no device has the given id; 1 given device is disabled, or has no address",
         ),
         (
             json!({"device_ids": ["a", "b"], "tags": ["vip"]}),
             0,
             2,
-            "2 named devices are disabled, or have no address, or lack the tag",
+            "2 given devices are disabled, or have no address, or lack the tag",
         ),
         (
             json!({"platforms": ["ios", "web"], "tags": ["vip"]}),
@@ -249,18 +254,20 @@ async fn a_watch_says_why_nobody_got_it() {
         last["request"] = request;
         last["counts"]["unknown"] = json!(unknown);
         last["counts"]["excluded"] = json!(excluded);
-        let bench = Bench::giving(vec![answer(200, &last)]).await;
-        let run = bench.run(&["watch", ID]);
-        let said = format!("completed: 0 of 0 sent\nwarning: no device matched: {why}\n");
-        assert_eq!((run.status, run.stderr), (0, said));
+        let fixture = Fixture::with_responses(vec![response(200, &last)]).await;
+        let run = fixture.run(&["watch", ID]);
+        let text = format!("completed: 0 of 0 sent\nwarning: no device matched: {why}\n");
+        assert_eq!((run.status, run.stderr), (0, text));
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_sent_can_be_watched_at_once() {
+async fn send_can_watch_the_notification() {
     let last = record("completed", [3, 0, 0, 0, 0, 0]);
-    let bench = Bench::giving(vec![answer(200, &json!({"id": ID})), answer(200, &last)]).await;
-    let run = bench.run(&["send", "--text", "Hi", "--platform", "ios", "--watch"]);
+    let fixture =
+        Fixture::with_responses(vec![response(200, &json!({"id": ID})), response(200, &last)])
+            .await;
+    let run = fixture.run(&["send", "--text", "Hi", "--platform", "ios", "--watch"]);
     assert_eq!((run.status, run.json()), (0, last));
     assert_eq!(run.stderr, format!("id {ID}\ncompleted: 3 of 3 sent\n"));
 }

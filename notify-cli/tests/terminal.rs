@@ -1,4 +1,4 @@
-//! What strangers wrote cannot act on a terminal; to a pipe every byte stays as it was.
+//! Untrusted text is escaped on a terminal and unchanged in a pipe; confirmations.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it must be")]
 
@@ -7,7 +7,7 @@ mod common;
 use std::io::Write;
 use std::process::Command;
 
-use common::{Bench, ID, answer};
+use common::{Fixture, ID, response};
 use serde_json::{Value, json};
 use wiremock::{Mock, matchers::method};
 
@@ -29,14 +29,14 @@ fn devices() -> Value {
 const COLUMNS: usize = 80;
 
 /// Runs the command on a terminal of its own; gives what the terminal was sent.
-fn on_terminal(bench: &Bench, args: &[&str]) -> String {
-    let (status, sent) = answered(bench, args, "");
+fn on_terminal(fixture: &Fixture, args: &[&str]) -> String {
+    let (status, sent) = run_with_input(fixture, args, "");
     assert_eq!(status, Some(0), "{sent:?}");
     sent
 }
 
-/// Runs the command on a terminal where somebody types; gives the exit status too.
-fn answered(bench: &Bench, args: &[&str], typed: &str) -> (Option<i32>, String) {
+/// Runs the command on a terminal with typed input; returns the exit status and the output.
+fn run_with_input(fixture: &Fixture, args: &[&str], typed: &str) -> (Option<i32>, String) {
     let line = [&[env!("CARGO_BIN_EXE_notify")], args].concat().join(" ");
     let line = format!("stty cols {COLUMNS}; {line}");
     let mut script = Command::new("script")
@@ -44,8 +44,8 @@ fn answered(bench: &Bench, args: &[&str], typed: &str) -> (Option<i32>, String) 
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
         .env("TERM", "xterm")
-        .env("HOME", bench.home.path())
-        .env("NOTIFY_URL", bench.server.uri())
+        .env("HOME", fixture.home.path())
+        .env("NOTIFY_URL", fixture.server.uri())
         .env("NOTIFY_API_KEY", "nk_test")
         .env("NOTIFY_ADMIN_KEY", "na_test")
         .stdin(std::process::Stdio::piped())
@@ -57,7 +57,7 @@ fn answered(bench: &Bench, args: &[&str], typed: &str) -> (Option<i32>, String) 
     (output.status.code(), String::from_utf8(output.stdout).unwrap())
 }
 
-fn steers(text: &str) -> bool {
+fn has_control_characters(text: &str) -> bool {
     let is_line_end = |character| matches!(character, '\r' | '\n');
     text.chars().any(|character| {
         (character.is_control() && !is_line_end(character))
@@ -66,11 +66,11 @@ fn steers(text: &str) -> bool {
 }
 
 #[tokio::test]
-async fn nothing_that_steers_reaches_a_terminal() {
-    let bench = Bench::answering(devices()).await;
+async fn control_characters_are_escaped_on_a_terminal() {
+    let fixture = Fixture::with_body(devices()).await;
     for format in ["table", "csv", "json"] {
-        let sent = on_terminal(&bench, &["devices", "list", "-o", format]);
-        assert!(sent.contains("planted") && !steers(&sent), "{format}: {sent:?}");
+        let sent = on_terminal(&fixture, &["devices", "list", "-o", format]);
+        assert!(sent.contains("planted") && !has_control_characters(&sent), "{format}: {sent:?}");
         if format == "json" {
             let shown: Value = serde_json::from_str(&sent).unwrap();
             assert_eq!(shown["devices"][0]["language"], PLANTED, "it is the same JSON");
@@ -82,15 +82,15 @@ async fn nothing_that_steers_reaches_a_terminal() {
 }
 
 #[tokio::test]
-async fn a_listing_that_is_wider_than_the_terminal_breaks_no_id_and_no_url() {
+async fn a_wide_listing_breaks_no_id_and_no_url() {
     let (id, url) = (ID, "https://news.example.com/feeds/of/the/whole/world.xml");
     let feeds = json!({ "feeds": [{
         "id": id, "name": "Shop news", "url": url, "status": "failing", "items": 0,
         "last_fetched_at": 1_767_323_045_000_i64, "last_error": "it answered with status 404",
         "created_at": 1,
     }], "next_cursor": null });
-    let bench = Bench::answering(feeds).await;
-    let sent = on_terminal(&bench, &["feeds", "list"]).replace("\r\n", "\n");
+    let fixture = Fixture::with_body(feeds).await;
+    let sent = on_terminal(&fixture, &["feeds", "list"]).replace("\r\n", "\n");
     assert_eq!(
         sent,
         format!(
@@ -105,33 +105,33 @@ async fn a_listing_that_is_wider_than_the_terminal_breaks_no_id_and_no_url() {
 }
 
 #[tokio::test]
-async fn what_was_sent_is_an_id_and_nothing_around_it() {
-    let bench = Bench::answering(json!({ "id": ID })).await;
-    let sent = on_terminal(&bench, &["send", "--text", "Hi", "--platform", "ios"]);
+async fn send_prints_only_the_id() {
+    let fixture = Fixture::with_body(json!({ "id": ID })).await;
+    let sent = on_terminal(&fixture, &["send", "--text", "Hi", "--platform", "ios"]);
     assert_eq!(sent, format!("{ID}\r\n"));
 }
 
 #[tokio::test]
-async fn a_pipe_gets_every_byte() {
-    let bench = Bench::answering(devices()).await;
-    let csv = bench.run(&["devices", "list", "-o", "csv"]).quiet();
+async fn output_to_a_pipe_is_unchanged() {
+    let fixture = Fixture::with_body(devices()).await;
+    let csv = fixture.run(&["devices", "list", "-o", "csv"]).assert_success();
     assert!(csv.stdout.contains(PLANTED) && csv.stdout.contains("two\nlines"), "{csv:?}");
-    let json = bench.run(&["devices", "list", "-o", "json"]).quiet();
+    let json = fixture.run(&["devices", "list", "-o", "json"]).assert_success();
     assert!(json.stdout.contains("\u{9b}31m \u{202e}ne \u{200b}"), "{json:?}");
     assert_eq!(json.json()["devices"][0]["language"], PLANTED);
 }
 
 /// Answers reading with this, and everything else as done.
-async fn reading(records: Value) -> Bench {
-    let bench = Bench::bare().await;
-    Mock::given(method("GET")).respond_with(answer(200, &records)).mount(&bench.server).await;
-    let done = answer(200, &json!({ "success": true }));
-    Mock::given(method("DELETE")).respond_with(done).mount(&bench.server).await;
-    bench
+async fn reading(records: Value) -> Fixture {
+    let fixture = Fixture::new().await;
+    Mock::given(method("GET")).respond_with(response(200, &records)).mount(&fixture.server).await;
+    let done = response(200, &json!({ "success": true }));
+    Mock::given(method("DELETE")).respond_with(done).mount(&fixture.server).await;
+    fixture
 }
 
-async fn deleted(bench: &Bench) -> Vec<String> {
-    let asked = bench.asked().await.into_iter().map(|(line, _)| line);
+async fn deleted(fixture: &Fixture) -> Vec<String> {
+    let asked = fixture.received().await.into_iter().map(|(line, _)| line);
     asked.filter(|line| line.starts_with("DELETE ")).collect()
 }
 
@@ -174,54 +174,54 @@ fn irreversible() -> Vec<(&'static str, Value, &'static str)> {
 }
 
 #[tokio::test]
-async fn what_cannot_be_undone_is_asked_about_on_a_terminal() {
+async fn irreversible_commands_ask_for_confirmation_on_a_terminal() {
     for (line, records, named) in irreversible() {
         let line = line.replace("ID", ID);
         let args: Vec<&str> = line.split_whitespace().collect();
         for (typed, is_done) in
             [("y\n", true), ("Yes\n", true), ("n\n", false), ("\n", false), ("", false)]
         {
-            let bench = reading(records.clone()).await;
-            let (status, sent) = answered(&bench, &args, typed);
+            let fixture = reading(records.clone()).await;
+            let (status, sent) = run_with_input(&fixture, &args, typed);
             assert!(sent.contains(named) && sent.contains("[y/N]"), "{line}: {sent:?}");
-            assert_eq!(deleted(&bench).await.len(), usize::from(is_done), "{line}: {sent:?}");
+            assert_eq!(deleted(&fixture).await.len(), usize::from(is_done), "{line}: {sent:?}");
             assert_eq!(status, Some(i32::from(!is_done)), "{line}: {sent:?}");
             assert_eq!(sent.contains("error: nothing was changed"), !is_done, "{sent:?}");
         }
-        let bench = reading(records).await;
+        let fixture = reading(records).await;
         let yes = [&args[..], &["--yes"]].concat();
-        assert!(!on_terminal(&bench, &yes).contains("[y/N]"));
-        assert_eq!(deleted(&bench).await.len(), 1);
+        assert!(!on_terminal(&fixture, &yes).contains("[y/N]"));
+        assert_eq!(deleted(&fixture).await.len(), 1);
     }
 }
 
 /// A person who would not see the question has not agreed.
 #[tokio::test]
-async fn what_cannot_be_asked_is_refused_on_a_terminal() {
+async fn irreversible_commands_fail_if_the_question_is_not_visible() {
     let mut rows = irreversible();
     let app = rows[1].1.clone();
     rows.push(("apps delete ID", app, ""));
     for (line, records, _) in rows {
-        let bench = reading(records).await;
-        let elsewhere = format!("2>{}", bench.home.path().join("errors").display());
+        let fixture = reading(records).await;
+        let elsewhere = format!("2>{}", fixture.home.path().join("errors").display());
         let line = line.replace("ID", ID);
         let args: Vec<&str> = line.split_whitespace().chain([&*elsewhere]).collect();
-        let (status, sent) = answered(&bench, &args, "y\n");
+        let (status, sent) = run_with_input(&fixture, &args, "y\n");
         assert_eq!(status, Some(2), "{line}: {sent:?}");
-        let said = "error: standard error is not a terminal, so the command cannot ask for \
+        let text = "error: standard error is not a terminal, so the command cannot ask for \
             confirmation: give --yes\n";
-        assert_eq!(bench.read("errors"), said, "{line}");
-        assert!(deleted(&bench).await.is_empty(), "{line}");
+        assert_eq!(fixture.read("errors"), text, "{line}");
+        assert!(deleted(&fixture).await.is_empty(), "{line}");
         let yes = [&args[..], &["--yes"]].concat();
-        assert_eq!(answered(&bench, &yes, "").0, Some(0), "{line}");
-        assert_eq!(deleted(&bench).await.len(), 1, "{line}");
+        assert_eq!(run_with_input(&fixture, &yes, "").0, Some(0), "{line}");
+        assert_eq!(deleted(&fixture).await.len(), 1, "{line}");
     }
 }
 
 /// A person reads a sentence; programs get what they parse.
 #[tokio::test]
 async fn an_empty_listing_is_a_sentence_on_a_terminal() {
-    for (line, list, said) in [
+    for (line, list, text) in [
         ("devices list", "devices", "No devices."),
         ("devices list --all", "devices", "No devices."),
         ("apps list", "apps", "No applications."),
@@ -229,26 +229,26 @@ async fn an_empty_listing_is_a_sentence_on_a_terminal() {
     ] {
         let empty = json!({ list: [], "next_cursor": null, "total_sent": 0, "total_received": 0,
             "total_opened": 0, "total_clicked": 0, "total_dismissed": 0 });
-        let bench = Bench::answering(empty).await;
+        let fixture = Fixture::with_body(empty).await;
         let args: Vec<&str> = line.split_whitespace().collect();
         let (nowhere, table) = ("2>/dev/null", ["-o", "table"]);
-        assert_eq!(on_terminal(&bench, &args), format!("{said}\r\n"), "{line}");
-        assert_eq!(on_terminal(&bench, &[&args[..], &[nowhere]].concat()), "", "{line}");
-        let csv = on_terminal(&bench, &[&args[..], &["-o", "csv"]].concat());
+        assert_eq!(on_terminal(&fixture, &args), format!("{text}\r\n"), "{line}");
+        assert_eq!(on_terminal(&fixture, &[&args[..], &[nowhere]].concat()), "", "{line}");
+        let csv = on_terminal(&fixture, &[&args[..], &["-o", "csv"]].concat());
         assert!(csv.starts_with('"'), "{line}: {csv:?}");
-        let piped = bench.run(&[&args[..], &table].concat()).quiet().stdout;
+        let piped = fixture.run(&[&args[..], &table].concat()).assert_success().stdout;
         assert!(piped.starts_with('┌'), "{line}: {piped}");
     }
 }
 
 /// The cause of an explanation is a sentence, which may be longer than a line.
 #[tokio::test]
-async fn a_headline_is_wrapped_at_the_width_of_the_terminal() {
+async fn a_heading_is_wrapped_at_the_width_of_the_terminal() {
     let cause = "fcm cannot be reached, or fails every request: everything waits; next probe \
         at 2026-01-02T03:04:05Z";
     let explained = json!({ "device_id": "d", "outcome": "pending",
         "steps": [{ "at": null, "what": "paused", "detail": cause }] });
-    let sent = on_terminal(&Bench::answering(explained).await, &["explain", ID, "d"]);
+    let sent = on_terminal(&Fixture::with_body(explained).await, &["explain", ID, "d"]);
     let lines: Vec<&str> = sent.lines().take(2).collect();
     assert!(lines.iter().all(|line| line.chars().count() <= COLUMNS), "{sent}");
     assert_eq!(lines.join(" "), format!("! d pending: {cause}"));
@@ -256,12 +256,13 @@ async fn a_headline_is_wrapped_at_the_width_of_the_terminal() {
 
 /// Scripts are not asked: they have no terminal.
 #[tokio::test]
-async fn nothing_is_asked_in_a_pipe() {
+async fn scripts_are_not_asked_for_confirmation() {
     for (line, records, _) in irreversible() {
         let line = line.replace("ID", ID);
-        let bench = reading(records).await;
-        bench.run(&line.split_whitespace().collect::<Vec<_>>()).quiet();
-        let asked: Vec<String> = bench.asked().await.into_iter().map(|(line, _)| line).collect();
+        let fixture = reading(records).await;
+        fixture.run(&line.split_whitespace().collect::<Vec<_>>()).assert_success();
+        let asked: Vec<String> =
+            fixture.received().await.into_iter().map(|(line, _)| line).collect();
         assert_eq!(asked.len(), 1, "{asked:?}");
         assert!(asked[0].starts_with("DELETE "), "{asked:?}");
     }
@@ -273,32 +274,32 @@ async fn an_application_is_deleted_by_its_name() {
     let app = json!({ "id": ID, "name": "Shop", "language": "en", "status": "active",
         "created_at": 1, "keys": [] });
     for (typed, is_done) in [("Shop\n", true), ("y\n", false), ("shop\n", false), ("\n", false)] {
-        let bench = reading(app.clone()).await;
-        let (status, sent) = answered(&bench, &["apps", "delete", ID], typed);
+        let fixture = reading(app.clone()).await;
+        let (status, sent) = run_with_input(&fixture, &["apps", "delete", ID], typed);
         assert!(
             sent.contains("This deletes the application `Shop`") && sent.contains("0 API keys"),
             "{sent}"
         );
-        assert_eq!(deleted(&bench).await.len(), usize::from(is_done), "{sent:?}");
+        assert_eq!(deleted(&fixture).await.len(), usize::from(is_done), "{sent:?}");
         assert_eq!(status, Some(i32::from(!is_done)), "{sent:?}");
     }
-    let bench = reading(app).await;
-    on_terminal(&bench, &["apps", "delete", ID, "-y"]);
-    assert_eq!(deleted(&bench).await.len(), 1);
+    let fixture = reading(app).await;
+    on_terminal(&fixture, &["apps", "delete", ID, "-y"]);
+    assert_eq!(deleted(&fixture).await.len(), 1);
 }
 
 /// Its keys may be kept nowhere else.
 #[tokio::test]
-async fn a_profile_is_removed_when_that_is_confirmed() {
-    let bench = Bench::bare().await;
-    bench.run(&["profile", "set", "shop", "http://127.0.0.1:9"]).quiet();
+async fn a_profile_is_removed_after_confirmation() {
+    let fixture = Fixture::new().await;
+    fixture.run(&["profile", "set", "shop", "http://127.0.0.1:9"]).assert_success();
     let names = || {
-        let profiles = bench.run(&["profile", "list"]).quiet().json();
+        let profiles = fixture.run(&["profile", "list"]).assert_success().json();
         profiles["profiles"].as_array().unwrap().len()
     };
-    let (status, sent) = answered(&bench, &["profile", "remove", "shop"], "n\n");
+    let (status, sent) = run_with_input(&fixture, &["profile", "remove", "shop"], "n\n");
     assert!(sent.contains("Remove the profile `shop` with its keys?"), "{sent:?}");
     assert_eq!((status, names()), (Some(1), 1), "{sent:?}");
-    assert_eq!(answered(&bench, &["profile", "remove", "shop"], "y\n").0, Some(0));
+    assert_eq!(run_with_input(&fixture, &["profile", "remove", "shop"], "y\n").0, Some(0));
     assert_eq!(names(), 0);
 }

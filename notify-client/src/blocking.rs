@@ -10,79 +10,76 @@
 //! # }
 //! ```
 //!
-//! It must not be used inside an asynchronous task: it would block, or panic.
+//! Do not use it inside an asynchronous task: it would block the task, or panic.
 
-use std::{io::Read, sync::Arc};
+use std::io::Read;
+use std::sync::Arc;
 
 use url::Url;
 
-use crate::{
-    Error,
-    attempts::{Attempts, Step},
-    builder::{ANSWER_BYTES_MAX, http_client},
-    call::{Answer, Call},
-    call::{Prepared, Shared},
-};
+use crate::Error;
+use crate::builder::{RESPONSE_BYTES_MAX, http_client};
+use crate::call::{Call, Response};
+use crate::request::{Config, HttpRequest};
+use crate::retry::{Decision, Retry};
 pub use crate::{builder::ClientBuilder, page::blocking::Pages, resources::blocking::*};
 
 /// A blocking client of one Notify server. Cheap to clone; all clones share their connections.
 #[derive(Debug, Clone)]
 pub struct Client {
     http: reqwest::blocking::Client,
-    shared: Arc<Shared>,
+    config: Arc<Config>,
 }
 
 impl Client {
-    /// Begins a client of the server at this address, such as `https://notify.example.com`.
+    /// Starts building a client of the server at `base_url`, such as `https://notify.example.com`.
     #[must_use]
     pub fn builder(base_url: &str) -> ClientBuilder<Self> {
         ClientBuilder::new(base_url)
     }
 
+    /// Executes a call, with retries.
     pub(crate) fn send<T>(
         &self,
-        call: Result<Call<T>, Error>,
-        key: Option<&str>,
+        call: &Call<T>,
+        idempotency_key: Option<&str>,
     ) -> Result<T, Error> {
-        let call = call?;
-        let prepared = self.shared.prepare(&call, key)?;
-        let mut attempts = Attempts::new(&self.shared.delays, &call);
+        let request = self.config.request(call, idempotency_key)?;
+        let mut retry = Retry::new(&self.config.backoff, call);
         loop {
-            let answer = self.attempt(&prepared);
-            match attempts
-                .after(answer.and_then(|answer| call.outcome(&answer, &self.shared.base_url)))
+            let response = self.attempt(&request);
+            match retry
+                .decide(response.and_then(|response| call.result(&response, &self.config.base_url)))
             {
-                Step::End(result) => return result,
-                Step::Again(delay) => std::thread::sleep(delay),
+                Decision::Finish(result) => return result,
+                Decision::RetryAfter(delay) => std::thread::sleep(delay),
             }
         }
     }
 
-    fn attempt(&self, prepared: &Prepared) -> Result<Answer, Error> {
-        let mut request = self
-            .http
-            .request(prepared.method.clone(), prepared.url.clone())
-            .headers(prepared.headers.clone());
-        if let Some(body) = &prepared.body {
-            request = request.body(body.clone());
+    fn attempt(&self, request: &HttpRequest) -> Result<Response, Error> {
+        let HttpRequest { method, url, headers, body } = request;
+        let mut builder = self.http.request(method.clone(), url.clone()).headers(headers.clone());
+        if let Some(body) = body {
+            builder = builder.body(body.clone());
         }
-        let base = &self.shared.base_url;
-        let mut response = request.send().map_err(Error::from_transport(base))?;
+        let base = &self.config.base_url;
+        let mut response = builder.send().map_err(Error::from_transport(base))?;
         let status = response.status().as_u16();
         let headers = std::mem::take(response.headers_mut());
         let mut body = Vec::new();
-        let limit = ANSWER_BYTES_MAX as u64 + 1;
+        let limit = RESPONSE_BYTES_MAX as u64 + 1;
         let read = response.take(limit).read_to_end(&mut body);
-        read.map_err(|error| read_failed(base, error))?;
-        if body.len() > ANSWER_BYTES_MAX {
-            return Err(Error::transport(base, "the answer is too large"));
+        read.map_err(|error| read_error(base, error))?;
+        if body.len() > RESPONSE_BYTES_MAX {
+            return Err(Error::transport(base, "the response is too large"));
         }
-        Ok(Answer { status, headers, body })
+        Ok(Response { status, headers, body })
     }
 }
 
-/// The blocking body reports through `io::Error`; inside it is what the other transport reports.
-fn read_failed(base: &Url, error: std::io::Error) -> Error {
+/// A blocking body fails with an `io::Error` that wraps the error of reqwest.
+fn read_error(base: &Url, error: std::io::Error) -> Error {
     match error.downcast::<reqwest::Error>() {
         Ok(error) => Error::from_transport(base)(error),
         Err(error) => Error::transport(base, error),
@@ -90,13 +87,13 @@ fn read_failed(base: &Url, error: std::io::Error) -> Error {
 }
 
 impl ClientBuilder<Client> {
-    /// Makes the client. No connection is made yet.
+    /// Builds the client, without opening a connection.
     ///
     /// # Errors
-    /// [`Error::Config`] when the base url, a key or a certificate is none.
+    /// [`Error::Config`] if the base url, a key or a certificate is invalid.
     pub fn build(self) -> Result<Client, Error> {
-        let shared = self.shared()?;
-        let http = http_client!(reqwest::blocking::Client::builder(), &self, shared);
-        Ok(Client { http, shared: Arc::new(shared) })
+        let config = self.config()?;
+        let http = http_client!(reqwest::blocking::Client::builder(), &self, config);
+        Ok(Client { http, config: Arc::new(config) })
     }
 }

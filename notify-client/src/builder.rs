@@ -1,32 +1,30 @@
-//! How a client is made, and what both transports take from it: addresses, keys, time limits.
+//! The builder of both clients: base url, keys, time limits.
 
 use std::{marker::PhantomData, time::Duration};
 
 use backon::ExponentialBuilder;
 use secrecy::SecretString;
 
-use crate::{
-    Error,
-    call::{BEARER, Shared, base_url, secret_header},
-};
+use crate::Error;
+use crate::request::{BEARER, Config, parse_base_url, secret_header};
 
-/// Time to make a connection, unless told otherwise.
+/// Default time limit of connecting.
 pub const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
-/// Time of one attempt from its start to the last byte of its answer, unless told otherwise.
+/// Default time limit of one attempt, up to the last byte of its response.
 pub const TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
-/// How often a call is tried again, unless told otherwise.
+/// Default number of retries.
 pub const RETRIES_DEFAULT: usize = 4;
-/// Delay before the first retry, unless told otherwise; it doubles with each.
+/// Default delay before the first retry; it doubles with each retry.
 pub const DELAY_MIN_DEFAULT: Duration = Duration::from_millis(250);
-/// Longest delay before a retry, unless told otherwise or the server asks for more.
+/// Default maximum delay before a retry, unless the server asks for more.
 pub const DELAY_MAX_DEFAULT: Duration = Duration::from_secs(10);
-/// Largest answer that is read, in bytes. A page of 1,000 devices with the longest texts that there
-/// can be takes some 90 MB, without their tags.
-pub(crate) const ANSWER_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Largest response that is read, in bytes. A page of 1,000 devices with texts of maximum length takes
+/// about 90 MB, without their tags.
+pub(crate) const RESPONSE_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 const USER_AGENT: &str = concat!("notify-client/", env!("CARGO_PKG_VERSION"));
 
-/// Settings of a client to be. `C` is [`crate::Client`] or the blocking one.
+/// Builds a client. `C` is [`crate::Client`] or the blocking one.
 #[derive(Debug, Clone)]
 pub struct ClientBuilder<C = crate::Client> {
     base_url: String,
@@ -59,43 +57,43 @@ impl<C> ClientBuilder<C> {
         }
     }
 
-    /// The application's key, for everything but [`crate::Client::admin`].
+    /// Sets the application's API key, for all calls except those of [`crate::Client::admin`].
     #[must_use]
     pub fn api_key(mut self, key: impl Into<String>) -> Self {
         self.api_key = Some(key.into().into());
         self
     }
 
-    /// The administrator's key, for [`crate::Client::admin`].
+    /// Sets the admin key, for [`crate::Client::admin`].
     #[must_use]
     pub fn admin_key(mut self, key: impl Into<String>) -> Self {
         self.admin_key = Some(key.into().into());
         self
     }
 
-    /// Time to make a connection.
+    /// Sets the time limit of connecting.
     #[must_use]
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
         self.connect_timeout = limit;
         self
     }
 
-    /// Time of one attempt, from its start to the last byte of its answer.
+    /// Sets the time limit of one attempt, up to the last byte of its response.
     #[must_use]
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.timeout = limit;
         self
     }
 
-    /// How often a call is tried again at most; 0 for never.
+    /// Sets the maximum number of retries; 0 turns retries off.
     #[must_use]
     pub fn retries(mut self, times: usize) -> Self {
         self.retries = times;
         self
     }
 
-    /// Delay before the first retry, which doubles with each, and the longest one. A longer
-    /// `Retry-After` of the server counts more, up to [`crate::RETRY_AFTER_MAX`].
+    /// Sets the delay before the first retry, which doubles with each retry, and the maximum delay. A
+    /// longer `Retry-After` of the server takes precedence, up to [`crate::RETRY_AFTER_MAX`].
     #[must_use]
     pub fn retry_delays(mut self, first: Duration, longest: Duration) -> Self {
         self.delay_min = first;
@@ -103,28 +101,28 @@ impl<C> ClientBuilder<C> {
         self
     }
 
-    /// What the client calls itself; the default is `notify-client/` and its version.
+    /// Sets the `User-Agent`; the default is `notify-client/` and the version.
     #[must_use]
     pub fn user_agent(mut self, name: impl Into<String>) -> Self {
         self.user_agent = name.into();
         self
     }
 
-    /// Trusts the certificates of this PEM text beside the system's, for a server whose
-    /// certificate an own authority signed.
+    /// Trusts the certificates of this PEM text in addition to the system's, for a server whose
+    /// certificate is signed by a private authority.
     #[must_use]
     pub fn root_certificate(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.root_certificates.push(pem.into());
         self
     }
 
-    /// Checks the settings that both transports share.
-    pub(crate) fn shared(&self) -> Result<Shared, Error> {
-        Ok(Shared {
-            base_url: base_url(&self.base_url)?,
+    /// Validates the settings that both transports share.
+    pub(crate) fn config(&self) -> Result<Config, Error> {
+        Ok(Config {
+            base_url: parse_base_url(&self.base_url)?,
             api_key: self.api_key.as_ref().map(|key| secret_header(key, "")).transpose()?,
             admin_key: self.admin_key.as_ref().map(|key| secret_header(key, BEARER)).transpose()?,
-            delays: ExponentialBuilder::new()
+            backoff: ExponentialBuilder::new()
                 .with_min_delay(self.delay_min)
                 .with_max_delay(self.delay_max)
                 .with_max_times(self.retries)
@@ -133,10 +131,10 @@ impl<C> ClientBuilder<C> {
     }
 }
 
-/// Builds the HTTP client of either transport. A macro, since their builders are two types with
-/// the same methods. A redirect is not followed: it would carry the key to another place.
+/// Builds the HTTP client of either transport; a macro, since their builders are two types with the
+/// same methods. It follows no redirect, which would send the key to another host.
 macro_rules! http_client {
-    ($builder:expr, $settings:expr, $shared:expr) => {{
+    ($builder:expr, $settings:expr, $config:expr) => {{
         let settings = $settings;
         let builder = $builder
             .connect_timeout(settings.connect_timeout)
@@ -149,32 +147,32 @@ macro_rules! http_client {
             for pem in &settings.root_certificates {
                 certificates.extend($crate::builder::certificates(pem)?);
             }
-            if $shared.base_url.scheme() == "http" {
-                // Without TLS no certificate is needed, and a machine without any must do.
+            if $config.base_url.scheme() == "http" {
+                // `http` needs no certificates, and loading them fails on a machine that has none.
                 builder.tls_certs_only(Vec::new())
             } else {
                 builder.tls_certs_merge(certificates)
             }
         };
-        builder.build().map_err($crate::builder::bad_client)?
+        builder.build().map_err($crate::builder::build_error)?
     }};
 }
 pub(crate) use http_client;
 
-/// The certificates of a PEM text; at least one.
+/// Parses the certificates of a PEM text, which must have at least one.
 #[cfg(any(feature = "rustls", feature = "native-tls"))]
 pub(crate) fn certificates(pem: &[u8]) -> Result<Vec<reqwest::Certificate>, Error> {
     let certificates = reqwest::Certificate::from_pem_bundle(pem).map_err(|error| {
-        let what = "root certificate: cannot be read".to_owned();
-        Error::Config { what, source: Some(Box::new(error)) }
+        let message = "root certificate: cannot be parsed".to_owned();
+        Error::Config { message, source: Some(Box::new(error)) }
     })?;
     if certificates.is_empty() {
-        return Err(Error::config("root certificate: there is none in this text"));
+        return Err(Error::config("root certificate: the text contains no certificate"));
     }
     Ok(certificates)
 }
 
-pub(crate) fn bad_client(error: reqwest::Error) -> Error {
-    let what = "cannot build the client".to_owned();
-    Error::Config { what, source: Some(Box::new(error)) }
+pub(crate) fn build_error(error: reqwest::Error) -> Error {
+    let message = "cannot build the client".to_owned();
+    Error::Config { message, source: Some(Box::new(error)) }
 }

@@ -1,4 +1,4 @@
-//! The asynchronous client: sends what [`crate::call`] describes.
+//! The asynchronous client.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,29 +6,26 @@ use std::time::Duration;
 use backon::{DefaultSleeper, Sleeper};
 use url::Url;
 
-use crate::{
-    ClientBuilder, Error,
-    attempts::{Attempts, Step},
-    builder::{ANSWER_BYTES_MAX, http_client},
-    call::{Answer, Call},
-    call::{Prepared, Shared},
-};
+use crate::builder::{RESPONSE_BYTES_MAX, http_client};
+use crate::call::{Call, Response};
+use crate::request::{Config, HttpRequest};
+use crate::retry::{Decision, Retry};
+use crate::{ClientBuilder, Error};
 
-/// How long an answer that goes on for as long as one likes may take to begin, or a refusal of it to
-/// be read.
-const HEAD_MAX: Duration = Duration::from_secs(30);
+/// Time limit of a stream's response head, and of the body if the response is an error.
+const STREAM_HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A client of one Notify server. Cheap to clone; all clones share their connections.
 ///
-/// It runs on a Tokio runtime.
+/// It needs a Tokio runtime.
 #[derive(Debug, Clone)]
 pub struct Client {
     http: reqwest::Client,
-    shared: Arc<Shared>,
+    config: Arc<Config>,
 }
 
 impl Client {
-    /// Begins a client of the server at this address, such as `https://notify.example.com`.
+    /// Starts building a client of the server at `base_url`, such as `https://notify.example.com`.
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -47,75 +44,71 @@ impl Client {
         ClientBuilder::new(base_url)
     }
 
+    /// Executes a call, with retries.
     pub(crate) async fn send<T>(
         &self,
-        call: Result<Call<T>, Error>,
-        key: Option<&str>,
+        call: &Call<T>,
+        idempotency_key: Option<&str>,
     ) -> Result<T, Error> {
-        let call = call?;
-        let prepared = self.shared.prepare(&call, key)?;
-        let mut attempts = Attempts::new(&self.shared.delays, &call);
+        let request = self.config.request(call, idempotency_key)?;
+        let mut retry = Retry::new(&self.config.backoff, call);
         loop {
-            let answer = self.attempt(&prepared).await;
-            match attempts
-                .after(answer.and_then(|answer| call.outcome(&answer, &self.shared.base_url)))
+            let response = self.attempt(&request).await;
+            match retry
+                .decide(response.and_then(|response| call.result(&response, self.base_url())))
             {
-                Step::End(result) => return result,
-                Step::Again(delay) => DefaultSleeper::default().sleep(delay).await,
+                Decision::Finish(result) => return result,
+                Decision::RetryAfter(delay) => DefaultSleeper::default().sleep(delay).await,
             }
         }
     }
 
-    /// Opens an answer that is read as it comes, and lasts so long at most.
+    /// Opens a streaming response that may last up to `lifetime`.
     pub(crate) async fn open(
         &self,
         call: &Call<()>,
-        life: Duration,
+        lifetime: Duration,
     ) -> Result<reqwest::Response, Error> {
-        let prepared = self.shared.prepare(call, None)?;
-        let request = self.http.request(prepared.method, prepared.url).headers(prepared.headers);
-        // The life is that of the whole; its beginning has as long as any answer has.
-        let base = &self.shared.base_url;
-        let opening = async {
-            let sent = request.timeout(life).send().await;
+        let HttpRequest { method, url, headers, .. } = self.config.request(call, None)?;
+        let request = self.http.request(method, url).headers(headers);
+        let base = self.base_url();
+        let open = async {
+            let sent = request.timeout(lifetime).send().await;
             let response = sent.map_err(Error::from_transport(base))?;
             if response.status().is_success() {
                 return Ok(response);
             }
-            Err(answer(response, base).await?.error(call.name(base)))
+            Err(read(response, base).await?.error(call.endpoint(base)))
         };
-        let opened = tokio::time::timeout(HEAD_MAX, opening).await;
+        let opened = tokio::time::timeout(STREAM_HEAD_TIMEOUT, open).await;
         opened.unwrap_or_else(|elapsed| Err(Error::timeout(base, elapsed)))
     }
 
-    /// The address that calls go to.
     pub(crate) fn base_url(&self) -> &Url {
-        &self.shared.base_url
+        &self.config.base_url
     }
 
-    async fn attempt(&self, prepared: &Prepared) -> Result<Answer, Error> {
-        let mut request = self
-            .http
-            .request(prepared.method.clone(), prepared.url.clone())
-            .headers(prepared.headers.clone());
-        if let Some(body) = &prepared.body {
-            request = request.body(body.clone());
+    async fn attempt(&self, request: &HttpRequest) -> Result<Response, Error> {
+        let HttpRequest { method, url, headers, body } = request;
+        let mut builder = self.http.request(method.clone(), url.clone()).headers(headers.clone());
+        if let Some(body) = body {
+            builder = builder.body(body.clone());
         }
-        let base = &self.shared.base_url;
-        answer(request.send().await.map_err(Error::from_transport(base))?, base).await
+        let base = self.base_url();
+        read(builder.send().await.map_err(Error::from_transport(base))?, base).await
     }
 }
 
-/// Reads an answer, within bounds: whoever answers may not be who was meant.
-async fn answer(mut response: reqwest::Response, base: &Url) -> Result<Answer, Error> {
+/// Reads a response. Its size is limited, since the peer may not be a Notify server.
+async fn read(mut response: reqwest::Response, base: &Url) -> Result<Response, Error> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(Error::from_transport(base))? {
-        if body.len() + chunk.len() > ANSWER_BYTES_MAX {
-            return Err(Error::transport(base, "the answer is too large"));
+        if body.len() + chunk.len() > RESPONSE_BYTES_MAX {
+            return Err(Error::transport(base, "the response is too large"));
         }
         body.extend_from_slice(&chunk);
     }
-    Ok(Answer {
+    Ok(Response {
         status: response.status().as_u16(),
         headers: std::mem::take(response.headers_mut()),
         body,
@@ -123,13 +116,13 @@ async fn answer(mut response: reqwest::Response, base: &Url) -> Result<Answer, E
 }
 
 impl ClientBuilder<Client> {
-    /// Makes the client. No connection is made yet.
+    /// Builds the client, without opening a connection.
     ///
     /// # Errors
-    /// [`Error::Config`] when the base url, a key or a certificate is none.
+    /// [`Error::Config`] if the base url, a key or a certificate is invalid.
     pub fn build(self) -> Result<Client, Error> {
-        let shared = self.shared()?;
-        let http = http_client!(reqwest::Client::builder(), &self, shared);
-        Ok(Client { http, shared: Arc::new(shared) })
+        let config = self.config()?;
+        let http = http_client!(reqwest::Client::builder(), &self, config);
+        Ok(Client { http, config: Arc::new(config) })
     }
 }

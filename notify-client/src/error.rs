@@ -1,34 +1,42 @@
-//! What can go wrong with a call, by whose doing it is: the caller, the network or the server.
-//! No variant holds a key, a token or a body that was sent. The text of each is enough for a log: it
-//! names the server and the innermost cause; [`std::error::Error::source`] has the layers in between.
+//! Errors of a call, which tell the caller's mistakes, network failures and server failures apart.
+//!
+//! No variant contains a key, a token or a request body. The message is enough for a log: it names the
+//! server and the innermost cause; [`std::error::Error::source`] has the layers in between.
 
 use std::time::Duration;
 
 use notify_core::Violations;
 use url::Url;
 
-/// Longest `Retry-After` that a client waits for. A server that asks for more is not asked again
-/// before its time: the call ends with the error, which holds the delay.
+/// Longest `Retry-After` that a client waits for. If the server asks for a longer delay, the call ends
+/// with the error, which contains the delay.
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 
-/// A source of an error, of whatever type the layer below has.
+/// The source of an error, of any type.
 type Source = Box<dyn std::error::Error + Send + Sync>;
 
-/// Which key a call needs.
+/// A kind of key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyKind {
-    /// The application's.
+    /// The API key of an application.
     Api,
-    /// The administrator's.
+    /// The admin key.
     Admin,
 }
 
 impl KeyKind {
-    /// What the keys of a server begin with.
+    /// The prefix of every key of this kind.
     pub(crate) fn prefix(self) -> &'static str {
         match self {
             Self::Api => "nk_",
             Self::Admin => "na_",
+        }
+    }
+
+    pub(crate) fn other(self) -> Self {
+        match self {
+            Self::Api => Self::Admin,
+            Self::Admin => Self::Api,
         }
     }
 }
@@ -42,229 +50,201 @@ impl std::fmt::Display for KeyKind {
     }
 }
 
-/// Why a call has no answer.
+/// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The client cannot be built so: a base url, a key or a certificate that is none.
-    #[error("{what}{}", source.as_deref().map_or_else(String::new, because))]
+    /// A setting of the client is invalid, such as the base url, a key or a certificate.
+    #[error("{message}{}", source.as_deref().map_or_else(String::new, cause_suffix))]
     Config {
-        /// What is none, and why.
-        what: String,
-        /// What the layer below says of it.
+        /// Which setting, and why.
+        message: String,
+        /// The cause, if a library reported one.
         #[source]
         source: Option<Source>,
     },
-    /// The call needs a key that the client does not have. Nothing was sent.
+    /// The client does not have the key that the call needs. No request was sent.
     #[error("no {0}")]
-    NoKey(KeyKind),
-    /// The call needs that key, and the client was given one of the other kind in its place: the
-    /// prefix tells. Nothing was sent.
-    #[error("{}", other_kind(*.0))]
-    OtherKey(KeyKind),
-    /// The request breaks rules of the API. Nothing was sent.
+    MissingKey(KeyKind),
+    /// The client has a key of the other kind (by its prefix) where the call needs this one. No request
+    /// was sent.
+    #[error("{}", wrong_key(*.0))]
+    WrongKey(KeyKind),
+    /// The request breaks rules of the API. It was not sent.
     #[error("{0}")]
     Invalid(Violations),
     /// 401: the key is missing, unknown or revoked, or its application is suspended.
-    #[error("not authorised: {}", text(errors, 401))]
+    #[error("not authorised: {}", errors_or_status(errors, 401))]
     Unauthorized {
-        /// What the server says.
+        /// The messages of the server.
         errors: Vec<String>,
         /// The server's id of the request.
         request_id: Option<String>,
     },
-    /// 404: nothing has that id, or the server has no such address.
-    #[error("{call}: {}", text(errors, 404))]
+    /// 404: the id is unknown, or the server has no such endpoint.
+    #[error("{call}: {}", errors_or_status(errors, 404))]
     NotFound {
-        /// The method and the path without ids: `GET /v1/devices/…`. A path of the base url leads it.
+        /// The method and the path without ids: `GET /v1/devices/…`, after the path of the base url.
         call: String,
-        /// What the server says.
+        /// The messages of the server.
         errors: Vec<String>,
         /// The server's id of the request.
         request_id: Option<String>,
     },
     /// Any other status below 500 that is not a success.
-    #[error("{}", text(errors, *status))]
+    #[error("{}", errors_or_status(errors, *status))]
     Rejected {
         /// HTTP status.
         status: u16,
-        /// Every broken rule, as `path: what is wrong`.
+        /// Every broken rule, as `path: rule`.
         errors: Vec<String>,
         /// The server's id of the request.
         request_id: Option<String>,
-        /// When the server asks to try again.
+        /// The `Retry-After` of the response.
         retry_after: Option<Duration>,
     },
-    /// No connection could be made, so that nothing was sent.
-    #[error("cannot connect to {origin}{}", because(&**source))]
+    /// The connection failed to open; no request was sent.
+    #[error("cannot connect to {origin}{}", cause_suffix(&**source))]
     Connect {
         /// The server: scheme, host and port.
         origin: String,
-        /// Why not.
+        /// The cause.
         #[source]
         source: Source,
     },
-    /// No whole answer came in time. What was asked for may have been done.
+    /// The response was not complete in time. The server may have executed the call.
     #[error("{origin} did not answer in time")]
     Timeout {
         /// The server: scheme, host and port.
         origin: String,
-        /// Which time limit it was.
+        /// The cause.
         #[source]
         source: Source,
     },
-    /// The connection failed on the way. What was asked for may have been done.
-    #[error("the connection to {origin} failed{}", because(&**source))]
+    /// The connection was lost. The server may have executed the call.
+    #[error("the connection to {origin} failed{}", cause_suffix(&**source))]
     Transport {
         /// The server: scheme, host and port.
         origin: String,
-        /// How.
+        /// The cause.
         #[source]
         source: Source,
     },
     /// The server failed (5xx).
     #[error(
-        "the server failed with status {status}{}{}", said(errors),
-        request(request_id.as_ref(), errors)
+        "the server failed with status {status}{}{}", errors_suffix(errors),
+        request_suffix(request_id.as_ref(), errors)
     )]
     Server {
         /// HTTP status.
         status: u16,
-        /// What the server says; empty when a proxy in between answered.
+        /// The messages of the server; empty if a proxy answered.
         errors: Vec<String>,
-        /// The server's id of the request; its log knows the cause by it.
+        /// The server's id of the request, by which its log names the cause.
         request_id: Option<String>,
-        /// When the server asks to try again.
+        /// The `Retry-After` of the response.
         retry_after: Option<Duration>,
     },
-    /// A success whose body is not what the API says: another server, or a far newer one.
+    /// A success whose body is not a response of the API: another kind of server, or a far newer one.
     #[error(
-        "the answer with status {status} cannot be read{}{}", because(&**source),
-        request(request_id.as_ref(), &[])
+        "the response with status {status} cannot be decoded{}{}", cause_suffix(&**source),
+        request_suffix(request_id.as_ref(), &[])
     )]
     Decode {
         /// HTTP status.
         status: u16,
         /// The server's id of the request.
         request_id: Option<String>,
-        /// What is wrong with the body.
+        /// The cause.
         #[source]
         source: Source,
     },
 }
 
 impl Error {
-    /// A setting that is none, for a reason of our own.
-    pub(crate) fn config(what: impl Into<String>) -> Self {
-        Self::Config { what: what.into(), source: None }
+    /// An invalid setting.
+    pub(crate) fn config(message: impl Into<String>) -> Self {
+        Self::Config { message: message.into(), source: None }
     }
 
-    /// HTTP status of the answer, when there was one.
+    /// HTTP status of the response, if there was one.
     #[must_use]
     pub fn status(&self) -> Option<u16> {
-        self.answer().map(|(status, _)| status)
+        self.response().map(|(status, _)| status)
     }
 
-    /// The server's id of the request, when there was an answer that has one.
+    /// The server's id of the request, if there was a response with one.
     #[must_use]
     pub fn request_id(&self) -> Option<&str> {
-        self.answer().and_then(|(_, request_id)| request_id)
+        self.response().and_then(|(_, request_id)| request_id)
     }
 
-    /// Status and request id of the answer, when there was one.
-    fn answer(&self) -> Option<(u16, Option<&str>)> {
+    /// Status and request id of the response, if there was one.
+    fn response(&self) -> Option<(u16, Option<&str>)> {
         let (status, request_id) = match self {
             Self::Unauthorized { request_id, .. } => (401, request_id),
             Self::NotFound { request_id, .. } => (404, request_id),
             Self::Rejected { status, request_id, .. }
             | Self::Server { status, request_id, .. }
             | Self::Decode { status, request_id, .. } => (*status, request_id),
-            Self::Config { .. }
-            | Self::NoKey(_)
-            | Self::OtherKey(_)
-            | Self::Invalid(_)
-            | Self::Connect { .. }
-            | Self::Timeout { .. }
-            | Self::Transport { .. } => return None,
+            _ => return None,
         };
         Some((status, request_id.as_deref()))
     }
 
-    /// When the server asks to try again.
+    /// The `Retry-After` of the response.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Rejected { retry_after, .. } | Self::Server { retry_after, .. } => *retry_after,
-            Self::Config { .. }
-            | Self::NoKey(_)
-            | Self::OtherKey(_)
-            | Self::Invalid(_)
-            | Self::Unauthorized { .. }
-            | Self::NotFound { .. }
-            | Self::Connect { .. }
-            | Self::Timeout { .. }
-            | Self::Transport { .. }
-            | Self::Decode { .. } => None,
+            _ => None,
         }
     }
 
-    /// Whether the same call may go well later. The client has retried such a call already, unless
-    /// retrying could have done a thing twice.
+    /// Whether the same call may succeed later. The client has already retried such a call, unless a
+    /// retry could have had its effect twice.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Connect { .. } | Self::Timeout { .. } | Self::Transport { .. } => true,
-            // B4: 409 with `Retry-After` is a request of the same key still in flight.
+            // 409 with `Retry-After`: an earlier request with the same key is still in flight.
             Self::Rejected { status: 409, retry_after, .. } => retry_after.is_some(),
             Self::Rejected { status, .. } => *status == 429,
             Self::Server { status, .. } => matches!(status, 502..=504),
-            Self::Config { .. }
-            | Self::NoKey(_)
-            | Self::OtherKey(_)
-            | Self::Invalid(_)
-            | Self::Unauthorized { .. }
-            | Self::NotFound { .. }
-            | Self::Decode { .. } => false,
+            _ => false,
         }
     }
 
-    /// Whether the server certainly did nothing of what was asked.
-    pub(crate) fn did_nothing(&self) -> bool {
-        match self {
+    /// Whether it is certain that the server did not execute the call.
+    pub(crate) fn is_not_executed(&self) -> bool {
+        !matches!(
+            self,
             Self::Timeout { .. }
-            | Self::Transport { .. }
-            | Self::Server { .. }
-            | Self::Decode { .. } => false,
-            Self::Config { .. }
-            | Self::NoKey(_)
-            | Self::OtherKey(_)
-            | Self::Invalid(_)
-            | Self::Unauthorized { .. }
-            | Self::NotFound { .. }
-            | Self::Rejected { .. }
-            | Self::Connect { .. } => true,
-        }
+                | Self::Transport { .. }
+                | Self::Server { .. }
+                | Self::Decode { .. }
+        )
     }
 
-    /// No answer in time.
+    /// No response in time.
     pub(crate) fn timeout(base: &Url, source: impl Into<Source>) -> Self {
         Self::Timeout { origin: origin(base), source: source.into() }
     }
 
-    /// The connection, or what came over it, is of no use.
+    /// The connection, or the data received over it, is unusable.
     pub(crate) fn transport(base: &Url, source: impl Into<Source>) -> Self {
         Self::Transport { origin: origin(base), source: source.into() }
     }
 
-    /// Both transports fail with the same type. Of the url its origin is told: its path may hold
-    /// device ids.
+    /// Converts the error of either transport. It keeps only the origin of the url, whose path may
+    /// contain device ids.
     pub(crate) fn from_transport(base: &Url) -> impl Fn(reqwest::Error) -> Self {
         let origin = origin(base);
         move |error| {
             let (origin, error) = (origin.clone(), error.without_url());
             if error.is_builder() {
-                let what = "the request cannot be built".to_owned();
-                Self::Config { what, source: Some(Box::new(error)) }
+                let message = "the request cannot be built".to_owned();
+                Self::Config { message, source: Some(Box::new(error)) }
             } else if error.is_connect() {
                 Self::Connect { origin, source: Box::new(error) }
             } else if error.is_timeout() {
@@ -280,34 +260,32 @@ fn origin(base: &Url) -> String {
     base.origin().ascii_serialization()
 }
 
-/// The innermost cause: those before it say in which layer, which helps nobody.
-fn because(source: &(dyn std::error::Error + Send + Sync + 'static)) -> String {
+/// The innermost cause; the others only name layers.
+fn cause_suffix(source: &(dyn std::error::Error + Send + Sync + 'static)) -> String {
     let source: &dyn std::error::Error = source;
     let causes = std::iter::successors(Some(source), |cause| cause.source());
     causes.last().map_or_else(String::new, |cause| format!(": {cause}"))
 }
 
-fn text(errors: &[String], status: u16) -> String {
+fn errors_or_status(errors: &[String], status: u16) -> String {
     if errors.is_empty() { format!("status {status}") } else { errors.join("; ") }
 }
 
-fn said(errors: &[String]) -> String {
+fn errors_suffix(errors: &[String]) -> String {
     if errors.is_empty() { String::new() } else { format!(": {}", errors.join("; ")) }
 }
 
-/// The request, unless the server has named it.
-fn request(id: Option<&String>, errors: &[String]) -> String {
+/// The id of the request, unless the messages name it.
+fn request_suffix(id: Option<&String>, errors: &[String]) -> String {
     let named = |id: &&String| !errors.iter().any(|error| error.contains(&***id));
     id.filter(named).map_or_else(String::new, |id| format!(" (request {id})"))
 }
 
-fn other_kind(needed: KeyKind) -> String {
-    let other = match needed {
-        KeyKind::Api => KeyKind::Admin,
-        KeyKind::Admin => KeyKind::Api,
-    };
-    let (is, begins) = (other.prefix(), needed.prefix());
+fn wrong_key(needed: KeyKind) -> String {
+    let given = needed.other();
+    let (given_prefix, prefix) = (given.prefix(), needed.prefix());
     format!(
-        "the {needed} begins with `{is}`: that is an {other}; an {needed} begins with `{begins}`"
+        "the {needed} begins with `{given_prefix}`: that is an {given}; an {needed} begins with \
+         `{prefix}`"
     )
 }

@@ -1,20 +1,24 @@
-//! Writes each handle twice, asynchronous and blocking, from one list of its calls, so that the
-//! two cannot differ.
+//! Generates each resource handle twice, asynchronous and blocking, from one list of its calls, so that
+//! the two forms cannot differ.
 
-/// Defines the handle of a resource. Each line is a method: its arguments, its answer, and the
-/// `Result<Call<_>, Error>` that both transports execute.
+/// Defines the handle of a resource. A method is its arguments, the type that its response decodes
+/// to, and the `Result<Call<_>, Error>` that both transports execute. A `paged` entry defines two
+/// methods of one call: the first returns one page, the second iterates over all items.
 macro_rules! handle {
     (
         $(#[$about:meta])*
         $name:ident from $maker:ident;
         $(
             $(#[$doc:meta])*
-            fn $method:ident($($argument:ident: $type:ty),*) -> $answer:ty = $call:expr;
+            fn $method:ident($($argument:ident: $type:ty),*) -> $output:ty = $call:expr;
         )*
-        $(pages {$(
-            $(#[$pages_doc:meta])*
-            fn $pages:ident($($pages_argument:ident: $pages_type:ty),*) -> $page:ty = $first:expr;
-        )*})?
+        $(paged {
+            $(#[$page_doc:meta])*
+            fn $page:ident;
+            $(#[$all_doc:meta])*
+            fn $all:ident;
+            ($($paged_argument:ident: $paged_type:ty),*) -> $list:ty = $paged_call:expr;
+        })*
     ) => {
         $(#[$about])*
         #[derive(Debug, Clone)]
@@ -32,9 +36,9 @@ macro_rules! handle {
         }
 
         impl<'a> $name<'a> {
-            /// Takes this `Idempotency-Key` (1 to 255 visible ASCII characters) for the next call in
-            /// place of a fresh one, so that the call is done once even across runs of the program.
-            /// Calls that are no `POST` under `/v1` leave it out.
+            /// Sets the `Idempotency-Key` of the next call (1 to 255 visible ASCII characters), instead
+            /// of a generated one, so that the call is executed once even if the program restarts and
+            /// repeats it. Only a `POST` under `/v1` carries the key.
             #[must_use]
             pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
                 self.idempotency_key = Some(key.into());
@@ -43,24 +47,29 @@ macro_rules! handle {
 
             $(
                 $(#[$doc])*
-                pub async fn $method(&self, $($argument: $type),*) -> Result<$answer, crate::Error> {
-                    self.client.send($call, self.idempotency_key.as_deref()).await
+                pub async fn $method(&self, $($argument: $type),*) -> Result<$output, crate::Error> {
+                    self.client.send(&$call?, self.idempotency_key.as_deref()).await
                 }
             )*
 
-            $($(
-                $(#[$pages_doc])*
-                pub fn $pages(&self, $($pages_argument: $pages_type),*) -> crate::Pages<'a, $page> {
-                    crate::Pages::new(self.client, $first)
+            $(
+                $(#[$page_doc])*
+                pub async fn $page(&self, $($paged_argument: $paged_type),*) -> Result<$list, crate::Error> {
+                    self.client.send(&$paged_call?, None).await
                 }
-            )*)?
+
+                $(#[$all_doc])*
+                pub fn $all(&self, $($paged_argument: $paged_type),*) -> crate::Pages<'a, $list> {
+                    crate::Pages::new(self.client, $paged_call)
+                }
+            )*
         }
 
         #[cfg(feature = "blocking")]
         pub(crate) mod blocking {
             //! The blocking form of the handle above.
 
-            #[allow(unused_imports, reason = "not every handle names every model of its file")]
+            #[allow(unused_imports, reason = "not every handle uses every import of its file")]
             use super::*;
 
             #[doc = concat!("The blocking form of [`crate::", stringify!($name), "`].")]
@@ -91,28 +100,39 @@ macro_rules! handle {
                 $(
                     #[doc = concat!(
                         "The blocking form of [`crate::", stringify!($name), "::",
-                        stringify!($method), "`], which says more."
+                        stringify!($method), "`]."
                     )]
                     ///
                     /// # Errors
-                    /// As there.
-                    pub fn $method(&self, $($argument: $type),*) -> Result<$answer, crate::Error> {
-                        self.client.send($call, self.idempotency_key.as_deref())
+                    /// The same as those of the asynchronous form.
+                    pub fn $method(&self, $($argument: $type),*) -> Result<$output, crate::Error> {
+                        self.client.send(&$call?, self.idempotency_key.as_deref())
                     }
                 )*
 
-                $($(
+                $(
                     #[doc = concat!(
                         "The blocking form of [`crate::", stringify!($name), "::",
-                        stringify!($pages), "`], which says more."
+                        stringify!($page), "`]."
                     )]
-                    pub fn $pages(
-                        &self,
-                        $($pages_argument: $pages_type),*
-                    ) -> crate::blocking::Pages<'a, $page> {
-                        crate::blocking::Pages::new(self.client, $first)
+                    ///
+                    /// # Errors
+                    /// The same as those of the asynchronous form.
+                    pub fn $page(&self, $($paged_argument: $paged_type),*) -> Result<$list, crate::Error> {
+                        self.client.send(&$paged_call?, None)
                     }
-                )*)?
+
+                    #[doc = concat!(
+                        "The blocking form of [`crate::", stringify!($name), "::",
+                        stringify!($all), "`]."
+                    )]
+                    pub fn $all(
+                        &self,
+                        $($paged_argument: $paged_type),*
+                    ) -> crate::blocking::Pages<'a, $list> {
+                        crate::blocking::Pages::new(self.client, $paged_call)
+                    }
+                )*
             }
         }
     };

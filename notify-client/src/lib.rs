@@ -1,6 +1,7 @@
 //! The typed SDK of the Notify server.
 //!
-//! One [`Client`], a handle per resource, the models of [`notify_core`] in and out:
+//! One [`Client`] with a handle for each resource, and the models of [`notify_core`] for requests and
+//! responses:
 //!
 //! ```no_run
 //! use notify_client::{Client, notify_core::{CreateNotification, Platform}};
@@ -15,18 +16,18 @@
 //! # }
 //! ```
 //!
-//! # What a call does
+//! # Steps of a call
 //!
-//! 1. The request is checked with the server's own rules. What breaks one is [`Error::Invalid`],
-//!    with the server's own messages, and nothing is sent.
-//! 2. It is sent, and sent again with growing delays when the network fails or the server asks for
-//!    it (429, 502, 503, 504, and 409 with `Retry-After`). Every `POST` under `/v1` carries an
-//!    `Idempotency-Key` that stays the same, so that a retry cannot do a thing twice. What the
-//!    admin API creates is not sent again once the server may have done it.
-//! 3. The answer is a model of [`notify_core`], or an [`Error`] that tells caller, network and
-//!    server apart.
+//! 1. The client validates the request with the server's own rules. An invalid one ends with
+//!    [`Error::Invalid`] and the server's own messages; it is not sent.
+//! 2. The client sends the request. It retries with growing delays when the network fails or the server
+//!    asks for it (429, 502, 503, 504, and 409 with `Retry-After`). Every `POST` under `/v1` carries an
+//!    `Idempotency-Key` that all attempts share, so that a retry cannot have its effect twice. A creation
+//!    by the admin API is not retried once the server may have executed it.
+//! 3. The call returns a model of [`notify_core`], or an [`Error`] that tells the caller's mistakes,
+//!    network failures and server failures apart.
 //!
-//! `docs/rust.md` in the repository is a guide: errors, retries, streaming, webhooks, and how to test code
+//! `docs/rust.md` in the repository is a guide to errors, retries, streaming, webhooks, and tests of code
 //! that uses this crate.
 //!
 //! # Features
@@ -35,7 +36,6 @@
 //! in the module `blocking`.
 #![deny(missing_docs)]
 
-mod attempts;
 #[cfg(feature = "blocking")]
 pub mod blocking;
 mod builder;
@@ -44,8 +44,10 @@ mod client;
 mod error;
 mod handle;
 mod page;
-mod parameters;
+mod query;
+mod request;
 mod resources;
+mod retry;
 mod stream;
 pub mod webhook;
 
@@ -58,17 +60,21 @@ pub use error::{Error, KeyKind, RETRY_AFTER_MAX};
 pub use notify_core;
 pub use page::{Page, Pages};
 pub use resources::{
-    Admin, Campaigns, Devices, EnrichmentAnswer, Enrichments, Events, Feeds, Notifications, Polls,
-    Readiness, Server, Statistics, Subscriptions, Tags, Webhooks,
+    Admin, Campaigns, Devices, EnrichmentResponse, Enrichments, Events, Feeds, Notifications,
+    Polls, Readiness, Server, Statistics, Subscriptions, Tags, Webhooks,
 };
-pub use stream::{EventStream, Streamed};
+pub use stream::{EventStream, StreamItem};
 
-/// The README's example is compiled like those of this documentation.
+fn now() -> notify_core::Timestamp {
+    notify_core::Timestamp::from_ms(jiff::Timestamp::now().as_millisecond())
+}
+
+/// Compiles the example of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct Readme;
 
-/// So are those of the guide.
+/// Compiles the examples of the guide.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/rust.md")]
 struct Guide;

@@ -1,4 +1,4 @@
-//! Walking through all pages of a listing, without holding more than one of them.
+//! Iteration over all items of a listing, one page in memory at a time.
 
 use std::vec;
 
@@ -10,12 +10,12 @@ use notify_core::{
 
 use crate::{Client, Error, call::Call};
 
-/// One page of a listing that pages with a cursor.
+/// One page of a listing with cursor pagination.
 pub trait Page: serde::de::DeserializeOwned + std::fmt::Debug {
-    /// What the listing lists.
+    /// An entry of the listing.
     type Item: std::fmt::Debug;
 
-    /// The items, and where the next page begins.
+    /// The items, and the cursor of the next page.
     fn into_parts(self) -> (Vec<Self::Item>, Option<String>);
 }
 
@@ -42,69 +42,33 @@ page! {
     TagList { tags: TagSummary }
 }
 
-/// Where the walk stands, for both transports.
+/// The position in a listing, for both transports.
 #[derive(Debug)]
-struct Walk<P: Page> {
+struct Position<P: Page> {
+    /// The items of the current page that were not returned yet.
     items: vec::IntoIter<P::Item>,
+    /// The call for the next page; `None` after the last page or an error.
     next: Option<Result<Call<P>, Error>>,
 }
 
-impl<P: Page> Walk<P> {
+impl<P: Page> Position<P> {
     fn new(first: Result<Call<P>, Error>) -> Self {
         Self { items: Vec::new().into_iter(), next: Some(first) }
     }
 
-    /// What comes next: an item that is here, the end, or a page to ask for.
-    fn step(&mut self) -> Step<P> {
-        if let Some(item) = self.items.next() {
-            return Step::Give(Some(Ok(item)));
-        }
-        match self.next.take() {
-            None => Step::Give(None),
-            Some(Ok(call)) => Step::Ask(call),
-            Some(Err(error)) => Step::Give(Some(Err(error))),
-        }
-    }
-
-    /// Takes a page that the call before asked for.
-    fn take(&mut self, page: P, again: Call<P>) {
+    /// Moves to the page that `call` returned.
+    fn enter(&mut self, page: P, mut call: Call<P>) {
         let (items, cursor) = page.into_parts();
         self.items = items.into_iter();
-        self.next = cursor.map(|cursor| Ok(again.at(cursor)));
+        self.next = cursor.map(|cursor| {
+            call.query.retain(|(name, _)| *name != "cursor");
+            call.query.push(("cursor", cursor));
+            Ok(call)
+        });
     }
 }
 
-/// What a walk does next.
-enum Step<P: Page> {
-    /// Gives this to the caller.
-    Give(Option<Result<P::Item, Error>>),
-    /// Sends this, then goes on.
-    Ask(Call<P>),
-}
-
-impl<P: Page> Call<P> {
-    /// The same listing from that cursor on.
-    fn at(mut self, cursor: String) -> Self {
-        self.query.retain(|(name, _)| *name != "cursor");
-        self.query.push(("cursor", cursor));
-        self
-    }
-
-    fn again(&self) -> Self {
-        Self {
-            method: self.method.clone(),
-            credential: self.credential,
-            segments: self.segments.clone(),
-            query: self.query.clone(),
-            body: self.body.clone(),
-            if_none_match: self.if_none_match.clone(),
-            read: self.read,
-            gone: self.gone,
-        }
-    }
-}
-
-/// Every item of a listing, page by page. It ends after an error.
+/// All items of a listing, fetched page by page. The iteration ends after an error.
 ///
 /// ```no_run
 /// use notify_client::notify_core::ListDevices;
@@ -118,27 +82,29 @@ impl<P: Page> Call<P> {
 /// # }
 /// ```
 #[derive(Debug)]
-#[must_use = "nothing is asked for before `next`"]
+#[must_use = "no request is sent before `next`"]
 pub struct Pages<'a, P: Page> {
     client: &'a Client,
-    walk: Walk<P>,
+    position: Position<P>,
 }
 
 impl<'a, P: Page> Pages<'a, P> {
     pub(crate) fn new(client: &'a Client, first: Result<Call<P>, Error>) -> Self {
-        Self { client, walk: Walk::new(first) }
+        Self { client, position: Position::new(first) }
     }
 
     /// The next item; `None` at the end.
     pub async fn next(&mut self) -> Option<Result<P::Item, Error>> {
         loop {
-            let call = match self.walk.step() {
-                Step::Give(item) => return item,
-                Step::Ask(call) => call,
+            if let Some(item) = self.position.items.next() {
+                return Some(Ok(item));
+            }
+            let call = match self.position.next.take()? {
+                Ok(call) => call,
+                Err(error) => return Some(Err(error)),
             };
-            let again = call.again();
-            match self.client.send(Ok(call), None).await {
-                Ok(page) => self.walk.take(page, again),
+            match self.client.send(&call, None).await {
+                Ok(page) => self.position.enter(page, call),
                 Err(error) => return Some(Err(error)),
             }
         }
@@ -147,22 +113,22 @@ impl<'a, P: Page> Pages<'a, P> {
 
 #[cfg(feature = "blocking")]
 pub(crate) mod blocking {
-    //! The same walk as an [`Iterator`].
+    //! The blocking form, an [`Iterator`].
 
-    use super::{Call, Error, Page, Step, Walk};
+    use super::{Call, Error, Page, Position};
     use crate::blocking::Client;
 
-    /// Every item of a listing, page by page. It ends after an error.
+    /// All items of a listing, fetched page by page. The iteration ends after an error.
     #[derive(Debug)]
-    #[must_use = "nothing is asked for before `next`"]
+    #[must_use = "no request is sent before `next`"]
     pub struct Pages<'a, P: Page> {
         client: &'a Client,
-        walk: Walk<P>,
+        position: Position<P>,
     }
 
     impl<'a, P: Page> Pages<'a, P> {
         pub(crate) fn new(client: &'a Client, first: Result<Call<P>, Error>) -> Self {
-            Self { client, walk: Walk::new(first) }
+            Self { client, position: Position::new(first) }
         }
     }
 
@@ -171,13 +137,15 @@ pub(crate) mod blocking {
 
         fn next(&mut self) -> Option<Self::Item> {
             loop {
-                let call = match self.walk.step() {
-                    Step::Give(item) => return item,
-                    Step::Ask(call) => call,
+                if let Some(item) = self.position.items.next() {
+                    return Some(Ok(item));
+                }
+                let call = match self.position.next.take()? {
+                    Ok(call) => call,
+                    Err(error) => return Some(Err(error)),
                 };
-                let again = call.again();
-                match self.client.send(Ok(call), None) {
-                    Ok(page) => self.walk.take(page, again),
+                match self.client.send(&call, None) {
+                    Ok(page) => self.position.enter(page, call),
                     Err(error) => return Some(Err(error)),
                 }
             }

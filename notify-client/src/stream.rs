@@ -1,4 +1,4 @@
-//! The event stream, read for as long as the caller likes: it connects again where it was.
+//! The event stream, which reconnects where it was interrupted.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,191 +10,187 @@ use serde_json::Value;
 
 use crate::{Client, Error, call::Call};
 
-/// How long nothing may come: the server sends a comment every 15 seconds.
-const SILENCE_MAX: Duration = Duration::from_secs(45);
-/// Longest wait that the server can ask for before it is connected to again.
-const ASKED_MAX: Duration = Duration::from_secs(3_600);
-/// Longest wait before it connects again, where the server asks for none.
+/// Longest silence of a connection: the server sends a comment every 15 seconds.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(45);
+/// Longest `Retry-After` that a reconnection honours.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(3_600);
+/// Longest delay before a reconnection without `Retry-After`.
 const DELAY_MAX: Duration = Duration::from_secs(30);
-/// Most bytes of one event; the server's are below 20 kB.
+/// Largest event, in bytes; the server's are below 20 kB.
 const EVENT_BYTES_MAX: usize = 1_048_576;
-/// Longest life of a connection; what limits a call must not limit a stream.
-const LIFE_MAX: Duration = Duration::from_secs(365 * 86_400);
+/// Longest life of a connection; the time limit of a call would end a stream too early.
+const LIFETIME_MAX: Duration = Duration::from_secs(365 * 86_400);
 
-/// What a stream shows.
+/// An item of an [`EventStream`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Streamed {
-    /// An event, and the cursor that goes on after it.
+pub enum StreamItem {
+    /// An event.
     Event {
-        /// Its place.
+        /// The position after this event, for [`StreamQuery::cursor`].
         cursor: String,
-        /// What happened.
+        /// The event.
         event: WebhookEvent,
     },
-    /// Events after the last cursor are not kept any more, or never were; what follows begins with
-    /// the oldest that is.
+    /// The server no longer has the events after the last cursor, or never had them; the stream
+    /// continues with the oldest event that it has.
     Reset,
 }
 
-/// The events of an application as they happen.
+/// The events of an application, as they happen.
 ///
 /// ```no_run
 /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
 /// let mut events = notify.stream(Default::default());
-/// while let Some(shown) = events.next().await {
-///     println!("{:?}", shown?);
+/// while let Some(item) = events.next().await {
+///     println!("{:?}", item?);
 /// }
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Debug)]
-#[must_use = "nothing is asked for before `next`"]
+#[must_use = "no request is sent before `next`"]
 pub struct EventStream {
     client: Client,
     query: StreamQuery,
     response: Option<reqwest::Response>,
-    bytes: Vec<u8>,
-    waiting: VecDeque<Shown>,
-    /// Attempts to connect since something came.
-    attempts: u32,
-    is_over: bool,
+    /// Received bytes that are not a whole block yet.
+    buffer: Vec<u8>,
+    blocks: VecDeque<Block>,
+    /// Failed attempts to connect since bytes were last received.
+    failures: u32,
+    has_ended: bool,
 }
 
-/// What a block of lines came to.
+/// A parsed block of the stream (a server-sent event).
 #[derive(Debug, PartialEq)]
-enum Shown {
-    /// Something to show.
-    Streamed(Streamed),
-    /// The place until which was read, though nothing was to be shown.
-    Place(String),
-    /// Nothing that this version can read, and its place.
-    Unreadable(String),
+enum Block {
+    Item(StreamItem),
+    /// The position after events that the query filters out.
+    Cursor(String),
+    /// An event that this version cannot decode, at this cursor.
+    Undecodable(String),
 }
 
 impl Client {
-    /// Shows what happens: `GET /v1/events/stream`. Without a cursor from now on.
+    /// Streams events: `GET /v1/events/stream`. Without a cursor, it starts with the next event.
     pub fn stream(&self, query: StreamQuery) -> EventStream {
         EventStream {
             client: self.clone(),
             query,
             response: None,
-            bytes: Vec::new(),
-            waiting: VecDeque::new(),
-            attempts: 0,
-            is_over: false,
+            buffer: Vec::new(),
+            blocks: VecDeque::new(),
+            failures: 0,
+            has_ended: false,
         }
     }
 }
 
 impl EventStream {
-    /// Where it goes on.
+    /// The position from which a new stream would continue.
     #[must_use]
     pub fn cursor(&self) -> Option<&str> {
         self.query.cursor.as_deref()
     }
 
-    /// What comes next. A connection that breaks is made anew where it was, for as long as it takes;
-    /// `None` follows an error that another attempt cannot mend, such as a key that is refused. After
-    /// [`Error::Decode`], an event that cannot be read, it goes on behind it.
-    pub async fn next(&mut self) -> Option<Result<Streamed, Error>> {
+    /// The next item. A lost connection is reopened at the last cursor, without a limit on attempts.
+    /// `None` follows an error that a retry cannot fix, such as a rejected key. After
+    /// [`Error::Decode`], an event that cannot be decoded, the stream continues with the event
+    /// after it.
+    pub async fn next(&mut self) -> Option<Result<StreamItem, Error>> {
         loop {
-            match self.waiting.pop_front() {
-                Some(Shown::Streamed(shown)) => {
-                    if let Streamed::Event { cursor, .. } = &shown {
+            match self.blocks.pop_front() {
+                Some(Block::Item(item)) => {
+                    if let StreamItem::Event { cursor, .. } = &item {
                         self.query.cursor = Some(cursor.clone());
                     }
-                    return Some(Ok(shown));
+                    return Some(Ok(item));
                 }
-                Some(Shown::Place(cursor)) => {
+                Some(Block::Cursor(cursor)) => {
                     self.query.cursor = Some(cursor);
                     continue;
                 }
-                Some(Shown::Unreadable(cursor)) => {
+                Some(Block::Undecodable(cursor)) => {
                     self.query.cursor = Some(cursor);
-                    let source = "an event that is none".into();
+                    let source = "not an event".into();
                     return Some(Err(Error::Decode { status: 200, request_id: None, source }));
                 }
                 None => {}
             }
-            if self.is_over {
+            if self.has_ended {
                 return None;
             }
-            if let Err(error) = self.read().await {
+            if let Err(error) = self.receive().await {
                 self.response = None;
-                self.bytes.clear();
+                self.buffer.clear();
                 if !error.is_retryable() {
-                    self.is_over = true;
+                    self.has_ended = true;
                     return Some(Err(error));
                 }
-                let delay = delay(self.attempts, &error);
-                self.attempts = self.attempts.saturating_add(1);
-                tracing::debug!(%error, "the stream broke off; connecting again");
+                let delay = reconnect_delay(self.failures, &error);
+                self.failures = self.failures.saturating_add(1);
+                tracing::debug!(%error, "the stream was interrupted; reconnecting");
                 tokio::time::sleep(delay).await;
             }
         }
     }
 
-    async fn read(&mut self) -> Result<(), Error> {
+    /// Receives bytes and parses the blocks that they complete.
+    async fn receive(&mut self) -> Result<(), Error> {
         if self.response.is_none() {
-            let call = Call::<()>::v1(Method::GET, &["events", "stream"]);
-            let call = call.filtered::<StreamQuery>(parameters(&self.query))?;
-            self.response = Some(self.client.open(&call, LIFE_MAX).await?);
+            let call = Call::<()>::v1(Method::GET, &["events", "stream"]).query(&self.query)?;
+            self.response = Some(self.client.open(&call, LIFETIME_MAX).await?);
         }
         let Some(response) = &mut self.response else { return Ok(()) };
-        let Ok(piece) = tokio::time::timeout(SILENCE_MAX, response.chunk()).await else {
-            return Err(Error::transport(self.client.base_url(), "nothing came for too long"));
+        let base = self.client.base_url();
+        let Ok(chunk) = tokio::time::timeout(IDLE_TIMEOUT, response.chunk()).await else {
+            return Err(Error::transport(base, "the stream was silent for too long"));
         };
-        let Some(piece) = piece.map_err(Error::from_transport(self.client.base_url()))? else {
-            return Err(Error::transport(self.client.base_url(), "the stream ended"));
+        let Some(chunk) = chunk.map_err(Error::from_transport(base))? else {
+            return Err(Error::transport(base, "the stream ended"));
         };
-        self.attempts = 0;
-        self.bytes.extend_from_slice(&piece);
-        while let Some(end) = self.bytes.windows(2).position(|pair| pair == b"\n\n") {
-            let block: Vec<u8> = self.bytes.drain(..end + 2).collect();
-            self.waiting.extend(shown(&String::from_utf8_lossy(&block)));
+        self.failures = 0;
+        self.buffer.extend_from_slice(&chunk);
+        while let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\n\n") {
+            let block: Vec<u8> = self.buffer.drain(..end + 2).collect();
+            self.blocks.extend(parse_block(&String::from_utf8_lossy(&block)));
         }
-        if self.bytes.len() > EVENT_BYTES_MAX {
-            return Err(Error::transport(self.client.base_url(), "an event is too large"));
+        if self.buffer.len() > EVENT_BYTES_MAX {
+            return Err(Error::transport(base, "an event is too large"));
         }
         Ok(())
     }
 }
 
-fn parameters(query: &StreamQuery) -> Vec<(&'static str, String)> {
-    let types: Vec<&str> = query.types.iter().map(|kind| kind.as_str()).collect();
-    let types = (!types.is_empty()).then(|| ("types", types.join(",")));
-    types.into_iter().chain(query.cursor.clone().map(|cursor| ("cursor", cursor))).collect()
+/// The delay before the stream connects again.
+fn reconnect_delay(failures: u32, error: &Error) -> Duration {
+    let retry_after = error.retry_after().unwrap_or_default().min(RETRY_AFTER_MAX);
+    Duration::from_secs(1 << failures.min(5)).min(DELAY_MAX).max(retry_after)
 }
 
-/// How long to wait before it connects again.
-fn delay(attempts: u32, error: &Error) -> Duration {
-    let asked = error.retry_after().unwrap_or_default().min(ASKED_MAX);
-    Duration::from_secs(1 << attempts.min(5)).min(DELAY_MAX).max(asked)
-}
-
-/// What a block of lines shows; comments show nothing, and a block without an event its place.
-fn shown(block: &str) -> Option<Shown> {
+/// Parses a block of lines; `None` for a comment.
+fn parse_block(block: &str) -> Option<Block> {
     let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name));
     match (field("event: "), field("id: ")) {
-        (Some("reset"), _) => Some(Shown::Streamed(Streamed::Reset)),
+        (Some("reset"), _) => Some(Block::Item(StreamItem::Reset)),
         (Some(_), Some(cursor)) => {
             let (cursor, data) = (cursor.to_owned(), field("data: ").unwrap_or_default());
-            Some(match event(data) {
-                Some(event) => Shown::Streamed(Streamed::Event { cursor, event }),
-                None => Shown::Unreadable(cursor),
+            Some(match parse_event(data) {
+                Some(event) => Block::Item(StreamItem::Event { cursor, event }),
+                None => Block::Undecodable(cursor),
             })
         }
-        (None, Some(cursor)) => Some(Shown::Place(cursor.to_owned())),
+        (None, Some(cursor)) => Some(Block::Cursor(cursor.to_owned())),
         (_, None) => None,
     }
 }
 
-/// An event. One of a known type whose data this version cannot read, as one of a type that it does
-/// not know.
-fn event(text: &str) -> Option<WebhookEvent> {
+/// Parses an event. Data that this version cannot decode becomes [`WebhookData::Other`], like that of
+/// an unknown type.
+fn parse_event(text: &str) -> Option<WebhookEvent> {
     #[derive(Deserialize)]
-    struct Any {
+    struct AnyEvent {
         #[serde(rename = "type")]
         kind: String,
         timestamp: String,
@@ -202,7 +198,7 @@ fn event(text: &str) -> Option<WebhookEvent> {
         data: Value,
     }
     serde_json::from_str(text).ok().or_else(|| {
-        let Any { kind, timestamp, data } = serde_json::from_str(text).ok()?;
+        let AnyEvent { kind, timestamp, data } = serde_json::from_str(text).ok()?;
         let timestamp = timestamp.parse::<jiff::Timestamp>().ok()?;
         let timestamp = Timestamp::from_ms(timestamp.as_millisecond());
         Some(WebhookEvent { timestamp, data: WebhookData::Other { kind, data } })

@@ -1,11 +1,11 @@
-//! What receives webhooks: whether a message is from the server, fresh and whole, and what it says.
+//! Receiving webhooks: verifies that a message is authentic and recent, and parses it.
 //!
 //! ```
 //! use notify_client::{notify_core::Timestamp, webhook::Verifier};
 //!
 //! # fn example() -> Result<(), notify_client::webhook::VerifyError> {
 //! let verifier = Verifier::new("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")?;
-//! // The headers and the raw body of the request; here the ones that the scheme publishes.
+//! // The headers and the raw body of the request; here the example of the Standard Webhooks specification.
 //! let header = |name: &str| match name {
 //!     "webhook-id" => Some("msg_p5jXN8AQM9LWM0D4loKWxJek".to_owned()),
 //!     "webhook-timestamp" => Some("1614265330".to_owned()),
@@ -25,78 +25,78 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use notify_core::{Timestamp, WebhookEvent};
 use reqwest::header::HeaderMap;
 
-/// How far the time of a message may lie from now, in milliseconds: 5 minutes, either way.
+/// Largest difference between the time of a message and now, in milliseconds: 5 minutes.
 pub const TOLERANCE_MS: i64 = 300_000;
 
-/// What every secret begins with.
+/// The prefix of every secret.
 const PREFIX: &str = "whsec_";
-/// Most signatures that are looked at: a sender has two secrets at most.
+/// Most signatures that are checked: a sender has two secrets at most.
 const SIGNATURES_MAX: usize = 16;
 
-/// Why a message is not to be believed.
+/// Why a message was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum VerifyError {
-    /// The text is no secret.
+    /// The secret is malformed.
     #[error("a secret is whsec_ and base64")]
     Secret,
     /// A header is missing or malformed.
     #[error("the header {0} is missing or malformed")]
     Header(&'static str),
-    /// It is too old, or from the future: sent again by somebody, or a clock is wrong.
-    #[error("the message is not of the last 5 minutes")]
+    /// The message is too old, or from the future: a replay, or a wrong clock.
+    #[error("the message is not from the last 5 minutes")]
     Stale,
-    /// None of the signatures is that of the secret.
-    #[error("no signature fits")]
+    /// No signature matches a secret.
+    #[error("no signature matches")]
     Signature,
-    /// It is signed and cannot be read.
-    #[error("the body is no event: {0}")]
+    /// The message is authentic, but cannot be parsed.
+    #[error("the body is not an event: {0}")]
     Body(String),
 }
 
-/// Verifies messages of one webhook (Standard Webhooks 1.0.0). Compares in constant time.
+/// Verifies the messages of one webhook (Standard Webhooks 1.0.0), in constant time.
 ///
-/// A message may come more than once, under the same `webhook-id`: who acts on it remembers ids.
+/// A message may arrive more than once with the same `webhook-id`; a receiver that must act on it once
+/// stores the ids.
 pub struct Verifier {
     keys: Vec<hmac::Key>,
 }
 
 impl std::fmt::Debug for Verifier {
-    /// Shows no secret.
+    /// Does not show the secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Verifier").finish_non_exhaustive()
     }
 }
 
 impl Verifier {
-    /// A verifier with the secret that the webhook was created with.
+    /// A verifier with the secret of the webhook.
     ///
     /// # Errors
-    /// [`VerifyError::Secret`] when the text is none.
+    /// [`VerifyError::Secret`] if the secret is malformed.
     pub fn new(secret: &str) -> Result<Self, VerifyError> {
         Ok(Self { keys: vec![key(secret)?] })
     }
 
-    /// Takes what is signed with another secret too, such as the one before a rotation.
+    /// Accepts another secret too, such as the one before a rotation.
     ///
     /// # Errors
-    /// [`VerifyError::Secret`] when the text is none.
-    pub fn or(mut self, secret: &str) -> Result<Self, VerifyError> {
+    /// [`VerifyError::Secret`] if the secret is malformed.
+    pub fn with_secret(mut self, secret: &str) -> Result<Self, VerifyError> {
         self.keys.push(key(secret)?);
         Ok(self)
     }
 
-    /// Verifies a request by its headers and its raw body, and reads what it tells.
+    /// Verifies a request by its headers and its raw body, and parses the event.
     ///
     /// # Errors
-    /// Why it is not to be believed, or cannot be read.
+    /// Why the message was rejected.
     pub fn verify(&self, headers: &HeaderMap, body: &[u8]) -> Result<WebhookEvent, VerifyError> {
         let header = |name: &str| Some(headers.get(name)?.to_str().ok()?.to_owned());
-        let now = Timestamp::from_ms(jiff::Timestamp::now().as_millisecond());
-        self.verify_at(header, body, now)
+        self.verify_at(header, body, crate::now())
     }
 
-    /// The same for headers of any kind, by that clock.
+    /// Like [`Self::verify`], with headers of any type and the time of the caller.
     ///
     /// # Errors
     /// As [`Self::verify`].
@@ -110,10 +110,10 @@ impl Verifier {
         serde_json::from_slice(body).map_err(|error| VerifyError::Body(error.to_string()))
     }
 
-    /// Verifies alone, for who reads the body otherwise.
+    /// Verifies without parsing the body.
     ///
     /// # Errors
-    /// Why it is not to be believed.
+    /// Why the message was rejected.
     pub fn check_at(
         &self,
         header: impl Fn(&str) -> Option<String>,
@@ -130,16 +130,16 @@ impl Verifier {
             return Err(VerifyError::Stale);
         }
         let content = [format!("{id}.{timestamp}.").as_bytes(), body].concat();
-        let fits = signatures
+        let matches = signatures
             .split_ascii_whitespace()
             .take(SIGNATURES_MAX)
             .filter_map(|signature| BASE64.decode(signature.strip_prefix("v1,")?).ok())
             .any(|tag| self.keys.iter().any(|key| hmac::verify(key, &content, &tag).is_ok()));
-        if fits { Ok(()) } else { Err(VerifyError::Signature) }
+        if matches { Ok(()) } else { Err(VerifyError::Signature) }
     }
 }
 
-/// Signs messages as the server does: for tests of code that receives them.
+/// Signs messages like the server, for tests of a receiver.
 ///
 /// ```
 /// use notify_client::{notify_core::Timestamp, webhook::{Signer, Verifier}};
@@ -159,22 +159,22 @@ impl Verifier {
 pub struct Signer(hmac::Key);
 
 impl std::fmt::Debug for Signer {
-    /// Shows no secret.
+    /// Does not show the secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Signer").finish_non_exhaustive()
     }
 }
 
 impl Signer {
-    /// A signer with the secret of a webhook, or one of the test's own: `whsec_` and base64.
+    /// A signer with a secret: `whsec_` and base64.
     ///
     /// # Errors
-    /// [`VerifyError::Secret`] when the text is none.
+    /// [`VerifyError::Secret`] if the secret is malformed.
     pub fn new(secret: &str) -> Result<Self, VerifyError> {
         Ok(Self(key(secret)?))
     }
 
-    /// The headers of a message with that `webhook-id`, sent at that time: names and values.
+    /// The names and values of the headers of a message with that `webhook-id`, sent at that time.
     #[must_use]
     pub fn sign(&self, id: &str, at: Timestamp, body: &[u8]) -> [(&'static str, String); 3] {
         let seconds = at.as_ms().div_euclid(1_000);
@@ -206,7 +206,7 @@ mod tests {
     const AT: &str = "1614265330";
     const NOW: Timestamp = Timestamp::from_ms(1_614_265_330_000);
     const BODY: &[u8] = br#"{"test": 2432232314}"#;
-    const FITS: &str = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=";
+    const SIGNATURE: &str = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=";
 
     fn check(headers: [Option<&str>; 3], body: &[u8], now: Timestamp) -> Result<(), VerifyError> {
         let names = ["webhook-id", "webhook-timestamp", "webhook-signature"];
@@ -218,23 +218,23 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_whole_fresh_and_signed_is_believed() {
+    fn only_unchanged_recent_signed_messages_are_accepted() {
         let other = "v1,AAAAsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=";
-        let both = format!("v1a,x {other} {FITS}");
+        let both = format!("v1a,x {other} {SIGNATURE}");
         let signed = |signature| [Some(ID), Some(AT), Some(signature)];
         let rows: [(_, &[u8], i64, Result<(), VerifyError>); 11] = [
-            (signed(FITS), BODY, 0, Ok(())),
+            (signed(SIGNATURE), BODY, 0, Ok(())),
             (signed(&both), BODY, 0, Ok(())),
-            (signed(FITS), BODY, TOLERANCE_MS, Ok(())),
-            (signed(FITS), BODY, TOLERANCE_MS + 1, Err(VerifyError::Stale)),
-            (signed(FITS), BODY, -TOLERANCE_MS - 1, Err(VerifyError::Stale)),
-            (signed(FITS), b"{}", 0, Err(VerifyError::Signature)),
+            (signed(SIGNATURE), BODY, TOLERANCE_MS, Ok(())),
+            (signed(SIGNATURE), BODY, TOLERANCE_MS + 1, Err(VerifyError::Stale)),
+            (signed(SIGNATURE), BODY, -TOLERANCE_MS - 1, Err(VerifyError::Stale)),
+            (signed(SIGNATURE), b"{}", 0, Err(VerifyError::Signature)),
             (signed(other), BODY, 0, Err(VerifyError::Signature)),
             (signed(""), BODY, 0, Err(VerifyError::Signature)),
-            ([Some("msg_2"), Some(AT), Some(FITS)], BODY, 0, Err(VerifyError::Signature)),
-            ([None, Some(AT), Some(FITS)], BODY, 0, Err(VerifyError::Header("webhook-id"))),
+            ([Some("msg_2"), Some(AT), Some(SIGNATURE)], BODY, 0, Err(VerifyError::Signature)),
+            ([None, Some(AT), Some(SIGNATURE)], BODY, 0, Err(VerifyError::Header("webhook-id"))),
             (
-                [Some(ID), Some("soon"), Some(FITS)],
+                [Some(ID), Some("soon"), Some(SIGNATURE)],
                 BODY,
                 0,
                 Err(VerifyError::Header("webhook-timestamp")),
@@ -246,14 +246,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_signed_here_is_what_the_scheme_publishes() {
+    fn the_signature_is_that_of_the_specification() {
         let headers = Signer::new(SECRET).unwrap().sign(ID, NOW, BODY);
-        let expected = [("webhook-id", ID), ("webhook-timestamp", AT), ("webhook-signature", FITS)];
+        let expected =
+            [("webhook-id", ID), ("webhook-timestamp", AT), ("webhook-signature", SIGNATURE)];
         assert_eq!(headers, expected.map(|(name, value)| (name, value.to_owned())));
     }
 
     #[test]
-    fn what_is_no_secret_is_refused() {
+    fn a_malformed_secret_is_rejected() {
         for text in ["", "whsec_", "whsec_%%%"] {
             assert_eq!(Verifier::new(text).err(), Some(VerifyError::Secret), "{text}");
         }

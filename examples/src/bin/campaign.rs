@@ -7,7 +7,7 @@ use notify_client::notify_core::{
     EnrichmentQuery, FeatureData, RegisterDevice, StringName, Template, TemplateButton,
     TemplateFeed,
 };
-use notify_client::{Client, EnrichmentAnswer};
+use notify_client::{Client, EnrichmentResponse};
 use notify_tests::{TestServer, WAIT_MAX};
 
 #[tokio::main]
@@ -34,7 +34,7 @@ async fn main() -> anyhow::Result<()> {
         device_id: Some("pixel-7".into()),
     };
     let answer = notify.enrichments().get(CampaignRef::Id(campaign), &query, None).await?;
-    let EnrichmentAnswer::Fresh { enrichment, .. } = answer else {
+    let EnrichmentResponse::Fresh { enrichment, .. } = answer else {
         bail!("nothing was asked for by ETag");
     };
     println!("layout {}:", enrichment.layout_id.as_str());

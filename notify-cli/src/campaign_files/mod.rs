@@ -1,6 +1,5 @@
-//! Campaigns as files, one each, so that they can be kept beside code, compared and brought to a
-//! server. The key of a campaign is its name: ids differ from server to server, and so do those of
-//! feeds, which files name by url.
+//! Campaigns as files, so that they can be kept in version control, compared and applied to a server. A
+//! campaign is identified by its name and a feed by its url, since ids differ between servers.
 
 mod plan;
 
@@ -13,23 +12,22 @@ use notify_client::notify_core::{CampaignStatus, CampaignTemplate, Request, Temp
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-pub(crate) use self::plan::{Plan, Remote};
+pub(crate) use self::plan::{Plan, RemoteCampaign};
 use crate::failure::Failure;
 use crate::input;
 
-/// A campaign as a file holds it: its state, and the template with every default filled in and
-/// without ids.
+/// A campaign in a file: its status, and the template with every default filled in and without ids.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Campaign {
     pub(crate) name: String,
     pub(crate) status: CampaignStatus,
     pub(crate) is_default: bool,
-    /// The whole template as the API reads it back, feeds by url.
+    /// The whole template in the form of the API, with feeds by url.
     pub(crate) template: Map<String, Value>,
 }
 
 impl Campaign {
-    /// Reads what a file holds; every rule that it breaks.
+    /// Parses the fields of a file. The error lists every broken rule.
     pub(crate) fn parse(mut fields: Map<String, Value>) -> Result<Self, Vec<String>> {
         let status = match fields.remove("status") {
             None => CampaignStatus::Active,
@@ -38,40 +36,40 @@ impl Campaign {
                 .and_then(|name| name.parse().ok())
                 .ok_or_else(|| vec!["status: must be one of active, disabled".to_owned()])?,
         };
-        let mut wrong = feeds_by_id(&fields);
+        let mut errors = feed_id_errors(&fields);
         let body = serde_json::to_vec(&fields).expect("JSON is written as JSON");
         let template = match Template::parse(&body, Timestamp(0)) {
             Ok(template) => template,
             Err(violations) => {
-                wrong.extend(violations.into_vec());
-                return Err(wrong);
+                errors.extend(violations.into_vec());
+                return Err(errors);
             }
         };
         if template.is_default && status == CampaignStatus::Disabled {
-            wrong.push("status: the default campaign cannot be disabled".to_owned());
+            errors.push("status: the default campaign cannot be disabled".to_owned());
         }
-        if !wrong.is_empty() {
-            return Err(wrong);
+        if !errors.is_empty() {
+            return Err(errors);
         }
         let (name, is_default) = (template.name.clone(), template.is_default);
         let template = object(&template);
         Ok(Self { name, status, is_default, template })
     }
 
-    /// The body that makes it.
+    /// The request that creates it.
     pub(crate) fn request(&self) -> Result<Template, Vec<String>> {
         let body = serde_json::to_vec(&self.template).expect("JSON is written as JSON");
         Template::from_json(&body).map_err(|violations| violations.into_vec())
     }
 }
 
-/// A template as the object that the API has. By its text: a button's own object is kept as text.
+/// A template as a JSON object, by way of its text, since the data of a button is raw JSON.
 fn object(template: &CampaignTemplate) -> Map<String, Value> {
     let text = serde_json::to_string(template).expect("a template is JSON");
     serde_json::from_str(&text).expect("a template is an object")
 }
 
-/// The feeds of a template, each with its path.
+/// The feeds of a template with their paths.
 fn feeds(template: &Map<String, Value>) -> impl Iterator<Item = (String, &Value)> {
     let features = template.get("features").and_then(Value::as_array).into_iter().flatten();
     features.enumerate().flat_map(|(place, feature)| {
@@ -82,7 +80,7 @@ fn feeds(template: &Map<String, Value>) -> impl Iterator<Item = (String, &Value)
     })
 }
 
-/// The same to be changed.
+/// The feeds of a template.
 fn feeds_mut(template: &mut Map<String, Value>) -> impl Iterator<Item = &mut Value> {
     let features = template.get_mut("features").and_then(Value::as_array_mut).into_iter().flatten();
     features.flat_map(|feature| {
@@ -91,41 +89,41 @@ fn feeds_mut(template: &mut Map<String, Value>) -> impl Iterator<Item = &mut Val
     })
 }
 
-/// An id means something on one server alone.
-fn feeds_by_id(fields: &Map<String, Value>) -> Vec<String> {
+/// Errors for feed ids, which are valid on one server only.
+fn feed_id_errors(fields: &Map<String, Value>) -> Vec<String> {
     feeds(fields)
         .filter(|(_, feed)| feed.get("id").is_some())
-        .map(|(path, _)| format!("{path}.id: files name feeds by url and name"))
+        .map(|(path, _)| format!("{path}.id: a feed in a file has a url and a name, not an id"))
         .collect()
 }
 
 // The folder of the files.
 
-/// Longest file name without its ending, in characters.
+/// Longest file name without its extension, in characters.
 const NAME_CHARS_MAX: usize = 60;
 
-/// A campaign and the file that holds it.
-pub(crate) struct Local {
+/// A campaign and the name of its file.
+pub(crate) struct LocalCampaign {
     pub(crate) file: String,
     pub(crate) campaign: Campaign,
 }
 
-/// The files of a folder, read.
+/// The campaign files of a folder.
 pub(crate) struct Folder {
     path: PathBuf,
-    pub(crate) campaigns: Vec<Local>,
+    pub(crate) campaigns: Vec<LocalCampaign>,
 }
 
-/// What became of a file.
+/// The effect of writing a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Written {
+pub(crate) enum WriteOutcome {
     New,
     Changed,
     Unchanged,
 }
 
 impl Folder {
-    /// Reads every file; everything that is wrong, with file and field.
+    /// Reads every file. The error lists everything that is wrong, with file and field.
     pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
         let mut files = Vec::new();
         for entry in fs::read_dir(path).map_err(Failure::file(path))? {
@@ -135,13 +133,14 @@ impl Folder {
             }
         }
         files.sort_unstable();
-        let (mut campaigns, mut wrong) = (Vec::new(), Vec::new());
+        let (mut campaigns, mut errors) = (Vec::new(), Vec::new());
         for file in files {
-            let format = match Path::new(&file).extension().and_then(|ending| ending.to_str()) {
+            let format = match Path::new(&file).extension().and_then(|extension| extension.to_str())
+            {
                 Some("toml") => FileFormat::Toml,
                 Some("json") => FileFormat::Json,
                 Some("yaml" | "yml") => {
-                    wrong.push(format!("{file}: YAML is not read: write TOML or JSON"));
+                    errors.push(format!("{file}: YAML is not supported: use TOML or JSON"));
                     continue;
                 }
                 Some(_) | None => continue,
@@ -151,48 +150,47 @@ impl Folder {
                 .map_err(|_| "is not UTF-8".to_owned())
                 .and_then(|text| read(&text, format));
             match fields.map_err(|error| vec![error]).and_then(Campaign::parse) {
-                Ok(campaign) => campaigns.push(Local { file, campaign }),
-                Err(rules) => wrong.extend(rules.iter().map(|rule| format!("{file}: {rule}"))),
+                Ok(campaign) => campaigns.push(LocalCampaign { file, campaign }),
+                Err(rules) => errors.extend(rules.iter().map(|rule| format!("{file}: {rule}"))),
             }
         }
-        wrong.extend(clashes(&campaigns));
-        if wrong.is_empty() {
+        errors.extend(conflicts(&campaigns));
+        if errors.is_empty() {
             Ok(Self { path: path.to_owned(), campaigns })
         } else {
-            Err(Failure::Files(wrong))
+            Err(Failure::Files(errors))
         }
     }
 
-    /// Writes a campaign: to the file that holds one of its name, else to a new one.
+    /// Writes a campaign to the file with the same name of campaign, or to a new one.
     pub(crate) fn write(
         &mut self,
         campaign: &Campaign,
         format: FileFormat,
-    ) -> Result<(String, Written), Failure> {
+    ) -> Result<(String, WriteOutcome), Failure> {
         let known = self.campaigns.iter().find(|local| local.campaign.name == campaign.name);
         if let Some(known) = known
             && known.campaign == *campaign
         {
-            return Ok((known.file.clone(), Written::Unchanged));
+            return Ok((known.file.clone(), WriteOutcome::Unchanged));
         }
-        let (file, written) = match known {
-            Some(known) => (known.file.clone(), Written::Changed),
-            None => (self.free_name(&campaign.name, format), Written::New),
+        let (file, outcome) = match known {
+            Some(known) => (known.file.clone(), WriteOutcome::Changed),
+            None => (self.free_name(&campaign.name, format), WriteOutcome::New),
         };
         let format = if file.ends_with(".json") { FileFormat::Json } else { FileFormat::Toml };
         let text = write(campaign, format)
             .map_err(|error| Failure::Files(vec![format!("{file}: {error}")]))?;
         let path = self.path.join(&file);
         fs::write(&path, text).map_err(Failure::file(&path))?;
-        if written == Written::New {
+        if outcome == WriteOutcome::New {
             let campaign = campaign.clone();
-            self.campaigns.push(Local { file: file.clone(), campaign });
+            self.campaigns.push(LocalCampaign { file: file.clone(), campaign });
         }
-        Ok((file, written))
+        Ok((file, outcome))
     }
 
-    /// A name that no file of the folder has. It is in small letters, and that of a file that differs in
-    /// its letter case alone is the same where the file system says so.
+    /// An unused file name, in lower case. The file system decides whether names differ by case.
     fn free_name(&self, name: &str, format: FileFormat) -> String {
         let slug = slug(name);
         let names = (1..).map(|number| match number {
@@ -200,11 +198,11 @@ impl Folder {
             number => format!("{slug}-{number}.{}", format.extension()),
         });
         let mut names = names.filter(|name| !self.path.join(name).exists());
-        names.next().expect("numbers do not end")
+        names.next().expect("the numbers are endless")
     }
 }
 
-/// Letters and digits of a name, with dashes for the rest.
+/// The letters and digits of a name, with dashes between them.
 fn slug(name: &str) -> String {
     let mut slug = String::new();
     for character in name.chars().take(NAME_CHARS_MAX) {
@@ -218,39 +216,37 @@ fn slug(name: &str) -> String {
     if slug.is_empty() { "campaign".to_owned() } else { slug.to_owned() }
 }
 
-/// What files say against each other.
-fn clashes(campaigns: &[Local]) -> Vec<String> {
+/// Conflicts between files.
+fn conflicts(campaigns: &[LocalCampaign]) -> Vec<String> {
     let mut by_name = BTreeMap::<&str, &str>::new();
-    let mut wrong = Vec::new();
+    let mut errors = Vec::new();
     for local in campaigns {
         let name = local.campaign.name.as_str();
         if let Some(other) = by_name.insert(name, &local.file) {
-            wrong.push(format!("{}: name: `{name}` is that of {other} too", local.file));
+            errors.push(format!("{}: name: {other} has the name `{name}` too", local.file));
         }
     }
     let defaults = campaigns.iter().filter(|local| local.campaign.is_default);
     let defaults: BTreeSet<&str> = defaults.map(|local| local.file.as_str()).collect();
     if defaults.len() > 1 {
         let files = defaults.into_iter().collect::<Vec<_>>().join(", ");
-        wrong
-            .push(format!("is_default: at most one campaign is the default, not those of {files}"));
+        errors.push(format!("is_default: only one campaign can be the default one: {files}"));
     }
-    wrong
+    errors
 }
 
 // The text of a file: TOML, or JSON.
 
-/// In which form files are written.
+/// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FileFormat {
-    /// For people; a button's own `data` stands in it as JSON text.
+    /// TOML; the `data` of a button is JSON text.
     Toml,
-    /// As the API has it.
+    /// JSON, in the form of the API.
     Json,
 }
 
 impl FileFormat {
-    /// How names of such files end.
     pub(crate) fn extension(self) -> &'static str {
         match self {
             Self::Toml => "toml",
@@ -259,7 +255,7 @@ impl FileFormat {
     }
 }
 
-/// A file, in the order in which people read it: tables come last in TOML.
+/// The content of a file; the tables of TOML come last.
 #[derive(Serialize)]
 struct File<'c> {
     name: &'c str,
@@ -271,7 +267,7 @@ struct File<'c> {
     features: Value,
 }
 
-/// Writes a campaign; the same campaign is the same text.
+/// Formats a campaign. Equal campaigns have equal texts.
 pub(crate) fn write(campaign: &Campaign, format: FileFormat) -> Result<String, String> {
     let field = |name: &str| campaign.template.get(name).unwrap_or(&Value::Null);
     let mut file = File {
@@ -289,7 +285,7 @@ pub(crate) fn write(campaign: &Campaign, format: FileFormat) -> Result<String, S
             Ok(format!("{text}\n"))
         }
         FileFormat::Toml => {
-            for data in own_data(&mut file.features) {
+            for data in button_data(&mut file.features) {
                 *data = Value::String(data.to_string());
             }
             toml::to_string_pretty(&file).map_err(|error| error.to_string())
@@ -297,18 +293,19 @@ pub(crate) fn write(campaign: &Campaign, format: FileFormat) -> Result<String, S
     }
 }
 
-/// Reads the fields of a file.
+/// Parses the fields of a file.
 pub(crate) fn read(text: &str, format: FileFormat) -> Result<Map<String, Value>, String> {
     let value = match format {
         FileFormat::Json => serde_json::from_str(text).map_err(|error| error.to_string())?,
         FileFormat::Toml => {
-            let table: toml::Table = toml::from_str(text).map_err(|error| at_line(&error, text))?;
+            let table: toml::Table =
+                toml::from_str(text).map_err(|error| with_line(&error, text))?;
             let mut value = serde_json::to_value(table).map_err(|error| error.to_string())?;
-            for data in value.get_mut("features").into_iter().flat_map(own_data) {
-                // TOML has no null, and JSON may: what is a text is JSON.
+            for data in value.get_mut("features").into_iter().flat_map(button_data) {
+                // A string is JSON text, since TOML has no null.
                 if let Some(json) = data.as_str() {
                     *data = serde_json::from_str(json)
-                        .map_err(|error| format!("a button's `data` is no JSON: {error}"))?;
+                        .map_err(|error| format!("the `data` of a button is not JSON: {error}"))?;
                 }
             }
             value
@@ -320,14 +317,14 @@ pub(crate) fn read(text: &str, format: FileFormat) -> Result<Map<String, Value>,
     }
 }
 
-fn at_line(error: &toml::de::Error, text: &str) -> String {
+fn with_line(error: &toml::de::Error, text: &str) -> String {
     let before = error.span().and_then(|span| text.get(..span.start));
     let line = before.map_or(1, |before| before.matches('\n').count() + 1);
     format!("line {line}: {}", error.message())
 }
 
-/// The callers' own objects of buttons.
-fn own_data(features: &mut Value) -> impl Iterator<Item = &mut Value> {
+/// The `data` of buttons.
+fn button_data(features: &mut Value) -> impl Iterator<Item = &mut Value> {
     let features = features.as_array_mut().into_iter().flatten();
     features.filter_map(|feature| feature.pointer_mut("/data/data"))
 }
@@ -337,7 +334,7 @@ mod folder_tests {
     use super::*;
 
     #[test]
-    fn a_file_has_a_name_that_every_system_takes() {
+    fn file_names_are_valid_on_every_system() {
         for (name, expected) in [
             ("Spring Sale 2026", "spring-sale-2026"),
             ("../../etc/passwd", "etc-passwd"),
@@ -358,7 +355,7 @@ mod text_tests {
     use super::*;
 
     #[test]
-    fn the_example_of_the_document_is_a_campaign_and_comes_back() {
+    fn the_example_of_the_documentation_survives_a_round_trip() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/campaign-files.md");
         let document = fs::read_to_string(path).unwrap();
         let example = document.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
@@ -373,7 +370,7 @@ mod text_tests {
     }
 
     #[test]
-    fn what_cannot_be_read_says_where() {
+    fn parse_errors_contain_the_line() {
         for (text, format, expected) in [
             ("a = 1\nb =\n", FileFormat::Toml, "line 2: "),
             ("{\n\"a\": }", FileFormat::Json, "line 2 column"),

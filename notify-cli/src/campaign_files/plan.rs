@@ -1,4 +1,4 @@
-//! What it takes to make a server's campaigns those of a folder, and doing it.
+//! The changes that make the campaigns of a server match those of a folder.
 
 use std::collections::HashMap;
 
@@ -9,29 +9,25 @@ use notify_client::{Client, Error};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
-use crate::campaign_files::{Campaign, Local, feeds_mut, object};
-use crate::commands::PAGE_OF_ALL;
+use crate::campaign_files::{Campaign, LocalCampaign, feeds_mut, object};
+use crate::commands::LARGE_PAGE;
 use crate::failure::{Failure, broken_rules};
 
-/// What happens to a campaign. It is shown as a word, in small letters.
+/// The action for a campaign, serialised as a word.
 #[derive(Debug)]
 pub(crate) enum Action {
-    /// It is made.
     Create(Campaign),
-    /// It gets what the file says.
     Update {
-        /// Which.
         id: CampaignId,
-        /// What the file says.
+        /// The campaign of the file.
         wanted: Campaign,
-        /// Its status until now.
+        /// Its current status on the server.
         status: CampaignStatus,
     },
-    /// It is as the file says.
     Unchanged,
-    /// It has no file and is disabled.
+    /// It has no file, and `--disable-missing` was given.
     Disable(CampaignId),
-    /// It has no file and stays as it is.
+    /// It has no file and is not changed.
     Left,
 }
 
@@ -52,22 +48,21 @@ impl Serialize for Action {
 pub(crate) struct Step {
     pub(crate) name: String,
     pub(crate) action: Action,
-    /// The file; null where there is none.
+    /// The file, if there is one.
     pub(crate) file: Option<String>,
-    /// The fields that change.
+    /// The paths that change.
     pub(crate) changes: Vec<String>,
 }
 
-/// A call that an update takes.
+/// A call of an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Call {
     Replace,
     SetStatus(CampaignStatus),
 }
 
-/// The calls of an update, in an order in which no campaign is active with a template that its file
-/// does not have, as far as the server allows it: a disabled campaign cannot become the default, nor the
-/// default be disabled (B27).
+/// The calls of an update, in an order in which a campaign is never active with an outdated template, if
+/// possible: the server allows neither a disabled default campaign nor disabling the default one.
 fn calls(status: CampaignStatus, wanted: &Campaign, is_replaced: bool) -> Vec<Call> {
     let replace = is_replaced.then_some(Call::Replace);
     let change = (wanted.status != status).then_some(Call::SetStatus(wanted.status));
@@ -76,20 +71,24 @@ fn calls(status: CampaignStatus, wanted: &Campaign, is_replaced: bool) -> Vec<Ca
     order.into_iter().flatten().collect()
 }
 
-/// What is to be done, or was.
+/// The actions for all campaigns.
 #[derive(Debug, Serialize)]
 pub(crate) struct Plan {
     pub(crate) campaigns: Vec<Step>,
 }
 
 impl Plan {
-    /// Compares files with a server; `disable_missing` is about active campaigns without a file.
-    pub(crate) fn make(files: Vec<Local>, server: Vec<Remote>, disable_missing: bool) -> Self {
-        let mut server: Vec<Option<Remote>> = server.into_iter().map(Some).collect();
+    /// Compares files with a server; `disable_missing` disables active campaigns without a file.
+    pub(crate) fn new(
+        files: Vec<LocalCampaign>,
+        server: Vec<RemoteCampaign>,
+        disable_missing: bool,
+    ) -> Self {
+        let mut server: Vec<Option<RemoteCampaign>> = server.into_iter().map(Some).collect();
         let mut campaigns = Vec::new();
-        // A campaign of the files that becomes the default takes that from the one that is.
+        // A new default campaign replaces the current one.
         let moves_default = files.iter().any(|local| local.campaign.is_default);
-        for Local { file, campaign } in files {
+        for LocalCampaign { file, campaign } in files {
             let remote = server.iter_mut().find(|remote| {
                 remote.as_ref().is_some_and(|remote| remote.campaign.name == campaign.name)
             });
@@ -103,7 +102,7 @@ impl Plan {
                 },
             });
         }
-        for Remote { id, campaign } in server.into_iter().flatten() {
+        for RemoteCampaign { id, campaign } in server.into_iter().flatten() {
             let is_kept = campaign.is_default && !moves_default;
             let is_active = campaign.status == CampaignStatus::Active;
             let disabled = disable_missing && is_active && !is_kept;
@@ -117,25 +116,25 @@ impl Plan {
         Self { campaigns }
     }
 
-    /// How many campaigns differ from what they are to be.
+    /// The number of campaigns that change.
     pub(crate) fn changes(&self) -> usize {
         let is_change = |step: &&Step| !matches!(step.action, Action::Unchanged | Action::Left);
         self.campaigns.iter().filter(is_change).count()
     }
 
-    /// Does it. What fails names its file; what was done before stays done, and doing it again goes
-    /// on from there.
-    pub(crate) async fn carry_out(&self, notify: &Client) -> Result<(), Failure> {
+    /// Applies the changes. An error names its file; earlier changes remain, and a later run continues from
+    /// there.
+    pub(crate) async fn apply(&self, notify: &Client) -> Result<(), Failure> {
         for step in &self.campaigns {
-            step.carry_out(notify).await.map_err(|failure| step.named(failure))?;
+            step.apply(notify).await.map_err(|failure| step.with_file(failure))?;
         }
         Ok(())
     }
 }
 
-fn compare(file: String, wanted: Campaign, remote: &Remote) -> Step {
+fn compare(file: String, wanted: Campaign, remote: &RemoteCampaign) -> Step {
     let before = comparable(&remote.campaign);
-    let changes = paths(&before, &comparable(&wanted));
+    let changes = changed_paths(&before, &comparable(&wanted));
     let name = wanted.name.clone();
     let action = if changes.is_empty() {
         Action::Unchanged
@@ -145,7 +144,7 @@ fn compare(file: String, wanted: Campaign, remote: &Remote) -> Step {
     Step { name, action, file: Some(file), changes }
 }
 
-/// A campaign as it is compared: a feed that is there keeps its name, so that its url alone counts.
+/// The fields to compare. The names of feeds are omitted, since an existing feed keeps its name.
 fn comparable(campaign: &Campaign) -> Map<String, Value> {
     let mut fields = campaign.template.clone();
     for feed in feeds_mut(&mut fields) {
@@ -158,7 +157,7 @@ fn comparable(campaign: &Campaign) -> Map<String, Value> {
 }
 
 impl Step {
-    async fn carry_out(&self, notify: &Client) -> Result<(), Failure> {
+    async fn apply(&self, notify: &Client) -> Result<(), Failure> {
         let campaigns = notify.campaigns();
         match &self.action {
             Action::Create(wanted) => {
@@ -188,31 +187,31 @@ impl Step {
         Ok(())
     }
 
-    /// A failure with the file, or the campaign, that it is about.
-    fn named(&self, failure: Failure) -> Failure {
+    /// Adds the name of the file, or of the campaign, to a failure.
+    fn with_file(&self, failure: Failure) -> Failure {
         let about = self.file.as_deref().unwrap_or(&self.name);
-        let named = |rules: &[String]| {
+        let with_name = |rules: &[String]| {
             Failure::Files(rules.iter().map(|rule| format!("{about}: {rule}")).collect())
         };
         match &failure {
-            Failure::Files(rules) => named(rules),
+            Failure::Files(rules) => with_name(rules),
             Failure::Call(error @ (Error::Invalid(_) | Error::Rejected { status: 400, .. })) => {
-                broken_rules(error).map_or(failure, |rules| named(&rules))
+                broken_rules(error).map_or(failure, |rules| with_name(&rules))
             }
             _ => failure,
         }
     }
 }
 
-// What differs between two templates, by path.
+// The differences of two templates.
 
-/// Most paths that are told of one campaign.
+/// Most paths that are shown for a campaign.
 const PATHS_MAX: usize = 20;
 
-/// The paths at which they differ, in order; the last one says when there are more.
-pub(super) fn paths(before: &Map<String, Value>, after: &Map<String, Value>) -> Vec<String> {
+/// The paths that differ, in order; the last entry counts those beyond [`PATHS_MAX`].
+fn changed_paths(before: &Map<String, Value>, after: &Map<String, Value>) -> Vec<String> {
     let mut found = Vec::new();
-    objects(before, after, "", &mut found);
+    compare_objects(before, after, "", &mut found);
     if found.len() > PATHS_MAX {
         let more = found.len() - PATHS_MAX;
         found.truncate(PATHS_MAX);
@@ -221,7 +220,7 @@ pub(super) fn paths(before: &Map<String, Value>, after: &Map<String, Value>) -> 
     found
 }
 
-fn objects(
+fn compare_objects(
     before: &Map<String, Value>,
     after: &Map<String, Value>,
     path: &str,
@@ -233,18 +232,23 @@ fn objects(
     for name in names {
         let dot = if path.is_empty() { "" } else { "." };
         let path = format!("{path}{dot}{name}");
-        values(before.get(name), after.get(name), path, found);
+        compare_values(before.get(name), after.get(name), path, found);
     }
 }
 
-fn values(before: Option<&Value>, after: Option<&Value>, path: String, found: &mut Vec<String>) {
+fn compare_values(
+    before: Option<&Value>,
+    after: Option<&Value>,
+    path: String,
+    found: &mut Vec<String>,
+) {
     match (before, after) {
         (Some(Value::Object(before)), Some(Value::Object(after))) => {
-            objects(before, after, &path, found);
+            compare_objects(before, after, &path, found);
         }
         (Some(Value::Array(before)), Some(Value::Array(after))) if before.len() == after.len() => {
             for (place, (before, after)) in before.iter().zip(after).enumerate() {
-                values(Some(before), Some(after), format!("{path}[{place}]"), found);
+                compare_values(Some(before), Some(after), format!("{path}[{place}]"), found);
             }
         }
         (before, after) if before == after => {}
@@ -252,49 +256,51 @@ fn values(before: Option<&Value>, after: Option<&Value>, path: String, found: &m
     }
 }
 
-// The campaigns of a server, feeds by url.
+// The campaigns of a server.
 
-/// Most campaigns that are kept as files.
+/// Most campaigns of an application that files support.
 const CAMPAIGNS_MAX: u64 = 10_000;
 
-/// A campaign of the server.
-pub(crate) struct Remote {
+/// A campaign of the server, with feeds by url.
+pub(crate) struct RemoteCampaign {
     pub(crate) id: CampaignId,
     pub(crate) campaign: Campaign,
 }
 
-impl Remote {
-    /// The campaigns of the application, one a name, by name: of several the active one, of several
-    /// disabled ones the newest. Two active ones of one name cannot be told apart.
-    pub(crate) async fn all(notify: &Client) -> Result<Vec<Self>, Failure> {
+impl RemoteCampaign {
+    /// The campaigns of the application, sorted by name. Of several with the same name, the active one or
+    /// else the newest is returned; two active ones are an error.
+    pub(crate) async fn list_all(notify: &Client) -> Result<Vec<Self>, Failure> {
         let mut listed = Vec::new();
         loop {
             let offset = Some(listed.len() as u64);
             let status = Some("all".to_owned());
-            let query = ListCampaigns { offset, limit: Some(PAGE_OF_ALL), name: None, status };
+            let query = ListCampaigns { offset, limit: Some(LARGE_PAGE), name: None, status };
             let page = notify.campaigns().list(&query).await?.campaigns;
-            let is_last = page.len() < PAGE_OF_ALL as usize;
+            let is_last = page.len() < LARGE_PAGE as usize;
             listed.extend(page);
             if is_last {
                 break;
             }
             if listed.len() as u64 >= CAMPAIGNS_MAX {
-                return Err(Failure::Usage(format!("there are over {CAMPAIGNS_MAX} campaigns")));
+                return Err(Failure::Usage(format!(
+                    "there are more than {CAMPAIGNS_MAX} campaigns"
+                )));
             }
         }
-        // The newest first among equals, as they are listed.
+        // The sort is stable: campaigns with equal keys stay in the order of the listing, newest first.
         listed.sort_by(|a, b| {
             let key = |status| status != CampaignStatus::Active;
             (&a.name, key(a.status)).cmp(&(&b.name, key(b.status)))
         });
-        let mut wrong = Vec::new();
+        let mut errors = Vec::new();
         let mut chosen: Vec<Listed> = Vec::new();
         for campaign in listed {
             match chosen.last() {
                 Some(last) if last.name == campaign.name => {
                     if campaign.status == CampaignStatus::Active {
                         let (name, one, other) = (&campaign.name, last.id, campaign.id);
-                        wrong.push(format!(
+                        errors.push(format!(
                             "two active campaigns are named `{name}` ({one}, {other}): disable or \
                              rename one"
                         ));
@@ -303,13 +309,13 @@ impl Remote {
                 Some(_) | None => chosen.push(campaign),
             }
         }
-        if !wrong.is_empty() {
-            return Err(Failure::Files(wrong));
+        if !errors.is_empty() {
+            return Err(Failure::Files(errors));
         }
-        let urls = feed_urls(notify).await?;
+        let feeds = feeds_by_id(notify).await?;
         let mut all = Vec::with_capacity(chosen.len());
         for campaign in chosen {
-            all.push(Self::read(notify, campaign.id, &urls).await?);
+            all.push(Self::read(notify, campaign.id, &feeds).await?);
         }
         Ok(all)
     }
@@ -317,12 +323,12 @@ impl Remote {
     async fn read(
         notify: &Client,
         id: CampaignId,
-        urls: &HashMap<String, Value>,
+        feeds: &HashMap<String, Value>,
     ) -> Result<Self, Failure> {
         let record = notify.campaigns().get(id).await?;
         let mut template = object(&record.template);
         for feed in feeds_mut(&mut template) {
-            let known = feed["id"].as_str().and_then(|id| urls.get(id));
+            let known = feed["id"].as_str().and_then(|id| feeds.get(id));
             if let Some(known) = known {
                 feed.clone_from(known);
             }
@@ -337,9 +343,9 @@ impl Remote {
     }
 }
 
-/// Feeds as files name them, by id.
-async fn feed_urls(notify: &Client) -> Result<HashMap<String, Value>, Failure> {
-    let query = PageQuery { limit: Some(PAGE_OF_ALL), cursor: None };
+/// The feeds in the form of files, by id.
+async fn feeds_by_id(notify: &Client) -> Result<HashMap<String, Value>, Failure> {
+    let query = PageQuery { limit: Some(LARGE_PAGE), cursor: None };
     let feeds = notify.feeds();
     let mut pages = feeds.all(&query);
     let mut urls = HashMap::new();
@@ -355,7 +361,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_campaign_is_not_active_with_what_its_file_does_not_say() {
+    fn an_updated_campaign_is_not_active_with_its_old_template() {
         use CampaignStatus::{Active, Disabled};
         let replaced_and = |status| vec![Call::Replace, Call::SetStatus(status)];
         for (status, wanted, is_default, calls_expected) in [
@@ -386,11 +392,11 @@ mod difference_tests {
         let object = |value: Value| value.as_object().unwrap().clone();
         let before = object(json!({"a": 1, "b": {"c": [1, {"d": 2}], "e": 1}, "f": [1]}));
         let after = object(json!({"a": 1, "b": {"c": [1, {"d": 3}]}, "f": [1, 2], "g": null}));
-        assert_eq!(paths(&before, &after), ["b.c[1].d", "b.e", "f", "g"]);
-        assert!(paths(&before, &before).is_empty());
+        assert_eq!(changed_paths(&before, &after), ["b.c[1].d", "b.e", "f", "g"]);
+        assert!(changed_paths(&before, &before).is_empty());
         let many: Vec<i32> = (0..30).collect();
         let fewer: Vec<i32> = (1..31).collect();
-        let told = paths(&object(json!({"l": many})), &object(json!({"l": fewer})));
-        assert_eq!((told.len(), told.last().unwrap().as_str()), (21, "and 10 more"));
+        let paths = changed_paths(&object(json!({"l": many})), &object(json!({"l": fewer})));
+        assert_eq!((paths.len(), paths.last().unwrap().as_str()), (21, "and 10 more"));
     }
 }

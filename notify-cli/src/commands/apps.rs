@@ -6,20 +6,20 @@ use notify_client::{
     notify_core::{AppCreated, AppId, CreateApp, SetWebAccess, UpdateApp},
 };
 
-use super::paging::{PageArgs, show_all};
+use super::paging::{self, PageArgs};
 use crate::{
-    confirm::{self, Consent},
+    confirm::{self, ConfirmArgs},
     failure::Failure,
-    output::{counted, view},
+    output::{pluralize, view},
     session::Session,
 };
 
 /// `notify apps`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Apps {
-    /// Create an application. Refuses the name of an existing one, since commands accept names as ids.
+    /// Create an application. Its name must be unique, since commands accept names as ids.
     Create {
-        /// Its name, which is the default title of its notifications.
+        /// Its name, the default title of its notifications.
         name: String,
         /// Its language code; `en` unless given.
         #[arg(long, value_name = "CODE")]
@@ -40,7 +40,7 @@ pub(crate) enum Apps {
     Update {
         /// Its name or id.
         app: String,
-        /// Its new name; that of another application is refused.
+        /// Its new name, which must be unique.
         #[arg(long, group = "change")]
         name: Option<String>,
         /// Its new language code.
@@ -50,7 +50,7 @@ pub(crate) enum Apps {
         #[arg(long, value_parser = ["active", "suspended"], group = "change")]
         status: Option<String>,
     },
-    /// Set which pages may subscribe browsers without an API key; without options, show them.
+    /// Set or show the pages that may subscribe browsers without an API key.
     Web {
         /// Its name or id.
         app: String,
@@ -61,11 +61,11 @@ pub(crate) enum Apps {
         /// Tag that a browser may set on itself; repeatable.
         #[arg(long = "tag", value_name = "NAME", requires = "origins")]
         tags: Vec<String>,
-        /// Host of a push service, `*.` for a whole domain; repeatable. Replaces those of the known
+        /// Host of a push service, `*.` for a whole domain; repeatable. Replaces the hosts of the known
         /// browsers.
         #[arg(long = "push-service", value_name = "HOST", requires = "origins")]
         push_services: Vec<String>,
-        /// Allow no page.
+        /// Revoke the access of all pages.
         #[arg(long, conflicts_with = "origins")]
         off: bool,
     },
@@ -74,44 +74,45 @@ pub(crate) enum Apps {
         /// Its name or id.
         app: String,
         #[command(flatten)]
-        consent: Consent,
+        confirm: ConfirmArgs,
     },
 }
 
 /// Runs the command.
 pub(crate) async fn run(command: Apps, session: &mut Session) -> Result<(), Failure> {
-    let notify = session.notify()?;
+    let notify = session.client()?;
     let admin = notify.admin();
     match command {
         Apps::Create { name, language, if_missing } => {
             create(CreateApp { name, language }, if_missing, session).await
         }
-        Apps::List(page) if page.all => {
-            show_all(admin.all_apps(&page.query()), session, &view::APPS).await
-        }
         Apps::List(page) => {
-            let page = admin.list_apps(&page.query()).await?;
-            session.out.show(&page, &view::APPS)
+            let query = page.query();
+            let (first, all) = (admin.list_apps(&query), admin.all_apps(&query));
+            paging::show(page.all, first, all, session, &view::APPS).await
         }
         Apps::Get { app } => {
             let found = admin
                 .get_app(session.named_app(&app).await?)
                 .await
-                .map_err(Failure::of_id("application", &app))?;
+                .map_err(Failure::unknown_id("application", &app))?;
             session.out.show(&found, &view::APP)
         }
         Apps::Update { app, name, language, status } => {
             let id = session.named_app(&app).await?;
             if let Some(name) = &name {
-                refuse_taken_name(name, id, session).await?;
+                check_name_is_free(name, id, session).await?;
             }
             let change = UpdateApp { name, language, status };
-            admin.update_app(id, &change).await.map_err(Failure::of_id("application", &app))?;
+            admin
+                .update_app(id, &change)
+                .await
+                .map_err(Failure::unknown_id("application", &app))?;
             session.out.done()
         }
         Apps::Web { app, off: true, .. } => {
             let id = session.named_app(&app).await?;
-            admin.clear_web_access(id).await.map_err(Failure::of_id("application", &app))?;
+            admin.clear_web_access(id).await.map_err(Failure::unknown_id("application", &app))?;
             session.out.done()
         }
         Apps::Web { app, origins, tags, push_services, off: false } => {
@@ -125,16 +126,16 @@ pub(crate) async fn run(command: Apps, session: &mut Session) -> Result<(), Fail
                 admin
                     .set_web_access(app, &access)
                     .await
-                    .map_err(Failure::of_id("application", &app))?;
+                    .map_err(Failure::unknown_id("application", &app))?;
             }
             show_web(app, session).await
         }
-        Apps::Delete { app, consent } => {
+        Apps::Delete { app, confirm } => {
             let id = session.named_app(&app).await?;
-            if consent.is_to_be_asked()? {
-                ask_to_delete(&notify, id).await?;
+            if confirm.is_required()? {
+                confirm_delete(&notify, id).await?;
             }
-            admin.delete_app(id).await.map_err(Failure::of_id("application", &app))?;
+            admin.delete_app(id).await.map_err(Failure::unknown_id("application", &app))?;
             session.out.done()
         }
     }
@@ -143,57 +144,61 @@ pub(crate) async fn run(command: Apps, session: &mut Session) -> Result<(), Fail
 async fn create(app: CreateApp, if_missing: bool, session: &mut Session) -> Result<(), Failure> {
     let name = &app.name;
     let created = match session.apps_named(name).await?.as_slice() {
-        [] => session.notify()?.admin().create_app(&app).await?,
+        [] => session.client()?.admin().create_app(&app).await?,
         [id] if if_missing => AppCreated { id: *id },
         [id] => {
-            return Err(Failure::Taken(format!(
+            return Err(Failure::AlreadyExists(format!(
                 "an application has the name `{name}`: {id}; --if-missing prints that id"
             )));
         }
         several => {
             let several = several.len();
-            return Err(Failure::Taken(format!("{several} applications have the name `{name}`")));
+            return Err(Failure::AlreadyExists(format!(
+                "{several} applications have the name `{name}`"
+            )));
         }
     };
     session.out.show(&created, &view::CREATED)
 }
 
-/// Commands take names for ids, so no two applications get one name.
-async fn refuse_taken_name(name: &str, own: AppId, session: &mut Session) -> Result<(), Failure> {
+/// Names are unique, since commands accept them as ids.
+async fn check_name_is_free(name: &str, own: AppId, session: &mut Session) -> Result<(), Failure> {
     let named = session.apps_named(name).await?;
     match named.iter().find(|id| **id != own) {
-        Some(id) => Err(Failure::Taken(format!("an application has the name `{name}`: {id}"))),
+        Some(id) => {
+            Err(Failure::AlreadyExists(format!("an application has the name `{name}`: {id}")))
+        }
         None => Ok(()),
     }
 }
 
-async fn ask_to_delete(notify: &Client, id: AppId) -> Result<(), Failure> {
-    let app = notify.admin().get_app(id).await.map_err(Failure::of_id("application", &id))?;
+async fn confirm_delete(notify: &Client, id: AppId) -> Result<(), Failure> {
+    let app = notify.admin().get_app(id).await.map_err(Failure::unknown_id("application", &id))?;
     let keys = notify.admin().list_keys(id).await?.keys.len();
     let what = format!(
         "This deletes the application `{}` ({id}) with its devices, notifications, campaigns, feeds, \
          webhooks, providers and {}. It cannot be undone.",
         app.name,
-        counted(keys, "API key")
+        pluralize(keys, "API key")
     );
     confirm::ask_for_name(&what, &app.name)
 }
 
-/// Shows what pages may do and, to people, what to put into them.
+/// Prints the web access; a table is followed by the code for the page.
 async fn show_web(app: AppId, session: &mut Session) -> Result<(), Failure> {
-    let notify = session.notify()?;
+    let notify = session.client()?;
     let access = match notify.admin().get_web_access(app).await {
         Err(Error::NotFound { .. }) => {
             let known = notify.admin().get_app(app).await;
-            let name = known.map_err(Failure::of_id("application", &app))?.name;
-            return Err(Failure::Missing(format!(
+            let name = known.map_err(Failure::unknown_id("application", &app))?.name;
+            return Err(Failure::NoMatch(format!(
                 "no page may subscribe browsers of `{name}`: --origin allows one"
             )));
         }
         access => access?,
     };
     session.out.show(&access, &view::WEB_ACCESS)?;
-    if !session.out.is_for_people() {
+    if !session.out.is_human_readable() {
         return Ok(());
     }
     let server = session.server().unwrap_or_default().trim_end_matches('/').to_owned();

@@ -1,4 +1,4 @@
-//! `notify campaigns` (spec 4.4, B27 to B29), and campaigns as files.
+//! `notify campaigns`, and campaigns as files.
 
 use std::path::{Path, PathBuf};
 
@@ -7,12 +7,12 @@ use notify_client::notify_core::{CampaignStatus, ListCampaigns, Template};
 use serde_json::json;
 
 use crate::{
-    campaign_files::{FileFormat, Folder, Plan, Remote, Written},
-    confirm::{self, Consent},
+    campaign_files::{FileFormat, Folder, Plan, RemoteCampaign, WriteOutcome},
+    confirm::{self, ConfirmArgs},
     failure::Failure,
     input,
     output::view,
-    session::{Session, known},
+    session::{Session, parse_id},
 };
 
 const CREATE_HELP: &str = r#"Example of FILE:
@@ -25,7 +25,7 @@ const CREATE_HELP: &str = r#"Example of FILE:
 /// `notify campaigns`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Campaigns {
-    /// Create a campaign of a template.
+    /// Create a campaign from a template.
     #[command(after_help = CREATE_HELP)]
     Create {
         /// The template as JSON; `-` for standard input.
@@ -33,7 +33,7 @@ pub(crate) enum Campaigns {
     },
     /// List campaigns, newest first.
     List {
-        /// Part of the name, letter case ignored.
+        /// Only campaigns whose name contains this text, ignoring case.
         #[arg(long)]
         name: Option<String>,
         /// Only campaigns with this status; `active` unless given.
@@ -73,11 +73,11 @@ pub(crate) enum Campaigns {
         /// Its id.
         id: String,
         #[command(flatten)]
-        consent: Consent,
+        confirm: ConfirmArgs,
     },
-    /// Write every campaign to a file of its own.
+    /// Write each campaign to a file.
     Export {
-        /// The folder; created if missing. A file that holds a campaign of the same name is overwritten.
+        /// The folder, created if missing. A file with a campaign of the same name is overwritten.
         dir: PathBuf,
         /// Format of new files.
         #[arg(long, value_enum, default_value = "toml")]
@@ -90,10 +90,10 @@ pub(crate) enum Campaigns {
         /// Show the changes without making them.
         #[arg(long)]
         dry_run: bool,
-        /// Exit with status 1 if there are changes to make.
+        /// Exit with status 1 if there are changes.
         #[arg(long, requires = "dry_run")]
         exit_code: bool,
-        /// Disable active campaigns that have no file, except the default one.
+        /// Disable active campaigns without a file, except the default one.
         #[arg(long)]
         disable_missing: bool,
     },
@@ -104,54 +104,54 @@ pub(crate) async fn run(command: Campaigns, session: &mut Session) -> Result<(),
     match command {
         Campaigns::Create { file } => {
             let template: Template = input::request(&file)?;
-            let created = session.notify()?.campaigns().create(&template).await?;
+            let created = session.client()?.campaigns().create(&template).await?;
             session.out.show(&created, &view::CREATED)
         }
         Campaigns::List { name, status, offset, limit } => {
             let query = ListCampaigns { offset, limit, name, status };
-            let page = session.notify()?.campaigns().list(&query).await?;
+            let page = session.client()?.campaigns().list(&query).await?;
             session.out.show(&page, &view::CAMPAIGNS)
         }
         Campaigns::Get { id } => {
-            let campaign = session.notify()?.campaigns().get(known("campaign", &id)?).await;
-            let campaign = campaign.map_err(Failure::of_id("campaign", &id))?;
+            let campaign = session.client()?.campaigns().get(parse_id("campaign", &id)?).await;
+            let campaign = campaign.map_err(Failure::unknown_id("campaign", &id))?;
             session.out.show(&campaign, &view::CAMPAIGN)
         }
         Campaigns::Replace { id, file } => {
             let template: Template = input::request(&file)?;
-            let id = known("campaign", &id)?;
-            let replaced = session.notify()?.campaigns().replace(id, &template).await;
-            replaced.map_err(Failure::of_id("campaign", &id))?;
+            let id = parse_id("campaign", &id)?;
+            let replaced = session.client()?.campaigns().replace(id, &template).await;
+            replaced.map_err(Failure::unknown_id("campaign", &id))?;
             session.out.done()
         }
         Campaigns::Enable { id } => set_status(&id, CampaignStatus::Active, session).await,
         Campaigns::Disable { id } => set_status(&id, CampaignStatus::Disabled, session).await,
-        Campaigns::Delete { id, consent } => {
-            let id = known("campaign", &id)?;
-            let notify = session.notify()?;
-            if consent.is_to_be_asked()? {
+        Campaigns::Delete { id, confirm } => {
+            let id = parse_id("campaign", &id)?;
+            let notify = session.client()?;
+            if confirm.is_required()? {
                 let campaign = notify.campaigns().get(id).await;
-                let campaign = campaign.map_err(Failure::of_id("campaign", &id))?;
+                let campaign = campaign.map_err(Failure::unknown_id("campaign", &id))?;
                 confirm::ask(&format!(
                     "Delete the campaign `{}` with its template? This cannot be undone.",
                     campaign.campaign.name
                 ))?;
             }
-            notify.campaigns().delete(id).await.map_err(Failure::of_id("campaign", &id))?;
+            notify.campaigns().delete(id).await.map_err(Failure::unknown_id("campaign", &id))?;
             session.out.done()
         }
         Campaigns::Export { dir, format } => export(&dir, format, session).await,
         Campaigns::Apply { dir, dry_run, exit_code, disable_missing } => {
             let folder = Folder::read(&dir)?;
-            let notify = session.notify()?;
-            let server = Remote::all(&notify).await?;
-            let plan = Plan::make(folder.campaigns, server, disable_missing);
+            let notify = session.client()?;
+            let server = RemoteCampaign::list_all(&notify).await?;
+            let plan = Plan::new(folder.campaigns, server, disable_missing);
             if !dry_run {
-                plan.carry_out(&notify).await?;
+                plan.apply(&notify).await?;
             }
             session.out.show(&plan, &view::CAMPAIGN_STEPS)?;
             match plan.changes() {
-                changes if exit_code && changes > 0 => Err(Failure::Differing(changes)),
+                changes if exit_code && changes > 0 => Err(Failure::CampaignsDiffer(changes)),
                 _ => Ok(()),
             }
         }
@@ -162,14 +162,14 @@ async fn export(dir: &Path, format: FileFormat, session: &mut Session) -> Result
     std::fs::create_dir_all(dir).map_err(Failure::file(dir))?;
     let mut folder = Folder::read(dir)?;
     let mut written = Vec::new();
-    for Remote { campaign, .. } in Remote::all(&session.notify()?).await? {
-        let (file, how) = folder.write(&campaign, format)?;
-        let how = match how {
-            Written::New => "new",
-            Written::Changed => "changed",
-            Written::Unchanged => "unchanged",
+    for RemoteCampaign { campaign, .. } in RemoteCampaign::list_all(&session.client()?).await? {
+        let (file, outcome) = folder.write(&campaign, format)?;
+        let outcome = match outcome {
+            WriteOutcome::New => "new",
+            WriteOutcome::Changed => "changed",
+            WriteOutcome::Unchanged => "unchanged",
         };
-        written.push(json!({ "name": campaign.name, "file": file, "written": how }));
+        written.push(json!({ "name": campaign.name, "file": file, "written": outcome }));
     }
     session.out.show(&json!({ "campaigns": written }), &view::CAMPAIGN_FILES)
 }
@@ -179,7 +179,7 @@ async fn set_status(
     status: CampaignStatus,
     session: &mut Session,
 ) -> Result<(), Failure> {
-    let set = session.notify()?.campaigns().set_status(known("campaign", id)?, status).await;
-    set.map_err(Failure::of_id("campaign", &id))?;
+    let set = session.client()?.campaigns().set_status(parse_id("campaign", id)?, status).await;
+    set.map_err(Failure::unknown_id("campaign", &id))?;
     session.out.done()
 }

@@ -1,4 +1,4 @@
-//! What a notification shows, as `send` and `report` share it (spec 4.1, 4.2).
+//! Content options of `send` and `report`.
 
 use clap::Args;
 use notify_client::notify_core::{
@@ -7,7 +7,7 @@ use notify_client::notify_core::{
 
 use crate::input;
 
-/// The content of a notification. What is not here (polls, web push buttons) comes by `--file`.
+/// The content of a notification. Polls and web push buttons need `--file`.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Content")]
 pub(crate) struct ContentArgs {
@@ -35,22 +35,22 @@ pub(crate) struct ContentArgs {
         value_parser = input::json_object,
     )]
     custom_json_value: Option<JsonObject>,
-    /// Raw payload on Android, in place of everything else.
+    /// Raw payload on Android, which replaces all other content.
     #[arg(long, value_name = "JSON", value_parser = input::json_object)]
     android_json: Option<JsonObject>,
-    /// Raw payload on iOS, in place of everything else.
+    /// Raw payload on iOS, which replaces all other content.
     #[arg(long, value_name = "JSON", value_parser = input::json_object)]
     ios_json: Option<JsonObject>,
     /// Title on Android; the application's name unless given.
     #[arg(long, value_name = "TITLE")]
     android_title: Option<String>,
-    /// File name of a sound of the Android app.
+    /// File name of a sound in the Android app.
     #[arg(long, value_name = "NAME")]
     android_sound: Option<String>,
-    /// Number on the app icon on iOS; with --ios-sound.
+    /// Number on the app icon on iOS; requires --ios-sound.
     #[arg(long, value_name = "N", requires = "ios_sound")]
     ios_badge: Option<u32>,
-    /// File name of a sound of the iOS app, or `default`; with --ios-badge.
+    /// File name of a sound in the iOS app, or `default`; requires --ios-badge.
     #[arg(long, value_name = "NAME", requires = "ios_badge")]
     ios_sound: Option<String>,
     /// Button text on Messenger and in the chat app.
@@ -59,7 +59,7 @@ pub(crate) struct ContentArgs {
 }
 
 impl ContentArgs {
-    /// The text, and everything else.
+    /// The text and the other content.
     pub(crate) fn into_parts(self) -> (Option<String>, NotificationContent) {
         let android = self.android_title.is_some() || self.android_sound.is_some();
         let android_settings = android

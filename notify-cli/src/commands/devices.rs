@@ -1,21 +1,21 @@
-//! `notify devices`, but for `import` (spec 4.3, B21 to B24).
+//! `notify devices`, except `import`.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use notify_client::{
     Client, Error,
-    notify_core::{DeviceId, ListDevices, Platform, RegisterDevice, SetTags, Tag},
+    notify_core::{DeviceId, ListDevices, PageQuery, Platform, RegisterDevice, SetTags, Tag},
 };
 
-use super::paging::{PAGE_OF_ALL, PageArgs, show_all};
+use super::paging::{self, LARGE_PAGE, PageArgs};
 use crate::{
-    confirm::{self, Consent},
+    confirm::{self, ConfirmArgs},
     failure::Failure,
     import::{self, FileOptions, Format, Purpose},
     input,
     output::view,
-    session::{Session, own_id},
+    session::{Session, parse_caller_id},
 };
 
 /// `notify devices`.
@@ -40,9 +40,9 @@ pub(crate) enum Devices {
         #[command(flatten)]
         page: PageArgs,
     },
-    /// Write every device as `import` reads it, with its tags and states, to standard output.
+    /// Write all devices to standard output in the format of `import`, with their tags and states.
     Export {
-        /// Form of the file; ndjson unless given.
+        /// Format of the file; ndjson unless given.
         #[arg(long)]
         format: Option<Format>,
         /// Only this platform: android, ios, web, fb-messenger (Facebook Messenger) or chatapp
@@ -58,9 +58,9 @@ pub(crate) enum Devices {
         /// Its id.
         device_id: String,
         #[command(flatten)]
-        consent: Consent,
+        confirm: ConfirmArgs,
     },
-    /// Set tags of a device, or of the devices of a file. Their other tags stay.
+    /// Set tags of a device, or of the devices of a file. Other tags stay.
     #[command(after_help = TAG_HELP)]
     Tag(Box<TagArgs>),
     /// Remove tags of a device.
@@ -74,9 +74,9 @@ pub(crate) enum Devices {
 }
 
 const TAG_HELP: &str = "\
-A file has the columns `device_id` and `tags`: names with commas between them, or a JSON array of
-names and tags. An NDJSON file has the same members. Other columns are ignored, so a file of `notify
-devices export` works too. State file and refused rows work as in `notify devices import`.";
+A file has the columns `device_id` and `tags` (comma-separated names, or a JSON array of names and
+tags). An NDJSON file has the same members. Other columns are ignored, so that a file of `notify
+devices export` works too. The state file and refused rows work as in `notify devices import`.";
 
 /// Arguments of `notify devices tag`.
 #[derive(Debug, Args)]
@@ -89,7 +89,7 @@ pub(crate) struct TagArgs {
     /// Names of the tags.
     #[arg(required_unless_present = "file")]
     names: Vec<String>,
-    /// Set them to false, not true.
+    /// Set the tags to false instead of true.
     #[arg(long = "false", conflicts_with = "file")]
     set_false: bool,
     /// Devices and their tags, as CSV or NDJSON; `-` for standard input.
@@ -105,20 +105,20 @@ pub(crate) struct Register {
     /// The request as JSON; excludes the other options. `-` for standard input.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["device_id", "platform"])]
     file: Option<PathBuf>,
-    /// Its id, of your making.
+    /// Its id, of your choice.
     #[arg(required_unless_present = "file")]
     device_id: Option<String>,
     /// Its platform.
     #[arg(long, value_parser = ["android", "ios"], required_unless_present = "file")]
     platform: Option<String>,
-    /// Identifier from the platform push provider. It belongs to one device of the application,
-    /// whatever its platform: registering it takes it from the device that had it.
+    /// Token from the push provider. Only one device of the application can have it: registering it
+    /// removes it from any other device.
     #[arg(long, value_name = "TOKEN", conflicts_with = "file")]
     push_token: Option<String>,
-    /// The user disabled push reception.
+    /// The user has disabled push notifications.
     #[arg(long, conflicts_with = "file")]
     push_disabled: bool,
-    /// Push provisioning profile on iOS.
+    /// Push environment of an iOS app.
     #[arg(long, value_parser = ["production", "sandbox"], conflicts_with = "file")]
     ios_env: Option<String>,
     /// Application version.
@@ -140,7 +140,7 @@ pub(crate) struct Register {
 
 /// Runs the command.
 pub(crate) async fn run(command: Devices, session: &mut Session) -> Result<(), Failure> {
-    let notify = session.notify()?;
+    let notify = session.client()?;
     let devices = notify.devices();
     match command {
         Devices::Register(args) => {
@@ -149,25 +149,21 @@ pub(crate) async fn run(command: Devices, session: &mut Session) -> Result<(), F
         }
         Devices::Get { device_id } => {
             let device = devices.get(&id(&device_id)?).await;
-            let device = device.map_err(Failure::of_id("device", &device_id))?;
+            let device = device.map_err(Failure::unknown_id("device", &device_id))?;
             session.out.show(&device, &view::DEVICE)
         }
         Devices::List { platform, tag, page } => {
-            let all = page.all;
-            let page = page.query();
-            let query = ListDevices { limit: page.limit, cursor: page.cursor, platform, tag };
-            if all {
-                return show_all(devices.all(&query), session, &view::DEVICES).await;
-            }
-            let page = devices.list(&query).await?;
-            session.out.show(&page, &view::DEVICES)
+            let PageQuery { limit, cursor } = page.query();
+            let query = ListDevices { limit, cursor, platform, tag };
+            let (first, all) = (devices.list(&query), devices.all(&query));
+            paging::show(page.all, first, all, session, &view::DEVICES).await
         }
         Devices::Export { format, platform, tag } => {
-            let limit = Some(PAGE_OF_ALL);
+            let limit = Some(LARGE_PAGE);
             let query = ListDevices { limit, platform, tag, ..ListDevices::default() };
             let is_csv = match format {
                 Some(format) => format == Format::Csv,
-                None => session.out.is_asked_for_csv(),
+                None => session.out.is_csv_requested(),
             };
             let mut file = session.out.file(is_csv, &view::DEVICES)?;
             let mut all = devices.all(&query);
@@ -176,10 +172,10 @@ pub(crate) async fn run(command: Devices, session: &mut Session) -> Result<(), F
             }
             file.end()
         }
-        Devices::Delete { device_id, consent } => {
-            if consent.is_to_be_asked()? {
+        Devices::Delete { device_id, confirm } => {
+            if confirm.is_required()? {
                 let device = devices.get(&id(&device_id)?).await;
-                let device = device.map_err(Failure::of_id("device", &device_id))?;
+                let device = device.map_err(Failure::unknown_id("device", &device_id))?;
                 confirm::ask(&format!(
                     "Erase the device `{device_id}` ({}) with its tags and all data about it? \
                      This cannot be undone.",
@@ -187,7 +183,7 @@ pub(crate) async fn run(command: Devices, session: &mut Session) -> Result<(), F
                 ))?;
             }
             let deleted = devices.delete(&id(&device_id)?).await;
-            deleted.map_err(Failure::of_id("device", &device_id))?;
+            deleted.map_err(Failure::unknown_id("device", &device_id))?;
             session.out.done()
         }
         Devices::Tag(args) => {
@@ -198,7 +194,7 @@ pub(crate) async fn run(command: Devices, session: &mut Session) -> Result<(), F
             let device_id = device_id.unwrap_or_default();
             let tags = names.into_iter().map(|name| Tag::new(name, !set_false)).collect();
             let set = devices.set_tags(&id(&device_id)?, &SetTags { tags }).await;
-            set.map_err(Failure::of_id("device", &device_id))?;
+            set.map_err(Failure::unknown_id("device", &device_id))?;
             session.out.done()
         }
         Devices::Untag { device_id, names } => {
@@ -208,7 +204,7 @@ pub(crate) async fn run(command: Devices, session: &mut Session) -> Result<(), F
     }
 }
 
-/// Removes what is there, and names what is not.
+/// Removes tags. Tags that the device does not have are an error.
 async fn untag(notify: &Client, device_id: &DeviceId, names: &[String]) -> Result<(), Failure> {
     let devices = notify.devices();
     let mut missing = Vec::new();
@@ -222,13 +218,13 @@ async fn untag(notify: &Client, device_id: &DeviceId, names: &[String]) -> Resul
     if missing.is_empty() {
         return Ok(());
     }
-    devices.get(device_id).await.map_err(Failure::of_id("device", device_id))?;
-    let what = if missing.len() == 1 { "tag" } else { "tags" };
-    Err(Failure::Missing(format!("`{device_id}` has no {what} {}", missing.join(", "))))
+    devices.get(device_id).await.map_err(Failure::unknown_id("device", device_id))?;
+    let noun = if missing.len() == 1 { "tag" } else { "tags" };
+    Err(Failure::NoMatch(format!("`{device_id}` has no {noun} {}", missing.join(", "))))
 }
 
 fn id(text: &str) -> Result<DeviceId, Failure> {
-    own_id("device_id", text, DeviceId::new)
+    parse_caller_id("device_id", text, DeviceId::new)
 }
 
 fn registration(args: Register) -> Result<RegisterDevice, Failure> {

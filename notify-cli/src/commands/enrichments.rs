@@ -1,31 +1,31 @@
-//! `notify enrichments` (B31).
+//! `notify enrichments`.
 
 use clap::Subcommand;
 use notify_client::{
-    EnrichmentAnswer,
+    EnrichmentResponse,
     notify_core::{CampaignRef, EnrichmentQuery},
 };
 
 use crate::{
     failure::Failure,
     output::{self, view},
-    session::{Session, known},
+    session::{Session, parse_id},
 };
 
 /// `notify enrichments`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Enrichments {
-    /// Show what a device shows for a campaign.
+    /// Show what a device displays for a campaign.
     Get {
         /// Id of the campaign, or `default`.
         campaign: String,
-        /// The notification that the device shows.
+        /// Id of the notification that the device displays.
         #[arg(long, value_name = "ID")]
         notification: Option<String>,
-        /// The device that asks.
+        /// Id of the device.
         #[arg(long, value_name = "DEVICE_ID")]
         device: Option<String>,
-        /// Show nothing when the answer is still the one with this tag.
+        /// Print only `not modified` if the enrichment still has this ETag.
         #[arg(long, value_name = "ETAG")]
         if_none_match: Option<String>,
     },
@@ -36,36 +36,36 @@ pub(crate) async fn run(command: Enrichments, session: &mut Session) -> Result<(
     let Enrichments::Get { campaign, notification, device, if_none_match } = command;
     let campaign = match campaign.as_str() {
         "default" => CampaignRef::Default,
-        id => CampaignRef::Id(known("campaign", id)?),
+        id => CampaignRef::Id(parse_id("campaign", id)?),
     };
     let query = EnrichmentQuery { notification_id: notification, device_id: device };
-    let notify = session.notify()?;
-    let got = notify.enrichments().get(campaign, &query, if_none_match.as_deref()).await;
-    let got = got.map_err(Failure::when_not_found(unknown(campaign, &query)))?;
-    match got {
-        EnrichmentAnswer::Fresh { enrichment, etag } => {
+    let notify = session.client()?;
+    let response = notify.enrichments().get(campaign, &query, if_none_match.as_deref()).await;
+    let response = response.map_err(Failure::not_found(unknown_ids(campaign, &query)))?;
+    match response {
+        EnrichmentResponse::Fresh { enrichment, etag } => {
             session.out.show(&*enrichment, &view::ENRICHMENT)?;
             session.out.flush()?;
             if let Some(etag) = etag {
-                output::talk(&format!("etag {etag}"));
+                output::print_message(&format!("etag {etag}"));
             }
         }
-        EnrichmentAnswer::NotModified => output::talk("not modified"),
+        EnrichmentResponse::NotModified => output::print_message("not modified"),
     }
     Ok(())
 }
 
-/// What there is nothing of: the server says of all of it no more than that.
-fn unknown(campaign: CampaignRef, query: &EnrichmentQuery) -> String {
-    let mut unknown = match campaign {
+/// The message of a 404, which does not tell which of the ids is unknown.
+fn unknown_ids(campaign: CampaignRef, query: &EnrichmentQuery) -> String {
+    let mut message = match campaign {
         CampaignRef::Default => "no campaign is the default one".to_owned(),
         CampaignRef::Id(id) => format!("no active campaign has the id `{id}`"),
     };
     if let Some(id) = &query.notification_id {
-        unknown.push_str(&format!(", or no notification the id `{id}`"));
+        message.push_str(&format!(", or no notification the id `{id}`"));
     }
     if let Some(id) = &query.device_id {
-        unknown.push_str(&format!(", or no device the id `{id}`"));
+        message.push_str(&format!(", or no device the id `{id}`"));
     }
-    unknown
+    message
 }

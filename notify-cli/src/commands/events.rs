@@ -1,4 +1,4 @@
-//! `notify events` (B33).
+//! `notify events`.
 
 use std::path::PathBuf;
 
@@ -51,6 +51,6 @@ pub(crate) async fn run(command: Events, session: &mut Session) -> Result<(), Fa
             }],
         },
     };
-    let accepted = session.notify()?.events().report(&events).await?;
+    let accepted = session.client()?.events().report(&events).await?;
     session.out.show(&accepted, &view::EVENTS_ACCEPTED)
 }

@@ -1,4 +1,4 @@
-//! `notify explain` (B38).
+//! `notify explain`.
 
 use clap::Args;
 use notify_client::{
@@ -9,15 +9,15 @@ use notify_client::{
 use crate::{
     failure::Failure,
     output::view,
-    session::{Session, own_id},
+    session::{Session, parse_caller_id},
 };
 
-/// What precedes a provider's answer in the detail of a step.
-const LAST_ANSWER: &str = "the last answer: ";
+/// The prefix of the last response of a provider, in the detail of a step.
+const LAST_RESPONSE_PREFIX: &str = "the last answer: ";
 
 /// Arguments of `notify explain`.
 #[derive(Debug, Args)]
-#[command(after_help = "A step without a time describes the current state.")]
+#[command(after_help = "Steps without a timestamp describe the current state.")]
 pub(crate) struct Explain {
     /// Id of the notification.
     notification: String,
@@ -25,28 +25,27 @@ pub(crate) struct Explain {
     device: String,
 }
 
-/// Explains.
+/// Runs the command.
 pub(crate) async fn run(args: Explain, session: &mut Session) -> Result<(), Failure> {
-    let id = own_id("notification", &args.notification, NotificationId::new)?;
-    let device = own_id("device", &args.device, DeviceId::new)?;
-    let notify = session.notify()?;
-    let explained = match notify.notifications().explain(&id, &device).await {
+    let id = parse_caller_id("notification", &args.notification, NotificationId::new)?;
+    let device = parse_caller_id("device", &args.device, DeviceId::new)?;
+    let notify = session.client()?;
+    let mut explained = match notify.notifications().explain(&id, &device).await {
         Err(error @ Error::NotFound { .. }) => {
-            return Err(unknown(&notify, &id, &device, error).await);
+            return Err(unknown_id(&notify, &id, &device, error).await);
         }
         explained => explained?,
     };
-    session.out.heading(&headline(&explained))?;
-    let mut explained = explained;
-    if session.out.is_for_people() {
-        // Every explanation begins with it, and it says no more than its name.
+    session.out.heading(&summary(&explained))?;
+    if session.out.is_human_readable() {
+        // Every explanation begins with this step, which adds nothing for a reader.
         explained.steps.retain(|step| step.what != StepKind::Accepted);
     }
     session.out.show(&explained, &view::EXPLANATION)
 }
 
-/// The outcome and its cause, ahead of the steps that lead there.
-fn headline(explained: &Explanation) -> String {
+/// The outcome and its cause, printed before the steps.
+fn summary(explained: &Explanation) -> String {
     use StepKind as Word;
     let (mark, outcome, causes): (_, _, &[Word]) = match explained.outcome {
         ExplainedOutcome::Sent => ('✓', "sent", &[Word::Sent]),
@@ -86,11 +85,11 @@ fn headline(explained: &Explanation) -> String {
         causes.iter().find_map(|word| explained.steps.iter().find(|step| step.what == *word));
     let device = &explained.device_id;
     match cause {
-        // The outcome stands before it.
+        // The outcome is not repeated.
         Some(step) => {
             let detail = step.detail.strip_prefix(outcome).unwrap_or(&step.detail);
             let detail = detail.trim_start_matches([':', ' ']);
-            let answer = last_answer(explained).filter(|_| step.what == Word::NextAttempt);
+            let answer = last_response(explained).filter(|_| step.what == Word::NextAttempt);
             let answer = answer.map_or_else(String::new, |answer| format!("{answer}; "));
             format!("{mark} {device} {outcome}: {answer}{detail}")
         }
@@ -98,17 +97,22 @@ fn headline(explained: &Explanation) -> String {
     }
 }
 
-/// What the provider said last, as the step of the attempts has it.
-pub(super) fn last_answer(explained: &Explanation) -> Option<&str> {
+/// The last response of the provider, from the step of the attempts.
+pub(super) fn last_response(explained: &Explanation) -> Option<&str> {
     let attempted = explained.steps.iter().rev().find(|step| step.what == StepKind::Attempted)?;
-    attempted.detail.find(LAST_ANSWER).map(|at| &attempted.detail[at..])
+    attempted.detail.find(LAST_RESPONSE_PREFIX).map(|at| &attempted.detail[at..])
 }
 
-/// Which of the two names nothing: the server says of both that one of them does.
-async fn unknown(notify: &Client, id: &NotificationId, device: &DeviceId, error: Error) -> Failure {
+/// Which of the two ids is unknown; the response does not tell.
+async fn unknown_id(
+    notify: &Client,
+    id: &NotificationId,
+    device: &DeviceId,
+    error: Error,
+) -> Failure {
     match notify.notifications().get(id).await {
-        Ok(_) => Failure::of_id("device", device)(error),
-        Err(Error::NotFound { .. }) => Failure::of_id("notification", id)(error),
+        Ok(_) => Failure::unknown_id("device", device)(error),
+        Err(Error::NotFound { .. }) => Failure::unknown_id("notification", id)(error),
         Err(_) => error.into(),
     }
 }
@@ -133,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cause_stands_first() {
+    fn the_summary_contains_the_cause() {
         use ExplainedOutcome as Outcome;
         use StepKind as Word;
         for (outcome, steps, text) in [
@@ -178,12 +182,12 @@ mod tests {
             ),
             (Outcome::Canceled, &[], "✗ d canceled"),
         ] {
-            assert_eq!(headline(&explained(outcome, steps)), text);
+            assert_eq!(summary(&explained(outcome, steps)), text);
         }
     }
 
     #[test]
-    fn what_was_answered_last_stands_before_the_next_attempt() {
+    fn the_summary_contains_the_last_response_before_the_next_attempt() {
         use ExplainedOutcome as Outcome;
         use StepKind as Word;
         for (outcome, steps, text) in [
@@ -205,7 +209,7 @@ mod tests {
                 "! d pending: https://push.example cannot be reached",
             ),
         ] {
-            assert_eq!(headline(&explained(outcome, steps)), text);
+            assert_eq!(summary(&explained(outcome, steps)), text);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `notify feeds` (B30).
+//! `notify feeds`.
 
 use clap::Subcommand;
 use notify_client::{
@@ -6,20 +6,20 @@ use notify_client::{
     notify_core::{CheckFeed, CreateFeed, Feed, FeedId, FeedStatus, PageQuery},
 };
 
-use super::paging::{PAGE_OF_ALL, PageArgs, find, show_all};
+use super::paging::{self, LARGE_PAGE, PageArgs};
 use crate::{
     address,
-    confirm::{self, Consent},
+    confirm::{self, ConfirmArgs},
     failure::Failure,
     output::{self, view},
-    session::{Session, known},
+    session::{Session, parse_id},
 };
 
 /// `notify feeds`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Feeds {
-    /// Create a feed, and print its id. If a feed with this address exists, print that one's id; its
-    /// name stays.
+    /// Create a feed and print its id. If a feed with this address exists, print its id and keep its
+    /// name.
     Create {
         /// Address of an RSS, Atom or JSON feed.
         feed_url: String,
@@ -29,7 +29,7 @@ pub(crate) enum Feeds {
     },
     /// List feeds with the result of their last fetch.
     List(PageArgs),
-    /// Fetch a feed once, and show its items and problems. The server stores nothing.
+    /// Fetch a feed once and show its items and problems. The server stores nothing.
     Check {
         /// Address of an RSS, Atom or JSON feed.
         url: String,
@@ -39,75 +39,75 @@ pub(crate) enum Feeds {
         /// Its id.
         id: String,
         #[command(flatten)]
-        consent: Consent,
+        confirm: ConfirmArgs,
     },
 }
 
 /// Runs the command.
 pub(crate) async fn run(command: Feeds, session: &mut Session) -> Result<(), Failure> {
-    let notify = session.notify()?;
+    let notify = session.client()?;
     match command {
         Feeds::Create { feed_url, name } => {
             let feed = CreateFeed { url: feed_url, name };
             let created = notify.feeds().create(&feed).await?;
             session.out.show(&created, &view::CREATED)?;
             session.out.flush()?;
-            // The feed is created whatever these find out.
+            // The feed exists, whatever these requests return.
             if let Ok(Some(known)) = find_feed(&notify, created.id).await {
                 if known.name != feed.name {
                     let name = &known.name;
-                    output::talk(&format!(
-                        "a feed `{name}` has this address already, and keeps its name"
+                    output::print_message(&format!(
+                        "the feed `{name}` already has this address and keeps its name"
                     ));
                 }
                 for problem in problems(&notify, known).await {
-                    output::talk(&format!("warning: the server cannot read this feed: {problem}"));
+                    output::print_message(&format!(
+                        "warning: the server cannot read this feed: {problem}"
+                    ));
                 }
             }
             Ok(())
         }
-        Feeds::List(page) if page.all => {
-            show_all(notify.feeds().all(&page.query()), session, &view::FEEDS).await
-        }
         Feeds::List(page) => {
-            let page = notify.feeds().list(&page.query()).await?;
-            session.out.show(&page, &view::FEEDS)
+            let (feeds, query) = (notify.feeds(), page.query());
+            let (first, all) = (feeds.list(&query), feeds.all(&query));
+            paging::show(page.all, first, all, session, &view::FEEDS).await
         }
         Feeds::Check { url } => {
             let checked = notify.feeds().check(&CheckFeed { url }).await?;
             session.out.show(&checked, &view::FEED_CHECK)?;
-            if session.out.is_for_people() {
+            if session.out.is_human_readable() {
                 session.out.flush()?;
                 for problem in &checked.problems {
-                    output::talk(problem);
+                    output::print_message(problem);
                 }
             }
             match checked.status {
                 FeedStatus::Ok => Ok(()),
                 FeedStatus::Pending | FeedStatus::Failing => {
-                    Err(Failure::Unwell("the feed cannot be used".to_owned()))
+                    Err(Failure::CheckFailed("the feed cannot be used".to_owned()))
                 }
             }
         }
-        Feeds::Delete { id, consent } => {
-            let id = known("feed", &id)?;
-            if consent.is_to_be_asked()? {
-                ask_to_delete(&notify, id).await?;
+        Feeds::Delete { id, confirm } => {
+            let id = parse_id("feed", &id)?;
+            if confirm.is_required()? {
+                confirm_delete(&notify, id).await?;
             }
-            notify.feeds().delete(id).await.map_err(Failure::of_id("feed", &id))?;
+            notify.feeds().delete(id).await.map_err(Failure::unknown_id("feed", &id))?;
             session.out.done()
         }
     }
 }
 
-/// What keeps the server from reading a feed: what its last fetch failed of, or, before the first one
-/// of an address that a server refuses unless it may call private networks, what a check says.
+/// Why the server cannot read a feed: the error of the last fetch, or, before the first one, the result of
+/// a check if the server may refuse the address as private.
 async fn problems(notify: &Client, feed: Feed) -> Vec<String> {
     let is_public = address::is_public(&feed.url);
     match feed.status {
         FeedStatus::Ok => Vec::new(),
         FeedStatus::Failing => feed.last_error.into_iter().collect(),
-        FeedStatus::Pending if is_public && !address::has_other_port(&feed.url) => Vec::new(),
+        FeedStatus::Pending if is_public && !address::has_unusual_port(&feed.url) => Vec::new(),
         FeedStatus::Pending => match notify.feeds().check(&CheckFeed { url: feed.url }).await {
             Ok(checked) if checked.status == FeedStatus::Failing => checked.problems,
             Ok(_) | Err(_) => Vec::new(),
@@ -115,15 +115,15 @@ async fn problems(notify: &Client, feed: Feed) -> Vec<String> {
     }
 }
 
-/// A feed as the listing has it.
+/// Finds a feed in the listing.
 async fn find_feed(notify: &Client, id: FeedId) -> Result<Option<Feed>, Error> {
-    let query = PageQuery { limit: Some(PAGE_OF_ALL), cursor: None };
-    find(notify.feeds().all(&query), |feed| feed.id == id).await
+    let query = PageQuery { limit: Some(LARGE_PAGE), cursor: None };
+    paging::find(notify.feeds().all(&query), |feed| feed.id == id).await
 }
 
-async fn ask_to_delete(notify: &Client, id: FeedId) -> Result<(), Failure> {
+async fn confirm_delete(notify: &Client, id: FeedId) -> Result<(), Failure> {
     let feed = find_feed(notify, id).await?;
-    let feed = feed.ok_or_else(|| Failure::Missing(format!("no feed has the id `{id}`")))?;
+    let feed = feed.ok_or_else(|| Failure::NoMatch(format!("no feed has the id `{id}`")))?;
     confirm::ask(&format!(
         "Delete the feed `{}` ({}) with its items? This cannot be undone.",
         feed.name, feed.url

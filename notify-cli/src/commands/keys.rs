@@ -7,16 +7,16 @@ use notify_client::{
 };
 
 use crate::{
-    confirm::{self, Consent},
+    confirm::{self, ConfirmArgs},
     failure::Failure,
     output::{self, view},
-    session::{Session, known},
+    session::{Session, parse_id},
 };
 
-/// Which application.
+/// The application of a command.
 #[derive(Debug, Args)]
 pub(crate) struct AppArgs {
-    /// Name or id of the application; may be left out when there is exactly one.
+    /// Name or id of the application; optional if there is only one.
     #[arg(long, value_name = "NAME|ID")]
     pub(crate) app: Option<String>,
 }
@@ -24,9 +24,9 @@ pub(crate) struct AppArgs {
 /// `notify keys`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Keys {
-    /// Create an API key, and print it. It is shown only once.
+    /// Create an API key and print it. It is shown only once.
     Create {
-        /// What it is for.
+        /// Its purpose.
         #[arg(long)]
         name: Option<String>,
         #[command(flatten)]
@@ -41,34 +41,34 @@ pub(crate) enum Keys {
         #[command(flatten)]
         app: AppArgs,
         #[command(flatten)]
-        consent: Consent,
+        confirm: ConfirmArgs,
     },
 }
 
 /// Runs the command.
 pub(crate) async fn run(command: Keys, session: &mut Session) -> Result<(), Failure> {
-    let notify = session.notify()?;
+    let notify = session.client()?;
     match command {
         Keys::Create { name, app } => {
             let app = session.app(app.app.as_deref()).await?;
             let created = notify.admin().create_key(app, &CreateKey { name }).await;
-            let created = created.map_err(Failure::of_id("application", &app))?;
+            let created = created.map_err(Failure::unknown_id("application", &app))?;
             session.out.show(&created, &view::KEY_CREATED)
         }
         Keys::List(app) => {
             let app = session.app(app.app.as_deref()).await?;
             let keys = notify.admin().list_keys(app).await;
-            let keys = keys.map_err(Failure::of_id("application", &app))?;
+            let keys = keys.map_err(Failure::unknown_id("application", &app))?;
             session.out.show(&keys, &view::KEYS)
         }
-        Keys::Revoke { id, app, consent } => {
-            let id = known("key", &id)?;
+        Keys::Revoke { id, app, confirm } => {
+            let id = parse_id("key", &id)?;
             let app = session.app(app.app.as_deref()).await?;
-            if consent.is_to_be_asked()? {
-                ask_to_revoke(&notify, app, id).await?;
+            if confirm.is_required()? {
+                confirm_revoke(&notify, app, id).await?;
             }
             let revoked = notify.admin().revoke_key(app, id).await;
-            revoked.map_err(Failure::when_not_found(format!(
+            revoked.map_err(Failure::not_found(format!(
                 "no key of the application {app} has the id `{id}`"
             )))?;
             session.out.done()
@@ -76,11 +76,11 @@ pub(crate) async fn run(command: Keys, session: &mut Session) -> Result<(), Fail
     }
 }
 
-async fn ask_to_revoke(notify: &Client, app: AppId, id: KeyId) -> Result<(), Failure> {
+async fn confirm_revoke(notify: &Client, app: AppId, id: KeyId) -> Result<(), Failure> {
     let keys = notify.admin().list_keys(app).await;
-    let keys = keys.map_err(Failure::of_id("application", &app))?.keys;
+    let keys = keys.map_err(Failure::unknown_id("application", &app))?.keys;
     let Some(key) = keys.into_iter().find(|key| key.id == id) else {
-        return Err(Failure::Missing(format!("no key has the id `{id}`")));
+        return Err(Failure::NoMatch(format!("no key has the id `{id}`")));
     };
     let app = notify.admin().get_app(app).await?.name;
     let name = key.name.map_or_else(String::new, |name| format!(" `{name}`"));

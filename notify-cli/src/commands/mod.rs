@@ -1,4 +1,4 @@
-//! One file per command: its arguments, and what it does with them.
+//! The commands, one file for each.
 
 pub(crate) mod apps;
 pub(crate) mod campaigns;
@@ -25,7 +25,7 @@ pub(crate) mod tail;
 pub(crate) mod watch;
 pub(crate) mod webhooks;
 
-pub(crate) use self::paging::PAGE_OF_ALL;
+pub(crate) use self::paging::LARGE_PAGE;
 use crate::{
     args::{Command, Devices},
     failure::Failure,

@@ -1,14 +1,14 @@
-//! `notify notifications` (B20).
+//! `notify notifications`.
 
 use clap::Subcommand;
 use notify_client::notify_core::{DeliveryOutcome, ListDeliveries, NotificationId, PageQuery};
 
-use super::paging::{PageArgs, show_all};
+use super::paging::{self, PageArgs};
 use crate::{
     failure::Failure,
     input,
     output::view,
-    session::{Session, own_id},
+    session::{Session, parse_caller_id},
 };
 
 /// `notify notifications`.
@@ -31,7 +31,7 @@ pub(crate) enum Notifications {
         #[command(flatten)]
         page: PageArgs,
     },
-    /// Cancel what has not been sent yet.
+    /// Cancel a notification. Messages that were already sent cannot be recalled.
     Cancel {
         /// Its id.
         id: String,
@@ -40,49 +40,34 @@ pub(crate) enum Notifications {
 
 /// Runs the command.
 pub(crate) async fn run(command: Notifications, session: &mut Session) -> Result<(), Failure> {
-    let notify = session.notify()?;
+    let notify = session.client()?;
+    let notifications = notify.notifications();
     match command {
         Notifications::Get { id } => {
-            let id = own_id("id", &id, NotificationId::new)?;
-            let notification = notify
-                .notifications()
-                .get(&id)
-                .await
-                .map_err(Failure::of_id("notification", &id))?;
+            let id = parse_caller_id("id", &id, NotificationId::new)?;
+            let notification = notifications.get(&id).await;
+            let notification = notification.map_err(Failure::unknown_id("notification", &id))?;
             session.out.show(&notification, &view::NOTIFICATION)
         }
-        Notifications::List(page) if page.all => {
-            let pages = notify.notifications().all(&page.query());
-            show_all(pages, session, &view::NOTIFICATIONS).await
-        }
         Notifications::List(page) => {
-            let page = notify.notifications().list(&page.query()).await?;
-            session.out.show(&page, &view::NOTIFICATIONS)
+            let query = page.query();
+            let (first, all) = (notifications.list(&query), notifications.all(&query));
+            paging::show(page.all, first, all, session, &view::NOTIFICATIONS).await
         }
         Notifications::Deliveries { id, outcome, page } => {
-            let id = own_id("id", &id, NotificationId::new)?;
-            let is_all = page.all;
+            let id = parse_caller_id("id", &id, NotificationId::new)?;
             let PageQuery { limit, cursor } = page.query();
             let query = ListDeliveries { limit, cursor, outcome };
-            if is_all {
-                let pages = notify.notifications().all_deliveries(&id, &query);
-                let shown = show_all(pages, session, &view::DELIVERIES).await;
-                return shown.map_err(Failure::of_id("notification", &id));
-            }
-            let page = notify
-                .notifications()
-                .deliveries(&id, &query)
+            let first = notifications.deliveries(&id, &query);
+            let all = notifications.all_deliveries(&id, &query);
+            paging::show(page.all, first, all, session, &view::DELIVERIES)
                 .await
-                .map_err(Failure::of_id("notification", &id))?;
-            session.out.show(&page, &view::DELIVERIES)
+                .map_err(Failure::unknown_id("notification", &id))
         }
         Notifications::Cancel { id } => {
-            let id = own_id("id", &id, NotificationId::new)?;
-            notify
-                .notifications()
-                .cancel(&id)
-                .await
-                .map_err(Failure::of_id("notification", &id))?;
+            let id = parse_caller_id("id", &id, NotificationId::new)?;
+            let canceled = notifications.cancel(&id).await;
+            canceled.map_err(Failure::unknown_id("notification", &id))?;
             session.out.done()
         }
     }

@@ -1,4 +1,4 @@
-//! The arguments of listings (B10).
+//! Listings: their arguments, and printing them.
 
 use clap::Args;
 use notify_client::{Error, Page, Pages, notify_core::PageQuery};
@@ -6,56 +6,61 @@ use serde::Serialize;
 
 use crate::{failure::Failure, output::view::View, session::Session};
 
-/// Page size of a listing that is read to its end.
-pub(crate) const PAGE_OF_ALL: u32 = 500;
+/// Page size of requests for a whole listing.
+pub(crate) const LARGE_PAGE: u32 = 500;
 
-/// Which part of a listing is asked for.
+/// Options of a listing.
 #[derive(Debug, Args)]
 pub(crate) struct PageArgs {
     /// Page size, 1 to 1,000; 50 unless given.
     #[arg(long, value_name = "N")]
     limit: Option<u32>,
-    /// Cursor that the previous page printed.
+    /// Cursor of the next page, which the previous page printed.
     #[arg(long)]
     cursor: Option<String>,
-    /// Read every page from there on.
+    /// Print all pages from there on.
     #[arg(long)]
     pub(crate) all: bool,
 }
 
 impl PageArgs {
-    /// The page asked for.
-    pub(crate) fn query(self) -> PageQuery {
-        let limit = self.limit.or(self.all.then_some(PAGE_OF_ALL));
-        PageQuery { limit, cursor: self.cursor }
+    /// The query of the first page.
+    pub(crate) fn query(&self) -> PageQuery {
+        let limit = self.limit.or(self.all.then_some(LARGE_PAGE));
+        PageQuery { limit, cursor: self.cursor.clone() }
     }
 }
 
-/// Shows a listing to its end without holding it.
-pub(crate) async fn show_all<P>(
-    mut pages: Pages<'_, P>,
+/// Prints one page, or all pages without holding them in memory. Neither `page` nor `all` sends a request
+/// before it is used.
+pub(crate) async fn show<P: Page + Serialize>(
+    is_all: bool,
+    page: impl Future<Output = Result<P, Error>>,
+    mut all: Pages<'_, P>,
     session: &mut Session,
     view: &View,
 ) -> Result<(), Failure>
 where
-    P: Page,
     P::Item: Serialize,
 {
+    if !is_all {
+        return session.out.show(&page.await?, view);
+    }
     let mut rows = session.out.rows(view)?;
-    while let Some(item) = pages.next().await {
+    while let Some(item) = all.next().await {
         rows.push(&item?)?;
     }
     rows.end()
 }
 
-/// The first item of a listing that is wanted, for what has no call of its own.
+/// The first item that satisfies a condition, for resources without an endpoint to read one.
 pub(crate) async fn find<P: Page>(
     mut pages: Pages<'_, P>,
-    is_wanted: impl Fn(&P::Item) -> bool,
+    matches: impl Fn(&P::Item) -> bool,
 ) -> Result<Option<P::Item>, Error> {
     while let Some(item) = pages.next().await {
         let item = item?;
-        if is_wanted(&item) {
+        if matches(&item) {
             return Ok(Some(item));
         }
     }

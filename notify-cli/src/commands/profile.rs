@@ -1,4 +1,4 @@
-//! `notify profile`: the only command that needs no server.
+//! `notify profile`, which needs no server.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use secrecy::SecretString;
 use serde::Serialize;
 
 use crate::{
-    confirm::{self, Consent},
+    confirm::{self, ConfirmArgs},
     connection::variable,
     failure::Failure,
     input,
@@ -19,7 +19,7 @@ use crate::{
 /// `notify profile`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ProfileCommand {
-    /// Add or replace a profile. Its keys come from the environment or a file, since other users
+    /// Add or replace a profile. Its keys come from the environment or a file, since other users can
     /// see a command line.
     Set {
         /// Its name.
@@ -35,7 +35,7 @@ pub(crate) enum ProfileCommand {
     },
     /// List the profiles, without their keys.
     List,
-    /// Make a profile the one that is used when none is named.
+    /// Make a profile the default one.
     Use {
         /// Its name.
         name: String,
@@ -45,13 +45,13 @@ pub(crate) enum ProfileCommand {
         /// Its name.
         name: String,
         #[command(flatten)]
-        consent: Consent,
+        confirm: ConfirmArgs,
     },
 }
 
-/// What is shown of a profile.
+/// A profile without its keys.
 #[derive(Debug, Serialize)]
-struct Shown<'a> {
+struct ProfileView<'a> {
     name: &'a str,
     url: &'a str,
     api_key: bool,
@@ -61,7 +61,7 @@ struct Shown<'a> {
 
 #[derive(Debug, Serialize)]
 struct List<'a> {
-    profiles: Vec<Shown<'a>>,
+    profiles: Vec<ProfileView<'a>>,
 }
 
 /// Runs the command.
@@ -75,7 +75,7 @@ pub(crate) fn run(command: ProfileCommand, session: &mut Session) -> Result<(), 
             profiles.set(&name, Profile { url: server, api_key, admin_key });
         }
         ProfileCommand::List => {
-            let shown = profiles.iter().map(|(name, profile, current)| Shown {
+            let shown = profiles.iter().map(|(name, profile, current)| ProfileView {
                 name,
                 url: &profile.url,
                 api_key: profile.api_key.is_some(),
@@ -84,10 +84,10 @@ pub(crate) fn run(command: ProfileCommand, session: &mut Session) -> Result<(), 
             });
             return session.out.show(&List { profiles: shown.collect() }, &view::PROFILES);
         }
-        ProfileCommand::Use { name } => profiles.choose(&name)?,
-        ProfileCommand::Remove { name, consent } => {
-            let is_there = profiles.iter().any(|(known, ..)| known == name);
-            if is_there && consent.is_to_be_asked()? {
+        ProfileCommand::Use { name } => profiles.set_current(&name)?,
+        ProfileCommand::Remove { name, confirm } => {
+            let exists = profiles.iter().any(|(known, ..)| known == name);
+            if exists && confirm.is_required()? {
                 confirm::ask(&format!(
                     "Remove the profile `{name}` with its keys? The server cannot show them again."
                 ))?;
@@ -111,12 +111,12 @@ fn key(file: Option<PathBuf>, variable_name: &str) -> Result<Option<SecretString
     }
 }
 
-/// Lets the client say what is wrong with an address or a key, before it is kept.
+/// Validates the address and the keys before they are stored.
 fn check(server: &str, keys: [&Option<SecretString>; 2]) -> Result<(), Failure> {
     use secrecy::ExposeSecret;
     let mut builder = notify_client::Client::builder(server);
     for key in keys.into_iter().flatten() {
-        // Whether it is one at all; which kind it is, calls look at.
+        // This checks the format of a key; calls check its kind.
         builder = builder.api_key(key.expose_secret());
         builder.clone().build()?;
     }

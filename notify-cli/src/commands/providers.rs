@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::keys::AppArgs;
 use crate::{
-    confirm::{self, Consent},
+    confirm::{self, ConfirmArgs},
     failure::Failure,
     input,
     output::{self, view},
@@ -29,9 +29,9 @@ For apns the text of the .p8 file goes into `private_key`:
   jq -n --rawfile key AuthKey_KEY1234567.p8 '{team_id: \"TEAM123456\", key_id: \"KEY1234567\",
     private_key: $key, topic: \"com.example.app\"}' | notify providers put apns -
 
-For webpush: {\"subject\": \"mailto:you@your.domain\"}, whom push services write to.
+For webpush: {\"subject\": \"mailto:you@your.domain\"}, a contact for push services.
 For messenger: {\"page_access_token\": \"...\", \"app_secret\": \"...\", \"verify_token\": \"...\"}.
-For telegram: {\"bot_token\": \"...\"}, the token of @BotFather.";
+For telegram: {\"bot_token\": \"...\"}, the token from @BotFather.";
 
 /// `notify providers`.
 #[derive(Debug, Subcommand)]
@@ -39,7 +39,7 @@ pub(crate) enum Providers {
     /// Configure a provider.
     #[command(after_help = PUT_HELP)]
     Put {
-        /// Which provider.
+        /// The provider.
         #[arg(value_parser = input::provider())]
         provider: ProviderKind,
         /// Its configuration as JSON; for fcm also Google's service account as downloaded. `-` for
@@ -50,7 +50,7 @@ pub(crate) enum Providers {
     },
     /// Show a provider's configuration, without its secrets.
     Get {
-        /// Which provider.
+        /// The provider.
         #[arg(value_parser = input::provider())]
         provider: ProviderKind,
         #[command(flatten)]
@@ -58,9 +58,9 @@ pub(crate) enum Providers {
     },
     /// List the configured providers.
     List(AppArgs),
-    /// Check the credentials with the provider; no device receives anything.
+    /// Check the credentials with the provider. No device receives anything.
     Test {
-        /// Which provider.
+        /// The provider.
         #[arg(value_parser = input::provider())]
         provider: ProviderKind,
         #[command(flatten)]
@@ -68,7 +68,7 @@ pub(crate) enum Providers {
     },
     /// Resume deliveries that are held.
     Resume {
-        /// Which provider.
+        /// The provider.
         #[arg(value_parser = input::provider())]
         provider: ProviderKind,
         #[command(flatten)]
@@ -76,25 +76,25 @@ pub(crate) enum Providers {
     },
     /// Remove a provider.
     Delete {
-        /// Which provider.
+        /// The provider.
         #[arg(value_parser = input::provider())]
         provider: ProviderKind,
         #[command(flatten)]
         app: AppArgs,
         #[command(flatten)]
-        consent: Consent,
+        confirm: ConfirmArgs,
     },
 }
 
 /// Runs the command.
 pub(crate) async fn run(command: Providers, session: &mut Session) -> Result<(), Failure> {
-    let notify = session.notify()?;
+    let notify = session.client()?;
     match command {
         Providers::Put { provider, file, app } => {
             let config = configuration(provider, &file, &input::read(&file)?)?;
             let app = session.app(app.app.as_deref()).await?;
             let put = notify.admin().put_provider(app, provider, &config).await;
-            put.map_err(Failure::of_id("application", &app))?;
+            put.map_err(Failure::unknown_id("application", &app))?;
             session.out.done()
         }
         Providers::Get { provider, app } => {
@@ -106,7 +106,7 @@ pub(crate) async fn run(command: Providers, session: &mut Session) -> Result<(),
         Providers::List(app) => {
             let app = session.app(app.app.as_deref()).await?;
             let list = notify.admin().list_providers(app).await;
-            let list = list.map_err(Failure::of_id("application", &app))?;
+            let list = list.map_err(Failure::unknown_id("application", &app))?;
             session.out.show(&list, &view::PROVIDERS)
         }
         Providers::Test { provider, app } => {
@@ -114,10 +114,10 @@ pub(crate) async fn run(command: Providers, session: &mut Session) -> Result<(),
             let checked = notify.admin().test_provider(app, provider).await;
             let checked = checked.map_err(not_configured(provider, app))?;
             session.out.show(&checked, &view::PROVIDER_CHECKED)?;
-            // Scripts look at the status alone.
+            // Scripts use only the status.
             match checked.ok {
                 true => Ok(()),
-                false => Err(Failure::Unwell(format!("{provider}: {}", checked.detail))),
+                false => Err(Failure::CheckFailed(format!("{provider}: {}", checked.detail))),
             }
         }
         Providers::Resume { provider, app } => {
@@ -129,14 +129,14 @@ pub(crate) async fn run(command: Providers, session: &mut Session) -> Result<(),
             session.out.done()?;
             if is_open(&before) {
                 session.out.flush()?;
-                output::talk("nothing was held");
+                output::print_message("no deliveries were held");
             }
             Ok(())
         }
-        Providers::Delete { provider, app, consent } => {
+        Providers::Delete { provider, app, confirm } => {
             let app = session.app(app.app.as_deref()).await?;
-            if consent.is_to_be_asked()? {
-                ask_to_delete(&notify, app, provider).await?;
+            if confirm.is_required()? {
+                confirm_delete(&notify, app, provider).await?;
             }
             let deleted = notify.admin().delete_provider(app, provider).await;
             deleted.map_err(not_configured(provider, app))?;
@@ -145,9 +145,13 @@ pub(crate) async fn run(command: Providers, session: &mut Session) -> Result<(),
     }
 }
 
-async fn ask_to_delete(notify: &Client, app: AppId, provider: ProviderKind) -> Result<(), Failure> {
+async fn confirm_delete(
+    notify: &Client,
+    app: AppId,
+    provider: ProviderKind,
+) -> Result<(), Failure> {
     let found = notify.admin().get_app(app).await;
-    let name = found.map_err(Failure::of_id("application", &app))?.name;
+    let name = found.map_err(Failure::unknown_id("application", &app))?.name;
     let also = match provider {
         ProviderKind::WebPush => {
             " Its VAPID key is deleted too: every browser has to subscribe again."
@@ -160,42 +164,41 @@ async fn ask_to_delete(notify: &Client, app: AppId, provider: ProviderKind) -> R
     ))
 }
 
-/// Whether everything went out through it.
+/// Whether deliveries through a provider were neither held nor paused.
 fn is_open(provider: &ProviderView) -> bool {
     let channel = provider.channel.as_ref();
     channel.is_some_and(|it| it.status == ProviderStatus::Available && it.services.is_empty())
 }
 
-/// A provider that the application does not have.
+/// The failure of a call for a provider that the application does not have.
 fn not_configured(provider: ProviderKind, app: AppId) -> impl FnOnce(Error) -> Failure {
-    Failure::when_not_found(format!(
+    Failure::not_found(format!(
         "{provider} is not configured in an application with the id `{app}`"
     ))
 }
 
-/// The body of the call. A service account by itself is put where it belongs. No error repeats the
-/// file, which holds secrets.
+/// The request body. A bare service account is wrapped. No error repeats the file, which contains secrets.
 fn configuration(provider: ProviderKind, file: &Path, bytes: &[u8]) -> Result<Value, Failure> {
     let name =
         if file == Path::new("-") { "standard input".into() } else { file.display().to_string() };
-    let wrong = |what: String| Err(Failure::Usage(format!("{name} {what}")));
+    let invalid = |text: String| Err(Failure::Usage(format!("{name} {text}")));
     let is_pem = bytes.trim_ascii_start().starts_with(b"-----BEGIN");
     if is_pem && provider == ProviderKind::Apns {
-        return wrong(format!(
-            "is the key alone: its text goes into `private_key`, next to `team_id`, `key_id` and \
+        return invalid(format!(
+            "is only the key: its text goes into `private_key`, next to `team_id`, `key_id` and \
              `topic`: jq -n --rawfile key {} '{{team_id: \"TEAM123456\", key_id: \"KEY1234567\", \
              private_key: $key, topic: \"com.example.app\"}}' | notify providers put apns -",
             if file == Path::new("-") { "key.p8".into() } else { file.display().to_string() }
         ));
     }
     if is_pem && provider == ProviderKind::Fcm {
-        return wrong(format!("is a key alone: {EXPECTED_BY_FCM}"));
+        return invalid(format!("is only a key: {EXPECTED_BY_FCM}"));
     }
     let config: Value = match serde_json::from_slice(bytes) {
         Ok(config) => config,
         Err(error) => {
             let (line, column) = (error.line(), error.column());
-            return wrong(format!("is not JSON (line {line}, column {column})"));
+            return invalid(format!("is not JSON (line {line}, column {column})"));
         }
     };
     if provider != ProviderKind::Fcm || config.get("service_account").is_some() {
@@ -204,8 +207,8 @@ fn configuration(provider: ProviderKind, file: &Path, bytes: &[u8]) -> Result<Va
     if config["type"] == "service_account" {
         return Ok(serde_json::json!({ "service_account": config }));
     }
-    wrong(match config.get("project_info") {
-        Some(_) => format!("is the app's own configuration: {EXPECTED_BY_FCM}"),
-        None => format!("is no service account: {EXPECTED_BY_FCM}"),
+    invalid(match config.get("project_info") {
+        Some(_) => format!("is the configuration of the app: {EXPECTED_BY_FCM}"),
+        None => format!("is not a service account: {EXPECTED_BY_FCM}"),
     })
 }

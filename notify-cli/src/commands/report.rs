@@ -1,4 +1,4 @@
-//! `notify report` (spec 4.2, B18).
+//! `notify report`.
 
 use std::path::PathBuf;
 
@@ -17,8 +17,8 @@ pub(crate) struct Report {
     /// Id of the notification, of your choice.
     #[arg(long, required_unless_present = "file")]
     id: Option<String>,
-    /// A platform it goes to, such as fb-messenger (Facebook Messenger) or chatapp (Telegram); may be
-    /// repeated.
+    /// Platform of the recipients, such as fb-messenger (Facebook Messenger) or chatapp (Telegram);
+    /// repeatable.
     #[arg(
         long = "platform", value_name = "PLATFORM", value_parser = input::platform(),
         required_unless_present = "file",
@@ -28,13 +28,13 @@ pub(crate) struct Report {
     content: ContentArgs,
 }
 
-/// Reports.
+/// Runs the command.
 pub(crate) async fn run(args: Report, session: &mut Session) -> Result<(), Failure> {
     let report = match &args.file {
         Some(path) => input::request(path)?,
         None => report(args),
     };
-    let created = session.notify()?.notifications().report(&report).await?;
+    let created = session.client()?.notifications().report(&report).await?;
     session.out.show(&created, &view::CREATED)
 }
 

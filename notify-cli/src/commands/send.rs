@@ -1,4 +1,4 @@
-//! `notify send` (spec 4.1, B19).
+//! `notify send`.
 
 use std::{collections::BTreeSet, path::PathBuf};
 
@@ -15,7 +15,7 @@ use super::{content::ContentArgs, watch};
 use crate::{
     failure::Failure,
     input,
-    output::{talk, view},
+    output::{print_message, view},
     session::Session,
 };
 
@@ -47,7 +47,7 @@ pub(crate) struct Send {
     /// Send once, even if the command runs again with this key within a day.
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
-    /// Show the messages and how many devices they would reach now; send nothing.
+    /// Show the payloads and how many devices they would reach now, without sending.
     #[arg(long, conflicts_with = "idempotency_key")]
     preview: bool,
     /// Follow the notification until every delivery has an outcome, like `notify watch`.
@@ -61,22 +61,22 @@ pub(crate) struct Send {
     timing: TimingArgs,
 }
 
-/// Who gets it. A list of devices cannot be there and empty, so that a script whose list came out
-/// empty is refused and does not reach everyone (B12).
+/// The recipients. A list of devices cannot be given and empty, so that a script with an empty list fails
+/// instead of reaching every device.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Target")]
 struct TargetArgs {
-    /// Every device of this platform (those with --tag, if given); may be repeated. Ignored when
-    /// devices are named.
+    /// All devices of this platform (those with --tag, if given); repeatable. Ignored if devices are
+    /// given.
     #[arg(long = "platform", value_name = "PLATFORM", value_parser = input::platform())]
     platforms: Vec<Platform>,
-    /// A device of any platform, such as a browser or a chat; may be repeated.
+    /// A device of any platform, such as a browser or a chat; repeatable.
     #[arg(long = "device", value_name = "DEVICE_ID")]
     devices: Vec<String>,
-    /// An Android device; may be repeated.
+    /// An Android device; repeatable.
     #[arg(long = "android-device", value_name = "DEVICE_ID")]
     android_devices: Vec<String>,
-    /// An iOS device; may be repeated.
+    /// An iOS device; repeatable.
     #[arg(long = "ios-device", value_name = "DEVICE_ID")]
     ios_devices: Vec<String>,
 }
@@ -88,17 +88,17 @@ impl TargetArgs {
     }
 }
 
-/// When, for how long, and how urgently.
+/// Options of delivery.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Delivery")]
 struct TimingArgs {
     /// When to send: `+10m`, `2h`, a time like 2026-05-01T09:00:00Z, or unix milliseconds.
     #[arg(
         long, visible_alias = "at", value_name = "TIME", conflicts_with = "send_at_local",
-        value_parser = input::instant_to_come,
+        value_parser = input::future_instant,
     )]
     send_at: Option<Timestamp>,
-    /// Wall-clock time of each device: YYYY-MM-DDTHH:MM.
+    /// When to send, in the local time of each device: YYYY-MM-DDTHH:MM.
     #[arg(long, value_name = "TIME")]
     send_at_local: Option<String>,
     /// How long to keep trying a delivery; 28 days unless given.
@@ -107,17 +107,17 @@ struct TimingArgs {
     /// How soon the provider should deliver.
     #[arg(long, value_parser = ["high", "normal"])]
     priority: Option<String>,
-    /// Notifications of one key replace each other on the device.
+    /// Notifications with the same key replace each other on the device.
     #[arg(long, value_name = "KEY")]
     collapse_key: Option<String>,
 }
 
-/// The error of a command without a target. Its tags narrow a target and are none.
+/// The error of a command without a target; tags only restrict a target.
 const NO_TARGET: &str = "no target: give --platform PLATFORM (android, ios, web, \
     fb-messenger, chatapp; several as in --platform android --platform ios), --device ID, \
     --android-device ID or --ios-device ID";
 
-/// Sends.
+/// Runs the command.
 pub(crate) async fn run(args: Send, session: &mut Session) -> Result<(), Failure> {
     let (key, is_preview, is_watched) = (args.idempotency_key.clone(), args.preview, args.watch);
     let notification = match &args.file {
@@ -125,12 +125,12 @@ pub(crate) async fn run(args: Send, session: &mut Session) -> Result<(), Failure
         None if args.target.is_empty() => return Err(Failure::Usage(NO_TARGET.to_owned())),
         None => notification(args),
     };
-    let notify = session.notify()?;
+    let notify = session.client()?;
     let mut notifications = notify.notifications();
     if is_preview {
         let preview = notifications.preview(&notification).await?;
         if let Some(ids) = preview.unknown {
-            talk(&format!("warning: {}", unknown_of(ids, &notification)));
+            print_message(&format!("warning: {}", unknown_ids_message(ids, &notification)));
         }
         return session.out.show(&preview, &view::PREVIEW);
     }
@@ -139,79 +139,86 @@ pub(crate) async fn run(args: Send, session: &mut Session) -> Result<(), Failure
     }
     let created = notifications.create(&notification).await?;
     if let Some(ids) = created.unknown {
-        talk(&format!("warning: no device receives it: {}", why_none(ids, &notification)));
+        print_message(&format!(
+            "warning: no device receives it: {}",
+            no_recipient_message(ids, &notification)
+        ));
     } else {
-        warn_of_unreached(&created.id, &notification, &notify).await;
+        warn_of_obstacles(&created.id, &notification, &notify).await;
     }
     if is_watched {
-        // The result is the notification as it ended; who interrupts that has its id all the same.
-        talk(&format!("id {}", created.id));
-        return watch::follow(&created.id, watch::EVERY_DEFAULT, session).await;
+        // The result comes only at the end; an interrupted command has printed the id.
+        print_message(&format!("id {}", created.id));
+        return watch::follow(&created.id, watch::INTERVAL_DEFAULT, session).await;
     }
     session.out.show(&created, &view::CREATED)
 }
 
-/// How many devices get nothing as things are now: of the named ones, or all with the tag.
+/// A warning about devices that receive nothing now, out of `named` devices or of those with the tag.
 fn shortfall(named: usize, preview: &NotificationPreview) -> Option<String> {
     let reached: u64 = preview.platforms.iter().map(|platform| platform.devices).sum();
     if named == 0 {
         return (reached == 0)
-            .then(|| "no device with that tag would get it now; is the tag right?".to_owned());
+            .then(|| "no device with that tag would receive it now; is the tag right?".to_owned());
     }
     let missed = (named as u64).saturating_sub(reached);
     let unknown = preview.unknown.unwrap_or_default();
     (missed > 0).then(|| match unknown {
-        0 => format!("{missed} of {named} named devices get nothing now; `--preview` shows why"),
-        unknown => format!(
-            "{missed} of {named} named devices get nothing now: no device has {unknown} of the ids"
-        ),
+        0 => {
+            format!("{missed} of {named} given devices receive nothing now; `--preview` shows why")
+        }
+        unknown => {
+            format!("{missed} of {named} given devices receive nothing now; unknown ids: {unknown}")
+        }
     })
 }
 
-/// The ids that a notification names, each once.
-fn named_ids(notification: &CreateNotification) -> BTreeSet<&String> {
+/// The distinct ids of a notification.
+fn device_ids(notification: &CreateNotification) -> BTreeSet<&String> {
     let CreateNotification { device_ids, android_device_ids, ios_device_ids, .. } = notification;
     [device_ids, android_device_ids, ios_device_ids].into_iter().flatten().flatten().collect()
 }
 
-/// How many of the named ids no device has.
-fn unknown_of(unknown: u64, notification: &CreateNotification) -> String {
-    let named = named_ids(notification).len();
+/// How many of the ids are unknown.
+fn unknown_ids_message(unknown: u64, notification: &CreateNotification) -> String {
+    let named = device_ids(notification).len();
     if named as u64 == unknown {
-        return why_none(unknown, notification);
+        return no_recipient_message(unknown, notification);
     }
-    format!("no device has {unknown} of the {named} named ids")
+    format!("unknown ids: {unknown} of {named}")
 }
 
-/// Why no device receives it. An id with a comma may be several that were meant.
-fn why_none(unknown: u64, notification: &CreateNotification) -> String {
-    let mut ids = named_ids(notification).into_iter();
+/// Why no device receives it. An id with a comma may be meant as several.
+fn no_recipient_message(unknown: u64, notification: &CreateNotification) -> String {
+    let mut ids = device_ids(notification).into_iter();
     let tip = match ids.find(|id| id.contains(',')) {
-        Some(id) => format!("; `{id}` is one id with a comma in it: repeat --device for each"),
+        Some(id) => {
+            format!("; `{id}` is one id that contains a comma: repeat --device for each id")
+        }
         None => String::new(),
     };
     format!("{}{tip}", watch::no_such_ids(unknown))
 }
 
-/// Most named devices of which each has a warning of its own, one request each. Of more, one warning
-/// says how many.
+/// Most devices with separate warnings, which take a request each. More devices have one warning with their
+/// number.
 const EXPLAINED_MAX: usize = 10;
 
-/// Warns of devices that get nothing, or not yet, as things are now. Where the server gives no answer
-/// there is no warning: the notification is accepted either way.
-async fn warn_of_unreached(
+/// Warns of devices that currently receive nothing. A failed request is not reported: the notification is
+/// accepted anyway.
+async fn warn_of_obstacles(
     id: &NotificationId,
     notification: &CreateNotification,
     notify: &Client,
 ) {
-    let ids = named_ids(notification);
+    let ids = device_ids(notification);
     if ids.is_empty() && notification.content.tags.as_deref().unwrap_or_default().is_empty() {
         return;
     }
     if ids.is_empty() || ids.len() > EXPLAINED_MAX {
         let Ok(preview) = notify.notifications().preview(notification).await else { return };
         if let Some(shortfall) = shortfall(ids.len(), &preview) {
-            talk(&format!("warning: {shortfall}"));
+            print_message(&format!("warning: {shortfall}"));
         }
         return;
     }
@@ -226,12 +233,12 @@ async fn warn_of_unreached(
             Err(_) => None,
         };
         if let Some(why) = why {
-            talk(&format!("warning: {device}: {why}"));
+            print_message(&format!("warning: {device}: {why}"));
         }
     }
 }
 
-/// Steps of an explanation that keep a notification from its device.
+/// Steps of an explanation that prevent delivery.
 const OBSTACLES: [StepKind; 8] = [
     StepKind::NotTargeted,
     StepKind::LacksTag,
@@ -248,10 +255,10 @@ fn notification(args: Send) -> CreateNotification {
     let words = args.target.platforms.iter().map(ToString::to_string).collect();
     CreateNotification {
         text,
-        platforms: named(words),
-        android_device_ids: named(args.target.android_devices),
-        ios_device_ids: named(args.target.ios_devices),
-        device_ids: named(args.target.devices),
+        platforms: non_empty(words),
+        android_device_ids: non_empty(args.target.android_devices),
+        ios_device_ids: non_empty(args.target.ios_devices),
+        device_ids: non_empty(args.target.devices),
         content,
         send_at: args.timing.send_at.map(Timestamp::as_ms),
         send_at_local: args.timing.send_at_local,
@@ -261,7 +268,7 @@ fn notification(args: Send) -> CreateNotification {
     }
 }
 
-/// A list that was not given is absent, never empty (B12).
-fn named(list: Vec<String>) -> Option<Vec<String>> {
+/// A list that was not given is absent, never empty.
+fn non_empty(list: Vec<String>) -> Option<Vec<String>> {
     if list.is_empty() { None } else { Some(list) }
 }

@@ -1,4 +1,4 @@
-//! `notify statistics` (spec 4.5, B26, B33).
+//! `notify statistics`.
 
 use clap::{Subcommand, ValueEnum};
 use notify_client::notify_core::{
@@ -18,45 +18,44 @@ pub(crate) enum Statistics {
     /// Count the devices registered in a period, by platform and state.
     Devices {
         /// Start: a span before now like `7d`, a day like 2026-05-01 (UTC), a time like
-        /// 2026-05-01T09:00:00Z, or unix milliseconds; without it, from the beginning.
-        #[arg(long, value_name = "TIME", value_parser = input::instant_past)]
+        /// 2026-05-01T09:00:00Z, or unix milliseconds; the beginning unless given.
+        #[arg(long, value_name = "TIME", value_parser = input::past_instant)]
         from: Option<Timestamp>,
         /// End; now unless given.
-        #[arg(long, value_name = "TIME", value_parser = input::instant_past)]
+        #[arg(long, value_name = "TIME", value_parser = input::past_instant)]
         to: Option<Timestamp>,
     },
-    /// Count what was sent and what devices did with it, by day (UTC), at most 366 days.
+    /// Count sent notifications and engagement events by day (UTC), for at most 366 days.
     Notifications {
         /// Start: a span before now like `7d`, a day like 2026-05-01 (UTC), a time like
-        /// 2026-05-01T09:00:00Z, or unix milliseconds; without it, from the first day that has a
-        /// count.
-        #[arg(long, value_name = "TIME", value_parser = input::instant_past)]
+        /// 2026-05-01T09:00:00Z, or unix milliseconds; the first day with a count unless given.
+        #[arg(long, value_name = "TIME", value_parser = input::past_instant)]
         from: Option<Timestamp>,
         /// End; now unless given.
-        #[arg(long, value_name = "TIME", value_parser = input::instant_past)]
+        #[arg(long, value_name = "TIME", value_parser = input::past_instant)]
         to: Option<Timestamp>,
-        /// Draw one of the counts as bars, `sent` unless another one is named.
+        /// Draw a bar chart of one of the counts; `sent` unless given.
         #[arg(long, value_name = "COUNT", num_args = 0..=1, default_missing_value = "sent")]
-        chart: Option<Counted>,
+        chart: Option<DailyCount>,
     },
 }
 
-/// What is counted by day.
+/// A count by day.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum Counted {
-    /// Deliveries that a provider took.
+pub(crate) enum DailyCount {
+    /// Deliveries that a provider accepted.
     Sent,
-    /// Notifications that arrived.
+    /// Notifications received by devices.
     Received,
-    /// That were opened.
+    /// Opened notifications.
     Opened,
-    /// That were clicked in.
+    /// Notifications with a clicked button or link.
     Clicked,
-    /// That were swiped away.
+    /// Dismissed notifications.
     Dismissed,
 }
 
-impl Counted {
+impl DailyCount {
     fn of(self, day: &NotificationDay) -> u64 {
         match self {
             Self::Sent => day.sent,
@@ -83,20 +82,20 @@ pub(crate) async fn run(command: Statistics, session: &mut Session) -> Result<()
     match command {
         Statistics::Devices { from, to } => {
             let period = DeviceStatisticsQuery { date_from: from, date_to: to };
-            let statistics = session.notify()?.statistics().devices(&period).await?;
+            let statistics = session.client()?.statistics().devices(&period).await?;
             session.out.show(&statistics, &view::DEVICE_STATISTICS)
         }
         Statistics::Notifications { from, to, chart } => {
             let period = NotificationStatisticsQuery { date_from: from, date_to: to };
-            let statistics = session.notify()?.statistics().notifications(&period).await?;
-            let Some(counted) = chart else {
+            let statistics = session.client()?.statistics().notifications(&period).await?;
+            let Some(count) = chart else {
                 return session.out.show(&statistics, &view::NOTIFICATION_STATISTICS);
             };
             let bar =
-                |of: &NotificationDay| Bar { name: day(of.date.as_ms()), count: counted.of(of) };
+                |of: &NotificationDay| Bar { name: day(of.date.as_ms()), count: count.of(of) };
             let bars: Vec<Bar> = statistics.days.iter().map(bar).collect();
             let total: u64 = bars.iter().map(|bar| bar.count).sum();
-            let heading = format!("{} by day (UTC), {total} in all", counted.as_str());
+            let heading = format!("{} by day (UTC), {total} in all", count.as_str());
             session.out.chart(&heading, &bars)
         }
     }

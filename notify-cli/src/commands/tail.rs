@@ -1,8 +1,8 @@
-//! `notify tail`: a line for each event, as it happens.
+//! `notify tail`: prints events as they happen, one on each line.
 
 use clap::Args;
 use notify_client::{
-    Streamed,
+    StreamItem,
     notify_core::{StreamQuery, WebhookEventType},
 };
 use serde_json::Value;
@@ -15,7 +15,7 @@ pub(crate) struct Tail {
     /// Type of events to show, such as `notification.failed`; repeatable. Every type unless given.
     #[arg(long = "type", value_name = "TYPE")]
     types: Vec<String>,
-    /// Start after the event of this cursor.
+    /// Start after the event with this cursor.
     #[arg(long, value_name = "CURSOR")]
     since: Option<String>,
     /// Print each event as JSON, with its cursor.
@@ -28,36 +28,38 @@ pub(crate) async fn run(args: Tail, session: &mut Session) -> Result<(), Failure
     let types = args.types.iter().map(|name| {
         WebhookEventType::parse_subscribable(name).map_err(|_| {
             let all = WebhookEventType::SUBSCRIBABLE_NAMES.join(", ");
-            Failure::Usage(format!("--type: there is no type `{name}`: give one of {all}"))
+            Failure::Usage(format!("--type: unknown type `{name}`: give one of {all}"))
         })
     });
     let types = types.collect::<Result<Vec<_>, _>>()?;
-    let json = args.json || session.out.is_asked_for_json();
-    let mut events = session.notify()?.stream(StreamQuery { cursor: args.since, types });
-    if session.out.is_for_people() {
-        output::talk("waiting for events");
+    let json = args.json || session.out.is_json_requested();
+    let mut events = session.client()?.stream(StreamQuery { cursor: args.since, types });
+    if session.out.is_human_readable() {
+        output::print_message("waiting for events");
     }
-    // One for the whole run: a signal that comes while a line is written must not be lost.
+    // Created once, so that a signal during output is not lost.
     let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
     loop {
-        let shown = tokio::select! {
-            shown = events.next() => shown,
+        let item = tokio::select! {
+            item = events.next() => item,
             _ = &mut interrupted => return Ok(()),
         };
-        let Some(shown) = shown else { return Ok(()) };
-        match shown? {
-            Streamed::Event { cursor, event } => {
+        let Some(item) = item else { return Ok(()) };
+        match item? {
+            StreamItem::Event { cursor, event } => {
                 let value = serde_json::to_value(&event)
                     .expect("our models have string keys and finite numbers");
                 if json {
                     session.out.json_line(&with_cursor(value, &cursor))?;
-                } else if session.out.is_for_people() {
-                    session.out.line(&for_people(&value, event.data.kind()))?;
+                } else if session.out.is_human_readable() {
+                    session.out.line(&human_readable(&value, event.data.kind()))?;
                 } else {
                     session.out.line(&line(&value, event.data.kind(), &cursor))?;
                 }
             }
-            Streamed::Reset => output::talk("the server no longer has the events in between"),
+            StreamItem::Reset => {
+                output::print_message("the server no longer has the skipped events")
+            }
             _ => {}
         }
     }
@@ -73,15 +75,14 @@ fn line(event: &Value, kind: &str, cursor: &str) -> String {
     format!("{timestamp}  {kind}  {}  {cursor}", event["data"])
 }
 
-/// When, what, and the data field by field; counts of zero and what is null are left out.
-fn for_people(event: &Value, kind: &str) -> String {
+/// Time, type and the fields of the data, without zeros and nulls.
+fn human_readable(event: &Value, kind: &str) -> String {
     let timestamp = event["timestamp"].as_str().unwrap_or_default();
-    // To the second: `2026-01-02T03:04:05.678Z`.
+    // To the second.
     let second = timestamp.split_once('.').map_or(timestamp.into(), |(at, _)| format!("{at}Z"));
     let mut line = format!("{second}  {kind}");
     let mut data = event["data"].clone();
-    // Its status is that of the notification, which completed with failures: `failed  status=completed`
-    // reads as a contradiction.
+    // The status of the notification, `completed`, would contradict the type of the event.
     if kind == "notification.failed"
         && let Some(fields) = data.as_object_mut()
     {
@@ -91,7 +92,7 @@ fn for_people(event: &Value, kind: &str) -> String {
     line
 }
 
-/// What it is about comes first, then what is counted of it.
+/// Adds the fields, then those of nested objects.
 fn add_fields(line: &mut String, data: &Value) {
     let fields = || data.as_object().into_iter().flatten();
     for (name, value) in fields() {
@@ -114,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_for_people_holds_no_zeros_and_no_cursor() {
+    fn a_human_readable_line_has_no_zeros_and_no_cursor() {
         let counts = json!({"canceled": 0, "excluded": 0, "sent": 1, "targeted": 1});
         for (data, kind, text) in [
             (
@@ -136,7 +137,7 @@ mod tests {
             ),
         ] {
             let event = json!({"timestamp": "2026-01-02T03:04:05.678Z", "data": data});
-            assert_eq!(for_people(&event, kind), text);
+            assert_eq!(human_readable(&event, kind), text);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! `notify watch`: how a notification comes along, until every delivery has its outcome. A bar on a
-//! terminal, lines elsewhere, both on stderr; the result is the notification as it ended.
+//! `notify watch`: shows the progress of a notification until every delivery has an outcome, on stderr, as a
+//! bar on a terminal and as lines elsewhere. The result is the final state of the notification.
 
 use std::time::Duration;
 
@@ -14,68 +14,68 @@ use notify_client::{
 };
 use tokio::time::Instant;
 
-use super::explain::last_answer;
+use super::explain::last_response;
 use crate::{
     failure::Failure,
-    output::{talk, time, view},
-    session::{Session, own_id},
+    output::{print_message, time, view},
+    session::{Session, parse_caller_id},
 };
 
 /// Columns of the bar.
 const BAR_COLUMNS: u64 = 30;
-/// Time between two looks, unless another is given.
-pub(super) const EVERY_DEFAULT: Duration = Duration::from_secs(1);
-/// Least time between two looks, in seconds.
-const EVERY_MIN: f64 = 0.05;
-/// Most time between two looks, in seconds.
-const EVERY_MAX: f64 = 3_600.0;
+/// Default time between two requests.
+pub(super) const INTERVAL_DEFAULT: Duration = Duration::from_secs(1);
+/// Minimum time between two requests, in seconds.
+const INTERVAL_MIN: f64 = 0.05;
+/// Maximum time between two requests, in seconds.
+const INTERVAL_MAX: f64 = 3_600.0;
 
 /// Arguments of `notify watch`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exits with 0 when every delivery was sent or its address was unregistered, and with \
-    1 when a delivery failed, expired or was canceled."
+    after_help = "Exit status: 0 if every delivery was sent or its address was unregistered, 1 if a \
+    delivery failed, expired or was canceled."
 )]
 pub(crate) struct Watch {
     /// Id of the notification.
     notification: String,
     /// Time between two requests.
-    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = every)]
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
     every: Duration,
 }
 
-/// Watches.
+/// Runs the command.
 pub(crate) async fn run(args: Watch, session: &mut Session) -> Result<(), Failure> {
-    let id = own_id("notification", &args.notification, NotificationId::new)?;
+    let id = parse_caller_id("notification", &args.notification, NotificationId::new)?;
     follow(&id, args.every, session).await
 }
 
-/// Watches a notification to its end, and shows it as it ended.
+/// Follows a notification to its end and prints it.
 pub(super) async fn follow(
     id: &NotificationId,
     every: Duration,
     session: &mut Session,
 ) -> Result<(), Failure> {
-    let notify = session.notify()?;
+    let notify = session.client()?;
     let mut progress = Progress::new();
-    let mut hold = None;
+    let mut blocker = None;
     let record = loop {
         let record = notify.notifications().get(id).await;
-        let record = record.map_err(Failure::of_id("notification", id))?;
-        if is_over(record.status) {
+        let record = record.map_err(Failure::unknown_id("notification", id))?;
+        if has_ended(record.status) {
             break record;
         }
-        if hold.is_some() || progress.is_stuck(&record) {
-            // Watching goes on without an answer, and with the last one.
-            let now = Hold::find(&notify, id, hold.as_ref()).await;
-            hold = now.unwrap_or(hold);
+        if blocker.is_some() || progress.is_stuck(&record) {
+            // If the request fails, the last blocker remains.
+            let current = Blocker::find(&notify, id, blocker.as_ref()).await;
+            blocker = current.unwrap_or(blocker);
         }
-        progress.show(&record, hold.as_ref());
+        progress.show(&record, blocker.as_ref());
         tokio::time::sleep(every).await;
     };
     progress.end(&record);
-    if let Some(why) = why_none(&record) {
-        talk(&format!("warning: no device matched: {why}"));
+    if let Some(why) = no_device_reason(&record) {
+        print_message(&format!("warning: no device matched: {why}"));
     }
     session.out.show(&record, &view::NOTIFICATION)?;
     let Counts { failed, expired, canceled, .. } = record.counts;
@@ -83,67 +83,67 @@ pub(super) async fn follow(
         session.out.flush()?;
         return Err(Failure::NotAllSent { failed, expired, canceled });
     }
-    // One that was canceled before it was due never had a device, and nothing to count.
+    // A notification that was canceled before it was due has no deliveries.
     if record.status == NotificationStatus::Canceled {
         session.out.flush()?;
-        return Err(Failure::CanceledBefore);
+        return Err(Failure::CanceledUnsent);
     }
     Ok(())
 }
 
-/// What keeps deliveries from going out, as one of those that wait shows it.
-struct Hold {
+/// Why deliveries wait, according to the explanation of one of them.
+struct Blocker {
     device: DeviceId,
     detail: String,
 }
 
-impl Hold {
-    /// The hold now: that of the same device as before where it lasts, since another one that waits may
-    /// be of another provider.
+impl Blocker {
+    /// The current blocker: that of the same device if it persists, since another device may wait for
+    /// another provider.
     async fn find(
         notify: &Client,
         id: &NotificationId,
-        before: Option<&Self>,
+        previous: Option<&Self>,
     ) -> Result<Option<Self>, Error> {
-        if let Some(before) = before
-            && let Some(hold) = Self::of(notify, id, &before.device).await?
+        if let Some(previous) = previous
+            && let Some(blocker) = Self::of_device(notify, id, &previous.device).await?
         {
-            return Ok(Some(hold));
+            return Ok(Some(blocker));
         }
         let outcome = Some(DeliveryOutcome::Pending);
         let one = ListDeliveries { limit: Some(1), cursor: None, outcome };
         let waiting = notify.notifications().deliveries(id, &one).await?;
         match waiting.deliveries.first().and_then(|delivery| delivery.device_id.as_ref()) {
-            Some(device) => Self::of(notify, id, device).await,
+            Some(device) => Self::of_device(notify, id, device).await,
             None => Ok(None),
         }
     }
 
-    async fn of(
+    async fn of_device(
         notify: &Client,
         id: &NotificationId,
         device: &DeviceId,
     ) -> Result<Option<Self>, Error> {
         let explained = notify.notifications().explain(id, device).await?;
-        // What ended may have been held before.
+        // The steps of an ended delivery may contain a past blocker.
         if explained.outcome != ExplainedOutcome::Pending {
             return Ok(None);
         }
-        let holds =
+        let blocking =
             [StepKind::CredentialsRefused, StepKind::Paused, StepKind::ProviderNotConfigured];
-        let step = explained.steps.iter().find(|step| holds.contains(&step.what));
-        // Where nothing is held, what the provider said last is why a delivery is tried again.
-        let detail = step.map(|step| &*step.detail).or_else(|| last_answer(&explained));
+        let step = explained.steps.iter().find(|step| blocking.contains(&step.what));
+        // Otherwise the last response of the provider is the reason for a retry.
+        let detail = step.map(|step| &*step.detail).or_else(|| last_response(&explained));
         Ok(detail.map(|detail| Self { device: device.clone(), detail: detail.to_owned() }))
     }
 
-    /// The detail without digits: each probe changes its time.
+    /// The detail without digits, since each probe changes its time.
     fn reason(&self) -> String {
         self.detail.chars().filter(|character| !character.is_ascii_digit()).collect()
     }
 }
 
-fn is_over(status: NotificationStatus) -> bool {
+fn has_ended(status: NotificationStatus) -> bool {
     match status {
         NotificationStatus::Completed
         | NotificationStatus::Canceled
@@ -154,89 +154,95 @@ fn is_over(status: NotificationStatus) -> bool {
     }
 }
 
-/// What a person sees while it runs.
+/// The progress display.
 struct Progress {
     line: ProgressBar,
-    began: Instant,
-    /// The line said last, and how many deliveries were settled when.
-    said: String,
-    before: Option<(u64, Instant)>,
-    /// The reason of the hold said last, while it lasts.
-    held: Option<String>,
+    started: Instant,
+    /// The last printed line.
+    last_line: String,
+    /// The number of finished deliveries at the last request.
+    previous: Option<(u64, Instant)>,
+    /// The reason of the last printed blocker, while it persists.
+    blocked_by: Option<String>,
 }
 
 impl Progress {
     fn new() -> Self {
         let line = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
         line.set_style(ProgressStyle::with_template("{msg}").expect("the template is well-formed"));
-        Self { line, began: Instant::now(), said: String::new(), before: None, held: None }
+        Self {
+            line,
+            started: Instant::now(),
+            last_line: String::new(),
+            previous: None,
+            blocked_by: None,
+        }
     }
 
-    /// Whether deliveries wait, and none has been settled since the last look.
+    /// Whether deliveries are pending, and none has finished since the last request.
     fn is_stuck(&self, record: &NotificationRecord) -> bool {
-        let before = self.before.map(|(before, _)| before);
-        record.counts.pending > 0 && before == Some(settled(record))
+        let previous = self.previous.map(|(finished, _)| finished);
+        record.counts.pending > 0 && previous == Some(finished(record))
     }
 
-    /// Says when deliveries begin to wait, and when they go on.
-    fn report_hold(&mut self, hold: Option<&Hold>) {
-        let reason = hold.map(Hold::reason);
-        if reason == self.held {
+    /// Prints when deliveries begin to wait, and when they resume.
+    fn show_blocker(&mut self, blocker: Option<&Blocker>) {
+        let reason = blocker.map(Blocker::reason);
+        if reason == self.blocked_by {
             return;
         }
-        let line = match hold {
-            Some(hold) => format!("waiting: {}", hold.detail),
-            None => "deliveries go out again".to_owned(),
+        let line = match blocker {
+            Some(blocker) => format!("waiting: {}", blocker.detail),
+            None => "deliveries resumed".to_owned(),
         };
-        self.line.suspend(|| talk(&line));
-        self.held = reason;
+        self.line.suspend(|| print_message(&line));
+        self.blocked_by = reason;
     }
 
-    fn show(&mut self, record: &NotificationRecord, hold: Option<&Hold>) {
-        self.report_hold(hold);
-        let settled = settled(record);
+    fn show(&mut self, record: &NotificationRecord, blocker: Option<&Blocker>) {
+        self.show_blocker(blocker);
+        let finished = finished(record);
         let now = Instant::now();
-        let rate = self.before.replace((settled, now)).map(|(before, at)| {
+        let rate = self.previous.replace((finished, now)).map(|(previous, at)| {
             let seconds = now.duration_since(at).as_secs_f64().max(f64::EPSILON);
-            settled.saturating_sub(before) as f64 / seconds
+            finished.saturating_sub(previous) as f64 / seconds
         });
         let line = state(record);
         if !self.line.is_hidden() {
-            // One text, drawn at once: a bar that is drawn ahead of its words contradicts them.
-            let seconds = self.began.elapsed().as_secs();
-            let bar = bar(settled, record.counts.targeted);
+            // Bar and text are drawn at once, so that they never contradict each other.
+            let seconds = self.started.elapsed().as_secs();
+            let bar = bar(finished, record.counts.targeted);
             let rate = rate.map_or_else(String::new, |rate| format!("{rate:.0}/s, "));
             self.line.set_message(format!("{bar} {line} ({rate}{seconds} s)"));
             return;
         }
-        // What stands still is said once.
-        if line != self.said {
-            talk(&match rate {
+        // A repeated line is printed once.
+        if line != self.last_line {
+            print_message(&match rate {
                 Some(rate) => format!("{line} ({rate:.0}/s)"),
                 None => line.clone(),
             });
-            self.said = line;
+            self.last_line = line;
         }
     }
 
     fn end(&self, record: &NotificationRecord) {
         self.line.finish_and_clear();
-        talk(&state(record));
+        print_message(&state(record));
     }
 }
 
-/// Deliveries that have their outcome.
-fn settled(record: &NotificationRecord) -> u64 {
+/// The number of deliveries with an outcome.
+fn finished(record: &NotificationRecord) -> u64 {
     record.counts.targeted.saturating_sub(record.counts.pending)
 }
 
-/// The part that is settled, as a bar and in percent; it is full when all is.
-fn bar(settled: u64, targeted: u64) -> String {
+/// The share of finished deliveries, as a bar and in percent.
+fn bar(finished: u64, targeted: u64) -> String {
     let part = |of: u64| match targeted {
         0 => 0,
-        _ => {
-            u64::try_from(u128::from(settled) * u128::from(of) / u128::from(targeted)).unwrap_or(of)
-        }
+        _ => u64::try_from(u128::from(finished) * u128::from(of) / u128::from(targeted))
+            .unwrap_or(of),
     };
     let filled = part(BAR_COLUMNS);
     let columns = |count: u64| usize::try_from(count).unwrap_or_default();
@@ -244,19 +250,19 @@ fn bar(settled: u64, targeted: u64) -> String {
     format!("{}{} {}%", "█".repeat(done), "░".repeat(left), part(100))
 }
 
-/// Where a notification stands, in one line: `sending: 118 of 400 sent, 2 failed`.
+/// The state of a notification in one line: `sending: 118 of 400 sent, 2 failed`.
 fn state(record: &NotificationRecord) -> String {
     let Counts { targeted, sent, failed, unregistered, expired, canceled, pending, .. } =
         record.counts;
     let mut line = match (record.status, record.send_at) {
         (NotificationStatus::Scheduled, Some(at)) => format!("scheduled for {}", time(at)),
-        // Who gets it is not known yet.
+        // The devices are not selected yet.
         (status @ (NotificationStatus::Queued | NotificationStatus::Sending), _)
             if targeted == 0 =>
         {
             status.as_str().to_owned()
         }
-        // Canceled before it was due: there is nobody to count.
+        // Canceled before it was due: there are no deliveries.
         (NotificationStatus::Canceled, _) if targeted == 0 => "canceled".to_owned(),
         (status, _) => format!("{}: {sent} of {targeted} sent", status.as_str()),
     };
@@ -277,8 +283,8 @@ fn state(record: &NotificationRecord) -> String {
     line
 }
 
-/// Why a notification reached no device, when it did not.
-fn why_none(record: &NotificationRecord) -> Option<String> {
+/// Why a notification reached no device, if it did not.
+fn no_device_reason(record: &NotificationRecord) -> Option<String> {
     if record.status != NotificationStatus::Completed || record.counts.targeted > 0 {
         return None;
     }
@@ -298,17 +304,17 @@ fn why_none(record: &NotificationRecord) -> Option<String> {
         reasons.push(no_such_ids(unknown));
     }
     if excluded > 0 {
-        let lack = match (tags.is_empty(), excluded) {
+        let without_tag = match (tags.is_empty(), excluded) {
             (true, _) => "",
             (false, 1) => ", or lacks the tag",
             (false, _) => ", or lack the tag",
         };
         reasons.push(format!(
-            "{} disabled, or {} no address{lack}",
+            "{} disabled, or {} no address{without_tag}",
             if excluded == 1 {
-                "1 named device is".to_owned()
+                "1 given device is".to_owned()
             } else {
-                format!("{excluded} named devices are")
+                format!("{excluded} given devices are")
             },
             if excluded == 1 { "has" } else { "have" },
         ));
@@ -325,17 +331,18 @@ fn why_none(record: &NotificationRecord) -> Option<String> {
     Some(reasons.join("; "))
 }
 
-/// That none of the ids named has a device.
+/// A message that the given ids are unknown.
 pub(super) fn no_such_ids(unknown: u64) -> String {
     match unknown {
-        1 => "no device has the named id".to_owned(),
-        unknown => format!("no device has one of the {unknown} named ids"),
+        1 => "no device has the given id".to_owned(),
+        unknown => format!("no device has one of the {unknown} given ids"),
     }
 }
 
-fn every(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse().ok().filter(|seconds| (EVERY_MIN..=EVERY_MAX).contains(seconds));
-    let wrong = || format!("must be a number of seconds from {EVERY_MIN} to {EVERY_MAX}");
+fn interval(text: &str) -> Result<Duration, String> {
+    let seconds =
+        text.parse().ok().filter(|seconds| (INTERVAL_MIN..=INTERVAL_MAX).contains(seconds));
+    let wrong = || format!("must be a number of seconds from {INTERVAL_MIN} to {INTERVAL_MAX}");
     seconds.map(Duration::from_secs_f64).ok_or_else(wrong)
 }
 
@@ -344,8 +351,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bar_is_full_when_all_is_settled() {
-        for (settled, targeted, filled, percent) in [
+    fn a_bar_is_full_when_all_deliveries_have_finished() {
+        for (finished, targeted, filled, percent) in [
             (0, 0, 0, "0%"),
             (0, 2_998, 0, "0%"),
             (1_499, 2_998, 15, "50%"),
@@ -354,7 +361,7 @@ mod tests {
             (u64::MAX, u64::MAX, 30, "100%"),
         ] {
             let expected = format!("{}{} {percent}", "█".repeat(filled), "░".repeat(30 - filled));
-            assert_eq!(bar(settled, targeted), expected);
+            assert_eq!(bar(finished, targeted), expected);
         }
     }
 }

@@ -6,27 +6,27 @@ use notify_client::{
     notify_core::{CreateWebhook, Timestamp, UpdateWebhook, WebhookId, WebhookOutcome},
 };
 
-use super::paging::{PageArgs, show_all};
+use super::paging::{self, PageArgs};
 use crate::{
-    confirm::{self, Consent},
+    confirm::{self, ConfirmArgs},
     failure::Failure,
     input,
     output::{self, view},
-    session::{Session, known},
+    session::{Session, parse_id},
 };
 
 /// `notify webhooks`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Webhooks {
-    /// Create a webhook, and print its secret, which is shown only once.
+    /// Create a webhook and print its secret, which is shown only once.
     Create {
-        /// Where messages go.
+        /// Address that receives the messages.
         hook_url: String,
         /// Type of events to send, such as `notification.failed`; repeatable. Every type unless
         /// given.
         #[arg(long = "event", value_name = "TYPE")]
         events: Vec<String>,
-        /// What it is for.
+        /// Its purpose.
         #[arg(long)]
         description: Option<String>,
     },
@@ -37,7 +37,7 @@ pub(crate) enum Webhooks {
     Update {
         /// Its id.
         id: String,
-        /// Where messages go.
+        /// Address that receives the messages.
         #[arg(long, group = "change")]
         hook_url: Option<String>,
         /// Type of events to send; repeatable. Replaces the earlier types.
@@ -51,10 +51,10 @@ pub(crate) enum Webhooks {
         /// Send events of every type.
         #[arg(long, group = "change")]
         every_event: bool,
-        /// What it is for.
+        /// Its purpose.
         #[arg(long, group = "change")]
         description: Option<String>,
-        /// Send events again, those from now on; `recover` sends the messages that failed before.
+        /// Send events again, from now on; `recover` sends the messages that failed before.
         #[arg(long, conflicts_with = "disable", group = "change")]
         enable: bool,
         /// Send no more events.
@@ -66,15 +66,15 @@ pub(crate) enum Webhooks {
         /// Its id.
         id: String,
         #[command(flatten)]
-        consent: Consent,
+        confirm: ConfirmArgs,
     },
-    /// Replace the secret of a webhook, and print the new one, which is shown only once. For 24 hours
-    /// messages carry signatures of both.
+    /// Replace the secret of a webhook and print the new one, which is shown only once. For 24 hours
+    /// messages carry the signatures of both.
     Rotate {
         /// Its id.
         id: String,
     },
-    /// Send a test event to a webhook, and show the result.
+    /// Send a test event to a webhook and show the result.
     Test {
         /// Its id.
         id: String,
@@ -86,38 +86,37 @@ pub(crate) enum Webhooks {
         #[command(flatten)]
         page: PageArgs,
     },
-    /// Send the messages now that failed since a time or wait for a retry.
+    /// Send the messages that failed since a given time or wait for a retry.
     Recover {
         /// Id of the webhook.
         id: String,
-        /// Messages made since then: `6h`, `2d`, a day or a time like 2026-05-01T09:00:00Z.
-        #[arg(long, value_name = "TIME", value_parser = input::instant_past)]
+        /// Start of the period: `6h`, `2d`, a day or a time like 2026-05-01T09:00:00Z.
+        #[arg(long, value_name = "TIME", value_parser = input::past_instant)]
         since: Timestamp,
     },
-    /// Queue a message to be sent now, whether it was delivered, failed or waits for a retry; `attempts`
+    /// Queue a message to be sent now, whether it was delivered, failed or waits for a retry. `attempts`
     /// shows the outcome.
     Redeliver {
         /// Id of the webhook.
         id: String,
-        /// Id of the message, as `attempts` lists it.
+        /// Id of the message, listed by `attempts`.
         message_id: String,
     },
 }
 
 /// Runs the command.
 pub(crate) async fn run(command: Webhooks, session: &mut Session) -> Result<(), Failure> {
-    let notify = session.notify()?;
+    let notify = session.client()?;
     let webhooks = notify.webhooks();
     match command {
         Webhooks::Create { hook_url, events, description } => {
             let made = CreateWebhook { url: hook_url, events, description };
             session.out.show(&webhooks.create(&made).await?, &view::WEBHOOK_CREATED)
         }
-        Webhooks::List(page) if page.all => {
-            show_all(webhooks.all(&page.query()), session, &view::WEBHOOKS).await
-        }
         Webhooks::List(page) => {
-            session.out.show(&webhooks.list(&page.query()).await?, &view::WEBHOOKS)
+            let query = page.query();
+            let (first, all) = (webhooks.list(&query), webhooks.all(&query));
+            paging::show(page.all, first, all, session, &view::WEBHOOKS).await
         }
         Webhooks::Update { id, hook_url, events, every_event, description, enable, disable } => {
             let change = UpdateWebhook {
@@ -128,38 +127,35 @@ pub(crate) async fn run(command: Webhooks, session: &mut Session) -> Result<(), 
             };
             update(&id, &change, session).await
         }
-        Webhooks::Delete { id, consent } => {
-            let id = hook(&id)?;
-            if consent.is_to_be_asked()? {
-                ask_to_delete(&notify, id).await?;
+        Webhooks::Delete { id, confirm } => {
+            let id = parse_webhook_id(&id)?;
+            if confirm.is_required()? {
+                confirm_delete(&notify, id).await?;
             }
-            webhooks.delete(id).await.map_err(Failure::of_id("webhook", &id))?;
+            webhooks.delete(id).await.map_err(Failure::unknown_id("webhook", &id))?;
             session.out.done()
         }
         Webhooks::Rotate { id } => {
-            let rotated =
-                webhooks.rotate(hook(&id)?).await.map_err(Failure::of_id("webhook", &id))?;
+            let rotated = webhooks
+                .rotate(parse_webhook_id(&id)?)
+                .await
+                .map_err(Failure::unknown_id("webhook", &id))?;
             session.out.show(&rotated, &view::WEBHOOK_CREATED)
         }
         Webhooks::Test { id } => test(&id, session).await,
-        Webhooks::Attempts { id, page } if page.all => {
-            let pages = webhooks.all_attempts(hook(&id)?, &page.query());
-            show_all(pages, session, &view::WEBHOOK_ATTEMPTS)
-                .await
-                .map_err(Failure::of_id("webhook", &id))
-        }
         Webhooks::Attempts { id, page } => {
-            let page = webhooks
-                .attempts(hook(&id)?, &page.query())
+            let (hook, query) = (parse_webhook_id(&id)?, page.query());
+            let first = webhooks.attempts(hook, &query);
+            let all = webhooks.all_attempts(hook, &query);
+            paging::show(page.all, first, all, session, &view::WEBHOOK_ATTEMPTS)
                 .await
-                .map_err(Failure::of_id("webhook", &id))?;
-            session.out.show(&page, &view::WEBHOOK_ATTEMPTS)
+                .map_err(Failure::unknown_id("webhook", &id))
         }
         Webhooks::Recover { id, since } => {
             let recovered = webhooks
-                .recover(hook(&id)?, since)
+                .recover(parse_webhook_id(&id)?, since)
                 .await
-                .map_err(Failure::of_id("webhook", &id))?;
+                .map_err(Failure::unknown_id("webhook", &id))?;
             session.out.show(&recovered, &view::WEBHOOK_RECOVERED)
         }
         Webhooks::Redeliver { id, message_id } => redeliver(&id, &message_id, session).await,
@@ -167,12 +163,12 @@ pub(crate) async fn run(command: Webhooks, session: &mut Session) -> Result<(), 
 }
 
 async fn update(id: &str, change: &UpdateWebhook, session: &mut Session) -> Result<(), Failure> {
-    let updated = session.notify()?.webhooks().update(hook(id)?, change).await;
-    updated.map_err(Failure::of_id("webhook", &id))?;
+    let updated = session.client()?.webhooks().update(parse_webhook_id(id)?, change).await;
+    updated.map_err(Failure::unknown_id("webhook", &id))?;
     session.out.done()?;
     if change.enabled == Some(true) {
         session.out.flush()?;
-        output::talk(&format!(
+        output::print_message(&format!(
             "events that happened while it was disabled were not kept; `notify webhooks recover {id} \
              --since TIME` sends the messages that failed"
         ));
@@ -180,45 +176,47 @@ async fn update(id: &str, change: &UpdateWebhook, session: &mut Session) -> Resu
     Ok(())
 }
 
-/// The status by which an endpoint ends its webhook, also when it is tested.
+/// The status by which an endpoint disables its webhook, even in a test.
 const GONE: u16 = 410;
 
 async fn test(id: &str, session: &mut Session) -> Result<(), Failure> {
-    let attempt = session.notify()?.webhooks().test(hook(id)?).await;
-    let attempt = attempt.map_err(Failure::of_id("webhook", &id))?;
+    let attempt = session.client()?.webhooks().test(parse_webhook_id(id)?).await;
+    let attempt = attempt.map_err(Failure::unknown_id("webhook", &id))?;
     session.out.show(&attempt, &view::WEBHOOK_ATTEMPT)?;
     match attempt.outcome {
         WebhookOutcome::Delivered => Ok(()),
         WebhookOutcome::Pending | WebhookOutcome::Failed => {
             let status = attempt.status.map(|status| format!(": status {status}"));
             let status = status.or(attempt.reason.map(|reason| format!(": {reason}")));
-            let what = "the endpoint did not accept the message";
-            let then = match attempt.status {
+            let hint = match attempt.status {
                 Some(GONE) => format!(
                     "; the server disabled the webhook: `notify webhooks update {id} --enable` sends \
                      events again"
                 ),
                 _ => String::new(),
             };
-            Err(Failure::Unwell(format!("{what}{}{then}", status.unwrap_or_default())))
+            let status = status.unwrap_or_default();
+            Err(Failure::CheckFailed(format!(
+                "the endpoint did not accept the message{status}{hint}"
+            )))
         }
     }
 }
 
 async fn redeliver(id: &str, message_id: &str, session: &mut Session) -> Result<(), Failure> {
-    let (hook, message) = (hook(id)?, known("message", message_id)?);
-    let sent = session.notify()?.webhooks().redeliver(hook, message).await;
+    let (hook, message) = (parse_webhook_id(id)?, parse_id("message", message_id)?);
+    let sent = session.client()?.webhooks().redeliver(hook, message).await;
     let unknown = format!("no webhook `{id}` has a message with the id `{message_id}`");
-    sent.map_err(Failure::when_not_found(unknown))?;
-    if session.out.is_for_people() {
+    sent.map_err(Failure::not_found(unknown))?;
+    if session.out.is_human_readable() {
         let queued = format!("queued; see `notify webhooks attempts {id}`\n");
         return session.out.text(queued.as_bytes());
     }
     session.out.done()
 }
 
-async fn ask_to_delete(notify: &Client, id: WebhookId) -> Result<(), Failure> {
-    let webhook = notify.webhooks().get(id).await.map_err(Failure::of_id("webhook", &id))?;
+async fn confirm_delete(notify: &Client, id: WebhookId) -> Result<(), Failure> {
+    let webhook = notify.webhooks().get(id).await.map_err(Failure::unknown_id("webhook", &id))?;
     confirm::ask(&format!(
         "Delete the webhook to {} with its secret and its messages ({} pending)? This cannot be \
          undone.",
@@ -226,6 +224,6 @@ async fn ask_to_delete(notify: &Client, id: WebhookId) -> Result<(), Failure> {
     ))
 }
 
-fn hook(id: &str) -> Result<WebhookId, Failure> {
-    known("webhook", id)
+fn parse_webhook_id(id: &str) -> Result<WebhookId, Failure> {
+    parse_id("webhook", id)
 }

@@ -1,21 +1,21 @@
-//! Columns of a CSV file as fields of a device (spec 4.3, B23 to B25).
+//! Columns of a CSV file as fields of a device.
 
 use csv::ByteRecord;
 use notify_client::notify_core::nearest_name;
 
 use super::{
     Purpose,
-    original::is_report,
-    record::{Draft, READ_BACK, subscription, tags_of_cell},
+    operation::{Draft, READ_ONLY, subscription, tags_of_cell},
+    source_row::is_report,
 };
-use crate::{failure::Failure, output::unguarded};
+use crate::{failure::Failure, output::unescape_formula};
 
-type Fill = fn(&mut Draft, &str) -> Result<(), Vec<String>>;
+type Setter = fn(&mut Draft, &str) -> Result<(), Vec<String>>;
 
 macro_rules! columns {
     (text: $($text:ident)*; optional: $($optional:ident)*;) => {
         /// Every field that a column can name.
-        const COLUMNS: &[(&str, Fill)] = &[
+        const COLUMNS: &[(&str, Setter)] = &[
             $((stringify!($text), |draft, cell| {
                 cell.clone_into(&mut draft.registration.$text);
                 Ok(())
@@ -48,8 +48,8 @@ macro_rules! columns {
                 draft.disabled_reason = Some(cell.to_owned());
                 Ok(())
             }),
-            (READ_BACK[0], |_, _| Ok(())),
-            (READ_BACK[1], |_, _| Ok(())),
+            (READ_ONLY[0], |_, _| Ok(())),
+            (READ_ONLY[1], |_, _| Ok(())),
         ];
     };
 }
@@ -60,7 +60,7 @@ columns! {
         timezone country utc_offset language device_description ios_env;
 }
 
-/// Names that other systems give to fields, without their separators.
+/// Names of fields in other systems, normalised.
 const OTHER_NAMES: [(&str, &str); 14] = [
     ("token", "push_token"),
     ("devicetoken", "push_token"),
@@ -81,11 +81,11 @@ const OTHER_NAMES: [(&str, &str); 14] = [
 const DEVICE_ID: &str = "device_id";
 const TAGS: &str = "tags";
 
-/// What each column of a file fills; `None` for one that is left out.
-pub(super) struct Columns(Vec<Option<Fill>>);
+/// The setter of each column; `None` for a column that is ignored.
+pub(super) struct Columns(Vec<Option<Setter>>);
 
 impl Columns {
-    /// Reads the header. A column that is no field is an error, since a misspelt one would be lost.
+    /// Parses the header. An unknown column is an error, since it may be misspelt.
     pub(super) fn new(
         header: &ByteRecord,
         purpose: Purpose,
@@ -110,11 +110,11 @@ impl Columns {
             let wide = if is_wide { "; is it UTF-16 without its byte-order mark?" } else { "" };
             return Err(Failure::Usage(format!("the header has no {missing}{wide}")));
         }
-        // A report has the unknown columns of a file that was imported without them.
-        let is_left_out = ignore_unknown || is_report(header.iter());
+        // A report contains the unknown columns of a file that was imported without them.
+        let is_unknown_ignored = ignore_unknown || is_report(header.iter());
         let unknown = names.iter().zip(&known).filter(|(_, known)| known.is_none());
         let unknown: Vec<_> = unknown.map(|(name, _)| &**name).collect();
-        if !is_left_out && !unknown.is_empty() {
+        if !is_unknown_ignored && !unknown.is_empty() {
             return Err(unknown_columns(&unknown));
         }
         for (place, name) in names.iter().enumerate() {
@@ -127,35 +127,36 @@ impl Columns {
                     return Err(Failure::Usage(format!("the header has `{name}` twice")));
                 }
                 Some((earlier, _)) => {
-                    let what = format!("`{earlier}` and `{name}` of the header are one field");
-                    return Err(Failure::Usage(what));
+                    let message =
+                        format!("the columns `{earlier}` and `{name}` are the same field");
+                    return Err(Failure::Usage(message));
                 }
                 None => {}
             }
         }
-        let is_filled = |name: &str| purpose == Purpose::Register || required.contains(&name);
-        let fills = known
+        let is_used = |name: &str| purpose == Purpose::Register || required.contains(&name);
+        let setters = known
             .into_iter()
-            .map(|known| known.filter(|(name, _)| is_filled(name)).map(|(_, fill)| fill));
-        Ok(Self(fills.collect()))
+            .map(|known| known.filter(|(name, _)| is_used(name)).map(|(_, setter)| setter));
+        Ok(Self(setters.collect()))
     }
 
-    /// Reads a row, and its device id wherever there is one.
+    /// Parses a row: its device id, if there is one, and the draft or its errors.
     pub(super) fn draft(&self, row: &ByteRecord) -> (String, Result<Draft, Vec<String>>) {
         let mut draft = Draft::default();
         let mut errors = Vec::new();
         if row.len() != self.0.len() {
             errors.push(format!("has {} cells, the header has {}", row.len(), self.0.len()));
         }
-        for (cell, fill) in row.iter().zip(&self.0) {
-            let (Some(fill), Ok(cell)) = (fill, std::str::from_utf8(cell)) else {
-                if fill.is_some() {
+        for (cell, setter) in row.iter().zip(&self.0) {
+            let (Some(setter), Ok(cell)) = (setter, std::str::from_utf8(cell)) else {
+                if setter.is_some() {
                     errors.push(NOT_UTF8.to_owned());
                 }
                 continue;
             };
             if !cell.is_empty()
-                && let Err(broken) = fill(&mut draft, unguarded(cell))
+                && let Err(broken) = setter(&mut draft, unescape_formula(cell))
             {
                 errors.extend(broken);
             }
@@ -165,47 +166,44 @@ impl Columns {
     }
 }
 
-/// What is wrong with a cell in another encoding, such as the one that Excel saves as "CSV".
+/// The error of a cell in another encoding, such as that of Excel's format "CSV".
 const NOT_UTF8: &str = "is not UTF-8: save the file as `CSV UTF-8`, or convert it with `iconv -f \
     WINDOWS-1252 -t UTF-8`";
 
-/// The field that a column names, however it is spelt: `Device_ID`, `device id`, `DeviceId`.
-fn field(name: &str) -> Option<(&'static str, Fill)> {
-    let name = bare(name);
-    COLUMNS.iter().find(|(known, _)| bare(known) == name).copied()
+/// The field of a column, in any spelling: `Device_ID`, `device id`, `DeviceId`.
+fn field(name: &str) -> Option<(&'static str, Setter)> {
+    let name = normalise(name);
+    COLUMNS.iter().find(|(known, _)| normalise(known) == name).copied()
 }
 
 fn unknown_columns(names: &[&str]) -> Failure {
-    let are = if names.len() == 1 { "is no field" } else { "are no fields" };
-    let meant = names.iter().filter_map(|name| Some((name, meant(name)?)));
-    let meant: Vec<_> = match names {
-        [_] => meant.map(|(_, field)| format!("`{field}`")).collect(),
-        _ => meant.map(|(name, field)| format!("`{field}` for `{name}`")).collect(),
+    let suggestions = names.iter().filter_map(|name| Some((name, suggestion(name)?)));
+    let suggestions: Vec<_> = match names {
+        [_] => suggestions.map(|(_, field)| format!("`{field}`")).collect(),
+        _ => suggestions.map(|(name, field)| format!("`{field}` for `{name}`")).collect(),
     };
-    let tip = match meant.as_slice() {
+    let tip = match suggestions.as_slice() {
         [] => String::new(),
-        meant => format!(" (did you mean {}?)", meant.join(", ")),
+        suggestions => format!(" (did you mean {}?)", suggestions.join(", ")),
     };
-    let what = columns(names);
-    Failure::Usage(format!(
-        "{what} {are} of a device{tip}; --ignore-unknown-columns leaves such columns out"
-    ))
+    let unknown = columns(names);
+    Failure::Usage(format!("unknown {unknown}{tip}; --ignore-unknown-columns ignores such columns"))
 }
 
-/// The field that an unknown column likely means: by another name, or misspelt.
-fn meant(name: &str) -> Option<&'static str> {
-    let name = bare(name);
+/// The field that an unknown column probably means: another name of it, or a misspelt one.
+fn suggestion(name: &str) -> Option<&'static str> {
+    let name = normalise(name);
     let other = OTHER_NAMES.into_iter().find(|(other, _)| *other == name);
     if let Some((_, field)) = other {
         return Some(field);
     }
-    let fields: Vec<String> = COLUMNS.iter().map(|(field, _)| bare(field)).collect();
+    let fields: Vec<String> = COLUMNS.iter().map(|(field, _)| normalise(field)).collect();
     let fields: Vec<&str> = fields.iter().map(String::as_str).collect();
     let near = nearest_name(&name, &fields)?;
-    COLUMNS.iter().map(|(field, _)| *field).find(|field| bare(field) == near)
+    COLUMNS.iter().map(|(field, _)| *field).find(|field| normalise(field) == near)
 }
 
-fn bare(name: &str) -> String {
+fn normalise(name: &str) -> String {
     let is_part =
         |character: &char| !matches!(character, '_' | '-' | '.') && !character.is_whitespace();
     name.chars().filter(is_part).flat_map(char::to_lowercase).collect()
@@ -238,17 +236,17 @@ mod tests {
     }
 
     #[test]
-    fn every_field_of_a_registration_has_its_column() {
+    fn every_field_of_a_registration_has_a_column() {
         let mut draft = Draft::default();
-        for (name, fill) in COLUMNS {
+        for (name, setter) in COLUMNS {
             if *name != "subscription" {
-                fill(&mut draft, "true").unwrap();
+                setter(&mut draft, "true").unwrap();
             }
         }
         let fields = serde_json::to_value(draft.registration).unwrap();
         let fields = fields.as_object().unwrap();
         let named = COLUMNS.iter().filter(|(name, _)| fields.contains_key(*name)).count();
-        assert_eq!((named, fields.len()), (18, 18), "spec 4.3 has 18 fields");
+        assert_eq!((named, fields.len()), (18, 18), "every field");
     }
 
     #[test]
@@ -267,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_cannot_be_read_is_refused() {
+    fn a_row_that_cannot_be_parsed_is_an_error() {
         let header = ["device_id", "platform", "push_disabled"];
         for (row, error) in [
             (&[b"a".as_slice(), b"ios"] as &[&[u8]], "has 2 cells, the header has 3"),
@@ -279,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_is_known_however_it_is_spelt() {
+    fn a_column_is_recognised_in_any_spelling() {
         for header in ["Device_ID", "device id", "DeviceId", "DEVICE-ID"] {
             let read = draft(&[header, "Platform", "Push Token"], &[b"a", b"ios", b"t"]).unwrap();
             assert_eq!(read.registration.device_id, "a", "{header}");
@@ -288,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_names_fields_once() {
+    fn a_header_names_known_fields_once() {
         let header = |names: &[&str], purpose, ignore| {
             let names = names.iter().copied().collect();
             Columns::new(&names, purpose, ignore).map(|_| ()).map_err(|error| error.to_string())
@@ -307,39 +305,36 @@ mod tests {
             (
                 [&both[..], &["push_tokn"]].concat(),
                 register,
-                "column `push_tokn` is no field of a device (did you mean `push_token`?); \
-                 --ignore-unknown-columns leaves such columns out",
+                "unknown column `push_tokn` (did you mean `push_token`?); \
+                 --ignore-unknown-columns ignores such columns",
             ),
             (
                 [&both[..], &["Token"]].concat(),
                 register,
-                "column `Token` is no field of a device (did you mean `push_token`?); \
-                 --ignore-unknown-columns leaves such columns out",
+                "unknown column `Token` (did you mean `push_token`?); \
+                 --ignore-unknown-columns ignores such columns",
             ),
             (
                 [&both[..], &["token", "shop", "lang"]].concat(),
                 register,
-                "columns `token`, `shop`, `lang` are no fields of a device (did you mean \
-                 `push_token` for `token`, `language` for `lang`?); --ignore-unknown-columns leaves \
-                 such columns out",
+                "unknown columns `token`, `shop`, `lang` (did you mean `push_token` for `token`, \
+                 `language` for `lang`?); --ignore-unknown-columns ignores such columns",
             ),
             (
                 [&both[..], &["shop", "vip"]].concat(),
                 register,
-                "columns `shop`, `vip` are no fields of a device; \
-                 --ignore-unknown-columns leaves such columns out",
+                "unknown columns `shop`, `vip`; --ignore-unknown-columns ignores such columns",
             ),
             (
                 [&both[..], &["line"]].concat(),
                 register,
-                "column `line` is no field of a device; \
-                 --ignore-unknown-columns leaves such columns out",
+                "unknown column `line`; --ignore-unknown-columns ignores such columns",
             ),
             ([&both[..], &["device_id"]].concat(), register, "the header has `device_id` twice"),
             (
                 [&both[..], &["Device ID"]].concat(),
                 register,
-                "`device_id` and `Device ID` of the header are one field",
+                "the columns `device_id` and `Device ID` are the same field",
             ),
             (
                 vec![],

@@ -1,15 +1,16 @@
-//! `notify devices import` and `notify devices tag --file`: settle every row of a file, however large,
-//! in parallel, and go on where they were cut. Of the file they hold a bounded part, and 8 bytes of
-//! each device and address.
+//! `notify devices import` and `notify devices tag --file`: execute every row of a file in parallel, and
+//! resume after an interruption. Memory holds a bounded part of the file, and 8 bytes for each device and
+//! address.
 
 mod columns;
-mod journal;
-mod original;
+mod job;
+mod operation;
 mod progress;
-mod record;
 mod report;
+mod row_keys;
 mod source;
-mod work;
+mod source_row;
+mod state;
 
 use std::path::{Path, PathBuf};
 
@@ -19,21 +20,21 @@ use notify_client::{Client, Error};
 use serde::Serialize;
 use tokio::sync::mpsc;
 
-use self::journal::{Counts, Journal, Mark, Refused};
+use self::job::Job;
+use self::operation::{Operation, TagUpdate};
 use self::progress::Progress;
-use self::record::{Record, Tagging};
-use self::source::{Reading, Row, Source};
-use self::work::Work;
-use crate::import::work::{Repeated, Turns};
+use self::row_keys::{Duplicate, RowOrder};
+use self::source::{ReadOptions, Row, Source};
+use self::state::{Counts, ImportState, Position, RefusedRow};
 use crate::{
     failure::{Failure, broken_rules},
-    output::{self, counted, view},
+    output::{self, pluralize, view},
     session::Session,
 };
 
-/// How many rows are under way at a time unless told otherwise.
+/// Default number of rows in flight.
 const PARALLEL_DEFAULT: u16 = 32;
-/// Most rows under way at a time.
+/// Largest number of rows in flight.
 const PARALLEL_MAX: i64 = 1_024;
 
 /// Arguments of `notify devices import`.
@@ -41,25 +42,25 @@ const PARALLEL_MAX: i64 = 1_024;
 #[command(after_help = "\
 CSV files begin with a header that names fields of a device in any spelling (`Device_ID`,
 `device id`); commas, semicolons, tabs or `|` separate the cells. An empty cell is an absent field.
-NDJSON files have one device a line; what `notify devices export` and `notify devices list -o json`
-write is read too. `sdk_type` may be left out. UTF-16 is read where the file begins with its mark.
+NDJSON files have one device a line. Output of `notify devices export` and `notify devices list -o
+json` is accepted too. `sdk_type` is optional. UTF-16 files need a byte-order mark.
 
-`tags` are set and others stay: names with commas between them, or a JSON array of names and tags.
+`tags` are set, and other tags stay: comma-separated names, or a JSON array of names and tags.
 Devices of the platforms web, fb-messenger and chatapp need `subscription` or `recipient_id`.
 
-Where several rows name one device or one address, the last row of the file wins. `rows` is the sum
-of `devices`, `replaced` (by a later row for the same device), `refused` and `left_out`.
-`duplicates` counts the rows that name a device or an address of an earlier one, `without_address`
-those registered without an address, to whose devices nothing can be sent. The import leaves out
-devices whose address the provider reported as dead (`disabled_reason` is `unregistered`): their
-apps register again.
+If several rows have the same device or address, the last row of the file wins. `rows` is the sum of
+`devices`, `replaced` (by a later row for the same device), `refused` and `left_out`. `duplicates`
+counts the rows with the device or address of an earlier one, `without_address` the devices
+registered without an address, which cannot receive anything. The import leaves out devices whose
+address the provider reported as dead (`disabled_reason` is `unregistered`): their apps register
+again.
 
-An import that was cut short (by Ctrl-C, a crash, a server that is down) continues from the state
-file when the same command runs again.
+An interrupted import (by Ctrl-C, a crash, a server that is down) continues from the state file when
+the same command runs again.
 
-The import writes refused rows to a file of their own, unchanged, with their line and errors.
-Correct them there and import that file, whose unknown columns are ignored. Rows that are refused
-again go to another file, with the line of the first one. An existing file is never overwritten.")]
+The import writes refused rows to a separate file, unchanged, with their line and errors. Correct them
+there and import that file; its unknown columns are ignored. Rows that are refused again go to another
+file, with their line in the first one. An existing file is never overwritten.")]
 pub(crate) struct Import {
     /// CSV, NDJSON, or the JSON of a listing; `-` for standard input.
     pub(crate) file: PathBuf,
@@ -67,7 +68,7 @@ pub(crate) struct Import {
     pub(crate) options: FileOptions,
 }
 
-/// How a file is read and settled.
+/// How a file is read and imported.
 #[derive(Debug, Args)]
 pub(crate) struct FileOptions {
     /// Format of the file; derived from its name (.csv, .tsv, .ndjson, .jsonl, .json) unless given.
@@ -82,11 +83,11 @@ pub(crate) struct FileOptions {
     /// File that keeps the progress; next to FILE unless given.
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
-    /// New file for the rows that were refused; FILE.refused.csv or FILE.refused.ndjson unless given,
-    /// with a number if that exists.
+    /// New file for refused rows; FILE.refused.csv or FILE.refused.ndjson unless given, with a number if
+    /// that exists.
     #[arg(long, value_name = "FILE")]
     refused: Option<PathBuf>,
-    /// Start over, and ignore the state file.
+    /// Ignore the state file and start over.
     #[arg(long)]
     restart: bool,
     /// Ignore columns of a CSV file that are not fields of a device.
@@ -97,13 +98,13 @@ pub(crate) struct FileOptions {
 /// What the rows of a file are for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// They are registered or subscribed, and tagged.
+    /// To register or subscribe devices, with their tags.
     Register,
-    /// They are tagged; whatever else they hold is left out.
+    /// To set tags; other fields are ignored.
     Tag,
 }
 
-/// Form of a file of devices.
+/// Format of a file of devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// Comma-separated values with a header (RFC 4180).
@@ -112,7 +113,7 @@ pub(crate) enum Format {
     Ndjson,
 }
 
-/// What is shown at the end of an import.
+/// The result of an import.
 #[derive(Debug, Serialize)]
 struct Imported<'a> {
     rows: u64,
@@ -121,13 +122,13 @@ struct Imported<'a> {
     refused_file: Option<&'a Path>,
     duplicates: u64,
     left_out: u64,
-    /// Devices of the rows registered; with the next one and those refused and left out, all rows.
+    /// `rows` is the sum of this, `replaced`, `refused` and `left_out`.
     devices: u64,
     replaced: u64,
     without_address: u64,
 }
 
-/// What is shown when a file is tagged.
+/// The result of tagging by file.
 #[derive(Debug, Serialize)]
 struct Tagged<'a> {
     rows: u64,
@@ -136,61 +137,68 @@ struct Tagged<'a> {
     refused_file: Option<&'a Path>,
 }
 
-/// What became of a row.
-enum Settled {
+enum RowOutcome {
     Done {
-        /// Whether nothing can be sent to its device yet.
+        /// Whether the device has no address, so that it cannot receive anything.
         lacks_address: bool,
     },
     LeftOut,
-    Refused(Refused),
-    /// The row is not settled: what is wrong is not its fault.
-    Stopped(Failure),
+    Refused(RefusedRow),
+    /// The row was not executed, for a reason other than the row itself.
+    Aborted(Failure),
 }
 
-/// A row that is settled, in the order of the file.
-struct Outcome {
-    mark: Mark,
-    repeated: Repeated,
-    settled: Settled,
+struct RowResult {
+    position: Position,
+    duplicate: Duplicate,
+    outcome: RowOutcome,
 }
 
-/// Settles every row of a file.
+/// Why rows are no longer read.
+enum End {
+    EndOfFile,
+    Interrupted,
+    Failed(Failure),
+}
+
+/// Executes every row of a file.
 pub(crate) async fn run(
     file: &Path,
     options: FileOptions,
     purpose: Purpose,
     session: &mut Session,
 ) -> Result<(), Failure> {
-    let notify = session.notify()?;
-    let work = Work { file, options, purpose };
-    let format = work.format()?;
-    work.spare_the_file()?;
-    let mut journal = Journal::open(work.state_path(), work.report(format), work.options.restart)?;
-    let ignore_unknown_columns = work.options.ignore_unknown_columns;
-    let source = Source::open(file, Reading { format, purpose, ignore_unknown_columns })?;
+    let notify = session.client()?;
+    let job = Job { file, options, purpose };
+    let format = job.format()?;
+    job.check_paths()?;
+    let mut state =
+        ImportState::open(job.state_path(), job.report_path(format), job.options.restart)?;
+    let ignore_unknown_columns = job.options.ignore_unknown_columns;
+    let source = Source::open(file, ReadOptions { format, purpose, ignore_unknown_columns })?;
     let progress = Progress::new(source.size(), purpose);
-    let parallel = usize::from(work.options.parallel);
+    let parallel = usize::from(job.options.parallel);
     let (rows, received) = mpsc::channel(2 * parallel);
-    let resume = journal.mark();
-    std::thread::spawn(move || source.read(resume, &rows));
-    let settled = settled(&notify, received, parallel);
-    let stopped = record(settled, &mut journal, &progress).await;
+    let resume_after = state.position();
+    std::thread::spawn(move || source.read(resume_after, &rows));
+    let results = execute_all(&notify, received, parallel);
+    let end = record(results, &mut state, &progress).await;
     progress.end();
-    journal.save()?;
-    if let Some(cause) = stopped? {
-        return Err(journal.stopped(cause));
+    state.save()?;
+    match end? {
+        End::EndOfFile => state.finish()?,
+        End::Interrupted => return Err(state.stopped(None)),
+        End::Failed(cause) => return Err(state.stopped(Some(cause))),
     }
-    journal.finish()?;
-    show(&journal, purpose, session)?;
-    if let Some(first) = journal.first_refused() {
+    show(&state, purpose, session)?;
+    if let Some(first) = state.first_refused() {
         session.out.flush()?;
-        output::talk(&format!("the first refused row: {first}"));
+        output::print_message(&format!("the first refused row: {first}"));
     }
-    match journal.counts().refused {
+    match state.counts().refused {
         0 => Ok(()),
         rows => {
-            let report = journal.report().map(Path::to_owned);
+            let report = state.report().map(Path::to_owned);
             let command = match purpose {
                 Purpose::Register => "notify devices import",
                 Purpose::Tag => "notify devices tag --file",
@@ -200,11 +208,11 @@ pub(crate) async fn run(
     }
 }
 
-fn show(journal: &Journal, purpose: Purpose, session: &mut Session) -> Result<(), Failure> {
+fn show(state: &ImportState, purpose: Purpose, session: &mut Session) -> Result<(), Failure> {
     let Counts { done, left_out, refused, duplicates, replaced, moved, without_address } =
-        journal.counts();
+        state.counts();
     let rows = done + left_out + refused;
-    let refused_file = journal.report().filter(|_| refused > 0);
+    let refused_file = state.report().filter(|_| refused > 0);
     if purpose == Purpose::Tag {
         let tagged = Tagged { rows, tagged: done, refused, refused_file };
         return session.out.show(&tagged, &view::TAGGED);
@@ -222,94 +230,86 @@ fn show(journal: &Journal, purpose: Purpose, session: &mut Session) -> Result<()
     };
     session.out.show(&imported, &view::IMPORTED)?;
     if replaced > 0 {
-        output::talk(&format!(
+        output::print_message(&format!(
             "of {}, {replaced} {} replaced by a later row for the same device",
-            counted(rows, "row"),
+            pluralize(rows, "row"),
             if replaced == 1 { "was" } else { "were" },
         ));
     }
     if moved > 0 {
-        output::talk(&format!(
+        output::print_message(&format!(
             "{} took the address of an earlier row, whose device has none now",
-            counted(moved, "row"),
+            pluralize(moved, "row"),
         ));
     }
     if left_out > 0 {
-        output::talk(&format!(
+        output::print_message(&format!(
             "{} left out: the provider reported the device's address as dead (unregistered); its \
              app registers it again",
-            counted(left_out, "row"),
+            pluralize(left_out, "row"),
         ));
     }
     Ok(())
 }
 
-/// Settles the rows, `parallel` at a time, and gives their outcomes in the order of the file.
-fn settled(
+/// Executes rows, up to `parallel` at a time; the results are in the order of the file.
+fn execute_all(
     notify: &Client,
     rows: mpsc::Receiver<Result<Row, Failure>>,
     parallel: usize,
-) -> impl Stream<Item = Outcome> {
+) -> impl Stream<Item = RowResult> {
     let rows = stream::unfold(rows, async |mut rows| Some((rows.recv().await?, rows)));
-    let mut turns = Turns::default();
-    let settled = rows.map(move |row| {
-        let turn = row.as_ref().map(|row| turns.take(row.keys)).ok();
+    let mut order = RowOrder::default();
+    let results = rows.map(move |row| {
+        let ticket = row.as_ref().map(|row| order.ticket(row.keys)).ok();
         async move {
-            // Kept until the row is settled.
-            let mut turn = turn;
-            if let Some(turn) = &mut turn {
-                turn.come().await;
+            // Later rows with the same key wait until this is dropped.
+            let mut ticket = ticket;
+            if let Some(ticket) = &mut ticket {
+                ticket.wait().await;
             }
-            settle(notify, row).await
+            execute(notify, row).await
         }
     });
-    settled.buffered(parallel)
+    results.buffered(parallel)
 }
 
-async fn settle(notify: &Client, row: Result<Row, Failure>) -> Outcome {
+async fn execute(notify: &Client, row: Result<Row, Failure>) -> RowResult {
     let row = match row {
         Ok(row) => row,
         Err(failure) => {
-            let (mark, settled) = (Mark::default(), Settled::Stopped(failure));
-            return Outcome { mark, repeated: Repeated::default(), settled };
+            let (position, duplicate) = (Position::default(), Duplicate::default());
+            return RowResult { position, duplicate, outcome: RowOutcome::Aborted(failure) };
         }
     };
-    let Row { mark, device_id, record, repeated, original, keys: _ } = row;
-    let carried_out = match &record {
-        Ok(Record::Dead) => return Outcome { mark, repeated, settled: Settled::LeftOut },
-        Ok(record) => carry_out(notify, record).await,
-        Err(_) => Ok(()),
-    };
-    let errors = match (record, carried_out) {
-        (Err(errors), _) => errors,
-        (Ok(record), Ok(())) => {
-            let settled = Settled::Done { lacks_address: record.lacks_address() };
-            return Outcome { mark, repeated, settled };
-        }
-        (Ok(_), Err(error)) => match faults(&error) {
-            Some(errors) => errors,
-            None => {
-                return Outcome { mark, repeated, settled: Settled::Stopped(error.into()) };
-            }
+    let Row { position, device_id, operation, duplicate, source_row, keys: _ } = row;
+    let refused = |errors| RowOutcome::Refused(RefusedRow { device_id, source_row, errors });
+    let outcome = match operation {
+        Ok(Operation::LeaveOut) => RowOutcome::LeftOut,
+        Ok(operation) => match send(notify, &operation).await {
+            Ok(()) => RowOutcome::Done { lacks_address: operation.lacks_address() },
+            Err(error) => match errors_of_row(&error) {
+                Some(errors) => refused(errors),
+                None => RowOutcome::Aborted(error.into()),
+            },
         },
+        Err(errors) => refused(errors),
     };
-    let settled = Settled::Refused(Refused { device_id, original, errors });
-    Outcome { mark, repeated, settled }
+    RowResult { position, duplicate, outcome }
 }
 
-/// Does what a row asks for.
-async fn carry_out(notify: &Client, record: &Record) -> Result<(), Error> {
-    let Tagging { device_id, tags } = match record {
-        Record::Register(registration, tagging) => {
+async fn send(notify: &Client, operation: &Operation) -> Result<(), Error> {
+    let TagUpdate { device_id, tags } = match operation {
+        Operation::Register(registration, update) => {
             notify.devices().register(registration).await?;
-            tagging
+            update
         }
-        Record::Subscribe(subscribe, tagging) => {
+        Operation::Subscribe(subscribe, update) => {
             notify.subscriptions().create(subscribe).await?;
-            tagging
+            update
         }
-        Record::Tag(tagging) => tagging,
-        Record::Dead => return Ok(()),
+        Operation::Tag(update) => update,
+        Operation::LeaveOut => return Ok(()),
     };
     if tags.tags.is_empty() {
         return Ok(());
@@ -317,13 +317,13 @@ async fn carry_out(notify: &Client, record: &Record) -> Result<(), Error> {
     notify.devices().set_tags(device_id, tags).await
 }
 
-/// What is wrong with the row, when that is why it failed.
-fn faults(error: &Error) -> Option<Vec<String>> {
+/// The errors of the row, if the row itself is the reason of the failure.
+fn errors_of_row(error: &Error) -> Option<Vec<String>> {
     match error {
         Error::Invalid(_) | Error::Rejected { status: 400 | 413, .. } => {
             Some(broken_rules(error).unwrap_or_else(|| vec![error.to_string()]))
         }
-        // Without a request id it is no answer of a Notify server.
+        // A response without a request id is not from a Notify server.
         Error::NotFound { request_id: Some(_), .. } => {
             Some(vec!["device_id: no device has this id".to_owned()])
         }
@@ -331,29 +331,33 @@ fn faults(error: &Error) -> Option<Vec<String>> {
     }
 }
 
-/// Keeps the journal until the file ends (`None`) or something stops it.
+/// Records results in the state until the file ends or the import is stopped.
 async fn record(
-    settled: impl Stream<Item = Outcome>,
-    journal: &mut Journal,
+    results: impl Stream<Item = RowResult>,
+    state: &mut ImportState,
     progress: &Progress,
-) -> Result<Option<Option<Failure>>, Failure> {
-    let mut settled = std::pin::pin!(settled);
+) -> Result<End, Failure> {
+    let mut results = std::pin::pin!(results);
     let mut interrupt = std::pin::pin!(tokio::signal::ctrl_c());
     loop {
         let next = tokio::select! {
-            next = settled.next() => next,
-            _ = &mut interrupt => return Ok(Some(None)),
+            next = results.next() => next,
+            _ = &mut interrupt => return Ok(End::Interrupted),
         };
-        let Some(Outcome { mark, repeated, settled }) = next else { return Ok(None) };
-        match settled {
-            Settled::Stopped(cause) => return Ok(Some(Some(cause))),
-            Settled::Done { lacks_address } => journal.done(mark, repeated, lacks_address),
-            Settled::LeftOut => journal.left_out(mark),
-            Settled::Refused(row) => {
-                progress.beside(|| journal.refused(mark, repeated, &row))?;
+        let Some(RowResult { position, duplicate, outcome }) = next else {
+            return Ok(End::EndOfFile);
+        };
+        match outcome {
+            RowOutcome::Aborted(cause) => return Ok(End::Failed(cause)),
+            RowOutcome::Done { lacks_address } => {
+                state.add_done(position, duplicate, lacks_address);
+            }
+            RowOutcome::LeftOut => state.add_left_out(position),
+            RowOutcome::Refused(row) => {
+                progress.suspend(|| state.add_refused(position, duplicate, &row))?;
             }
         }
-        journal.save_at_times()?;
-        progress.show(journal);
+        state.save_if_due()?;
+        progress.show(state);
     }
 }

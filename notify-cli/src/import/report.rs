@@ -1,5 +1,5 @@
-//! The report of the rows refused: where it stands, and how it is taken up again. A report is where
-//! rows are corrected, so one that is there is never written over.
+//! The report of refused rows: its path, and how a later run resumes it. Users correct rows in a report,
+//! so an existing one is never overwritten.
 
 use std::{
     fs::{File, OpenOptions},
@@ -10,36 +10,36 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::Format;
-use super::original::Original;
+use super::source_row::SourceRow;
 use crate::failure::Failure;
-use crate::import::journal::Digest;
+use crate::import::state::Digest;
 
-/// Where the report of an import goes.
-pub(super) enum Place {
-    /// There is no file to put it beside: what is refused is told on stderr.
-    Nowhere,
-    /// The file that the user names.
+/// The path of the report of an import.
+pub(super) enum ReportPath {
+    /// None, since the import reads standard input: stderr shows the refused rows.
+    None,
+    /// The path of `--refused`.
     Given(PathBuf),
-    /// Beside the file that was first imported: its name, and that of the format.
-    Beside { first: PathBuf, extension: &'static str },
+    /// A new file next to the file that was imported first.
+    NextTo { first: PathBuf, extension: &'static str },
 }
 
-impl Place {
-    /// Beside `file`, or beside the first file where `file` is a report itself.
-    pub(super) fn beside(file: &Path, format: Format) -> Self {
+impl ReportPath {
+    /// Next to `file`, or next to the first file if `file` is a report itself.
+    pub(super) fn next_to(file: &Path, format: Format) -> Self {
         let extension = match format {
             Format::Csv => "csv",
             Format::Ndjson => "ndjson",
         };
-        Self::Beside { first: first_file(file, extension), extension }
+        Self::NextTo { first: first_file(file, extension), extension }
     }
 
-    /// The names to try, in order.
-    fn names(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
+    /// The paths to try, in order.
+    fn candidates(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
         match self {
-            Self::Nowhere => Box::new(std::iter::empty()),
+            Self::None => Box::new(std::iter::empty()),
             Self::Given(path) => Box::new(std::iter::once(path.clone())),
-            Self::Beside { first, extension } => Box::new((1_u64..).map(move |number| {
+            Self::NextTo { first, extension } => Box::new((1_u64..).map(move |number| {
                 let mut name = first.clone().into_os_string();
                 name.push(match number {
                     1 => format!(".refused.{extension}"),
@@ -62,101 +62,100 @@ fn first_file(file: &Path, extension: &str) -> PathBuf {
     first().unwrap_or_else(|| file.to_owned())
 }
 
-/// What the state file holds of a report.
+/// The report as the state file describes it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Written {
+pub(super) struct ReportState {
     path: PathBuf,
-    /// Length; what is beyond it is written anew.
+    /// Its length; a resumed run overwrites the rest.
     bytes: u64,
     digest: Digest,
 }
 
-/// The report, made with the first row that it holds.
+/// The report, created with its first row.
 pub(super) struct Report {
-    place: Place,
-    written: Option<Written>,
+    path: ReportPath,
+    written: Option<ReportState>,
     file: Option<File>,
 }
 
 impl Report {
-    /// Takes up what the state file holds, or begins anew.
-    pub(super) fn open(place: Place, written: Option<Written>) -> Result<Self, Failure> {
-        let mut report = Self { place, written, file: None };
+    /// Resumes the report of the state file, or starts a new one.
+    pub(super) fn open(path: ReportPath, written: Option<ReportState>) -> Result<Self, Failure> {
+        let mut report = Self { path, written, file: None };
         if report.written.is_some() {
-            report.take_up()?;
-        } else if let Place::Given(path) = &report.place
+            report.resume()?;
+        } else if let ReportPath::Given(path) = &report.path
             && path.exists()
         {
             return Err(Failure::Usage(format!(
-                "--refused: {0} exists already and may hold corrections: name another file, or \
-                 process {0} first and remove it",
+                "--refused: {0} already exists and may contain corrections: give another file, or \
+                 import {0} first and remove it",
                 path.display()
             )));
         }
         Ok(report)
     }
 
-    /// Whether rows are told on stderr.
-    pub(super) fn is_nowhere(&self) -> bool {
-        matches!(self.place, Place::Nowhere)
+    pub(super) fn has_no_file(&self) -> bool {
+        matches!(self.path, ReportPath::None)
     }
 
-    /// The file, once there is one.
+    /// The file, if it has been created.
     pub(super) fn path(&self) -> Option<&Path> {
         self.written.as_ref().map(|written| &*written.path)
     }
 
-    /// What to keep in the state file; all of it is on disk then.
-    pub(super) fn written(&mut self) -> Result<Option<Written>, Failure> {
+    /// Syncs the file, and returns its description for the state file.
+    pub(super) fn sync(&mut self) -> Result<Option<ReportState>, Failure> {
         if let (Some(file), Some(written)) = (&self.file, &self.written) {
             file.sync_data().map_err(Failure::file(&written.path))?;
         }
         Ok(self.written.clone())
     }
 
-    /// Writes a row.
+    /// Appends a row.
     pub(super) fn push(
         &mut self,
-        row: &Original,
+        row: &SourceRow,
         line: u64,
         errors: &[String],
     ) -> Result<(), Failure> {
         if self.written.is_none() {
-            self.make()?;
+            self.create()?;
         }
-        let written = self.written.as_mut().expect("the report has just been made");
-        let mut text = if written.bytes == 0 { row.head()? } else { Vec::new() };
+        let written = self.written.as_mut().expect("the report has just been created");
+        let mut text = if written.bytes == 0 { row.header()? } else { Vec::new() };
         text.extend(row.row(line, errors)?);
-        let file = self.file.as_mut().expect("a report that is written to is open");
+        let file = self.file.as_mut().expect("the file of a created report is open");
         file.write_all(&text).map_err(Failure::file(&written.path))?;
         written.bytes += text.len() as u64;
         written.digest.add(&text);
         Ok(())
     }
 
-    fn make(&mut self) -> Result<(), Failure> {
-        for path in self.place.names() {
+    fn create(&mut self) -> Result<(), Failure> {
+        for path in self.path.candidates() {
             match OpenOptions::new().write(true).create_new(true).open(&path) {
                 Ok(file) => {
                     self.file = Some(file);
-                    self.written = Some(Written { path, bytes: 0, digest: Digest::default() });
+                    self.written = Some(ReportState { path, bytes: 0, digest: Digest::default() });
                     return Ok(());
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    if let Place::Given(_) = self.place {
+                    if let ReportPath::Given(_) = self.path {
                         return Err(Failure::file(path)(error));
                     }
                 }
                 Err(error) => return Err(Failure::file(path)(error)),
             }
         }
-        unreachable!("a report that goes nowhere is not written, and numbers do not end")
+        unreachable!("only a report with a file is created, and candidates are endless")
     }
 
-    /// Opens the report of the run before, and cuts off what its state did not count. One that was
-    /// moved away is begun anew.
-    fn take_up(&mut self) -> Result<(), Failure> {
+    /// Opens the report of the previous run, and truncates what its state did not count. If the file was
+    /// moved away, a new one is created.
+    fn resume(&mut self) -> Result<(), Failure> {
         let Some(written) = &mut self.written else { return Ok(()) };
         let failed = || Failure::file(&written.path);
         let mut file = match OpenOptions::new().read(true).write(true).open(&written.path) {
@@ -167,22 +166,22 @@ impl Report {
             }
             Err(error) => return Err(failed()(error)),
         };
-        if !is_as_written(&file, written).map_err(failed())? {
+        if !is_unchanged(&file, written).map_err(failed())? {
             return Err(Failure::Usage(format!(
-                "{} was changed since the run was cut: move it away to go on; rows that are refused \
-                 from here on go to a file of their own",
+                "{} was changed since the import was interrupted: move it away to continue; rows that \
+                 are refused from here on go to a new file",
                 written.path.display()
             )));
         }
-        let cut = file.set_len(written.bytes).and_then(|()| file.seek(SeekFrom::End(0)));
-        cut.map_err(failed())?;
+        let truncated = file.set_len(written.bytes).and_then(|()| file.seek(SeekFrom::End(0)));
+        truncated.map_err(failed())?;
         self.file = Some(file);
         Ok(())
     }
 }
 
-/// Whether the file begins with what the state counted.
-fn is_as_written(file: &File, written: &Written) -> io::Result<bool> {
+/// Whether the file begins with the bytes that the state counted.
+fn is_unchanged(file: &File, written: &ReportState) -> io::Result<bool> {
     let mut counted = BufReader::new(file.take(written.bytes));
     let (mut digest, mut bytes) = (Digest::default(), 0);
     let mut part = [0; 8 * 1024];
@@ -202,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_of_a_report_stands_beside_the_first_file() {
+    fn the_report_of_a_report_is_next_to_the_first_file() {
         for (file, reports) in [
             ("d.csv", ["d.csv.refused.csv", "d.csv.refused.2.csv"]),
             ("a/d.csv.refused.csv", ["a/d.csv.refused.csv", "a/d.csv.refused.2.csv"]),
@@ -210,11 +209,11 @@ mod tests {
             ("d.2.csv", ["d.2.csv.refused.csv", "d.2.csv.refused.2.csv"]),
             (".refused.csv", [".refused.csv.refused.csv", ".refused.csv.refused.2.csv"]),
         ] {
-            let place = Place::beside(Path::new(file), Format::Csv);
-            let names: Vec<_> = place.names().take(2).collect();
+            let path = ReportPath::next_to(Path::new(file), Format::Csv);
+            let names: Vec<_> = path.candidates().take(2).collect();
             assert_eq!(names, reports.map(PathBuf::from), "{file}");
         }
-        let place = Place::beside(Path::new("d.jsonl"), Format::Ndjson);
-        assert_eq!(place.names().next(), Some("d.jsonl.refused.ndjson".into()));
+        let path = ReportPath::next_to(Path::new("d.jsonl"), Format::Ndjson);
+        assert_eq!(path.candidates().next(), Some("d.jsonl.refused.ndjson".into()));
     }
 }

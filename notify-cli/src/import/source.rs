@@ -1,5 +1,5 @@
-//! The file row by row, from a thread of its own, since reading blocks. A row has a bound, so that
-//! a quote that does not end cannot take the memory of the machine.
+//! Reads the rows of a file, on a separate thread, since reading blocks. The size of a row is limited, so
+//! that an unterminated quote cannot exhaust the memory.
 
 use std::cell::Cell;
 use std::fmt;
@@ -17,57 +17,53 @@ use tokio::sync::mpsc::Sender;
 
 use crate::failure::Failure;
 use crate::import::columns::Columns;
-use crate::import::journal::Mark;
-use crate::import::original::Original;
-use crate::import::record::{Draft, Keys, Record};
-use crate::import::work::{Repeated, Repeats};
+use crate::import::operation::{Draft, Keys, Operation};
+use crate::import::row_keys::{Duplicate, DuplicateDetector};
+use crate::import::source_row::SourceRow;
+use crate::import::state::Position;
 use crate::import::{Format, Purpose};
 
 /// One row of the file.
 pub(super) struct Row {
-    /// Where the file stands after it.
-    pub(super) mark: Mark,
-    /// The device id, wherever it could be read.
+    /// The position after it.
+    pub(super) position: Position,
+    /// The device id; empty if there is none.
     pub(super) device_id: String,
-    /// What it asks for, or why it cannot.
-    pub(super) record: Result<Record, Vec<String>>,
-    /// What it shares with other rows.
+    /// Its operation, or its errors.
+    pub(super) operation: Result<Operation, Vec<String>>,
     pub(super) keys: Keys,
-    /// Whether an earlier row has its device or its address.
-    pub(super) repeated: Repeated,
-    /// What the file has, for the report.
-    pub(super) original: Original,
+    pub(super) duplicate: Duplicate,
+    /// Its original form, for the report.
+    pub(super) source_row: SourceRow,
 }
 
-/// The file.
+/// A file of devices.
 pub(super) struct Source {
     path: PathBuf,
     input: Box<dyn Read + Send>,
     size: Option<u64>,
-    format: Format,
-    purpose: Purpose,
-    ignore_unknown_columns: bool,
+    options: ReadOptions,
 }
 
 /// How a file is read.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Reading {
+pub(super) struct ReadOptions {
     pub(super) format: Format,
     pub(super) purpose: Purpose,
     pub(super) ignore_unknown_columns: bool,
 }
 
-/// Where rows go, and up to where they are only looked at.
+/// Sends the rows of a file that were not finished by an earlier run.
 struct Sink<'a> {
-    place: Place,
-    repeats: Repeats,
+    progress: ReadProgress,
+    duplicates: DuplicateDetector,
     purpose: Purpose,
     now: Timestamp,
     rows: &'a Sender<Result<Row, Failure>>,
 }
 
 impl Source {
-    pub(super) fn open(path: &Path, reading: Reading) -> Result<Self, Failure> {
+    pub(super) fn open(path: &Path, options: ReadOptions) -> Result<Self, Failure> {
         let (input, size): (Box<dyn Read + Send>, _) = if path == Path::new("-") {
             (Box::new(io::stdin()), None)
         } else {
@@ -75,26 +71,24 @@ impl Source {
             let size = file.metadata().map_err(Failure::file(path))?.len();
             (Box::new(file), Some(size))
         };
-        // UTF-16 that says so becomes UTF-8, as what spreadsheets call Unicode text; all else stays.
+        // UTF-16 with a byte-order mark (the "Unicode text" of spreadsheets) becomes UTF-8.
         let input =
             DecodeReaderBytesBuilder::new().utf8_passthru(true).strip_bom(true).build(input);
-        let Reading { format, purpose, ignore_unknown_columns } = reading;
-        let (path, input) = (path.to_owned(), Box::new(input));
-        Ok(Self { path, input, size, format, purpose, ignore_unknown_columns })
+        Ok(Self { path: path.to_owned(), input: Box::new(input), size, options })
     }
 
-    /// Its size in bytes, when it is a file.
+    /// The size in bytes; `None` for standard input.
     pub(super) fn size(&self) -> Option<u64> {
         self.size
     }
 
-    /// Sends the rows after `resume`. It ends early when nobody takes them any more.
-    pub(super) fn read(self, resume: Option<Mark>, rows: &Sender<Result<Row, Failure>>) {
+    /// Sends the rows after `resume_after`, until the file ends or the receiver is dropped.
+    pub(super) fn read(self, resume_after: Option<Position>, rows: &Sender<Result<Row, Failure>>) {
         let path = self.path.clone();
         let sink = Sink {
-            place: Place::new(resume),
-            repeats: Repeats::default(),
-            purpose: self.purpose,
+            progress: ReadProgress::new(resume_after),
+            duplicates: DuplicateDetector::default(),
+            purpose: self.options.purpose,
             now: Timestamp::from_ms(jiff::Timestamp::now().as_millisecond()),
             rows,
         };
@@ -103,22 +97,22 @@ impl Source {
                 Failure::Output(error) => Failure::file(path)(error),
                 other => other,
             };
-            // Nobody to tell is as good as told.
+            // A dropped receiver needs no failure.
             let _ = rows.blocking_send(Err(failure));
         }
     }
 
     fn read_into(self, sink: Sink<'_>) -> Result<(), Failure> {
         let mut input = BufReader::new(self.input);
-        // What parts cells, and whether objects stand one a line, shows in the first line.
+        // The first line shows the delimiter of cells, and whether the file is one JSON text.
         let mut head = Vec::new();
         (&mut input).take(ROW_BYTES_MAX).read_until(b'\n', &mut head)?;
-        let (is_list, delimiter) = (is_list(&head), delimiter(&head));
+        let (is_list, delimiter) = (is_json_list(&head), detect_delimiter(&head));
         let input = Cursor::new(head).chain(input);
-        match self.format {
+        match self.options.format {
             Format::Csv => {
-                let csv = reader(input, delimiter);
-                read_csv(csv, self.ignore_unknown_columns, sink)
+                let csv = csv_reader(input, delimiter);
+                read_csv(csv, self.options.ignore_unknown_columns, sink)
             }
             Format::Ndjson if is_list => read_list(input, sink),
             Format::Ndjson => read_lines(input, sink),
@@ -127,36 +121,36 @@ impl Source {
 }
 
 fn read_csv<R: Read>(
-    mut csv: csv::Reader<Bounded<R>>,
+    mut csv: csv::Reader<BoundedReader<R>>,
     ignore_unknown_columns: bool,
     mut sink: Sink<'_>,
 ) -> Result<(), Failure> {
     let mut header = csv.byte_headers().map_err(io::Error::from)?.clone();
-    end_line(&mut header);
+    trim_carriage_return(&mut header);
     let header = Arc::new(header);
     let columns = Columns::new(&header, sink.purpose, ignore_unknown_columns)?;
-    sink.place.begin(header.iter());
+    sink.progress.add_header(header.iter());
     let mut record = ByteRecord::new();
     loop {
         csv.get_mut().begin_row();
         if !csv.read_byte_record(&mut record).map_err(io::Error::from)? {
-            return sink.place.end();
+            return sink.progress.finish();
         }
         let line = first_line(&csv, &record);
-        end_line(&mut record);
-        // A line that is empty, as the last one often is, is no row.
+        trim_carriage_return(&mut record);
+        // An empty line, which the last one often is, is not a row.
         if record.iter().eq([b""]) {
             continue;
         }
-        let is_new = sink.place.pass(line, csv.position().byte(), record.iter())?;
+        let is_new = sink.progress.advance(line, csv.position().byte(), record.iter())?;
         let (device_id, mut draft) = columns.draft(&record);
-        if has_open_quote(&csv) {
-            let open = "has a quote that does not end: all lines behind it are part of its cell";
+        if has_unterminated_quote(&csv) {
+            let unterminated = "has an unterminated quote: all lines after it are part of its cell";
             let others = draft.err().into_iter().flatten();
-            draft = Err(std::iter::once(open.to_owned()).chain(others).collect());
+            draft = Err(std::iter::once(unterminated.to_owned()).chain(others).collect());
         }
-        let original = || Original::Csv { header: header.clone(), cells: record.clone() };
-        if !sink.push(is_new, device_id, draft, original) {
+        let source_row = || SourceRow::Csv { header: header.clone(), cells: record.clone() };
+        if !sink.push(is_new, device_id, draft, source_row) {
             return Ok(());
         }
     }
@@ -169,61 +163,64 @@ fn read_lines(mut input: impl BufRead, mut sink: Sink<'_>) -> Result<(), Failure
         text.clear();
         let read = (&mut input).take(ROW_BYTES_MAX + 1).read_until(b'\n', &mut text)? as u64;
         if read == 0 {
-            return sink.place.end();
+            return sink.progress.finish();
         }
         line += 1;
         bytes += read;
         if read > ROW_BYTES_MAX {
             return Err(Failure::Usage(format!("line {line} is longer than 1 MiB")));
         }
-        // A line that is empty, as the last one often is, is no row.
+        // An empty line, which the last one often is, is not a row.
         if text.trim_ascii().is_empty() {
             continue;
         }
-        let is_new = sink.place.pass(line, bytes, [&*text].into_iter())?;
+        let is_new = sink.progress.advance(line, bytes, [&*text].into_iter())?;
         let draft = Draft::from_json(&text);
-        if !sink.push(is_new, id_of(&text, &draft), draft, || Original::Ndjson(text.clone())) {
+        if !sink
+            .push(is_new, device_id_of(&text, &draft), draft, || SourceRow::Ndjson(text.clone()))
+        {
             return Ok(());
         }
     }
 }
 
 fn read_list(input: impl BufRead, mut sink: Sink<'_>) -> Result<(), Failure> {
-    read(input, |element| {
-        let is_new = sink.place.pass(element.line, element.bytes, [element.text].into_iter())?;
+    for_each_element(input, |element| {
+        let is_new =
+            sink.progress.advance(element.line, element.bytes, [element.text].into_iter())?;
         let draft = Draft::from_json(element.text);
-        let device_id = id_of(element.text, &draft);
-        Ok(sink.push(is_new, device_id, draft, || Original::Ndjson(on_one_line(element.text))))
+        let device_id = device_id_of(element.text, &draft);
+        Ok(sink.push(is_new, device_id, draft, || SourceRow::Ndjson(on_one_line(element.text))))
     })?;
-    sink.place.end()
+    sink.progress.finish()
 }
 
 impl Sink<'_> {
-    /// Takes a row; says whether there is anybody who takes more. A row that is settled already still
-    /// counts for those behind it.
+    /// Sends a row, and returns whether the receiver accepts more. A row that an earlier run finished is
+    /// not sent, but makes later rows duplicates.
     fn push(
         &mut self,
         is_new: bool,
         device_id: String,
         draft: Result<Draft, Vec<String>>,
-        original: impl FnOnce() -> Original,
+        source_row: impl FnOnce() -> SourceRow,
     ) -> bool {
-        let record = draft.and_then(|draft| draft.finish(self.purpose, self.now));
-        let (keys, repeated) = match &record {
-            Ok(record) => self.repeats.note(record),
-            Err(_) => (Keys::default(), Repeated::default()),
+        let operation = draft.and_then(|draft| draft.finish(self.purpose, self.now));
+        let (keys, duplicate) = match &operation {
+            Ok(operation) => self.duplicates.add(operation),
+            Err(_) => (Keys::default(), Duplicate::default()),
         };
         if !is_new {
             return true;
         }
-        let (mark, original) = (self.place.mark, original());
-        let row = Row { mark, device_id, record, keys, repeated, original };
+        let (position, source_row) = (self.progress.position, source_row());
+        let row = Row { position, device_id, operation, keys, duplicate, source_row };
         self.rows.blocking_send(Ok(row)).is_ok()
     }
 }
 
-/// The device id of a line, also of one that asks for nothing that there is.
-fn id_of(line: &[u8], draft: &Result<Draft, Vec<String>>) -> String {
+/// The device id of a line, even if the line is invalid.
+fn device_id_of(line: &[u8], draft: &Result<Draft, Vec<String>>) -> String {
     match draft {
         Ok(draft) => draft.registration.device_id.clone(),
         Err(_) => {
@@ -233,71 +230,71 @@ fn id_of(line: &[u8], draft: &Result<Draft, Vec<String>>) -> String {
     }
 }
 
-/// JSON without its line ends, which no text of it holds.
+/// JSON without line breaks, which occur only between its tokens.
 fn on_one_line(json: &[u8]) -> Vec<u8> {
     json.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }).collect()
 }
 
-/// Where the reading stands, and up to where it only checks that the file is the one begun.
-struct Place {
-    mark: Mark,
-    resume: Option<Mark>,
+/// The position of the reader. Up to the position of an earlier run, rows are skipped, and the digest is
+/// compared at its end to detect another file.
+struct ReadProgress {
+    position: Position,
+    resume_after: Option<Position>,
 }
 
-impl Place {
-    fn new(resume: Option<Mark>) -> Self {
-        Self { mark: Mark::default(), resume }
+impl ReadProgress {
+    fn new(resume_after: Option<Position>) -> Self {
+        Self { position: Position::default(), resume_after }
     }
 
-    /// Takes in a header, which is no row.
-    fn begin<'a>(&mut self, cells: impl Iterator<Item = &'a [u8]>) {
-        self.mark.digest(cells);
+    /// Adds a header, which is not a row.
+    fn add_header<'a>(&mut self, cells: impl Iterator<Item = &'a [u8]>) {
+        self.position.add_cells(cells);
     }
 
-    /// Passes a row; says whether it is still to be settled.
-    fn pass<'a>(
+    /// Moves past a row, and returns whether the row is new.
+    fn advance<'a>(
         &mut self,
         line: u64,
         bytes: u64,
         cells: impl Iterator<Item = &'a [u8]>,
     ) -> Result<bool, Failure> {
-        self.mark.rows += 1;
-        self.mark.line = line;
-        self.mark.bytes = bytes;
-        self.mark.digest(cells);
-        match self.resume {
+        self.position.rows += 1;
+        self.position.line = line;
+        self.position.bytes = bytes;
+        self.position.add_cells(cells);
+        match self.resume_after {
             None => Ok(true),
-            Some(resume) if self.mark.rows < resume.rows => Ok(false),
-            Some(resume) if self.mark == resume => {
-                self.resume = None;
+            Some(end) if self.position.rows < end.rows => Ok(false),
+            Some(end) if self.position == end => {
+                self.resume_after = None;
                 Ok(false)
             }
-            Some(_) => Err(another_file()),
+            Some(_) => Err(different_file()),
         }
     }
 
-    fn end(&self) -> Result<(), Failure> {
-        if self.resume.is_some() { Err(another_file()) } else { Ok(()) }
+    fn finish(&self) -> Result<(), Failure> {
+        if self.resume_after.is_some() { Err(different_file()) } else { Ok(()) }
     }
 }
 
-fn another_file() -> Failure {
+fn different_file() -> Failure {
     Failure::Usage(
-        "this is not the file that the state file is about; --restart begins anew".to_owned(),
+        "this is not the file that the state file belongs to; --restart starts over".to_owned(),
     )
 }
 
-// Lines of a CSV file: which one a row began on, how long a row may be, what parts its cells, and
-// whether a quote was left open.
+// CSV: the delimiter, the line of a row, its largest size, and unterminated quotes.
 
-/// Longest row, in bytes: what a server takes (B4).
-pub(super) const ROW_BYTES_MAX: u64 = 1024 * 1024;
+/// Largest row, in bytes: the largest request body of a server by default.
+const ROW_BYTES_MAX: u64 = 1024 * 1024;
 
-/// What parts cells: a comma, or what a spreadsheet takes as its country does.
+/// Delimiters of cells: a comma, or what spreadsheets of other locales use.
 const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
 
-/// What parts the cells of a header. No name of a column holds any of them.
-pub(super) fn delimiter(header: &[u8]) -> u8 {
+/// The delimiter of a header, whose names contain none of them.
+fn detect_delimiter(header: &[u8]) -> u8 {
     let count = |delimiter: u8| header.iter().filter(|byte| **byte == delimiter).count();
     let mut most = DELIMITERS[0];
     for other in DELIMITERS {
@@ -308,18 +305,18 @@ pub(super) fn delimiter(header: &[u8]) -> u8 {
     most
 }
 
-/// A reader whose rows are bounded; [`end_line`] ends each.
-pub(super) fn reader<R: Read>(input: R, delimiter: u8) -> csv::Reader<Bounded<R>> {
+/// A reader of rows of limited size; [`trim_carriage_return`] completes each row.
+fn csv_reader<R: Read>(input: R, delimiter: u8) -> csv::Reader<BoundedReader<R>> {
     csv::ReaderBuilder::new()
         .flexible(true)
         .delimiter(delimiter)
-        // Where `\r\n` is one terminator, rows begin on the line before.
+        // With `\r\n` as terminator, the reader would report the line before.
         .terminator(csv::Terminator::Any(b'\n'))
-        .from_reader(Bounded::new(input, delimiter))
+        .from_reader(BoundedReader::new(input, delimiter))
 }
 
-/// The line that a row begins on. The position of the record itself is ahead of empty lines.
-pub(super) fn first_line<R: Read>(csv: &csv::Reader<Bounded<R>>, row: &ByteRecord) -> u64 {
+/// The line on which a row begins; the position of the record itself may be that of an empty line.
+fn first_line<R: Read>(csv: &csv::Reader<BoundedReader<R>>, row: &ByteRecord) -> u64 {
     let (after, input) = (csv.position(), csv.get_ref());
     let is_last = after.byte() == input.bytes;
     let is_ended = !is_last || (input.last == Some(b'\n') && !input.quotes.is_open());
@@ -327,13 +324,13 @@ pub(super) fn first_line<R: Read>(csv: &csv::Reader<Bounded<R>>, row: &ByteRecor
     after.line() - inside - u64::from(is_ended)
 }
 
-/// Whether the file ended within a quoted cell of this row, which then holds every row behind it.
-pub(super) fn has_open_quote<R: Read>(csv: &csv::Reader<Bounded<R>>) -> bool {
+/// Whether the file ended within a quoted cell of this row, which then contains all later lines.
+fn has_unterminated_quote<R: Read>(csv: &csv::Reader<BoundedReader<R>>) -> bool {
     csv.position().byte() == csv.get_ref().bytes && csv.get_ref().quotes.is_open()
 }
 
-/// Takes the `\r` of `\r\n` from the last cell.
-pub(super) fn end_line(row: &mut ByteRecord) {
+/// Removes the `\r` of `\r\n` from the last cell.
+fn trim_carriage_return(row: &mut ByteRecord) {
     let last = row.len().saturating_sub(1);
     if let Some(cell) = row.get(last).and_then(|cell| cell.strip_suffix(b"\r")) {
         let cell = cell.to_owned();
@@ -342,63 +339,63 @@ pub(super) fn end_line(row: &mut ByteRecord) {
     }
 }
 
-/// Where a text stands between quotes (RFC 4180), as the reader of CSV takes it.
+/// The quoting state of a CSV text (RFC 4180), as the reader of CSV interprets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Quotes {
-    /// At the beginning of a cell, where alone a quote opens.
-    Before,
-    /// In a cell, behind its quotes or without.
-    Outside,
+enum QuoteState {
+    /// At the beginning of a cell, the only place where a quote opens.
+    CellStart,
+    /// In a cell, after its quotes or without quotes.
+    Unquoted,
     /// Between quotes.
     Open,
-    /// Behind a quote that ends the cell, unless another follows.
+    /// After a quote that ends the cell, unless another quote follows.
     Closing,
 }
 
-impl Quotes {
+impl QuoteState {
     fn is_open(self) -> bool {
         self == Self::Open
     }
 
     fn after(self, byte: u8, delimiter: u8) -> Self {
         match (self, byte) {
-            (Self::Before | Self::Closing, b'"') => Self::Open,
+            (Self::CellStart | Self::Closing, b'"') => Self::Open,
             (Self::Open, b'"') => Self::Closing,
             (Self::Open, _) => Self::Open,
-            (_, b'\n') => Self::Before,
-            (_, byte) if byte == delimiter => Self::Before,
-            _ => Self::Outside,
+            (_, b'\n') => Self::CellStart,
+            (_, byte) if byte == delimiter => Self::CellStart,
+            _ => Self::Unquoted,
         }
     }
 }
 
-/// Input that fails once a row takes more than its bound.
-pub(super) struct Bounded<R> {
+/// Input that fails if a row is too large.
+struct BoundedReader<R> {
     input: R,
     left: u64,
-    /// How much was read, the last of it, and how it left the quotes.
+    /// The number of bytes read, the last of them, and the state after it.
     bytes: u64,
     last: Option<u8>,
-    quotes: Quotes,
+    quotes: QuoteState,
     delimiter: u8,
 }
 
-impl<R> Bounded<R> {
+impl<R> BoundedReader<R> {
     fn new(input: R, delimiter: u8) -> Self {
-        let quotes = Quotes::Before;
+        let quotes = QuoteState::CellStart;
         Self { input, left: ROW_BYTES_MAX, bytes: 0, last: None, quotes, delimiter }
     }
 
-    /// Lets another row take as much.
-    pub(super) fn begin_row(&mut self) {
+    /// Resets the limit for the next row.
+    fn begin_row(&mut self) {
         self.left = ROW_BYTES_MAX;
     }
 }
 
-impl<R: Read> Read for Bounded<R> {
+impl<R: Read> Read for BoundedReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.left == 0 {
-            let what = "a row is longer than 1 MiB (is there a quote that does not end?)";
+            let what = "a row is longer than 1 MiB (is there an unterminated quote?)";
             return Err(io::Error::new(io::ErrorKind::InvalidData, what));
         }
         let read = self.input.read(buffer)?;
@@ -412,14 +409,14 @@ impl<R: Read> Read for Bounded<R> {
     }
 }
 
-// Devices as one JSON text: an array of them, or what `notify devices list -o json` shows. It is
-// read element by element, however long it is.
+// Devices as one JSON text: an array, or the output of `notify devices list -o json`. It is parsed one
+// element at a time.
 
-/// The member of an answer that holds the devices.
+/// The member of a response that contains the devices.
 const DEVICES: &str = "devices";
 
-/// Whether a file that begins so is one JSON text, and not one object a line.
-pub(super) fn is_list(first_line: &[u8]) -> bool {
+/// Whether a file with this first line is one JSON text, and not one object a line.
+fn is_json_list(first_line: &[u8]) -> bool {
     match first_line.trim_ascii() {
         b"{" => true,
         line if line.starts_with(b"[") => true,
@@ -431,57 +428,57 @@ pub(super) fn is_list(first_line: &[u8]) -> bool {
 }
 
 /// A device of the list.
-pub(super) struct Element<'a> {
-    pub(super) text: &'a [u8],
-    /// The line that it begins on.
-    pub(super) line: u64,
-    /// How much of the file is read behind it.
-    pub(super) bytes: u64,
+struct Element<'a> {
+    text: &'a [u8],
+    /// The line on which it begins.
+    line: u64,
+    /// The number of bytes up to its end.
+    bytes: u64,
 }
 
-/// Reads the devices one by one. `each` says whether to go on.
-pub(super) fn read(
+/// Calls `each` for every device, until it returns false.
+fn for_each_element(
     input: impl BufRead,
     mut each: impl FnMut(&Element<'_>) -> Result<bool, Failure>,
 ) -> Result<(), Failure> {
     let count =
-        Count { lines: Cell::new(1), bytes: Cell::new(0), row_end: Cell::new(ROW_BYTES_MAX) };
-    let mut json = serde_json::Deserializer::from_reader(Counted { input, count: &count });
-    let mut ended = None;
-    let mut list = List {
+        ReadCount { lines: Cell::new(1), bytes: Cell::new(0), row_end: Cell::new(ROW_BYTES_MAX) };
+    let mut json = serde_json::Deserializer::from_reader(CountingReader { input, count: &count });
+    let mut failure = None;
+    let mut list = ListVisitor {
         each: &mut |text| {
             let inside = text.bytes().filter(|byte| *byte == b'\n').count() as u64;
             let (line, bytes) = (count.lines.get() - inside, count.bytes.get());
             count.row_end.set(bytes + ROW_BYTES_MAX);
             let outcome = each(&Element { text: text.as_bytes(), line, bytes });
-            let goes_on = matches!(outcome, Ok(true));
-            ended = outcome.err().or(ended.take());
-            goes_on
+            let continues = matches!(outcome, Ok(true));
+            failure = outcome.err().or(failure.take());
+            continues
         },
         is_stopped: false,
     };
     let read = list.deserialize(&mut json).and_then(|()| json.end());
     let is_stopped = list.is_stopped;
-    match (ended, read) {
+    match (failure, read) {
         (Some(failure), _) => Err(failure),
         (None, Err(_)) if is_stopped => Ok(()),
         (None, Err(error)) if error.is_io() => Err(Failure::Output(error.into())),
         (None, Err(error)) if error.is_eof() => Err(Failure::Usage(format!(
-            "line {}: the JSON ends within the list: the file was cut",
+            "line {}: the JSON ends within the list: the file is incomplete",
             error.line()
         ))),
-        (None, Err(error)) => Err(Failure::Usage(format!("is no list of devices: {error}"))),
+        (None, Err(error)) => Err(Failure::Usage(format!("not a list of devices: {error}"))),
         (None, Ok(())) => Ok(()),
     }
 }
 
-/// The text as a whole, and its elements.
-struct List<'a> {
+/// Visits the elements of the list.
+struct ListVisitor<'a> {
     each: &'a mut dyn FnMut(&str) -> bool,
     is_stopped: bool,
 }
 
-impl<'de> DeserializeSeed<'de> for &mut List<'_> {
+impl<'de> DeserializeSeed<'de> for &mut ListVisitor<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -489,7 +486,7 @@ impl<'de> DeserializeSeed<'de> for &mut List<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for &mut List<'_> {
+impl<'de> Visitor<'de> for &mut ListVisitor<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -520,20 +517,20 @@ impl<'de> Visitor<'de> for &mut List<'_> {
     }
 }
 
-/// How far the text is read.
-struct Count {
+/// The position of a [`CountingReader`].
+struct ReadCount {
     lines: Cell<u64>,
     bytes: Cell<u64>,
-    /// Where an element must have ended.
+    /// The largest position of the end of an element.
     row_end: Cell<u64>,
 }
 
-struct Counted<'a, R> {
+struct CountingReader<'a, R> {
     input: R,
-    count: &'a Count,
+    count: &'a ReadCount,
 }
 
-impl<R: BufRead> Read for Counted<'_, R> {
+impl<R: BufRead> Read for CountingReader<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.count.bytes.get() > self.count.row_end.get() {
             let what = format!("line {}: a row is longer than 1 MiB", self.count.lines.get());
@@ -548,12 +545,12 @@ impl<R: BufRead> Read for Counted<'_, R> {
 }
 
 #[cfg(test)]
-mod lines_tests {
+mod csv_tests {
     use super::*;
 
     #[test]
-    fn a_header_tells_what_parts_cells() {
-        for (header, parted_by) in [
+    fn the_delimiter_is_detected_in_the_header() {
+        for (header, expected) in [
             ("device_id,platform", b','),
             ("device_id;platform;tags", b';'),
             ("device_id\tplatform", b'\t'),
@@ -561,25 +558,25 @@ mod lines_tests {
             ("device_id", b','),
             ("", b','),
         ] {
-            assert_eq!(delimiter(header.as_bytes()), parted_by, "{header}");
+            assert_eq!(detect_delimiter(header.as_bytes()), expected, "{header}");
         }
     }
 
-    /// Rows as they begin, and whether the last one has a quote that does not end.
+    /// The lines of rows, and whether the last row has an unterminated quote.
     fn rows(text: &str) -> (Vec<u64>, bool) {
-        let mut csv = reader(text.as_bytes(), b',');
+        let mut csv = csv_reader(text.as_bytes(), b',');
         csv.byte_headers().expect("a text can be read");
         let (mut lines, mut record) = (Vec::new(), ByteRecord::new());
         let mut is_open = false;
         while csv.read_byte_record(&mut record).expect("a text can be read") {
             lines.push(first_line(&csv, &record));
-            is_open = has_open_quote(&csv);
+            is_open = has_unterminated_quote(&csv);
         }
         (lines, is_open)
     }
 
     #[test]
-    fn a_quote_that_does_not_end_moves_no_line() {
+    fn an_unterminated_quote_does_not_change_lines() {
         for (text, lines, is_open) in [
             ("a,b\n1,2\n3,\"4\n5,6\n", vec![2, 3], true),
             ("a,b\n1,2\n3,\"4\n5,6", vec![2, 3], true),
@@ -601,7 +598,7 @@ mod list_tests {
 
     fn elements(text: &str) -> Result<Vec<(u64, String)>, String> {
         let mut all = Vec::new();
-        let read = read(text.as_bytes(), |element| {
+        let read = for_each_element(text.as_bytes(), |element| {
             all.push((element.line, String::from_utf8_lossy(element.text).into_owned()));
             Ok(true)
         });
@@ -609,7 +606,7 @@ mod list_tests {
     }
 
     #[test]
-    fn a_list_is_an_array_or_an_answer() {
+    fn a_list_is_an_array_or_a_response() {
         let both = vec![(2, r#"{"a":1}"#.to_owned()), (3, "{\n\"a\":[2]}".to_owned())];
         for text in [
             "[\n{\"a\":1},\n{\n\"a\":[2]}\n]\n",
@@ -619,14 +616,14 @@ mod list_tests {
         }
         assert_eq!(elements("[]"), Ok(vec![]));
         for (text, error) in [
-            ("[{}, {", "line 1: the JSON ends within the list: the file was cut"),
-            ("{}", "is no list of devices: missing field `devices` at line 1 column 2"),
-            ("[{}]]", "is no list of devices: trailing characters at line 1 column 5"),
+            ("[{}, {", "line 1: the JSON ends within the list: the file is incomplete"),
+            ("{}", "not a list of devices: missing field `devices` at line 1 column 2"),
+            ("[{}]]", "not a list of devices: trailing characters at line 1 column 5"),
         ] {
             assert_eq!(elements(text), Err(error.to_owned()), "{text}");
         }
         let mut count = 0;
-        let stopped = read(&b"[1,2,3]"[..], |_| {
+        let stopped = for_each_element(&b"[1,2,3]"[..], |_| {
             count += 1;
             Ok(count < 2)
         });
@@ -634,7 +631,7 @@ mod list_tests {
     }
 
     #[test]
-    fn the_first_line_tells_a_list_from_lines() {
+    fn the_first_line_distinguishes_a_list_from_lines() {
         for (line, list) in [
             ("[", true),
             (" [{\"device_id\":1}]", true),
@@ -644,7 +641,7 @@ mod list_tests {
             ("{\"device_id\":\"a\"}", false),
             ("", false),
         ] {
-            assert_eq!(is_list(line.as_bytes()), list, "{line}");
+            assert_eq!(is_json_list(line.as_bytes()), list, "{line}");
         }
     }
 }

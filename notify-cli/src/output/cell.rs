@@ -1,4 +1,4 @@
-//! One value as text: what a person sees, and what a spreadsheet gets.
+//! The text of a value in a table and in a CSV file.
 
 use std::borrow::Cow;
 
@@ -6,63 +6,63 @@ use notify_client::notify_core::{Timestamp, is_unprintable, joins};
 use serde::Serialize;
 use serde_json::Value;
 
-/// How a column reads.
+/// How a table formats the values of a column; CSV contains them unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// As it is, on one line: ids, words, counts.
+pub(crate) enum CellKind {
+    /// Unchanged, on one line: ids, words, counts.
     Plain,
-    /// As it is; may be wrapped.
+    /// Unchanged, possibly on several lines.
     Text,
-    /// The same, and never shortened: its end may say what is to be done.
+    /// Like `Text`, but never shortened: the end may contain the remedy.
     Whole,
-    /// A message as it goes out; the same, indented, and never wider than a line of text is.
+    /// A payload: indented JSON of limited width, never shortened.
     Payload,
-    /// An object or a list; people see its members, indented, a line each.
+    /// An object or a list: indented JSON.
     Nested,
-    /// Unix milliseconds; people see the time.
+    /// Unix milliseconds, as a time.
     Time,
-    /// The same where the day is enough.
+    /// Unix milliseconds, as a day.
     Day,
-    /// Tags of a device; people see their names, those that are false with their value.
+    /// Tags of a device: their names, and the value of those that are false.
     Tags,
-    /// Configuration of a provider; people see whose it is and where it leads.
+    /// Configuration of a provider: its identifying members.
     Provider,
-    /// The same, where people see the rest elsewhere: only that it was forgotten.
-    Forgotten,
-    /// How deliveries through a provider stand; people see the state, why and until when.
+    /// Configuration of a provider whose members have their own columns: only whether it is missing.
+    MissingConfig,
+    /// State of deliveries through a provider, with its reason and its end.
     Channel,
-    /// A device (B22); people see whether it can be reached, or why not.
-    State,
-    /// Failures of a notification; people see how often each, and where, a line each.
+    /// A device: whether it can receive notifications, or why not.
+    DeviceState,
+    /// Failures of a notification: count, platform and reason, one on each line.
     Failures,
-    /// Request of a notification; people see its text, or the question of its poll.
+    /// Request of a notification: its text, or the question of its poll.
     Message,
-    /// Texts; people see one a line.
+    /// Texts, one on each line.
     Lines,
-    /// A count; people see none of zero.
+    /// A count; empty for zero.
     Count,
-    /// Events that were not taken; people see which and why, a line each.
+    /// Ignored events: index and reason, one on each line.
     Ignored,
-    /// A message to a webhook; people see why its last attempt failed.
+    /// A message to a webhook: why its last attempt failed.
     Attempt,
-    /// A webhook; people see whether it is told of events, or since when or why not.
+    /// A webhook: whether it receives events, or why not.
     Webhook,
-    /// Unix milliseconds of a step of an explanation; one without is told of now (B38).
+    /// Unix milliseconds of a step of an explanation; `now` if absent.
     Step,
-    /// A notification (B20); people see how many of the targeted have it, and what became of the
-    /// others, a line each; of one that is not due, when it is.
+    /// A notification: how many of its devices it was sent to and the other outcomes, one on each line;
+    /// or the time when it is due.
     Counts,
 }
 
-impl Kind {
-    /// Whether it is never broken over lines: an id that is cannot be copied.
+impl CellKind {
+    /// Whether a value stays on one line, so that ids can be copied.
     pub(super) fn is_unbroken(self) -> bool {
         match self {
             Self::Plain
             | Self::Time
             | Self::Day
             | Self::Step
-            | Self::State
+            | Self::DeviceState
             | Self::Count
             | Self::Webhook => true,
             Self::Text
@@ -71,7 +71,7 @@ impl Kind {
             | Self::Nested
             | Self::Tags
             | Self::Provider
-            | Self::Forgotten
+            | Self::MissingConfig
             | Self::Channel
             | Self::Failures
             | Self::Message
@@ -83,73 +83,77 @@ impl Kind {
     }
 }
 
-/// Members of a provider's configuration that tell one from another (RFC 6901).
+/// Identifying members of a provider's configuration (RFC 6901).
 const PROVIDER_SUMMARY: [&str; 5] =
     ["/team_id", "/key_id", "/topic", "/service_account/project_id", "/endpoint"];
 
-/// Longest JSON that is shown in one line, in characters.
+/// Longest JSON on one line, in characters.
 const NESTED_LINE_CHARS_MAX: usize = 60;
 
-/// What else can become of a targeted device, in the order of a person's interest (B20).
-const NOT_SENT: [&str; 5] = ["failed", "unregistered", "expired", "canceled", "pending"];
+/// The outcomes other than `sent`, most important first.
+const OTHER_OUTCOMES: [&str; 5] = ["failed", "unregistered", "expired", "canceled", "pending"];
 
-/// First characters that make a spreadsheet take a cell for a formula (CWE-1236), with their
-/// full-width forms.
+/// First characters of a formula in spreadsheets (CWE-1236), with their full-width forms.
 const FORMULA_STARTS: [char; 12] =
     ['=', '+', '-', '@', '\t', '\r', '\n', '\0', '＝', '＋', '－', '＠'];
 
-/// What a person sees of a value.
-pub(super) fn shown(value: Option<&Value>, kind: Kind) -> String {
+/// The text of a value in a table.
+pub(super) fn table_cell(value: Option<&Value>, kind: CellKind) -> String {
     let text = match (value, kind) {
-        (Some(Value::Number(ms)), Kind::Time) => {
+        (Some(Value::Number(ms)), CellKind::Time) => {
             ms.as_i64().map_or_else(|| ms.to_string(), |ms| time(Timestamp(ms)))
         }
-        (Some(Value::Number(ms)), Kind::Day) => ms.as_i64().map_or_else(|| ms.to_string(), day),
-        (None | Some(Value::Null), Kind::Step) => "now".to_owned(),
-        (Some(ms @ Value::Number(_)), Kind::Step) => shown(Some(ms), Kind::Time),
-        (Some(Value::Array(lines)), Kind::Lines) => {
+        (Some(Value::Number(ms)), CellKind::Day) => ms.as_i64().map_or_else(|| ms.to_string(), day),
+        (None | Some(Value::Null), CellKind::Step) => "now".to_owned(),
+        (Some(ms @ Value::Number(_)), CellKind::Step) => table_cell(Some(ms), CellKind::Time),
+        (Some(Value::Array(lines)), CellKind::Lines) => {
             let lines = lines.iter().map(|line| printable(&plain(Some(line))));
             return lines.collect::<Vec<_>>().join("\n");
         }
-        (Some(Value::Array(tags)), Kind::Tags) => {
+        (Some(Value::Array(tags)), CellKind::Tags) => {
             let names: Vec<String> = tags.iter().map(tag).collect();
             names.join(", ")
         }
-        (Some(config @ Value::Object(_)), Kind::Provider) => {
+        (Some(config @ Value::Object(_)), CellKind::Provider) => {
             let parts = PROVIDER_SUMMARY.iter().filter_map(|part| config.pointer(part)?.as_str());
             parts.collect::<Vec<_>>().join(" ")
         }
-        // The credentials were given up with a lost master key.
-        (Some(Value::Null), Kind::Provider | Kind::Forgotten) => "(forgotten)".to_owned(),
-        (_, Kind::Forgotten) => String::new(),
-        (Some(told @ Value::Object(_)), Kind::Channel) => channel(told),
-        (Some(device @ Value::Object(_)), Kind::State) => state(device).to_owned(),
-        (Some(Value::Array(failures)), Kind::Failures) => {
+        // The credentials were discarded after the master key was lost.
+        (Some(Value::Null), CellKind::Provider | CellKind::MissingConfig) => {
+            "(forgotten)".to_owned()
+        }
+        (_, CellKind::MissingConfig) => String::new(),
+        (Some(status @ Value::Object(_)), CellKind::Channel) => channel(status),
+        (Some(device @ Value::Object(_)), CellKind::DeviceState) => device_state(device).to_owned(),
+        (Some(Value::Array(failures)), CellKind::Failures) => {
             let lines: Vec<String> = failures.iter().map(failure).collect();
             return lines.join("\n");
         }
-        (Some(request @ Value::Object(_)), Kind::Message) => {
+        (Some(request @ Value::Object(_)), CellKind::Message) => {
             let text = request["text"].as_str().or_else(|| request["poll"]["text"].as_str());
             text.unwrap_or_default().to_owned()
         }
-        (Some(notification @ Value::Object(_)), Kind::Counts) => return outcomes(notification),
-        (Some(count), Kind::Count) if count == 0 => String::new(),
-        (Some(Value::Array(events)), Kind::Ignored) => {
+        (Some(notification @ Value::Object(_)), CellKind::Counts) => return outcomes(notification),
+        (Some(count), CellKind::Count) if count == 0 => String::new(),
+        (Some(Value::Array(events)), CellKind::Ignored) => {
             let lines: Vec<String> = events.iter().map(ignored).collect();
             return lines.join("\n");
         }
-        (Some(attempt @ Value::Object(_)), Kind::Attempt) => failed_because(attempt),
-        (Some(hook @ Value::Object(_)), Kind::Webhook) => webhook(hook),
-        (Some(json @ (Value::Array(_) | Value::Object(_))), Kind::Nested | Kind::Payload) => {
-            return printable_lines(&indented(json));
+        (Some(attempt @ Value::Object(_)), CellKind::Attempt) => attempt_failure(attempt),
+        (Some(hook @ Value::Object(_)), CellKind::Webhook) => webhook(hook),
+        (
+            Some(json @ (Value::Array(_) | Value::Object(_))),
+            CellKind::Nested | CellKind::Payload,
+        ) => {
+            return printable_lines(&pretty_json(json));
         }
-        (Some(json @ (Value::Array(_) | Value::Object(_))), _) => spaced(json),
+        (Some(json @ (Value::Array(_) | Value::Object(_))), _) => single_line_json(json),
         _ => plain(value),
     };
     printable(&text)
 }
 
-/// An instant as people read it, to the second.
+/// An instant in RFC 3339, to the second.
 pub(crate) fn time(at: Timestamp) -> String {
     jiff::Timestamp::from_millisecond(at.as_ms())
         .map_or_else(|_| at.to_string(), |at| format!("{at:.0}"))
@@ -161,10 +165,10 @@ pub(crate) fn day(ms: i64) -> String {
     at.map_or_else(|_| ms.to_string(), |at| at.strftime("%F").to_string())
 }
 
-/// What a spreadsheet gets of a value.
-pub(super) fn exported(value: Option<&Value>) -> String {
+/// The text of a value in a CSV file.
+pub(super) fn csv_cell(value: Option<&Value>) -> String {
     match value {
-        // A number is harmless, whatever its sign.
+        // A number is not a formula, whatever its sign.
         Some(Value::Number(number)) => number.to_string(),
         _ => {
             let text = plain(value);
@@ -178,14 +182,15 @@ fn outcomes(notification: &Value) -> String {
     let mut lines = vec![match count("targeted") {
         0 if notification["status"] == "completed" => "no device".to_owned(),
         0 if notification["status"] == "scheduled" => {
-            let at = shown(notification.get("send_at"), Kind::Time);
+            let at = table_cell(notification.get("send_at"), CellKind::Time);
             if at.is_empty() { at } else { format!("due {at}") }
         }
-        // Who gets it is not known yet, or not asked.
+        // The devices are not selected yet, or not counted.
         0 => String::new(),
         targeted => format!("{} of {targeted} sent", count("sent")),
     }];
-    let others = NOT_SENT.iter().map(|name| (count(name), name)).filter(|(count, _)| *count > 0);
+    let others =
+        OTHER_OUTCOMES.iter().map(|name| (count(name), name)).filter(|(count, _)| *count > 0);
     lines.extend(others.map(|(count, name)| format!("{count} {name}")));
     lines.join("\n")
 }
@@ -193,11 +198,11 @@ fn outcomes(notification: &Value) -> String {
 fn channel(channel: &Value) -> String {
     let mut text = plain(channel.get("state"));
     if !channel["until"].is_null() {
-        text.push_str(&format!(" until {}", shown(channel.get("until"), Kind::Time)));
+        text.push_str(&format!(" until {}", table_cell(channel.get("until"), CellKind::Time)));
     }
     text.push_str(&match (&*plain(channel.get("state")), channel["reason"].as_str()) {
         ("held", Some(reason)) => format!(": the credentials are refused ({reason})"),
-        ("stopped", _) => ": so many addresses looked dead at once".to_owned(),
+        ("stopped", _) => ": too many addresses looked dead at once".to_owned(),
         (_, Some(reason)) => format!(" ({reason})"),
         (_, None) => String::new(),
     });
@@ -208,17 +213,17 @@ fn channel(channel: &Value) -> String {
     text
 }
 
-/// JSON in lines, unless one short line holds it.
-fn indented(json: &Value) -> String {
-    let line = spaced(json);
+/// JSON on several lines, unless it is short.
+fn pretty_json(json: &Value) -> String {
+    let line = single_line_json(json);
     if line.chars().count() <= NESTED_LINE_CHARS_MAX {
         return line;
     }
     serde_json::to_string_pretty(json).expect("a value is JSON")
 }
 
-/// JSON with a blank after each comma and colon, where lines can be broken.
-fn spaced(json: &Value) -> String {
+/// JSON with a blank after each comma and colon, so that lines can be broken there.
+fn single_line_json(json: &Value) -> String {
     struct Blanks;
     impl serde_json::ser::Formatter for Blanks {
         fn begin_array_value<W: ?Sized + std::io::Write>(
@@ -255,8 +260,8 @@ fn ignored(event: &Value) -> String {
     format!("events[{}]: {reason}", event["index"])
 }
 
-/// `status` is what the server says of an answer that is not 2xx.
-fn failed_because(attempt: &Value) -> String {
+/// Why an attempt failed; the reason `status` means a response other than 2xx.
+fn attempt_failure(attempt: &Value) -> String {
     match (attempt["reason"].as_str(), &attempt["status"]) {
         (Some("status"), Value::Number(status)) => format!("it answered with status {status}"),
         (Some(reason), _) => reason.to_owned(),
@@ -265,7 +270,7 @@ fn failed_because(attempt: &Value) -> String {
 }
 
 fn webhook(hook: &Value) -> String {
-    let since = || shown(hook.get("failing_since"), Kind::Time);
+    let since = || table_cell(hook.get("failing_since"), CellKind::Time);
     if hook["enabled"] == false {
         match hook["disabled_reason"].as_str() {
             Some(reason) => format!("disabled ({reason})"),
@@ -278,8 +283,8 @@ fn webhook(hook: &Value) -> String {
     }
 }
 
-/// A device without an address is enabled all the same, and gets nothing (B22).
-fn state(device: &Value) -> &str {
+/// A device without an address is enabled, but receives nothing.
+fn device_state(device: &Value) -> &str {
     let has_address = ["push_token", "subscription", "recipient_id"]
         .iter()
         .any(|name| device.get(name).is_some_and(|address| !address.is_null()));
@@ -311,8 +316,8 @@ fn plain(value: Option<&Value>) -> String {
     }
 }
 
-/// A cell that no spreadsheet takes for a formula, as [`exported`] makes it; it need not be UTF-8.
-pub(crate) fn guarded(cell: &[u8]) -> Cow<'_, [u8]> {
+/// Escapes a cell that looks like a formula, like [`csv_cell`]; it need not be UTF-8.
+pub(crate) fn escape_formula(cell: &[u8]) -> Cow<'_, [u8]> {
     if String::from_utf8_lossy(cell).starts_with(FORMULA_STARTS) {
         Cow::Owned([b"'", cell].concat())
     } else {
@@ -320,26 +325,26 @@ pub(crate) fn guarded(cell: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// Takes back what [`exported`] or [`guarded`] did.
-pub(crate) fn unguarded(text: &str) -> &str {
+/// Reverses [`csv_cell`] and [`escape_formula`].
+pub(crate) fn unescape_formula(text: &str) -> &str {
     match text.strip_prefix('\'') {
         Some(rest) if rest.starts_with(FORMULA_STARTS) => rest,
         _ => text,
     }
 }
 
-/// A text without what would move the cursor, change colours or hide how it reads: it may come from
-/// anyone.
+/// Escapes characters that would move the cursor, change colours or disguise the text, which may come
+/// from an untrusted source.
 pub(crate) fn printable(text: &str) -> String {
     escaped(text, |_| false)
 }
 
-/// The same where the lines of a text stay lines.
+/// Like [`printable`], but keeps line breaks.
 pub(super) fn printable_lines(text: &str) -> String {
     escaped(text, |character| character == '\n')
 }
 
-/// Escapes what is unprintable, but for what `is_kept` and joiners that belong to what they join.
+/// Escapes unprintable characters, except those that `is_kept` and joiners between letters that they join.
 fn escaped(text: &str, is_kept: impl Fn(char) -> bool) -> String {
     const JOINERS: [char; 2] = ['\u{200c}', '\u{200d}'];
     let mut clean = String::with_capacity(text.len());

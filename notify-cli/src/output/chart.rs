@@ -1,38 +1,38 @@
-//! A chart of bars, in characters that every terminal and mail has: a line for each count.
+//! A bar chart in ASCII, one line for each count.
 
-/// Narrowest bar of the largest count, however narrow the terminal.
+/// Minimum columns of the longest bar.
 const BAR_COLUMNS_MIN: usize = 10;
 
-/// A bar's name and its count.
+/// A bar.
 pub(crate) struct Bar {
     pub(crate) name: String,
     pub(crate) count: u64,
 }
 
-/// The lines of a chart that is at most that many columns wide. The largest count fills its line;
-/// what is not zero is seen.
+/// The lines of a chart with this many columns. The largest count fills its line, and every count above
+/// zero has a bar.
 pub(super) fn lines(bars: &[Bar], columns: usize) -> Vec<String> {
     let most = bars.iter().map(|bar| bar.count).max().unwrap_or_default();
     let name_columns = bars.iter().map(|bar| bar.name.chars().count()).max().unwrap_or_default();
     // A space after the name, and one before the count.
-    let around = name_columns + most.to_string().len() + 2;
-    let room = columns.saturating_sub(around).max(BAR_COLUMNS_MIN);
+    let label_columns = name_columns + most.to_string().len() + 2;
+    let max_columns = columns.saturating_sub(label_columns).max(BAR_COLUMNS_MIN);
     let line = |bar: &Bar| {
-        let marks = "#".repeat(length(bar.count, most, room));
+        let marks = "#".repeat(length(bar.count, most, max_columns));
         let gap = if marks.is_empty() { "" } else { " " };
         format!("{:name_columns$} {marks}{gap}{}", bar.name, bar.count)
     };
     bars.iter().map(line).collect()
 }
 
-/// Columns of a bar: its share of `room`, rounded, at least one where there is something.
-fn length(count: u64, most: u64, room: usize) -> usize {
+/// The columns of a bar: its share of `max_columns`, rounded, but at least one for a count above zero.
+fn length(count: u64, most: u64, max_columns: usize) -> usize {
     if count == 0 || most == 0 {
         return 0;
     }
     let (count, most) = (u128::from(count), u128::from(most));
-    let columns = (count * room as u128 * 2 + most) / (2 * most);
-    usize::try_from(columns).map_or(room, |columns| columns.clamp(1, room))
+    let columns = (count * max_columns as u128 * 2 + most) / (2 * most);
+    usize::try_from(columns).map_or(max_columns, |columns| columns.clamp(1, max_columns))
 }
 
 #[cfg(test)]
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_count_fills_its_line_and_what_is_not_zero_is_seen() {
+    fn the_largest_count_fills_its_line_and_small_counts_have_a_bar() {
         let expected = ["d1 ############## 1000", "d2 ####### 500", "d3 # 1", "d4 0"];
         assert_eq!(drawn(&[1_000, 500, 1, 0], 22), expected);
         for columns in [30, 80, 200] {
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_drawn_of_nothing() {
+    fn zeros_have_no_bar() {
         assert_eq!(drawn(&[0, 0], 40), ["d1 0", "d2 0"]);
         assert!(drawn(&[], 40).is_empty());
     }

@@ -1,4 +1,4 @@
-//! Everything that is printed: the result on stdout, alone; talk on stderr, a line each.
+//! All output: the result on stdout, messages on stderr.
 
 mod cell;
 mod chart;
@@ -15,108 +15,106 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::failure::Failure;
-pub(crate) use cell::{day, guarded, time, unguarded};
+pub(crate) use cell::{day, escape_formula, time, unescape_formula};
 pub(crate) use chart::Bar;
-use rows::RowsForm;
 pub(crate) use rows::{Rows, csv_writer};
-pub(crate) use text::{counted, wrapped};
+pub(crate) use text::{pluralize, wrap};
 use view::View;
 
-/// Form of the result.
+/// Format of the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// For people.
+    /// Tables and text.
     Table,
-    /// What the API answered.
+    /// The response of the API.
     Json,
-    /// For spreadsheets (RFC 4180); a text that a spreadsheet would take for a formula gets a `'`.
+    /// CSV (RFC 4180) for spreadsheets; text that looks like a formula is prefixed with `'`.
     Csv,
 }
 
-/// Where the result goes.
+/// Prints the result.
 pub(crate) struct Output {
     format: Format,
-    /// The form that was asked for, if one was.
-    asked: Option<Format>,
-    /// Whether it goes to a terminal, which acts on control characters.
+    /// The format of `--output`, if given.
+    requested: Option<Format>,
+    /// Whether stdout is a terminal, which interprets control characters.
     is_terminal: bool,
     out: Box<dyn Write>,
 }
 
 impl Output {
-    /// Standard output, in the form asked for or the one that suits who reads it.
+    /// Standard output, in the requested format; by default a table on a terminal, otherwise JSON.
     pub(crate) fn stdout(format: Option<Format>) -> Self {
         let is_terminal = io::stdout().is_terminal();
-        let suited = if is_terminal { Format::Table } else { Format::Json };
-        // Nothing in between: to a file or a pipe every byte stays as it is.
+        let default = if is_terminal { Format::Table } else { Format::Json };
         let out = Box::new(io::BufWriter::new(io::stdout().lock()));
-        Self { format: format.unwrap_or(suited), asked: format, is_terminal, out }
+        Self { format: format.unwrap_or(default), requested: format, is_terminal, out }
     }
 
-    /// Whether JSON was asked for, whoever reads it.
-    pub(crate) fn is_asked_for_json(&self) -> bool {
-        self.asked == Some(Format::Json)
+    /// Whether `--output json` was given.
+    pub(crate) fn is_json_requested(&self) -> bool {
+        self.requested == Some(Format::Json)
     }
 
-    /// Whether CSV was asked for.
-    pub(crate) fn is_asked_for_csv(&self) -> bool {
-        self.asked == Some(Format::Csv)
+    /// Whether `--output csv` was given.
+    pub(crate) fn is_csv_requested(&self) -> bool {
+        self.requested == Some(Format::Csv)
     }
 
-    /// Whether a person reads the result.
-    pub(crate) fn is_for_people(&self) -> bool {
+    /// Whether the format is a table.
+    pub(crate) fn is_human_readable(&self) -> bool {
         self.format == Format::Table
     }
 
-    /// Shows an answer: one record, or the page of records that `view` names.
-    pub(crate) fn show<T: Serialize>(&mut self, answer: &T, view: &View) -> Result<(), Failure> {
+    /// Prints a response: a record, or the page of records that `view` names.
+    pub(crate) fn show<T: Serialize>(&mut self, response: &T, view: &View) -> Result<(), Failure> {
         if self.format == Format::Json {
-            return self.json(answer);
+            return self.json(response);
         }
-        let answer = value(answer);
+        let response = to_value(response);
         match view.list {
             None if self.format == Format::Table => {
-                let text = rows::record(&answer, view, rows::room());
+                let text = rows::record(&response, view, rows::width_limit());
                 Ok(writeln!(self.out, "{text}")?)
             }
             None => {
                 let mut rows = self.rows(view)?;
-                rows.push_value(&answer)?;
+                rows.push_value(&response)?;
                 rows.end()
             }
             Some(list) => {
-                let cursor = answer["next_cursor"].as_str().map(str::to_owned);
+                let cursor = response["next_cursor"].as_str().map(str::to_owned);
                 let mut rows = self.rows(view)?;
-                for item in answer[list].as_array().into_iter().flatten() {
+                for item in response[list].as_array().into_iter().flatten() {
                     rows.push_value(item)?;
                 }
                 rows.end()?;
                 if let Some(cursor) = cursor {
                     self.out.flush()?;
-                    talk(&format!("more with --cursor {cursor}, or everything with --all"));
+                    print_message(&format!("next page: --cursor {cursor}; all pages: --all"));
                 }
                 Ok(())
             }
         }
     }
 
-    /// Says for people what the table below is about.
+    /// Prints a heading before a table.
     pub(crate) fn heading(&mut self, text: &str) -> Result<(), Failure> {
         match self.format {
             Format::Table => {
-                let columns = rows::room().map_or(usize::MAX, usize::from);
-                self.lines(&wrapped(&cell::printable(text), columns))
+                let columns = rows::width_limit().map_or(usize::MAX, usize::from);
+                self.lines(&wrap(&cell::printable(text), columns))
             }
             Format::Json | Format::Csv => Ok(()),
         }
     }
 
-    /// How many columns there are for people.
+    /// The width of the terminal, in columns.
     pub(crate) fn columns(&self) -> usize {
         usize::from(rows::columns())
     }
 
-    /// Shows lines, for people.
+    /// Prints lines.
     pub(crate) fn lines(&mut self, lines: &[String]) -> Result<(), Failure> {
         for line in lines {
             writeln!(self.out, "{}", cell::printable(line))?;
@@ -124,12 +122,11 @@ impl Output {
         Ok(())
     }
 
-    /// Draws bars for people, wherever they go. Programs ask for another form: both at once is a
-    /// mistake.
+    /// Prints a bar chart. `--output json` and `--output csv` are errors.
     pub(crate) fn chart(&mut self, heading: &str, bars: &[Bar]) -> Result<(), Failure> {
-        if matches!(self.asked, Some(Format::Json | Format::Csv)) {
-            let what = "--chart draws for people: say it without --output json or csv";
-            return Err(Failure::Usage(what.to_owned()));
+        if matches!(self.requested, Some(Format::Json | Format::Csv)) {
+            let message = "--chart cannot be combined with --output json or csv";
+            return Err(Failure::Usage(message.to_owned()));
         }
         writeln!(self.out, "{}", cell::printable(heading))?;
         for line in chart::lines(bars, usize::from(rows::columns())) {
@@ -138,26 +135,24 @@ impl Output {
         Ok(())
     }
 
-    /// Shows records one by one, however many there are.
+    /// Prints records one at a time.
     pub(crate) fn rows<'a>(&'a mut self, view: &'a View) -> Result<Rows<'a>, Failure> {
-        let form = RowsForm { format: self.format, is_terminal: self.is_terminal };
-        Rows::begin(&mut *self.out, form, view)
+        Rows::begin(&mut *self.out, self.format, self.is_terminal, view)
     }
 
-    /// Shows records one by one as CSV, or as JSON with one record a line.
+    /// Prints records one at a time as CSV or NDJSON.
     pub(crate) fn file<'a>(
         &'a mut self,
         is_csv: bool,
         view: &'a View,
     ) -> Result<Rows<'a>, Failure> {
         if is_csv {
-            let form = RowsForm { format: Format::Csv, is_terminal: self.is_terminal };
-            return Rows::begin(&mut *self.out, form, view);
+            return Rows::begin(&mut *self.out, Format::Csv, self.is_terminal, view);
         }
         Ok(Rows::lines(&mut *self.out, self.is_terminal, view))
     }
 
-    /// Shows that it is done.
+    /// Prints the result of a command that returns nothing.
     pub(crate) fn done(&mut self) -> Result<(), Failure> {
         match self.format {
             Format::Table => Ok(writeln!(self.out, "done")?),
@@ -165,23 +160,23 @@ impl Output {
         }
     }
 
-    /// Shows a text as it is.
+    /// Prints text unchanged.
     pub(crate) fn text(&mut self, text: &[u8]) -> Result<(), Failure> {
         Ok(self.out.write_all(text)?)
     }
 
-    /// Shows a line at once, for who follows along.
+    /// Prints a line and flushes.
     pub(crate) fn line(&mut self, line: &str) -> Result<(), Failure> {
         writeln!(self.out, "{}", cell::printable(line))?;
         Ok(self.out.flush()?)
     }
 
-    fn json<T: Serialize>(&mut self, answer: &T) -> Result<(), Failure> {
-        let json = serde_json::to_string_pretty(answer).map_err(io::Error::from)?;
+    fn json<T: Serialize>(&mut self, response: &T) -> Result<(), Failure> {
+        let json = serde_json::to_string_pretty(response).map_err(io::Error::from)?;
         Ok(writeln!(self.out, "{}", json_for(&json, self.is_terminal))?)
     }
 
-    /// Shows a line of JSON at once, for who follows along.
+    /// Prints JSON on one line and flushes.
     pub(crate) fn json_line(&mut self, line: &Value) -> Result<(), Failure> {
         writeln!(self.out, "{}", json_for(&line.to_string(), self.is_terminal))?;
         Ok(self.out.flush()?)
@@ -192,28 +187,28 @@ impl Output {
     }
 }
 
-/// JSON as it is, or for a terminal, which must show what it holds and not act on it.
+/// JSON, with control characters escaped for a terminal.
 fn json_for(json: &str, is_terminal: bool) -> Cow<'_, str> {
     if is_terminal { printable_json(json).into() } else { json.into() }
 }
 
-fn value<T: Serialize>(answer: &T) -> Value {
-    serde_json::to_value(answer).expect("the API's models are JSON")
+fn to_value<T: Serialize>(response: &T) -> Value {
+    serde_json::to_value(response).expect("the API's models are JSON")
 }
 
-/// Says a line on stderr. Who closed stderr does not want to hear it.
-pub(crate) fn talk(line: &str) {
+/// Prints a line to stderr. Write errors are ignored.
+pub(crate) fn print_message(line: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{}", cell::printable(line));
 }
 
-/// Asks on stderr; the answer is typed behind it.
+/// Prints a question to stderr, without a line break.
 pub(crate) fn prompt(question: &str) {
     let mut stderr = anstream::stderr().lock();
     let _ = write!(stderr, "{}", cell::printable(question));
     let _ = stderr.flush();
 }
 
-/// Says an error on stderr.
-pub(crate) fn complain(line: &str) {
-    talk(&format!("error: {line}"));
+/// Prints an error to stderr.
+pub(crate) fn print_error(line: &str) {
+    print_message(&format!("error: {line}"));
 }

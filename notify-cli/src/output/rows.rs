@@ -1,4 +1,4 @@
-//! Records in rows: as a table, as JSON, as CSV. It holds a bounded number of them.
+//! Records as a table, JSON or CSV, with a bounded number of them in memory.
 
 use std::io::{self, Write};
 
@@ -10,53 +10,44 @@ use serde_json::Value;
 
 use super::{
     Format,
-    cell::{Kind, exported, printable_lines, shown},
-    json_for, talk, text, value,
+    cell::{CellKind, csv_cell, printable_lines, table_cell},
+    json_for, print_message, text, to_value,
     view::{Column, View},
 };
 use crate::failure::Failure;
 
-/// Most rows of one table; a longer listing is shown as several.
+/// Most rows of one table; a longer listing becomes several tables.
 const TABLE_ROWS_MAX: usize = 1_000;
-/// Most lines of a row of a listing; what is longer ends with an ellipsis.
+/// Most lines of a row of a listing; a longer one ends with an ellipsis.
 const ROW_LINES_MAX: usize = 6;
-/// Most columns of a message as it goes out, and of what is wrong with it: without a terminal nothing
-/// else bounds them.
+/// Most columns of a payload and of its problems, which have no other limit without a terminal.
 const PAYLOAD_COLUMNS_MAX: u16 = 60;
-/// Narrowest column of a text that is wider, on a terminal.
+/// Minimum columns of a text that is wider, on a terminal.
 const TEXT_COLUMNS_MIN: usize = 20;
-/// What a column takes beside its content: its border and [`PADDING_COLUMNS`].
+/// The columns of a border and [`PADDING_COLUMNS`].
 const BORDER_COLUMNS: usize = 3;
-/// Blanks of a cell, on both sides.
+/// The blanks on both sides of a cell.
 const PADDING_COLUMNS: usize = 2;
-/// Width of a table on a terminal that does not know its own.
+/// The width of a table on a terminal of unknown size.
 const WIDTH_DEFAULT: u16 = 80;
 
-/// Records on their way out.
+/// Prints records.
 pub(crate) struct Rows<'a> {
     view: &'a View,
-    to: To<'a>,
+    sink: Sink<'a>,
 }
 
-/// The form of rows, and where they go.
-#[derive(Clone, Copy)]
-pub(super) struct RowsForm {
-    pub(super) format: Format,
-    /// Whether they go to a terminal, which acts on control characters.
-    pub(super) is_terminal: bool,
-}
-
-enum To<'a> {
+enum Sink<'a> {
     Table {
         out: &'a mut dyn Write,
         rows: Vec<Vec<String>>,
-        shown: bool,
+        is_printed: bool,
         is_terminal: bool,
     },
-    /// The records of a listing as the API answers them, in one answer.
+    /// A listing in the form of the API, as one page.
     Json {
         out: &'a mut dyn Write,
-        any: bool,
+        is_begun: bool,
         is_terminal: bool,
     },
     Lines {
@@ -72,88 +63,88 @@ enum To<'a> {
 impl<'a> Rows<'a> {
     pub(super) fn begin(
         out: &'a mut dyn Write,
-        form: RowsForm,
+        format: Format,
+        is_terminal: bool,
         view: &'a View,
     ) -> Result<Self, Failure> {
-        let RowsForm { format, is_terminal } = form;
-        let to = match format {
-            Format::Table => To::Table { out, rows: Vec::new(), shown: false, is_terminal },
+        let sink = match format {
+            Format::Table => Sink::Table { out, rows: Vec::new(), is_printed: false, is_terminal },
             Format::Json => {
-                let list = view.list.expect("what is shown row by row is a listing");
+                let list = view.list.expect("only listings have rows");
                 write!(out, "{{\"{list}\": [")?;
-                To::Json { out, any: false, is_terminal }
+                Sink::Json { out, is_begun: false, is_terminal }
             }
             Format::Csv => {
                 let mut csv = csv_writer(out);
                 csv.write_record(view.export.iter().map(|column| column.name)).map_err(io)?;
-                To::Csv { csv: Box::new(csv), is_terminal }
+                Sink::Csv { csv: Box::new(csv), is_terminal }
             }
         };
-        Ok(Self { view, to })
+        Ok(Self { view, sink })
     }
 
-    /// JSON, one record a line.
+    /// NDJSON.
     pub(super) fn lines(out: &'a mut dyn Write, is_terminal: bool, view: &'a View) -> Self {
-        Self { view, to: To::Lines { out, is_terminal } }
+        Self { view, sink: Sink::Lines { out, is_terminal } }
     }
 
-    /// Shows a record.
+    /// Adds a record.
     pub(crate) fn push<T: Serialize>(&mut self, record: &T) -> Result<(), Failure> {
-        if let To::Json { out, any, is_terminal } = &mut self.to {
+        if let Sink::Json { out, is_begun, is_terminal } = &mut self.sink {
             let json = serde_json::to_string(record).map_err(io::Error::from)?;
             let json = json_for(&json, *is_terminal);
-            write!(out, "{}{json}", if *any { ",\n" } else { "\n" })?;
-            *any = true;
+            write!(out, "{}{json}", if *is_begun { ",\n" } else { "\n" })?;
+            *is_begun = true;
             return Ok(());
         }
-        if let To::Lines { out, is_terminal } = &mut self.to {
+        if let Sink::Lines { out, is_terminal } = &mut self.sink {
             let json = serde_json::to_string(record).map_err(io::Error::from)?;
             writeln!(out, "{}", json_for(&json, *is_terminal))?;
             return Ok(());
         }
-        self.push_value(&value(record))
+        self.push_value(&to_value(record))
     }
 
     pub(super) fn push_value(&mut self, record: &Value) -> Result<(), Failure> {
-        match &mut self.to {
-            To::Json { .. } | To::Lines { .. } => return self.push(record),
-            To::Csv { csv, is_terminal } => {
+        match &mut self.sink {
+            Sink::Json { .. } | Sink::Lines { .. } => return self.push(record),
+            Sink::Csv { csv, is_terminal } => {
                 let cells = self.view.export.iter();
                 let cells = cells.map(|column| {
-                    let cell = exported(record.pointer(column.pointer));
+                    let cell = csv_cell(record.pointer(column.pointer));
                     if *is_terminal { printable_lines(&cell) } else { cell }
                 });
                 csv.write_record(cells).map_err(io)?;
             }
-            To::Table { out, rows, shown: any, is_terminal: _ } => {
+            Sink::Table { out, rows, is_printed, is_terminal: _ } => {
                 let cells = self.view.columns.iter();
-                let cells = cells.map(|column| shown(record.pointer(column.pointer), column.kind));
+                let cells =
+                    cells.map(|column| table_cell(record.pointer(column.pointer), column.kind));
                 rows.push(cells.collect());
                 if rows.len() == TABLE_ROWS_MAX {
-                    writeln!(out, "{}", listing(self.view, &std::mem::take(rows), room()))?;
-                    *any = true;
+                    writeln!(out, "{}", listing(self.view, &std::mem::take(rows), width_limit()))?;
+                    *is_printed = true;
                 }
             }
         }
         Ok(())
     }
 
-    /// Shows what is left.
+    /// Prints the remaining rows.
     pub(crate) fn end(self) -> Result<(), Failure> {
-        match self.to {
-            To::Json { out, any, .. } => {
-                // To its end: there is no page behind it.
-                writeln!(out, "{}], \"next_cursor\": null}}", if any { "\n" } else { "" })?;
+        match self.sink {
+            Sink::Json { out, is_begun, .. } => {
+                writeln!(out, "{}], \"next_cursor\": null}}", if is_begun { "\n" } else { "" })?;
             }
-            To::Lines { .. } => {}
-            To::Csv { mut csv, .. } => csv.flush()?,
-            // An empty table is for programs; a person reads a sentence.
-            To::Table { rows, shown: false, is_terminal: true, .. } if rows.is_empty() => {
-                talk(&format!("No {}.", self.view.noun));
+            Sink::Lines { .. } => {}
+            Sink::Csv { mut csv, .. } => csv.flush()?,
+            // On a terminal, a sentence instead of an empty table.
+            Sink::Table { rows, is_printed: false, is_terminal: true, .. } if rows.is_empty() => {
+                print_message(&format!("No {}.", self.view.noun));
             }
-            To::Table { out, rows, shown, is_terminal: _ } => {
-                if !rows.is_empty() || !shown {
-                    writeln!(out, "{}", listing(self.view, &rows, room()))?;
+            Sink::Table { out, rows, is_printed, is_terminal: _ } => {
+                if !rows.is_empty() || !is_printed {
+                    writeln!(out, "{}", listing(self.view, &rows, width_limit()))?;
                 }
             }
         }
@@ -161,7 +152,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// A writer of RFC 4180: everything quoted, so that no cell depends on what it holds.
+/// A CSV writer (RFC 4180) that quotes every cell.
 pub(crate) fn csv_writer<W: Write>(out: W) -> csv::Writer<W> {
     csv::WriterBuilder::new()
         .quote_style(csv::QuoteStyle::Always)
@@ -169,7 +160,7 @@ pub(crate) fn csv_writer<W: Write>(out: W) -> csv::Writer<W> {
         .from_writer(out)
 }
 
-/// The cause as it was: a pipe that was closed must be known for one.
+/// The original I/O error, so that a closed pipe is recognised.
 fn io(error: csv::Error) -> io::Error {
     match error.into_kind() {
         csv::ErrorKind::Io(error) => error,
@@ -177,24 +168,25 @@ fn io(error: csv::Error) -> io::Error {
     }
 }
 
-/// A listing for people: a table, or where its columns do not fit, a block of lines for each record.
-fn listing(view: &View, rows: &[Vec<String>], room: Option<u16>) -> String {
-    let fitting = match room {
+/// A listing as a table, or as a block of lines for each record if the columns do not fit.
+fn listing(view: &View, rows: &[Vec<String>], width_limit: Option<u16>) -> String {
+    let columns = match width_limit {
         None => Some((0..view.columns.len()).collect()),
-        Some(room) => fitting(view, rows, room),
+        Some(width_limit) => fitting_columns(view, rows, width_limit),
     };
-    match fitting {
-        Some(places) => table(view, rows, (&places, room)).to_string(),
+    match columns {
+        Some(places) => table(view, rows, &places, width_limit).to_string(),
         None => {
-            let room = usize::from(room.unwrap_or(WIDTH_DEFAULT));
-            let blocks: Vec<String> = rows.iter().map(|row| block(view, row, room)).collect();
+            let width_limit = usize::from(width_limit.unwrap_or(WIDTH_DEFAULT));
+            let blocks: Vec<String> =
+                rows.iter().map(|row| block(view, row, width_limit)).collect();
             blocks.join("\n")
         }
     }
 }
 
-/// The columns that fit: all, or all but some of those that can be left out. `None`: too few.
-fn fitting(view: &View, rows: &[Vec<String>], room: u16) -> Option<Vec<usize>> {
+/// The indexes of the columns that fit, without some optional ones; `None` if the others do not fit.
+fn fitting_columns(view: &View, rows: &[Vec<String>], width_limit: u16) -> Option<Vec<usize>> {
     let needed = |place: &usize| {
         let column = &view.columns[*place];
         let cells = rows.iter().map(|row| &*row[*place]);
@@ -204,7 +196,7 @@ fn fitting(view: &View, rows: &[Vec<String>], room: u16) -> Option<Vec<usize>> {
     let mut places: Vec<usize> = (0..view.columns.len()).collect();
     loop {
         let columns: usize = places.iter().map(needed).sum();
-        if columns + BORDER_COLUMNS * places.len() < usize::from(room) {
+        if columns + BORDER_COLUMNS * places.len() < usize::from(width_limit) {
             return Some(places);
         }
         let spare = places.iter().rposition(|place| view.columns[*place].is_optional)?;
@@ -212,7 +204,7 @@ fn fitting(view: &View, rows: &[Vec<String>], room: u16) -> Option<Vec<usize>> {
     }
 }
 
-/// What a cell needs: a text may be broken at its spaces, though not into a pile of words.
+/// The minimum width of a cell: a text may be broken at spaces, but keeps [`TEXT_COLUMNS_MIN`].
 fn cell_width_min(column: &Column, cell: &str) -> usize {
     let natural = text::width(cell);
     if column.kind.is_unbroken() {
@@ -222,10 +214,10 @@ fn cell_width_min(column: &Column, cell: &str) -> usize {
     }
 }
 
-fn table(view: &View, rows: &[Vec<String>], (places, room): (&[usize], Option<u16>)) -> Table {
-    let mut table = styled(room);
+fn table(view: &View, rows: &[Vec<String>], places: &[usize], width_limit: Option<u16>) -> Table {
+    let mut table = styled(width_limit);
     table.set_header(places.iter().map(|place| view.columns[*place].name));
-    let is_never_cut = |column: &Column| matches!(column.kind, Kind::Whole | Kind::Payload);
+    let is_never_cut = |column: &Column| matches!(column.kind, CellKind::Whole | CellKind::Payload);
     let is_whole = view.columns.iter().any(is_never_cut);
     for cells in rows {
         let mut row = Row::from(places.iter().map(|place| &cells[*place]));
@@ -239,12 +231,12 @@ fn table(view: &View, rows: &[Vec<String>], (places, room): (&[usize], Option<u1
         let cells = rows.iter().map(|row| &*row[*place]);
         let least = cells.map(|cell| cell_width_min(&view.columns[*place], cell)).max();
         let column = table.column_mut(nth).expect("the header has every column");
-        if matches!(kind, Kind::Payload | Kind::Lines) {
+        if matches!(kind, CellKind::Payload | CellKind::Lines) {
             column
                 .set_constraint(ColumnConstraint::UpperBoundary(Width::Fixed(PAYLOAD_COLUMNS_MAX)));
         } else if kind.is_unbroken() {
             column.set_constraint(ColumnConstraint::ContentWidth);
-        } else if let (Some(least), Some(_)) = (least, room) {
+        } else if let (Some(least), Some(_)) = (least, width_limit) {
             let least = u16::try_from(least + PADDING_COLUMNS).unwrap_or(u16::MAX);
             column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least)));
         }
@@ -252,14 +244,14 @@ fn table(view: &View, rows: &[Vec<String>], (places, room): (&[usize], Option<u1
     table
 }
 
-/// A record of a listing in lines: what tells it from others, then its other fields.
-fn block(view: &View, cells: &[String], room: usize) -> String {
+/// A record of a listing as lines: its heading columns, then its other fields.
+fn block(view: &View, cells: &[String], width_limit: usize) -> String {
     let mut head = cells[0].clone();
     let mut shown = 1;
-    while shown < view.head {
+    while shown < view.heading_columns {
         let gap = if cells[shown].is_empty() { "" } else { "  " };
         let longer = format!("{head}{gap}{}", cells[shown]);
-        if text::width(&longer) > room {
+        if text::width(&longer) > width_limit {
             break;
         }
         head = longer;
@@ -267,14 +259,15 @@ fn block(view: &View, cells: &[String], room: usize) -> String {
     }
     let mut lines = vec![head];
     let fields = view.columns.iter().zip(cells).skip(shown);
-    lines.extend(pairs(fields.map(|(column, cell)| (column.name, &**cell)), (room, "  ")));
+    lines.extend(pairs(fields.map(|(column, cell)| (column.name, &**cell)), width_limit, "  "));
     lines.join("\n")
 }
 
-/// Fields, each with its name before it; those without a value are left out.
+/// Fields as lines of name and value; fields without a value are omitted.
 fn pairs<'a>(
     fields: impl Iterator<Item = (&'a str, &'a str)>,
-    (room, indent): (usize, &str),
+    width_limit: usize,
+    indent: &str,
 ) -> Vec<String> {
     let fields: Vec<_> = fields.filter(|(_, value)| !value.is_empty()).collect();
     let names = fields.iter().map(|(name, _)| text::width(name)).max().unwrap_or_default();
@@ -282,7 +275,7 @@ fn pairs<'a>(
     let mut lines = Vec::new();
     for (name, value) in fields {
         let mut name = name;
-        for line in text::wrapped(value, room.saturating_sub(before)) {
+        for line in text::wrap(value, width_limit.saturating_sub(before)) {
             lines.push(format!("{indent}{name:names$}  {line}"));
             name = "";
         }
@@ -290,27 +283,27 @@ fn pairs<'a>(
     lines
 }
 
-/// One record: its only field as it is; else a line for each field that it has, but for counts of zero
-/// and what is empty.
-pub(super) fn record(record: &Value, view: &View, room: Option<u16>) -> String {
+/// One record: the value of its only field, or a line for each field that is not empty or a count of
+/// zero.
+pub(super) fn record(record: &Value, view: &View, width_limit: Option<u16>) -> String {
     if let [column] = view.columns {
-        return shown(record.pointer(column.pointer), column.kind);
+        return table_cell(record.pointer(column.pointer), column.kind);
     }
     let columns = view.columns.iter();
     let fields = columns.filter_map(|column| {
         let value = record.pointer(column.pointer)?;
-        Some((column.name, shown(Some(value), column.kind)))
+        Some((column.name, table_cell(Some(value), column.kind)))
     });
     let fields: Vec<_> = fields.filter(|(_, value)| !value.is_empty()).collect();
     let names = fields.iter().map(|(name, _)| text::width(name)).max().unwrap_or_default();
     let values = fields.iter().map(|(_, value)| text::width(value)).max().unwrap_or_default();
-    match room.map(usize::from) {
-        Some(room) if names + values + 2 * BORDER_COLUMNS >= room => {
+    match width_limit.map(usize::from) {
+        Some(width_limit) if names + values + 2 * BORDER_COLUMNS >= width_limit => {
             let fields = fields.iter().map(|(name, value)| (*name, &**value));
-            pairs(fields, (room, "")).join("\n")
+            pairs(fields, width_limit, "").join("\n")
         }
         _ => {
-            let mut table = styled(room);
+            let mut table = styled(width_limit);
             for (name, value) in fields {
                 table.add_row([name.to_owned(), value]);
             }
@@ -319,28 +312,28 @@ pub(super) fn record(record: &Value, view: &View, room: Option<u16>) -> String {
     }
 }
 
-fn styled(room: Option<u16>) -> Table {
+fn styled(width_limit: Option<u16>) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
-    if let Some(room) = room {
-        table.set_width(room);
+    if let Some(width_limit) = width_limit {
+        table.set_width(width_limit);
     }
     table
 }
 
-/// How wide what people read may be.
+/// The width of text, in columns.
 pub(super) fn columns() -> u16 {
-    room().unwrap_or(WIDTH_DEFAULT)
+    width_limit().unwrap_or(WIDTH_DEFAULT)
 }
 
-/// How wide a table may be; `None` where no terminal bounds it. Terminals without a size, as some
-/// serial lines and containers have them, say 0 columns.
-pub(super) fn room() -> Option<u16> {
+/// The largest width of a table; `None` without a terminal. Terminals of unknown size, such as some
+/// serial lines and containers, report 0 columns.
+pub(super) fn width_limit() -> Option<u16> {
     Table::new().width().map(known_width)
 }
 
-fn known_width(told: u16) -> u16 {
-    if told == 0 { WIDTH_DEFAULT } else { told }
+fn known_width(reported: u16) -> u16 {
+    if reported == 0 { WIDTH_DEFAULT } else { reported }
 }
 
 #[cfg(test)]

@@ -23,9 +23,9 @@ pub(super) fn width_min(text: &str) -> usize {
     text.split_whitespace().map(needed).max().unwrap_or_default()
 }
 
-/// The lines of a text, broken at spaces; a word that is wider than that stands out. What a line is
-/// indented by, its parts are too.
-pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<String> {
+/// Breaks a text at spaces into lines; a longer word exceeds the width. The parts of a line keep its
+/// indentation.
+pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for paragraph in text.lines() {
         let words = paragraph.trim_start_matches(' ');
@@ -47,7 +47,7 @@ pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<String> {
 }
 
 /// A count with its noun: `1 device`, `2 devices`.
-pub(crate) fn counted<N: Copy + Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
+pub(crate) fn pluralize<N: Copy + Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
     let plural = if count == N::from(1) { "" } else { "s" };
     format!("{count} {noun}{plural}")
 }
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_broken_at_spaces_alone() {
+    fn a_text_is_broken_only_at_spaces() {
         for (text, columns, lines) in [
             ("", 10, vec![]),
             ("one two three", 7, vec!["one two", "three"]),
@@ -67,19 +67,19 @@ mod tests {
             ("お茶 はいかが", 6, vec!["お茶", "はいかが"]),
             ("{\n  \"a b\": 1\n}", 6, vec!["{", "  \"a", "  b\":", "  1", "}"]),
         ] {
-            assert_eq!(wrapped(text, columns), lines, "{text:?}");
+            assert_eq!(wrap(text, columns), lines, "{text:?}");
         }
     }
 
     #[test]
-    fn one_is_singular() {
+    fn only_one_is_singular() {
         for (count, text) in [(0, "0 devices"), (1, "1 device"), (2, "2 devices")] {
-            assert_eq!(counted::<u64>(count, "device"), text);
+            assert_eq!(pluralize::<u64>(count, "device"), text);
         }
     }
 
     #[test]
-    fn the_longest_word_says_how_narrow_a_text_can_be() {
+    fn the_longest_word_determines_the_minimum_width() {
         for (text, natural, least) in [
             ("one two three", 13, 5),
             ("one\nthirteen", 8, 8),

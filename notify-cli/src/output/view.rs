@@ -1,40 +1,40 @@
-//! Which fields of which answer make the columns of a table or a CSV file.
+//! The columns of tables and CSV files for each response.
 
-use crate::output::cell::Kind;
+use crate::output::cell::CellKind;
 
-/// How an answer is shown in columns.
+/// The columns of a response.
 #[derive(Debug)]
 pub(crate) struct View {
-    /// The field that holds the records; `None` when the answer is one.
+    /// The field that contains the records; `None` if the response is one record.
     pub(crate) list: Option<&'static str>,
     /// Plural noun for an empty list: `No devices.`
     pub(crate) noun: &'static str,
-    /// What people see.
+    /// The columns of a table.
     pub(crate) columns: &'static [Column],
-    /// What a CSV file holds.
+    /// The columns of a CSV file.
     pub(crate) export: &'static [Column],
-    /// How many columns tell a record where there is no room for a table; the others follow, each
-    /// with its name.
-    pub(crate) head: usize,
+    /// How many columns identify a record. If a table does not fit, they are on the first line of a
+    /// record, and the others follow with their names.
+    pub(crate) heading_columns: usize,
 }
 
 impl View {
-    const fn headed(self, head: usize) -> Self {
-        Self { head, ..self }
+    const fn with_heading_columns(self, heading_columns: usize) -> Self {
+        Self { heading_columns, ..self }
     }
 
-    const fn called(self, noun: &'static str) -> Self {
+    const fn with_noun(self, noun: &'static str) -> Self {
         Self { noun, ..self }
     }
 }
 
-/// A column: its name, and where its value stands in the record (RFC 6901).
+/// A column: its name, and the JSON pointer of its value in a record (RFC 6901).
 #[derive(Debug)]
 pub(crate) struct Column {
     pub(crate) name: &'static str,
     pub(crate) pointer: &'static str,
-    pub(crate) kind: Kind,
-    /// Whether a table leaves it out that has no room for it.
+    pub(crate) kind: CellKind,
+    /// Whether a table omits the column if it does not fit.
     pub(crate) is_optional: bool,
 }
 
@@ -44,58 +44,58 @@ impl Column {
     }
 }
 
-const fn column(name: &'static str, pointer: &'static str, kind: Kind) -> Column {
+const fn column(name: &'static str, pointer: &'static str, kind: CellKind) -> Column {
     Column { name, pointer, kind, is_optional: false }
 }
 
 const fn plain(name: &'static str, pointer: &'static str) -> Column {
-    column(name, pointer, Kind::Plain)
+    column(name, pointer, CellKind::Plain)
 }
 
 const fn text(name: &'static str, pointer: &'static str) -> Column {
-    column(name, pointer, Kind::Text)
+    column(name, pointer, CellKind::Text)
 }
 
 const fn whole(name: &'static str, pointer: &'static str) -> Column {
-    column(name, pointer, Kind::Whole)
+    column(name, pointer, CellKind::Whole)
 }
 
 const fn nested(name: &'static str, pointer: &'static str) -> Column {
-    column(name, pointer, Kind::Nested)
+    column(name, pointer, CellKind::Nested)
 }
 
 const fn count(name: &'static str, pointer: &'static str) -> Column {
-    column(name, pointer, Kind::Count)
+    column(name, pointer, CellKind::Count)
 }
 
 const fn tags(name: &'static str, pointer: &'static str) -> Column {
-    column(name, pointer, Kind::Tags)
+    column(name, pointer, CellKind::Tags)
 }
 
 const fn time(name: &'static str, pointer: &'static str) -> Column {
-    column(name, pointer, Kind::Time)
+    column(name, pointer, CellKind::Time)
 }
 
 const fn day(name: &'static str, pointer: &'static str) -> Column {
-    column(name, pointer, Kind::Day)
+    column(name, pointer, CellKind::Day)
 }
 
 const fn one(columns: &'static [Column]) -> View {
     record(columns, columns)
 }
 
-/// A record whose CSV has other columns than people see.
+/// A record with other columns in CSV than in a table.
 const fn record(columns: &'static [Column], export: &'static [Column]) -> View {
-    View { list: None, noun: "", columns, export, head: 1 }
+    View { list: None, noun: "", columns, export, heading_columns: 1 }
 }
 
 const fn many(list: &'static str, columns: &'static [Column]) -> View {
     listed(list, columns, columns)
 }
 
-/// A listing whose CSV has other columns than people see.
+/// A listing with other columns in CSV than in a table.
 const fn listed(list: &'static str, columns: &'static [Column], export: &'static [Column]) -> View {
-    View { list: Some(list), noun: list, columns, export, head: 1 }
+    View { list: Some(list), noun: list, columns, export, heading_columns: 1 }
 }
 
 pub(crate) const SUCCESS: View = one(&[plain("success", "/success")]);
@@ -103,7 +103,7 @@ pub(crate) const SUCCESS: View = one(&[plain("success", "/success")]);
 pub(crate) const CREATED: View = one(&[plain("id", "/id")]);
 pub(crate) const KEY_CREATED: View = one(&[plain("id", "/id"), plain("api_key", "/api_key")]);
 
-/// The fields of a device as columns, with others behind them. Its state is not one that an import takes.
+/// The fields of a device as columns, followed by others.
 macro_rules! device_fields {
     ($($other:expr,)*) => {
         &[
@@ -140,13 +140,14 @@ macro_rules! device_fields {
 const DEVICE_COLUMNS: &[Column] = &[
     text("device_id", "/device_id"),
     plain("platform", "/platform"),
-    column("state", "", Kind::State),
+    column("state", "", CellKind::DeviceState),
     tags("tags", "/tags"),
     time("updated_at", "/updated_at"),
 ];
-pub(crate) const DEVICES: View = listed("devices", DEVICE_COLUMNS, DEVICE_FIELDS).headed(3);
+pub(crate) const DEVICES: View =
+    listed("devices", DEVICE_COLUMNS, DEVICE_FIELDS).with_heading_columns(3);
 pub(crate) const DEVICE: View =
-    record(device_fields!(column("state", "", Kind::State),), DEVICE_FIELDS);
+    record(device_fields!(column("state", "", CellKind::DeviceState),), DEVICE_FIELDS);
 const DEVICE_FIELDS: &[Column] = device_fields!();
 
 pub(crate) const TAGS: View =
@@ -175,9 +176,9 @@ pub(crate) const FEEDS: View = listed(
     ],
     FEED_EXPORT,
 )
-.headed(2);
+.with_heading_columns(2);
 
-/// What would be taken from a feed.
+/// The items of a feed.
 pub(crate) const FEED_CHECK: View = many(
     "items",
     &[
@@ -200,7 +201,7 @@ pub(crate) const POLL_ANSWERS: View = many(
 );
 
 pub(crate) const EVENTS_ACCEPTED: View =
-    one(&[plain("accepted", "/accepted"), column("ignored", "/ignored", Kind::Ignored)]);
+    one(&[plain("accepted", "/accepted"), column("ignored", "/ignored", CellKind::Ignored)]);
 
 pub(crate) const ENRICHMENT: View = one(&[
     plain("campaign_id", "/campaign_id"),
@@ -243,7 +244,7 @@ pub(crate) const NOTIFICATION_STATISTICS: View = many(
         plain("dismissed", "/dismissed"),
     ],
 )
-.called("days with counts");
+.with_noun("days with counts");
 
 const APP_COLUMNS: &[Column] = &[
     plain("id", "/id"),
@@ -252,7 +253,7 @@ const APP_COLUMNS: &[Column] = &[
     plain("status", "/status"),
     time("created_at", "/created_at").optional(),
 ];
-pub(crate) const APPS: View = many("apps", APP_COLUMNS).called("applications");
+pub(crate) const APPS: View = many("apps", APP_COLUMNS).with_noun("applications");
 pub(crate) const APP: View = one(APP_COLUMNS);
 
 pub(crate) const KEYS: View = listed(
@@ -272,8 +273,8 @@ pub(crate) const KEYS: View = listed(
         time("created_at", "/created_at"),
     ],
 )
-.headed(3)
-.called("API keys");
+.with_heading_columns(3)
+.with_noun("API keys");
 
 const PROVIDER_EXPORT: &[Column] = &[
     plain("provider", "/provider"),
@@ -284,17 +285,17 @@ pub(crate) const PROVIDERS: View = listed(
     "providers",
     &[
         plain("provider", "/provider"),
-        column("config", "/config", Kind::Provider),
-        column("deliveries", "/channel", Kind::Channel),
+        column("config", "/config", CellKind::Provider),
+        column("deliveries", "/channel", CellKind::Channel),
         time("updated_at", "/updated_at").optional(),
     ],
     PROVIDER_EXPORT,
 );
-/// A provider has the fields that its configuration has; a certificate is for `-o json`.
+/// A provider and the fields of its configuration; only `-o json` contains a certificate.
 pub(crate) const PROVIDER: View = record(
     &[
         plain("provider", "/provider"),
-        column("config", "/config", Kind::Forgotten),
+        column("config", "/config", CellKind::MissingConfig),
         plain("team_id", "/config/team_id"),
         plain("key_id", "/config/key_id"),
         plain("topic", "/config/topic"),
@@ -307,7 +308,7 @@ pub(crate) const PROVIDER: View = record(
         plain("sandbox_endpoint", "/config/sandbox_endpoint"),
         plain("enriched_as_data", "/config/enriched_as_data"),
         plain("rate_per_second", "/config/rate_per_second"),
-        column("deliveries", "/channel", Kind::Channel),
+        column("deliveries", "/channel", CellKind::Channel),
         time("updated_at", "/updated_at"),
     ],
     PROVIDER_EXPORT,
@@ -316,7 +317,7 @@ pub(crate) const PROVIDER: View = record(
 pub(crate) const PROVIDER_CHECKED: View = one(&[
     plain("ok", "/ok"),
     text("detail", "/detail"),
-    column("deliveries", "/channel", Kind::Channel),
+    column("deliveries", "/channel", CellKind::Channel),
 ]);
 
 pub(crate) const DOCTOR: View = many(
@@ -342,7 +343,7 @@ pub(crate) const PROFILES: View = many(
     ],
 );
 
-// Campaigns in columns, and what becomes of them as files.
+// Campaigns, and their files.
 
 const CAMPAIGN_COLUMNS: &[Column] = &[
     plain("id", "/id"),
@@ -370,7 +371,7 @@ pub(crate) const CAMPAIGN_STEPS: View = many(
         text("name", "/name"),
         plain("action", "/action"),
         text("file", "/file"),
-        column("changes", "/changes", Kind::Lines),
+        column("changes", "/changes", CellKind::Lines),
     ],
 );
 pub(crate) const CAMPAIGN_FILES: View = many(
@@ -378,7 +379,7 @@ pub(crate) const CAMPAIGN_FILES: View = many(
     &[text("name", "/name"), text("file", "/file"), plain("written", "/written")],
 );
 
-// What became of the rows of a file.
+// Results of imports.
 
 const IMPORTED_EXPORT: &[Column] = &[
     plain("rows", "/rows"),
@@ -391,7 +392,7 @@ const IMPORTED_EXPORT: &[Column] = &[
     plain("replaced", "/replaced"),
     plain("without_address", "/without_address"),
 ];
-/// People see numbers that add up to the rows, and what they count in each name.
+/// The counts of a table add up to the rows.
 pub(crate) const IMPORTED: View = record(
     &[
         plain("rows", "/rows"),
@@ -411,14 +412,14 @@ pub(crate) const TAGGED: View = one(&[
     plain("refused_file", "/refused_file"),
 ]);
 
-// Columns of notifications, of what became of them, and of previews.
+// Notifications, deliveries, previews and explanations.
 
 const NOTIFICATION_COLUMNS: &[Column] = &[
     plain("id", "/id"),
     plain("status", "/status"),
     time("created_at", "/created_at"),
-    column("text", "/request", Kind::Message),
-    column("devices", "", Kind::Counts),
+    column("text", "/request", CellKind::Message),
+    column("devices", "", CellKind::Counts),
 ];
 const NOTIFICATION_EXPORT: &[Column] = &[
     plain("id", "/id"),
@@ -437,7 +438,7 @@ const NOTIFICATION_EXPORT: &[Column] = &[
     plain("pending", "/counts/pending"),
 ];
 pub(crate) const NOTIFICATIONS: View =
-    listed("notifications", NOTIFICATION_COLUMNS, NOTIFICATION_EXPORT).headed(3);
+    listed("notifications", NOTIFICATION_COLUMNS, NOTIFICATION_EXPORT).with_heading_columns(3);
 pub(crate) const NOTIFICATION: View = one(&[
     plain("id", "/id"),
     plain("status", "/status"),
@@ -456,7 +457,7 @@ pub(crate) const NOTIFICATION: View = one(&[
     count("pending", "/counts/pending"),
     count("unknown", "/counts/unknown"),
     count("excluded", "/counts/excluded"),
-    column("failures", "/failures", Kind::Failures),
+    column("failures", "/failures", CellKind::Failures),
     count("received", "/engagement/received"),
     count("opened", "/engagement/opened"),
     count("clicked", "/engagement/clicked"),
@@ -486,7 +487,7 @@ pub(crate) const DELIVERIES: View = listed(
     ],
     DELIVERY_EXPORT,
 )
-.headed(4);
+.with_heading_columns(4);
 
 pub(crate) const PREVIEW: View = listed(
     "platforms",
@@ -495,8 +496,8 @@ pub(crate) const PREVIEW: View = listed(
         plain("devices", "/devices"),
         plain("bytes", "/bytes"),
         plain("limit", "/limit"),
-        column("payload", "/payload", Kind::Payload),
-        column("problems", "/problems", Kind::Lines),
+        column("payload", "/payload", CellKind::Payload),
+        column("problems", "/problems", CellKind::Lines),
     ],
     &[
         plain("platform", "/platform"),
@@ -511,12 +512,12 @@ pub(crate) const PREVIEW: View = listed(
 
 pub(crate) const EXPLANATION: View = listed(
     "steps",
-    &[column("at", "/at", Kind::Step), plain("what", "/what"), whole("detail", "/detail")],
+    &[column("at", "/at", CellKind::Step), plain("what", "/what"), whole("detail", "/detail")],
     &[time("at", "/at"), plain("what", "/what"), text("detail", "/detail")],
 )
-.headed(2);
+.with_heading_columns(2);
 
-// What browsers may do, in columns.
+// Web access.
 
 pub(crate) const WEB_ACCESS: View = one(&[
     plain("allowed_origins", "/allowed_origins"),
@@ -524,7 +525,7 @@ pub(crate) const WEB_ACCESS: View = one(&[
     plain("push_services", "/push_services"),
 ]);
 
-// Columns of webhooks and of what was sent to them.
+// Webhooks and their messages.
 
 pub(crate) const WEBHOOK_CREATED: View = one(&[plain("id", "/id"), plain("secret", "/secret")]);
 pub(crate) const WEBHOOK_RECOVERED: View =
@@ -533,7 +534,7 @@ pub(crate) const WEBHOOKS: View = listed(
     "webhooks",
     &[
         plain("id", "/id"),
-        column("state", "", Kind::Webhook),
+        column("state", "", CellKind::Webhook),
         text("url", "/url"),
         count("pending", "/pending"),
         count("dropped", "/dropped"),
@@ -547,7 +548,7 @@ pub(crate) const WEBHOOKS: View = listed(
         plain("dropped", "/dropped"),
     ],
 )
-.headed(2);
+.with_heading_columns(2);
 const ATTEMPT_EXPORT: &[Column] = &[
     plain("id", "/id"),
     plain("event", "/event"),
@@ -563,11 +564,11 @@ const ATTEMPT_COLUMNS: &[Column] = &[
     plain("event", "/event"),
     plain("outcome", "/outcome"),
     time("last_attempt_at", "/last_attempt_at"),
-    column("failure", "", Kind::Attempt),
+    column("failure", "", CellKind::Attempt),
     plain("attempts", "/attempts"),
     plain("latency_ms", "/latency_ms"),
     time("next_attempt_at", "/next_attempt_at"),
 ];
 pub(crate) const WEBHOOK_ATTEMPT: View = record(ATTEMPT_COLUMNS, ATTEMPT_EXPORT);
 pub(crate) const WEBHOOK_ATTEMPTS: View =
-    listed("attempts", ATTEMPT_COLUMNS, ATTEMPT_EXPORT).headed(3);
+    listed("attempts", ATTEMPT_COLUMNS, ATTEMPT_EXPORT).with_heading_columns(3);

@@ -1,4 +1,4 @@
-//! A server that answers what a test says, and the command run against it in an empty home.
+//! A mock server, and the command run against it with an empty home directory.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 use std::path::Path;
@@ -11,7 +11,7 @@ use wiremock::{Mock, MockServer, Request, ResponseTemplate, matchers::any};
 pub(crate) const ID: &str = "0190a3b2-7f00-7000-8000-000000000001";
 
 /// An answer as the API gives it.
-pub(crate) fn answer(status: u16, body: &Value) -> ResponseTemplate {
+pub(crate) fn response(status: u16, body: &Value) -> ResponseTemplate {
     ResponseTemplate::new(status)
         .insert_header("x-request-id", "req-1")
         .set_body_raw(body.to_string(), "application/json; charset=utf-8")
@@ -30,36 +30,36 @@ impl Run {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// Checks that the run ended well and said nothing.
-    pub(crate) fn quiet(self) -> Self {
+    /// Asserts status 0 and an empty stderr.
+    pub(crate) fn assert_success(self) -> Self {
         assert_eq!((self.status, self.stderr.as_str()), (0, ""), "{self:?}");
         self
     }
 }
 
-pub(crate) struct Bench {
+pub(crate) struct Fixture {
     pub(crate) server: MockServer,
     pub(crate) home: TempDir,
 }
 
-impl Bench {
-    /// Answers every request with this success.
-    pub(crate) async fn answering(body: Value) -> Self {
-        let bench = Self::bare().await;
-        Mock::given(any()).respond_with(answer(200, &body)).mount(&bench.server).await;
-        bench
+impl Fixture {
+    /// Responds to every request with this body.
+    pub(crate) async fn with_body(body: Value) -> Self {
+        let fixture = Self::new().await;
+        Mock::given(any()).respond_with(response(200, &body)).mount(&fixture.server).await;
+        fixture
     }
 
-    /// Gives these answers in turn.
-    pub(crate) async fn giving(answers: Vec<ResponseTemplate>) -> Self {
-        let bench = Self::bare().await;
-        for answer in answers {
-            Mock::given(any()).respond_with(answer).up_to_n_times(1).mount(&bench.server).await;
+    /// Sends these responses in turn.
+    pub(crate) async fn with_responses(responses: Vec<ResponseTemplate>) -> Self {
+        let fixture = Self::new().await;
+        for response in responses {
+            Mock::given(any()).respond_with(response).up_to_n_times(1).mount(&fixture.server).await;
         }
-        bench
+        fixture
     }
 
-    pub(crate) async fn bare() -> Self {
+    pub(crate) async fn new() -> Self {
         // A mock server that is dropped takes locks of tokio without awaiting them. They wait for ever
         // once the task has used up its budget, which a long table does unless it yields.
         tokio::task::yield_now().await;
@@ -109,13 +109,13 @@ impl Bench {
         self.server.received_requests().await.unwrap()
     }
 
-    /// What was asked: `METHOD path?query`, and the body.
-    pub(crate) async fn asked(&self) -> Vec<(String, Option<Value>)> {
-        self.requests().await.iter().map(asked).collect()
+    /// The requests: `METHOD path?query`, and the body.
+    pub(crate) async fn received(&self) -> Vec<(String, Option<Value>)> {
+        self.requests().await.iter().map(line_and_body).collect()
     }
 }
 
-pub(crate) fn asked(request: &Request) -> (String, Option<Value>) {
+pub(crate) fn line_and_body(request: &Request) -> (String, Option<Value>) {
     let query = request.url.query().map(|query| format!("?{query}")).unwrap_or_default();
     let body = (!request.body.is_empty()).then(|| request.body_json().unwrap());
     (format!("{} {}{query}", request.method, request.url.path()), body)

@@ -8,17 +8,17 @@ use notify_core::{
 use reqwest::Method;
 use serde_json::Value;
 
-use crate::{call::Call, handle::handle, parameters};
+use crate::{call::Call, handle::handle};
 
 handle! {
-    /// The admin API; it needs [`crate::ClientBuilder::admin_key`]. What it creates is not created
-    /// again by a retry: a call whose outcome is unknown ends with its error.
+    /// The admin API; it needs [`crate::ClientBuilder::admin_key`]. It takes no `Idempotency-Key`, so a
+    /// creation whose outcome is unknown is not retried: the call ends with its error.
     Admin from admin;
 
     /// Creates an application: `POST /admin/v1/apps`.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] when it breaks a rule.
+    /// [`crate::Error::Invalid`] if it breaks a rule.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::CreateApp;
@@ -28,26 +28,12 @@ handle! {
     /// # Ok(())
     /// # }
     /// ```
-    fn create_app(app: &CreateApp) -> AppCreated = Call::admin(Method::POST, &["apps"]).checked(app);
-
-    /// One page of the applications, oldest first: `GET /admin/v1/apps`.
-    ///
-    /// # Errors
-    /// [`crate::Error::Invalid`] when `limit` is not 1 to 1,000.
-    ///
-    /// ```no_run
-    /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
-    /// let page = notify.admin().list_apps(&Default::default()).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    fn list_apps(query: &PageQuery) -> AppList =
-        Call::admin(Method::GET, &["apps"]).filtered::<PageQuery>(parameters::page(query));
+    fn create_app(app: &CreateApp) -> AppCreated = Call::admin(Method::POST, &["apps"]).body(app);
 
     /// Reads an application: `GET /admin/v1/apps/:id`.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] when the id names none.
+    /// [`crate::Error::NotFound`] if the id is unknown.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::AppId;
@@ -59,10 +45,10 @@ handle! {
     /// ```
     fn get_app(id: AppId) -> App = Ok(Call::admin(Method::GET, &["apps", &id.to_string()]));
 
-    /// Changes an application: `PATCH /admin/v1/apps/:id`. What is `None` stays.
+    /// Changes an application: `PATCH /admin/v1/apps/:id`. A field that is `None` keeps its value.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] when a field breaks a rule; [`crate::Error::NotFound`] when the
+    /// [`crate::Error::Invalid`] if a field breaks a rule; [`crate::Error::NotFound`] if the
     /// id names none.
     ///
     /// ```no_run
@@ -75,12 +61,12 @@ handle! {
     /// # }
     /// ```
     fn update_app(id: AppId, change: &UpdateApp) -> () =
-        Call::admin(Method::PATCH, &["apps", &id.to_string()]).done().checked(change);
+        Call::admin(Method::PATCH, &["apps", &id.to_string()]).discard_response().body(change);
 
-    /// Deletes an application with all it has: `DELETE /admin/v1/apps/:id`.
+    /// Deletes an application with all its data: `DELETE /admin/v1/apps/:id`.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] when the id names none.
+    /// [`crate::Error::NotFound`] if the id is unknown.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::AppId;
@@ -91,12 +77,12 @@ handle! {
     /// # }
     /// ```
     fn delete_app(id: AppId) -> () =
-        Ok(Call::admin(Method::DELETE, &["apps", &id.to_string()]).done());
+        Ok(Call::admin(Method::DELETE, &["apps", &id.to_string()]).discard_response());
 
-    /// Creates an API key: `POST /admin/v1/apps/:id/keys`. The answer is the only time it is shown.
+    /// Creates an API key: `POST /admin/v1/apps/:id/keys`. Only this response shows it.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] when the id names no application.
+    /// [`crate::Error::NotFound`] if the id is unknown.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::{AppId, CreateKey};
@@ -107,12 +93,12 @@ handle! {
     /// # }
     /// ```
     fn create_key(app: AppId, key: &CreateKey) -> KeyCreated =
-        Call::admin(Method::POST, &["apps", &app.to_string(), "keys"]).checked(key);
+        Call::admin(Method::POST, &["apps", &app.to_string(), "keys"]).body(key);
 
     /// Lists the API keys without their secrets: `GET /admin/v1/apps/:id/keys`.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] when the id names no application.
+    /// [`crate::Error::NotFound`] if the id is unknown.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::AppId;
@@ -128,7 +114,7 @@ handle! {
     /// Revokes an API key at once: `DELETE /admin/v1/apps/:id/keys/:key_id`.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] when an id names nothing.
+    /// [`crate::Error::NotFound`] if an id is unknown.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::{AppId, KeyId};
@@ -139,14 +125,14 @@ handle! {
     /// # }
     /// ```
     fn revoke_key(app: AppId, key: KeyId) -> () =
-        Ok(Call::admin(Method::DELETE, &["apps", &app.to_string(), "keys", &key.to_string()]).done());
+        Ok(Call::admin(Method::DELETE, &["apps", &app.to_string(), "keys", &key.to_string()]).discard_response());
 
     /// Configures a provider: `PUT /admin/v1/apps/:id/providers/:provider`. The server checks the
     /// configuration; its fields depend on the provider.
     ///
     /// # Errors
-    /// [`crate::Error::Rejected`] when the configuration breaks a rule;
-    /// [`crate::Error::NotFound`] when the id names no application.
+    /// [`crate::Error::Rejected`] if the configuration breaks a rule;
+    /// [`crate::Error::NotFound`] if the id is unknown.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::{AppId, ProviderKind};
@@ -160,14 +146,14 @@ handle! {
     /// ```
     fn put_provider(app: AppId, provider: ProviderKind, config: &Value) -> () =
         Call::admin(Method::PUT, &["apps", &app.to_string(), "providers", provider.as_str()])
-            .done()
-            .json(config);
+            .discard_response()
+            .unvalidated_body(config);
 
     /// Reads a provider's configuration without its secrets:
     /// `GET /admin/v1/apps/:id/providers/:provider`.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] when it is not configured.
+    /// [`crate::Error::NotFound`] if it is not configured.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::{AppId, ProviderKind};
@@ -184,7 +170,7 @@ handle! {
     /// Lists the configured providers: `GET /admin/v1/apps/:id/providers`.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] when the id names no application.
+    /// [`crate::Error::NotFound`] if the id is unknown.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::AppId;
@@ -202,7 +188,7 @@ handle! {
     /// Removes a provider: `DELETE /admin/v1/apps/:id/providers/:provider`.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] when it is not configured.
+    /// [`crate::Error::NotFound`] if it is not configured.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::{AppId, ProviderKind};
@@ -214,13 +200,13 @@ handle! {
     /// ```
     fn delete_provider(app: AppId, provider: ProviderKind) -> () =
         Ok(Call::admin(Method::DELETE, &["apps", &app.to_string(), "providers", provider.as_str()])
-            .done());
+            .discard_response());
 
-    /// Checks a provider's credentials against the provider, without sending anything to anybody:
-    /// `POST /admin/v1/apps/:id/providers/:provider/test`. The server may ask for half a minute.
+    /// Checks the credentials with the provider; no device receives anything:
+    /// `POST /admin/v1/apps/:id/providers/:provider/test`. The check may take half a minute.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] when it is not configured.
+    /// [`crate::Error::NotFound`] if it is not configured.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::{AppId, ProviderKind};
@@ -237,10 +223,10 @@ handle! {
             &["apps", &app.to_string(), "providers", provider.as_str(), "test"],
         ));
 
-    /// Lets deliveries go on that are held: `POST /admin/v1/apps/:id/providers/:provider/resume`.
+    /// Resumes deliveries that are held: `POST /admin/v1/apps/:id/providers/:provider/resume`.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] when it is not configured.
+    /// [`crate::Error::NotFound`] if it is not configured.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::{AppId, ProviderKind};
@@ -255,12 +241,12 @@ handle! {
             Method::POST,
             &["apps", &app.to_string(), "providers", provider.as_str(), "resume"],
         )
-        .done());
+        .discard_response());
 
-    /// Says which pages may subscribe browsers without an API key: `PUT /admin/v1/apps/:id/web`.
+    /// Sets which pages may subscribe browsers without an API key: `PUT /admin/v1/apps/:id/web`.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] when an origin is none; [`crate::Error::NotFound`] when the id
+    /// [`crate::Error::Invalid`] if an origin is invalid; [`crate::Error::NotFound`] if the id
     /// names no application.
     ///
     /// ```no_run
@@ -276,12 +262,12 @@ handle! {
     /// # }
     /// ```
     fn set_web_access(app: AppId, access: &SetWebAccess) -> () =
-        Call::admin(Method::PUT, &["apps", &app.to_string(), "web"]).done().checked(access);
+        Call::admin(Method::PUT, &["apps", &app.to_string(), "web"]).discard_response().body(access);
 
-    /// Which pages may subscribe browsers without an API key: `GET /admin/v1/apps/:id/web`.
+    /// Reads which pages may subscribe browsers without an API key: `GET /admin/v1/apps/:id/web`.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] when none may, or the id names no application.
+    /// [`crate::Error::NotFound`] if no page may, or the id is unknown.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::AppId;
@@ -294,10 +280,10 @@ handle! {
     fn get_web_access(app: AppId) -> WebAccess =
         Ok(Call::admin(Method::GET, &["apps", &app.to_string(), "web"]));
 
-    /// Lets no page call any more; devices that subscribed stay: `DELETE /admin/v1/apps/:id/web`.
+    /// Revokes the access of all pages; subscribed devices stay: `DELETE /admin/v1/apps/:id/web`.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] when none may, or the id names no application.
+    /// [`crate::Error::NotFound`] if no page may, or the id is unknown.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::AppId;
@@ -308,12 +294,12 @@ handle! {
     /// # }
     /// ```
     fn clear_web_access(app: AppId) -> () =
-        Ok(Call::admin(Method::DELETE, &["apps", &app.to_string(), "web"]).done());
+        Ok(Call::admin(Method::DELETE, &["apps", &app.to_string(), "web"]).discard_response());
 
-    /// How the server is set up, and whether it works: `GET /admin/v1/diagnostics`.
+    /// Reads the configuration and the health of the server: `GET /admin/v1/diagnostics`.
     ///
     /// # Errors
-    /// [`crate::Error::Server`] when its storage does not answer.
+    /// [`crate::Error::Server`] if its storage does not respond.
     ///
     /// ```no_run
     /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
@@ -323,11 +309,11 @@ handle! {
     /// ```
     fn diagnostics() -> Diagnostics = Ok(Call::admin(Method::GET, &["diagnostics"]));
 
-    /// How the devices of an application fit its providers:
+    /// Compares the devices of an application with its providers:
     /// `GET /admin/v1/apps/:id/devices/diagnostics`.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] when the id names no application.
+    /// [`crate::Error::NotFound`] if the id is unknown.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::AppId;
@@ -341,8 +327,21 @@ handle! {
     fn app_diagnostics(app: AppId) -> AppDiagnostics =
         Ok(Call::admin(Method::GET, &["apps", &app.to_string(), "devices", "diagnostics"]));
 
-    pages {
-        /// All applications from that page on, page by page.
+    paged {
+        /// One page of the applications, oldest first: `GET /admin/v1/apps`.
+        ///
+        /// # Errors
+        /// [`crate::Error::Invalid`] if `limit` is not 1 to 1,000.
+        ///
+        /// ```no_run
+        /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
+        /// let page = notify.admin().list_apps(&Default::default()).await?;
+        /// # Ok(())
+        /// # }
+        /// ```
+        fn list_apps;
+
+        /// All applications, starting with that page.
         ///
         /// ```no_run
         /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
@@ -353,7 +352,9 @@ handle! {
         /// # Ok(())
         /// # }
         /// ```
-        fn all_apps(query: &PageQuery) -> AppList =
-            Call::admin(Method::GET, &["apps"]).filtered::<PageQuery>(parameters::page(query));
+        fn all_apps;
+
+        (query: &PageQuery) -> AppList =
+            Call::admin(Method::GET, &["apps"]).query(query);
     }
 }

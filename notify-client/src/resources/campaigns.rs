@@ -6,17 +6,17 @@ use notify_core::{
 };
 use reqwest::Method;
 
-use crate::{call::Call, handle::handle, parameters};
+use crate::{call::Call, handle::handle};
 
 handle! {
-    /// Campaigns: templates of the enrichment that notifications get on the device.
+    /// Campaigns: templates of the content that a device adds to notifications.
     Campaigns from campaigns;
 
-    /// Creates a campaign, active: `POST /v1/campaigns`.
+    /// Creates an active campaign: `POST /v1/campaigns`.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] when the template breaks a rule; [`crate::Error::Rejected`] when
-    /// it names a feed that is not there.
+    /// [`crate::Error::Invalid`] if the template breaks a rule; [`crate::Error::Rejected`] if
+    /// it names an unknown feed.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::{Template, TemplateSettings};
@@ -32,13 +32,12 @@ handle! {
     /// # }
     /// ```
     fn create(template: &Template) -> CampaignCreated =
-        Call::v1(Method::POST, &["campaigns"]).checked(template);
+        Call::v1(Method::POST, &["campaigns"]).body(template);
 
-    /// Campaigns, newest first: `GET /v1/campaigns`; the active ones unless `status` says
-    /// otherwise.
+    /// Lists campaigns, newest first: `GET /v1/campaigns`; only active ones unless `status` is set.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] when a parameter breaks a rule.
+    /// [`crate::Error::Invalid`] if a parameter breaks a rule.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::ListCampaigns;
@@ -49,14 +48,13 @@ handle! {
     /// # }
     /// ```
     fn list(query: &ListCampaigns) -> CampaignList =
-        Call::v1(Method::GET, &["campaigns"])
-            .filtered::<ListCampaigns>(parameters::campaigns(query));
+        Call::v1(Method::GET, &["campaigns"]).query(query);
 
-    /// Reads a campaign back with its template, every default filled in:
+    /// Reads a campaign with its template, every default filled in:
     /// `GET /v1/campaigns/:id`.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] when the id names no campaign.
+    /// [`crate::Error::NotFound`] if the id is unknown.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::CampaignId;
@@ -72,8 +70,8 @@ handle! {
     /// Replaces a campaign's template: `PUT /v1/campaigns/:id`.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] when the template breaks a rule; [`crate::Error::NotFound`] when
-    /// the id names no campaign.
+    /// [`crate::Error::Invalid`] if the template breaks a rule; [`crate::Error::NotFound`] if
+    /// the id is unknown.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::{CampaignId, Template};
@@ -84,13 +82,13 @@ handle! {
     /// # }
     /// ```
     fn replace(id: CampaignId, template: &Template) -> () =
-        Call::v1(Method::PUT, &["campaigns", &id.to_string()]).done().checked(template);
+        Call::v1(Method::PUT, &["campaigns", &id.to_string()]).discard_response().body(template);
 
     /// Activates or disables a campaign: `PUT /v1/campaigns/:id/status`.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] when the id names no campaign; [`crate::Error::Rejected`] when
-    /// the default campaign should be disabled.
+    /// [`crate::Error::NotFound`] if the id is unknown; [`crate::Error::Rejected`] if
+    /// the campaign is the default one, which cannot be disabled.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::{CampaignId, CampaignStatus};
@@ -102,14 +100,14 @@ handle! {
     /// ```
     fn set_status(id: CampaignId, status: CampaignStatus) -> () =
         Call::v1(Method::PUT, &["campaigns", &id.to_string(), "status"])
-            .done()
-            .checked(&SetCampaignStatus { status: status.as_str().to_owned() });
+            .discard_response()
+            .body(&SetCampaignStatus { status: status.as_str().to_owned() });
 
     /// Deletes a campaign: `DELETE /v1/campaigns/:id`.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] when the id names no campaign; [`crate::Error::Rejected`] when a
-    /// notification names it, or it is the default: disable it instead.
+    /// [`crate::Error::NotFound`] if the id is unknown; [`crate::Error::Rejected`] if a
+    /// notification uses it, or it is the default one: disable it instead.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::CampaignId;
@@ -120,5 +118,5 @@ handle! {
     /// # }
     /// ```
     fn delete(id: CampaignId) -> () =
-        Ok(Call::v1(Method::DELETE, &["campaigns", &id.to_string()]).done());
+        Ok(Call::v1(Method::DELETE, &["campaigns", &id.to_string()]).discard_response());
 }

@@ -3,16 +3,16 @@
 use notify_core::{Device, DeviceId, DeviceList, ListDevices, RegisterDevice, SetTags};
 use reqwest::Method;
 
-use crate::{call::Call, handle::handle, parameters};
+use crate::{call::Call, handle::handle};
 
 handle! {
-    /// Devices: registering them, reading them back, tagging them.
+    /// Devices and their tags.
     Devices from devices;
 
     /// Registers a device, or replaces every field of the one with that id: `POST /v1/devices`.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] when it breaks a rule.
+    /// [`crate::Error::Invalid`] if it breaks a rule.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::RegisterDevice;
@@ -29,12 +29,12 @@ handle! {
     /// # }
     /// ```
     fn register(device: &RegisterDevice) -> () =
-        Call::v1(Method::POST, &["devices"]).done().checked(device);
+        Call::v1(Method::POST, &["devices"]).discard_response().body(device);
 
-    /// Reads a device back: `GET /v1/devices/:device_id`.
+    /// Reads a device: `GET /v1/devices/:device_id`.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] when the id names no device.
+    /// [`crate::Error::NotFound`] if the id is unknown.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::DeviceId;
@@ -46,26 +46,10 @@ handle! {
     /// ```
     fn get(id: &DeviceId) -> Device = Ok(Call::v1(Method::GET, &["devices", id.as_str()]));
 
-    /// One page of the devices: `GET /v1/devices`.
+    /// Erases a device and all data about it: `DELETE /v1/devices/:device_id`.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] when `limit` is not 1 to 1,000.
-    ///
-    /// ```no_run
-    /// # use notify_client::notify_core::{ListDevices, Platform};
-    /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
-    /// let ios = ListDevices { platform: Some(Platform::Ios), ..Default::default() };
-    /// let page = notify.devices().list(&ios).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    fn list(query: &ListDevices) -> DeviceList =
-        Call::v1(Method::GET, &["devices"]).filtered::<ListDevices>(parameters::devices(query));
-
-    /// Erases a device and all that is kept about it: `DELETE /v1/devices/:device_id`.
-    ///
-    /// # Errors
-    /// [`crate::Error::NotFound`] when the id names no device.
+    /// [`crate::Error::NotFound`] if the id is unknown.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::DeviceId;
@@ -75,12 +59,12 @@ handle! {
     /// # }
     /// ```
     fn delete(id: &DeviceId) -> () =
-        Ok(Call::v1(Method::DELETE, &["devices", id.as_str()]).done());
+        Ok(Call::v1(Method::DELETE, &["devices", id.as_str()]).discard_response());
 
-    /// Sets tags of a device and leaves its others: `POST /v1/devices/:device_id/tags`.
+    /// Sets tags of a device, whose other tags stay: `POST /v1/devices/:device_id/tags`.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] when a name is there twice; [`crate::Error::NotFound`] when the id
+    /// [`crate::Error::Invalid`] if a name occurs twice; [`crate::Error::NotFound`] if the id
     /// names no device.
     ///
     /// ```no_run
@@ -93,12 +77,12 @@ handle! {
     /// # }
     /// ```
     fn set_tags(id: &DeviceId, tags: &SetTags) -> () =
-        Call::v1(Method::POST, &["devices", id.as_str(), "tags"]).done().checked(tags);
+        Call::v1(Method::POST, &["devices", id.as_str(), "tags"]).discard_response().body(tags);
 
-    /// Removes one tag of a device: `DELETE /v1/devices/:device_id/tags/:name`.
+    /// Removes a tag of a device: `DELETE /v1/devices/:device_id/tags/:name`.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] when the device or its tag is not there.
+    /// [`crate::Error::NotFound`] if the device or the tag is unknown.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::DeviceId;
@@ -109,11 +93,26 @@ handle! {
     /// ```
     fn remove_tag(id: &DeviceId, name: &str) -> () =
         tag_name(name).map(|name| {
-            Call::v1(Method::DELETE, &["devices", id.as_str(), "tags", name]).done()
+            Call::v1(Method::DELETE, &["devices", id.as_str(), "tags", name]).discard_response()
         });
 
-    pages {
-        /// All devices from that page on, page by page.
+    paged {
+        /// One page of the devices: `GET /v1/devices`.
+        ///
+        /// # Errors
+        /// [`crate::Error::Invalid`] if `limit` is not 1 to 1,000.
+        ///
+        /// ```no_run
+        /// # use notify_client::notify_core::{ListDevices, Platform};
+        /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
+        /// let ios = ListDevices { platform: Some(Platform::Ios), ..Default::default() };
+        /// let page = notify.devices().list(&ios).await?;
+        /// # Ok(())
+        /// # }
+        /// ```
+        fn list;
+
+        /// All devices, starting with that page.
         ///
         /// ```no_run
         /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
@@ -124,17 +123,19 @@ handle! {
         /// # Ok(())
         /// # }
         /// ```
-        fn all(query: &ListDevices) -> DeviceList =
-            Call::v1(Method::GET, &["devices"]).filtered::<ListDevices>(parameters::devices(query));
+        fn all;
+
+        (query: &ListDevices) -> DeviceList =
+            Call::v1(Method::GET, &["devices"]).query(query);
     }
 }
 
-/// A name that would change the path it stands in names no tag, and is not sent.
+/// Rejects a name that would change the path of the request.
 fn tag_name(name: &str) -> Result<&str, crate::Error> {
-    let wrong = |what: &str| crate::Error::Invalid(notify_core::Violations::one("name", what));
+    let invalid = |rule: &str| crate::Error::Invalid(notify_core::Violations::one("name", rule));
     match name {
-        "" => Err(wrong("must not be empty")),
-        "." | ".." => Err(wrong("must not be `.` or `..`")),
+        "" => Err(invalid("must not be empty")),
+        "." | ".." => Err(invalid("must not be `.` or `..`")),
         _ => Ok(name),
     }
 }

@@ -1,48 +1,47 @@
-//! Enrichment: what a device's SDK asks for.
+//! Enrichments, which the SDK of a device requests.
 
 use notify_core::{CampaignRef, Enrichment, EnrichmentQuery};
 use reqwest::{Method, header};
 
 use crate::{
     Error,
-    call::{Answer, Call},
+    call::{Call, Response},
     handle::handle,
-    parameters,
 };
 
-/// Answer of [`Enrichments::get`].
+/// Response of [`Enrichments::get`].
 #[derive(Debug, Clone, PartialEq)]
-pub enum EnrichmentAnswer {
-    /// The enrichment as it is now.
+pub enum EnrichmentResponse {
+    /// The current enrichment.
     Fresh {
         /// The enrichment.
         enrichment: Box<Enrichment>,
-        /// For `if_none_match` of the next call.
+        /// Its ETag, for `if_none_match` of the next call.
         etag: Option<String>,
     },
-    /// What the asker has is still so.
+    /// The enrichment of `if_none_match` is still current.
     NotModified,
 }
 
 handle! {
-    /// Enrichments: campaigns as a device shows them.
+    /// Enrichments: campaigns in the form that a device displays.
     Enrichments from enrichments;
 
     /// Reads the enrichment of a campaign: `GET /v1/enrichments/:campaign_id`. `if_none_match` is
-    /// the tag of an answer that the caller still has.
+    /// the ETag of an earlier response.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] when the campaign is disabled or not there, when there is no
-    /// default one, or when the query names something unknown.
+    /// [`crate::Error::NotFound`] if the campaign is disabled or unknown, there is no default
+    /// one, or the query contains an unknown id.
     ///
     /// ```no_run
-    /// # use notify_client::{EnrichmentAnswer, notify_core::{CampaignRef, EnrichmentQuery}};
+    /// # use notify_client::{EnrichmentResponse, notify_core::{CampaignRef, EnrichmentQuery}};
     /// # async fn example(notify: notify_client::Client, known: String)
     /// # -> Result<(), notify_client::Error> {
     /// let query = EnrichmentQuery { device_id: Some("pixel-7".into()), ..Default::default() };
     /// match notify.enrichments().get(CampaignRef::Default, &query, Some(&known)).await? {
-    ///     EnrichmentAnswer::Fresh { enrichment, etag } => println!("{:?}", enrichment.layout_id),
-    ///     EnrichmentAnswer::NotModified => println!("as before"),
+    ///     EnrichmentResponse::Fresh { enrichment, etag } => println!("{:?}", enrichment.layout_id),
+    ///     EnrichmentResponse::NotModified => println!("not modified"),
     /// }
     /// # Ok(())
     /// # }
@@ -51,16 +50,15 @@ handle! {
         campaign: CampaignRef,
         query: &EnrichmentQuery,
         if_none_match: Option<&str>
-    ) -> EnrichmentAnswer =
-        Call::<Enrichment>::v1(Method::GET, &["enrichments", &campaign.to_string()])
-            .filtered::<EnrichmentQuery>(parameters::enrichment(query))
-            .map(|call| call.unless(if_none_match.map(str::to_owned)).reading(read));
+    ) -> EnrichmentResponse =
+        Call::<Enrichment>::v1(Method::GET, &["enrichments", &campaign.to_string()]).query(query)
+            .map(|call| call.if_none_match(if_none_match.map(str::to_owned)).decode_with(decode));
 }
 
-fn read(answer: &Answer) -> Result<EnrichmentAnswer, Error> {
-    if answer.status == 304 {
-        return Ok(EnrichmentAnswer::NotModified);
+fn decode(response: &Response) -> Result<EnrichmentResponse, Error> {
+    if response.status == 304 {
+        return Ok(EnrichmentResponse::NotModified);
     }
-    let enrichment = Box::new(answer.json()?);
-    Ok(EnrichmentAnswer::Fresh { enrichment, etag: answer.header(header::ETAG) })
+    let enrichment = Box::new(response.json()?);
+    Ok(EnrichmentResponse::Fresh { enrichment, etag: response.header(header::ETAG) })
 }

@@ -6,14 +6,14 @@ use reqwest::Method;
 use crate::{call::Call, handle::handle};
 
 handle! {
-    /// What devices did with notifications.
+    /// Engagement events: notifications that devices received, opened, clicked or dismissed.
     Events from events;
 
-    /// Reports 1 to 1,000 events: `POST /v1/events`. Each counts once per type, device and
-    /// notification; one that names something unknown is ignored, and the answer says which.
+    /// Reports 1 to 1,000 events: `POST /v1/events`. An event counts once per type, device and
+    /// notification. The response lists the events that are ignored because an id is unknown.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] when an event breaks a rule.
+    /// [`crate::Error::Invalid`] if an event breaks a rule.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::{ReportEvent, ReportEvents};
@@ -29,5 +29,5 @@ handle! {
     /// # }
     /// ```
     fn report(events: &ReportEvents) -> EventsAccepted =
-        Call::v1(Method::POST, &["events"]).checked(events);
+        Call::v1(Method::POST, &["events"]).body(events);
 }

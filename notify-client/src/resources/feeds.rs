@@ -3,16 +3,16 @@
 use notify_core::{CheckFeed, CreateFeed, FeedCheck, FeedCreated, FeedId, FeedList, PageQuery};
 use reqwest::Method;
 
-use crate::{call::Call, handle::handle, parameters};
+use crate::{call::Call, handle::handle};
 
 handle! {
-    /// Feeds, whose items enrich notifications.
+    /// Feeds, whose items campaigns display.
     Feeds from feeds;
 
-    /// Creates a feed, or names the one that has this url: `POST /v1/feeds`.
+    /// Creates a feed, or returns the id of the one with this url: `POST /v1/feeds`.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] when it breaks a rule.
+    /// [`crate::Error::Invalid`] if it breaks a rule.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::CreateFeed;
@@ -22,13 +22,13 @@ handle! {
     /// # Ok(())
     /// # }
     /// ```
-    fn create(feed: &CreateFeed) -> FeedCreated = Call::v1(Method::POST, &["feeds"]).checked(feed);
+    fn create(feed: &CreateFeed) -> FeedCreated = Call::v1(Method::POST, &["feeds"]).body(feed);
 
-    /// Shows what would be taken from the feed of a url, without keeping anything:
-    /// `POST /v1/feeds/check`. A feed that cannot be read is answered too, with its problems.
+    /// Fetches a feed and returns its items and problems, without storing anything:
+    /// `POST /v1/feeds/check`. An unreadable feed is not an error.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] when it breaks a rule.
+    /// [`crate::Error::Invalid`] if it breaks a rule.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::CheckFeed;
@@ -40,26 +40,12 @@ handle! {
     /// # }
     /// ```
     fn check(feed: &CheckFeed) -> FeedCheck =
-        Call::v1(Method::POST, &["feeds", "check"]).checked(feed);
-
-    /// One page of the feeds: `GET /v1/feeds`.
-    ///
-    /// # Errors
-    /// [`crate::Error::Invalid`] when `limit` is not 1 to 1,000.
-    ///
-    /// ```no_run
-    /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
-    /// let page = notify.feeds().list(&Default::default()).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    fn list(query: &PageQuery) -> FeedList =
-        Call::v1(Method::GET, &["feeds"]).filtered::<PageQuery>(parameters::page(query));
+        Call::v1(Method::POST, &["feeds", "check"]).body(feed);
 
     /// Deletes a feed: `DELETE /v1/feeds/:id`.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] when the id names no feed; [`crate::Error::Rejected`] when a
+    /// [`crate::Error::NotFound`] if the id is unknown; [`crate::Error::Rejected`] if a
     /// campaign uses it.
     ///
     /// ```no_run
@@ -70,10 +56,23 @@ handle! {
     /// # Ok(())
     /// # }
     /// ```
-    fn delete(id: FeedId) -> () = Ok(Call::v1(Method::DELETE, &["feeds", &id.to_string()]).done());
+    fn delete(id: FeedId) -> () = Ok(Call::v1(Method::DELETE, &["feeds", &id.to_string()]).discard_response());
 
-    pages {
-        /// All feeds from that page on, page by page.
+    paged {
+        /// One page of the feeds: `GET /v1/feeds`.
+        ///
+        /// # Errors
+        /// [`crate::Error::Invalid`] if `limit` is not 1 to 1,000.
+        ///
+        /// ```no_run
+        /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
+        /// let page = notify.feeds().list(&Default::default()).await?;
+        /// # Ok(())
+        /// # }
+        /// ```
+        fn list;
+
+        /// All feeds, starting with that page.
         ///
         /// ```no_run
         /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
@@ -84,7 +83,9 @@ handle! {
         /// # Ok(())
         /// # }
         /// ```
-        fn all(query: &PageQuery) -> FeedList =
-            Call::v1(Method::GET, &["feeds"]).filtered::<PageQuery>(parameters::page(query));
+        fn all;
+
+        (query: &PageQuery) -> FeedList =
+            Call::v1(Method::GET, &["feeds"]).query(query);
     }
 }

@@ -1,4 +1,4 @@
-//! A handle per resource. Each file lists its calls once; [`crate::handle`] writes both forms.
+//! A handle for each resource. Each file lists its calls once; [`crate::handle`] generates both forms.
 
 mod admin;
 mod campaigns;
@@ -17,7 +17,7 @@ mod webhooks;
 pub use admin::Admin;
 pub use campaigns::Campaigns;
 pub use devices::Devices;
-pub use enrichments::{EnrichmentAnswer, Enrichments};
+pub use enrichments::{EnrichmentResponse, Enrichments};
 pub use events::Events;
 pub use feeds::Feeds;
 pub use notifications::Notifications;

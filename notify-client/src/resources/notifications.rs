@@ -7,19 +7,19 @@ use notify_core::{
 };
 use reqwest::Method;
 
-use crate::{call::Call, handle::handle, parameters};
+use crate::{call::Call, handle::handle};
 
 handle! {
-    /// Notifications: sending them, reporting them, reading them back.
+    /// Notifications: to send, report and read them.
     Notifications from notifications;
 
     /// Sends a notification: `POST /v1/notifications`.
     ///
-    /// A retry cannot send it twice: all attempts carry the same `Idempotency-Key`.
+    /// A retry does not send it twice: all attempts carry the same `Idempotency-Key`.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] when it breaks a rule; [`crate::Error::Rejected`] when it names a
-    /// campaign that is not active, or is too large for a provider it goes to.
+    /// [`crate::Error::Invalid`] if it breaks a rule; [`crate::Error::Rejected`] if its
+    /// campaign is not active, or it is too large for one of its providers.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::CreateNotification;
@@ -34,14 +34,14 @@ handle! {
     /// # }
     /// ```
     fn create(notification: &CreateNotification) -> NotificationCreated =
-        Call::v1(Method::POST, &["notifications"]).checked(notification);
+        Call::v1(Method::POST, &["notifications"]).body(notification);
 
-    /// Shows what a notification would be on each platform and how many devices it would reach now,
-    /// and sends nothing: `POST /v1/notifications/preview`.
+    /// Returns the payload of a notification on each platform and how many devices it would reach now,
+    /// without sending it: `POST /v1/notifications/preview`.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] when it breaks a rule; [`crate::Error::Rejected`] when it names a
-    /// campaign that is not active. One that is too large is shown, with the problem.
+    /// [`crate::Error::Invalid`] if it breaks a rule; [`crate::Error::Rejected`] if its
+    /// campaign is not active. A payload that is too large is returned with that problem.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::{CreateNotification, Platform};
@@ -54,14 +54,14 @@ handle! {
     /// # }
     /// ```
     fn preview(notification: &CreateNotification) -> NotificationPreview =
-        Call::v1(Method::POST, &["notifications", "preview"]).checked(notification);
+        Call::v1(Method::POST, &["notifications", "preview"]).body(notification);
 
-    /// Makes a notification known that the caller delivers by its own means:
-    /// `POST /v1/notifications/notify`. Nothing is sent.
+    /// Registers a notification that something else delivers: `POST /v1/notifications/notify`. The
+    /// server sends nothing.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] when it breaks a rule; [`crate::Error::Rejected`] when its id is
-    /// used already.
+    /// [`crate::Error::Invalid`] if it breaks a rule; [`crate::Error::Rejected`] if its id is
+    /// already in use.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::ReportNotification;
@@ -77,12 +77,12 @@ handle! {
     /// # }
     /// ```
     fn report(report: &ReportNotification) -> NotificationCreated =
-        Call::v1(Method::POST, &["notifications", "notify"]).checked(report);
+        Call::v1(Method::POST, &["notifications", "notify"]).body(report);
 
-    /// Reads a notification back with its counts: `GET /v1/notifications/:id`.
+    /// Reads a notification with its counts: `GET /v1/notifications/:id`.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] when the id names nothing.
+    /// [`crate::Error::NotFound`] if the id is unknown.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::NotificationId;
@@ -96,58 +96,18 @@ handle! {
     fn get(id: &NotificationId) -> NotificationRecord =
         Ok(Call::v1(Method::GET, &["notifications", id.as_str()]));
 
-    /// One page of the notifications, newest first: `GET /v1/notifications`.
-    ///
-    /// # Errors
-    /// [`crate::Error::Invalid`] when `limit` is not 1 to 1,000.
-    ///
-    /// ```no_run
-    /// # use notify_client::notify_core::PageQuery;
-    /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
-    /// let ten = PageQuery { limit: Some(10), ..Default::default() };
-    /// let page = notify.notifications().list(&ten).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    fn list(query: &PageQuery) -> NotificationList =
-        Call::v1(Method::GET, &["notifications"]).filtered::<PageQuery>(parameters::page(query));
-
-    /// One page of what became of a notification, device by device:
-    /// `GET /v1/notifications/:id/deliveries`. A page may hold fewer than `limit` though
-    /// there are more: `next_cursor` says.
-    ///
-    /// # Errors
-    /// [`crate::Error::NotFound`] when the id names nothing; [`crate::Error::Invalid`] when `limit`
-    /// is not 1 to 1,000.
-    ///
-    /// ```no_run
-    /// # use notify_client::notify_core::{DeliveryOutcome, ListDeliveries, NotificationId};
-    /// # async fn example(notify: notify_client::Client, id: NotificationId)
-    /// # -> Result<(), notify_client::Error> {
-    /// let failed =
-    ///     ListDeliveries { outcome: Some(DeliveryOutcome::Failed), ..Default::default() };
-    /// for delivery in notify.notifications().deliveries(&id, &failed).await?.deliveries {
-    ///     println!("{:?}: {:?}", delivery.device_id, delivery.reason);
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    fn deliveries(id: &NotificationId, query: &ListDeliveries) -> DeliveryList =
-        Call::v1(Method::GET, &["notifications", id.as_str(), "deliveries"])
-            .filtered::<ListDeliveries>(parameters::deliveries(query));
-
-    /// Tells why a device did or did not get a notification:
+    /// Explains why a device did or did not receive a notification:
     /// `GET /v1/notifications/:id/explain/:device_id`.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] when one of the ids names nothing.
+    /// [`crate::Error::NotFound`] if one of the ids is unknown.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::{DeviceId, NotificationId};
     /// # async fn example(notify: notify_client::Client, id: NotificationId)
     /// # -> Result<(), Box<dyn std::error::Error>> {
-    /// let told = notify.notifications().explain(&id, &DeviceId::new("pixel-7")?).await?;
-    /// for step in told.steps {
+    /// let explanation = notify.notifications().explain(&id, &DeviceId::new("pixel-7")?).await?;
+    /// for step in explanation.steps {
     ///     println!("{}: {}", step.what.as_str(), step.detail);
     /// }
     /// # Ok(())
@@ -162,7 +122,7 @@ handle! {
     /// Cancels what has not been sent yet: `DELETE /v1/notifications/:id`.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] when the id names nothing; [`crate::Error::Rejected`] when
+    /// [`crate::Error::NotFound`] if the id is unknown; [`crate::Error::Rejected`] if
     /// nothing is left to cancel, which is also what a repetition meets whose first answer was
     /// lost.
     ///
@@ -175,9 +135,24 @@ handle! {
     /// # }
     /// ```
     fn cancel(id: &NotificationId) -> () =
-        Ok(Call::v1(Method::DELETE, &["notifications", id.as_str()]).done());
+        Ok(Call::v1(Method::DELETE, &["notifications", id.as_str()]).discard_response());
 
-    pages {
+    paged {
+        /// One page of the notifications, newest first: `GET /v1/notifications`.
+        ///
+        /// # Errors
+        /// [`crate::Error::Invalid`] if `limit` is not 1 to 1,000.
+        ///
+        /// ```no_run
+        /// # use notify_client::notify_core::PageQuery;
+        /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
+        /// let ten = PageQuery { limit: Some(10), ..Default::default() };
+        /// let page = notify.notifications().list(&ten).await?;
+        /// # Ok(())
+        /// # }
+        /// ```
+        fn list;
+
         /// All notifications from that page on, newest first, page by page.
         ///
         /// ```no_run
@@ -189,10 +164,36 @@ handle! {
         /// # Ok(())
         /// # }
         /// ```
-        fn all(query: &PageQuery) -> NotificationList =
-            Call::v1(Method::GET, &["notifications"]).filtered::<PageQuery>(parameters::page(query));
+        fn all;
 
-        /// What became of a notification for every device from that page on, page by page.
+        (query: &PageQuery) -> NotificationList =
+            Call::v1(Method::GET, &["notifications"]).query(query);
+    }
+
+    paged {
+        /// One page of the deliveries of a notification, one for each device:
+        /// `GET /v1/notifications/:id/deliveries`. A page may have fewer entries than `limit`; the
+        /// last page has no `next_cursor`.
+        ///
+        /// # Errors
+        /// [`crate::Error::NotFound`] if the id is unknown; [`crate::Error::Invalid`] if `limit`
+        /// is not 1 to 1,000.
+        ///
+        /// ```no_run
+        /// # use notify_client::notify_core::{DeliveryOutcome, ListDeliveries, NotificationId};
+        /// # async fn example(notify: notify_client::Client, id: NotificationId)
+        /// # -> Result<(), notify_client::Error> {
+        /// let failed =
+        ///     ListDeliveries { outcome: Some(DeliveryOutcome::Failed), ..Default::default() };
+        /// for delivery in notify.notifications().deliveries(&id, &failed).await?.deliveries {
+        ///     println!("{:?}: {:?}", delivery.device_id, delivery.reason);
+        /// }
+        /// # Ok(())
+        /// # }
+        /// ```
+        fn deliveries;
+
+        /// All deliveries of a notification, starting with that page.
         ///
         /// ```no_run
         /// # use notify_client::notify_core::NotificationId;
@@ -205,8 +206,9 @@ handle! {
         /// # Ok(())
         /// # }
         /// ```
-        fn all_deliveries(id: &NotificationId, query: &ListDeliveries) -> DeliveryList =
-            Call::v1(Method::GET, &["notifications", id.as_str(), "deliveries"])
-                .filtered::<ListDeliveries>(parameters::deliveries(query));
+        fn all_deliveries;
+
+        (id: &NotificationId, query: &ListDeliveries) -> DeliveryList =
+            Call::v1(Method::GET, &["notifications", id.as_str(), "deliveries"]).query(query);
     }
 }

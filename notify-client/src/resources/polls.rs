@@ -6,13 +6,13 @@ use reqwest::Method;
 use crate::{call::Call, handle::handle};
 
 handle! {
-    /// Polls; each has the id of its notification.
+    /// Polls. A poll has the id of its notification.
     Polls from polls;
 
-    /// Reads a poll with its answer counts: `GET /v1/polls/:id`.
+    /// Reads a poll with the counts of its answers: `GET /v1/polls/:id`.
     ///
     /// # Errors
-    /// [`crate::Error::Rejected`] with status 400 when the id names no poll.
+    /// [`crate::Error::Rejected`] with status 400 if the id is unknown.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::NotificationId;
@@ -26,11 +26,11 @@ handle! {
     /// ```
     fn get(id: &NotificationId) -> Poll = Ok(Call::v1(Method::GET, &["polls", id.as_str()]));
 
-    /// Records that an answer was chosen: `POST /v1/polls/:id/answers/:answer_id`. A device
-    /// counts once, whatever it answers.
+    /// Records a chosen answer: `POST /v1/polls/:id/answers/:answer_id`. Each device counts once,
+    /// whichever answers it chooses.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] when an id names nothing; [`crate::Error::Rejected`] when the
+    /// [`crate::Error::NotFound`] if an id is unknown; [`crate::Error::Rejected`] if the
     /// device is unknown.
     ///
     /// ```no_run
@@ -44,6 +44,6 @@ handle! {
     /// ```
     fn answer(poll: &NotificationId, answer: AnswerId, by: &AnswerPoll) -> () =
         Call::v1(Method::POST, &["polls", poll.as_str(), "answers", &answer.to_string()])
-            .done()
-            .checked(by);
+            .discard_response()
+            .body(by);
 }

@@ -1,26 +1,26 @@
-//! The server itself, beside the API; no key is needed.
+//! Endpoints outside the API; they need no key.
 
 use notify_core::Timestamp;
 use reqwest::{Method, header};
 
 use crate::{call::Call, handle::handle};
 
-/// A server that can serve.
+/// The response of a server that is ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Readiness {
-    /// The server's clock, to the second; `None` when something in between took its date away.
+    /// The server's clock, to the second; `None` if the response has no `Date`.
     pub date: Option<Timestamp>,
 }
 
 handle! {
-    /// The server itself.
+    /// The state of the server.
     Server from server;
 
-    /// Asks whether the server can serve: `GET /readyz`.
+    /// Checks that the server is ready: `GET /readyz`.
     ///
     /// # Errors
-    /// [`crate::Error::Server`] when it cannot.
+    /// [`crate::Error::Server`] if it is not ready.
     ///
     /// ```no_run
     /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
@@ -28,8 +28,8 @@ handle! {
     /// # Ok(())
     /// # }
     /// ```
-    fn ready() -> Readiness = Ok(Call::<()>::open(Method::GET, &["readyz"]).reading(|answer| {
-        let date = answer.header(header::DATE);
+    fn ready() -> Readiness = Ok(Call::<()>::public(Method::GET, &["readyz"]).decode_with(|response| {
+        let date = response.header(header::DATE);
         let parser = jiff::fmt::rfc2822::DateTimeParser::new();
         let date = date.and_then(|date| parser.parse_timestamp(date).ok());
         Ok(Readiness { date: date.map(|date| Timestamp::from_ms(date.as_millisecond())) })

@@ -5,7 +5,7 @@ use notify_core::{
 };
 use reqwest::Method;
 
-use crate::{call::Call, handle::handle, parameters};
+use crate::{call::Call, handle::handle};
 
 handle! {
     /// Statistics of the application.
@@ -15,7 +15,7 @@ handle! {
     /// `GET /v1/statistics/devices`.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] when `date_from` is after `date_to`.
+    /// [`crate::Error::Invalid`] if `date_from` is after `date_to`.
     ///
     /// ```no_run
     /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
@@ -25,14 +25,13 @@ handle! {
     /// # }
     /// ```
     fn devices(period: &DeviceStatisticsQuery) -> DeviceStatistics =
-        Call::v1(Method::GET, &["statistics", "devices"])
-            .filtered::<DeviceStatisticsQuery>(parameters::device_statistics(period));
+        Call::v1(Method::GET, &["statistics", "devices"]).query(period);
 
-    /// Counts what was sent and what devices did with it, by day (UTC), at most 366 days:
+    /// Counts sent notifications and engagement events by day (UTC), for at most 366 days:
     /// `GET /v1/statistics/notifications`.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] when `date_from` is after `date_to`, or too long before it.
+    /// [`crate::Error::Invalid`] if `date_from` is after `date_to`, or too long before it.
     ///
     /// ```no_run
     /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
@@ -42,8 +41,5 @@ handle! {
     /// # }
     /// ```
     fn notifications(period: &NotificationStatisticsQuery) -> NotificationStatistics =
-        Call::v1(Method::GET, &["statistics", "notifications"])
-            .filtered::<NotificationStatisticsQuery>(
-                parameters::notification_statistics(period),
-            );
+        Call::v1(Method::GET, &["statistics", "notifications"]).query(period);
 }

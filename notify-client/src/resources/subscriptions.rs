@@ -6,13 +6,13 @@ use reqwest::Method;
 use crate::{call::Call, handle::handle};
 
 handle! {
-    /// Subscriptions of browsers, Messenger and the chat app; they become devices.
+    /// Subscriptions of browsers, Messenger users and chats, which become devices.
     Subscriptions from subscriptions;
 
-    /// Subscribes a browser, a person on Messenger or a chat: `POST /v1/subscriptions`.
+    /// Subscribes a browser, a Messenger user or a chat: `POST /v1/subscriptions`.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] when it breaks a rule; [`crate::Error::Rejected`] when its
+    /// [`crate::Error::Invalid`] if it breaks a rule; [`crate::Error::Rejected`] if its
     /// `device_id` belongs to a device of another platform.
     ///
     /// ```no_run
@@ -28,5 +28,5 @@ handle! {
     /// # }
     /// ```
     fn create(subscription: &Subscribe) -> SubscriptionCreated =
-        Call::v1(Method::POST, &["subscriptions"]).checked(subscription);
+        Call::v1(Method::POST, &["subscriptions"]).body(subscription);
 }

@@ -3,30 +3,29 @@
 use notify_core::{PageQuery, TagList};
 use reqwest::Method;
 
-use crate::{call::Call, handle::handle, parameters};
+use crate::{call::Call, handle::handle};
 
 handle! {
-    /// The tags that the application's devices have.
+    /// The tags of the application's devices.
     Tags from tags;
 
-    /// One page of the tags, by name: `GET /v1/tags`.
-    ///
-    /// # Errors
-    /// [`crate::Error::Invalid`] when `limit` is not 1 to 1,000.
-    ///
-    /// ```no_run
-    /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
-    /// for tag in notify.tags().list(&Default::default()).await?.tags {
-    ///     println!("{}: {}", tag.name, tag.devices);
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    fn list(query: &PageQuery) -> TagList =
-        Call::v1(Method::GET, &["tags"]).filtered::<PageQuery>(parameters::page(query));
+    paged {
+        /// One page of the tags, by name: `GET /v1/tags`.
+        ///
+        /// # Errors
+        /// [`crate::Error::Invalid`] if `limit` is not 1 to 1,000.
+        ///
+        /// ```no_run
+        /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
+        /// for tag in notify.tags().list(&Default::default()).await?.tags {
+        ///     println!("{}: {}", tag.name, tag.devices);
+        /// }
+        /// # Ok(())
+        /// # }
+        /// ```
+        fn list;
 
-    pages {
-        /// All tags from that page on, page by page.
+        /// All tags, starting with that page.
         ///
         /// ```no_run
         /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
@@ -37,7 +36,9 @@ handle! {
         /// # Ok(())
         /// # }
         /// ```
-        fn all(query: &PageQuery) -> TagList =
-            Call::v1(Method::GET, &["tags"]).filtered::<PageQuery>(parameters::page(query));
+        fn all;
+
+        (query: &PageQuery) -> TagList =
+            Call::v1(Method::GET, &["tags"]).query(query);
     }
 }

@@ -1,4 +1,4 @@
-//! Webhooks: where an application is told what happened. [`crate::webhook`] verifies what comes.
+//! Webhooks, which receive events. [`crate::webhook`] verifies their messages.
 
 use notify_core::{
     CreateWebhook, NoBody, PageQuery, RecoverWebhook, Timestamp, UpdateWebhook, Webhook,
@@ -7,17 +7,17 @@ use notify_core::{
 };
 use reqwest::Method;
 
-use crate::{call::Call, handle::handle, parameters};
+use crate::{call::Call, handle::handle};
 
 handle! {
-    /// Webhooks, which are told what happened.
+    /// Webhooks, which receive events.
     Webhooks from webhooks;
 
-    /// Creates a webhook: `POST /v1/webhooks`. Its secret is shown this once.
+    /// Creates a webhook: `POST /v1/webhooks`. Only this response shows its secret.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] when it breaks a rule; [`crate::Error::Rejected`] when nothing may
-    /// be sent to its address.
+    /// [`crate::Error::Invalid`] if it breaks a rule; [`crate::Error::Rejected`] if its
+    /// address is not allowed.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::CreateWebhook;
@@ -28,94 +28,96 @@ handle! {
     /// # }
     /// ```
     fn create(webhook: &CreateWebhook) -> WebhookCreated =
-        Call::v1(Method::POST, &["webhooks"]).checked(webhook);
-
-    /// One page of the webhooks: `GET /v1/webhooks`.
-    ///
-    /// # Errors
-    /// [`crate::Error::Invalid`] when `limit` is not 1 to 1,000.
-    fn list(query: &PageQuery) -> WebhookList =
-        Call::v1(Method::GET, &["webhooks"]).filtered::<PageQuery>(parameters::page(query));
+        Call::v1(Method::POST, &["webhooks"]).body(webhook);
 
     /// Reads a webhook: `GET /v1/webhooks/:id`.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] when the id names no webhook.
+    /// [`crate::Error::NotFound`] if the id is unknown.
     fn get(id: WebhookId) -> Webhook =
         Ok(Call::v1(Method::GET, &["webhooks", &id.to_string()]));
 
     /// Changes, disables or enables a webhook: `PATCH /v1/webhooks/:id`.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] when the id names no webhook; [`crate::Error::Invalid`] when the
+    /// [`crate::Error::NotFound`] if the id is unknown; [`crate::Error::Invalid`] if the
     /// change breaks a rule.
     fn update(id: WebhookId, change: &UpdateWebhook) -> () =
-        Call::v1(Method::PATCH, &["webhooks", &id.to_string()]).done().checked(change);
+        Call::v1(Method::PATCH, &["webhooks", &id.to_string()]).discard_response().body(change);
 
     /// Deletes a webhook: `DELETE /v1/webhooks/:id`.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] when the id names no webhook.
+    /// [`crate::Error::NotFound`] if the id is unknown.
     fn delete(id: WebhookId) -> () =
-        Ok(Call::v1(Method::DELETE, &["webhooks", &id.to_string()]).done());
+        Ok(Call::v1(Method::DELETE, &["webhooks", &id.to_string()]).discard_response());
 
-    /// Gives a webhook another secret, shown this once: `POST /v1/webhooks/:id/rotate`. The one
-    /// before it signs too for 24 hours.
+    /// Replaces the secret of a webhook: `POST /v1/webhooks/:id/rotate`. Only this response shows the
+    /// new one. For 24 hours messages carry signatures of both.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] when the id names no webhook.
+    /// [`crate::Error::NotFound`] if the id is unknown.
     fn rotate(id: WebhookId) -> WebhookCreated =
-        Call::v1(Method::POST, &["webhooks", &id.to_string(), "rotate"]).checked(&NoBody {});
+        Call::v1(Method::POST, &["webhooks", &id.to_string(), "rotate"]).body(&NoBody {});
 
-    /// Sends an event that tests a webhook, and tells what came of it: `POST
-    /// /v1/webhooks/:id/test`.
+    /// Sends a test event to a webhook and returns the attempt: `POST /v1/webhooks/:id/test`.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] when the id names no webhook; [`crate::Error::Rejected`] when it
+    /// [`crate::Error::NotFound`] if the id is unknown; [`crate::Error::Rejected`] if it
     /// is disabled.
     fn test(id: WebhookId) -> WebhookAttempt =
-        Call::v1(Method::POST, &["webhooks", &id.to_string(), "test"]).checked(&NoBody {});
+        Call::v1(Method::POST, &["webhooks", &id.to_string(), "test"]).body(&NoBody {});
 
-    /// One page of what was sent to a webhook: `GET /v1/webhooks/:id/attempts`.
-    ///
-    /// # Errors
-    /// [`crate::Error::NotFound`] when the id names no webhook.
-    fn attempts(id: WebhookId, query: &PageQuery) -> WebhookAttemptList =
-        Call::v1(Method::GET, &["webhooks", &id.to_string(), "attempts"])
-            .filtered::<PageQuery>(parameters::page(query));
-
-    /// Sends a message now, whether it is over or waits to be tried again:
+    /// Sends a message now, whether it has ended or waits for a retry:
     /// `POST /v1/webhooks/:id/attempts/:attempt_id/redeliver`.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] when an id names nothing; [`crate::Error::Rejected`] when the
+    /// [`crate::Error::NotFound`] if an id is unknown; [`crate::Error::Rejected`] if the
     /// webhook is disabled.
     fn redeliver(id: WebhookId, message: WebhookMessageId) -> () =
         Call::v1(
             Method::POST,
             &["webhooks", &id.to_string(), "attempts", &message.to_string(), "redeliver"],
         )
-        .done()
-        .checked(&NoBody {});
+        .discard_response()
+        .body(&NoBody {});
 
-    /// Sends now what failed since then, or waits to be tried again: `POST /v1/webhooks/:id/recover`.
-    /// Where `more` is true there was no room for all of it: ask again.
+    /// Sends the messages now that failed since then or wait for a retry: `POST
+    /// /v1/webhooks/:id/recover`. If `more` is true, the queue had no room for all of them: repeat the
+    /// call later.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] when the id names no webhook; [`crate::Error::Rejected`] when it
+    /// [`crate::Error::NotFound`] if the id is unknown; [`crate::Error::Rejected`] if it
     /// is disabled.
     fn recover(id: WebhookId, since: Timestamp) -> WebhookRecovered =
         Call::v1(Method::POST, &["webhooks", &id.to_string(), "recover"])
-            .checked(&RecoverWebhook { since: Some(since.as_ms()) });
+            .body(&RecoverWebhook { since: Some(since.as_ms()) });
 
-    pages {
-        /// All webhooks from that page on, page by page.
-        fn all(query: &PageQuery) -> WebhookList =
-            Call::v1(Method::GET, &["webhooks"]).filtered::<PageQuery>(parameters::page(query));
+    paged {
+        /// One page of the webhooks: `GET /v1/webhooks`.
+        ///
+        /// # Errors
+        /// [`crate::Error::Invalid`] if `limit` is not 1 to 1,000.
+        fn list;
 
-        /// Everything that was sent to a webhook, page by page.
-        fn all_attempts(id: WebhookId, query: &PageQuery) -> WebhookAttemptList =
-            Call::v1(Method::GET, &["webhooks", &id.to_string(), "attempts"])
-                .filtered::<PageQuery>(parameters::page(query));
+        /// All webhooks, starting with that page.
+        fn all;
+
+        (query: &PageQuery) -> WebhookList =
+            Call::v1(Method::GET, &["webhooks"]).query(query);
+    }
+
+    paged {
+        /// One page of the messages to a webhook: `GET /v1/webhooks/:id/attempts`.
+        ///
+        /// # Errors
+        /// [`crate::Error::NotFound`] if the id is unknown.
+        fn attempts;
+
+        /// All messages to a webhook, starting with that page.
+        fn all_attempts;
+
+        (id: WebhookId, query: &PageQuery) -> WebhookAttemptList =
+            Call::v1(Method::GET, &["webhooks", &id.to_string(), "attempts"]).query(query);
     }
 }

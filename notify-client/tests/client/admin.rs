@@ -1,6 +1,6 @@
-//! Each method of the admin API: what it sends, whole, and what it makes of the answer.
+//! The admin API: the request of each method and its decoded response.
 
-use crate::common::{ID, Server, answer};
+use crate::common::{ID, Server, response};
 use notify_client::notify_core::*;
 use serde_json::json;
 
@@ -14,39 +14,39 @@ fn app() -> serde_json::Value {
 
 #[tokio::test]
 async fn apps_are_created_changed_and_deleted() {
-    let server = Server::answering(json!({ "id": ID })).await;
+    let server = Server::with_body(json!({ "id": ID })).await;
     let shop = CreateApp { name: "Shop".into(), language: Some("de".into()) };
     assert_eq!(server.client().admin().create_app(&shop).await.unwrap().id, app_id());
     let body = json!({ "name": "Shop", "language": "de" });
-    server.saw("POST /admin/v1/apps", Some(body)).await;
+    server.assert_received("POST /admin/v1/apps", Some(body)).await;
 
-    let server = Server::answering(json!({ "success": true })).await;
+    let server = Server::with_body(json!({ "success": true })).await;
     let suspend = UpdateApp { status: Some("suspended".into()), ..Default::default() };
     server.client().admin().update_app(app_id(), &suspend).await.unwrap();
     let body = json!({ "status": "suspended" });
-    server.saw(&format!("PATCH /admin/v1/apps/{ID}"), Some(body)).await;
+    server.assert_received(&format!("PATCH /admin/v1/apps/{ID}"), Some(body)).await;
 
-    let server = Server::answering(json!({ "success": true })).await;
+    let server = Server::with_body(json!({ "success": true })).await;
     server.client().admin().delete_app(app_id()).await.unwrap();
-    server.saw(&format!("DELETE /admin/v1/apps/{ID}"), None).await;
+    server.assert_received(&format!("DELETE /admin/v1/apps/{ID}"), None).await;
 }
 
 #[tokio::test]
-async fn apps_read_back() {
-    let server = Server::answering(app()).await;
+async fn apps_are_read_and_listed() {
+    let server = Server::with_body(app()).await;
     let read = server.client().admin().get_app(app_id()).await.unwrap();
-    server.saw(&format!("GET /admin/v1/apps/{ID}"), None).await;
+    server.assert_received(&format!("GET /admin/v1/apps/{ID}"), None).await;
     assert_eq!(serde_json::to_value(&read).unwrap(), app());
 
-    let server = Server::giving(vec![
-        answer(200, json!({ "apps": [app()], "next_cursor": "two" })),
-        answer(200, json!({ "apps": [app()], "next_cursor": null })),
+    let server = Server::with_responses(vec![
+        response(200, json!({ "apps": [app()], "next_cursor": "two" })),
+        response(200, json!({ "apps": [app()], "next_cursor": null })),
     ])
     .await;
     let notify = server.client();
     let page = notify.admin().list_apps(&PageQuery::default()).await.unwrap();
     assert_eq!(page.apps.as_slice(), std::slice::from_ref(&read));
-    server.saw("GET /admin/v1/apps", None).await;
+    server.assert_received("GET /admin/v1/apps", None).await;
     let rest = PageQuery { cursor: page.next_cursor, ..Default::default() };
     let mut all = notify.admin().all_apps(&rest);
     assert_eq!(all.next().await.unwrap().unwrap(), read);
@@ -55,7 +55,7 @@ async fn apps_read_back() {
 
 #[tokio::test]
 async fn web_access_is_set_read_and_cleared() {
-    let server = Server::answering(json!({ "success": true })).await;
+    let server = Server::with_body(json!({ "success": true })).await;
     let access = SetWebAccess {
         allowed_origins: vec!["https://shop.example".into()],
         allowed_tags: Some(vec!["news".into()]),
@@ -63,44 +63,44 @@ async fn web_access_is_set_read_and_cleared() {
     };
     server.client().admin().set_web_access(app_id(), &access).await.unwrap();
     let body = json!({ "allowed_origins": ["https://shop.example"], "allowed_tags": ["news"] });
-    server.saw(&format!("PUT /admin/v1/apps/{ID}/web"), Some(body)).await;
+    server.assert_received(&format!("PUT /admin/v1/apps/{ID}/web"), Some(body)).await;
     let wildcard = SetWebAccess { allowed_origins: vec!["*".into()], ..Default::default() };
     let refused = server.client().admin().set_web_access(app_id(), &wildcard).await;
     assert!(matches!(refused, Err(notify_client::Error::Invalid(..))), "{refused:?}");
 
     let read = json!({ "allowed_origins": ["https://shop.example"], "allowed_tags": [],
         "push_services": ["push.example"] });
-    let server = Server::answering(read.clone()).await;
+    let server = Server::with_body(read.clone()).await;
     let access = server.client().admin().get_web_access(app_id()).await.unwrap();
-    server.saw(&format!("GET /admin/v1/apps/{ID}/web"), None).await;
+    server.assert_received(&format!("GET /admin/v1/apps/{ID}/web"), None).await;
     assert_eq!(serde_json::to_value(&access).unwrap(), read);
 
-    let server = Server::answering(json!({ "success": true })).await;
+    let server = Server::with_body(json!({ "success": true })).await;
     server.client().admin().clear_web_access(app_id()).await.unwrap();
-    server.saw(&format!("DELETE /admin/v1/apps/{ID}/web"), None).await;
+    server.assert_received(&format!("DELETE /admin/v1/apps/{ID}/web"), None).await;
 }
 
 #[tokio::test]
 async fn keys_are_created_listed_and_revoked() {
-    let server = Server::answering(json!({ "id": ID, "api_key": "nk_secret" })).await;
+    let server = Server::with_body(json!({ "id": ID, "api_key": "nk_secret" })).await;
     let ci = CreateKey { name: Some("ci".into()) };
     let created = server.client().admin().create_key(app_id(), &ci).await.unwrap();
     assert_eq!(created.api_key, "nk_secret");
     assert!(!format!("{created:?}").contains("nk_secret"));
     let line = format!("POST /admin/v1/apps/{ID}/keys");
-    server.saw(&line, Some(json!({ "name": "ci" }))).await;
+    server.assert_received(&line, Some(json!({ "name": "ci" }))).await;
 
     let key = json!({
         "id": ID, "name": null, "hint": "nk_…abcd", "created_at": 1, "last_used_at": 60_000,
     });
-    let server = Server::answering(json!({ "keys": [key] })).await;
+    let server = Server::with_body(json!({ "keys": [key] })).await;
     let keys = server.client().admin().list_keys(app_id()).await.unwrap();
-    server.saw(&format!("GET /admin/v1/apps/{ID}/keys"), None).await;
+    server.assert_received(&format!("GET /admin/v1/apps/{ID}/keys"), None).await;
     assert_eq!(serde_json::to_value(keys.keys).unwrap(), json!([key]));
 
-    let server = Server::answering(json!({ "success": true })).await;
+    let server = Server::with_body(json!({ "success": true })).await;
     server.client().admin().revoke_key(app_id(), created.id).await.unwrap();
-    server.saw(&format!("DELETE /admin/v1/apps/{ID}/keys/{ID}"), None).await;
+    server.assert_received(&format!("DELETE /admin/v1/apps/{ID}/keys/{ID}"), None).await;
 }
 
 #[tokio::test]
@@ -108,37 +108,37 @@ async fn providers_are_put_read_and_deleted() {
     let path = format!("/admin/v1/apps/{ID}/providers");
     let config = json!({ "service_account": {"type": "service_account"}, "rate_per_second": 5 });
 
-    let server = Server::answering(json!({ "success": true })).await;
+    let server = Server::with_body(json!({ "success": true })).await;
     server.client().admin().put_provider(app_id(), ProviderKind::Fcm, &config).await.unwrap();
-    server.saw(&format!("PUT {path}/fcm"), Some(config)).await;
+    server.assert_received(&format!("PUT {path}/fcm"), Some(config)).await;
 
     let held = json!({"state": "held", "reason": "InvalidProviderToken", "until": 9});
     let view = json!({
         "provider": "apns", "config": {"topic": "com.example"}, "updated_at": 3, "channel": held,
     });
-    let server = Server::answering(view.clone()).await;
+    let server = Server::with_body(view.clone()).await;
     let read = server.client().admin().get_provider(app_id(), ProviderKind::Apns).await.unwrap();
-    server.saw(&format!("GET {path}/apns"), None).await;
+    server.assert_received(&format!("GET {path}/apns"), None).await;
     assert_eq!(serde_json::to_value(&read).unwrap(), view);
 
-    let server = Server::answering(json!({ "providers": [view] })).await;
+    let server = Server::with_body(json!({ "providers": [view] })).await;
     let listed = server.client().admin().list_providers(app_id()).await.unwrap();
-    server.saw(&format!("GET {path}"), None).await;
+    server.assert_received(&format!("GET {path}"), None).await;
     assert_eq!(listed.providers, [read]);
 
     let checked = json!({ "ok": false, "detail": "InvalidProviderToken" });
-    let server = Server::answering(checked.clone()).await;
+    let server = Server::with_body(checked.clone()).await;
     let read = server.client().admin().test_provider(app_id(), ProviderKind::Apns).await.unwrap();
-    server.saw(&format!("POST {path}/apns/test"), None).await;
+    server.assert_received(&format!("POST {path}/apns/test"), None).await;
     assert_eq!(serde_json::to_value(&read).unwrap(), checked);
 
-    let server = Server::answering(json!({ "success": true })).await;
+    let server = Server::with_body(json!({ "success": true })).await;
     server.client().admin().resume_provider(app_id(), ProviderKind::Fcm).await.unwrap();
-    server.saw(&format!("POST {path}/fcm/resume"), None).await;
+    server.assert_received(&format!("POST {path}/fcm/resume"), None).await;
 
-    let server = Server::answering(json!({ "success": true })).await;
+    let server = Server::with_body(json!({ "success": true })).await;
     server.client().admin().delete_provider(app_id(), ProviderKind::WebPush).await.unwrap();
-    server.saw(&format!("DELETE {path}/webpush"), None).await;
+    server.assert_received(&format!("DELETE {path}/webpush"), None).await;
 }
 
 #[tokio::test]
@@ -149,9 +149,9 @@ async fn diagnostics_are_read() {
             "database_bytes": 1, "log_bytes": 2, "free_bytes": null},
         "certificate_not_after": 5, "clock_leap_ms": 7,
     });
-    let server = Server::answering(told.clone()).await;
+    let server = Server::with_body(told.clone()).await;
     let read = server.client().admin().diagnostics().await.unwrap();
-    server.saw("GET /admin/v1/diagnostics", None).await;
+    server.assert_received("GET /admin/v1/diagnostics", None).await;
     assert_eq!(serde_json::to_value(&read).unwrap(), told);
 
     let stopped = json!({"state": "stopped", "reason": null, "until": null});
@@ -159,17 +159,17 @@ async fn diagnostics_are_read() {
         "store_identifiers": [{"store_identifier": "com.a", "devices": 2}]}, "channels": [
         {"provider": "apns", "configured": true, "devices": 2, "channel": stopped}],
         "webhooks": [], "feeds": []});
-    let server = Server::answering(told.clone()).await;
+    let server = Server::with_body(told.clone()).await;
     let read = server.client().admin().app_diagnostics(app_id()).await.unwrap();
-    server.saw(&format!("GET /admin/v1/apps/{ID}/devices/diagnostics"), None).await;
+    server.assert_received(&format!("GET /admin/v1/apps/{ID}/devices/diagnostics"), None).await;
     assert_eq!(serde_json::to_value(&read).unwrap(), told);
 }
 
 #[tokio::test]
-async fn a_server_is_ready_and_tells_the_time() {
+async fn readiness_includes_the_clock_of_the_server() {
     let date = "Fri, 02 Jan 2026 03:04:35 GMT";
-    let ready = answer(200, json!({ "success": true })).insert_header("date", date);
-    let server = Server::giving(vec![ready]).await;
+    let ready = response(200, json!({ "success": true })).insert_header("date", date);
+    let server = Server::with_responses(vec![ready]).await;
     let bare = notify_client::Client::builder(&server.0.uri()).build().unwrap();
     let read = bare.server().ready().await.unwrap();
     assert_eq!(read.date, Some(Timestamp(1_767_323_075_000)), "without any key");

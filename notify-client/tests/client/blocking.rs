@@ -1,15 +1,15 @@
-//! The blocking client: the same requests, retries and errors without a runtime of the caller's.
+//! The blocking client: the same requests, retries and errors, without a Tokio runtime.
 
-use crate::common::{ID, Server, answer, header};
+use crate::common::{ID, Server, header, response};
 use notify_client::{Error, blocking::Client, notify_core::*};
 use serde_json::json;
 
-/// Runs blocking calls beside the mock server's runtime.
+/// Runs blocking calls on another thread than the mock server.
 async fn blocking<T: Send + 'static>(
     server: &Server,
     run: impl FnOnce(Client) -> T + Send + 'static,
 ) -> T {
-    let builder = server.settings(Client::builder(&server.0.uri()));
+    let builder = server.configure(Client::builder(&server.0.uri()));
     tokio::task::spawn_blocking(move || run(builder.build().unwrap())).await.unwrap()
 }
 
@@ -24,17 +24,17 @@ fn pixel() -> RegisterDevice {
 
 #[tokio::test]
 async fn a_call_sends_the_same_request() {
-    let server = Server::answering(json!({ "success": true })).await;
+    let server = Server::with_body(json!({ "success": true })).await;
     blocking(&server, |notify| notify.devices().register(&pixel())).await.unwrap();
     let body = json!({ "device_id": "pixel", "platform": "android", "sdk_type": "android_push" });
-    server.saw("POST /v1/devices", Some(body)).await;
+    server.assert_received("POST /v1/devices", Some(body)).await;
 }
 
 #[tokio::test]
 async fn a_retry_carries_the_same_idempotency_key() {
-    let server = Server::giving(vec![
-        answer(503, json!({ "errors": ["busy"] })),
-        answer(200, json!({ "success": true })),
+    let server = Server::with_responses(vec![
+        response(503, json!({ "errors": ["busy"] })),
+        response(200, json!({ "success": true })),
     ])
     .await;
     blocking(&server, |notify| notify.devices().register(&pixel())).await.unwrap();
@@ -46,12 +46,12 @@ async fn a_retry_carries_the_same_idempotency_key() {
 }
 
 #[tokio::test]
-async fn errors_are_told_apart() {
-    let server = Server::giving(vec![answer(400, json!({ "errors": ["no"] }))]).await;
+async fn failures_have_the_same_errors() {
+    let server = Server::with_responses(vec![response(400, json!({ "errors": ["no"] }))]).await;
     let error = blocking(&server, |notify| notify.devices().register(&pixel())).await.unwrap_err();
     assert!(matches!(error, Error::Rejected { status: 400, .. }), "{error:?}");
 
-    let server = Server::answering(json!({})).await;
+    let server = Server::with_body(json!({})).await;
     let error = blocking(&server, |notify| {
         notify.devices().register(&RegisterDevice { sdk_type: "ios_push".into(), ..pixel() })
     })
@@ -60,9 +60,9 @@ async fn errors_are_told_apart() {
     assert!(matches!(error, Error::Invalid(_)), "{error:?}");
     assert!(server.requests().await.is_empty());
 
-    let late = answer(200, json!({})).set_delay(std::time::Duration::from_secs(600));
-    let server = Server::giving(vec![late]).await;
-    let builder = server.settings(Client::builder(&server.0.uri())).retries(0);
+    let late = response(200, json!({})).set_delay(std::time::Duration::from_secs(600));
+    let server = Server::with_responses(vec![late]).await;
+    let builder = server.configure(Client::builder(&server.0.uri())).retries(0);
     let builder = builder.timeout(std::time::Duration::from_millis(50));
     let error = tokio::task::spawn_blocking(move || {
         builder.build().unwrap().admin().list_apps(&PageQuery::default()).unwrap_err()
@@ -75,9 +75,9 @@ async fn errors_are_told_apart() {
 #[tokio::test]
 async fn listings_are_iterators() {
     let tag = |name| json!({ "name": name, "type": "bool", "devices": 1 });
-    let server = Server::giving(vec![
-        answer(200, json!({ "tags": [tag("a")], "next_cursor": "n" })),
-        answer(200, json!({ "tags": [tag("b")], "next_cursor": null })),
+    let server = Server::with_responses(vec![
+        response(200, json!({ "tags": [tag("a")], "next_cursor": "n" })),
+        response(200, json!({ "tags": [tag("b")], "next_cursor": null })),
     ])
     .await;
     let names: Result<Vec<_>, _> = blocking(&server, |notify| {
@@ -89,12 +89,12 @@ async fn listings_are_iterators() {
 
 #[tokio::test]
 async fn a_created_key_is_returned() {
-    let server = Server::answering(json!({ "id": ID, "api_key": "nk_new" })).await;
+    let server = Server::with_body(json!({ "id": ID, "api_key": "nk_new" })).await;
     let app: AppId = ID.parse().unwrap();
     let key =
         blocking(&server, move |notify| notify.admin().create_key(app, &CreateKey::default()))
             .await
             .unwrap();
     assert_eq!(key.api_key, "nk_new");
-    server.saw(&format!("POST /admin/v1/apps/{ID}/keys"), Some(json!({}))).await;
+    server.assert_received(&format!("POST /admin/v1/apps/{ID}/keys"), Some(json!({}))).await;
 }

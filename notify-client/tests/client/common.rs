@@ -1,4 +1,4 @@
-//! A server that answers what a test says and keeps what it was asked.
+//! A mock server that sends given responses and records its requests.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ pub(crate) const API_KEY: &str = "nk_test";
 pub(crate) const ADMIN_KEY: &str = "na_test";
 pub(crate) const ID: &str = "0190a3b2-7f00-7000-8000-000000000001";
 
-/// An answer as the API gives it.
+/// A response of the API.
 #[allow(clippy::needless_pass_by_value, reason = "it is called with literals")]
-pub(crate) fn answer(status: u16, body: Value) -> ResponseTemplate {
+pub(crate) fn response(status: u16, body: Value) -> ResponseTemplate {
     ResponseTemplate::new(status)
         .insert_header("x-request-id", "req-1")
         .set_body_raw(body.to_string(), "application/json; charset=utf-8")
@@ -24,36 +24,36 @@ pub(crate) fn answer(status: u16, body: Value) -> ResponseTemplate {
 pub(crate) struct Server(pub(crate) MockServer);
 
 impl Server {
-    /// Answers every request with this success.
-    pub(crate) async fn answering(body: Value) -> Self {
-        Self::giving(vec![answer(200, body)]).await
+    /// Responds once, with this body.
+    pub(crate) async fn with_body(body: Value) -> Self {
+        Self::with_responses(vec![response(200, body)]).await
     }
 
-    /// Gives these answers in turn; past the last one, none fits and wiremock answers 404.
-    pub(crate) async fn giving(answers: Vec<ResponseTemplate>) -> Self {
+    /// Sends these responses in turn; after the last one, wiremock responds with 404.
+    pub(crate) async fn with_responses(responses: Vec<ResponseTemplate>) -> Self {
         let server = MockServer::start().await;
-        for answer in answers {
-            Mock::given(any()).respond_with(answer).up_to_n_times(1).mount(&server).await;
+        for response in responses {
+            Mock::given(any()).respond_with(response).up_to_n_times(1).mount(&server).await;
         }
         Self(server)
     }
 
-    /// A client of this server that retries at once.
+    /// A client of this server that retries without delay.
     pub(crate) fn client(&self) -> Client {
-        self.settings(Client::builder(&self.0.uri())).build().unwrap()
+        self.configure(Client::builder(&self.0.uri())).build().unwrap()
     }
 
-    pub(crate) fn settings<C>(&self, builder: ClientBuilder<C>) -> ClientBuilder<C> {
-        let at_once = Duration::from_millis(1);
-        builder.api_key(API_KEY).admin_key(ADMIN_KEY).retries(2).retry_delays(at_once, at_once)
+    pub(crate) fn configure<C>(&self, builder: ClientBuilder<C>) -> ClientBuilder<C> {
+        let no_delay = Duration::from_millis(1);
+        builder.api_key(API_KEY).admin_key(ADMIN_KEY).retries(2).retry_delays(no_delay, no_delay)
     }
 
     pub(crate) async fn requests(&self) -> Vec<Request> {
         self.0.received_requests().await.unwrap()
     }
 
-    /// Checks that exactly this was asked, once: `METHOD path?query` and the whole body.
-    pub(crate) async fn saw(&self, line: &str, body: Option<Value>) {
+    /// Asserts that there was one request: `METHOD path?query` and the whole body.
+    pub(crate) async fn assert_received(&self, line: &str, body: Option<Value>) {
         let requests = self.requests().await;
         assert_eq!(requests.len(), 1, "{requests:?}");
         let request = &requests[0];
@@ -84,7 +84,7 @@ pub(crate) fn header<'a>(request: &'a Request, name: &str) -> Option<&'a str> {
     Some(request.headers.get(name)?.to_str().unwrap())
 }
 
-pub(crate) fn done() -> Value {
+pub(crate) fn success() -> Value {
     json!({ "success": true })
 }
 

@@ -1,10 +1,9 @@
-//! Devices, tags, subscriptions and statistics: what each method sends, whole, and what it makes of
-//! the answer.
+//! Devices, tags, subscriptions and statistics: the request of each method and its decoded response.
 
 use notify_client::notify_core::*;
 use serde_json::json;
 
-use crate::common::{Server, answer, device_id, done};
+use crate::common::{Server, device_id, response, success};
 
 /// The device above in a path.
 const DEVICE: &str = "a%20b%2F%C3%BC";
@@ -23,7 +22,7 @@ fn device() -> serde_json::Value {
 
 #[tokio::test]
 async fn devices_are_registered() {
-    let server = Server::answering(done()).await;
+    let server = Server::with_body(success()).await;
     let register = RegisterDevice {
         device_id: "a b/ü".into(),
         platform: "ios".into(),
@@ -37,17 +36,17 @@ async fn devices_are_registered() {
         "device_id": "a b/ü", "platform": "ios", "sdk_type": "ios_push", "push_disabled": true,
         "ios_env": "sandbox",
     });
-    server.saw("POST /v1/devices", Some(body)).await;
+    server.assert_received("POST /v1/devices", Some(body)).await;
 }
 
 #[tokio::test]
-async fn devices_read_back() {
-    let server = Server::answering(device()).await;
+async fn devices_are_read_and_listed() {
+    let server = Server::with_body(device()).await;
     let read = server.client().devices().get(&device_id()).await.unwrap();
-    server.saw(&format!("GET /v1/devices/{DEVICE}"), None).await;
+    server.assert_received(&format!("GET /v1/devices/{DEVICE}"), None).await;
     assert_eq!(serde_json::to_value(&read).unwrap(), device());
 
-    let server = Server::answering(json!({ "devices": [device()], "next_cursor": "n" })).await;
+    let server = Server::with_body(json!({ "devices": [device()], "next_cursor": "n" })).await;
     let query = ListDevices {
         limit: Some(1),
         platform: Some(Platform::FbMessenger),
@@ -55,16 +54,16 @@ async fn devices_read_back() {
         ..Default::default()
     };
     let page = server.client().devices().list(&query).await.unwrap();
-    server.saw("GET /v1/devices?limit=1&platform=fb-messenger&tag=vip", None).await;
+    server.assert_received("GET /v1/devices?limit=1&platform=fb-messenger&tag=vip", None).await;
     assert_eq!((page.devices, page.next_cursor), (vec![read], Some("n".into())));
 }
 
 #[tokio::test]
-async fn devices_are_walked_page_by_page() {
-    let server = Server::giving(vec![
-        answer(200, json!({ "devices": [device(), device()], "next_cursor": "two" })),
-        answer(200, json!({ "devices": [], "next_cursor": "three" })),
-        answer(200, json!({ "devices": [device()], "next_cursor": null })),
+async fn all_devices_are_fetched_page_by_page() {
+    let server = Server::with_responses(vec![
+        response(200, json!({ "devices": [device(), device()], "next_cursor": "two" })),
+        response(200, json!({ "devices": [], "next_cursor": "three" })),
+        response(200, json!({ "devices": [device()], "next_cursor": null })),
     ])
     .await;
     let notify = server.client();
@@ -89,10 +88,10 @@ async fn devices_are_walked_page_by_page() {
 }
 
 #[tokio::test]
-async fn a_walk_ends_after_an_error() {
-    let server = Server::giving(vec![
-        answer(200, json!({ "devices": [device()], "next_cursor": "two" })),
-        answer(400, json!({ "errors": ["cursor: is not one"] })),
+async fn iteration_ends_after_an_error() {
+    let server = Server::with_responses(vec![
+        response(200, json!({ "devices": [device()], "next_cursor": "two" })),
+        response(400, json!({ "errors": ["cursor: is not one"] })),
     ])
     .await;
     let notify = server.client();
@@ -104,22 +103,22 @@ async fn a_walk_ends_after_an_error() {
 
 #[tokio::test]
 async fn devices_are_deleted_and_tagged() {
-    let server = Server::answering(done()).await;
+    let server = Server::with_body(success()).await;
     server.client().devices().delete(&device_id()).await.unwrap();
-    server.saw(&format!("DELETE /v1/devices/{DEVICE}"), None).await;
+    server.assert_received(&format!("DELETE /v1/devices/{DEVICE}"), None).await;
 
-    let server = Server::answering(done()).await;
+    let server = Server::with_body(success()).await;
     let vip = Tag { name: "vip".into(), kind: TagType::Bool, value: true };
     let tags = SetTags { tags: vec![vip] };
     server.client().devices().set_tags(&device_id(), &tags).await.unwrap();
     let body = json!({ "tags": [{"name": "vip", "type": "bool", "value": true}] });
-    server.saw(&format!("POST /v1/devices/{DEVICE}/tags"), Some(body)).await;
+    server.assert_received(&format!("POST /v1/devices/{DEVICE}/tags"), Some(body)).await;
 
-    let server = Server::answering(done()).await;
+    let server = Server::with_body(success()).await;
     server.client().devices().remove_tag(&device_id(), "50%/x").await.unwrap();
-    server.saw(&format!("DELETE /v1/devices/{DEVICE}/tags/50%25%2Fx"), None).await;
+    server.assert_received(&format!("DELETE /v1/devices/{DEVICE}/tags/50%25%2Fx"), None).await;
 
-    let server = Server::answering(done()).await;
+    let server = Server::with_body(success()).await;
     for name in ["", ".", ".."] {
         let error = server.client().devices().remove_tag(&device_id(), name).await.unwrap_err();
         assert!(matches!(error, notify_client::Error::Invalid(_)), "{error}");
@@ -129,7 +128,7 @@ async fn devices_are_deleted_and_tagged() {
 
 #[tokio::test]
 async fn subscriptions_are_created() {
-    let server = Server::answering(json!({ "id": "d" })).await;
+    let server = Server::with_body(json!({ "id": "d" })).await;
     let chat = Subscribe {
         platform: "chatapp".into(),
         recipient_id: Some("4711".into()),
@@ -139,16 +138,16 @@ async fn subscriptions_are_created() {
     let created = server.client().subscriptions().create(&chat).await.unwrap();
     assert_eq!(created.id.as_str(), "d");
     let body = json!({ "platform": "chatapp", "recipient_id": "4711", "language": "en" });
-    server.saw("POST /v1/subscriptions", Some(body)).await;
+    server.assert_received("POST /v1/subscriptions", Some(body)).await;
 }
 
 #[tokio::test]
 async fn tags_are_listed() {
     let tags =
         json!({ "tags": [{"name": "vip", "type": "bool", "devices": 7}], "next_cursor": null });
-    let server = Server::answering(tags.clone()).await;
+    let server = Server::with_body(tags.clone()).await;
     let listed = server.client().tags().list(&PageQuery::default()).await.unwrap();
-    server.saw("GET /v1/tags", None).await;
+    server.assert_received("GET /v1/tags", None).await;
     assert_eq!(serde_json::to_value(listed).unwrap(), tags);
 }
 
@@ -162,11 +161,11 @@ async fn statistics_are_read() {
         }],
         "total_enabled": 1, "total_disabled": 2, "total": 3,
     });
-    let server = Server::answering(statistics.clone()).await;
+    let server = Server::with_body(statistics.clone()).await;
     let period =
         DeviceStatisticsQuery { date_from: Some(Timestamp(1)), date_to: Some(Timestamp(2)) };
     let read = server.client().statistics().devices(&period).await.unwrap();
-    server.saw("GET /v1/statistics/devices?date_from=1&date_to=2", None).await;
+    server.assert_received("GET /v1/statistics/devices?date_from=1&date_to=2", None).await;
     assert_eq!(serde_json::to_value(read).unwrap(), statistics);
 
     let statistics = json!({
@@ -174,9 +173,9 @@ async fn statistics_are_read() {
         "total_sent": 5, "total_received": 4, "total_opened": 3, "total_clicked": 2,
         "total_dismissed": 1,
     });
-    let server = Server::answering(statistics.clone()).await;
+    let server = Server::with_body(statistics.clone()).await;
     let period = NotificationStatisticsQuery { date_from: None, date_to: Some(Timestamp(2)) };
     let read = server.client().statistics().notifications(&period).await.unwrap();
-    server.saw("GET /v1/statistics/notifications?date_to=2", None).await;
+    server.assert_received("GET /v1/statistics/notifications?date_to=2", None).await;
     assert_eq!(serde_json::to_value(read).unwrap(), statistics);
 }

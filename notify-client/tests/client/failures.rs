@@ -1,8 +1,8 @@
-//! What a call does when it cannot go well at once: errors, retries, time limits.
+//! Failing calls: errors, retries, time limits.
 
 use std::time::Duration;
 
-use crate::common::{API_KEY, ID, Server, answer, header};
+use crate::common::{API_KEY, ID, Server, header, response};
 use notify_client::{Client, Error, notify_core::*};
 use serde_json::json;
 use wiremock::ResponseTemplate;
@@ -19,75 +19,72 @@ fn errors(texts: &[&str]) -> serde_json::Value {
     json!({ "errors": texts })
 }
 
-async fn error_of(given: ResponseTemplate) -> Error {
-    let server = Server::giving(vec![given]).await;
-    let notify = server.settings(Client::builder(&server.0.uri())).retries(0).build().unwrap();
+async fn error_of(response: ResponseTemplate) -> Error {
+    let server = Server::with_responses(vec![response]).await;
+    let notify = server.configure(Client::builder(&server.0.uri())).retries(0).build().unwrap();
     notify.notifications().create(&hello()).await.unwrap_err()
 }
 
 #[tokio::test]
-async fn the_status_says_whose_fault_it_is() {
-    let error = error_of(answer(401, errors(&["missing or invalid API key"]))).await;
+async fn each_status_has_its_error() {
+    let error = error_of(response(401, errors(&["missing or invalid API key"]))).await;
     assert!(matches!(error, Error::Unauthorized { .. }));
     assert_eq!(error.to_string(), "not authorised: missing or invalid API key");
     assert_eq!((error.status(), error.is_retryable()), (Some(401), false));
 
-    let error = error_of(answer(404, errors(&["not found"]))).await;
+    let error = error_of(response(404, errors(&["not found"]))).await;
     assert!(matches!(error, Error::NotFound { .. }));
     assert_eq!(error.to_string(), "POST /v1/notifications: not found");
     assert_eq!(error.request_id(), Some("req-1"));
 
-    let error = error_of(answer(400, errors(&["text: a", "url: b"]))).await;
+    let error = error_of(response(400, errors(&["text: a", "url: b"]))).await;
     let Error::Rejected { status: 400, errors: texts, .. } = &error else { panic!("{error:?}") };
     assert_eq!(texts, &["text: a", "url: b"]);
     assert_eq!(error.to_string(), "text: a; url: b");
     assert!(!error.is_retryable());
 
-    for (status, texts, retryable, said) in [
+    for (status, texts, retryable, suffix) in [
         (500, &["internal error (req-1)"][..], false, ": internal error (req-1)"),
         (502, &[], true, " (request req-1)"),
         (503, &["unavailable"], true, ": unavailable (request req-1)"),
         (504, &["a", "b"], true, ": a; b (request req-1)"),
     ] {
-        let error = error_of(answer(status, errors(texts))).await;
+        let error = error_of(response(status, errors(texts))).await;
         let Error::Server { errors, .. } = &error else { panic!("{error:?}") };
         assert_eq!(errors, texts);
         assert_eq!((error.status(), error.is_retryable()), (Some(status), retryable));
-        assert_eq!(error.to_string(), format!("the server failed with status {status}{said}"));
+        assert_eq!(error.to_string(), format!("the server failed with status {status}{suffix}"));
     }
 
     let error =
-        error_of(answer(429, errors(&["slow down"])).insert_header("retry-after", "7")).await;
+        error_of(response(429, errors(&["slow down"])).insert_header("retry-after", "7")).await;
     assert_eq!(error.retry_after(), Some(Duration::from_secs(7)));
     assert!(error.is_retryable());
 }
 
 #[tokio::test]
-async fn an_answer_of_another_server_is_told_apart() {
+async fn a_foreign_response_is_an_error() {
     let page = ResponseTemplate::new(200).set_body_raw("<html>Welcome</html>", "text/html");
     let error = error_of(page).await;
     assert!(matches!(error, Error::Decode { status: 200, .. }), "{error:?}");
     let page = ResponseTemplate::new(413).set_body_raw("<html>Too large</html>", "text/html");
     assert_eq!(error_of(page).await.to_string(), "status 413");
 
-    let elsewhere = ResponseTemplate::new(301).insert_header("location", "https://other.example/");
-    let server = Server::giving(vec![elsewhere]).await;
+    let redirect = ResponseTemplate::new(301).insert_header("location", "https://other.example/");
+    let server = Server::with_responses(vec![redirect]).await;
     let error = server.client().notifications().create(&hello()).await.unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "redirected to https://other.example/; take that as the base url"
-    );
+    assert_eq!(error.to_string(), "redirected to https://other.example/; use that as the base url");
     assert_eq!(server.requests().await.len(), 1, "the key does not follow a redirect");
 }
 
 #[tokio::test]
-async fn what_breaks_a_rule_is_not_sent() {
-    let server = Server::answering(json!({ "id": ID })).await;
+async fn an_invalid_request_is_not_sent() {
+    let server = Server::with_body(json!({ "id": ID })).await;
     let notify = server.client();
-    let nobody = CreateNotification { ios_device_ids: Some(vec![]), ..hello() };
-    let error = notify.notifications().create(&nobody).await.unwrap_err();
+    let no_devices = CreateNotification { ios_device_ids: Some(vec![]), ..hello() };
+    let error = notify.notifications().create(&no_devices).await.unwrap_err();
     let Error::Invalid(violations) = &error else { panic!("{error:?}") };
-    assert_eq!(violations.clone(), nobody.validate(Timestamp(0)).unwrap_err());
+    assert_eq!(violations.clone(), no_devices.validate(Timestamp(0)).unwrap_err());
     assert_eq!((error.status(), error.is_retryable()), (None, false));
 
     let all = PageQuery { limit: Some(1_001), ..Default::default() };
@@ -100,8 +97,8 @@ async fn what_breaks_a_rule_is_not_sent() {
 }
 
 #[tokio::test]
-async fn without_its_key_a_call_is_not_sent() {
-    let server = Server::answering(json!({ "id": ID })).await;
+async fn a_call_without_its_key_is_not_sent() {
+    let server = Server::with_body(json!({ "id": ID })).await;
     let notify = Client::builder(&server.0.uri()).api_key(API_KEY).build().unwrap();
     let error = notify.admin().list_apps(&PageQuery::default()).await.unwrap_err();
     assert_eq!(error.to_string(), "no admin key");
@@ -110,7 +107,7 @@ async fn without_its_key_a_call_is_not_sent() {
 
 #[tokio::test]
 async fn a_key_of_the_other_kind_is_not_sent() {
-    let server = Server::answering(json!({ "id": ID })).await;
+    let server = Server::with_body(json!({ "id": ID })).await;
     let swapped =
         Client::builder(&server.0.uri()).api_key("na_secret").admin_key("nk_secret").build();
     let swapped = swapped.unwrap();
@@ -129,10 +126,10 @@ async fn a_key_of_the_other_kind_is_not_sent() {
 
 #[tokio::test]
 async fn a_retry_carries_the_same_idempotency_key() {
-    let server = Server::giving(vec![
-        answer(503, errors(&["busy"])),
-        answer(409, errors(&["in flight"])).insert_header("retry-after", "0"),
-        answer(200, json!({ "id": ID })),
+    let server = Server::with_responses(vec![
+        response(503, errors(&["busy"])),
+        response(409, errors(&["in flight"])).insert_header("retry-after", "0"),
+        response(200, json!({ "id": ID })),
     ])
     .await;
     server.client().notifications().create(&hello()).await.unwrap();
@@ -148,8 +145,8 @@ async fn a_retry_carries_the_same_idempotency_key() {
 
 #[tokio::test]
 async fn two_calls_carry_two_keys_unless_the_caller_gives_one() {
-    let created = || answer(200, json!({ "id": ID }));
-    let server = Server::giving(vec![created(), created(), created(), created()]).await;
+    let created = || response(200, json!({ "id": ID }));
+    let server = Server::with_responses(vec![created(), created(), created(), created()]).await;
     let notify = server.client();
     let plain = notify.notifications();
     plain.create(&hello()).await.unwrap();
@@ -164,9 +161,9 @@ async fn two_calls_carry_two_keys_unless_the_caller_gives_one() {
 }
 
 #[tokio::test]
-async fn a_rejection_is_not_repeated() {
+async fn a_rejected_call_is_not_retried() {
     for status in [400, 401, 404, 409, 413, 500] {
-        let server = Server::giving(vec![answer(status, errors(&["no"]))]).await;
+        let server = Server::with_responses(vec![response(status, errors(&["no"]))]).await;
         let error = server.client().notifications().create(&hello()).await.unwrap_err();
         assert_eq!(error.status(), Some(status));
         assert_eq!(server.requests().await.len(), 1, "{status}");
@@ -174,9 +171,9 @@ async fn a_rejection_is_not_repeated() {
 }
 
 #[tokio::test]
-async fn retries_end() {
-    let busy = || answer(502, errors(&["busy"]));
-    let server = Server::giving(vec![busy(), busy(), busy(), busy()]).await;
+async fn the_number_of_retries_is_limited() {
+    let busy = || response(502, errors(&["busy"]));
+    let server = Server::with_responses(vec![busy(), busy(), busy(), busy()]).await;
     let error = server.client().notifications().create(&hello()).await.unwrap_err();
     assert_eq!(error.status(), Some(502));
     assert_eq!(server.requests().await.len(), 3, "the first attempt and two retries");
@@ -184,9 +181,11 @@ async fn retries_end() {
 
 #[tokio::test]
 async fn an_application_is_not_created_twice() {
-    let server =
-        Server::giving(vec![answer(502, errors(&["cut off"])), answer(200, json!({ "id": ID }))])
-            .await;
+    let server = Server::with_responses(vec![
+        response(502, errors(&["cut off"])),
+        response(200, json!({ "id": ID })),
+    ])
+    .await;
     let shop = CreateApp { name: "Shop".into(), language: None };
     let error = server.client().admin().create_app(&shop).await.unwrap_err();
     assert_eq!(error.status(), Some(502));
@@ -194,17 +193,19 @@ async fn an_application_is_not_created_twice() {
 }
 
 #[tokio::test]
-async fn a_deletion_whose_first_answer_was_lost_is_a_success() {
-    let server =
-        Server::giving(vec![answer(504, errors(&["late"])), answer(404, errors(&["not found"]))])
-            .await;
+async fn a_deletion_whose_first_response_was_lost_succeeds() {
+    let server = Server::with_responses(vec![
+        response(504, errors(&["late"])),
+        response(404, errors(&["not found"])),
+    ])
+    .await;
     server.client().devices().delete(&DeviceId::new("a").unwrap()).await.unwrap();
     assert_eq!(server.requests().await.len(), 2);
 }
 
 #[tokio::test]
-async fn the_network_is_told_apart() {
-    // Nothing listens on a port that was free a moment ago and is free again.
+async fn each_network_failure_has_its_error() {
+    // Nothing listens on a port that has just been released.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
@@ -216,10 +217,10 @@ async fn the_network_is_told_apart() {
     let start = format!("cannot connect to http://{address}: Connection refused");
     assert!(error.to_string().starts_with(&start), "{error}");
 
-    let late = answer(200, json!({ "id": ID })).set_delay(Duration::from_secs(600));
-    let server = Server::giving(vec![late]).await;
+    let late = response(200, json!({ "id": ID })).set_delay(Duration::from_secs(600));
+    let server = Server::with_responses(vec![late]).await;
     let notify = server
-        .settings(Client::builder(&server.0.uri()))
+        .configure(Client::builder(&server.0.uri()))
         .timeout(Duration::from_millis(50))
         .retries(0)
         .build()
@@ -228,7 +229,7 @@ async fn the_network_is_told_apart() {
     assert!(matches!(error, Error::Timeout { .. }), "{error:?}");
     assert_eq!(error.to_string(), format!("{} did not answer in time", server.0.uri()));
 
-    // A listener that hangs up on everyone.
+    // A listener that closes every connection.
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let hang_up = tokio::spawn(async move {
@@ -239,7 +240,7 @@ async fn the_network_is_told_apart() {
         }
         count
     });
-    let notify = server.settings(Client::builder(&format!("http://{address}"))).build().unwrap();
+    let notify = server.configure(Client::builder(&format!("http://{address}"))).build().unwrap();
     let error = notify.notifications().create(&hello()).await.unwrap_err();
     assert!(matches!(error, Error::Transport { .. }), "{error:?}");
     let start = format!("the connection to http://{address} failed: ");
@@ -248,11 +249,11 @@ async fn the_network_is_told_apart() {
 }
 
 #[test]
-fn a_client_that_cannot_be_built_says_why() {
+fn an_invalid_setting_is_an_error() {
     let error = Client::builder("localhost:8080").api_key("k").build().unwrap_err();
     assert_eq!(error.to_string(), "base url `localhost:8080`: must begin with http:// or https://");
     let error = Client::builder("https://a.example").root_certificate("none").build().unwrap_err();
-    assert_eq!(error.to_string(), "root certificate: there is none in this text");
+    assert_eq!(error.to_string(), "root certificate: the text contains no certificate");
     let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
     let error = Client::builder("https://a.example").root_certificate(broken).build().unwrap_err();
     assert!(matches!(error, Error::Config { .. }), "{error:?}");

@@ -1,4 +1,4 @@
-//! The SDK against a server that answers what a test says: every method, every error, every retry.
+//! The SDK against a mock server: every method, error and retry.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;

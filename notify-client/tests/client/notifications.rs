@@ -1,10 +1,9 @@
-//! Notifications, their polls and events: what each method sends, whole, and what it makes of the
-//! answer.
+//! Notifications, their polls and events: the request of each method and its decoded response.
 
 use notify_client::notify_core::*;
 use serde_json::json;
 
-use crate::common::{ID, Server, done, notification_id};
+use crate::common::{ID, Server, notification_id, success};
 
 fn record() -> serde_json::Value {
     let counts = json!({
@@ -25,7 +24,7 @@ fn record() -> serde_json::Value {
 
 #[tokio::test]
 async fn notifications_are_created() {
-    let server = Server::answering(json!({ "id": ID })).await;
+    let server = Server::with_body(json!({ "id": ID })).await;
     let notification = CreateNotification {
         text: Some("Hello".into()),
         android_device_ids: Some(vec!["a".into()]),
@@ -46,7 +45,7 @@ async fn notifications_are_created() {
         "custom_json_value": {"z": 1.5, "a": []}, "ios_settings": {"badge": 1, "sound": "default"},
         "ttl_seconds": 60,
     });
-    server.saw("POST /v1/notifications", Some(body)).await;
+    server.assert_received("POST /v1/notifications", Some(body)).await;
     let sent = String::from_utf8(server.requests().await.remove(0).body).unwrap();
     assert!(sent.contains(r#"{"z":1.50,"a":[]}"#), "the caller's own object is kept: {sent}");
 }
@@ -55,12 +54,12 @@ async fn notifications_are_created() {
 async fn notifications_are_previewed() {
     let preview = json!({"platforms": [{"platform": "ios", "devices": 2, "payload": null,
         "headers": {"apns-priority": "10"}, "bytes": 5000, "limit": 4096, "problems": ["large"]}]});
-    let server = Server::answering(preview.clone()).await;
+    let server = Server::with_body(preview.clone()).await;
     let notification = CreateNotification::to_platforms([Platform::Ios], "Hello");
     let seen = server.client().notifications().preview(&notification).await.unwrap();
     assert_eq!(serde_json::to_value(seen).unwrap(), preview);
     let body = json!({"text": "Hello", "platforms": ["ios"]});
-    server.saw("POST /v1/notifications/preview", Some(body)).await;
+    server.assert_received("POST /v1/notifications/preview", Some(body)).await;
 }
 
 #[tokio::test]
@@ -68,7 +67,7 @@ async fn deliveries_are_listed_and_one_is_explained() {
     let list = json!({"deliveries": [{"device_id": "a", "platform": "ios", "outcome": "pending",
         "reason": "Busy", "attempts": 1, "provider_message_id": null, "at": null,
         "next_attempt_at": 7}], "next_cursor": null});
-    let server = Server::answering(list.clone()).await;
+    let server = Server::with_body(list.clone()).await;
     let query = ListDeliveries {
         limit: Some(2),
         cursor: Some("c".into()),
@@ -78,20 +77,22 @@ async fn deliveries_are_listed_and_one_is_explained() {
     let seen = server.client().notifications().deliveries(&id, &query).await.unwrap();
     assert_eq!(serde_json::to_value(seen).unwrap(), list);
     let path = "GET /v1/notifications/mine%2F1";
-    server.saw(&format!("{path}/deliveries?limit=2&cursor=c&outcome=pending"), None).await;
+    server
+        .assert_received(&format!("{path}/deliveries?limit=2&cursor=c&outcome=pending"), None)
+        .await;
 
     let told = json!({"device_id": "a b", "outcome": "not_targeted", "steps": [
         {"at": null, "what": "lacks_tag", "detail": "no"}]});
-    let server = Server::answering(told.clone()).await;
+    let server = Server::with_body(told.clone()).await;
     let device = DeviceId::new("a b").unwrap();
     let seen = server.client().notifications().explain(&id, &device).await.unwrap();
     assert_eq!(serde_json::to_value(seen).unwrap(), told);
-    server.saw(&format!("{path}/explain/a%20b"), None).await;
+    server.assert_received(&format!("{path}/explain/a%20b"), None).await;
 }
 
 #[tokio::test]
 async fn notifications_are_reported() {
-    let server = Server::answering(json!({ "id": "mine/1" })).await;
+    let server = Server::with_body(json!({ "id": "mine/1" })).await;
     let report = ReportNotification {
         id: "mine/1".into(),
         text: Some("Hello".into()),
@@ -101,32 +102,32 @@ async fn notifications_are_reported() {
     let created = server.client().notifications().report(&report).await.unwrap();
     assert_eq!(created.id, notification_id());
     let body = json!({ "id": "mine/1", "text": "Hello", "platforms": ["ios"] });
-    server.saw("POST /v1/notifications/notify", Some(body)).await;
+    server.assert_received("POST /v1/notifications/notify", Some(body)).await;
 }
 
 #[tokio::test]
-async fn notifications_read_back() {
-    let server = Server::answering(record()).await;
+async fn notifications_are_read_and_listed() {
+    let server = Server::with_body(record()).await;
     let read = server.client().notifications().get(&notification_id()).await.unwrap();
-    server.saw("GET /v1/notifications/mine%2F1", None).await;
+    server.assert_received("GET /v1/notifications/mine%2F1", None).await;
     assert_eq!(read.status, NotificationStatus::Sending);
     assert_eq!(read.request.as_str(), r#"{"a":2,"text":"hi","z":1.0}"#);
     assert_eq!(read.by_platform[0].counts, read.counts);
     assert_eq!((read.counts.targeted, read.send_at), (3, Some(Timestamp(2))));
 
     let server =
-        Server::answering(json!({ "notifications": [record()], "next_cursor": null })).await;
+        Server::with_body(json!({ "notifications": [record()], "next_cursor": null })).await;
     let query = PageQuery { limit: Some(2), cursor: Some("a+b&c".into()) };
     let page = server.client().notifications().list(&query).await.unwrap();
-    server.saw("GET /v1/notifications?limit=2&cursor=a%2Bb%26c", None).await;
+    server.assert_received("GET /v1/notifications?limit=2&cursor=a%2Bb%26c", None).await;
     assert_eq!((page.notifications, page.next_cursor), (vec![read], None));
 }
 
 #[tokio::test]
 async fn notifications_are_canceled() {
-    let server = Server::answering(done()).await;
+    let server = Server::with_body(success()).await;
     server.client().notifications().cancel(&notification_id()).await.unwrap();
-    server.saw("DELETE /v1/notifications/mine%2F1", None).await;
+    server.assert_received("DELETE /v1/notifications/mine%2F1", None).await;
 }
 
 #[tokio::test]
@@ -136,22 +137,22 @@ async fn polls_are_read_and_answered() {
         "lang": "en", "created_at": 1,
         "answers": [{"id": ID, "text": "Yes", "image_url": "", "percentage": 66.67, "clicks": 2}],
     });
-    let server = Server::answering(poll.clone()).await;
+    let server = Server::with_body(poll.clone()).await;
     let read = server.client().polls().get(&NotificationId::new(ID).unwrap()).await.unwrap();
-    server.saw(&format!("GET /v1/polls/{ID}"), None).await;
+    server.assert_received(&format!("GET /v1/polls/{ID}"), None).await;
     assert_eq!(serde_json::to_value(&read).unwrap(), poll);
 
-    let server = Server::answering(done()).await;
+    let server = Server::with_body(success()).await;
     let by = AnswerPoll { device_id: Some("a".into()) };
     server.client().polls().answer(&read.id, read.answers[0].id, &by).await.unwrap();
     let line = format!("POST /v1/polls/{ID}/answers/{ID}");
-    server.saw(&line, Some(json!({ "device_id": "a" }))).await;
+    server.assert_received(&line, Some(json!({ "device_id": "a" }))).await;
 }
 
 #[tokio::test]
 async fn events_are_reported() {
     let accepted = json!({ "accepted": 1, "ignored": [{"index": 1, "reason": "unknown device"}] });
-    let server = Server::answering(accepted.clone()).await;
+    let server = Server::with_body(accepted.clone()).await;
     let event = ReportEvent {
         kind: "opened".into(),
         notification_id: "n".into(),
@@ -165,5 +166,5 @@ async fn events_are_reported() {
         {"type": "opened", "notification_id": "n", "device_id": "d", "at": 7},
         {"type": "opened", "notification_id": "n", "device_id": "d"},
     ] });
-    server.saw("POST /v1/events", Some(body)).await;
+    server.assert_received("POST /v1/events", Some(body)).await;
 }

@@ -196,13 +196,13 @@ async fn errors_name_their_file_and_nothing_is_applied() -> Result<()> {
     let run = notify.run(&["campaigns", "apply", dir.to_str().context("a path")?]).await?;
     ensure!(run.status == Some(3) && run.stdout.is_empty(), "{run:?}");
     for expected in [
-        "b.json: name: `Spring Sale` is that of a.json too",
-        "is_default: at most one campaign is the default, not those of a.json, b.json",
+        "b.json: name: a.json has the name `Spring Sale` too",
+        "is_default: only one campaign can be the default one: a.json, b.json",
         "c.toml: setings: unknown field, did you mean `settings`?",
         "c.toml: features: is required",
         "d.toml: line 2: ",
-        "e.json: features[0].data.feeds[0].id: files name feeds by url and name",
-        "f.yaml: YAML is not read: write TOML or JSON",
+        "e.json: features[0].data.feeds[0].id: a feed in a file has a url and a name, not an id",
+        "f.yaml: YAML is not supported: use TOML or JSON",
         "g.json: status: the default campaign cannot be disabled",
     ] {
         ensure!(

@@ -7,7 +7,7 @@ mod campaigns;
 use std::collections::BTreeSet;
 
 use anyhow::Result;
-use notify_client::{Client, Error, Streamed};
+use notify_client::{Client, Error, StreamItem};
 use notify_core::{
     AnswerPoll, CreateAnswer, CreateNotification, CreatePoll, CreateWebhook, DeviceId,
     DeviceStatisticsQuery, Engagement, ExplainedOutcome, ListDeliveries, ListDevices,
@@ -257,7 +257,7 @@ async fn events_out(client: &Client) -> Result<()> {
     })
     .await?;
     let shown = shown.await?.transpose()?;
-    let Some(Streamed::Event { event, .. }) = shown else { anyhow::bail!("{shown:?}") };
+    let Some(StreamItem::Event { event, .. }) = shown else { anyhow::bail!("{shown:?}") };
     assert_eq!(event.data.kind(), "notification.completed");
     Ok(())
 }

@@ -1,47 +1,48 @@
-//! An application: whether its providers take the credentials, and whether its devices fit them.
+//! Checks of an application: the credentials of its providers, and whether its devices match them.
 
 use notify_client::{
     Client,
     notify_core::{App, AppDiagnostics, IosDiagnostics, ProviderKind, ProviderView},
 };
 
-use crate::output::counted;
+use crate::output::pluralize;
 
 use super::report::{Finding, Report};
 use super::{AppName, channel, content, hints};
 
-/// A key of APNs that is made for the other environment begins so.
+/// The prefix of the reasons of APNs for a key of the other environment.
 const OTHER_ENVIRONMENT: &str = "BadEnvironmentKey";
 
-/// Looks at an application.
-pub(super) async fn look(notify: &Client, app: &App, name: &AppName, report: &mut Report) {
+/// Checks an application.
+pub(super) async fn check(notify: &Client, app: &App, name: &AppName, report: &mut Report) {
     let label = &name.label;
-    report.extend(channel::status(app, label));
+    report.extend(channel::check_status(app, label));
     let admin = notify.admin();
     let (providers, diagnostics) =
         match (admin.list_providers(app.id).await, admin.app_diagnostics(app.id).await) {
             (Ok(list), Ok(diagnostics)) => (list.providers, diagnostics),
             (Err(error), _) | (_, Err(error)) => {
-                let finding = Finding::bad("providers", label, error.to_string());
-                return report.add(finding.hint("read the server's log"));
+                let finding = Finding::failed("providers", label, error.to_string());
+                return report.add(finding.with_hint("read the server's log"));
             }
         };
     if providers.is_empty() {
-        let hint = hints::first_provider(&name.argument);
-        report.add(Finding::bad("providers", label, "no provider is configured").hint(hint));
+        let hint = hints::for_missing_provider(&name.argument);
+        report
+            .add(Finding::failed("providers", label, "no provider is configured").with_hint(hint));
     }
     for channel in &diagnostics.channels {
-        report.add(channel::standing(name, channel));
-        report.extend(channel::services(name, channel));
+        report.add(channel::check_channel(name, channel));
+        report.extend(channel::check_services(name, channel));
     }
     report.extend(content::webhooks(label, &diagnostics.webhooks));
     report.extend(content::feeds(label, &diagnostics.feeds));
     for provider in &providers {
-        look_at_provider(notify, app, name, provider, &diagnostics, report).await;
+        check_provider(notify, app, name, provider, &diagnostics, report).await;
     }
 }
 
-async fn look_at_provider(
+async fn check_provider(
     notify: &Client,
     app: &App,
     AppName { label, argument }: &AppName,
@@ -54,15 +55,15 @@ async fn look_at_provider(
     let checked = match notify.admin().test_provider(app.id, provider).await {
         Ok(checked) => checked,
         Err(error) => {
-            let finding = Finding::bad("credentials", &about, error.to_string());
-            return report.add(finding.hint("read the server's log"));
+            let finding = Finding::failed("credentials", &about, error.to_string());
+            return report.add(finding.with_hint("read the server's log"));
         }
     };
     report.add(if checked.ok {
-        Finding::good("credentials", &about, checked.detail.clone())
+        Finding::passed("credentials", &about, checked.detail.clone())
     } else {
-        let hint = hints::of_check(provider, &checked.detail, argument);
-        Finding::bad("credentials", &about, checked.detail.clone()).hint(hint)
+        let hint = hints::for_failed_check(provider, &checked.detail, argument);
+        Finding::failed("credentials", &about, checked.detail.clone()).with_hint(hint)
     });
     match provider {
         ProviderKind::Apns => {
@@ -80,7 +81,7 @@ async fn look_at_provider(
     }
 }
 
-/// APNs refuses a message whose topic is not the app that made the token.
+/// APNs refuses a message whose topic is not the app of the token.
 fn topic(about: &str, ios: &IosDiagnostics) -> Option<Finding> {
     let topic = ios.topic.as_deref()?;
     let others: Vec<String> = ios
@@ -99,32 +100,32 @@ fn topic(about: &str, ios: &IosDiagnostics) -> Option<Finding> {
                 )
             }
         };
-        return Some(Finding::good("topic", about, detail));
+        return Some(Finding::passed("topic", about, detail));
     }
     let detail = format!("the topic is {topic}, but devices name {}", others.join(", "));
     let hint =
         "set topic to the bundle id of the app; a second app needs an application of its own";
-    Some(Finding::bad("topic", about, detail).hint(hint))
+    Some(Finding::failed("topic", about, detail).with_hint(hint))
 }
 
-/// A key may be made for one of the two environments; devices of the other receive nothing.
+/// A key may be restricted to one environment; devices of the other one receive nothing.
 fn environment(about: &str, ios: &IosDiagnostics, checked: &str) -> Option<Finding> {
     let (production, sandbox) = checked.split_once("; sandbox: ")?;
-    let lost =
+    let environments =
         [("production", production, ios.sampled - ios.sandbox), ("sandbox", sandbox, ios.sandbox)];
-    let lost =
-        lost.iter().find(|(_, said, devices)| said.contains(OTHER_ENVIRONMENT) && *devices > 0);
-    let (name, _, devices) = lost?;
+    let failing = environments
+        .iter()
+        .find(|(_, result, devices)| result.contains(OTHER_ENVIRONMENT) && *devices > 0);
+    let (name, _, devices) = failing?;
     let detail = format!(
         "the key does not cover {name}, which {devices} of {} use",
-        counted(ios.sampled, "device")
+        pluralize(ios.sampled, "device")
     );
     let hint = "create a key for both environments, or check the ios_env that the app registers";
-    Some(Finding::bad("ios_env", about, detail).hint(hint))
+    Some(Finding::failed("ios_env", about, detail).with_hint(hint))
 }
 
-/// RFC 8292 section 2.1: push services write there when something is wrong, and Apple refuses
-/// what cannot be written to.
+/// The contact of push services (RFC 8292 section 2.1); Apple refuses an invalid address.
 fn subject(app: &str, about: &str, subject: &str) -> Finding {
     let address = subject.strip_prefix("mailto:").filter(|address| address.contains('@'));
     let address = address.or_else(|| subject.strip_prefix("https://"));
@@ -137,13 +138,15 @@ fn subject(app: &str, about: &str, subject: &str) -> Finding {
             || ["example.com", "example.org", "example.net"].contains(&host)
     };
     match address {
-        Some(address) if !is_placeholder(address) => Finding::good("vapid", about, subject),
+        Some(address) if !is_placeholder(address) => Finding::passed("vapid", about, subject),
         Some(_) => {
-            Finding::bad("vapid", about, format!("nothing can be sent to the subject {subject}"))
-                .hint(hints::of_credentials(ProviderKind::WebPush, app))
+            Finding::failed("vapid", about, format!("the subject {subject} is not a real address"))
+                .with_hint(hints::for_credentials(ProviderKind::WebPush, app))
         }
-        None => Finding::bad("vapid", about, format!("the subject `{subject}` is not an address"))
-            .hint(hints::of_credentials(ProviderKind::WebPush, app)),
+        None => {
+            Finding::failed("vapid", about, format!("the subject `{subject}` is not an address"))
+                .with_hint(hints::for_credentials(ProviderKind::WebPush, app))
+        }
     }
 }
 
@@ -167,9 +170,9 @@ mod tests {
     }
 
     #[test]
-    fn a_topic_that_devices_do_not_name_is_a_failure() {
+    fn a_topic_that_differs_from_the_devices_is_a_failure() {
         assert!(topic("a", &ios(0, &[("com.shop.app", 9)])).unwrap().is_ok());
-        assert!(topic("a", &ios(0, &[])).unwrap().is_ok(), "none says which app it is");
+        assert!(topic("a", &ios(0, &[])).unwrap().is_ok(), "no device reports its app");
         let wrong = topic("a", &ios(0, &[("com.shop.dev", 7), ("com.shop.app", 3)])).unwrap();
         assert!(!wrong.is_ok());
         let detail = "the topic is com.shop.app, but devices name com.shop.dev (7 of 10)";
@@ -179,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_of_one_environment_fails_where_devices_use_the_other() {
+    fn a_key_of_one_environment_fails_if_devices_use_the_other() {
         let good = "the credentials are accepted";
         let refused = "the credentials are refused: BadEnvironmentKeyIdInToken";
         let no_sandbox = format!("production: {good}; sandbox: {refused}");
@@ -197,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subject_is_a_real_address() {
+    fn the_subject_must_be_a_real_address() {
         for (text, ok) in [
             ("mailto:push@shop.io", true),
             ("https://shop.io/contact", true),

@@ -1,53 +1,52 @@
-//! Whether deliveries go out: valid credentials alone do not resume what is stopped or held.
+//! The state of deliveries: valid credentials alone do not resume stopped or held deliveries.
 
 use notify_client::notify_core::{App, AppStatus, ChannelDiagnostics, ProviderStatus, ServiceView};
 
 use super::{AppName, hints, report::Finding};
-use crate::output::{counted, time};
+use crate::output::{pluralize, time};
 
-/// What keeps a whole application back.
-pub(super) fn status(app: &App, label: &str) -> Option<Finding> {
+/// Whether the application is suspended.
+pub(super) fn check_status(app: &App, label: &str) -> Option<Finding> {
     let hint = format!("`notify apps update {} --status active` activates it", app.id);
     let detail = "the application is suspended: the server refuses its keys, and still delivers what \
                   it accepted before";
     match app.status {
         AppStatus::Active => None,
-        AppStatus::Suspended => Some(Finding::bad("status", label, detail).hint(hint)),
+        AppStatus::Suspended => Some(Finding::failed("status", label, detail).with_hint(hint)),
     }
 }
 
 /// The state of deliveries through a provider.
-pub(super) fn standing(app: &AppName, diagnosed: &ChannelDiagnostics) -> Finding {
+pub(super) fn check_channel(app: &AppName, diagnosed: &ChannelDiagnostics) -> Finding {
     let provider = diagnosed.provider;
     let AppName { label, argument } = app;
     let about = format!("{label} {provider}");
     if !diagnosed.configured {
         let detail = format!(
             "the provider is not configured: every send to {} fails with provider_not_configured",
-            counted(diagnosed.devices, "device")
+            pluralize(diagnosed.devices, "device")
         );
-        let hint = format!("`notify providers put {provider} FILE --app {argument}`");
-        return Finding::bad("channel", &about, detail).hint(hint);
+        let hint = hints::put_command(provider, argument);
+        return Finding::failed("channel", &about, detail).with_hint(hint);
     }
     let resume = format!("`notify providers resume {provider} --app {argument}`");
     match &diagnosed.channel.status {
-        ProviderStatus::Available => Finding::good("channel", &about, "deliveries go out"),
+        ProviderStatus::Available => Finding::passed("channel", &about, "deliveries are running"),
         ProviderStatus::Throttled { until } => {
             let until = time(*until);
             let detail = format!("the provider asked to slow down: deliveries wait until {until}");
-            Finding::warning("channel", &about, detail).hint(
+            Finding::warning("channel", &about, detail).with_hint(
                 "deliveries resume on their own; if this recurs, set a smaller rate_per_second",
             )
         }
         ProviderStatus::Unreachable { probe_at } => {
             let detail = format!(
-                "the provider cannot be reached, or every request fails: deliveries wait; next probe \
-                 at {}",
+                "the provider is unreachable, or every request fails: deliveries wait; next probe at {}",
                 time(*probe_at)
             );
             let hint = "deliveries resume on their own; if not, check that the server's machine \
                         reaches the provider";
-            Finding::warning("channel", &about, detail).hint(hint)
+            Finding::warning("channel", &about, detail).with_hint(hint)
         }
         ProviderStatus::AuthRejected { reason, probe_at } => {
             let reason = reason.as_deref().unwrap_or("a probe is in flight");
@@ -56,8 +55,8 @@ pub(super) fn standing(app: &AppName, diagnosed: &ChannelDiagnostics) -> Finding
                  probe at {}",
                 time(*probe_at)
             );
-            let hint = format!("{}; then {resume}", hints::of_credentials(provider, argument));
-            Finding::bad("channel", &about, detail).hint(hint)
+            let hint = format!("{}; then {resume}", hints::for_credentials(provider, argument));
+            Finding::failed("channel", &about, detail).with_hint(hint)
         }
         ProviderStatus::Tripped => {
             let detail = "the server stopped sending because too many addresses looked dead at once; \
@@ -66,13 +65,13 @@ pub(super) fn standing(app: &AppName, diagnosed: &ChannelDiagnostics) -> Finding
                 "check that topic, key and environment, or project, belong to the app of these \
                  devices; then {resume}"
             );
-            Finding::bad("channel", &about, detail).hint(hint)
+            Finding::failed("channel", &about, detail).with_hint(hint)
         }
     }
 }
 
-/// The push services of a provider that receive nothing while the others do.
-pub(super) fn services(app: &AppName, diagnosed: &ChannelDiagnostics) -> Vec<Finding> {
+/// The push services of a provider that receive nothing, while the others do.
+pub(super) fn check_services(app: &AppName, diagnosed: &ChannelDiagnostics) -> Vec<Finding> {
     let provider = diagnosed.provider;
     let AppName { label, argument } = app;
     let about = format!("{label} {provider}");
@@ -89,24 +88,25 @@ pub(super) fn services(app: &AppName, diagnosed: &ChannelDiagnostics) -> Vec<Fin
                      next probe at {until}"
                 );
                 let remedy =
-                    format!("{}; then {resume}", hints::of_credentials(provider, argument));
-                Finding::bad("service", &about, detail).hint(remedy)
+                    format!("{}; then {resume}", hints::for_credentials(provider, argument));
+                Finding::failed("service", &about, detail).with_hint(remedy)
             }
             ProviderStatus::Throttled { .. } => {
                 let detail =
                     format!("{name} asked to slow down: its deliveries wait until {until}");
-                Finding::warning("service", &about, detail)
-                    .hint("they resume on their own; if this recurs, set a smaller rate_per_second")
+                Finding::warning("service", &about, detail).with_hint(
+                    "they resume on their own; if this recurs, set a smaller rate_per_second",
+                )
             }
             ProviderStatus::Unreachable { .. }
             | ProviderStatus::Tripped
             | ProviderStatus::Available => {
                 let detail = format!(
-                    "{name} cannot be reached, or every request fails: its deliveries wait; next \
+                    "{name} is unreachable, or every request fails: its deliveries wait; next \
                      probe at {until}"
                 );
                 Finding::warning("service", &about, detail)
-                    .hint("they resume on their own; if not, check that the server reaches it")
+                    .with_hint("they resume on their own; if not, check that the server reaches it")
             }
         }
     };
@@ -135,14 +135,14 @@ mod tests {
         let channel = ChannelView { status, services: vec![] };
         let provider = ProviderKind::Apns;
         let diagnosed = ChannelDiagnostics { provider, configured, devices: 12, channel };
-        let finding = standing(&shop(), &diagnosed);
+        let finding = check_channel(&shop(), &diagnosed);
         let detail = finding.detail().to_owned();
-        assert_eq!(finding.hinted().is_some(), !is_available || !configured);
+        assert_eq!(finding.hint().is_some(), !is_available || !configured);
         (finding.status(), detail)
     }
 
     #[test]
-    fn a_service_that_gets_nothing_has_a_finding_of_its_own() {
+    fn each_failing_service_has_a_finding() {
         let service = |status| ServiceView { service: "https://push.example".to_owned(), status };
         let services = vec![
             service(rejected("http_403")),
@@ -152,7 +152,7 @@ mod tests {
         let channel = ChannelView { status: ProviderStatus::Available, services };
         let provider = ProviderKind::WebPush;
         let diagnosed = ChannelDiagnostics { provider, configured: true, devices: 12, channel };
-        let findings = super::services(&shop(), &diagnosed);
+        let findings = check_services(&shop(), &diagnosed);
         let shown: Vec<_> = findings
             .iter()
             .map(|finding| (finding.status(), finding.detail().to_owned()))
@@ -170,7 +170,7 @@ mod tests {
             (
                 Status::Warning,
                 format!(
-                    "{name} cannot be reached, or every request fails: its deliveries \
+                    "{name} is unreachable, or every request fails: its deliveries \
                      wait; next probe at {at}"
                 ),
             ),
@@ -179,10 +179,10 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_deliveries_is_a_failure_and_what_passes_a_warning() {
+    fn held_deliveries_are_a_failure_and_temporary_problems_a_warning() {
         let at = "2026-01-02T03:04:05Z";
         for (configured, status, expected, detail) in [
-            (true, ProviderStatus::Available, Status::Ok, "deliveries go out".to_owned()),
+            (true, ProviderStatus::Available, Status::Ok, "deliveries are running".to_owned()),
             (
                 false,
                 ProviderStatus::Available,
@@ -202,8 +202,8 @@ mod tests {
                 ProviderStatus::Unreachable { probe_at: AT },
                 Status::Warning,
                 format!(
-                    "the provider cannot be reached, or every request fails: deliveries wait; next \
-                     probe at {at}"
+                    "the provider is unreachable, or every request fails: deliveries wait; next probe \
+                     at {at}"
                 ),
             ),
             (

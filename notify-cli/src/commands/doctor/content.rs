@@ -1,33 +1,33 @@
-//! Webhooks that receive nothing, and feeds that yield nothing.
+//! Failing webhooks and feeds.
 
 use notify_client::notify_core::{Feed, Webhook};
 
 use super::report::Finding;
-use crate::output::{counted, time};
+use crate::output::{pluralize, time};
 
-/// Most feeds of an application that have a finding of their own.
+/// Most feeds of an application with separate findings.
 const FEEDS_SHOWN_MAX: usize = 5;
 
-/// Those that are disabled, or that fail.
+/// Findings for disabled and failing webhooks.
 pub(super) fn webhooks(app: &str, broken: &[Webhook]) -> Vec<Finding> {
-    broken.iter().map(|webhook| finding(app, webhook)).collect()
+    broken.iter().map(|webhook| webhook_finding(app, webhook)).collect()
 }
 
-fn finding(app: &str, webhook: &Webhook) -> Finding {
+fn webhook_finding(app: &str, webhook: &Webhook) -> Finding {
     let Webhook { id, url, .. } = webhook;
     if webhook.enabled {
         let since = webhook.failing_since.map(time).unwrap_or_default();
         let detail = format!(
             "{url} has accepted nothing since {since}: {} pending",
-            counted(webhook.pending, "message")
+            pluralize(webhook.pending, "message")
         );
         let hint = format!("`notify webhooks attempts {id}` shows why; the server keeps trying");
-        return Finding::warning("webhook", app, detail).hint(hint);
+        return Finding::warning("webhook", app, detail).with_hint(hint);
     }
     let Some(reason) = webhook.disabled_reason.as_deref() else {
         let detail = format!("the webhook to {url} was disabled by request: it receives nothing");
         let hint = format!("`notify webhooks update {id} --enable` sends events again");
-        return Finding::warning("webhook", app, detail).hint(hint);
+        return Finding::warning("webhook", app, detail).with_hint(hint);
     };
     let why = match reason {
         "gone" => "its endpoint answered 410",
@@ -39,23 +39,24 @@ fn finding(app: &str, webhook: &Webhook) -> Finding {
         "repair the endpoint, run `notify webhooks update {id} --enable`, then `notify webhooks recover \
          {id} --since TIME` to send the messages that failed; events while it is disabled are not kept"
     );
-    Finding::bad("webhook", app, detail).hint(hint)
+    Finding::failed("webhook", app, detail).with_hint(hint)
 }
 
-/// Those whose last fetch failed.
+/// Findings for feeds whose last fetch failed.
 pub(super) fn feeds(app: &str, failing: &[Feed]) -> Vec<Finding> {
     let finding = |feed: &Feed| {
         let why = feed.last_error.as_deref().unwrap_or("its last fetch failed");
         let detail = format!("`{}` at {}: {why}", feed.name, feed.url);
-        let hint =
-            "`notify feeds check` with this address shows more; the server fetches the feed again";
-        Finding::warning("feed", app, detail).hint(hint)
+        let hint = "`notify feeds check` with this address shows more; the server keeps trying";
+        Finding::warning("feed", app, detail).with_hint(hint)
     };
     let mut findings: Vec<Finding> = failing.iter().take(FEEDS_SHOWN_MAX).map(finding).collect();
     let others = failing.len().saturating_sub(FEEDS_SHOWN_MAX);
     if others > 0 {
-        let detail = format!("{} cannot be fetched", counted(others, "more feed"));
-        findings.push(Finding::warning("feed", app, detail).hint("`notify feeds list` shows them"));
+        let detail = format!("{} cannot be fetched", pluralize(others, "more feed"));
+        findings.push(
+            Finding::warning("feed", app, detail).with_hint("`notify feeds list` shows them"),
+        );
     }
     findings
 }
@@ -116,7 +117,7 @@ mod tests {
         ] {
             let findings = webhooks("Shop", &[webhook(enabled, disabled)]);
             assert_eq!((findings[0].status(), findings[0].detail()), (status, detail));
-            let hint = findings[0].hinted().expect("what is broken has a remedy");
+            let hint = findings[0].hint().expect("a failing webhook has a hint");
             assert!(hint.contains(ID), "{hint}");
             let recovers = hint.contains(&format!("`notify webhooks recover {ID} --since TIME`"));
             assert_eq!(recovers, disabled.is_some(), "{hint}");
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn failing_feeds_are_named_up_to_a_number() {
+    fn the_number_of_findings_for_feeds_is_limited() {
         let feed = |nth: usize| Feed {
             id: ID.parse().unwrap(),
             name: format!("feed {nth}"),

@@ -1,10 +1,10 @@
-//! What to do about a provider whose check failed. New keys help only where the keys were refused: a
-//! provider that was not reached has not judged them.
+//! Remedies for providers that fail a check. New credentials help only if the provider refused the old
+//! ones: an unreachable provider has not checked them.
 
 use notify_client::notify_core::ProviderKind;
 
-/// What the server says of a provider that gave no answer.
-const NO_ANSWER: [&str; 9] = [
+/// Reasons of the server for a provider that did not respond.
+const NO_RESPONSE: [&str; 9] = [
     "connect_failed",
     "connect_timeout",
     "tls_timeout",
@@ -16,78 +16,65 @@ const NO_ANSWER: [&str; 9] = [
     "did not answer in time",
 ];
 
-/// What a check failed of.
+/// Why a check failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Failed {
-    /// The provider refuses the credentials, or takes them for another's.
+enum Cause {
+    /// The provider refuses the credentials.
     Credentials,
-    /// Messenger takes no call that is proved by another app's secret.
+    /// Messenger refuses calls that are signed with the secret of another app.
     AppSecret,
-    /// Its certificate is not trusted, or not its own.
+    /// The certificate of the provider is not trusted or does not match.
     Certificate,
-    /// It was not reached, or gave no answer.
-    Reach,
-    /// It answered, and cannot judge the credentials now.
-    Passing,
+    /// The provider did not respond.
+    Unreachable,
+    /// The provider responded, but cannot check the credentials now.
+    Temporary,
 }
 
-/// What to do about a check that failed with these words.
-pub(super) fn of_check(provider: ProviderKind, detail: &str, app: &str) -> String {
-    for_app(failed_check(provider, detail), app)
-}
-
-/// What to do about refused credentials.
-pub(super) fn of_credentials(provider: ProviderKind, app: &str) -> String {
-    for_app(refused_credentials(provider), app)
-}
-
-/// A hint whose command names the application, as one of several needs.
-fn for_app(hint: &str, app: &str) -> String {
-    hint.replace(" FILE`", &format!(" FILE --app {app}`"))
-}
-
-fn failed_check(provider: ProviderKind, detail: &str) -> &'static str {
-    match what_failed(provider, detail) {
-        Failed::Credentials => refused_credentials(provider),
-        Failed::AppSecret => {
+/// The remedy for a check that failed with this detail; `app` is the argument of `--app`.
+pub(super) fn for_failed_check(provider: ProviderKind, detail: &str, app: &str) -> String {
+    match cause(provider, detail) {
+        Cause::Credentials => for_credentials(provider, app),
+        Cause::AppSecret => format!(
             "app_secret does not belong to the app of the page token, or it was reset: copy it from \
-             App settings > Basic, then run `notify providers put messenger FILE`"
-        }
-        Failed::Certificate => {
+             App settings > Basic, then run {}",
+            put_command(provider, app)
+        ),
+        Cause::Certificate => {
             "compare endpoint and ca_certificate: the endpoint's certificate must name the endpoint, \
              be valid now, and come from an authority that the server's system or ca_certificate \
              trusts; the keys were not checked"
+                .to_owned()
         }
-        Failed::Reach => {
+        Cause::Unreachable => {
             "check that endpoint is right and that the server's machine reaches it (DNS, firewall, \
              proxy); the keys were not checked"
+                .to_owned()
         }
-        Failed::Passing => "the provider is busy: check again later",
+        Cause::Temporary => "the provider is busy: check again later".to_owned(),
     }
 }
 
-fn what_failed(provider: ProviderKind, detail: &str) -> Failed {
-    let says = |words: &[&str]| words.iter().any(|word| detail.contains(word));
-    if provider == ProviderKind::Messenger && detail.contains("invalid_parameter (100") {
-        return Failed::AppSecret;
-    }
-    if detail.contains("credentials are refused") {
-        return Failed::Credentials;
-    }
-    if says(&["tls_failed", "certificate", "no_root_certificates"]) {
-        return Failed::Certificate;
-    }
-    if says(&NO_ANSWER) {
-        return Failed::Reach;
-    }
-    if says(&["asks to wait", "gave no answer that counts"]) {
-        return Failed::Passing;
-    }
-    Failed::Credentials
+/// The remedy for refused credentials; `app` is the argument of `--app`.
+pub(super) fn for_credentials(provider: ProviderKind, app: &str) -> String {
+    let steps = match provider {
+        ProviderKind::Apns => {
+            "compare team_id, key_id, topic and the .p8 file with Apple's developer account \
+             (Certificates, Identifiers & Profiles > Keys), check the server's clock"
+        }
+        ProviderKind::Fcm => {
+            "in the Firebase console create a key of a service account that may send (Project \
+             settings > Service accounts) and enable the Cloud Messaging API"
+        }
+        ProviderKind::WebPush => "set the subject to a mailto: or https: address of yours",
+        ProviderKind::Messenger => "create a page access token with pages_messaging",
+        ProviderKind::Telegram => "copy the bot's token from @BotFather",
+    };
+    format!("{steps}, then run {}", put_command(provider, app))
 }
 
-/// What to do where no provider is configured; `app` is what `--app` takes.
-pub(super) fn first_provider(app: &str) -> String {
+/// The remedy for an application without a provider; `app` is the argument of `--app`.
+pub(super) fn for_missing_provider(app: &str) -> String {
     let all = ProviderKind::ALL.map(ProviderKind::as_str).join(", ");
     format!(
         "`notify providers put PROVIDER FILE --app {app}`, with one of {all}; `notify providers put \
@@ -95,30 +82,29 @@ pub(super) fn first_provider(app: &str) -> String {
     )
 }
 
-fn refused_credentials(provider: ProviderKind) -> &'static str {
-    match provider {
-        ProviderKind::Apns => {
-            "compare team_id, key_id, topic and the .p8 file with Apple's developer account \
-             (Certificates, Identifiers & Profiles > Keys), check the server's clock, then run \
-             `notify providers put apns FILE`"
-        }
-        ProviderKind::Fcm => {
-            "in the Firebase console create a key of a service account that may send (Project \
-             settings > Service accounts) and enable the Cloud Messaging API, then run `notify \
-             providers put fcm FILE`"
-        }
-        ProviderKind::WebPush => {
-            "set the subject to a mailto: or https: address of yours, then run `notify providers put \
-             webpush FILE`"
-        }
-        ProviderKind::Messenger => {
-            "create a page access token with pages_messaging, then run `notify providers put \
-             messenger FILE`"
-        }
-        ProviderKind::Telegram => {
-            "copy the bot's token from @BotFather, then run `notify providers put telegram FILE`"
-        }
+/// The command that configures a provider; `app` is the argument of `--app`.
+pub(super) fn put_command(provider: ProviderKind, app: &str) -> String {
+    format!("`notify providers put {provider} FILE --app {app}`")
+}
+
+fn cause(provider: ProviderKind, detail: &str) -> Cause {
+    let contains_any = |words: &[&str]| words.iter().any(|word| detail.contains(word));
+    if provider == ProviderKind::Messenger && detail.contains("invalid_parameter (100") {
+        return Cause::AppSecret;
     }
+    if detail.contains("credentials are refused") {
+        return Cause::Credentials;
+    }
+    if contains_any(&["tls_failed", "certificate", "no_root_certificates"]) {
+        return Cause::Certificate;
+    }
+    if contains_any(&NO_RESPONSE) {
+        return Cause::Unreachable;
+    }
+    if contains_any(&["asks to wait", "gave no answer that counts"]) {
+        return Cause::Temporary;
+    }
+    Cause::Credentials
 }
 
 #[cfg(test)]
@@ -126,8 +112,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn new_keys_are_the_remedy_only_where_the_keys_were_refused() {
-        use Failed::{AppSecret, Certificate, Credentials, Passing, Reach};
+    fn new_credentials_are_the_remedy_only_for_refused_ones() {
+        use Cause::{AppSecret, Certificate, Credentials, Temporary, Unreachable};
         use ProviderKind::{Apns, Fcm, Messenger, Telegram};
         let no_answer = "the provider gave no answer that counts: ";
         for (provider, detail, expected) in [
@@ -138,9 +124,13 @@ mod tests {
                  the credentials are refused: InvalidProviderToken",
                 Credentials,
             ),
-            (Fcm, &format!("{no_answer}connect_failed: Connection refused (os error 111)"), Reach),
-            (Fcm, &format!("{no_answer}connect_failed: failed to lookup address"), Reach),
-            (Fcm, "the provider did not answer in time", Reach),
+            (
+                Fcm,
+                &format!("{no_answer}connect_failed: Connection refused (os error 111)"),
+                Unreachable,
+            ),
+            (Fcm, &format!("{no_answer}connect_failed: failed to lookup address"), Unreachable),
+            (Fcm, "the provider did not answer in time", Unreachable),
             (
                 Fcm,
                 &format!("{no_answer}tls_failed: invalid peer certificate: UnknownIssuer"),
@@ -153,28 +143,28 @@ mod tests {
             ),
             (Messenger, "the provider did not take the check: invalid_parameter (100)", AppSecret),
             (Messenger, "the credentials are refused: token_invalid (190)", Credentials),
-            (Telegram, "the provider asks to wait: Too Many Requests", Passing),
-            (Telegram, &format!("{no_answer}http_502"), Passing),
+            (Telegram, "the provider asks to wait: Too Many Requests", Temporary),
+            (Telegram, &format!("{no_answer}http_502"), Temporary),
             (
                 Telegram,
                 "the credentials cannot be opened with the master key: configure it anew",
                 Credentials,
             ),
         ] {
-            assert_eq!(what_failed(provider, detail), expected, "{provider}: {detail}");
+            assert_eq!(cause(provider, detail), expected, "{provider}: {detail}");
         }
         for provider in ProviderKind::ALL {
             let command = format!("`notify providers put {provider} FILE --app 'Shop'`");
-            assert!(of_credentials(provider, "'Shop'").contains(&command), "{provider}");
+            assert!(for_credentials(provider, "'Shop'").contains(&command), "{provider}");
         }
-        let certificate = of_check(Apns, "tls_failed", "Shop");
+        let certificate = for_failed_check(Apns, "tls_failed", "Shop");
         assert!(certificate.contains("ca_certificate") && !certificate.contains("make"));
     }
 
     #[test]
-    fn without_a_provider_all_are_named() {
+    fn the_remedy_for_a_missing_provider_lists_all_providers() {
         assert_eq!(
-            first_provider("'Shop'"),
+            for_missing_provider("'Shop'"),
             "`notify providers put PROVIDER FILE --app 'Shop'`, with one of apns, fcm, webpush, \
              messenger, telegram; `notify providers put --help` explains FILE"
         );

@@ -1,4 +1,4 @@
-//! `notify doctor`: checks what can keep notifications from arriving, and names a remedy for each failure.
+//! `notify doctor`: finds problems that prevent delivery, with a remedy for each.
 
 mod app;
 mod channel;
@@ -11,56 +11,57 @@ use clap::Args;
 use notify_client::notify_core::{App, PageQuery};
 
 use self::report::{Finding, Report};
-use super::PAGE_OF_ALL;
+use super::LARGE_PAGE;
 use crate::{failure::Failure, output::view, session::Session};
 
 /// Arguments of `notify doctor`.
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
-    /// Check only this application; every one unless given.
+    /// Check only this application; all applications unless given.
     #[arg(long, value_name = "NAME|ID")]
     app: Option<String>,
-    /// List the checks that passed too, not only their number.
+    /// Also list the checks that passed, not only their number.
     #[arg(long)]
     all: bool,
 }
 
-/// Looks at everything, shows it, and fails when something is wrong.
+/// Runs all checks and prints the findings; fails if a check failed.
 pub(crate) async fn run(args: Doctor, session: &mut Session) -> Result<(), Failure> {
-    let notify = session.notify()?;
+    let notify = session.client()?;
     let mut report = Report::default();
-    let place = session.place();
-    let reached = server::reach(&notify, &place, &mut report).await;
-    if reached && server::look(&notify, &mut report).await {
+    let server = session.server_label();
+    let reached = server::check_reachable(&notify, &server, &mut report).await;
+    if reached && server::check_configuration(&notify, &mut report).await {
         match apps(&args, session).await {
             Ok(apps) => {
                 for (app, name) in &apps {
-                    app::look(&notify, app, name, &mut report).await;
+                    app::check(&notify, app, name, &mut report).await;
                 }
             }
-            // An application that does not exist is wrong usage, not a finding.
-            Err(failure @ (Failure::NotFound(_) | Failure::Missing(_) | Failure::Usage(_))) => {
+            // An unknown application is wrong usage, not a finding.
+            Err(failure @ (Failure::NotFound(_) | Failure::NoMatch(_) | Failure::Usage(_))) => {
                 return Err(failure);
             }
             Err(failure) => report.add(
-                Finding::bad("applications", "", failure.to_string()).hint("read the server's log"),
+                Finding::failed("applications", "", failure.to_string())
+                    .with_hint("read the server's log"),
             ),
         }
     }
-    if session.out.is_for_people() {
-        session.out.heading(&place)?;
+    if session.out.is_human_readable() {
+        session.out.heading(&server)?;
         let columns = session.out.columns();
         session.out.lines(&report.lines(args.all, columns))?;
     } else {
         session.out.show(&report, &view::DOCTOR)?;
     }
-    report.failure().map_or(Ok(()), |failure| Err(Failure::Unwell(failure)))
+    report.failure().map_or(Ok(()), |failure| Err(Failure::CheckFailed(failure)))
 }
 
-/// How findings name an application, and how a command does.
+/// The name of an application, in findings and in commands.
 struct AppName {
     label: String,
-    /// What `--app` takes: the name, quoted for a shell, or the id where that is ambiguous.
+    /// The argument of `--app`: the name, quoted for a shell, or the id if the name is ambiguous.
     argument: String,
 }
 
@@ -76,17 +77,17 @@ impl AppName {
 }
 
 async fn apps(args: &Doctor, session: &mut Session) -> Result<Vec<(App, AppName)>, Failure> {
-    let notify = session.notify()?;
+    let notify = session.client()?;
     if let Some(app) = &args.app {
         let id = session.named_app(app).await?;
         let found = notify.admin().get_app(id).await;
-        let app = found.map_err(Failure::of_id("application", &id))?;
+        let app = found.map_err(Failure::unknown_id("application", &id))?;
         let is_unique = session.apps_named(&app.name).await?.len() == 1;
         let name = AppName::new(&app, is_unique);
         return Ok(vec![(app, name)]);
     }
     let admin = notify.admin();
-    let mut all = admin.all_apps(&PageQuery { limit: Some(PAGE_OF_ALL), cursor: None });
+    let mut all = admin.all_apps(&PageQuery { limit: Some(LARGE_PAGE), cursor: None });
     let mut apps = Vec::new();
     while let Some(app) = all.next().await {
         apps.push(app?);
@@ -106,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_ambiguous_name_gives_way_to_the_id() {
+    fn an_ambiguous_name_is_replaced_by_the_id() {
         const ID: &str = "0190a3b2-7f00-7000-8000-000000000001";
         for (name, is_unique, label, argument) in [
             ("My shop", true, "My shop".to_owned(), "'My shop'"),

@@ -1,21 +1,21 @@
-//! What the doctor found.
+//! The findings of all checks.
 
 use serde::Serialize;
 
-use crate::output::{counted, wrapped};
+use crate::output::{pluralize, wrap};
 
-/// What stands before what is said of a finding.
+/// The indentation of the lines below a finding.
 const INDENT: &str = "  ";
 
-/// How a check ended.
+/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Status {
-    /// It is not well.
+    /// A problem that prevents delivery.
     Failed,
-    /// It is not, and passes by itself or harms little: no reason to fail.
+    /// A temporary or minor problem, which does not make the command fail.
     Warning,
-    /// It is well.
+    /// No problem.
     Ok,
 }
 
@@ -29,13 +29,13 @@ impl Status {
     }
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
     check: &'static str,
-    /// Which application and provider; empty for the server.
+    /// The application and the provider; empty for the server.
     about: String,
-    /// Whether it has not failed.
+    /// Whether the status is not `Failed`.
     ok: bool,
     detail: String,
     hint: Option<String>,
@@ -54,17 +54,14 @@ impl Finding {
         }
     }
 
-    /// It is well.
-    pub(super) fn good(check: &'static str, about: &str, detail: impl Into<String>) -> Self {
+    pub(super) fn passed(check: &'static str, about: &str, detail: impl Into<String>) -> Self {
         Self::new(Status::Ok, check, about, detail)
     }
 
-    /// It is not.
-    pub(super) fn bad(check: &'static str, about: &str, detail: impl Into<String>) -> Self {
+    pub(super) fn failed(check: &'static str, about: &str, detail: impl Into<String>) -> Self {
         Self::new(Status::Failed, check, about, detail)
     }
 
-    /// It is not, and passes by itself or harms little: no reason to fail.
     pub(super) fn warning(check: &'static str, about: &str, detail: impl Into<String>) -> Self {
         Self::new(Status::Warning, check, about, detail)
     }
@@ -85,20 +82,20 @@ impl Finding {
     }
 
     #[cfg(test)]
-    pub(super) fn hinted(&self) -> Option<&str> {
+    pub(super) fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
     }
 
-    /// What to do about it.
-    pub(super) fn hint(self, hint: impl Into<String>) -> Self {
+    /// Adds the remedy.
+    pub(super) fn with_hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    fn lines(&self, said: &mut Vec<(String, String)>, columns: usize) -> Vec<String> {
+    fn lines(&self, printed_hints: &mut Vec<(String, String)>, columns: usize) -> Vec<String> {
         let room = columns.saturating_sub(INDENT.len());
         let about = if self.about.is_empty() { "" } else { "  " };
         let mut lines = vec![format!("{} {}{about}{}", self.status.mark(), self.check, self.about)];
-        let detail = wrapped(&self.detail, room);
+        let detail = wrap(&self.detail, room);
         if let (Status::Ok, [detail]) = (self.status, &*detail) {
             let line = format!("{}{INDENT}{detail}", lines[0]);
             if line.chars().count() <= columns {
@@ -107,21 +104,21 @@ impl Finding {
         }
         lines.extend(detail.into_iter().map(|line| format!("{INDENT}{line}")));
         let Some(hint) = &self.hint else { return lines };
-        // Refused credentials are seen by the channel and by the check of them: one remedy.
-        let is_said = said.iter().any(|(about, before)| {
-            *about == self.about && (before.contains(hint) || hint.contains(before))
+        // Refused credentials fail two checks with the same remedy.
+        let is_printed = printed_hints.iter().any(|(about, printed)| {
+            *about == self.about && (printed.contains(hint) || hint.contains(printed))
         });
-        if !is_said {
-            let hint = wrapped(hint, room.saturating_sub(INDENT.len()));
+        if !is_printed {
+            let hint = wrap(hint, room.saturating_sub(INDENT.len()));
             let arrow = std::iter::once("→ ").chain(std::iter::repeat(INDENT));
             lines.extend(arrow.zip(hint).map(|(before, line)| format!("{INDENT}{before}{line}")));
         }
-        said.push((self.about.clone(), hint.clone()));
+        printed_hints.push((self.about.clone(), hint.clone()));
         lines
     }
 }
 
-/// Everything that was looked at.
+/// The results of all checks.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Report {
     checks: Vec<Finding>,
@@ -132,15 +129,15 @@ impl Report {
         self.checks.push(finding);
     }
 
-    /// Adds what was found, if something was.
+    /// Adds findings.
     pub(super) fn extend(&mut self, findings: impl IntoIterator<Item = Finding>) {
         self.checks.extend(findings);
     }
 
-    /// What failed, of how many checks; `None` when nothing did.
+    /// The number of failed checks as a message; `None` if none failed.
     pub(super) fn failure(&self) -> Option<String> {
         let failed = self.count(Status::Failed);
-        let checks = counted(self.checks.len(), "check");
+        let checks = pluralize(self.checks.len(), "check");
         (failed > 0).then(|| format!("{failed} of {checks} failed"))
     }
 
@@ -148,18 +145,18 @@ impl Report {
         self.checks.iter().filter(|finding| finding.status == status).count()
     }
 
-    /// For people: the worst first, and what is well as a number, unless they want all of it.
+    /// The findings as text, failures first. Unless `all` is set, passed checks are only counted.
     pub(super) fn lines(&self, all: bool, columns: usize) -> Vec<String> {
-        let mut said = Vec::new();
+        let mut printed_hints = Vec::new();
         let mut lines = Vec::new();
         let mut shown: Vec<&Finding> = self.checks.iter().collect();
         shown.sort_by_key(|finding| finding.status);
         for finding in shown.iter().filter(|finding| all || finding.status != Status::Ok) {
-            lines.extend(finding.lines(&mut said, columns));
+            lines.extend(finding.lines(&mut printed_hints, columns));
         }
-        let well = self.count(Status::Ok);
-        if !all && well > 0 {
-            lines.push(format!("{} {} passed", Status::Ok.mark(), counted(well, "check")));
+        let passed = self.count(Status::Ok);
+        if !all && passed > 0 {
+            lines.push(format!("{} {} passed", Status::Ok.mark(), pluralize(passed, "check")));
         }
         lines
     }
@@ -174,19 +171,19 @@ mod tests {
     fn report() -> Report {
         let keys = "compare team_id, key_id, topic and the .p8 file with Apple's developer account";
         let mut report = Report::default();
-        report.add(Finding::good("server", "", "it is ready"));
-        report.add(Finding::warning("public url", "", "links lead nowhere").hint("set it"));
+        report.add(Finding::passed("server", "", "it is ready"));
+        report.add(Finding::warning("public url", "", "links lead nowhere").with_hint("set it"));
         report.add(
-            Finding::bad("channel", "Shop apns", "deliveries are held")
-                .hint(format!("{keys}; then run `resume`")),
+            Finding::failed("channel", "Shop apns", "deliveries are held")
+                .with_hint(format!("{keys}; then run `resume`")),
         );
-        report.add(Finding::bad("credentials", "Shop apns", "they are refused").hint(keys));
-        report.add(Finding::good("disk", "", "there is room"));
+        report.add(Finding::failed("credentials", "Shop apns", "they are refused").with_hint(keys));
+        report.add(Finding::passed("disk", "", "there is room"));
         report
     }
 
     #[test]
-    fn the_worst_comes_first_and_what_is_well_is_a_number() {
+    fn failures_come_first_and_passed_checks_are_counted() {
         assert_eq!(
             report().lines(false, 60).join("\n"),
             "\
@@ -209,16 +206,17 @@ mod tests {
     }
 
     #[test]
-    fn a_warning_is_no_failure_and_says_so() {
+    fn a_warning_is_not_a_failure() {
         let warning = Finding::warning("channel", "Shop fcm", "it asked to slow down");
         let expected = json!({"check": "channel", "about": "Shop fcm", "ok": true,
             "detail": "it asked to slow down", "hint": null, "status": "warning"});
         assert_eq!(serde_json::to_value(&warning).unwrap(), expected);
-        for (finding, ok, status) in
-            [(Finding::good("a", "", ""), true, "ok"), (Finding::bad("a", "", ""), false, "failed")]
-        {
-            let told = serde_json::to_value(&finding).unwrap();
-            assert_eq!((&told["ok"], &told["status"]), (&json!(ok), &json!(status)));
+        for (finding, ok, status) in [
+            (Finding::passed("a", "", ""), true, "ok"),
+            (Finding::failed("a", "", ""), false, "failed"),
+        ] {
+            let json = serde_json::to_value(&finding).unwrap();
+            assert_eq!((&json["ok"], &json["status"]), (&json!(ok), &json!(status)));
         }
     }
 }

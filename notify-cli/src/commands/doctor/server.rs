@@ -1,4 +1,4 @@
-//! The server: whether it answers, works, has the right time, and stores what it accepts.
+//! Checks of the server: reachability, health, clock and storage.
 
 use notify_client::{
     Client, Error,
@@ -8,25 +8,25 @@ use notify_client::{
 use super::report::{Finding, Report};
 use crate::{
     address,
-    output::{counted, time},
+    output::{pluralize, time},
 };
 
-/// Largest difference of two clocks that is none, in milliseconds: a `Date` has whole seconds, and
-/// the answer is under way for a while.
+/// Tolerated difference of the clocks, in milliseconds: a `Date` has whole seconds, and the response takes
+/// some time.
 const SKEW_MS_MAX: i64 = 30_000;
-/// Least room on the disk, in bytes: a server that cannot write accepts nothing.
+/// Minimum free disk space, in bytes: a server that cannot write accepts nothing.
 const FREE_BYTES_MIN: u64 = 1 << 30;
 const MIB: u64 = 1 << 20;
-/// How long a certificate has to be valid yet, in milliseconds: 14 days. Renewals by ACME come 30 days
-/// before the end or earlier.
+/// Minimum remaining validity of a certificate, in milliseconds: 14 days. ACME renews certificates at
+/// least 30 days before they expire.
 const CERTIFICATE_LEFT_MS_MIN: i64 = 14 * 86_400_000;
 const DAY_MS: u64 = 86_400_000;
 
-/// Whether the server is there, works and has the right time; false when it is not there.
-pub(super) async fn reach(notify: &Client, place: &str, report: &mut Report) -> bool {
+/// Checks that the server is reachable and ready, and its clock; false if it is unreachable.
+pub(super) async fn check_reachable(notify: &Client, server: &str, report: &mut Report) -> bool {
     match notify.server().ready().await {
         Ok(ready) => {
-            report.add(Finding::good("server", "", format!("{place} is ready")));
+            report.add(Finding::passed("server", "", format!("{server} is ready")));
             if let Some(date) = ready.date {
                 report.add(clock(date, now()));
             }
@@ -34,83 +34,83 @@ pub(super) async fn reach(notify: &Client, place: &str, report: &mut Report) -> 
         }
         Err(Error::Server { status: 503, errors, .. }) => {
             let why = if errors.is_empty() { "no reason given".into() } else { errors.join("; ") };
-            let hint = errors.first().map_or("read the server's log", |error| hint_of(error));
-            let detail = format!("{place} answers, but is not ready: {why}");
-            report.add(Finding::bad("server", "", detail).hint(hint));
+            let hint = errors.first().map_or("read the server's log", |error| hint_for(error));
+            let detail = format!("{server} responds, but is not ready: {why}");
+            report.add(Finding::failed("server", "", detail).with_hint(hint));
             true
         }
         Err(error @ (Error::Connect { .. } | Error::Timeout { .. } | Error::Transport { .. })) => {
             let hint =
                 "start the server, or set its address with NOTIFY_URL, --server or a profile";
-            report.add(Finding::bad("server", "", error.to_string()).hint(hint));
+            report.add(Finding::failed("server", "", error.to_string()).with_hint(hint));
             false
         }
         Err(error) => {
             let hint = "check the address: NOTIFY_URL, --server or a profile sets it";
-            report.add(Finding::bad("server", "", format!("{place}: {error}")).hint(hint));
+            report.add(Finding::failed("server", "", format!("{server}: {error}")).with_hint(hint));
             false
         }
     }
 }
 
-/// Whether the server is set up well; false when the admin key opens nothing.
-pub(super) async fn look(notify: &Client, report: &mut Report) -> bool {
+/// Checks the configuration of the server; false if the admin key does not work.
+pub(super) async fn check_configuration(notify: &Client, report: &mut Report) -> bool {
     match notify.admin().diagnostics().await {
         Ok(diagnostics) => {
-            judge(&diagnostics, report);
+            check_diagnostics(&diagnostics, report);
             true
         }
-        Err(error @ Error::NoKey(_)) => {
-            let hint = "set NOTIFY_ADMIN_KEY or store the key in a profile; without it doctor checks \
-                        the server alone";
-            report.add(Finding::bad("admin key", "", error.to_string()).hint(hint));
+        Err(error @ Error::MissingKey(_)) => {
+            let hint = "set NOTIFY_ADMIN_KEY or store the key in a profile; without it, doctor checks \
+                        only the server";
+            report.add(Finding::failed("admin key", "", error.to_string()).with_hint(hint));
             false
         }
-        Err(error @ Error::OtherKey(_)) => {
+        Err(error @ Error::WrongKey(_)) => {
             let hint = "set NOTIFY_ADMIN_KEY, or the admin key of the profile, to an admin key";
-            report.add(Finding::bad("admin key", "", error.to_string()).hint(hint));
+            report.add(Finding::failed("admin key", "", error.to_string()).with_hint(hint));
             false
         }
         Err(error @ Error::Unauthorized { .. }) => {
             let hint =
                 "`notify-server admin-key create` on the server's machine creates an admin key";
-            report.add(Finding::bad("admin key", "", error.to_string()).hint(hint));
+            report.add(Finding::failed("admin key", "", error.to_string()).with_hint(hint));
             false
         }
         Err(error) => {
-            let finding = Finding::bad("diagnostics", "", error.to_string());
-            report.add(finding.hint("read the server's log"));
+            let finding = Finding::failed("diagnostics", "", error.to_string());
+            report.add(finding.with_hint("read the server's log"));
             false
         }
     }
 }
 
-fn judge(diagnostics: &Diagnostics, report: &mut Report) {
+fn check_diagnostics(diagnostics: &Diagnostics, report: &mut Report) {
     for obstacle in &diagnostics.obstacles {
-        report.add(Finding::bad("work", "", obstacle.clone()).hint(hint_of(obstacle)));
+        report.add(Finding::failed("work", "", obstacle.clone()).with_hint(hint_for(obstacle)));
     }
     if diagnostics.obstacles.is_empty() {
         let detail = format!("version {} reads, writes and delivers", diagnostics.version);
-        report.add(Finding::good("work", "", detail));
+        report.add(Finding::passed("work", "", detail));
     }
-    report.add(settings(&diagnostics.storage));
-    report.extend(room(&diagnostics.storage));
-    report.add(reachable(&diagnostics.public_url));
+    report.add(check_durability(&diagnostics.storage));
+    report.extend(disk_space(&diagnostics.storage));
+    report.add(check_public_url(&diagnostics.public_url));
     report.extend(certificate(diagnostics.certificate_not_after, diagnostics.at));
-    report.extend(leap(diagnostics.clock_leap_ms));
+    report.extend(clock_jump(diagnostics.clock_leap_ms));
 }
 
-/// Poll urls lead to the server: people open them on their phones.
-fn reachable(public_url: &str) -> Finding {
+/// Poll urls are opened on phones.
+fn check_public_url(public_url: &str) -> Finding {
     if address::is_public(public_url) {
-        return Finding::good("public url", "", public_url);
+        return Finding::passed("public url", "", public_url);
     }
     let detail = format!("poll links begin with {public_url}, which phones cannot reach");
     let hint = "set the server's --public-url (NOTIFY_PUBLIC_URL) to the address that phones use";
-    Finding::warning("public url", "", detail).hint(hint)
+    Finding::warning("public url", "", detail).with_hint(hint)
 }
 
-/// The TLS certificate, where the server has one whose end is known.
+/// The validity of the TLS certificate, if the server has one.
 fn certificate(not_after: Option<Timestamp>, now: Timestamp) -> Option<Finding> {
     let not_after = not_after?;
     let end = time(not_after);
@@ -119,16 +119,17 @@ fn certificate(not_after: Option<Timestamp>, now: Timestamp) -> Option<Finding> 
         "renew it and replace the files of --tls-cert and --tls-key; the server reloads them";
     Some(if left_ms < 0 {
         let detail = format!("the certificate expired at {end}: clients refuse to connect");
-        Finding::bad("certificate", "", detail).hint(renew)
+        Finding::failed("certificate", "", detail).with_hint(renew)
     } else if left_ms < CERTIFICATE_LEFT_MS_MIN {
-        Finding::warning("certificate", "", format!("the certificate expires at {end}")).hint(renew)
+        Finding::warning("certificate", "", format!("the certificate expires at {end}"))
+            .with_hint(renew)
     } else {
-        Finding::good("certificate", "", format!("the certificate is valid until {end}"))
+        Finding::passed("certificate", "", format!("the certificate is valid until {end}"))
     })
 }
 
-/// A clock that went further than time can have passed.
-fn leap(ahead_ms: u64) -> Option<Finding> {
+/// A clock that jumped ahead.
+fn clock_jump(ahead_ms: u64) -> Option<Finding> {
     if ahead_ms == 0 {
         return None;
     }
@@ -136,14 +137,14 @@ fn leap(ahead_ms: u64) -> Option<Finding> {
     let detail = format!(
         "the server's clock jumped ahead by {}: the server deletes nothing by age until an operator \
          confirms the clock",
-        counted(days, "day")
+        pluralize(days, "day")
     );
     let hint = "if the clock is right, run `notify-server confirm-clock` on the server's machine; if \
                 not, set it and restart the server";
-    Some(Finding::bad("clock leap", "", detail).hint(hint))
+    Some(Finding::failed("clock leap", "", detail).with_hint(hint))
 }
 
-fn hint_of(obstacle: &str) -> &'static str {
+fn hint_for(obstacle: &str) -> &'static str {
     if obstacle.contains("storage") {
         "check that the database is up and its disk has room; the server recovers on its own"
     } else {
@@ -151,8 +152,8 @@ fn hint_of(obstacle: &str) -> &'static str {
     }
 }
 
-/// What was accepted has to be on disk (B9).
-fn settings(storage: &StorageDiagnostics) -> Finding {
+/// Whether the storage is durable.
+fn check_durability(storage: &StorageDiagnostics) -> Finding {
     let StorageDiagnostics { backend, journal_mode, synchronous, .. } = storage;
     let is_durable = journal_mode == "wal" && matches!(synchronous.as_str(), "full" | "extra");
     let (detail, hint) = if backend == "sqlite" {
@@ -168,21 +169,21 @@ fn settings(storage: &StorageDiagnostics) -> Finding {
         (detail, hint)
     };
     if is_durable {
-        Finding::good("storage", "", detail)
+        Finding::passed("storage", "", detail)
     } else {
-        Finding::bad("storage", "", detail).hint(hint)
+        Finding::failed("storage", "", detail).with_hint(hint)
     }
 }
 
-fn room(storage: &StorageDiagnostics) -> Option<Finding> {
+fn disk_space(storage: &StorageDiagnostics) -> Option<Finding> {
     let free = storage.free_bytes?;
     let used = storage.database_bytes + storage.log_bytes;
     let detail = format!("{} MiB are free; the database takes {} MiB", free / MIB, used / MIB);
     Some(if free >= FREE_BYTES_MIN {
-        Finding::good("disk", "", detail)
+        Finding::passed("disk", "", detail)
     } else {
         let hint = "free disk space, or lower --keep-outcomes-days and --keep-notifications-days";
-        Finding::bad("disk", "", detail).hint(hint)
+        Finding::failed("disk", "", detail).with_hint(hint)
     })
 }
 
@@ -192,10 +193,10 @@ fn clock(server: Timestamp, here: Timestamp) -> Finding {
         (ahead_ms.abs() / 1_000, if ahead_ms < 0 { "behind" } else { "ahead of" });
     let detail = format!("the server is {seconds} s {side} this machine");
     if ahead_ms.abs() <= SKEW_MS_MAX {
-        return Finding::good("clock", "", "the server and this machine agree");
+        return Finding::passed("clock", "", "the server and this machine agree");
     }
     let hint = "synchronise both clocks (NTP): Apple and Google refuse tokens of a wrong clock";
-    Finding::bad("clock", "", detail).hint(hint)
+    Finding::failed("clock", "", detail).with_hint(hint)
 }
 
 fn now() -> Timestamp {
@@ -221,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_phones_cannot_reach_is_a_warning() {
+    fn a_private_public_url_is_a_warning() {
         for (url, status) in [
             ("https://push.shop.io", Status::Ok),
             ("https://push.shop.io:8443/notify", Status::Ok),
@@ -237,12 +238,12 @@ mod tests {
             ("http://notify.local", Status::Warning),
             ("http://notify.svc.internal", Status::Warning),
         ] {
-            assert_eq!(reachable(url).status(), status, "{url}");
+            assert_eq!(check_public_url(url).status(), status, "{url}");
         }
     }
 
     #[test]
-    fn a_certificate_is_looked_at_14_days_before_its_end() {
+    fn a_certificate_near_its_end_is_a_warning() {
         let now = Timestamp(1_795_219_200_000);
         assert!(certificate(None, now).is_none());
         for (left_ms, status) in [
@@ -256,15 +257,15 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_leapt_is_a_failure() {
-        assert!(leap(0).is_none());
-        let finding = leap(20 * 365 * DAY_MS).unwrap();
+    fn a_clock_that_jumped_ahead_is_a_failure() {
+        assert!(clock_jump(0).is_none());
+        let finding = clock_jump(20 * 365 * DAY_MS).unwrap();
         assert!(!finding.is_ok());
         assert!(finding.detail().contains("by 7300 days"), "{}", finding.detail());
     }
 
     #[test]
-    fn storage_is_well_that_waits_for_a_disk_with_room() {
+    fn storage_must_be_durable_and_have_free_space() {
         let storage = |backend: &str, journal: &str, synchronous: &str, free_bytes: Option<u64>| {
             let (journal_mode, synchronous) = (journal.to_owned(), synchronous.to_owned());
             StorageDiagnostics {
@@ -291,13 +292,13 @@ mod tests {
                 "postgres, commits may not be on its disk",
             ),
         ] {
-            let found = settings(&storage(backend, journal, synchronous, None));
+            let found = check_durability(&storage(backend, journal, synchronous, None));
             assert_eq!((found.is_ok(), found.detail()), (ok, detail));
         }
-        let room = |free_bytes| room(&storage("sqlite", "wal", "full", free_bytes));
-        assert!(room(None).is_none(), "the system does not report it");
-        assert!(room(Some(FREE_BYTES_MIN)).unwrap().is_ok());
-        let full = room(Some(3 * MIB)).unwrap();
+        let space = |free_bytes| disk_space(&storage("sqlite", "wal", "full", free_bytes));
+        assert!(space(None).is_none(), "the system does not report it");
+        assert!(space(Some(FREE_BYTES_MIN)).unwrap().is_ok());
+        let full = space(Some(3 * MIB)).unwrap();
         assert!(!full.is_ok());
         assert_eq!(full.detail(), "3 MiB are free; the database takes 6 MiB");
     }

@@ -1,4 +1,4 @@
-//! What people see of values, and what a spreadsheet gets.
+//! Cells of tables and of CSV files.
 
 use serde_json::json;
 
@@ -8,21 +8,21 @@ use super::*;
 fn a_formula_is_exported_as_text() {
     for start in FORMULA_STARTS {
         let text = format!("{start}HYPERLINK(\"x\")");
-        let cell = exported(Some(&json!(text)));
+        let cell = csv_cell(Some(&json!(text)));
         assert_eq!(cell, format!("'{text}"));
-        assert_eq!(*guarded(text.as_bytes()), *cell.as_bytes());
-        assert_eq!(unguarded(&cell), text);
+        assert_eq!(*escape_formula(text.as_bytes()), *cell.as_bytes());
+        assert_eq!(unescape_formula(&cell), text);
     }
     for harmless in ["", "a=b", "'quoted'", " =1"] {
-        assert_eq!(exported(Some(&json!(harmless))), harmless);
-        assert_eq!(*guarded(harmless.as_bytes()), *harmless.as_bytes());
-        assert_eq!(unguarded(harmless), harmless);
+        assert_eq!(csv_cell(Some(&json!(harmless))), harmless);
+        assert_eq!(*escape_formula(harmless.as_bytes()), *harmless.as_bytes());
+        assert_eq!(unescape_formula(harmless), harmless);
     }
-    assert_eq!(exported(Some(&json!(-5))), "-5");
+    assert_eq!(csv_cell(Some(&json!(-5))), "-5");
 }
 
 #[test]
-fn what_steers_a_terminal_or_is_not_seen_is_escaped() {
+fn control_and_invisible_characters_are_escaped() {
     for (text, shown) in [
         ("plain, é, 漢字, 👍", "plain, é, 漢字, 👍"),
         ("\u{1b}[2J\u{7}", "\\u{1b}[2J\\u{7}"),
@@ -33,12 +33,12 @@ fn what_steers_a_terminal_or_is_not_seen_is_escaped() {
         ("a\u{200b}b\u{2060}\u{feff}", "a\\u{200b}b\\u{2060}\\u{feff}"),
         ("\u{61c}\u{200e}\u{200f}", "\\u{61c}\\u{200e}\\u{200f}"),
         ("\u{2028}\u{ad}\u{e0041}", "\\u{2028}\\u{ad}\\u{e0041}"),
-        // Joiners stay where they join: a family, Persian, Hindi.
+        // Joiners between letters that they join are kept: a family, Persian, Hindi.
         ("👩\u{200d}👧", "👩\u{200d}👧"),
         ("❤\u{fe0f}\u{200d}🔥", "❤\u{fe0f}\u{200d}🔥"),
         ("می\u{200c}خواهم", "می\u{200c}خواهم"),
         ("क\u{94d}\u{200d}ष", "क\u{94d}\u{200d}ष"),
-        // Elsewhere they make two texts look alike.
+        // Other joiners would make two texts look alike.
         ("pay\u{200d}pal", "pay\\u{200d}pal"),
         ("\u{200d}👧\u{200c}", "\\u{200d}👧\\u{200c}"),
     ] {
@@ -48,26 +48,32 @@ fn what_steers_a_terminal_or_is_not_seen_is_escaped() {
 }
 
 #[test]
-fn people_see_times_and_no_control_characters() {
-    assert_eq!(shown(Some(&json!(1_767_323_045_678_i64)), Kind::Time), "2026-01-02T03:04:05Z");
-    assert_eq!(shown(Some(&json!(1_767_323_045_678_i64)), Kind::Day), "2026-01-02");
-    assert_eq!(shown(Some(&json!(null)), Kind::Time), "");
-    assert_eq!(shown(Some(&json!("a\u{1b}[31m\nb")), Kind::Plain), "a\\u{1b}[31m\\nb");
-    assert_eq!(shown(None, Kind::Plain), "");
-    assert_eq!(shown(Some(&json!(null)), Kind::Step), "now");
-    assert_eq!(shown(Some(&json!(1_767_323_045_678_i64)), Kind::Step), "2026-01-02T03:04:05Z");
-    assert_eq!(shown(Some(&json!(["a", "b\nc"])), Kind::Lines), "a\nb\\nc");
-    assert_eq!(shown(Some(&json!(["x", 1])), Kind::Plain), r#"["x", 1]"#);
+fn tables_have_times_and_no_control_characters() {
+    assert_eq!(
+        table_cell(Some(&json!(1_767_323_045_678_i64)), CellKind::Time),
+        "2026-01-02T03:04:05Z"
+    );
+    assert_eq!(table_cell(Some(&json!(1_767_323_045_678_i64)), CellKind::Day), "2026-01-02");
+    assert_eq!(table_cell(Some(&json!(null)), CellKind::Time), "");
+    assert_eq!(table_cell(Some(&json!("a\u{1b}[31m\nb")), CellKind::Plain), "a\\u{1b}[31m\\nb");
+    assert_eq!(table_cell(None, CellKind::Plain), "");
+    assert_eq!(table_cell(Some(&json!(null)), CellKind::Step), "now");
+    assert_eq!(
+        table_cell(Some(&json!(1_767_323_045_678_i64)), CellKind::Step),
+        "2026-01-02T03:04:05Z"
+    );
+    assert_eq!(table_cell(Some(&json!(["a", "b\nc"])), CellKind::Lines), "a\nb\\nc");
+    assert_eq!(table_cell(Some(&json!(["x", 1])), CellKind::Plain), r#"["x", 1]"#);
     let nested = json!({"a": [true, null], "b": {"c": "d,e"}});
     let text = r#"{"a": [true, null], "b": {"c": "d,e"}}"#;
-    assert_eq!(shown(Some(&nested), Kind::Plain), text);
-    assert_eq!(exported(Some(&nested)), nested.to_string());
-    assert_eq!(shown(Some(&json!(0)), Kind::Count), "");
-    assert_eq!(shown(Some(&json!(7)), Kind::Count), "7");
+    assert_eq!(table_cell(Some(&nested), CellKind::Plain), text);
+    assert_eq!(csv_cell(Some(&nested)), nested.to_string());
+    assert_eq!(table_cell(Some(&json!(0)), CellKind::Count), "");
+    assert_eq!(table_cell(Some(&json!(7)), CellKind::Count), "7");
 }
 
 #[test]
-fn a_notification_is_told_by_its_text_and_its_outcomes() {
+fn a_notification_is_shown_with_its_text_and_its_outcomes() {
     for (request, text) in [
         (json!({"text": "Hi", "platforms": ["ios"]}), "Hi"),
         (json!({"poll": {"text": "Tea?"}}), "Tea?"),
@@ -75,7 +81,7 @@ fn a_notification_is_told_by_its_text_and_its_outcomes() {
         (json!({"text": "a\nb"}), "a\\nb"),
         (json!({"android_json": {}}), ""),
     ] {
-        assert_eq!(shown(Some(&request), Kind::Message), text);
+        assert_eq!(table_cell(Some(&request), CellKind::Message), text);
     }
     let counts = json!({"targeted": 9, "sent": 4, "failed": 1, "unregistered": 2, "expired": 0,
         "canceled": 0, "pending": 2, "unknown": 5, "excluded": 0});
@@ -89,21 +95,21 @@ fn a_notification_is_told_by_its_text_and_its_outcomes() {
     ] {
         let notification = json!({"status": status, "counts": counts,
             "send_at": 1_767_323_045_678_i64});
-        assert_eq!(shown(Some(&notification), Kind::Counts), text);
+        assert_eq!(table_cell(Some(&notification), CellKind::Counts), text);
     }
 }
 
 #[test]
-fn what_failed_is_shown_with_its_reason() {
+fn failures_are_shown_with_their_reasons() {
     let ignored = json!([{"index": 0, "reason": "unknown device"}, {"index": 3, "reason": "x"}]);
     let lines = "events[0]: unknown device\nevents[3]: x";
-    assert_eq!(shown(Some(&ignored), Kind::Ignored), lines);
+    assert_eq!(table_cell(Some(&ignored), CellKind::Ignored), lines);
     for (attempt, text) in [
         (json!({"reason": "status", "status": 500}), "it answered with status 500"),
         (json!({"reason": "timeout", "status": null}), "timeout"),
         (json!({"reason": null, "status": 200}), ""),
     ] {
-        assert_eq!(shown(Some(&attempt), Kind::Attempt), text);
+        assert_eq!(table_cell(Some(&attempt), CellKind::Attempt), text);
     }
     let failing = 1_767_323_045_678_i64;
     for (hook, text) in [
@@ -112,25 +118,25 @@ fn what_failed_is_shown_with_its_reason() {
         (json!({"enabled": false, "disabled_reason": "gone"}), "disabled (gone)"),
         (json!({"enabled": true, "failing_since": failing}), "failing since 2026-01-02T03:04:05Z"),
     ] {
-        assert_eq!(shown(Some(&hook), Kind::Webhook), text);
+        assert_eq!(table_cell(Some(&hook), CellKind::Webhook), text);
     }
 }
 
 #[test]
-fn tags_and_providers_are_told_in_short() {
+fn tags_and_providers_are_abbreviated() {
     let tags = json!([
         {"name": "vip", "type": "bool", "value": true},
         {"name": "beta", "type": "bool", "value": false},
     ]);
-    assert_eq!(shown(Some(&tags), Kind::Tags), "vip, beta=false");
+    assert_eq!(table_cell(Some(&tags), CellKind::Tags), "vip, beta=false");
     let apns = json!({"ca_certificate": "-----BEGIN", "endpoint": "https://a/apns",
         "key_id": "KEY", "team_id": "TEAM", "topic": "com.example"});
-    assert_eq!(shown(Some(&apns), Kind::Provider), "TEAM KEY com.example https://a/apns");
+    assert_eq!(table_cell(Some(&apns), CellKind::Provider), "TEAM KEY com.example https://a/apns");
     let held = json!({"state": "held", "reason": "Forbidden", "until": 1_767_323_045_678_i64});
-    let told = "held until 2026-01-02T03:04:05Z: the credentials are refused (Forbidden)";
-    assert_eq!(shown(Some(&held), Kind::Channel), told);
+    let expected = "held until 2026-01-02T03:04:05Z: the credentials are refused (Forbidden)";
+    assert_eq!(table_cell(Some(&held), CellKind::Channel), expected);
     let open = json!({"state": "open", "reason": null, "until": null});
-    assert_eq!(shown(Some(&open), Kind::Channel), "open");
+    assert_eq!(table_cell(Some(&open), CellKind::Channel), "open");
     let fcm = json!({"enriched_as_data": false, "service_account": {"project_id": "shop"}});
-    assert_eq!(shown(Some(&fcm), Kind::Provider), "shop");
+    assert_eq!(table_cell(Some(&fcm), CellKind::Provider), "shop");
 }

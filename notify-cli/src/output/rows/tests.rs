@@ -8,13 +8,13 @@ use crate::output::view;
 const ID: &str = "0190a3b2-7f00-7000-8000-000000000001";
 const AT: i64 = 1_767_323_045_678;
 
-fn shown_at(view: &View, records: &[Value], room: Option<u16>) -> String {
+fn printed_at(view: &View, records: &[Value], width_limit: Option<u16>) -> String {
     let cells = |record: &Value| {
         let columns = view.columns.iter();
-        columns.map(|column| shown(record.pointer(column.pointer), column.kind)).collect()
+        columns.map(|column| table_cell(record.pointer(column.pointer), column.kind)).collect()
     };
     let rows: Vec<_> = records.iter().map(cells).collect();
-    listing(view, &rows, room)
+    listing(view, &rows, width_limit)
 }
 
 fn widest(text: &str) -> usize {
@@ -22,18 +22,18 @@ fn widest(text: &str) -> usize {
 }
 
 #[test]
-fn a_terminal_of_no_columns_has_80() {
-    for (told, known) in [(0, 80), (1, 1), (200, 200)] {
-        assert_eq!(known_width(told), known);
+fn a_terminal_of_unknown_size_has_80_columns() {
+    for (reported, known) in [(0, 80), (1, 1), (200, 200)] {
+        assert_eq!(known_width(reported), known);
     }
 }
 
 #[test]
-fn a_payload_is_whole_and_no_wider_than_a_text() {
+fn a_payload_is_complete_and_of_limited_width() {
     let payload = json!({"message": {"notification": {"body": "word ".repeat(200)}}, "z": "end"});
     let record = json!({"platform": "android", "payload": payload});
-    for (room, most) in [(None, 130), (Some(80), 80)] {
-        let text = shown_at(&view::PREVIEW, std::slice::from_ref(&record), room);
+    for (width_limit, most) in [(None, 130), (Some(80), 80)] {
+        let text = printed_at(&view::PREVIEW, std::slice::from_ref(&record), width_limit);
         assert!(text.contains("\"z\": \"end\""), "{text}");
         assert!(text.contains("  \"message\": {"), "{text}");
         assert!(widest(&text) <= most, "{text}");
@@ -53,11 +53,11 @@ fn notifications() -> [Value; 3] {
     ]
 }
 
-/// On a terminal of 80 characters there is no room for a table: an id stays whole.
+/// On a terminal of 80 columns, a table does not fit, since ids are not broken.
 #[test]
-fn records_are_blocks_where_a_table_has_no_room() {
+fn records_are_blocks_if_a_table_does_not_fit() {
     assert_eq!(
-        shown_at(&view::NOTIFICATIONS, &notifications(), Some(80)),
+        printed_at(&view::NOTIFICATIONS, &notifications(), Some(80)),
         "\
 0190a3b2-7f00-7000-8000-000000000001  completed  2026-01-02T03:04:05Z
   text     Dinner is ready
@@ -74,10 +74,10 @@ fn records_are_blocks_where_a_table_has_no_room() {
 }
 
 #[test]
-fn records_are_a_table_where_it_has_room() {
+fn records_are_a_table_if_it_fits() {
     let [first, ..] = notifications();
     assert_eq!(
-        shown_at(&view::NOTIFICATIONS, &[first], Some(120)),
+        printed_at(&view::NOTIFICATIONS, &[first], Some(120)),
         "\
 ┌──────────────────────────────────────┬───────────┬──────────────────────┬─────────────────┬─────────────┐
 │ id                                   ┆ status    ┆ created_at           ┆ text            ┆ devices     │
@@ -88,18 +88,18 @@ fn records_are_a_table_where_it_has_room() {
 }
 
 #[test]
-fn a_column_that_can_be_spared_makes_room() {
+fn an_optional_column_is_omitted_if_the_table_does_not_fit() {
     let app = json!({"id": ID, "name": "Shop", "language": "en", "status": "active",
         "created_at": AT});
     let apps = [app];
-    for (room, is_there) in [(None, true), (Some(100), true), (Some(80), false)] {
-        let text = shown_at(&view::APPS, &apps, room);
+    for (width_limit, is_there) in [(None, true), (Some(100), true), (Some(80), false)] {
+        let text = printed_at(&view::APPS, &apps, width_limit);
         assert_eq!(text.contains("2026-01-02T03:04:05Z"), is_there, "{text}");
         assert!(text.starts_with('┌'), "{text}");
     }
 }
 
-/// Whatever the terminal: an id or url is on one line, and so can be copied.
+/// An id or url is on one line for every width, so that it can be copied.
 #[test]
 fn no_id_and_no_url_is_broken() {
     let url = "https://hooks.example.com/services/T0000/B0000/notifications?token=abcdef";
@@ -118,20 +118,20 @@ fn no_id_and_no_url_is_broken() {
         (&view::DELIVERIES, &delivery, &[ID, "http_400 INVALID_ARGUMENT"]),
         (&view::WEBHOOK_ATTEMPTS, &attempt, &[ID, "it answered with status 500"]),
     ] {
-        for room in [40, 80, 100, 132, 250] {
-            let text = shown_at(view, std::slice::from_ref(record), Some(room));
+        for width_limit in [40, 80, 100, 132, 250] {
+            let text = printed_at(view, std::slice::from_ref(record), Some(width_limit));
             for part in whole {
-                let is_there = room == 40 && part.contains(' ') || text.contains(part);
-                assert!(is_there, "{part} at {room}:\n{text}");
+                let is_there = width_limit == 40 && part.contains(' ') || text.contains(part);
+                assert!(is_there, "{part} at {width_limit}:\n{text}");
             }
-            let most = usize::from(room).max(url.len() + 20);
-            assert!(widest(&text) <= most, "at {room}:\n{text}");
+            let most = usize::from(width_limit).max(url.len() + 20);
+            assert!(widest(&text) <= most, "at {width_limit}:\n{text}");
         }
     }
 }
 
 #[test]
-fn a_record_is_a_box_where_it_has_room_and_shows_no_zeros() {
+fn a_record_is_a_table_without_zeros_if_it_fits() {
     let record = json!({"id": ID, "status": "completed", "counts": {"targeted": 3, "sent": 3,
         "failed": 0}, "started_at": null, "request": {"text": "Hi", "platforms": ["ios"]}});
     let text = super::record(&record, &view::NOTIFICATION, Some(80));

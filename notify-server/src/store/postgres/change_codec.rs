@@ -80,6 +80,8 @@ fn decode_one(word: &str) -> Option<Change> {
 
 #[cfg(test)]
 mod tests {
+    use notify_core::{Platform, ProviderKind};
+
     use super::*;
     use crate::store::DeviceKey;
 

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use notify_client::notify_core::json::JsonObject;
-use notify_client::{Client, EnrichmentAnswer, Error};
+use notify_client::{Client, EnrichmentResponse, Error};
 use notify_core::{
     Article, CampaignId, CampaignLayout, CampaignRef, CampaignStatus, CheckFeed, CreateFeed,
     EnrichmentQuery, FeatureData, FeedStatus, ListCampaigns, StringName, Template, TemplateButton,
@@ -100,7 +100,7 @@ async fn enrichment(client: &Client, id: CampaignId) -> Result<()> {
     let ask = async |etag: Option<&str>| {
         client.enrichments().get(CampaignRef::Default, &query, etag).await
     };
-    let EnrichmentAnswer::Fresh { enrichment, etag } = ask(None).await? else {
+    let EnrichmentResponse::Fresh { enrichment, etag } = ask(None).await? else {
         bail!("nothing was known yet");
     };
     assert_eq!(enrichment.campaign_id, id);
@@ -110,7 +110,7 @@ async fn enrichment(client: &Client, id: CampaignId) -> Result<()> {
     assert_eq!(order, [1, 1, 2, 2, 3, 4]);
     assert_eq!(answer["features"][5]["data"]["items"], json!([]), "it has not been fetched");
     let etag = etag.context("it carries an ETag")?;
-    assert_eq!(ask(Some(&etag)).await?, EnrichmentAnswer::NotModified);
-    assert!(matches!(ask(Some("\"other\"")).await?, EnrichmentAnswer::Fresh { .. }));
+    assert_eq!(ask(Some(&etag)).await?, EnrichmentResponse::NotModified);
+    assert!(matches!(ask(Some("\"other\"")).await?, EnrichmentResponse::Fresh { .. }));
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! A row as the file has it, and as the report of the refused ones has it: whole, with the line it
-//! stood on and what is wrong with it. A report that was corrected is imported as it is; what is
-//! refused again keeps the line of the first file.
+//! A row in its original form, and in that of the report of refused rows: unchanged, with its line and
+//! errors. A corrected report is imported like any file; a row that is refused again keeps its line in
+//! the first file.
 
 use std::{io, sync::Arc};
 
@@ -8,35 +8,35 @@ use csv::ByteRecord;
 use notify_client::notify_core::json::JsonObject;
 use serde_json::{Value, json};
 
-use crate::output::{csv_writer, guarded};
+use crate::output::{csv_writer, escape_formula};
 
-/// What a report adds to a row, in the place of what has the same name. Where a file has both, it
-/// is a report, and they are no fields.
+/// The columns that a report adds, replacing those of the same name. A file with both of them is a
+/// report, where they are not fields of a device.
 const ADDED: [&str; 2] = [LINE, "errors"];
 const LINE: &str = "line";
-/// Member of a report's object that holds a line which is none.
-const NO_OBJECT: &str = "original";
+/// The member of a report that contains a line which is not a JSON object.
+const NOT_AN_OBJECT: &str = "original";
 
-/// Whether the names of a header are those of a report.
+/// Whether these columns are those of a report.
 pub(super) fn is_report<'a>(names: impl IntoIterator<Item = &'a [u8]>) -> bool {
     let names: Vec<_> = names.into_iter().filter(|name| is_added(name)).collect();
     ADDED.iter().all(|added| names.contains(&added.as_bytes()))
 }
 
-/// Whether a report adds the column of that name.
+/// Whether a report adds the column with that name.
 pub(super) fn is_added(name: &[u8]) -> bool {
     ADDED.iter().any(|added| name == added.as_bytes())
 }
 
-/// A row as the file has it.
-pub(super) enum Original {
+/// A row in the form of its file.
+pub(super) enum SourceRow {
     Csv { header: Arc<ByteRecord>, cells: ByteRecord },
     Ndjson(Vec<u8>),
 }
 
-impl Original {
-    /// What a report begins with.
-    pub(super) fn head(&self) -> io::Result<Vec<u8>> {
+impl SourceRow {
+    /// The first line of a report.
+    pub(super) fn header(&self) -> io::Result<Vec<u8>> {
         match self {
             Self::Csv { header, .. } => csv_row(header, header, &ADDED.map(str::to_owned)),
             Self::Ndjson(_) => Ok(Vec::new()),
@@ -47,7 +47,7 @@ impl Original {
     pub(super) fn row(&self, line: u64, errors: &[String]) -> io::Result<Vec<u8>> {
         match self {
             Self::Csv { header, cells } => {
-                let line = first_line(header, cells).unwrap_or_else(|| line.to_string());
+                let line = csv_first_line(header, cells).unwrap_or_else(|| line.to_string());
                 csv_row(header, cells, &[line, errors.join("; ")])
             }
             Self::Ndjson(text) => Ok(ndjson_line(text, line, errors)),
@@ -55,8 +55,8 @@ impl Original {
     }
 }
 
-/// The line of the first file, where the row is one of a report.
-fn first_line(header: &ByteRecord, cells: &ByteRecord) -> Option<String> {
+/// The line in the first file, if the row is from a report.
+fn csv_first_line(header: &ByteRecord, cells: &ByteRecord) -> Option<String> {
     if !is_report(header) {
         return None;
     }
@@ -65,23 +65,22 @@ fn first_line(header: &ByteRecord, cells: &ByteRecord) -> Option<String> {
     Some(line.to_string())
 }
 
-/// The cells of a row with the added ones behind the header's last; what a row has beyond its
-/// header stays beyond it.
+/// The cells of a row, then the added cells, then those beyond the header.
 fn csv_row(header: &ByteRecord, cells: &ByteRecord, added: &[String; 2]) -> io::Result<Vec<u8>> {
     let of_header = header.iter().zip(cells.iter().chain(std::iter::repeat(b"".as_slice())));
     let row = of_header.filter(|(name, _)| !is_added(name)).map(|(_, cell)| cell);
     let row = row.chain(added.iter().map(String::as_bytes)).chain(cells.iter().skip(header.len()));
     let mut line = csv_writer(Vec::new());
-    line.write_record(row.map(guarded))?;
+    line.write_record(row.map(escape_formula))?;
     line.into_inner().map_err(csv::IntoInnerError::into_error)
 }
 
 fn ndjson_line(text: &[u8], line: u64, errors: &[String]) -> Vec<u8> {
     let mut members = members(text).unwrap_or_else(|| {
         let text = Value::from(String::from_utf8_lossy(text).trim());
-        vec![(NO_OBJECT.to_owned(), text.to_string())]
+        vec![(NOT_AN_OBJECT.to_owned(), text.to_string())]
     });
-    let line = first_line_of(&members).unwrap_or_else(|| line.to_string());
+    let line = json_first_line(&members).unwrap_or_else(|| line.to_string());
     members.retain(|(name, _)| !is_added(name.as_bytes()));
     members.extend(ADDED.into_iter().map(str::to_owned).zip([line, json!(errors).to_string()]));
     let mut row = object(members.iter()).into_bytes();
@@ -89,8 +88,8 @@ fn ndjson_line(text: &[u8], line: u64, errors: &[String]) -> Vec<u8> {
     row
 }
 
-/// The same of a line of NDJSON.
-fn first_line_of(members: &[(String, String)]) -> Option<String> {
+/// Like [`csv_first_line`], for a line of NDJSON.
+fn json_first_line(members: &[(String, String)]) -> Option<String> {
     if !is_report(members.iter().map(|(name, _)| name.as_bytes())) {
         return None;
     }
@@ -98,14 +97,14 @@ fn first_line_of(members: &[(String, String)]) -> Option<String> {
     line.parse::<u64>().ok().map(|line| line.to_string())
 }
 
-/// The members of an object that is read as strictly as a body (B1), with their texts.
+/// The members of an object, parsed as strictly as a request body, with their JSON texts.
 pub(super) fn members(text: &[u8]) -> Option<Vec<(String, String)>> {
     let object = JsonObject::new(std::str::from_utf8(text).ok()?).ok()?;
     let members = object.members().into_iter();
     Some(members.map(|(name, value)| (name, value.get().to_owned())).collect())
 }
 
-/// An object of such members.
+/// The object with these members.
 pub(super) fn object<'a>(members: impl Iterator<Item = &'a (String, String)>) -> String {
     let members = members.map(|(name, value)| format!("{}:{value}", Value::from(&**name)));
     format!("{{{}}}", members.collect::<Vec<_>>().join(","))
@@ -130,7 +129,7 @@ mod tests {
                 "\"device_id\",\"note\",\"line\",\"errors\"\r\n",
                 b"\"a,\"\"b\",\"\xff\",\"7\",\"ios_env: no; =and again\"\r\n".as_slice(),
             ),
-            // A formula is guarded once; too few cells are filled up, too many stay behind.
+            // A formula is escaped once; missing cells are empty, surplus cells come last.
             (
                 vec!["a", "b"],
                 vec![b"=c"],
@@ -143,14 +142,14 @@ mod tests {
                 "\"a\",\"line\",\"errors\"\r\n",
                 b"\"'=c\",\"7\",\"ios_env: no; =and again\",\"x\"\r\n",
             ),
-            // The row of a report keeps its line and gets the errors of this run.
+            // A row from a report keeps its line and gets the errors of this run.
             (
                 vec!["line", "a", "errors"],
                 vec![b"3", b"x", b"old"],
                 "\"a\",\"line\",\"errors\"\r\n",
                 b"\"x\",\"3\",\"ios_env: no; =and again\"\r\n",
             ),
-            // A line that is none, or of a file that is no report, is not taken.
+            // A line that is not a number, or not from a report, is ignored.
             (
                 vec!["line", "a", "errors"],
                 vec![b"third", b"x", b"old"],
@@ -165,9 +164,9 @@ mod tests {
             ),
         ] {
             let header = Arc::new(header.into_iter().collect::<ByteRecord>());
-            let original = Original::Csv { header, cells: cells.into_iter().collect() };
-            assert_eq!(String::from_utf8(original.head().unwrap()).unwrap(), head);
-            assert_eq!(original.row(7, &errors()).unwrap(), row, "{head}");
+            let source_row = SourceRow::Csv { header, cells: cells.into_iter().collect() };
+            assert_eq!(String::from_utf8(source_row.header().unwrap()).unwrap(), head);
+            assert_eq!(source_row.row(7, &errors()).unwrap(), row, "{head}");
         }
     }
 
@@ -186,14 +185,14 @@ mod tests {
             ("nonsense", r#""original":"nonsense""#, 7),
         ] {
             let row = |text: &[u8]| {
-                let original = Original::Ndjson(text.to_vec());
-                assert_eq!(original.head().unwrap(), b"");
-                String::from_utf8(original.row(7, &errors()).unwrap()).unwrap()
+                let source_row = SourceRow::Ndjson(text.to_vec());
+                assert_eq!(source_row.header().unwrap(), b"");
+                String::from_utf8(source_row.row(7, &errors()).unwrap()).unwrap()
             };
             let first = row(line.as_bytes());
             let added = r#""errors":["ios_env: no","=and again"]"#;
             assert_eq!(first, format!("{{{members},\"line\":{number},{added}}}\n"));
-            assert_eq!(row(first.as_bytes()), first, "the row of a report adds nothing twice");
+            assert_eq!(row(first.as_bytes()), first, "a row from a report stays the same");
         }
     }
 }

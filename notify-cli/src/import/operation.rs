@@ -1,5 +1,5 @@
-//! What a row asks for. A row is a registration (spec 4.3), a subscription (B25), or a device as it
-//! reads back (B23); each may have tags.
+//! The operation of a row. A row is a registration, a subscription, or a device as the API returns it;
+//! each may have tags.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -11,18 +11,18 @@ use serde_json::{Value, value::RawValue};
 
 use super::{
     Purpose,
-    original::{is_added, is_report, members, object},
+    source_row::{is_added, is_report, members, object},
 };
 
-/// Fields of a device that only read back: they cannot be set, and lose nothing when left out.
-pub(super) const READ_BACK: [&str; 2] = ["created_at", "updated_at"];
-/// Fields of a registration that a subscription has too.
-const SUBSCRIBED: [&str; 5] = ["device_id", "platform", "language", "timezone", "utc_offset"];
+/// Read-only fields of a device, which are ignored.
+pub(super) const READ_ONLY: [&str; 2] = ["created_at", "updated_at"];
+/// Fields that registrations and subscriptions have in common.
+const COMMON_FIELDS: [&str; 5] = ["device_id", "platform", "language", "timezone", "utc_offset"];
 
-/// A row as it was written, before its rules are checked.
+/// A parsed row, before validation.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Draft {
-    /// A registration, or what a subscription has of one.
+    /// A registration, or the fields that a subscription shares with one.
     pub(super) registration: RegisterDevice,
     pub(super) subscription: Option<PushSubscription>,
     pub(super) recipient_id: Option<String>,
@@ -31,32 +31,31 @@ pub(super) struct Draft {
     pub(super) disabled_reason: Option<String>,
 }
 
-/// What a row asks for, checked.
+/// The validated operation of a row.
 #[derive(Debug, PartialEq)]
-pub(super) enum Record {
-    /// To be registered, then tagged.
-    Register(RegisterDevice, Tagging),
-    /// To be subscribed, then tagged.
-    Subscribe(Subscribe, Tagging),
-    /// To be tagged.
-    Tag(Tagging),
-    /// Nothing: its provider reported the address as dead, and no request can say so.
-    Dead,
+pub(super) enum Operation {
+    /// Register a device, then set its tags.
+    Register(RegisterDevice, TagUpdate),
+    /// Subscribe a device, then set its tags.
+    Subscribe(Subscribe, TagUpdate),
+    /// Set tags.
+    Tag(TagUpdate),
+    /// Leave the row out: the provider reported its address as dead, which no request can express.
+    LeaveOut,
 }
 
-/// Tags to set; none may be there.
+/// Tags to set, possibly none.
 #[derive(Debug, PartialEq)]
-pub(super) struct Tagging {
+pub(super) struct TagUpdate {
     pub(super) device_id: DeviceId,
     pub(super) tags: SetTags,
 }
 
-/// What one row may share with another: the device, and its address.
+/// Hashes of the device and of its address, by which rows are compared.
 pub(super) type Keys = [Option<u64>; 2];
 
 impl Draft {
-    /// Reads a line of NDJSON, be it one of a report. Only what is no plain registration is looked
-    /// at twice.
+    /// Parses a line of NDJSON, possibly from a report. A plain registration is parsed only once.
     pub(super) fn from_json(line: &[u8]) -> Result<Self, Vec<String>> {
         match (RegisterDevice::from_json(line.trim_ascii()), members(line)) {
             (Err(_), Some(members)) => Self::from_members(members),
@@ -71,7 +70,7 @@ impl Draft {
         if is_report(members.iter().map(|(name, _)| name.as_bytes())) {
             members.retain(|(name, _)| !is_added(name.as_bytes()));
         }
-        members.retain(|(name, _)| !READ_BACK.contains(&&**name));
+        members.retain(|(name, _)| !READ_ONLY.contains(&&**name));
         let mut take = |name: &str| {
             let place = members.iter().position(|(member, _)| member == name)?;
             let (_, text) = members.remove(place);
@@ -80,30 +79,30 @@ impl Draft {
         let tags = take("tags").map(|text| tags_of_json(&text));
         let subscription = take("subscription").map(|text| subscription(&text));
         let recipient_id =
-            take("recipient_id").map(|text| typed(&text, "recipient_id", "a string"));
-        let enabled = take("enabled").map(|text| typed(&text, "enabled", "a boolean"));
+            take("recipient_id").map(|text| parse(&text, "recipient_id", "a string"));
+        let enabled = take("enabled").map(|text| parse(&text, "enabled", "a boolean"));
         let reason =
-            take("disabled_reason").map(|text| typed(&text, "disabled_reason", "a string"));
+            take("disabled_reason").map(|text| parse(&text, "disabled_reason", "a string"));
         let registration = RegisterDevice::from_json(object(members.iter()).as_bytes())
             .map_err(|violations| violations.into_vec());
         let mut errors = Vec::new();
         let draft = Self {
-            tags: noted(tags, &mut errors).unwrap_or_default(),
-            subscription: noted(subscription, &mut errors),
-            recipient_id: noted(recipient_id, &mut errors),
-            enabled: noted(enabled, &mut errors),
-            disabled_reason: noted(reason, &mut errors),
-            registration: noted(Some(registration), &mut errors).unwrap_or_default(),
+            tags: value_or_errors(tags, &mut errors).unwrap_or_default(),
+            subscription: value_or_errors(subscription, &mut errors),
+            recipient_id: value_or_errors(recipient_id, &mut errors),
+            enabled: value_or_errors(enabled, &mut errors),
+            disabled_reason: value_or_errors(reason, &mut errors),
+            registration: value_or_errors(Some(registration), &mut errors).unwrap_or_default(),
         };
         if errors.is_empty() { Ok(draft) } else { Err(errors) }
     }
 
-    /// Checks every rule.
+    /// Validates the row.
     pub(super) fn finish(
         mut self,
         purpose: Purpose,
         now: Timestamp,
-    ) -> Result<Record, Vec<String>> {
+    ) -> Result<Operation, Vec<String>> {
         let mut errors = Vec::new();
         let tags = SetTags { tags: std::mem::take(&mut self.tags) };
         if let Err(violations) = tags.clone().validate(now) {
@@ -119,7 +118,7 @@ impl Draft {
                     return Err(errors);
                 }
             };
-            return Ok(Record::Tag(Tagging { device_id, tags }));
+            return Ok(Operation::Tag(TagUpdate { device_id, tags }));
         }
         self.fill_sdk_type();
         let is_dead = self.check_state(&mut errors);
@@ -129,37 +128,37 @@ impl Draft {
             Some(subscribe) => subscribe.clone().validate(now).err(),
             None if subscribes => None,
             None => {
-                self.refuse_addresses(&mut errors);
+                self.check_no_subscription(&mut errors);
                 self.registration.clone().validate(now).err()
             }
         };
         errors.splice(0..0, broken.into_iter().flat_map(|broken| broken.into_vec()));
         match (device_id, device) {
-            (Ok(_), _) if errors.is_empty() && is_dead => Ok(Record::Dead),
+            (Ok(_), _) if errors.is_empty() && is_dead => Ok(Operation::LeaveOut),
             (Ok(device_id), Some(device)) if errors.is_empty() => {
-                Ok(Record::Subscribe(device, Tagging { device_id, tags }))
+                Ok(Operation::Subscribe(device, TagUpdate { device_id, tags }))
             }
             (Ok(device_id), None) if errors.is_empty() => {
-                Ok(Record::Register(self.registration, Tagging { device_id, tags }))
+                Ok(Operation::Register(self.registration, TagUpdate { device_id, tags }))
             }
             _ => Err(errors),
         }
     }
 
-    /// A platform has one kind of SDK, so a row need not name it.
+    /// Sets the kind of SDK, which follows from the platform.
     fn fill_sdk_type(&mut self) {
         let RegisterDevice { platform, sdk_type, .. } = &mut self.registration;
         if sdk_type.is_empty() && !is_subscribed(platform) {
             *sdk_type = match &**platform {
                 "ios" => "ios_push",
-                // Of an unknown platform the error is the platform alone.
+                // For an unknown platform, only the platform is reported as an error.
                 _ => "android_push",
             }
             .to_owned();
         }
     }
 
-    /// Whether the address is dead; push that its user turned off is a field of a registration.
+    /// Whether the address is dead. Push that the user disabled becomes a field of the registration.
     fn check_state(&mut self, errors: &mut Vec<String>) -> bool {
         let reason = self.disabled_reason.take().filter(|reason| !reason.is_empty());
         match reason.as_deref() {
@@ -178,13 +177,13 @@ impl Draft {
         false
     }
 
-    /// The subscription of a browser, a person or a chat; what it has no field for is named.
+    /// The subscription of a browser, a Messenger user or a chat. Other fields are errors.
     fn subscribe(&mut self, errors: &mut Vec<String>) -> Option<Subscribe> {
         let platform = &self.registration.platform;
         let fields = serde_json::to_value(&self.registration).ok()?;
         for (name, value) in fields.as_object()? {
             let is_set = !matches!(value, Value::Null | Value::Bool(false)) && value != "";
-            if is_set && !SUBSCRIBED.contains(&&**name) {
+            if is_set && !COMMON_FIELDS.contains(&&**name) {
                 errors.push(format!("{name}: must be absent for platform {platform}"));
             }
         }
@@ -201,7 +200,7 @@ impl Draft {
         })
     }
 
-    fn refuse_addresses(&self, errors: &mut Vec<String>) {
+    fn check_no_subscription(&self, errors: &mut Vec<String>) {
         let platform = &self.registration.platform;
         for (name, is_set) in [
             ("subscription", self.subscription.is_some()),
@@ -214,18 +213,18 @@ impl Draft {
     }
 }
 
-impl Record {
-    /// Whether it registers a device that nothing can be sent to, for want of an address.
+impl Operation {
+    /// Whether it registers a device without an address.
     pub(super) fn lacks_address(&self) -> bool {
         match self {
             Self::Register(registration, _) => {
                 registration.push_token.as_ref().is_none_or(String::is_empty)
             }
-            Self::Subscribe(..) | Self::Tag(_) | Self::Dead => false,
+            Self::Subscribe(..) | Self::Tag(_) | Self::LeaveOut => false,
         }
     }
 
-    /// What it shares with other rows.
+    /// The keys of the device and its address.
     pub(super) fn keys(&self, hasher: &RandomState) -> Keys {
         let device = |id: &str| Some(hasher.hash_one(("device", id)));
         match self {
@@ -234,25 +233,25 @@ impl Record {
                 let token = token.map(|token| hasher.hash_one(("token", token)));
                 [device(&registration.device_id), token]
             }
-            Self::Subscribe(subscribe, tagging) => {
+            Self::Subscribe(subscribe, update) => {
                 let endpoint = subscribe.subscription.as_ref().map(|it| &*it.endpoint);
                 let address = endpoint.or(subscribe.recipient_id.as_deref());
                 let address =
                     address.map(|address| hasher.hash_one((&subscribe.platform, address)));
-                [device(tagging.device_id.as_str()), address]
+                [device(update.device_id.as_str()), address]
             }
-            Self::Tag(tagging) => [device(tagging.device_id.as_str()), None],
-            Self::Dead => [None, None],
+            Self::Tag(update) => [device(update.device_id.as_str()), None],
+            Self::LeaveOut => [None, None],
         }
     }
 }
 
-/// Whether devices of that platform subscribe instead of registering (B25).
+/// Whether devices of that platform subscribe instead of registering.
 pub(super) fn is_subscribed(platform: &str) -> bool {
     platform.parse::<SubscriptionPlatform>().is_ok()
 }
 
-/// A browser's subscription, as it serialises or as it reads back.
+/// A browser's subscription, as browsers serialise it or as the API returns it.
 pub(super) fn subscription(text: &str) -> Result<PushSubscription, Vec<String>> {
     let mut value: Value = serde_json::from_str(text)
         .map_err(|_| vec!["subscription: must be a JSON object".to_owned()])?;
@@ -269,8 +268,7 @@ pub(super) fn subscription(text: &str) -> Result<PushSubscription, Vec<String>> 
     read.subscription.ok_or_else(|| vec!["subscription: must be a JSON object".to_owned()])
 }
 
-/// Tags as an array: of tags as they read back, or of the names of those that are true. A string has
-/// names with commas between them, as a cell has.
+/// Tags as a JSON array of tags, or of names of true tags; or as a JSON string of comma-separated names.
 pub(super) fn tags_of_json(text: &str) -> Result<Vec<Tag>, Vec<String>> {
     if let Ok(names) = serde_json::from_str::<String>(text) {
         return Ok(tags_of_names(&names));
@@ -288,7 +286,7 @@ pub(super) fn tags_of_json(text: &str) -> Result<Vec<Tag>, Vec<String>> {
     Ok(read.tags)
 }
 
-/// Tags of a cell: as JSON, or the names of those that are true.
+/// Tags of a cell: JSON, or comma-separated names of true tags.
 pub(super) fn tags_of_cell(cell: &str) -> Result<Vec<Tag>, Vec<String>> {
     if cell.trim_start().starts_with(['[', '{']) {
         return tags_of_json(cell);
@@ -301,8 +299,8 @@ fn tags_of_names(names: &str) -> Vec<Tag> {
     names.map(|name| Tag::new(name, true)).collect()
 }
 
-/// What was read, or nothing and what is wrong with it.
-fn noted<T>(read: Option<Result<T, Vec<String>>>, errors: &mut Vec<String>) -> Option<T> {
+/// The parsed value, if any; its errors are added to `errors`.
+fn value_or_errors<T>(read: Option<Result<T, Vec<String>>>, errors: &mut Vec<String>) -> Option<T> {
     match read? {
         Ok(value) => Some(value),
         Err(broken) => {
@@ -312,7 +310,7 @@ fn noted<T>(read: Option<Result<T, Vec<String>>>, errors: &mut Vec<String>) -> O
     }
 }
 
-fn typed<T: serde::de::DeserializeOwned>(
+fn parse<T: serde::de::DeserializeOwned>(
     text: &str,
     name: &str,
     what: &str,

@@ -1,22 +1,22 @@
-//! Rows of every kind, and what is refused.
+//! Rows of every kind, and their errors.
 
 use super::*;
 
-fn record(line: &str) -> Result<Record, Vec<String>> {
+fn operation(line: &str) -> Result<Operation, Vec<String>> {
     Draft::from_json(line.as_bytes())?.finish(Purpose::Register, Timestamp(0))
 }
 
-fn tagging(device_id: &str, tags: &[(&str, bool)]) -> Tagging {
+fn tag_update(device_id: &str, tags: &[(&str, bool)]) -> TagUpdate {
     let tags = tags.iter().map(|(name, value)| Tag::new(*name, *value)).collect();
     let device_id = DeviceId::new(device_id).expect("an id of a test is one");
-    Tagging { device_id, tags: SetTags { tags } }
+    TagUpdate { device_id, tags: SetTags { tags } }
 }
 
 const ANDROID: &str =
     r#""device_id":"a","platform":"android","sdk_type":"android_push","push_token":"t""#;
 
 #[test]
-fn a_device_that_reads_back_is_what_it_was_registered_as() {
+fn a_device_of_the_api_is_registered_or_subscribed_again() {
     let line = format!(
         r#"{{{ANDROID},"push_disabled":true,"ios_env":null,"enabled":false,
             "disabled_reason":"push_disabled","created_at":1,"updated_at":2,
@@ -31,8 +31,8 @@ fn a_device_that_reads_back_is_what_it_was_registered_as() {
         push_disabled: Some(true),
         ..Default::default()
     };
-    let tags = tagging("a", &[("vip", true), ("old", false)]);
-    assert_eq!(record(&line), Ok(Record::Register(registration, tags)));
+    let tags = tag_update("a", &[("vip", true), ("old", false)]);
+    assert_eq!(operation(&line), Ok(Operation::Register(registration, tags)));
 
     let line = r#"{"device_id":"c","platform":"chatapp","sdk_type":null,"push_token":null,
         "push_disabled":false,"recipient_id":"77","language":"de","timezone":null,
@@ -44,7 +44,10 @@ fn a_device_that_reads_back_is_what_it_was_registered_as() {
         language: Some("de".into()),
         ..Default::default()
     };
-    assert_eq!(record(line), Ok(Record::Subscribe(subscribe, tagging("c", &[("vip", true)]))));
+    assert_eq!(
+        operation(line),
+        Ok(Operation::Subscribe(subscribe, tag_update("c", &[("vip", true)])))
+    );
 }
 
 #[test]
@@ -57,20 +60,20 @@ fn the_kind_of_sdk_follows_from_the_platform() {
             sdk_type: sdk_type.into(),
             ..Default::default()
         };
-        let registered = Record::Register(registration, tagging("a", &[]));
+        let registered = Operation::Register(registration, tag_update("a", &[]));
         assert!(registered.lacks_address());
-        assert_eq!(record(&line), Ok(registered));
+        assert_eq!(operation(&line), Ok(registered));
     }
 }
 
 #[test]
 fn a_dead_address_is_left_out() {
     let line = format!(r#"{{{ANDROID},"enabled":false,"disabled_reason":"unregistered"}}"#);
-    assert_eq!(record(&line), Ok(Record::Dead));
+    assert_eq!(operation(&line), Ok(Operation::LeaveOut));
 }
 
 #[test]
-fn what_cannot_be_set_is_refused() {
+fn fields_that_cannot_be_set_are_errors() {
     for (more, errors) in [
         (r#""enabled":false"#, vec!["enabled: cannot be set; push_disabled can"]),
         (r#""enabled":0"#, vec!["enabled: expected a boolean"]),
@@ -91,10 +94,10 @@ fn what_cannot_be_set_is_refused() {
         (r#""tags":["a","a"]"#, vec!["tags[1].name: is given twice"]),
     ] {
         let errors = errors.into_iter().map(str::to_owned).collect();
-        assert_eq!(record(&format!("{{{ANDROID},{more}}}")), Err(errors), "{more}");
+        assert_eq!(operation(&format!("{{{ANDROID},{more}}}")), Err(errors), "{more}");
     }
     let line = r#"{"device_id":"w","platform":"web","push_token":"t","subscription":{}}"#;
-    let errors = record(line).unwrap_err();
+    let errors = operation(line).unwrap_err();
     assert!(errors.contains(&"push_token: must be absent for platform web".to_owned()));
     assert!(errors.iter().any(|error| error.starts_with("subscription.endpoint: ")));
 }

@@ -1,31 +1,31 @@
-//! Which outcomes are tried again, and after how long.
+//! Which errors are retried, and after which delay.
 
 use notify_core::Success;
 use reqwest::Method;
 
 use super::*;
 
-fn delays(times: usize) -> ExponentialBuilder {
+fn backoff(times: usize) -> ExponentialBuilder {
     ExponentialBuilder::new()
         .with_min_delay(Duration::from_secs(1))
         .with_max_delay(Duration::from_secs(4))
         .with_max_times(times)
 }
 
-fn attempts(call: &Call<()>) -> Attempts<()> {
-    Attempts::new(&delays(2), call)
+fn retry(call: &Call<()>) -> Retry<()> {
+    Retry::new(&backoff(2), call)
 }
 
 fn creation() -> Call<()> {
-    Call::<Success>::v1(Method::POST, &["devices"]).done()
+    Call::<Success>::v1(Method::POST, &["devices"]).discard_response()
 }
 
 fn admin_creation() -> Call<()> {
-    Call::<Success>::admin(Method::POST, &["apps"]).done()
+    Call::<Success>::admin(Method::POST, &["apps"]).discard_response()
 }
 
 fn deletion() -> Call<()> {
-    Call::<Success>::v1(Method::DELETE, &["devices", "a"]).done()
+    Call::<Success>::v1(Method::DELETE, &["devices", "a"]).discard_response()
 }
 
 fn rejected(status: u16, retry_after: Option<u64>) -> Error {
@@ -42,7 +42,7 @@ fn base() -> url::Url {
     url::Url::parse("http://a.example").unwrap()
 }
 
-fn refused() -> Error {
+fn connection_refused() -> Error {
     Error::Connect { origin: "http://a.example".to_owned(), source: "refused".into() }
 }
 
@@ -51,9 +51,9 @@ fn not_found() -> Error {
 }
 
 fn delay(call: &Call<()>, error: Error) -> Option<Duration> {
-    match attempts(call).after(Err(error)) {
-        Step::Again(delay) => Some(delay),
-        Step::End(result) => {
+    match retry(call).decide(Err(error)) {
+        Decision::RetryAfter(delay) => Some(delay),
+        Decision::Finish(result) => {
             assert!(result.is_err());
             None
         }
@@ -61,10 +61,10 @@ fn delay(call: &Call<()>, error: Error) -> Option<Duration> {
 }
 
 #[test]
-fn a_creation_is_repeated_under_v1_alone_once_it_may_have_been_done() {
+fn only_v1_retries_a_creation_that_may_have_been_executed() {
     type Row = (fn() -> Error, bool, bool);
     let rows: [Row; 12] = [
-        (refused, true, true),
+        (connection_refused, true, true),
         (|| Error::timeout(&base(), "late"), true, false),
         (|| Error::transport(&base(), "reset"), true, false),
         (|| rejected(429, None), true, true),
@@ -84,38 +84,45 @@ fn a_creation_is_repeated_under_v1_alone_once_it_may_have_been_done() {
 }
 
 #[test]
-fn delays_grow_and_end() {
-    let mut attempts = attempts(&creation());
-    let mut waited = Vec::new();
+fn delays_grow_and_retries_are_limited() {
+    let mut retry = retry(&creation());
+    let mut delays = Vec::new();
     let end = loop {
-        match attempts.after(Err(server(503, None))) {
-            Step::Again(delay) => waited.push(delay.as_secs()),
-            Step::End(result) => break result,
+        match retry.decide(Err(server(503, None))) {
+            Decision::RetryAfter(delay) => delays.push(delay.as_secs()),
+            Decision::Finish(result) => break result,
         }
     };
-    assert_eq!(waited, [1, 2]);
+    assert_eq!(delays, [1, 2]);
     assert_eq!(end.unwrap_err().status(), Some(503));
 }
 
 #[test]
-fn retry_after_is_never_undercut() {
+fn a_delay_is_at_least_retry_after() {
     let seconds = |error| delay(&creation(), error).map(|delay| delay.as_secs());
     assert_eq!(seconds(rejected(429, Some(30))), Some(30));
     assert_eq!(seconds(server(503, Some(60))), Some(60));
-    assert_eq!(seconds(server(503, Some(0))), Some(1), "nor does it shorten the delay");
-    assert_eq!(seconds(server(503, Some(61))), None, "longer than the client waits");
+    assert_eq!(
+        seconds(server(503, Some(0))),
+        Some(1),
+        "a shorter Retry-After does not shorten the delay"
+    );
+    assert_eq!(seconds(server(503, Some(61))), None, "longer than RETRY_AFTER_MAX");
 }
 
 #[test]
-fn a_deletion_that_was_done_before_its_answer_was_lost_is_a_success() {
-    let mut after_loss = attempts(&deletion());
-    assert!(matches!(after_loss.after(Err(Error::transport(&base(), "reset"))), Step::Again(_)));
-    assert!(matches!(after_loss.after(Err(not_found())), Step::End(Ok(()))));
+fn a_deletion_whose_response_was_lost_succeeds_on_404() {
+    let mut after_reset = retry(&deletion());
+    assert!(matches!(
+        after_reset.decide(Err(Error::transport(&base(), "reset"))),
+        Decision::RetryAfter(_)
+    ));
+    assert!(matches!(after_reset.decide(Err(not_found())), Decision::Finish(Ok(()))));
 
-    let mut at_once = attempts(&deletion());
-    assert!(matches!(at_once.after(Err(not_found())), Step::End(Err(_))));
+    let mut first_attempt = retry(&deletion());
+    assert!(matches!(first_attempt.decide(Err(not_found())), Decision::Finish(Err(_))));
 
-    let mut never_sent = attempts(&deletion());
-    assert!(matches!(never_sent.after(Err(refused())), Step::Again(_)));
-    assert!(matches!(never_sent.after(Err(not_found())), Step::End(Err(_))));
+    let mut never_sent = retry(&deletion());
+    assert!(matches!(never_sent.decide(Err(connection_refused())), Decision::RetryAfter(_)));
+    assert!(matches!(never_sent.decide(Err(not_found())), Decision::Finish(Err(_))));
 }

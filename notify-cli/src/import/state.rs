@@ -1,0 +1,288 @@
+//! The progress of an import, saved in a state file that is replaced atomically. Results are added in
+//! the order of the file, so that one position separates finished rows from the others.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+use crate::import::report::{Report, ReportPath, ReportState};
+use crate::import::row_keys::Duplicate;
+use crate::import::source_row::SourceRow;
+use crate::output;
+
+/// Number of rows after which the progress is saved.
+const SAVE_ROWS: u64 = 1_000;
+/// Time after which the progress is saved, if there are fewer rows.
+const SAVE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A position in the file, after a row.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Position {
+    /// Rows before it.
+    pub(super) rows: u64,
+    /// The line on which the last of them begins.
+    pub(super) line: u64,
+    /// Bytes before it.
+    pub(super) bytes: u64,
+    /// The digest of their cells.
+    digest: Digest,
+}
+
+impl Position {
+    /// Adds the cells of a row to the digest, separated by 0xff, which no UTF-8 text contains.
+    pub(super) fn add_cells<'a>(&mut self, cells: impl Iterator<Item = &'a [u8]>) {
+        for cell in cells {
+            self.digest.add(cell);
+            self.digest.add(&[0xff]);
+        }
+    }
+}
+
+/// A row that was refused.
+pub(super) struct RefusedRow {
+    pub(super) device_id: String,
+    pub(super) source_row: SourceRow,
+    pub(super) errors: Vec<String>,
+}
+
+/// The content of the state file.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StateFile {
+    #[serde(rename = "mark")]
+    position: Position,
+    #[serde(rename = "registered")]
+    done: u64,
+    #[serde(default)]
+    left_out: u64,
+    refused: u64,
+    #[serde(default)]
+    duplicates: u64,
+    #[serde(default)]
+    replaced: u64,
+    #[serde(default)]
+    moved: u64,
+    #[serde(default)]
+    without_address: u64,
+    /// The report at that time.
+    report: Option<ReportState>,
+}
+
+/// The results of the rows so far.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Counts {
+    pub(super) done: u64,
+    pub(super) left_out: u64,
+    pub(super) refused: u64,
+    /// Rows with the device or address of an earlier row.
+    pub(super) duplicates: u64,
+    /// Rows whose device a later row registered again.
+    pub(super) replaced: u64,
+    /// Rows with the address of an earlier row for another device.
+    pub(super) moved: u64,
+    /// Done rows without an address.
+    pub(super) without_address: u64,
+}
+
+/// The progress of an import.
+pub(super) struct ImportState {
+    state_path: Option<PathBuf>,
+    report: Report,
+    file: StateFile,
+    /// The first row that was refused in this run: line, device and errors.
+    first_refused: Option<String>,
+    saved_at: Instant,
+    saved_rows: u64,
+}
+
+impl ImportState {
+    /// Resumes from the state file, or starts over.
+    pub(super) fn open(
+        state_path: Option<PathBuf>,
+        report: ReportPath,
+        restart: bool,
+    ) -> Result<Self, Failure> {
+        let saved = match &state_path {
+            Some(path) if !restart => read_state(path)?,
+            _ => None,
+        };
+        let is_resumed = saved.is_some();
+        let mut file = saved.unwrap_or_default();
+        let report = Report::open(report, file.report.take())?;
+        if is_resumed {
+            output::print_message(&format!("continuing after line {}", file.position.line));
+        }
+        let (saved_at, saved_rows) = (Instant::now(), file.position.rows);
+        Ok(Self { state_path, report, file, first_refused: None, saved_at, saved_rows })
+    }
+
+    /// The position after the last finished row; `None` at the beginning.
+    pub(super) fn position(&self) -> Option<Position> {
+        (self.file.position.rows > 0).then_some(self.file.position)
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        let StateFile {
+            done, left_out, refused, duplicates, replaced, moved, without_address, ..
+        } = self.file;
+        Counts { done, left_out, refused, duplicates, replaced, moved, without_address }
+    }
+
+    /// The number of bytes of finished rows.
+    pub(super) fn bytes(&self) -> u64 {
+        self.file.position.bytes
+    }
+
+    /// The file of refused rows, if there are any.
+    pub(super) fn report(&self) -> Option<&Path> {
+        self.report.path()
+    }
+
+    /// The first row that was refused in this run, unless stderr has shown it.
+    pub(super) fn first_refused(&self) -> Option<&str> {
+        self.first_refused.as_deref()
+    }
+
+    /// Adds a row that was executed.
+    pub(super) fn add_done(
+        &mut self,
+        position: Position,
+        duplicate: Duplicate,
+        lacks_address: bool,
+    ) {
+        let Duplicate { device, address } = duplicate;
+        self.file.done += 1;
+        self.file.duplicates += u64::from(device || address);
+        self.file.replaced += u64::from(device);
+        self.file.moved += u64::from(address && !device);
+        self.file.without_address += u64::from(lacks_address);
+        self.file.position = position;
+    }
+
+    /// Adds a row that was left out.
+    pub(super) fn add_left_out(&mut self, position: Position) {
+        self.file.left_out += 1;
+        self.file.position = position;
+    }
+
+    /// Adds a row that was refused.
+    pub(super) fn add_refused(
+        &mut self,
+        position: Position,
+        duplicate: Duplicate,
+        RefusedRow { device_id, source_row, errors }: &RefusedRow,
+    ) -> Result<(), Failure> {
+        let line = position.line;
+        let is_first = self.report.path().is_none();
+        let description = || match &**device_id {
+            "" => format!("line {line}: {}", errors.join("; ")),
+            device_id => format!("line {line}: {device_id}: {}", errors.join("; ")),
+        };
+        if self.report.has_no_file() {
+            output::print_error(&description());
+        } else {
+            self.report.push(source_row, line, errors)?;
+            self.first_refused.get_or_insert_with(description);
+        }
+        self.file.refused += 1;
+        self.file.duplicates += u64::from(duplicate.device || duplicate.address);
+        self.file.position = position;
+        // The state names the report as soon as it exists, so that a run after a crash continues it.
+        if is_first { self.save() } else { Ok(()) }
+    }
+
+    /// Saves the progress after [`SAVE_ROWS`] or [`SAVE_INTERVAL`].
+    pub(super) fn save_if_due(&mut self) -> Result<(), Failure> {
+        let rows = self.file.position.rows - self.saved_rows;
+        if rows < SAVE_ROWS && (rows == 0 || self.saved_at.elapsed() < SAVE_INTERVAL) {
+            return Ok(());
+        }
+        self.save()
+    }
+
+    /// Saves the progress. The report is on disk before the state that counts its rows.
+    pub(super) fn save(&mut self) -> Result<(), Failure> {
+        self.saved_at = Instant::now();
+        self.saved_rows = self.file.position.rows;
+        let Some(path) = &self.state_path else { return Ok(()) };
+        if self.file.position.rows == 0 {
+            return Ok(());
+        }
+        self.file.report = self.report.sync()?;
+        replace(path, &self.file).map_err(Failure::file(path))
+    }
+
+    /// Removes the state file at the end of the import.
+    pub(super) fn finish(&self) -> Result<(), Failure> {
+        match &self.state_path {
+            Some(path) => remove(path),
+            None => Ok(()),
+        }
+    }
+
+    /// The failure of an import that ends early; `cause` is `None` if the user interrupted it.
+    pub(super) fn stopped(&self, cause: Option<Failure>) -> Failure {
+        let line = self.file.position.line;
+        match cause {
+            // Running the same command again would not help.
+            Some(usage @ Failure::Usage(_)) => usage,
+            cause => {
+                let resumable = self.state_path.is_some() && line > 0;
+                Failure::ImportStopped { line, resumable, cause: cause.map(Box::new) }
+            }
+        }
+    }
+}
+
+fn read_state(path: &Path) -> Result<Option<StateFile>, Failure> {
+    let text = match fs::read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Failure::file(path)(error)),
+    };
+    let state = serde_json::from_slice(&text).map_err(|_| {
+        Failure::Usage(format!("{}: not a state file; --restart starts over", path.display()))
+    })?;
+    Ok(Some(state))
+}
+
+/// Writes a temporary file and renames it, so that a crash leaves the old state or the new one.
+fn replace(path: &Path, state: &StateFile) -> io::Result<()> {
+    let mut temporary = path.to_owned().into_os_string();
+    temporary.push(".new");
+    let mut file = File::create(&temporary)?;
+    file.write_all(&serde_json::to_vec(state)?)?;
+    file.sync_data()?;
+    fs::rename(&temporary, path)
+}
+
+fn remove(path: &Path) -> Result<(), Failure> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Failure::file(path)(error)),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// An FNV-1a digest: it detects another file, but not one made to deceive it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(super) struct Digest(u64);
+
+impl Default for Digest {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Digest {
+    pub(super) fn add(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}

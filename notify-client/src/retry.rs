@@ -1,0 +1,74 @@
+//! Retry policy of both transports: whether a failed attempt is repeated, and after which delay. It
+//! neither sends nor sleeps.
+
+use std::time::Duration;
+
+use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
+
+use crate::{Error, RETRY_AFTER_MAX, call::Call};
+
+/// Retry state of one call.
+pub(crate) struct Retry<T> {
+    backoff: ExponentialBackoff,
+    /// Whether sending the call twice has the same effect as sending it once.
+    is_idempotent: bool,
+    value_if_gone: Option<fn() -> T>,
+    /// Whether the server may have executed an earlier attempt whose response was lost.
+    maybe_executed: bool,
+}
+
+/// What follows an attempt.
+#[derive(Debug)]
+pub(crate) enum Decision<T> {
+    /// No further attempt: this is the result of the call.
+    Finish(Result<T, Error>),
+    /// Another attempt, after this delay.
+    RetryAfter(Duration),
+}
+
+impl<T> Retry<T> {
+    pub(crate) fn new(backoff: &ExponentialBuilder, call: &Call<T>) -> Self {
+        Self {
+            backoff: backoff.build(),
+            is_idempotent: !call.is_post() || call.takes_idempotency_key(),
+            value_if_gone: call.value_if_gone,
+            maybe_executed: false,
+        }
+    }
+
+    /// Decides what follows an attempt with this result.
+    pub(crate) fn decide(&mut self, result: Result<T, Error>) -> Decision<T> {
+        let error = match result {
+            Ok(value) => return Decision::Finish(Ok(value)),
+            Err(error) => error,
+        };
+        if let (Error::NotFound { .. }, true, Some(value)) =
+            (&error, self.maybe_executed, self.value_if_gone)
+        {
+            return Decision::Finish(Ok(value()));
+        }
+        match self.delay(&error) {
+            Some(delay) => {
+                self.maybe_executed |= !error.is_not_executed();
+                tracing::debug!(%error, delay_ms = delay.as_millis(), "retrying");
+                Decision::RetryAfter(delay)
+            }
+            None => Decision::Finish(Err(error)),
+        }
+    }
+
+    /// The delay before the next attempt; `None` if the call must not be retried.
+    fn delay(&mut self, error: &Error) -> Option<Duration> {
+        if !error.is_retryable() || !(self.is_idempotent || error.is_not_executed()) {
+            return None;
+        }
+        let retry_after = error.retry_after().unwrap_or_default();
+        if retry_after > RETRY_AFTER_MAX {
+            return None;
+        }
+        Some(self.backoff.next()?.max(retry_after))
+    }
+}
+
+#[cfg(test)]
+mod tests;
