@@ -68,7 +68,7 @@ fn failure(seed: u64, lines_max: usize) -> Option<String> {
 }
 
 #[test]
-fn whatever_happens_nothing_is_lost_or_repeated_and_everything_ends() {
+fn nothing_is_lost_or_repeated_and_everything_ends() {
     if let Some(seed) = asked("NOTIFY_SIMULATION_SEED") {
         assert_eq!(failure(seed, usize::MAX), None);
         return;
@@ -97,7 +97,7 @@ fn whatever_happens_nothing_is_lost_or_repeated_and_everything_ends() {
 }
 
 #[test]
-fn a_seed_is_played_again_event_by_event() {
+fn a_seed_replays_event_by_event() {
     for seed in 1..=12 {
         let (first, second) = (run(seed, 0, None), run(seed, 0, None));
         assert!(first.events > 20, "seed {seed} does nothing");

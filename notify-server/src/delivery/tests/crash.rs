@@ -82,7 +82,7 @@ async fn a_page_that_changed_while_the_process_was_down_is_resumed_by_key() {
 
 /// Trap 4: in flight and answered but not committed together never pass the credit.
 #[tokio::test]
-async fn without_credit_no_stream_opens() {
+async fn no_stream_opens_at_the_limit_of_unacked_deliveries() {
     let mut rig = Rig::new(100).await;
     rig.config.max_unacked = 7;
     rig.devices(60).await;
@@ -99,7 +99,7 @@ async fn without_credit_no_stream_opens() {
 
 /// Trap 5: a worker that lost its page reports nothing more; whoever adopted it goes on.
 #[tokio::test]
-async fn a_fenced_checkpoint_changes_nothing_and_its_page_goes_on_elsewhere() {
+async fn a_fenced_checkpoint_changes_nothing_and_its_page_continues_elsewhere() {
     let mut rig = Rig::new(4).await;
     rig.devices(4).await;
     rig.provider.script(|_, _| Told::Held(delivered()));
@@ -167,7 +167,7 @@ async fn an_orderly_stop_commits_what_was_in_flight_and_leaves_the_rest() {
 }
 
 #[tokio::test]
-async fn a_retry_that_was_claimed_when_the_process_died_is_tried_by_the_next() {
+async fn a_retry_claimed_by_a_dead_process_is_attempted_by_the_next_one() {
     let mut rig = Rig::new(5).await;
     rig.device("one").await;
     rig.provider.script(|_, attempt| match attempt {

@@ -13,7 +13,7 @@ fn id(name: &str) -> DeviceId {
 
 /// B20: a deleted device counts as canceled; one without the tag by now is not targeted any more.
 #[tokio::test]
-async fn a_device_that_loses_the_tag_before_its_turn_is_in_no_count() {
+async fn a_device_that_loses_the_tag_before_its_turn_is_not_counted() {
     let mut rig = Rig::new(1).await;
     rig.devices(4).await;
     for device in ["d00000", "d00001", "d00002", "d00003"] {
@@ -93,7 +93,7 @@ async fn a_token_that_moves_twice_is_sent_to_once() {
 
 /// B19: a `ttl_seconds` of 0 means one try, now; held credentials leave none to be had.
 #[tokio::test]
-async fn one_try_does_not_wait_for_credentials_to_be_mended() {
+async fn a_single_attempt_does_not_wait_for_corrected_credentials() {
     let mut rig = Rig::new(2).await;
     rig.devices(5).await;
     rig.provider

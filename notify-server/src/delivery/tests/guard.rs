@@ -55,7 +55,7 @@ async fn tokens_that_look_dead_en_masse_stop_the_lane_and_stay_enabled() {
 
 /// A group that became another chat is kept under its new address, and gets the message there.
 #[tokio::test]
-async fn an_address_that_moved_is_sent_to_at_once() {
+async fn a_moved_address_is_retried_at_once() {
     let mut rig = Rig::new(4).await;
     rig.devices(3).await;
     rig.provider.script(|token, _| match token {
@@ -141,7 +141,7 @@ async fn retries_are_bounded_and_go_first() {
 
 /// B40: one address whose answer blames our credentials does not hold the others.
 #[tokio::test]
-async fn one_refused_address_holds_nobody_else() {
+async fn one_rejected_address_does_not_hold_others() {
     let mut rig = Rig::new(1).await;
     rig.devices(20).await;
     rig.provider.script(|token, _| match token {

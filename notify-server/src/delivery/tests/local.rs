@@ -91,7 +91,7 @@ async fn each_zone_gets_it_at_its_own_time_and_no_device_twice() {
 
 /// Where the time has passed already, at once; named devices each at their own.
 #[tokio::test]
-async fn named_devices_have_their_own_time_and_a_time_that_passed_is_now() {
+async fn named_devices_use_their_own_zone_and_a_past_time_is_sent_at_once() {
     let mut rig = Rig::new(4).await;
     in_zone(&rig, "kiritimati", 14 * 60).await;
     in_zone(&rig, "berlin", 2 * 60).await;
@@ -115,7 +115,7 @@ async fn named_devices_have_their_own_time_and_a_time_that_passed_is_now() {
 /// The commit that accepts it looks at its zones. The engine had nothing to wait for, and has to wake for
 /// the next one.
 #[tokio::test]
-async fn an_idle_engine_wakes_for_the_zones_of_what_is_accepted() {
+async fn an_idle_engine_wakes_for_the_zones_of_an_accepted_notification() {
     let mut rig = Rig::new(4).await;
     in_zone(&rig, "tokyo", 9 * 60).await;
     rig.start();
@@ -135,7 +135,7 @@ async fn an_idle_engine_wakes_for_the_zones_of_what_is_accepted() {
 }
 
 #[tokio::test]
-async fn zones_to_come_are_canceled_with_the_notification() {
+async fn future_zones_are_canceled_with_the_notification() {
     let mut rig = Rig::new(4).await;
     in_zone(&rig, "tokyo", 9 * 60).await;
     in_zone(&rig, "berlin", 2 * 60).await;
@@ -157,7 +157,7 @@ async fn zones_to_come_are_canceled_with_the_notification() {
 
 /// Nobody is there: it ends when the time of UTC is over; a crash in between changes nothing.
 #[tokio::test]
-async fn zones_go_on_after_a_crash_and_nobody_is_waited_for_until_utc() {
+async fn zones_continue_after_a_crash_and_an_empty_audience_ends_with_utc() {
     let mut rig = Rig::new(4).await;
     rig.start();
     let empty = rig.accept(in_the_morning()).await;

@@ -32,7 +32,7 @@ async fn until_all_are_completed(rig: &Rig, ids: &[NotificationId]) {
 
 /// What waits behind one provider, however much, keeps nothing of another from starting.
 #[tokio::test]
-async fn a_lane_that_is_held_does_not_stop_the_others() {
+async fn a_held_lane_does_not_stop_the_others() {
     let mut rig = Rig::new(4).await;
     (rig.config.lane_dispatches_max, rig.config.lane_pages_max) = (3, 2);
     rig.devices(1).await;
@@ -68,7 +68,7 @@ async fn a_lane_that_is_held_does_not_stop_the_others() {
 
 /// A provider that does not answer takes a share of the credit, not all of it.
 #[tokio::test]
-async fn a_lane_without_answers_leaves_credit_to_the_others() {
+async fn a_lane_without_answers_leaves_permits_to_the_others() {
     let mut rig = Rig::new(100).await;
     (rig.config.max_unacked, rig.config.lane_streams_max) = (20, 15);
     rig.devices(60).await;
@@ -125,7 +125,7 @@ async fn a_late_refusal_of_old_credentials_does_not_hold_the_new_ones() {
 }
 
 #[tokio::test]
-async fn a_provider_that_is_removed_in_the_middle_fails_the_rest() {
+async fn removing_a_provider_fails_the_remaining_deliveries() {
     let mut rig = Rig::new(4).await;
     rig.devices(40).await;
     rig.provider.script(|_, _| Told::Held(delivered()));
@@ -180,7 +180,7 @@ async fn a_device_that_is_enabled_after_its_turn_is_not_sent_to() {
 /// B22: a token is left out where another device got the notification with it, not where that
 /// device's turn passed without.
 #[tokio::test]
-async fn a_token_of_a_device_that_got_nothing_is_sent_to_under_the_next_one() {
+async fn a_token_moved_from_a_device_that_got_nothing_gets_the_notification() {
     let mut rig = Rig::new(1).await;
     let mut off = RegisterDevice::android("off", "token-phone");
     off.push_disabled = Some(true);
@@ -204,7 +204,7 @@ async fn a_token_of_a_device_that_got_nothing_is_sent_to_under_the_next_one() {
 
 /// Trap 3: devices that do not answer keep their streams, not the room of the next page.
 #[tokio::test]
-async fn silent_devices_do_not_bar_the_next_page() {
+async fn silent_devices_do_not_block_the_next_page() {
     let mut rig = Rig::new(50).await;
     (rig.config.page_rows, rig.config.lane_devices_max) = (10, 20);
     rig.devices(100).await;
@@ -222,7 +222,7 @@ async fn silent_devices_do_not_bar_the_next_page() {
 
 /// Storage that fails now and then loses nothing and repeats nothing.
 #[tokio::test]
-async fn storage_that_fails_now_and_then_is_waited_for() {
+async fn intermittent_storage_failures_lose_and_repeat_nothing() {
     let mut rig = Rig::new(8).await;
     rig.config.checkpoint_outcomes = 20;
     rig.devices(200).await;
@@ -245,7 +245,7 @@ async fn storage_that_fails_now_and_then_is_waited_for() {
 
 /// Nothing of what is on its way then is sent again.
 #[tokio::test]
-async fn a_checkpoint_whose_answer_is_lost_keeps_its_page() {
+async fn a_lost_checkpoint_acknowledgement_keeps_the_page() {
     let mut rig = Rig::new(50).await;
     rig.config.checkpoint_outcomes = 20;
     rig.devices(90).await;
@@ -268,7 +268,7 @@ async fn a_checkpoint_whose_answer_is_lost_keeps_its_page() {
 
 /// B20. Nobody was told: another server whose word does not come here leaves the same behind.
 #[tokio::test]
-async fn a_cancellation_that_is_not_heard_of_counts_from_the_next_heartbeat() {
+async fn a_missed_cancellation_applies_from_the_next_heartbeat() {
     let mut rig = Rig::new(4).await;
     rig.config.clustered = true;
     rig.devices(40).await;
@@ -289,7 +289,7 @@ async fn a_cancellation_that_is_not_heard_of_counts_from_the_next_heartbeat() {
 
 /// A clock that jumps by more than a lease ends no page's work.
 #[tokio::test]
-async fn a_day_that_passes_during_a_page_loses_nothing() {
+async fn a_clock_jump_of_a_day_during_a_page_loses_nothing() {
     let mut rig = Rig::new(4).await;
     rig.devices(40).await;
     rig.provider.script(|_, _| Told::Held(delivered()));

@@ -232,17 +232,17 @@ impl World {
 }
 
 #[tokio::test]
-async fn no_two_live_servers_hold_one_lease() {
-    nobody_overlaps(Rig::new(4).await).await;
+async fn no_two_live_servers_hold_the_same_lease() {
+    check_no_overlaps(Rig::new(4).await).await;
 }
 
 /// Each server with connections of its own.
 #[tokio::test]
-async fn no_two_live_servers_of_a_postgresql_hold_one_lease() {
-    nobody_overlaps(Rig::on_postgres(4).await).await;
+async fn no_two_live_servers_hold_the_same_lease_on_postgresql() {
+    check_no_overlaps(Rig::on_postgres(4).await).await;
 }
 
-async fn nobody_overlaps(mut rig: Rig) {
+async fn check_no_overlaps(mut rig: Rig) {
     let seed = fastrand::u64(..);
     println!("overlaps: seed {seed}");
     rig.config.clustered = true;

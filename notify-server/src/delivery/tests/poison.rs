@@ -40,7 +40,7 @@ const ODD: [&str; 8] = [
 ];
 
 #[tokio::test]
-async fn what_breaks_the_code_fails_alone_in_a_page_of_five_hundred() {
+async fn deliveries_that_panic_fail_alone_in_a_page_of_five_hundred() {
     let mut rig = Rig::new(50).await;
     rig.config.page_rows = PAGE as u32;
     // Longer than any delay, so that the end of a claim is not taken for the next try.
@@ -92,7 +92,7 @@ async fn what_breaks_the_code_fails_alone_in_a_page_of_five_hundred() {
 
 /// A message that cannot be rendered fails as a whole, and the next one goes out.
 #[tokio::test]
-async fn a_message_that_breaks_its_rendering_takes_no_other_along() {
+async fn a_message_that_cannot_be_rendered_does_not_affect_others() {
     let mut rig = Rig::new(10).await;
     rig.devices(50).await;
     rig.provider.breaks(true);

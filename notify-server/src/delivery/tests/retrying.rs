@@ -50,7 +50,7 @@ async fn a_retry_does_not_use_an_address_that_changed_before_its_turn() {
 
 /// B22: a retry to a token that got the notification under another device is not made.
 #[tokio::test]
-async fn a_retry_to_a_phone_that_got_it_under_another_device_is_not_made() {
+async fn a_retry_to_an_address_that_got_it_as_another_device_is_not_made() {
     let mut rig = Rig::new(1).await;
     rig.devices(1).await;
     rig.device("other").await;
@@ -71,7 +71,7 @@ async fn a_retry_to_a_phone_that_got_it_under_another_device_is_not_made() {
 
 /// A pause, however long, does not keep a notification open past its time.
 #[tokio::test]
-async fn a_retry_that_is_paused_expires_in_time() {
+async fn a_paused_retry_expires_in_time() {
     let mut rig = Rig::new(1).await;
     rig.device("one").await;
     rig.provider.script(|_, attempt| {
@@ -103,7 +103,7 @@ async fn a_retry_that_is_paused_expires_in_time() {
 
 /// An orderly stop waits for no place that a retry stands in line for.
 #[tokio::test]
-async fn retries_in_line_are_given_back_at_a_stop() {
+async fn queued_retries_are_given_back_at_a_stop() {
     let (mut rig, id) = retrying(3).await;
     rig.provider.release();
     rig.stop().await;
@@ -115,7 +115,7 @@ async fn retries_in_line_are_given_back_at_a_stop() {
 
 /// Trap 3 for retries: one without an answer holds up no other that is due.
 #[tokio::test]
-async fn one_without_an_answer_holds_up_no_other_retry() {
+async fn a_retry_without_an_answer_does_not_hold_up_others() {
     let mut rig = Rig::new(4).await;
     rig.devices(2).await;
     let later = |seconds| SendResult::Retry {
@@ -146,7 +146,7 @@ async fn one_without_an_answer_holds_up_no_other_retry() {
 
 /// What waited for a probe goes on when the probe went well, not when it would count as lost.
 #[tokio::test]
-async fn retries_behind_a_probe_go_on_as_soon_as_it_went_well() {
+async fn retries_resume_as_soon_as_the_probe_succeeds() {
     let mut rig = Rig::new(40).await;
     rig.devices(30).await;
     let first = SendResult::Retry {
@@ -175,7 +175,7 @@ async fn retries_behind_a_probe_go_on_as_soon_as_it_went_well() {
 
 /// B20: nothing goes out once a cancellation was acknowledged, wherever its retry is by then.
 #[tokio::test]
-async fn a_retry_that_is_canceled_while_it_looks_around_is_not_sent() {
+async fn a_retry_canceled_while_it_reads_its_provider_is_not_sent() {
     let mut rig = Rig::new(1).await;
     rig.device("one").await;
     rig.provider.script(|_, _| Told::Answer(failed()));

@@ -80,7 +80,7 @@ async fn two_servers_share_a_notification_and_repeat_nothing() {
 }
 
 #[tokio::test]
-async fn a_server_that_dies_is_relieved_within_its_lease() {
+async fn the_work_of_a_dead_server_is_taken_over_within_its_lease() {
     let mut rig = rig_among_others(8, 100).await;
     rig.config.max_unacked = 8;
     let dies = FakeProvider::new(8);
@@ -104,7 +104,7 @@ async fn a_server_that_dies_is_relieved_within_its_lease() {
 }
 
 #[tokio::test]
-async fn a_server_that_stops_in_order_leaves_its_pages_at_once() {
+async fn an_orderly_stop_releases_the_pages_of_a_server_at_once() {
     let mut rig = rig_among_others(8, 100).await;
     let stops = FakeProvider::new(8);
     let (answers, holds) = (5, Told::Held(delivered()));
@@ -127,7 +127,7 @@ async fn a_server_that_stops_in_order_leaves_its_pages_at_once() {
 
 /// Stopped by the system, or cut off: its clock stands still while the others' goes on.
 #[tokio::test]
-async fn a_server_that_wakes_after_it_was_relieved_changes_nothing() {
+async fn a_server_that_resumes_after_losing_its_lease_changes_nothing() {
     let mut rig = rig_among_others(8, 60).await;
     let sleeps = FakeProvider::new(8);
     sleeps.script(|_, _| Told::Held(delivered()));
@@ -155,7 +155,7 @@ async fn a_server_that_wakes_after_it_was_relieved_changes_nothing() {
 
 /// Not heard by the others, a server holds still, whatever its pages' leases say.
 #[tokio::test]
-async fn who_cannot_say_that_it_lives_sends_nothing() {
+async fn a_server_without_heartbeats_sends_nothing() {
     let mut rig = rig_among_others(8, 40).await;
     rig.provider.script(|_, _| Told::Held(delivered()));
     rig.start();

@@ -30,7 +30,7 @@ fn at_a(endpoint: &str) -> bool {
 
 /// B40: 401 and 403 in the number hold that push service alone, and fail nothing.
 #[tokio::test]
-async fn a_push_service_that_refuses_is_held_and_the_other_goes_on() {
+async fn a_push_service_that_rejects_credentials_is_held_and_the_other_continues() {
     let (mut rig, provider) = rig(1).await;
     let refused = |endpoint: &str| match at_a(endpoint) {
         true => SendResult::ServiceRefused { reason: "http_403".into() },
@@ -55,7 +55,7 @@ async fn a_push_service_that_refuses_is_held_and_the_other_goes_on() {
 
 /// Trap 3: slots are per push service, so that a silent one does not bar the other.
 #[tokio::test]
-async fn a_silent_push_service_uses_its_own_streams_alone() {
+async fn a_silent_push_service_uses_only_its_own_streams() {
     let (mut rig, provider) = rig(8).await;
     provider.limit_services(2);
     provider.script(|endpoint, _| match at_a(endpoint) {
@@ -75,7 +75,7 @@ async fn a_silent_push_service_uses_its_own_streams_alone() {
 
 /// B39: a 429 pauses that push service, and is no attempt.
 #[tokio::test]
-async fn a_push_service_that_throttles_is_paused_alone() {
+async fn only_the_push_service_that_throttles_is_paused() {
     let (mut rig, provider) = rig(1).await;
     let throttle = || SendResult::Throttle {
         reason: "http_429".into(),

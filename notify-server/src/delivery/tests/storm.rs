@@ -232,7 +232,7 @@ async fn weather(seed: u64) {
 const SEEDS: u64 = 6;
 
 #[tokio::test]
-async fn every_notification_ends_and_its_counts_add_up_whatever_happens() {
+async fn every_notification_ends_with_consistent_counts() {
     let asked = std::env::var("NOTIFY_STORM_SEEDS").ok();
     let seeds = asked.map_or(SEEDS, |seeds| seeds.parse().expect("a number of seeds"));
     for seed in 1..=seeds {

@@ -138,7 +138,7 @@ async fn addresses_of_another_key_hold_nothing_and_end_as_unregistered() {
 
 /// Nothing shows that the address is at fault, or that the key is: the device stays.
 #[tokio::test]
-async fn a_refused_address_stays_where_nothing_gets_through() {
+async fn a_rejected_address_stays_enabled_while_nothing_gets_through() {
     for (answer, unregistered) in [(refused as fn() -> SendResult, 0), (dead, 20)] {
         let mut rig = Rig::new(1).await;
         for number in 0..30 {
@@ -231,12 +231,12 @@ async fn a_probe_goes_to_an_address_that_took_a_message_before() {
 }
 
 #[tokio::test]
-async fn a_stranger_that_is_throttled_for_a_day_waits_alone() {
+async fn an_unverified_address_throttled_for_a_day_waits_alone() {
     throttled_for_a_day(false).await;
 }
 
 #[tokio::test]
-async fn a_stranger_that_took_a_message_before_is_throttled_alone_as_well() {
+async fn a_verified_address_throttled_for_a_day_waits_alone() {
     throttled_for_a_day(true).await;
 }
 
@@ -268,7 +268,7 @@ async fn throttled_for_a_day(took_a_message: bool) {
 }
 
 #[tokio::test]
-async fn strangers_that_fail_cost_the_others_a_moment() {
+async fn failing_unverified_addresses_delay_the_others_only_briefly() {
     let (mut rig, provider) = rig(100, invented).await;
     more_good(&rig).await;
     script(&provider, |_| SendResult::Retry {

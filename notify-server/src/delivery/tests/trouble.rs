@@ -16,7 +16,7 @@ fn failed(after: Option<Duration>) -> SendResult {
 }
 
 #[tokio::test]
-async fn a_transient_failure_is_tried_again_when_it_is_due_and_not_before() {
+async fn a_transient_failure_is_retried_when_due_and_not_before() {
     let mut rig = Rig::new(10).await;
     rig.devices(3).await;
     rig.provider.script(|token, attempt| {
@@ -42,7 +42,7 @@ async fn a_transient_failure_is_tried_again_when_it_is_due_and_not_before() {
 }
 
 #[tokio::test]
-async fn what_the_provider_asks_for_is_waited_for() {
+async fn the_retry_delay_of_a_provider_is_respected() {
     let mut rig = Rig::new(10).await;
     rig.device("one").await;
     rig.provider.script(|_, attempt| {
@@ -61,7 +61,7 @@ async fn what_the_provider_asks_for_is_waited_for() {
 }
 
 #[tokio::test]
-async fn with_a_ttl_of_nothing_there_is_one_try() {
+async fn a_ttl_of_zero_allows_one_attempt() {
     let mut rig = Rig::new(10).await;
     rig.device("one").await;
     rig.provider.script(|_, _| Told::Answer(failed(None)));
@@ -80,7 +80,7 @@ async fn with_a_ttl_of_nothing_there_is_one_try() {
 }
 
 #[tokio::test]
-async fn a_throttled_provider_pauses_and_burns_no_attempt() {
+async fn a_throttled_provider_pauses_without_counting_an_attempt() {
     let mut rig = Rig::new(4).await;
     rig.devices(40).await;
     rig.provider.script(|token, attempt| {
@@ -105,7 +105,7 @@ async fn a_throttled_provider_pauses_and_burns_no_attempt() {
 
 /// B39: one address that is asked to slow down again and again does not slow the others down.
 #[tokio::test]
-async fn one_throttled_address_holds_nobody_else() {
+async fn one_throttled_address_does_not_hold_others() {
     let mut rig = Rig::new(1).await;
     rig.devices(20).await;
     rig.provider.script(|token, _| {
@@ -140,7 +140,7 @@ async fn one_throttled_address_holds_nobody_else() {
 }
 
 #[tokio::test]
-async fn refused_credentials_hold_everything_and_fail_nothing_until_they_are_mended() {
+async fn rejected_credentials_hold_everything_and_fail_nothing_until_corrected() {
     let mut rig = Rig::new(4).await;
     rig.devices(40).await;
     rig.provider
@@ -205,7 +205,7 @@ async fn a_dead_address_disables_its_device_and_no_other() {
 
 /// Traps 6 and 9: the answer counts for the token it was sent to, and for the registration it knew.
 #[tokio::test]
-async fn a_device_that_registered_meanwhile_is_spared() {
+async fn a_device_that_registered_meanwhile_stays_enabled() {
     let mut rig = Rig::new(10).await;
     rig.device("other-token").await;
     rig.device("again").await;
@@ -275,7 +275,7 @@ async fn a_reinstalled_app_does_not_get_a_notification_twice() {
 }
 
 #[tokio::test]
-async fn an_unreachable_provider_turns_few_deliveries_into_rows() {
+async fn an_unreachable_provider_creates_few_retries() {
     let mut rig = Rig::new(5).await;
     rig.devices(300).await;
     rig.provider.script(|_, _| {
@@ -302,7 +302,7 @@ async fn an_unreachable_provider_turns_few_deliveries_into_rows() {
 }
 
 #[tokio::test]
-async fn a_message_that_breaks_the_code_fails_alone() {
+async fn a_delivery_that_panics_fails_alone() {
     let mut rig = Rig::new(10).await;
     rig.devices(30).await;
     // Longer than any delay, so that the end of a claim is not taken for the next try.
@@ -327,7 +327,7 @@ async fn a_message_that_breaks_the_code_fails_alone() {
 }
 
 #[tokio::test]
-async fn an_application_that_is_erased_while_it_sends_ends_quietly() {
+async fn erasing_an_application_while_it_sends_ends_quietly() {
     let mut rig = Rig::new(2).await;
     rig.devices(200).await;
     rig.provider.script(|_, _| Told::Held(delivered()));
