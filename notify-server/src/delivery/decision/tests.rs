@@ -1,4 +1,4 @@
-//! One row for each class of answer and each bound of B39 and B40.
+//! One row for each class of answer and each limit of the retry policy.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ fn due_in_ms(next: &Decision) -> i64 {
         Decision::Retry { due_at, .. } | Decision::Pause { until: due_at, .. } => {
             due_at.ms_since(NOW)
         }
-        other => panic!("not tried again: {other:?}"),
+        other => panic!("not retried: {other:?}"),
     }
 }
 
@@ -178,7 +178,10 @@ fn an_unknown_outcome_is_retried_once_where_repeats_are_not_recognised() {
         let next = decide(retry(None, Processing::Unknown), &second, &policy);
         assert_eq!(matches!(next, Decision::Retry { .. }), repeats, "{platform}");
         let failed = decide(retry(None, Processing::Failed), &second, &policy);
-        assert!(matches!(failed, Decision::Retry { .. }), "an answer that it failed is no doubt");
+        assert!(
+            matches!(failed, Decision::Retry { .. }),
+            "a definite failure is no unknown outcome"
+        );
     }
 }
 
@@ -191,7 +194,7 @@ fn unknown_answers_have_a_low_limit_of_attempts() {
     assert_eq!(next, Decision::End { settled: Outcome::Failed, reason: Some("HTTP 418".into()) });
 }
 
-/// B40: 401 and 403 of a push service hold it when they come in the number; one alone is tried again.
+/// A single 401 or 403 of a push service is retried; many consecutive ones hold it.
 #[test]
 fn consecutive_rejections_hold_a_push_service() {
     let refused = || SendResult::ServiceRefused { reason: "http_403".into() };

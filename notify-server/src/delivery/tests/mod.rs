@@ -1,5 +1,5 @@
-//! The engine at work, against a real store and a provider that does as it is told. Traps
-//! are numbered in `docs/delivery.md`.
+//! Tests of the engine with a real store and a scripted provider. Hazards are numbered in
+//! `docs/delivery.md`.
 
 mod breaker_sync;
 mod clocks;
@@ -59,7 +59,7 @@ async fn an_empty_audience_completes() {
     rig.stop().await;
 }
 
-/// Trap 7: the audience is fixed when the notification becomes due, by sequence.
+/// Hazard 7: the audience is fixed by sequence number when the notification becomes due.
 #[tokio::test]
 async fn a_device_registered_after_the_accept_is_not_in_the_audience() {
     let mut rig = Rig::new(10).await;
@@ -94,7 +94,7 @@ async fn a_scheduled_notification_targets_the_devices_of_its_due_time() {
     rig.stop().await;
 }
 
-/// Trap 14: named ids are a resolved list, a tag is a scan over the tag's index.
+/// Hazard 14: named ids are a resolved list, a tag is a scan over the index of tags.
 #[tokio::test]
 async fn named_devices_and_tags_narrow_the_audience_and_exclusions_are_counted() {
     let mut rig = Rig::new(10).await;
@@ -160,7 +160,7 @@ async fn canceled_deliveries_are_counted_and_not_sent() {
     rig.store.cancel_notification(rig.app, id.clone(), rig::START).await.unwrap();
     rig.provider.release();
     let record = rig.until(&id, |record| record.status == NotificationStatus::Canceled).await;
-    assert_eq!(record.counts.targeted, 300, "the cursor goes on and counts");
+    assert_eq!(record.counts.targeted, 300, "the cursor continues and counts");
     assert_eq!(record.counts.sent, rig.provider.journal().len() as u64);
     assert_eq!(record.counts.canceled, 300 - record.counts.sent);
     assert!(record.counts.sent <= 20, "what was in flight, and little more");

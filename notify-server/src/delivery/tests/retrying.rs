@@ -1,4 +1,4 @@
-//! Deliveries that are tried again while their devices change and their time runs out.
+//! Retries while their devices change and their time runs out.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ fn failed() -> SendResult {
     SendResult::Retry { reason: "UNAVAILABLE".into(), after: None, outcome: Processing::Failed }
 }
 
-/// A rig whose devices all failed once and are due again, of which the first does not answer.
+/// A rig whose devices all failed once and are due again; the first one does not answer.
 async fn retrying(devices: usize) -> (Rig, notify_core::NotificationId) {
     let mut rig = Rig::new(1).await;
     rig.devices(devices).await;
@@ -34,7 +34,7 @@ async fn retrying(devices: usize) -> (Rig, notify_core::NotificationId) {
     (rig, id)
 }
 
-/// Trap 8 holds for retries as well, between their claim and their turn.
+/// Hazard 8 also applies to retries, between their claim and their turn.
 #[tokio::test]
 async fn a_retry_does_not_use_an_address_that_changed_before_its_turn() {
     let (mut rig, id) = retrying(3).await;
@@ -48,7 +48,7 @@ async fn a_retry_does_not_use_an_address_that_changed_before_its_turn() {
     rig.stop().await;
 }
 
-/// B22: a retry to a token that got the notification under another device is not made.
+/// A token gets a notification only once, even after it moved to another device.
 #[tokio::test]
 async fn a_retry_to_an_address_that_got_it_as_another_device_is_not_made() {
     let mut rig = Rig::new(1).await;
@@ -69,7 +69,7 @@ async fn a_retry_to_an_address_that_got_it_as_another_device_is_not_made() {
     rig.stop().await;
 }
 
-/// A pause, however long, does not keep a notification open past its time.
+/// A pause, however long, does not keep a notification open past its expiry.
 #[tokio::test]
 async fn a_paused_retry_expires_in_time() {
     let mut rig = Rig::new(1).await;
@@ -101,7 +101,7 @@ async fn a_paused_retry_expires_in_time() {
     rig.stop().await;
 }
 
-/// An orderly stop waits for no place that a retry stands in line for.
+/// An orderly stop does not wait for permits that retries have requested.
 #[tokio::test]
 async fn queued_retries_are_given_back_at_a_stop() {
     let (mut rig, id) = retrying(3).await;
@@ -113,7 +113,7 @@ async fn queued_retries_are_given_back_at_a_stop() {
     rig.stop().await;
 }
 
-/// Trap 3 for retries: one without an answer holds up no other that is due.
+/// Hazard 3 for retries: one without an answer does not hold up others that are due.
 #[tokio::test]
 async fn a_retry_without_an_answer_does_not_hold_up_others() {
     let mut rig = Rig::new(4).await;
@@ -140,11 +140,11 @@ async fn a_retry_without_an_answer_does_not_hold_up_others() {
     rig.clock.advance(Duration::from_secs(4));
     let record = rig.until(&id, |record| record.counts.sent == 1).await;
     assert_eq!(record.counts.pending, 1);
-    assert_eq!(rig.provider.journal()[3..], ["token-d00001"], "the silent one is out still");
+    assert_eq!(rig.provider.journal()[3..], ["token-d00001"], "the silent one is still in flight");
     rig.crash().await;
 }
 
-/// What waited for a probe goes on when the probe went well, not when it would count as lost.
+/// Retries that wait for a probe resume when it succeeds, not when it would count as lost.
 #[tokio::test]
 async fn retries_resume_as_soon_as_the_probe_succeeds() {
     let mut rig = Rig::new(40).await;
@@ -162,7 +162,8 @@ async fn retries_resume_as_soon_as_the_probe_succeeds() {
     rig.start();
     let id = rig.broadcast().await;
     rig.provider.arrived(20).await;
-    // The failures shut the gate; from then on one at a time goes out, until one was answered.
+    // The failures open the circuit breaker; from then on only one probe is out at a time, until
+    // one is answered.
     rig.turning_until_arrived(31, Duration::from_millis(250)).await;
     let probed_at = rig.clock.now();
     rig.provider.release();
@@ -173,7 +174,7 @@ async fn retries_resume_as_soon_as_the_probe_succeeds() {
     rig.stop().await;
 }
 
-/// B20: nothing goes out once a cancellation was acknowledged, wherever its retry is by then.
+/// Nothing is sent after an acknowledged cancellation, whatever the state of its retry.
 #[tokio::test]
 async fn a_retry_canceled_while_it_reads_its_provider_is_not_sent() {
     let mut rig = Rig::new(1).await;
@@ -182,7 +183,7 @@ async fn a_retry_canceled_while_it_reads_its_provider_is_not_sent() {
     rig.start();
     let id = rig.broadcast().await;
     rig.retry_due_within(START, 2_000).await;
-    // The next try asks for the new provider, and is canceled before that is there.
+    // The next attempt reads the new provider, and is canceled before the read completes.
     rig.source.answers(false);
     let other = FakeProvider::new(1);
     rig.configure(ProviderKind::Fcm, Some(other.clone())).await;

@@ -1,4 +1,4 @@
-//! Notifications to one device each: started, sent and settled together, and as safe as all others.
+//! Notifications to one device each: started, sent and settled together, as safely as all others.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn is_completed(record: &NotificationRecord) -> bool {
     record.status == NotificationStatus::Completed
 }
 
-/// A rig whose engine starts such notifications with their page open: its lane is there, and idle.
+/// A rig whose engine starts such notifications with their page open: its lane exists and is idle.
 async fn rig(slots: usize, devices: usize) -> Rig {
     let mut rig = Rig::new(slots).await;
     rig.devices(devices).await;
@@ -37,7 +37,7 @@ async fn rig(slots: usize, devices: usize) -> Rig {
     panic!("no page was opened with its start");
 }
 
-/// Sends to that device with its page opened at once.
+/// Sends to a device, with its page opened at the start.
 async fn send(rig: &Rig, device: &str) -> NotificationId {
     let before = rig.opened_with_start();
     let mut progress = rig.progress();
@@ -100,7 +100,8 @@ async fn a_single_starts_in_the_commit_that_accepts_it_and_outcomes_share_a_comm
     rig.stop().await;
 }
 
-/// The next one comes when the last one is out, as from a caller that sends one at a time.
+/// Each one is accepted after the attempt of the last one, as from a caller that sends one at a
+/// time.
 #[tokio::test]
 async fn sequential_sends_share_the_commits_of_their_outcomes() {
     const SENDS: usize = 20;
@@ -120,7 +121,7 @@ async fn sequential_sends_share_the_commits_of_their_outcomes() {
     rig.stop().await;
 }
 
-/// Whether the commit was done is not known to its caller, nor to the engine.
+/// Neither the caller nor the engine knows whether the commit succeeded.
 #[tokio::test]
 async fn a_single_whose_accept_has_an_unknown_outcome_is_sent_once() {
     let mut rig = rig(10, 2).await;
@@ -135,7 +136,7 @@ async fn a_single_whose_accept_has_an_unknown_outcome_is_sent_once() {
     rig.stop().await;
 }
 
-/// One that its provider holds on the only stream, and one that waits for that stream.
+/// One notification that occupies the only stream, and one that waits for it.
 async fn held_and_waiting(rig: &Rig) -> [NotificationId; 2] {
     rig.provider.script(|token, _| match token {
         "token-d00000" => Told::Held(delivered()),
@@ -147,7 +148,7 @@ async fn held_and_waiting(rig: &Rig) -> [NotificationId; 2] {
     [held, send(rig, "d00001").await]
 }
 
-/// While one waits for its stream its device may change (trap 8).
+/// The device may change while its notification waits for a stream (hazard 8).
 #[tokio::test]
 async fn a_waiting_single_uses_the_current_address_of_its_device() {
     let mut rig = rig(1, 2).await;
@@ -231,7 +232,7 @@ async fn a_single_in_flight_at_a_crash_is_sent_again() {
     rig.stop().await;
 }
 
-/// Storage that fails while outcomes are committed keeps them.
+/// Outcomes survive a failure of storage during their commit.
 #[tokio::test]
 async fn outcomes_are_committed_once_storage_recovers() {
     let mut rig = rig(10, 1).await;

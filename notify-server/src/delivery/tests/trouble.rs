@@ -1,4 +1,4 @@
-//! Providers that fail, throttle, refuse, and report dead addresses.
+//! Providers that fail, throttle, reject credentials, and report dead addresses.
 
 use std::time::Duration;
 
@@ -98,12 +98,12 @@ async fn a_throttled_provider_pauses_without_counting_an_attempt() {
     let record = rig.turning(&id, Duration::from_secs(1), completed).await;
     assert_eq!(record.counts.sent, 40);
     assert!(rig.clock.now().ms_since(START) >= 30_000, "never earlier");
-    assert_eq!(rig.provider.journal().len(), 41, "one was sent again, none became a row");
+    assert_eq!(rig.provider.journal().len(), 41, "one was sent again, none became a retry");
     assert_eq!(rig.store.agenda(Timestamp(0)).await.unwrap().next_retry_due, None);
     rig.stop().await;
 }
 
-/// B39: one address that is asked to slow down again and again does not slow the others down.
+/// An address that is throttled again and again does not slow down the others.
 #[tokio::test]
 async fn one_throttled_address_does_not_hold_others() {
     let mut rig = Rig::new(1).await;
@@ -118,13 +118,13 @@ async fn one_throttled_address_does_not_hold_others() {
     });
     rig.start();
     let id = rig.broadcast().await;
-    // Three got through, and it paused everybody; it is the first to be asked again.
+    // Three got through, and it paused all; it is the first to be attempted again.
     rig.provider.arrived(4).await;
     rig.turning_until_arrived(5, Duration::from_secs(10)).await;
-    // Without the clock being turned: nobody waits for its second pause.
+    // The clock does not advance: no other delivery waits for its second pause.
     let record = rig.until(&id, |record| record.counts.sent == 19).await;
     assert_eq!((record.counts.pending, record.counts.failed), (1, 0));
-    // Asked every thirty seconds from here on, it keeps nobody waiting.
+    // It is attempted every thirty seconds from here on, and delays no other.
     for _ in 0..5 {
         rig.clock.advance(Duration::from_secs(31));
         let named = CreateNotification {
@@ -155,7 +155,7 @@ async fn rejected_credentials_hold_everything_and_fail_nothing_until_corrected()
     let asked = rig.provider.journal().len();
     assert!(
         (4..=5).contains(&asked),
-        "what was in flight, and what the first refusal was tried on"
+        "those in flight, and the one that confirmed the first rejection"
     );
     rig.turning(&id, Duration::from_secs(1), |_| {
         late(rig.clock.now()) && rig.provider.journal().len() > asked
@@ -203,7 +203,8 @@ async fn a_dead_address_disables_its_device_and_no_other() {
     rig.stop().await;
 }
 
-/// Traps 6 and 9: the answer counts for the token it was sent to, and for the registration it knew.
+/// Hazards 6 and 9: the answer applies to the token it was sent to, and to the registration of that
+/// time.
 #[tokio::test]
 async fn a_device_that_registered_meanwhile_stays_enabled() {
     let mut rig = Rig::new(10).await;
@@ -227,12 +228,12 @@ async fn a_device_that_registered_meanwhile_stays_enabled() {
     assert_eq!(record.counts.unregistered, 2, "the deliveries ended");
     for name in ["other-token", "again"] {
         let device = rig.store.device(rig.app, DeviceId::new(name).unwrap()).await.unwrap();
-        assert!(device.enabled, "{name} is spared");
+        assert!(device.enabled, "{name} stays enabled");
     }
     rig.stop().await;
 }
 
-/// Trap 8: no address is used after an update of it was acknowledged.
+/// Hazard 8: no address is used after an update of it was acknowledged.
 #[tokio::test]
 async fn an_address_that_changed_before_its_turn_is_not_used() {
     let mut rig = Rig::new(1).await;
@@ -252,7 +253,7 @@ async fn an_address_that_changed_before_its_turn_is_not_used() {
     rig.stop().await;
 }
 
-/// Trap 8 and B22: a token that moved to a device that comes later is not sent to twice.
+/// Hazard 8: a token that moved to a later device is not sent to twice.
 #[tokio::test]
 async fn a_reinstalled_app_does_not_get_a_notification_twice() {
     let mut rig = Rig::new(1).await;
@@ -305,7 +306,7 @@ async fn an_unreachable_provider_creates_few_retries() {
 async fn a_delivery_that_panics_fails_alone() {
     let mut rig = Rig::new(10).await;
     rig.devices(30).await;
-    // Longer than any delay, so that the end of a claim is not taken for the next try.
+    // Longer than any delay, so that the end of a claim is not mistaken for the next attempt.
     rig.config.lease_ms = 60_000;
     rig.provider.script(|token, _| {
         assert_ne!(token, "token-d00007", "a defect in a provider");

@@ -1,4 +1,4 @@
-//! Many notifications beside each other (traps 11, 18).
+//! Many concurrent notifications (hazards 11 and 18).
 
 use notify_core::{CreateNotification, NotificationStatus};
 
@@ -58,8 +58,7 @@ async fn many_small_notifications_complete_each_with_its_own_count() {
     rig.stop().await;
 }
 
-/// Who waits in line for a stream is handed the place that another one leaves: not one that is not
-/// there any more.
+/// A queued request is granted a released stream only within the current limit.
 #[tokio::test]
 async fn a_lowered_stream_limit_applies_to_queued_requests() {
     let mut rig = Rig::new(5).await;
@@ -74,6 +73,6 @@ async fn a_lowered_stream_limit_applies_to_queued_requests() {
     rig.provider.offer(1);
     rig.provider.release();
     rig.until(&id, |record| record.counts.sent == 1).await;
-    assert_eq!(rig.provider.journal().len(), 5, "four are open, where one may be");
+    assert_eq!(rig.provider.journal().len(), 5, "four are open, and the limit is one");
     rig.crash().await;
 }
