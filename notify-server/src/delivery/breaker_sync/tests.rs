@@ -160,7 +160,7 @@ fn the_reporter_of_a_rejection_probes_after_the_other_servers() {
     let latest = record(1, update.status, Some(US));
     ours.apply_record(&latest, us(time(0)));
     theirs.apply_record(&latest, ApplyContext { instance: THEM, ..us(time(0)) });
-    assert_eq!(theirs.take_update(time(0)), None, "an adopted status is not published again");
+    assert_eq!(theirs.take_update(time(0)), None, "an applied status is not published again");
     assert_eq!(ours.admit(time(MINUTE_MS)), Admission::Wait(time(MINUTE_MS + 3_000)));
     assert_eq!(theirs.admit(time(MINUTE_MS)), Admission::Wait(time(MINUTE_MS + 500)));
     assert_eq!(theirs.admit(time(MINUTE_MS + 500)), Admission::Go, "the probe");

@@ -1,4 +1,4 @@
-//! The callers' requests about devices.
+//! Requests of callers about devices.
 
 use notify_core::{
     DeviceDetails, DeviceId, Endpoint, Platform, Registration, Subscription, Tag, TagType,
@@ -10,7 +10,7 @@ use super::requests::{Process, TAG};
 use super::world::lock;
 use crate::clock::Clock;
 use crate::store::AppNo;
-/// Registers a device, or subscribes it.
+/// Registers or subscribes a device.
 pub(super) async fn register(process: Process, app: AppNo, name: String, mut wanted: State) {
     let _asking = process.asks();
     let at = process.clock.now();
