@@ -429,7 +429,7 @@ impl EngineHandle {
             .collect()
     }
 
-    /// The status of the provider and of the services behind it.
+    /// The status of the provider and of its upstream services.
     pub(crate) fn channel(&self, app: AppNo, platform: Platform) -> ChannelView {
         ChannelView {
             status: self.provider_status(app, platform),

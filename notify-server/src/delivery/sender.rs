@@ -275,7 +275,7 @@ impl CompletedAttempt {
             lane.throttle(until, scope, stream.upstream.as_deref(), version);
         }
         let disposition = delivery.disposition(decision, effects, message_id, now);
-        // Before the stream ends: a queued request is granted without a look at the limit.
+        // Before the stream ends: a queued request is granted without a check of the limit.
         lane.streams.set_limit(lane.streams_max());
         drop(stream);
         AttemptResult { disposition, unacked }

@@ -220,7 +220,8 @@ fn reports_are_ignored_for_ten_minutes_after_a_contradiction() {
         breaker.apply_record(&record, us(time(now)));
         !breaker.is_closed()
     };
-    // They reported a rejection; who published otherwise, and whether the next report is adopted.
+    // The others reported a rejection; here, who published a contradiction, and whether the next
+    // report is applied.
     for (by, is_adopted) in
         [(Some(THEM), true), (Some(OTHERS), false), (Some(US), false), (None, true)]
     {

@@ -158,7 +158,7 @@ impl Lane {
         let looks_unregistered = matches!(answer, SendResult::Unregistered { ambiguous: true, .. });
         let mut effects = AnswerEffects::default();
         if context.version != self.provider_version() {
-            // An address that looked unregistered to earlier credentials is tried again; the guard does
+            // An address that looked unregistered to earlier credentials is retried; the guard does
             // not count it.
             effects.unregistered = looks_unregistered.then_some(UnregisteredVerdict::Suspect);
             return effects;

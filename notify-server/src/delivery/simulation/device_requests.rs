@@ -95,7 +95,7 @@ pub(super) async fn erase(process: Process, app: AppNo, name: String) {
     }
 }
 
-/// Gives a device the tag or takes it away; `None` removes it.
+/// Sets the tag of a device to a value; `None` removes it.
 pub(super) async fn tag(process: Process, app: AppNo, name: String, value: Option<bool>) {
     let _asking = process.asks();
     let what = format!("tag {} {name} {value:?}", app.0);
