@@ -1,6 +1,6 @@
-//! Replication of circuit breakers between servers: what one server learns of a provider, the others
-//! take over instead of finding out by themselves. Signal are published in the store and read from
-//! there; no delivery waits for either.
+//! Replication of circuit breakers between servers: every server applies what another one detected
+//! about a provider, instead of detecting it again. Changes are published in the store and read
+//! from there; no delivery waits for either.
 //!
 //! A record changes the breaker of another server as follows; *–* leaves it as it is.
 //!

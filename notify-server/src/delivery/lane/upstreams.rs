@@ -50,7 +50,7 @@ pub(crate) struct Upstream {
     in_flight: AtomicUsize,
     /// Consecutive rejections of our credentials at verified addresses.
     refusals_in_a_row: AtomicU16,
-    /// Consecutive reports of a dead address at unverified addresses.
+    /// Consecutive reports of a dead address, at anonymous and unverified addresses.
     deaths_in_a_row: AtomicU32,
     /// When a message was last delivered, in unix milliseconds; `i64::MIN` if none was since the
     /// provider changed.
@@ -222,8 +222,8 @@ impl Upstream {
         }
     }
 
-    /// Records a report that an unverified address is dead. Returns whether to believe it: many in
-    /// a row while no message gets through may be the upstream's own fault.
+    /// Records a report that an anonymous or unverified address is dead. Returns whether to believe
+    /// it: many in a row while no message gets through may be the upstream's own fault.
     pub(crate) fn believes_death(&self) -> bool {
         self.deaths_in_a_row.fetch_add(1, Ordering::AcqRel) < DEATHS_IN_A_ROW_MAX
     }

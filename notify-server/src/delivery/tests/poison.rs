@@ -90,9 +90,9 @@ async fn deliveries_that_panic_fail_alone_in_a_page_of_five_hundred() {
     rig.stop().await;
 }
 
-/// A message that cannot be rendered fails as a whole, and the next one is sent.
+/// A message whose rendering panics fails as a whole, and the next one is sent.
 #[tokio::test]
-async fn a_message_that_cannot_be_rendered_does_not_affect_others() {
+async fn a_message_whose_rendering_panics_does_not_affect_others() {
     let mut rig = Rig::new(10).await;
     rig.devices(50).await;
     rig.provider.breaks(true);
