@@ -143,7 +143,7 @@ const OUTAGE_DOUBLINGS_MAX: u32 = 6;
 /// Consecutive attempts that end in 5xx before the provider counts as unreachable: a few may be about
 /// the message.
 const CONSECUTIVE_FAILURES_MAX: u32 = 20;
-/// Longest wait of a delivery at a tripped breaker before it looks again, in milliseconds. A release
+/// Longest wait of a delivery at a tripped breaker before it checks again, in milliseconds. A release
 /// wakes it earlier.
 const TRIPPED_RECHECK_MS: i64 = 3_600_000;
 
@@ -299,7 +299,7 @@ impl CircuitBreaker {
                 is_suspected = true;
                 Some(BreakerState::Suspect)
             }
-            // The wait goes on; the delivery after it shows whether the credentials are at fault.
+            // The wait continues; the delivery after it shows whether the credentials are at fault.
             BreakerState::Throttled { .. } => {
                 is_suspected = true;
                 None

@@ -1,6 +1,6 @@
-//! Replication of circuit breakers between servers: what one server learns of a provider, the others
-//! take over instead of finding out by themselves. Signal are published in the store and read from
-//! there; no delivery waits for either.
+//! Replication of circuit breakers between servers: every server applies what another one detected
+//! about a provider, instead of detecting it again. Changes are published in the store and read
+//! from there; no delivery waits for either.
 //!
 //! A record changes the breaker of another server as follows; *–* leaves it as it is.
 //!
@@ -8,8 +8,8 @@
 //! |---|---|---|---|---|---|---|---|
 //! | available | – | close | close | close | close | close | release ¹ |
 //! | throttled ² | throttle | throttle | the later one | – | throttle | throttle | – |
-//! | unreachable ³ | adopt | – | – | – | adopt | – | – |
-//! | auth rejected ³ | adopt | adopt | adopt | adopt | adopt | – | – |
+//! | unreachable ³ | apply | – | – | – | apply | – | – |
+//! | auth rejected ³ | apply | apply | apply | apply | apply | – | – |
 //! | tripped | trip | trip | trip | trip | trip | trip | trip |
 //!
 //! 1. Only if the record before was *tripped*: otherwise the store does not know yet that this server
@@ -20,7 +20,7 @@
 //!    whose own network, clock or credentials are broken does not keep the provider blocked for all.
 //!    Nothing while peers are ignored: for [`PEER_DISTRUST_MS`] after one server contradicted another.
 //!
-//! A half-open breaker adopts neither, since the result of its probe is more recent than the record.
+//! A half-open breaker applies neither, since the result of its probe is more recent than the record.
 
 #[cfg(test)]
 mod tests;
@@ -383,7 +383,7 @@ async fn pull(context: &EngineContext, known: &mut i64) -> Result<(), StoreError
 }
 
 impl Lane {
-    /// Publishes the breakers of the lane that changed: the provider's, and those of its services.
+    /// Publishes the breakers of the lane that changed: the provider's, and those of its upstreams.
     async fn publish_breakers(&self) -> Result<(), StoreError> {
         self.publish(&self.breaker, "").await?;
         for (name, service) in self.services.named() {
@@ -425,7 +425,7 @@ impl Lane {
         match &*record.key.service {
             "" => self.apply(&self.breaker, record),
             name => {
-                // A service beyond the limit has no breaker of its own.
+                // An upstream beyond the limit has no breaker of its own.
                 if let Some(service) = self.services.get(name) {
                     self.apply(&service.breaker, record);
                 }
@@ -443,7 +443,7 @@ impl Lane {
         match breaker.apply_record(record, context) {
             UpdateEffect::Ignored => {}
             UpdateEffect::Applied => {
-                // Pages that deferred devices of a service wait at the lane's breaker.
+                // Pages that deferred devices of an upstream wait at the lane's breaker.
                 self.breaker.wake_waiters();
                 tracing::info!(
                     app.id = %self.app_name(),

@@ -23,12 +23,13 @@ pub(crate) struct CheckpointBuilder {
     moved: Vec<MovedAddress>,
     verified: Vec<VerifiedAddress>,
     guard: CommitGuard,
-    /// When the first result came.
+    /// When the first result was added.
     since: Option<Instant>,
     is_forced: bool,
 }
 
-/// What uncommitted results hold. Dropping the value, after the commit or when it is given up, releases it.
+/// Permits and counts that uncommitted results hold. Dropping the value, after the commit or when
+/// the results are given up, releases them.
 #[derive(Default)]
 pub(crate) struct CommitGuard {
     unacked: Option<Permit>,
@@ -100,17 +101,18 @@ impl CheckpointBuilder {
         self.is_forced || self.settled.len() + self.retries.len() >= outcomes_max
     }
 
-    /// Makes it due whatever its size.
+    /// Makes the checkpoint due, whatever its size.
     pub(crate) fn force(&mut self) {
         self.is_forced = true;
     }
 
-    /// When its first result has waited for `delay`.
+    /// The time when its first result has waited for `delay`.
     pub(crate) fn due_at(&self, delay: Duration) -> Instant {
         self.since.map_or_else(Instant::now, |since| since + delay)
     }
 
-    /// Builds the checkpoint, without what only its page knows, and what it holds until it is committed.
+    /// Builds the checkpoint, without the fields that only its page knows, and the guard to hold
+    /// until it is committed.
     pub(crate) fn build(self, page: OpenPage) -> (Checkpoint, CommitGuard) {
         let checkpoint = Checkpoint {
             page,

@@ -1,63 +1,64 @@
-//! Every limit of the engine, with its default.
+//! The limits of the engine, with their defaults.
 
 use std::time::Duration;
 
 use super::RetryPolicy;
 use crate::providers::SendResult;
 
-/// Most deliveries in flight or not committed yet, unless configured otherwise.
+/// Default of [`EngineConfig::max_unacked`].
 pub const MAX_UNACKED_DEFAULT: usize = 4_096;
-/// Longest id of a message that is kept, in bytes; Google's have about a hundred.
+/// Longest message id that is stored, in bytes; Google's have about a hundred.
 const MESSAGE_ID_BYTES_MAX: usize = 255;
 
-/// How long retries are claimed among other servers, in milliseconds: far longer than any takes.
+/// Lease of claimed retries if there are several servers, in milliseconds: far longer than any
+/// attempt takes.
 const RETRY_LEASE_CLUSTERED_MS: i64 = 600_000;
 
 /// Limits of the engine.
 #[derive(Debug, Clone)]
 pub struct EngineConfig {
-    /// Most deliveries that are in flight, or answered but not committed (W, trap 4): what a crash
-    /// can repeat at the most. No credit, no new stream.
+    /// Most deliveries that are in flight, or answered but not committed: the most that a crash can
+    /// repeat (hazard 4 of docs/delivery.md). At the limit no stream opens.
     pub max_unacked: usize,
     /// Most devices of one page.
     pub page_rows: u32,
-    /// Outcomes after which a page commits.
+    /// Number of outcomes after which a page commits.
     pub checkpoint_outcomes: usize,
-    /// Time after which a page commits what it has.
+    /// Time after which a page commits the outcomes that it has.
     pub checkpoint_every: Duration,
-    /// How long a page is this process's without renewing, in milliseconds.
+    /// Lease of a page, in milliseconds. Each checkpoint renews it.
     pub lease_ms: i64,
-    /// Whether other servers may work on the same storage: then this one says that it lives, and
-    /// sends only while the others can have heard it.
+    /// Whether several servers may share the database. If so, this one sends heartbeats, and sends
+    /// messages only while its lease is valid.
     pub clustered: bool,
-    /// How often it says so, in milliseconds. It counts as alive for `lease_ms` each time.
+    /// Time between heartbeats, in milliseconds. Each one renews the server's lease by `lease_ms`.
     pub heartbeat_ms: i64,
-    /// How old an address may be when it is used, in milliseconds (trap 8).
+    /// Greatest age of an address when it is used, in milliseconds (hazard 8 of docs/delivery.md).
     pub address_age_ms_max: i64,
-    /// Most devices read ahead by one lane.
+    /// Most devices that one lane reads ahead.
     pub lane_devices_max: usize,
-    /// Most pages open in one lane.
+    /// Most open pages of one lane.
     pub lane_pages_max: usize,
-    /// Most retries that one lane takes at once.
+    /// Most retries that one lane has claimed and not settled.
     pub lane_retries_max: u32,
-    /// Most retries of one lane: above it nothing new is sent before some of them ended (trap 12).
-    /// What is in flight then comes on top.
+    /// Most open retries of one lane: at the limit no first attempt starts until some of them end
+    /// (hazard 12 of docs/delivery.md). Attempts in flight may add to the limit.
     pub lane_retry_rows_max: u64,
-    /// Most devices of one lane that wait for the service behind them.
+    /// Most deferred devices of one lane. They wait for their upstream.
     pub lane_deferred_max: usize,
-    /// Most notifications started in one transaction.
+    /// Most notifications that are started in one transaction.
     pub start_batch: u32,
-    /// Most streams of one lane, however many its provider offers: a quarter of the credit, so that
-    /// a provider that does not answer leaves credit to the others.
+    /// Most streams of one lane, however many its provider accepts: a quarter of `max_unacked`, so
+    /// that a provider that does not answer leaves permits to the others.
     pub lane_streams_max: usize,
-    /// Most dispatches that one lane holds in memory; of the rest it knows the numbers. No bound
-    /// across lanes: one that is held must not keep others from starting.
+    /// Most dispatches that one lane holds in memory; of further ones it holds only the numbers.
+    /// There is no limit across lanes: a held lane must not keep others from starting.
     pub lane_dispatches_max: usize,
-    /// Whether the providers' ids of messages are kept (B20).
+    /// Whether to store the message ids that providers return.
     pub keep_message_ids: bool,
-    /// When and how often a delivery is tried again.
+    /// When and how often a delivery is retried.
     pub retry: RetryPolicy,
-    /// Seed of the jitter; drawn at random when absent.
+    /// Seed of the jitter; random if absent.
     pub seed: Option<u64>,
 }
 
@@ -88,14 +89,15 @@ impl Default for EngineConfig {
 }
 
 impl EngineConfig {
-    /// How long claimed retries are this process's, in milliseconds. Among others they are until it
-    /// dies: an attempt may take longer than a lease, and nobody else knows what is in hand here.
+    /// Lease of claimed retries, in milliseconds. One of several servers keeps them until it dies:
+    /// an attempt may take longer than a lease, and other servers do not know what is in flight
+    /// here.
     pub(crate) fn retry_lease_ms(&self) -> i64 {
         if self.clustered { RETRY_LEASE_CLUSTERED_MS } else { self.lease_ms }
     }
 
-    /// The id that the provider gave the message, where it is to be kept. One that is too long is
-    /// not: a provider may be anybody.
+    /// The provider's id of the message, if it is to be stored. An overlong id is dropped, since a
+    /// provider may be untrusted.
     pub(crate) fn kept_message_id(&self, answer: &SendResult) -> Option<Box<str>> {
         match answer {
             SendResult::Delivered { message_id: Some(id) }

@@ -1,4 +1,4 @@
-//! What every part of the engine shares.
+//! State that every part of the engine shares.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -27,19 +27,20 @@ use crate::store::{
 };
 use crate::telemetry::DeliveryMetrics;
 
-/// Time between two tries when storage is not available. Real time, not the engine's: it paces the
-/// machine, it means nothing to a delivery.
+/// Pause after a storage error. Real time, not the engine's clock: it limits the load on the
+/// machine and has no effect on a delivery.
 const STORAGE_BACKOFF: Duration = Duration::from_millis(200);
-/// Least time between two lines of the log about it: every page and lane meets the same failure.
+/// Shortest time between two log lines about storage errors: every page and lane meets the same
+/// failure.
 const STORAGE_LOG_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Gives the engine its providers, with their secrets opened.
+/// The source of the engine's providers, with their secrets decrypted.
 #[async_trait::async_trait]
 pub trait ProviderSource: Send + Sync + 'static {
     /// The provider of an application; `None` when it is not configured.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// When the configuration cannot be read.
     async fn provider(
         &self,
         app: AppNo,
@@ -50,80 +51,82 @@ pub trait ProviderSource: Send + Sync + 'static {
 /// A provider as an administrator configured it.
 #[derive(Clone)]
 pub struct Configured {
-    /// The application, as its administrators know it.
+    /// The public id of the application.
     pub app: AppId,
     /// The provider.
     pub provider: SharedProvider,
-    /// Most deliveries a second; `None` is no limit.
+    /// Most deliveries per second; `None` means no limit.
     pub rate_per_second: Option<u32>,
 }
 
-/// What every part of the engine shares.
+/// State that every part of the engine shares.
 pub(crate) struct EngineContext {
     pub(crate) store: SharedStore,
     pub(crate) metrics: DeliveryMetrics,
-    /// Canceled once the engine has come to its end, however it did.
+    /// Canceled once the engine has ended, for whatever reason.
     pub(crate) ended: CancellationToken,
     pub(crate) providers: Arc<dyn ProviderSource>,
     pub(crate) clock: SharedClock,
-    /// What poll addresses begin with (B34).
+    /// Base of poll URLs.
     pub(crate) public_url: String,
     pub(crate) config: EngineConfig,
     pub(crate) instance: InstanceId,
-    /// Deliveries in flight or answered but not committed (trap 4).
+    /// Permits for deliveries that are in flight, or answered but not committed (hazard 4 of
+    /// docs/delivery.md).
     pub(crate) unacked: Arc<ResizableSemaphore>,
     pub(crate) devices: DeviceTracker,
     pub(crate) stop: CancellationToken,
     pub(crate) membership: Membership,
     /// Circuit breakers to publish to the other servers.
     pub(crate) dirty_lanes: Arc<DirtyLanes>,
-    /// What was started in the commits that accepted it.
+    /// Notifications that were started in the commits that accepted them.
     pub(crate) starts: Starts,
-    /// Something may be due that the engine does not know of.
+    /// Wakes the engine: work may be due that it does not know of.
     pub(crate) wake: Notify,
-    /// When the engine looks next by itself; not before it is told, while it looks.
+    /// When the engine polls next without being woken; `None` while it polls, or if nothing is due.
     next_poll: Mutex<Option<Timestamp>>,
-    /// Lanes of this process. In order: a change is told to them one after another.
+    /// Lanes of this process. Ordered, so that a change reaches them in a fixed order.
     pub(crate) lanes: Mutex<BTreeMap<(AppNo, Platform), Arc<Lane>>>,
     pub(crate) recovery_requested: AtomicBool,
     /// Counts the engine's commits.
     pub(crate) progress: watch::Sender<u64>,
-    /// Ends the engine where it stands.
+    /// Kills the engine as a crash would.
     #[cfg(test)]
     pub(crate) killed: Notify,
-    /// Notifications to one device that were started with their page open.
+    /// Number of notifications to one device that were started together with their page.
     #[cfg(test)]
     pub(crate) opened_with_start: std::sync::atomic::AtomicUsize,
     rng: Mutex<fastrand::Rng>,
     last_storage_log: Mutex<Option<Instant>>,
-    /// Whether the last that was heard of storage is that it fails.
+    /// Whether the last storage operation failed.
     storage_failing: AtomicBool,
-    /// Held for reading from the claim of a page until it is known to be open, and for writing
-    /// while open pages are adopted: no page of this process is taken for one left behind.
+    /// Held for reading from the claim of a page until its number is recorded as open, and for
+    /// writing while open pages are reclaimed: no page of this process is mistaken for an abandoned
+    /// one.
     pub(crate) recovery_lock: RwLock<()>,
     dispatches: Mutex<Vec<Weak<ActiveDispatch>>>,
     cancellations: AtomicU64,
     open: Mutex<OpenWork>,
 }
 
-/// What this process works on.
+/// Dispatches and pages that this process works on.
 #[derive(Default)]
 struct OpenWork {
     dispatches: HashSet<DispatchNo>,
     pages: HashSet<PageNo>,
 }
 
-/// Where the engine reads, and what it reads by.
+/// Dependencies of the engine.
 pub struct EngineDeps {
     /// Storage.
     pub store: SharedStore,
     /// Providers.
     pub providers: Arc<dyn ProviderSource>,
-    /// Time.
+    /// Clock.
     pub clock: SharedClock,
-    /// What poll addresses begin with.
+    /// Base of poll URLs.
     pub public_url: String,
-    /// What is counted.
+    /// Metrics.
     pub metrics: DeliveryMetrics,
 }
 
@@ -166,20 +169,20 @@ impl EngineContext {
         })
     }
 
-    /// A share of the jitter, 0 to 1.
+    /// A random fraction for jitter, 0 to 1.
     pub(crate) fn jitter(&self) -> f64 {
         self.rng.lock().expect("no holder of the generator panics").f64()
     }
 
-    /// The engine committed something.
+    /// Records a commit of the engine.
     pub(crate) fn committed(&self) {
         self.progress.send_modify(|commits| *commits += 1);
         if self.storage_failing.swap(false, Ordering::AcqRel) {
-            tracing::info!("storage answers again: delivery goes on");
+            tracing::info!("storage is available again; delivery resumes");
         }
     }
 
-    /// Something is due then: wakes the engine, unless it looks no later.
+    /// Wakes the engine unless it polls by that time anyway.
     pub(crate) fn wake_by(&self, due_at: Timestamp) {
         let next = *self.next_poll.lock().expect("no holder panics");
         if next.is_none_or(|next| due_at < next) {
@@ -187,13 +190,13 @@ impl EngineContext {
         }
     }
 
-    /// The engine looks next at that time by itself; `None`: it looks now, or not before it is
-    /// told. What becomes due meanwhile wakes it.
+    /// Sets when the engine polls next without being woken. `None`: it polls now, or only when it
+    /// is woken. Work that comes due earlier wakes it.
     pub(crate) fn set_next_wake(&self, next: Option<Timestamp>) {
         *self.next_poll.lock().expect("no holder panics") = next;
     }
 
-    /// Storage failed: says so now and then, and lets a moment pass.
+    /// Logs a storage error, at most once per interval, and waits a moment.
     pub(crate) async fn backoff_after_storage_error(&self, error: &StoreError) {
         let is_said = {
             let mut said_at = self.last_storage_log.lock().expect("no holder panics");
@@ -205,18 +208,22 @@ impl EngineContext {
         };
         self.storage_failing.store(true, Ordering::Release);
         if !is_said {
-            tracing::error!(cause = error_chain(error), "delivery waits for storage");
+            tracing::error!(
+                cause = error_chain(error),
+                "storage failed; delivery waits and will retry"
+            );
         }
         tokio::time::sleep(STORAGE_BACKOFF).await;
     }
 
-    /// A page or dispatch of this process is in doubt: what is open is looked up again.
+    /// Has the engine look up all open pages and dispatches again, because the state of one is in
+    /// doubt.
     pub(crate) fn request_recovery(&self) {
         self.recovery_requested.store(true, Ordering::Release);
         self.wake.notify_one();
     }
 
-    /// There are more or fewer servers, so that each has another share of every rate.
+    /// Applies a changed number of servers: each server's share of every rate changes.
     pub(crate) fn on_membership_change(&self) {
         let servers = self.membership.servers();
         for lane in self.lanes.lock().expect("no holder panics").values() {
@@ -224,30 +231,30 @@ impl EngineContext {
         }
     }
 
-    /// Keeps a job in sight of cancellations.
+    /// Registers a dispatch for cancellations.
     pub(crate) fn track(&self, dispatch: &Arc<ActiveDispatch>) {
-        let mut dispatches = self.dispatches.lock().expect("no holder of the jobs panics");
-        // Looked through once in as many as there are.
+        let mut dispatches = self.dispatches.lock().expect("no holder of the dispatches panics");
+        // Scanned only when the vector is full, so that the cost per dispatch stays constant.
         if dispatches.len() == dispatches.capacity() {
             dispatches.retain(|dispatch| dispatch.strong_count() > 0);
         }
         dispatches.push(Arc::downgrade(dispatch));
     }
 
-    /// What is in hand and not known to be canceled.
+    /// Active dispatches that are not known to be canceled.
     pub(crate) fn active_dispatches(&self) -> Vec<DispatchNo> {
-        let dispatches = self.dispatches.lock().expect("no holder of the jobs panics");
+        let dispatches = self.dispatches.lock().expect("no holder of the dispatches panics");
         let in_hand =
             dispatches.iter().filter_map(Weak::upgrade).filter(|dispatch| !dispatch.canceled());
         let distinct: HashSet<_> = in_hand.map(|dispatch| dispatch.row.no).collect();
         distinct.into_iter().collect()
     }
 
-    /// What is left of these is not sent.
+    /// Cancels the matching dispatches: their remaining deliveries are not sent.
     pub(crate) fn cancel(&self, is_canceled: impl Fn(&ActiveDispatch) -> bool) {
-        // Ahead of the look at the jobs: see Job::read.
+        // Before the dispatches are searched: see `ActiveDispatch::read`.
         self.cancellations.fetch_add(1, Ordering::AcqRel);
-        let dispatches = self.dispatches.lock().expect("no holder of the jobs panics");
+        let dispatches = self.dispatches.lock().expect("no holder of the dispatches panics");
         dispatches
             .iter()
             .filter_map(Weak::upgrade)
@@ -265,22 +272,22 @@ impl EngineContext {
         self.lanes.lock().expect("no holder panics").get(&(app, platform)).cloned()
     }
 
-    /// How many cancellations there were.
+    /// Number of cancellations so far.
     pub(crate) fn cancellations(&self) -> u64 {
         self.cancellations.load(Ordering::Acquire)
     }
 
-    /// Takes a dispatch on; false when it was taken on before.
+    /// Records a dispatch as open; returns false if it was open already.
     pub(crate) fn insert_dispatch(&self, no: DispatchNo) -> bool {
         self.open.lock().expect("no holder panics").dispatches.insert(no)
     }
 
-    /// A dispatch needs no more pages.
+    /// Records that a dispatch needs no more pages.
     pub(crate) fn remove_dispatch(&self, no: DispatchNo) {
         self.open.lock().expect("no holder panics").dispatches.remove(&no);
     }
 
-    /// Takes a page on; false when this process has it already.
+    /// Records a page as open; returns false if this process has it already.
     pub(crate) fn insert_page(&self, no: PageNo) -> bool {
         self.open.lock().expect("no holder panics").pages.insert(no)
     }
@@ -320,7 +327,7 @@ impl ChangeListener for EngineContext {
                 self.dirty_lanes.request_pull();
                 self.membership.request_resync();
                 self.wake.notify_one();
-                // Lanes read their configuration again; a breaker that is open stays open.
+                // Lanes read their configuration again. Their circuit breakers keep their state.
                 self.for_lanes(|_| true, Lane::app_changed);
             }
             Change::Events(_) | Change::Enrichment(_) | Change::KeyRevoked => {}

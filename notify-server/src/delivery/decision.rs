@@ -1,5 +1,5 @@
-//! The one place with policy: what happens after an attempt, as a pure function of the answer, the
-//! delivery's past and the clock (B39, B40).
+//! The retry policy: what happens after an attempt, as a pure function of the answer, the
+//! delivery's past and the clock. No other place decides about retries.
 
 use std::time::Duration;
 
@@ -9,29 +9,29 @@ use crate::providers::{Processing, Reason, Scope, SendResult};
 use crate::reasons;
 use crate::store::Outcome;
 
-/// When and how often a delivery is tried again (B39).
+/// When and how often a delivery is retried.
 #[derive(Debug, Clone, Copy)]
 pub struct RetryPolicy {
     /// First delay, in milliseconds; it doubles with each attempt.
     pub first_delay_ms: i64,
-    /// Longest delay of our own, in milliseconds.
+    /// Longest delay that we choose, in milliseconds.
     pub delay_ms_max: i64,
-    /// Shortest delay that a provider may ask for, in milliseconds: one that asks for none would be
-    /// asked again at the speed of the network.
+    /// Shortest delay that a provider may request, in milliseconds: a request without a delay would
+    /// be repeated at the speed of the network.
     pub retry_after_ms_min: i64,
-    /// Longest delay that a provider may ask for, in milliseconds.
+    /// Longest delay that a provider may request, in milliseconds.
     pub retry_after_ms_max: i64,
-    /// How long after its first attempt a delivery ends as failed, in milliseconds.
+    /// Age after which a delivery fails, in milliseconds since its first attempt.
     pub age_ms_max: i64,
-    /// Delay after a throttle that names none, in milliseconds.
+    /// Delay after a throttle without a delay of its own, in milliseconds.
     pub throttle_ms: i64,
     /// Time between probes of a held provider, in milliseconds.
     pub probe_every_ms: i64,
-    /// Most attempts that may end in an answer that says nothing known.
+    /// Most attempts of a delivery that end in an unknown answer.
     pub unknown_attempts_max: u16,
-    /// Refusals in a row after which a push service is held.
+    /// Consecutive rejections of our credentials after which a push service is held.
     pub service_refusals_max: u16,
-    /// Most attempts with an unknown outcome where the platform cannot recognise a repeat.
+    /// Most attempts with an unknown outcome on a platform that cannot recognise a repeat.
     pub ambiguous_attempts_max: u16,
 }
 
@@ -52,7 +52,7 @@ impl Default for RetryPolicy {
     }
 }
 
-/// A delivery and the attempt that was just made.
+/// A delivery, and the circumstances of the attempt that just completed.
 #[derive(Debug, Clone, Copy)]
 pub struct AttemptContext {
     /// Platform.
@@ -63,13 +63,13 @@ pub struct AttemptContext {
     pub first_attempt_at: Timestamp,
     /// Earlier attempts with an unknown outcome.
     pub unknown_outcomes: u16,
-    /// How often in a row the service behind the address refused our credentials at addresses that
-    /// took a message before, this answer included; 0 where this address never took one.
+    /// Consecutive rejections of our credentials by the upstream at verified addresses, this answer
+    /// included; 0 if this address is unverified. An address is verified once it took a message.
     pub service_refusals: u16,
-    /// Whether a refusal shows that the address is at fault: it never took a message, and the same
-    /// credentials get through at the same service.
+    /// Whether a rejection shows that the address is at fault: it is unverified, and the same
+    /// upstream accepts our credentials elsewhere.
     pub is_address_at_fault: bool,
-    /// When the notification expires; `None`: one try only (B19).
+    /// When the notification expires; `None`: one attempt only.
     pub expires_at: Option<Timestamp>,
     /// Now.
     pub now: Timestamp,
@@ -77,7 +77,7 @@ pub struct AttemptContext {
     pub jitter: f64,
 }
 
-/// What happens next.
+/// What happens to the delivery next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
     /// The delivery ends.
@@ -87,23 +87,23 @@ pub enum Decision {
         /// Why, unless it was sent.
         reason: Option<Reason>,
     },
-    /// The delivery ends, and the address is disabled (B40).
+    /// The delivery ends, and the address is disabled.
     Disable {
         /// Why.
         reason: Reason,
-        /// Since when the address is dead; a device registered later is spared.
+        /// Since when the address is dead; a device registered later stays enabled.
         since: Option<Timestamp>,
     },
-    /// The address is another one: it is kept, and the delivery tried again there.
+    /// The address changed: the new one is stored, and the delivery is retried there.
     Move {
         /// The new address.
         to: Box<str>,
-        /// When it is tried.
+        /// When it is retried.
         due_at: Timestamp,
         /// Attempts that count.
         attempts: u16,
     },
-    /// The delivery is tried again.
+    /// The delivery is retried.
     Retry {
         /// When.
         due_at: Timestamp,
@@ -114,16 +114,16 @@ pub enum Decision {
         /// Attempts with an unknown outcome.
         unknown_outcomes: u16,
     },
-    /// Everything of this application on the provider, or behind the service, waits; no attempt
-    /// counts.
+    /// All deliveries of this application to the provider or upstream wait; the attempt does not
+    /// count.
     Pause {
         /// Until when.
         until: Timestamp,
         /// What waits.
         scope: Scope,
     },
-    /// Our credentials are refused: everything of this application on the provider, or behind the
-    /// service, is held (B40).
+    /// Our credentials are rejected: all deliveries of this application to the provider or upstream
+    /// are held.
     Hold {
         /// Why.
         reason: Reason,
@@ -144,8 +144,8 @@ pub fn decide(answer: SendResult, past: &AttemptContext, policy: &RetryPolicy) -
             Decision::End { settled: Outcome::Failed, reason: Some(reason) }
         }
         SendResult::AuthRejected { reason } => Decision::Hold { reason, scope: Scope::Provider },
-        // One alone may be a subscription made with another key. Many in a row, at addresses that took
-        // messages before, point to our key or our clock (B40).
+        // A single rejection may be a subscription made with another key. Many in a row, at
+        // verified addresses, point to our key or our clock.
         SendResult::ServiceRefused { reason }
             if past.service_refusals >= policy.service_refusals_max =>
         {
@@ -180,12 +180,12 @@ pub fn decide(answer: SendResult, past: &AttemptContext, policy: &RetryPolicy) -
     }
 }
 
-/// Whether this was the last attempt that may end in an answer that says nothing known.
+/// Whether this was the last attempt that may end in an unknown answer.
 fn is_last(past: &AttemptContext, policy: &RetryPolicy) -> bool {
     past.attempts_before.saturating_add(1) >= policy.unknown_attempts_max
 }
 
-/// Whether a repeat carries an identity by which the platform shows it once (B36).
+/// Whether the platform recognises a repeat by an id, and shows it only once.
 fn supports_dedup(platform: Platform) -> bool {
     match platform {
         Platform::Android | Platform::Ios | Platform::Web => true,
@@ -193,7 +193,7 @@ fn supports_dedup(platform: Platform) -> bool {
     }
 }
 
-/// At once the first time; a provider that goes on sending us elsewhere is another failure.
+/// The first retry is immediate; a provider that redirects again counts as another failure.
 fn moved(to: Box<str>, past: &AttemptContext, policy: &RetryPolicy) -> Decision {
     if past.attempts_before == 0 && past.expires_at.is_some() {
         return Decision::Move { to, due_at: past.now, attempts: 1 };
@@ -237,7 +237,8 @@ fn retry(
     }
 }
 
-/// A retry, unless the notification is over by then (`expired`) or the delivery too old (`failed`).
+/// A retry, unless the notification expires before it (`expired`) or the delivery gets too old
+/// (`failed`).
 fn retry_or_give_up(
     reason: Reason,
     due_at: Timestamp,
@@ -259,7 +260,7 @@ fn retry_after_ms(after: Option<Duration>, policy: &RetryPolicy) -> Option<i64> 
     Some(asked.clamp(policy.retry_after_ms_min, policy.retry_after_ms_max))
 }
 
-/// Exponential from the first delay, doubling, capped; the jitter takes up to half of it away.
+/// Exponential backoff with a cap; the jitter subtracts up to half of the delay.
 fn backoff_ms(attempts: u16, jitter: f64, policy: &RetryPolicy) -> i64 {
     let doublings = u32::from(attempts.saturating_sub(1)).min(32);
     let whole = policy.first_delay_ms.saturating_mul(1_i64 << doublings).min(policy.delay_ms_max);

@@ -1,5 +1,5 @@
-//! Devices that a page sets aside because the service behind them takes no message now, while the rest of
-//! the page goes on.
+//! Devices that a page defers because their upstream accepts no messages now, while the rest of the
+//! page continues.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use notify_core::Timestamp;
 use crate::delivery::lane::{Lane, Upstream};
 use crate::store::AudienceDevice;
 
-/// The deferred devices of one page, by service. They count in their lane until they are taken out or the
-/// value is dropped.
+/// The deferred devices of one page, by upstream. They count in their lane until they are taken out
+/// or this is dropped.
 pub(crate) struct Deferred {
     lane: Arc<Lane>,
     by_service: Vec<(Arc<Upstream>, VecDeque<AudienceDevice>)>,
     len: usize,
     /// Whether some of them may have changed since they were read.
     is_stale: bool,
-    /// When to check the first of their services again, if that is known.
+    /// When to check the first of their upstreams again, if that is known.
     until: Option<Timestamp>,
 }
 
@@ -42,7 +42,7 @@ impl Deferred {
         self.is_stale
     }
 
-    /// The rest of the page was read again and these were not: what changed is not known of them.
+    /// The rest of the page was read again and these were not, so changes to them are unknown.
     pub(crate) fn mark_stale(&mut self) {
         self.is_stale = true;
     }
@@ -62,7 +62,7 @@ impl Deferred {
         }
     }
 
-    /// Takes out as many devices of each service as it has room for.
+    /// Takes out as many devices of each upstream as it has room for.
     pub(crate) fn take(
         &mut self,
         room: impl Fn(&Upstream, &AudienceDevice) -> Result<usize, Option<Timestamp>>,
@@ -79,7 +79,7 @@ impl Deferred {
             }
             let Some(first) = devices.front() else { continue };
             match room(service, first) {
-                // The probe alone: among others it would lose its place when they are read again.
+                // Only the probe: with others it would lose its place when they are read again.
                 Ok(_) if probes_verified.is_some() => taken.extend(devices.pop_front()),
                 Ok(room) => taken.extend(devices.drain(..room.min(devices.len()))),
                 Err(until) => self.until = earlier(self.until, until),

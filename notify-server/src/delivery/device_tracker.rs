@@ -1,50 +1,50 @@
-//! What open pages and retries must know of changes elsewhere in the process (trap 8): which of
-//! their devices are not as they were read any more, and which are being sent to.
+//! Tracks devices for open pages and retries: which devices changed since they were read, and which
+//! are being sent to (hazard 8 of docs/delivery.md).
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use crate::store::{DeviceKey, DispatchNo};
 
-/// The mark over a range of keys, as long as somebody holds it.
+/// Tracks a range of keys for as long as it is alive.
 #[derive(Debug)]
 pub(crate) struct RangeTracker(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
-    /// The key before the first one.
+    /// Start of the range, exclusive.
     from: DeviceKey,
-    /// The last key.
+    /// End of the range, inclusive.
     to: DeviceKey,
     /// Devices that changed and were not read since.
     changed: HashSet<DeviceKey>,
-    /// Devices that are being sent to, or were.
+    /// Devices that are being sent to, or were sent to.
     in_flight: HashSet<(DispatchNo, DeviceKey)>,
 }
 
 impl RangeTracker {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().expect("no holder of a mark panics")
+        self.0.lock().expect("no holder of a tracker panics")
     }
 
-    /// Limits the mark to the keys in `(from, to]`.
+    /// Limits the range to the keys in `(from, to]`.
     pub(crate) fn shrink_to(&self, from: DeviceKey, to: DeviceKey) {
         let mut state = self.state();
         (state.from, state.to) = (from, to);
         state.changed.retain(|key| from < *key && *key <= to);
     }
 
-    /// Takes note that a device is sent to.
+    /// Records an attempt to a device.
     pub(crate) fn mark_in_flight(&self, dispatch: DispatchNo, key: DeviceKey) {
         self.state().in_flight.insert((dispatch, key));
     }
 
-    /// Takes that back: the device did not get it.
+    /// Reverts that: the device did not get the message.
     pub(crate) fn clear_in_flight(&self, dispatch: DispatchNo, key: DeviceKey) {
         self.state().in_flight.remove(&(dispatch, key));
     }
 
-    /// Whether any device changed since this was last asked.
+    /// Whether any device changed since the last call.
     pub(crate) fn drain_changed(&self) -> bool {
         let changed = &mut self.state().changed;
         let stale = !changed.is_empty();
@@ -52,37 +52,38 @@ impl RangeTracker {
         stale
     }
 
-    /// Whether that device changed.
+    /// Whether a device changed since it was read.
     pub(crate) fn has_changed(&self, key: DeviceKey) -> bool {
         self.state().changed.contains(&key)
     }
 }
 
-/// The marks of every open page of the process.
+/// The trackers of all open pages and retries of the process.
 #[derive(Debug, Default)]
 pub(crate) struct DeviceTracker(Mutex<Vec<Weak<RangeTracker>>>);
 
 impl DeviceTracker {
-    /// Opens a mark for the keys in `(from, to]`. It has to be open before its devices are read, so
-    /// that no change falls in between.
+    /// Opens a tracker for the keys in `(from, to]`. It has to be open before its devices are read,
+    /// so that no change is missed.
     pub(crate) fn open(&self, from: DeviceKey, to: DeviceKey) -> Arc<RangeTracker> {
         let state = State { from, to, changed: HashSet::new(), in_flight: HashSet::new() };
         let tracker = Arc::new(RangeTracker(Mutex::new(state)));
-        let mut marks = self.0.lock().expect("no holder of the marks panics");
+        let mut marks = self.0.lock().expect("no holder of the trackers panics");
         marks.retain(|tracker| tracker.strong_count() > 0);
         marks.push(Arc::downgrade(&tracker));
         tracker
     }
 
-    /// A mark for the keys in `(from, to]` of another one, with what changed there since that was opened.
+    /// Opens a tracker for the keys in `(from, to]` of another one, with the changes there since
+    /// that was opened.
     pub(crate) fn split(
         &self,
         tracker: &RangeTracker,
         from: DeviceKey,
         to: DeviceKey,
     ) -> Arc<RangeTracker> {
-        // Held over both, so that no change falls in between.
-        let mut marks = self.0.lock().expect("no holder of the marks panics");
+        // Held during the copy, so that no change is missed.
+        let mut marks = self.0.lock().expect("no holder of the trackers panics");
         let mut changed = tracker.state().changed.clone();
         changed.retain(|key| from < *key && *key <= to);
         let part = Arc::new(RangeTracker(Mutex::new(State {
@@ -95,9 +96,10 @@ impl DeviceTracker {
         part
     }
 
-    /// A device changed: who holds it reads it again before its address is used.
+    /// Records that a device changed: every task that holds it reads it again before it uses the
+    /// address.
     pub(crate) fn device_changed(&self, key: DeviceKey) {
-        let marks = self.0.lock().expect("no holder of the marks panics");
+        let marks = self.0.lock().expect("no holder of the trackers panics");
         for tracker in marks.iter().filter_map(Weak::upgrade) {
             let mut state = tracker.state();
             if state.from < key && key <= state.to {
@@ -106,9 +108,9 @@ impl DeviceTracker {
         }
     }
 
-    /// Whether a device is being sent to, or was and that is not committed yet.
+    /// Whether a device is being sent to, or was sent to without a commit yet.
     pub(crate) fn is_in_flight(&self, dispatch: DispatchNo, key: DeviceKey) -> bool {
-        let marks = self.0.lock().expect("no holder of the marks panics");
+        let marks = self.0.lock().expect("no holder of the trackers panics");
         let sent = (dispatch, key);
         marks
             .iter()
@@ -122,19 +124,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_marks_the_pages_that_hold_the_device_and_no_others() {
+    fn a_change_reaches_only_trackers_whose_range_contains_the_device() {
         let marks = DeviceTracker::default();
         let first = marks.open(DeviceKey(0), DeviceKey(10));
         let second = marks.open(DeviceKey(10), DeviceKey(20));
         marks.device_changed(DeviceKey(10));
         assert!(first.has_changed(DeviceKey(10)) && !first.has_changed(DeviceKey(9)));
         assert!(first.drain_changed() && !second.drain_changed());
-        assert!(!first.drain_changed(), "asked once");
+        assert!(!first.drain_changed(), "the first call drained it");
     }
 
-    /// A change may come in between the read of a page and its claim, whose end is not known before.
+    /// A change may arrive between the read of a page and its claim, when the end of its range is
+    /// not known yet.
     #[test]
-    fn a_mark_that_is_narrowed_keeps_the_changes_of_its_range() {
+    fn a_tracker_whose_range_shrinks_keeps_only_the_changes_in_it() {
         let marks = DeviceTracker::default();
         let tracker = marks.open(DeviceKey(0), DeviceKey(100));
         marks.device_changed(DeviceKey(50));
@@ -148,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_mark_has_the_changes_of_its_keys_before_and_after() {
+    fn a_split_tracker_has_earlier_and_later_changes_in_its_range() {
         let marks = DeviceTracker::default();
         let tracker = marks.open(DeviceKey(0), DeviceKey(100));
         marks.device_changed(DeviceKey(5));
@@ -162,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_started_until_it_is_taken_back_or_its_page_is_over() {
+    fn a_device_is_in_flight_until_it_is_cleared_or_its_tracker_is_dropped() {
         let marks = DeviceTracker::default();
         let tracker = marks.open(DeviceKey(0), DeviceKey(10));
         let is_started = |key| marks.is_in_flight(DispatchNo(1), DeviceKey(key));

@@ -1,4 +1,4 @@
-//! A dispatch in memory: what its pages share, rendered once.
+//! An active dispatch: state that its pages share, and the payload, which is rendered once.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -16,13 +16,13 @@ use crate::store::{
     AudienceDevice, AudienceSource, DeviceKey, Dispatch, DispatchNo, Outcome, StoreError, Zone,
 };
 
-/// How many moves of an address during one dispatch are followed back.
+/// Most moves of an address between devices, during one dispatch, that are followed back.
 const MOVES_FOLLOWED_MAX: usize = 8;
 
 /// A dispatch in memory.
 pub(crate) struct ActiveDispatch {
     pub(crate) row: Dispatch,
-    /// The instant at which tries end; `None`: one try (B19).
+    /// When attempts end; `None`: one attempt only (`ttl_seconds` 0).
     pub(crate) expires_at: Option<Timestamp>,
     notification: Option<Notification>,
     cursor: AtomicI64,
@@ -31,7 +31,7 @@ pub(crate) struct ActiveDispatch {
 }
 
 impl ActiveDispatch {
-    /// Reads a dispatch. A cancellation that comes in while it is read is not missed.
+    /// Reads a dispatch, without missing a cancellation that arrives during the read.
     pub(crate) async fn read(
         context: &EngineContext,
         no: DispatchNo,
@@ -39,21 +39,22 @@ impl ActiveDispatch {
         loop {
             let cancellations = context.cancellations();
             let dispatch = Self::new(context.store.dispatch(no).await?, context);
-            // From here on the job hears of them itself; what came before is read again.
+            // From here on cancellations reach the dispatch itself; one that came earlier requires
+            // another read.
             if context.cancellations() == cancellations {
                 return Ok(dispatch);
             }
         }
     }
 
-    /// A dispatch as it was just read. It hears of cancellations from here on.
+    /// A dispatch as it was just read. Cancellations reach it from here on.
     pub(crate) fn new(dispatch: Dispatch, context: &EngineContext) -> Arc<Self> {
         let parsed =
             CreateNotification::parse_accepted(dispatch.request.as_bytes(), dispatch.due_at);
         let expires_at = (dispatch.ttl_seconds > 0)
             .then(|| dispatch.due_at.plus_ms(i64::from(dispatch.ttl_seconds) * 1_000));
         if parsed.is_err() {
-            tracing::error!(dispatch.no = dispatch.no.0, "a stored request cannot be read");
+            tracing::error!(dispatch.no = dispatch.no.0, "cannot read a stored request");
         }
         let dispatch = Arc::new(Self {
             expires_at,
@@ -67,7 +68,7 @@ impl ActiveDispatch {
         dispatch
     }
 
-    /// Whether the caller named a `collapse_key`, by which one notification replaces another.
+    /// Whether the request has a `collapse_key`, by which one notification replaces another.
     pub(crate) fn replaces_others(&self) -> bool {
         let notification = self.notification.as_ref();
         notification.is_some_and(|notification| notification.collapse_key.is_some())
@@ -81,7 +82,7 @@ impl ActiveDispatch {
         self.cursor.store(to.0, Ordering::Release);
     }
 
-    /// What is left is not to be sent.
+    /// Cancels the remaining deliveries.
     pub(crate) fn cancel(&self) {
         self.canceled.store(true, Ordering::Release);
     }
@@ -90,22 +91,22 @@ impl ActiveDispatch {
         self.canceled.load(Ordering::Acquire)
     }
 
-    /// Whether the notification is over at that instant.
+    /// Whether the notification has expired at that time.
     pub(crate) fn expired(&self, now: Timestamp) -> bool {
         self.expires_at.is_some_and(|expires_at| now >= expires_at)
     }
 
-    /// That instant, or when the notification expires: nothing waits longer than that.
+    /// That time, or the expiry of the notification if it is earlier: nothing waits longer.
     pub(crate) fn capped_at_expiry(&self, until: Timestamp) -> Timestamp {
         self.expires_at.map_or(until, |expires_at| expires_at.min(until))
     }
 
-    /// Whether a device, as it is now, gets the notification.
+    /// Whether a device gets the notification in its current state.
     pub(crate) fn targets(&self, device: &AudienceDevice) -> bool {
         device.eligible && device.address.is_some()
     }
 
-    /// How many of these devices were named and get nothing (B20: `excluded`).
+    /// Number of these devices that were named in the request and get nothing (`excluded`).
     pub(crate) fn count_excluded(&self, devices: &[AudienceDevice]) -> u64 {
         if !self.targets_named_devices() {
             return 0;
@@ -113,8 +114,8 @@ impl ActiveDispatch {
         devices.iter().filter(|device| !self.targets(device)).count() as u64
     }
 
-    /// Devices in `(from, to]` that were named, were there when the notification became due, and are
-    /// not among these, which were read since: they were deleted before their turn (B20).
+    /// Named devices in `(from, to]` that existed when the notification became due, and are missing
+    /// from `read`: they were deleted before their turn.
     pub(crate) fn gone(
         &self,
         read: &[AudienceDevice],
@@ -128,7 +129,7 @@ impl ActiveDispatch {
         named.filter(|key| !is_there(key)).copied().collect()
     }
 
-    /// The dispatch as if it named these devices, by which they are read one by one.
+    /// The dispatch as if it named only these devices, so that the store reads them one by one.
     pub(crate) fn restricted_to(&self, keys: Vec<DeviceKey>) -> Dispatch {
         let tag = match &self.row.source {
             AudienceSource::Platform => None,
@@ -145,8 +146,8 @@ impl ActiveDispatch {
         }
     }
 
-    /// Whether the address of a device got this notification already, when another device had it
-    /// (B22, trap 8): the phone must not get it twice.
+    /// Whether the address of a device got this notification already as the address of another
+    /// device: a phone must not get it twice (hazard 8 of docs/delivery.md).
     pub(crate) async fn reached_before(
         &self,
         device: &AudienceDevice,
@@ -165,7 +166,7 @@ impl ActiveDispatch {
             if outcome.is_some_and(|outcome| outcome.settled == Outcome::Sent) {
                 return Ok(true);
             }
-            // That device may have had it from yet another one.
+            // That device may have got the address from yet another one.
             let before = DeviceKey(from.0 - 1);
             let read =
                 context.store.read_range(&self.restricted_to(vec![from]), before, from).await?;
@@ -174,7 +175,7 @@ impl ActiveDispatch {
         Ok(false)
     }
 
-    /// What is behind a device, where a lane has more than one of it: a push service, or a host.
+    /// The upstream behind a device, if its platform has more than one: a push service, or a host.
     pub(crate) fn upstream_of(
         &self,
         lane: &Lane,
@@ -188,7 +189,8 @@ impl ActiveDispatch {
         Some(lane.services.get_or_create(&name, device.trust))
     }
 
-    /// How many streams the service behind a device takes; `None` where that is the provider's.
+    /// Most streams that the upstream behind a device accepts; `None` if only the provider limits
+    /// them.
     fn service_concurrency(
         &self,
         provider: &SharedProvider,
@@ -200,7 +202,7 @@ impl ActiveDispatch {
         }
     }
 
-    /// A device as the service behind it sees it.
+    /// What the upstream needs to know about a device.
     pub(crate) fn candidate(
         &self,
         lane: &Lane,
@@ -214,12 +216,12 @@ impl ActiveDispatch {
         }
     }
 
-    /// Whether it goes out by its devices' zones.
+    /// Whether it goes out by the time zones of its devices.
     pub(crate) fn is_local(&self) -> bool {
         self.row.zone != Zone::All
     }
 
-    /// Whether a device that changed its zone meanwhile had its turn in the other one (B19).
+    /// Whether a device that changed its zone had its turn in the other one.
     pub(crate) async fn had_in_another_zone(
         &self,
         device: &AudienceDevice,
@@ -236,13 +238,13 @@ impl ActiveDispatch {
         context.store.had_in_another_zone(no, key).await
     }
 
-    /// Whether [`Job::address`] has one, without making it.
+    /// Whether [`Self::address`] would return one, without building it.
     pub(crate) fn has_address(&self, device: &AudienceDevice) -> bool {
         device.address.is_some()
             && (self.row.platform != Platform::Web || device.web_keys.is_some())
     }
 
-    /// Where a device is reached; `None` without an address that this dispatch's provider has.
+    /// The address of a device; `None` if it has none that the provider of this dispatch can use.
     pub(crate) fn address(&self, device: &AudienceDevice) -> Option<Address> {
         let token = device.address.clone()?;
         match self.row.platform {
@@ -265,32 +267,33 @@ impl ActiveDispatch {
     }
 }
 
-// What is done with the devices of a dispatch, and the payload that they share.
+// How the devices of a dispatch are handled, and the payload that they share.
 
-/// How exactly a payload tells the time that is left of `ttl_seconds`, in seconds: FCM and push
-/// services count it from the moment at which they take the message. At most so much too long.
+/// The resolution of the remaining `ttl_seconds` in a payload, in seconds. FCM and push services
+/// count it from the moment when they accept the message, so a message lives at most this much too
+/// long.
 const TTL_STEP_SECONDS: u32 = 60;
 
-/// What is done with the devices of a dispatch at the moment.
+/// How the devices of a dispatch are handled at the moment.
 #[derive(Clone)]
 pub(crate) enum DeliveryMode {
-    /// They are sent to.
+    /// They get the message.
     Send {
-        /// Through this provider.
+        /// The provider.
         provider: SharedProvider,
-        /// This.
+        /// The rendered message.
         payload: Arc<RenderedMessage>,
     },
-    /// They are counted without being sent to (trap 10).
+    /// They are settled without being sent to (hazard 10 of docs/delivery.md).
     Settle {
-        /// As this.
+        /// The outcome.
         settled: Outcome,
         /// Why.
         reason: Reason,
     },
 }
 
-/// A payload, and what it was rendered for.
+/// A payload, with the provider and TTL that it was rendered for.
 #[derive(Clone)]
 struct Rendered {
     provider: SharedProvider,
@@ -299,8 +302,8 @@ struct Rendered {
 }
 
 impl ActiveDispatch {
-    /// What is to be done with devices of this dispatch now. The payload is rendered once for each
-    /// configuration of the provider, and anew as the time that is left gets less.
+    /// How devices of this dispatch are handled now. The payload is rendered once for each
+    /// configuration of the provider, and again as the remaining TTL shrinks.
     pub(crate) async fn mode(&self, lane: &Lane) -> Result<DeliveryMode, StoreError> {
         if self.canceled() {
             return Ok(DeliveryMode::Settle {
@@ -334,13 +337,13 @@ impl ActiveDispatch {
         })
     }
 
-    /// What is left of `ttl_seconds`, rounded up to whole steps of what passed.
+    /// The remaining `ttl_seconds`; the elapsed time is rounded down to whole steps.
     fn remaining_ttl(&self, now: Timestamp) -> u32 {
         let ttl_seconds = self.row.ttl_seconds;
         let passed_ms = now.ms_since(self.row.due_at).max(0);
         let passed = u32::try_from(passed_ms / 1_000).unwrap_or(u32::MAX);
         let steps = passed / TTL_STEP_SECONDS * TTL_STEP_SECONDS;
-        // One that is over is not sent; one try (B19) has none to lose.
+        // An expired notification is not sent; a `ttl_seconds` of 0 has nothing to lose.
         ttl_seconds.checked_sub(steps).unwrap_or(ttl_seconds)
     }
 
@@ -365,11 +368,11 @@ impl ActiveDispatch {
             expires_at: self.expires_at,
             ttl_seconds,
         };
-        // A message that breaks the code fails alone, as in `attempt`: its page would be taken up
-        // again, and break off again, for ever.
+        // A message that makes rendering panic must fail alone, as in `attempt`. Otherwise its page
+        // would be resumed and panic again, forever.
         let prepared = catch_unwind(AssertUnwindSafe(|| provider.render(&outgoing)));
         let Ok(prepared) = prepared else {
-            tracing::error!(dispatch.no = self.row.no.0, "rendering broke off");
+            tracing::error!(dispatch.no = self.row.no.0, "rendering panicked");
             return Err(reasons::INTERNAL_ERROR.into());
         };
         prepared.map(Arc::new).map_err(|_| reasons::PAYLOAD_TOO_LARGE.into())

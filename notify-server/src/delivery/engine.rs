@@ -1,5 +1,5 @@
-//! The engine: makes dispatches of what is due, hands them to their lanes, and wakes when the next
-//! is due.
+//! The delivery engine: starts notifications that are due, assigns their dispatches to lanes, and
+//! sleeps until the next one is due.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -23,17 +23,17 @@ use crate::store::{
     Agenda, AppNo, DeviceKey, DispatchNo, OpenedDispatch, ReclaimRequest, SEQUENCE_MAX, StoreError,
 };
 
-/// How soon the engine looks again at retries that are past due but were not taken, in
-/// milliseconds: their lane is held, or at its bounds.
+/// How soon the engine polls again for retries that are past due but were not claimed, because
+/// their lane is held or at its limits. In milliseconds.
 const POLL_INTERVAL_MS: i64 = 1_000;
-/// Least time between looks at retries that come due, in milliseconds: those of one storm come due
-/// a moment apart, and each look ends in a claim, which is a commit.
+/// Shortest time between two polls for due retries, in milliseconds. After an outage many retries
+/// come due within moments, and each poll may cost a claim, which is a commit.
 const RETRY_COALESCE_MS: i64 = 100;
 
-/// Most dispatches of other servers that are taken on at a time, the oldest first.
+/// Most dispatches of other servers that are loaded at a time, the oldest first.
 const UNSCANNED_PER_READ: u32 = 1_000;
 
-/// The delivery engine at work. Dropping it without [`Engine::stop`] leaves it running.
+/// A running delivery engine. Dropping it without [`Engine::stop`] leaves it running.
 pub struct Engine {
     context: Arc<EngineContext>,
     thread: Option<JoinHandle<()>>,
@@ -44,7 +44,7 @@ impl Engine {
     /// runtime costs a third less than on a shared one (`docs/decisions.md`).
     ///
     /// # Errors
-    /// When the thread or its runtime cannot be made.
+    /// When the thread or its runtime cannot be created.
     pub fn start(around: EngineDeps, config: EngineConfig) -> std::io::Result<Self> {
         let context = EngineContext::new(around, config);
         starts::subscribe(&context);
@@ -63,25 +63,26 @@ impl Engine {
                 #[cfg(not(test))]
                 run.run().await;
             });
-            // Whatever is still on the runtime ends with it.
+            // Dropping the runtime aborts the tasks that are left on it.
         })?;
         Ok(Self { context, thread: Some(thread) })
     }
 
-    /// Hears of every commit of the engine: how far it has come is read from the store then.
+    /// Notifies of every commit of the engine. The value counts the commits; the progress itself is
+    /// in the store.
     #[must_use]
     pub fn progress(&self) -> watch::Receiver<u64> {
         self.context.progress.subscribe()
     }
 
-    /// A handle to read the engine's state by.
+    /// A handle that reads the engine's state.
     #[must_use]
     pub fn handle(&self) -> EngineHandle {
         EngineHandle { context: self.context.clone() }
     }
 
-    /// Stops: nothing new begins, what is in flight ends and is committed, the rest stays for the
-    /// next start. Answers false when that took longer than `grace`.
+    /// Stops the engine: no new work starts, attempts in flight complete and are committed, and the
+    /// rest stays for the next start. Returns false if that took longer than `grace`.
     pub async fn stop(mut self, grace: Duration) -> bool {
         self.context.stop.cancel();
         self.context.wake.notify_one();
@@ -93,28 +94,28 @@ impl Engine {
 
 #[cfg(test)]
 impl Engine {
-    /// How many dispatches are in hand and not known to be canceled.
+    /// Number of active dispatches that are not known to be canceled.
     pub(super) fn open_dispatches(&self) -> usize {
         self.context.active_dispatches().len()
     }
 
-    /// How many notifications were started with their page open.
+    /// Number of notifications that were started together with their page.
     pub(super) fn opened_with_start(&self) -> usize {
         self.context.opened_with_start.load(Ordering::Acquire)
     }
 
-    /// Which process it is among those of one storage.
+    /// The id of this engine among the servers of one database.
     pub(super) fn instance(&self) -> crate::store::InstanceId {
         self.context.instance
     }
 
-    /// Whether it counts as alive at that instant.
+    /// Whether its lease is valid at that time.
     pub(super) fn holds(&self, at: Timestamp) -> bool {
         self.context.membership.is_valid(at)
     }
 
-    /// Ends the engine where it stands, as a crash of the process does: nothing more is sent or
-    /// committed by it once this returns.
+    /// Kills the engine the way a crash of the process does: it sends and commits nothing more once
+    /// this returns.
     pub(super) async fn abort(mut self) {
         self.context.killed.notify_one();
         let thread = self.thread.take().expect("the engine runs");
@@ -122,15 +123,15 @@ impl Engine {
     }
 }
 
-/// The engine's own work.
+/// The main task of the engine.
 pub(super) struct EngineTask {
     context: Arc<EngineContext>,
     lanes: JoinSet<()>,
-    /// Dispatches that no lane has yet: just made, or left behind by a process before this one.
+    /// Dispatches that no lane has yet: just created, or left behind by an earlier process.
     backlog: VecDeque<DispatchNo>,
 }
 
-/// A task that ends with what it serves.
+/// A task that is aborted when this is dropped.
 struct AbortOnDrop(tokio::task::JoinHandle<()>);
 
 impl Drop for AbortOnDrop {
@@ -144,18 +145,19 @@ impl EngineTask {
         Self { context, lanes: JoinSet::new(), backlog: VecDeque::new() }
     }
 
-    /// Works until it is told to stop, and then until every lane has come to its end.
+    /// Runs until the engine stops, and then until every lane has ended.
     pub(super) async fn run(mut self) {
         let heartbeat = self.context.config.clustered.then(|| {
-            // On its own, so that a look that takes long does not make others take us for dead.
+            // A task of its own, because a slow poll must not cost the server its lease.
             AbortOnDrop(tokio::spawn(membership::run_heartbeat(self.context.clone())))
         });
         let _news = self.context.config.clustered.then(|| {
-            // Circuit breakers that changed are published while the lanes end.
+            // A task of its own, because changes of circuit breakers are published while the lanes
+            // end, too.
             AbortOnDrop(tokio::spawn(breaker_sync::run(self.context.clone())))
         });
         while !self.context.stop.is_cancelled() {
-            // Ahead of the look: what is committed from here on may not be seen by it.
+            // Before the poll, which may miss what is committed from here on.
             self.context.set_next_wake(None);
             let next = match self.poll().await {
                 Ok(next) => next,
@@ -172,14 +174,15 @@ impl EngineTask {
                     () = context.wake.notified() => {}
                     Some(ended) = self.lanes.join_next(), if !self.lanes.is_empty() => {
                         if let Err(error) = ended {
-                            // Nothing of the lane would be sent any more, and nobody would know.
-                            tracing::error!(%error, "a lane broke off: the engine ends");
+                            // Otherwise the lane would send nothing more without anyone noticing.
+                            tracing::error!(%error, "a lane failed; stopping the engine");
                             context.stop.cancel();
                         }
                     }
                     () = context.clock.sleep_until(next.unwrap_or_default()), if next.is_some() => {}
                     () = context.stop.cancelled() => {}
-                    // Last, so that none of the others waits while more is accepted all the time.
+                    // Last, so that a steady flow of accepted notifications does not starve the
+                    // others.
                     () = context.starts.arrived() => match self.assign_starts().await {
                         Ok(()) if self.backlog.is_empty() => continue,
                         Ok(()) => {}
@@ -192,12 +195,12 @@ impl EngineTask {
         while self.lanes.join_next().await.is_some() {}
         if let Some(heartbeat) = heartbeat {
             drop(heartbeat);
-            // Where that fails the lease runs out.
+            // If this fails, the lease expires instead.
             let _ = self.context.store.leave(self.context.instance).await;
         }
     }
 
-    /// Takes on what is due, and answers when to look again.
+    /// Starts due work. Returns when to poll next.
     async fn poll(&mut self) -> Result<Option<Timestamp>, StoreError> {
         if self.context.recovery_requested.swap(false, Ordering::AcqRel)
             && let Err(error) = self.reclaim().await
@@ -208,11 +211,13 @@ impl EngineTask {
         if self.context.membership.take_resync_request() {
             self.resync().await.inspect_err(|_| self.context.membership.request_resync())?;
         }
-        // Under load there is always more to look for, and they must not wait for its end.
+        // Before the poll, because under load there is always more to poll for, and these must not
+        // wait.
         self.assign_starts().await?;
-        // One instant for the whole look: what becomes due in the middle of it is seen as next.
+        // One time for the whole poll: work that comes due during it is found by the next one.
         let now = self.context.clock.now();
-        // Read first: a write with nothing to do would wait behind those that have.
+        // Reading comes first, because a write without work would queue behind writes that have
+        // some.
         let mut agenda = self.context.store.agenda(now).await?;
         if agenda.next_due.is_some_and(|due| due <= now) {
             agenda = self.start_due(now).await?;
@@ -224,7 +229,7 @@ impl EngineTask {
         if !self.backlog.is_empty() {
             return Ok(Some(now));
         }
-        // One that is past due was handed to its lane just now.
+        // The lane of a retry that is past due was notified just now.
         let retry_due = agenda.next_retry_due.map(|due| match due > now {
             true => due.max(now.plus_ms(RETRY_COALESCE_MS)),
             false => now.plus_ms(POLL_INTERVAL_MS),
@@ -232,7 +237,8 @@ impl EngineTask {
         Ok(agenda.next_due.into_iter().chain(retry_due).min())
     }
 
-    /// Takes over what other processes, or broken tasks of this one, left open.
+    /// Takes over the pages and dispatches that other processes, or panicked tasks of this one,
+    /// left open.
     async fn reclaim(&mut self) -> Result<(), StoreError> {
         let context = self.context.clone();
         let _no_claims = context.recovery_lock.write().await;
@@ -253,13 +259,13 @@ impl EngineTask {
         Ok(())
     }
 
-    /// Looks up what others did, heard of or not.
+    /// Reads what other servers did, whether or not a notification of it arrived.
     async fn resync(&mut self) -> Result<(), StoreError> {
         self.load_unscanned().await?;
         self.refresh_cancellations().await
     }
 
-    /// Takes on dispatches that other servers made: each of them opens pages of all.
+    /// Loads dispatches that other servers created: every server opens pages of every dispatch.
     async fn load_unscanned(&mut self) -> Result<(), StoreError> {
         let unread = self.context.store.unscanned_dispatches(UNSCANNED_PER_READ).await?;
         let known: HashSet<_> = self.backlog.iter().copied().collect();
@@ -267,8 +273,8 @@ impl EngineTask {
         Ok(())
     }
 
-    /// Learns what was canceled without a word coming here: from another server, while it could not
-    /// be heard, or by a commit whose answer was lost.
+    /// Applies cancellations of which no notification arrived: from another server while the
+    /// connection was down, or of a commit whose acknowledgement was lost.
     async fn refresh_cancellations(&self) -> Result<(), StoreError> {
         let in_hand = self.context.active_dispatches();
         if in_hand.is_empty() {
@@ -282,12 +288,12 @@ impl EngineTask {
         Ok(())
     }
 
-    /// Starts the next notifications that are due. Returns the agenda after it.
+    /// Starts the next notifications that are due. Returns the agenda after the start.
     async fn start_due(&mut self, now: Timestamp) -> Result<Agenda, StoreError> {
         let context = self.context.clone();
         let (start_context, due) = StartContext::new(&context, now);
         let started = context.store.start(due).await.inspect_err(|_| {
-            // Whether it happened is not known: what it may have made is looked up.
+            // The commit may have succeeded: recovery finds what it created.
             self.context.recovery_requested.store(true, Ordering::Release);
         })?;
         let agenda = started.agenda.clone();
@@ -295,7 +301,7 @@ impl EngineTask {
         Ok(agenda)
     }
 
-    /// Hands what was started in the commits that accepted it to its lanes.
+    /// Assigns notifications that were started in the commits that accepted them.
     async fn assign_starts(&mut self) -> Result<(), StoreError> {
         while let Some(start) = self.context.starts.next() {
             self.assign_start(start).await?;
@@ -303,7 +309,7 @@ impl EngineTask {
         self.assign_backlog().await
     }
 
-    /// Hands a start to its lanes. Notifications to one device pass the backlog.
+    /// Assigns a start to its lanes. Notifications to one device pass the backlog.
     async fn assign_start(&mut self, start: PendingStart) -> Result<(), StoreError> {
         let PendingStart { start_context, dispatches, pages } = start;
         let context = self.context.clone();
@@ -315,8 +321,8 @@ impl EngineTask {
             let dispatch = ActiveDispatch::new(dispatch, &context);
             by_lane.entry(of).or_default().push(Single { dispatch, page, device, open });
         }
-        // A cancellation that came in before the jobs could hear of it. Where it cannot be read, the pages
-        // are open no more, and are adopted.
+        // A cancellation may have arrived before the dispatches were tracked. If it cannot be read,
+        // the pages are no longer open here, and recovery reclaims them.
         if !by_lane.is_empty() && context.cancellations() != start_context.cancellations {
             let heard = self.refresh_cancellations().await;
             heard.inspect_err(|_| context.request_recovery())?;
@@ -331,7 +337,7 @@ impl EngineTask {
         Ok(())
     }
 
-    /// Hands the next dispatches to their lanes.
+    /// Assigns the next dispatches of the backlog to their lanes.
     async fn assign_backlog(&mut self) -> Result<(), StoreError> {
         for _ in 0..self.context.config.start_batch {
             let Some(no) = self.backlog.front().copied() else { break };
@@ -350,7 +356,7 @@ impl EngineTask {
                 self.lane(dispatch.row.app, dispatch.row.platform).add_dispatch(dispatch);
                 Ok(())
             }
-            // Over already, or erased with its application.
+            // It has ended already, or was erased with its application.
             Ok(_) | Err(StoreError::NotFound) => {
                 self.context.remove_dispatch(no);
                 Ok(())
@@ -373,41 +379,43 @@ impl EngineTask {
     }
 }
 
-/// How long after its probe was due an unavailable service counts as one without traffic, in
-/// milliseconds: while deliveries wait for it, the probe goes out at once.
+/// How long an unavailable service with an overdue probe is still reported, in milliseconds. The
+/// probe goes out with the next delivery, so one that is overdue for longer means that no delivery
+/// waits.
 const PROBE_OVERDUE_MS: i64 = 600_000;
 
-/// Reads the engine's state: whether it runs, and why deliveries wait. Outlives the engine.
+/// Reads the engine's state: whether it runs, and why deliveries wait. The handle outlives the
+/// engine.
 #[derive(Clone)]
 pub struct EngineHandle {
     context: Arc<EngineContext>,
 }
 
 impl EngineHandle {
-    /// Whether its thread works.
+    /// Whether the engine's thread runs.
     #[must_use]
     pub fn is_running(&self) -> bool {
         !self.context.ended.is_cancelled()
     }
 
-    /// Returns once its thread has ended, whether it was stopped or failed.
+    /// Returns once the engine's thread has ended, because it was stopped or because it failed.
     pub async fn ended(&self) {
         self.context.ended.cancelled().await;
     }
 
-    /// Servers alive on the same storage, this one included, as of the last heartbeat.
+    /// Number of servers alive on the same database, this one included, as of the last heartbeat.
     pub(crate) fn servers(&self) -> u32 {
         self.context.membership.servers()
     }
 
-    /// Whether deliveries of an application on a platform go out from this server.
+    /// Whether this server sends deliveries of an application on a platform.
     pub(crate) fn provider_status(&self, app: AppNo, platform: Platform) -> ProviderStatus {
         let lane = self.context.lane_of(app, platform);
         let now = self.context.clock.now();
         lane.map_or(ProviderStatus::Available, |lane| lane.breaker.status(now))
     }
 
-    /// The push services, or hosts of APNs, of the platform to which nothing goes out now, by name.
+    /// The push services, or APNs hosts, of a platform that get no deliveries now, by name.
     pub(crate) fn unavailable_services(&self, app: AppNo, platform: Platform) -> Vec<ServiceView> {
         let Some(lane) = self.context.lane_of(app, platform) else { return Vec::new() };
         let now = self.context.clock.now();
@@ -421,7 +429,7 @@ impl EngineHandle {
             .collect()
     }
 
-    /// The status of the provider and of the services behind it.
+    /// The status of the provider and of its upstream services.
     pub(crate) fn channel(&self, app: AppNo, platform: Platform) -> ChannelView {
         ChannelView {
             status: self.provider_status(app, platform),
@@ -429,7 +437,7 @@ impl EngineHandle {
         }
     }
 
-    /// The status of each lane: the provider's, or the worst of the services behind it.
+    /// The status of each lane: the provider's, or the worst of its upstream services.
     pub(crate) fn lane_statuses(&self) -> Vec<(ProviderKind, ProviderStatus)> {
         let now = self.context.clock.now();
         let lanes = self.context.lanes.lock().expect("no holder of the lanes panics");

@@ -1,6 +1,6 @@
-//! A lane: everything of one application on one platform. It has a circuit breaker, slots and a provider of
-//! its own, so that one that is slow or refused does not slow another; dispatches of a lane take
-//! turns page by page.
+//! A lane: all deliveries of one application on one platform. It has its own circuit breaker,
+//! streams and provider, so that a slow or failing provider does not slow down others. The
+//! dispatches of a lane take turns page by page.
 
 mod feedback;
 mod task;
@@ -28,13 +28,13 @@ use crate::delivery::single_task::Singles;
 use crate::providers::{ProviderLimit, SharedProvider};
 use crate::store::{AppNo, DeviceKey, OpenPage, StoreError};
 
-/// Streams assumed of a lane without a provider: what it settles does not go out.
+/// Streams of a lane without a provider: its deliveries are settled without being sent.
 const STREAMS_WITHOUT_PROVIDER: usize = 1;
 
-/// What a lane's provider is at the moment.
+/// The current provider of a lane.
 #[derive(Clone)]
 pub(crate) enum LaneProvider {
-    /// Not asked for yet, or changed since.
+    /// Not read yet, or changed since.
     Unknown,
     /// None is configured.
     Missing,
@@ -42,31 +42,31 @@ pub(crate) enum LaneProvider {
     Ready(SharedProvider),
 }
 
-/// What a lane knows of its provider.
+/// The cached provider of a lane.
 struct ProviderSlot {
-    /// Counts the changes, so that what was read or sent before one is not taken for later.
+    /// Counts the changes, so that results from before a change are not applied after it.
     version: u64,
     provider: LaneProvider,
 }
 
-/// What the pages and retries of a lane share.
+/// State that the pages and retries of a lane share.
 pub(crate) struct Lane {
     pub(crate) app: AppNo,
     pub(crate) platform: Platform,
     pub(crate) breaker: CircuitBreaker,
     pub(crate) services: Upstreams,
-    /// What an administrator set.
+    /// The rate that an administrator configured.
     limiter: RateLimiter,
-    /// What the provider itself takes.
+    /// The rate that the provider itself accepts.
     provider_limiter: RateLimiter,
     chat_limiter: PerChatLimiter,
-    /// Of production and of sandbox.
+    /// One for the production host and one for the sandbox host.
     unregister_guards: Mutex<[MassUnregisterGuard; 2]>,
-    /// Devices of all pages that wait for a service.
+    /// Number of devices, over all pages, that are deferred until their upstream accepts messages.
     parked: AtomicUsize,
-    /// Notifications to one device in hand.
+    /// Number of open notifications to one device.
     singles: Arc<AtomicUsize>,
-    /// Whether anything but these is in hand, or may be: it takes turns with all others.
+    /// Whether the lane has, or may have, other work. If it has, these take turns with it.
     has_others: AtomicBool,
     retries: RetryBacklog,
     throttle_scope: ThrottleScope,
@@ -75,11 +75,11 @@ pub(crate) struct Lane {
     provider: Mutex<ProviderSlot>,
     inbox: Mutex<Inbox>,
     wake: Notify,
-    /// The application as the log names it: known with its provider.
+    /// The application's id for the log: known once its provider was read.
     app_id: OnceLock<AppId>,
 }
 
-/// What the engine hands to a lane.
+/// Messages of the engine to a lane.
 #[derive(Default)]
 struct Inbox {
     dispatches: VecDeque<Arc<ActiveDispatch>>,
@@ -122,30 +122,30 @@ impl Lane {
         lane
     }
 
-    /// Takes a share of the rates: the provider counts what all servers send.
+    /// Sets how many servers share the rates: the provider counts what all servers send.
     pub(crate) fn set_replicas(&self, servers: u32) {
         self.limiter.set_replicas(servers);
         self.provider_limiter.set_replicas(servers);
     }
 
-    /// Gives the lane a dispatch whose scan is not done.
+    /// Adds a dispatch whose scan is not done.
     pub(crate) fn add_dispatch(&self, dispatch: Arc<ActiveDispatch>) {
         self.has_others(true);
         self.post(|inbox| inbox.dispatches.push_back(dispatch));
     }
 
-    /// Gives the lane a page that another process left open; it counts as open from here on.
+    /// Adds a page that another process left open. The page counts as open from here on.
     pub(crate) fn add_page(&self, page: OpenPage) {
         self.post(|inbox| inbox.pages.push_back(page));
     }
 
-    /// Tells the lane that retries of it are due.
+    /// Notifies the lane that retries are due.
     pub(crate) fn retries_due(&self) {
         self.post(|inbox| inbox.retries_due = true);
     }
 
-    /// Tells the lane that its application was changed or erased. Nothing of that blames or excuses
-    /// the provider: what is held or stopped stays so.
+    /// Notifies the lane that its application was changed or erased. This says nothing about the
+    /// provider: a held or tripped circuit breaker keeps its state.
     pub(crate) fn app_changed(&self) {
         let mut known = self.provider_slot();
         *known = ProviderSlot { version: known.version + 1, provider: LaneProvider::Unknown };
@@ -154,12 +154,12 @@ impl Lane {
         self.breaker.wake_waiters();
     }
 
-    /// Tells the lane that its provider was configured anew: what was held goes on at once.
+    /// Notifies the lane that its provider was reconfigured: held deliveries resume at once.
     pub(crate) fn provider_changed(&self) {
         let mut known = self.provider_slot();
         *known = ProviderSlot { version: known.version + 1, provider: LaneProvider::Unknown };
-        // Under the lock that `on_auth_failure` takes, and before the lane wakes: it would find its
-        // retries held still.
+        // Under the lock that `on_auth_failure` takes, and before the lane wakes. Otherwise it
+        // would find its retries still held.
         self.breaker.close();
         self.services.reset();
         *self.unregister_guards.lock().expect("no holder of the guards panics") =
@@ -173,7 +173,7 @@ impl Lane {
         self.wake.notify_one();
     }
 
-    /// The provider, asked for when it is not known.
+    /// The provider, read if it is not cached.
     pub(crate) async fn provider(&self) -> Result<LaneProvider, StoreError> {
         let (version, provider) = {
             let known = self.provider_slot();
@@ -190,10 +190,11 @@ impl Lane {
         let provider =
             found.map_or(LaneProvider::Missing, |found| LaneProvider::Ready(found.provider));
         let mut known = self.provider_slot();
-        // One that changed while it was read is read again by whoever asks next.
+        // If the provider changed during the read, the next caller reads it again.
         if known.version == version {
             if let LaneProvider::Ready(_) = known.provider {
-                // Somebody was first: what is rendered is rendered for one of them.
+                // Another caller was first. Both must get the same provider, since payloads are
+                // rendered for one of them.
                 return Ok(known.provider.clone());
             }
             known.provider = provider.clone();
@@ -202,7 +203,7 @@ impl Lane {
         Ok(provider)
     }
 
-    /// Counts the changes of the provider.
+    /// Number of changes of the provider.
     pub(crate) fn provider_version(&self) -> u64 {
         self.provider_slot().version
     }
@@ -211,9 +212,9 @@ impl Lane {
         self.provider.lock().expect("no holder of the provider panics")
     }
 
-    /// Asks circuit breaker, pace and the provider's own limits for one delivery to go out.
+    /// Checks rate limiters, the provider's own limits and the circuit breaker for one delivery.
     pub(crate) fn admit(&self, now: Timestamp) -> Admission {
-        // The breaker last: the delivery that it admits may be the probe.
+        // The breaker comes last: the delivery that it admits may be the probe.
         if let Admission::Wait(until) = self.breaker.peek(now) {
             return Admission::Wait(until);
         }
@@ -223,7 +224,7 @@ impl Lane {
         }
     }
 
-    /// What the provider's own limits say.
+    /// Checks the provider's own limits.
     fn check_rate(&self, now: Timestamp) -> Result<(), Timestamp> {
         let allowance = match &self.provider_slot().provider {
             LaneProvider::Ready(provider) => provider.limit(now),
@@ -239,15 +240,16 @@ impl Lane {
         }
     }
 
-    /// Whether a device was not sent to so lately that the platform would refuse another message.
+    /// Checks that the last message to a device is old enough for the platform to accept another
+    /// one.
     ///
     /// # Errors
-    /// When it was: until when.
+    /// When to try again.
     pub(crate) fn check_chat(&self, key: DeviceKey, now: Timestamp) -> Result<(), Timestamp> {
         if self.has_chats() { self.chat_limiter.check(key, now) } else { Ok(()) }
     }
 
-    /// A device is sent to now.
+    /// Records a message to a device.
     pub(crate) fn record_chat(&self, key: DeviceKey, now: Timestamp) {
         if self.has_chats() {
             self.chat_limiter.record(key, now);
@@ -261,12 +263,12 @@ impl Lane {
         }
     }
 
-    /// Devices are set aside until the service behind them takes some again.
+    /// Records that devices are deferred until their upstream accepts messages.
     pub(crate) fn add_deferred(&self, devices: usize) {
         self.parked.fetch_add(devices, Ordering::AcqRel);
     }
 
-    /// They are not any more.
+    /// Records that devices are no longer deferred.
     pub(crate) fn remove_deferred(&self, devices: usize) {
         let before = self.parked.fetch_sub(devices, Ordering::AcqRel);
         let most = self.context.config.lane_deferred_max;
@@ -279,19 +281,19 @@ impl Lane {
         self.parked.load(Ordering::Acquire) > 0
     }
 
-    /// Has the lane look for what it can take on.
+    /// Wakes the lane to check for work that it can start.
     pub(crate) fn wake(&self) {
         self.wake.notify_one();
     }
 
-    /// Wakes pages that deferred devices: the service behind them may have a stream for one.
+    /// Wakes pages with deferred devices: the upstream may have a free stream.
     pub(crate) fn wake_deferred(&self) {
         if self.has_deferred() {
             self.breaker.wake_waiters();
         }
     }
 
-    /// How many streams may be open now.
+    /// Number of streams that may be open now.
     pub(crate) fn streams_max(&self) -> usize {
         match &self.provider_slot().provider {
             LaneProvider::Ready(provider) => {
@@ -302,23 +304,24 @@ impl Lane {
     }
 }
 
-// How many retries of a lane are open: counted in the store now and then, and followed meanwhile.
+// The number of open retries of a lane: counted in the store from time to time, and tracked in
+// between.
 
-/// How many retries of a lane are open, as far as this process knows: rather too many than too few,
-/// since what is in flight must not pass the bound (trap 12).
+/// The number of open retries of a lane, as far as this process knows. It errs on the high side,
+/// because retries in flight must not exceed the limit (hazard 12 of docs/delivery.md).
 #[derive(Debug, Default)]
 struct RetryBacklog(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
     open: u64,
-    /// Of those, what no commit has written yet: the store does not count it.
+    /// Those of them that no commit has written yet. The store does not count them.
     unwritten: u64,
-    /// Every one that was ever added.
+    /// Total number of retries added.
     added: u64,
 }
 
-/// A count in the store that has begun.
+/// State at the start of a count in the store.
 #[derive(Debug, Clone, Copy)]
 struct CountSnapshot {
     unwritten: u64,
@@ -334,7 +337,7 @@ impl RetryBacklog {
         self.lock().open
     }
 
-    /// Deliveries are to become retries: known from here on, not from their commit on.
+    /// Adds deliveries that become retries. They count from here on, not from their commit on.
     fn more(&self, retries: u64) {
         let mut state = self.lock();
         state.open += retries;
@@ -342,26 +345,27 @@ impl RetryBacklog {
         state.added += retries;
     }
 
-    /// They were committed, or are fixtures up.
+    /// Records that retries were committed or given up.
     fn written(&self, retries: u64) {
         let mut state = self.lock();
         state.unwritten = state.unwritten.saturating_sub(retries);
     }
 
-    /// Retries ended.
+    /// Records that retries ended.
     fn fewer(&self, retries: u64) {
         let mut state = self.lock();
         state.open = state.open.saturating_sub(retries);
     }
 
-    /// Ahead of a count in the store.
+    /// Begins a count in the store.
     fn begin(&self) -> CountSnapshot {
         let state = self.lock();
         CountSnapshot { unwritten: state.unwritten, added: state.added }
     }
 
-    /// The store counted so many. What was unwritten when the count began, and what came since, is
-    /// added, whether or not the store saw it; what ended since is seen by the next count.
+    /// Applies the count of the store. Retries that were unwritten when the count began, and those
+    /// added since, come on top, whether or not the store saw them. Retries that ended since are
+    /// corrected by the next count.
     fn counted(&self, begun: CountSnapshot, retries: u64) {
         let mut state = self.lock();
         state.open = retries + begun.unwritten + (state.added - begun.added);
@@ -369,31 +373,32 @@ impl RetryBacklog {
 }
 
 impl Lane {
-    /// Whether so many deliveries are to be tried again that they go first.
+    /// Whether the backlog of retries is full, so that retries go first.
     pub(crate) fn retry_backlog_full(&self) -> bool {
         self.retries.open() >= self.context.config.lane_retry_rows_max
     }
 
-    /// Whether so many may be open that they have to be counted: some end without being tried.
+    /// Whether the backlog may be large enough to need an exact count: some retries end without an
+    /// attempt.
     pub(crate) fn retry_backlog_near_full(&self) -> bool {
         self.retries.open() >= self.context.config.lane_retry_rows_max / 2
     }
 
-    /// How many retries are open, counted in the store.
+    /// Applies the number of open retries that the store counted.
     fn retries_counted(&self, begun: CountSnapshot, retries: u64) {
         let before = self.retries.open();
         self.retries.counted(begun, retries);
         self.retries_went(before);
     }
 
-    /// Retries ended.
+    /// Records that retries ended.
     pub(crate) fn retries_fewer(&self, retries: u64) {
         let before = self.retries.open();
         self.retries.fewer(retries);
         self.retries_went(before);
     }
 
-    /// Wakes pages that waited for retries to end.
+    /// Wakes pages that wait for the backlog to shrink.
     fn retries_went(&self, before: u64) {
         if before >= self.context.config.lane_retry_rows_max && !self.retry_backlog_full() {
             self.breaker.wake_waiters();
@@ -407,8 +412,8 @@ impl Lane {
     }
 }
 
-/// Retries that are counted, and that no commit has written yet. Dropped after the commit that writes them,
-/// or when they are fixtures up.
+/// Retries that are counted but not committed. Dropped after the commit that writes them, or when
+/// they are given up.
 pub(crate) struct UncommittedRetries {
     lane: Arc<Lane>,
     count: u64,
@@ -435,7 +440,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_written_yet_is_in_no_count_of_the_store_but_in_this_one() {
+    fn uncommitted_retries_are_added_to_the_count_of_the_store() {
         let count = RetryBacklog::default();
         count.more(3);
         let begun = count.begin();
@@ -449,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_while_the_store_counts_is_added() {
+    fn retries_added_during_a_count_of_the_store_are_kept() {
         let count = RetryBacklog::default();
         count.more(2);
         count.written(2);
@@ -459,6 +464,6 @@ mod tests {
         count.counted(begun, 2);
         assert_eq!(count.open(), 7);
         count.counted(count.begin(), 7);
-        assert_eq!(count.open(), 7, "one that was counted twice is not for long");
+        assert_eq!(count.open(), 7, "the next count corrects retries counted twice");
     }
 }

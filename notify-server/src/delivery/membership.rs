@@ -1,11 +1,12 @@
-//! This server among the others of one storage. Each says now and then that it lives; one that has
-//! not for the length of a lease counts as dead, and its pages and retries go to the others. So one
-//! sends only while it counts as alive: stopped for a while, or cut off from storage, it may have
-//! been relieved without knowing (trap 5).
+//! This server's membership in the cluster that shares one database. Each server renews its lease
+//! with a heartbeat. When a lease expires, the server counts as dead and the others take over its
+//! pages and retries. A server therefore sends only while its lease is valid: after a pause or a
+//! loss of the database, others may have taken over its work without its knowledge (hazard 5 of
+//! docs/delivery.md).
 //!
 //! ```text
-//! heartbeat ──▶ alive for a lease ──▶ heartbeat …         the others: page of a dead one ──▶ adopt
-//!                      └─ none came in time: no new streams until one does
+//! heartbeat ──▶ lease valid ──▶ heartbeat …       other servers: page of a dead server ──▶ reclaim
+//!                   └─ no heartbeat in time: no new attempts until one succeeds
 //! ```
 
 use std::sync::Arc;
@@ -17,21 +18,23 @@ use super::context::EngineContext;
 use crate::signal::{Signal, Waiter};
 use crate::store::{ClusterStatus, Heartbeat};
 
-/// How this server stands among the others.
+/// This server's membership in the cluster.
 pub(crate) struct Membership {
-    /// Until when it counts as alive, in unix milliseconds.
+    /// End of the lease, in unix milliseconds.
     lease_until_ms: AtomicI64,
-    /// How often it counted as dead: what it held before may be others' since.
+    /// How often the lease expired. Work claimed under an earlier generation may belong to other
+    /// servers.
     lease_generation: AtomicU64,
-    /// Servers alive, this one included.
+    /// Number of servers alive, this one included.
     servers: AtomicU32,
-    /// Others may have made dispatches, or canceled what is in hand here.
+    /// Whether other servers may have created dispatches, or canceled active ones.
     resync_requested: AtomicBool,
     renewed: Signal,
 }
 
 impl Membership {
-    /// Alone it always counts as alive; among others once it was heard.
+    /// A single server always has a valid lease; one of several has none before its first
+    /// heartbeat.
     pub(crate) fn new(among_others: bool) -> Self {
         Self {
             lease_until_ms: AtomicI64::new(if among_others { i64::MIN } else { i64::MAX }),
@@ -42,40 +45,40 @@ impl Membership {
         }
     }
 
-    /// Whether something may be sent.
+    /// Whether the lease is valid, so that this server may send.
     pub(crate) fn is_valid(&self, now: Timestamp) -> bool {
         now.as_ms() < self.lease_until_ms.load(Ordering::Acquire)
     }
 
-    /// How often it counted as dead until now. What was surely this server's at one number is so as
-    /// long as that stands and [`Self::holds`]; alone it stays 0.
+    /// How often the lease has expired. Work that was this server's under one generation is still
+    /// its own if the generation is unchanged and [`Self::is_valid`]. Always 0 for a single server.
     pub(crate) fn lease_generation(&self) -> u64 {
         self.lease_generation.load(Ordering::Acquire)
     }
 
-    /// Hears of every heartbeat that came through.
+    /// Notifies of every successful heartbeat.
     pub(crate) fn subscribe(&self) -> Waiter {
         self.renewed.subscribe()
     }
 
-    /// Servers alive, this one included.
+    /// Number of servers alive, this one included.
     pub(crate) fn servers(&self) -> u32 {
         self.servers.load(Ordering::Acquire)
     }
 
-    /// Whether what others did is to be looked up; asked once.
+    /// Takes the request to read what other servers did, if there is one.
     pub(crate) fn take_resync_request(&self) -> bool {
         self.resync_requested.swap(false, Ordering::AcqRel)
     }
 
-    /// Has it looked up.
+    /// Requests a read of what other servers did.
     pub(crate) fn request_resync(&self) {
         self.resync_requested.store(true, Ordering::Release);
     }
 
-    /// A heartbeat came through; it is `now` at the latest.
+    /// Applies a heartbeat that succeeded at `now` or before.
     fn renew(&self, until: Timestamp, others: ClusterStatus, now: Timestamp) {
-        // Ahead of the new lease: who sees that sees this too.
+        // Before the new lease: a reader that sees the lease must see the new generation, too.
         if !self.is_valid(now) {
             self.lease_generation.fetch_add(1, Ordering::AcqRel);
         }
@@ -86,7 +89,7 @@ impl Membership {
     }
 }
 
-/// Says that this server lives until the engine stops, and takes over what dead ones left.
+/// Sends heartbeats until the engine ends, and requests recovery when another server died.
 pub(super) async fn run_heartbeat(context: Arc<EngineContext>) {
     let (lease_ms, every_ms) = (context.config.lease_ms, context.config.heartbeat_ms);
     while !context.ended.is_cancelled() {
@@ -105,7 +108,7 @@ pub(super) async fn run_heartbeat(context: Arc<EngineContext>) {
                     context.on_membership_change();
                 }
                 if others.has_orphans {
-                    tracing::warn!("a server died: what it left is taken over");
+                    tracing::warn!("a server died; taking over its work");
                     context.request_recovery();
                 }
                 context.wake.notify_one();

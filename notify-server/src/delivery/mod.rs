@@ -1,14 +1,14 @@
 //! The delivery engine: from an accepted notification to the outcome of every device.
 //!
-//! Three ideas carry it. An audience is a query, not a million rows: accepting writes one row. Work
-//! is done in pages of about a thousand devices, claimed by a cursor, whose outcomes are committed
-//! in checkpoints, so that a crash repeats what was in flight and no more. And policy has one
-//! place: [`decide`] turns what a provider said into what happens next.
+//! Three ideas carry it. An audience is a query, not a million rows: accepting a notification
+//! writes one row. Work is done in pages of about a thousand devices, claimed by a cursor and
+//! committed in checkpoints, so that a crash repeats only what was in flight. And policy has one
+//! place: [`decide`] turns a provider's answer into what happens next.
 //!
 //! ```text
-//! EngineRun ──due──▶ LaneRun (application × platform) ──page────▶ PageTask   ─┐
-//!                        ├────────────────────────────one device▶ SingleTask ─┼─▶ Sender ──▶ Provider
-//!                        └────────────────────────────retries───▶ RetryTask  ─┘
+//! EngineTask ──due──▶ LaneTask (application × platform) ──page───▶ PageTask   ─┐
+//!                         ├──────────────────────────one device──▶ SingleTask ─┼─▶ Sender ──▶ Provider
+//!                         └──────────────────────────retries─────▶ RetryTask  ─┘
 //! ```
 
 mod breaker;
@@ -36,7 +36,7 @@ pub use context::{Configured, EngineDeps, ProviderSource};
 pub use decision::{AttemptContext, Decision, RetryPolicy, decide};
 pub use engine::{Engine, EngineHandle};
 
-// What a provider is made of, for engines that are given another one.
+// The provider interface, for engines with another provider.
 pub use crate::providers::{
     Address, CredentialCheck, Provider, RenderedBody, RenderedMessage, SendResult,
 };

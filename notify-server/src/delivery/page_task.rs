@@ -7,11 +7,12 @@
 //!   └─────────── postponed ─────────┘
 //! ```
 //!
-//! Invariants (hazards 4, 5 and 8 of docs/delivery.md): no stream opens while too many deliveries are
-//! unacknowledged, without a valid lease, or to an address that was read more than a second ago or is
-//! known to have changed. A page that another server took over reports nothing more.
+//! Invariants (hazards 4, 5 and 8 of docs/delivery.md): no stream opens while too many deliveries
+//! are unacknowledged, without a valid lease, or to an address that was read more than a second ago
+//! or is known to have changed. Once another server has taken a page over, this one commits nothing
+//! more of it.
 //!
-//! A page goes on sending while its checkpoint is being committed.
+//! A page continues to send while its checkpoint is being committed.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -40,17 +41,17 @@ use crate::store::{
 /// How a page's task ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PageEnd {
-    /// Nothing of the page is left, or the process stops and leaves the rest to the next one.
+    /// The page is finished, or the process stops and leaves the rest to the next one.
     Over,
-    /// Another server works on the page.
+    /// Another server has taken the page over.
     Fenced,
 }
 
-/// How often a page blocked by the retry backlog has its lane count the retries. Real time: it paces the
-/// machine.
+/// How often a page that is blocked by the retry backlog has its lane count the retries. Real time:
+/// it limits the load on the machine.
 const RETRY_BACKLOG_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Why no further device is sent to at the moment.
+/// Why no further attempt can start at the moment.
 enum Blocked {
     /// No device is left, or the process stops.
     NoneLeft,
@@ -60,7 +61,7 @@ enum Blocked {
     PageLease,
     /// The server missed its heartbeats and may count as dead.
     ServerLease,
-    /// All remaining devices wait for their services, until then if that is known.
+    /// All remaining devices are deferred, until that time if it is known.
     Services(Option<Timestamp>),
     /// The lane has too many open retries, which go first.
     RetryBacklog,
@@ -94,11 +95,11 @@ pub(crate) struct PageTask {
     /// The server's lease generation when the page was last known to be its own.
     lease_generation: u64,
     tracker: Arc<RangeTracker>,
-    /// Devices that were not sent to. Ineligible ones stay, since they may become eligible.
+    /// Devices without an attempt. Ineligible ones stay, since they may become eligible.
     queue: VecDeque<AudienceDevice>,
     deferred: Deferred,
     read_at: Timestamp,
-    /// Whether mode and addresses were read since the last pause.
+    /// Whether mode and addresses were read since they were last invalidated.
     is_fresh: bool,
     mode: Option<DeliveryMode>,
     /// Version of the provider that the mode is for.
@@ -108,7 +109,7 @@ pub(crate) struct PageTask {
     sender: Sender,
     /// Length of the queue, for the lane.
     waiting: Arc<AtomicUsize>,
-    /// Deliveries of this page with an outcome or a retry, those in the batch included.
+    /// Deliveries of this page with an outcome or a retry, including those in the batch.
     done: u64,
     /// Named devices that were not eligible when their turn came.
     skipped: u64,
@@ -163,7 +164,7 @@ impl PageTask {
         self.page.no
     }
 
-    /// Runs until nothing is left, the process stops, or another server took the page over.
+    /// Runs until the page is finished, the process stops, or another server took the page over.
     pub(crate) async fn run(mut self) -> PageEnd {
         let mut in_flight = InFlight::new();
         let mut checkpoint: Option<InFlightCheckpoint> = None;
@@ -186,7 +187,7 @@ impl PageTask {
             let has_results = !self.batch.is_empty();
             tokio::select! {
                 biased;
-                // Ahead of the answers: the commit begins when it is first polled.
+                // Before the answers: the commit begins when it is first polled.
                 committed = committed(&mut checkpoint), if checkpoint.is_some() => {
                     let Some(checkpoint) = checkpoint.take() else { continue };
                     match committed {
@@ -210,8 +211,8 @@ impl PageTask {
         }
     }
 
-    /// Publishes the length of the queue, so that the lane opens the next page while devices of this one
-    /// do not answer (hazard 3 of docs/delivery.md).
+    /// Publishes the length of the queue, so that the lane opens the next page while devices of
+    /// this one do not answer (hazard 3 of docs/delivery.md).
     fn publish_queue_len(&self) {
         let waiting = self.queue.len();
         if self.waiting.swap(waiting, Ordering::AcqRel) != waiting {
@@ -219,12 +220,12 @@ impl PageTask {
         }
     }
 
-    /// Returns when what blocks the page may be gone.
+    /// Returns when the reason for the block may be gone.
     async fn until_unblocked(&mut self, blocked: &Blocked) {
         let context = &self.lane.context;
         let unblocked = async {
             match blocked {
-                // Only results and commits lead on.
+                // Only results and commits unblock these.
                 Blocked::NoneLeft | Blocked::PageLease => std::future::pending().await,
                 Blocked::ServerLease => {
                     let mut renewed = context.membership.subscribe();
@@ -256,15 +257,15 @@ impl PageTask {
     }
 }
 
-// Starting attempts: devices that need no attempt are settled, the others wait for their permits.
+// Starting attempts: devices that need none are settled, the others wait for permits.
 
 impl PageTask {
     /// Starts attempts until something blocks the next one.
     async fn start_ready(&mut self, in_flight: &mut InFlight<CompletedAttempt>) -> Blocked {
         let context = self.lane.context.clone();
         loop {
-            // Ahead of all checks that a change of the breaker may be about: one that comes in during them
-            // ends the wait.
+            // Before all checks that depend on the breaker, so that a change during them ends the
+            // wait.
             self.breaker_changes.mark_unchanged();
             let now = context.clock.now();
             self.resume_deferred(now);
@@ -276,11 +277,11 @@ impl PageTask {
                 };
             }
             if self.is_stale(now) {
-                // Ahead of anything awaited: a result that came under a lease must reach the batch while
+                // Before any await: a result that arrived under a lease must reach the batch while
                 // the lease is valid (hazard 5 of docs/delivery.md).
                 self.take_completed(in_flight);
                 if let Err(error) = self.refresh(now).await {
-                    // The changes are no longer marked, so that everything is read again.
+                    // The tracker no longer holds the changes, so everything is read again.
                     self.invalidate();
                     context.backoff_after_storage_error(&error).await;
                 }
@@ -316,7 +317,7 @@ impl PageTask {
                     DeliveryMode::Send { .. } if self.dispatch.expired(now) => {
                         self.settle_unsent(key, Outcome::Expired, reasons::EXPIRED.into());
                     }
-                    // It gets one attempt, at once, and does not wait until credentials are corrected.
+                    // A notification with one attempt does not wait for corrected credentials.
                     DeliveryMode::Send { .. }
                         if self.dispatch.expires_at.is_none() && self.lane.breaker.is_held(now) =>
                     {
@@ -329,7 +330,7 @@ impl PageTask {
                     DeliveryMode::Send { provider, .. } if self.defer_front(provider, now) => {
                         continue;
                     }
-                    // Ahead of the admission, which may make this the probe.
+                    // Before the admission, which may make this the probe.
                     DeliveryMode::Send { .. } => match self.lane.check_chat(key, now) {
                         Ok(()) => break,
                         Err(due_at) => self.put_off(key, due_at, now),
@@ -357,7 +358,7 @@ impl PageTask {
         } else {
             self.sender.try_acquire(now).map_err(Blocked::Lane)
         };
-        // A permit that is kept without use is missing elsewhere, for instance for the retries.
+        // An unused permit would be missing elsewhere, for instance for the retries.
         match acquired {
             Ok(()) | Err(Blocked::Lane(sender::Blocked::Permits)) => {}
             Err(_) => self.sender.release(),
@@ -386,7 +387,7 @@ impl PageTask {
         self.done += 1;
     }
 
-    /// Defers the first device of the queue if the service behind it takes no message now.
+    /// Defers the first device of the queue if its upstream accepts no messages now.
     fn defer_front(&mut self, provider: &SharedProvider, now: Timestamp) -> bool {
         let Some(device) = self.queue.front() else { return false };
         let Some(service) = self.dispatch.upstream_of(&self.lane, device) else { return false };
@@ -398,8 +399,8 @@ impl PageTask {
         true
     }
 
-    /// Puts deferred devices back into the queue if their service takes messages again, or if they are
-    /// not to be sent to any more.
+    /// Puts deferred devices back into the queue if their upstream accepts messages again, or if
+    /// they are not to be sent to any more.
     fn resume_deferred(&mut self, now: Timestamp) {
         if self.deferred.is_empty() {
             return;
@@ -421,7 +422,7 @@ impl PageTask {
         if taken.is_empty() {
             return;
         }
-        // Their addresses are read again, with the rest of the page.
+        // Their addresses are read again, together with the rest of the page.
         let age_ms = now.ms_since(self.read_at);
         if is_stale || age_ms > self.lane.context.config.address_age_ms_max {
             self.invalidate();
@@ -437,7 +438,7 @@ impl PageTask {
 impl PageTask {
     fn on_completed(&mut self, completed: CompletedAttempt) {
         match self.batch.record(&self.lane, completed.complete(&self.tracker)) {
-            // It never becomes a retry.
+            // A postponed delivery stays in the page and does not become a retry.
             Some(device) => {
                 self.queue.push_front(device);
                 // The read also sorts the queue.
@@ -447,7 +448,7 @@ impl PageTask {
         }
     }
 
-    /// Takes the results that are there.
+    /// Records all attempts that have completed.
     fn take_completed(&mut self, in_flight: &mut InFlight<CompletedAttempt>) {
         while let Some(Some(completed)) = in_flight.next().now_or_never() {
             self.on_completed(completed);
@@ -482,7 +483,7 @@ impl PageTask {
             ..results
         };
         let ends_zone = ends_page && self.dispatch.is_local();
-        // Ahead of the commit, which proves no more than that.
+        // Before the commit, which proves ownership only as of its start.
         let lease_generation = context.membership.lease_generation();
         let commit = async move {
             let committed = commit_with_retry(&context, checkpoint).await;
@@ -500,8 +501,8 @@ impl PageTask {
     }
 }
 
-/// Commits, as often as it takes: while storage fails the deliveries stay unacknowledged, and the limit on
-/// them stops the sending.
+/// Commits a checkpoint, and repeats that until it succeeds: while storage fails the deliveries
+/// stay unacknowledged, and the limit on them stops the sending.
 async fn commit_with_retry(
     context: &EngineContext,
     checkpoint: Checkpoint,
@@ -518,7 +519,7 @@ async fn commit_with_retry(
     }
 }
 
-/// Returns when the checkpoint in flight was committed or refused; never without one.
+/// Returns when the checkpoint in flight was committed or rejected; never without one.
 async fn committed(in_flight: &mut Option<InFlightCheckpoint>) -> Result<OpenPage, StoreError> {
     match in_flight {
         Some(checkpoint) => (&mut checkpoint.commit).await,
@@ -526,7 +527,7 @@ async fn committed(in_flight: &mut Option<InFlightCheckpoint>) -> Result<OpenPag
     }
 }
 
-// Keeping the page current: addresses and states are read when their turn comes (hazard 8 of
+// Keeping the page current: addresses and states are read shortly before their use (hazard 8 of
 // docs/delivery.md).
 
 impl PageTask {
@@ -537,14 +538,14 @@ impl PageTask {
             || now.ms_since(self.read_at) > self.lane.context.config.address_age_ms_max
     }
 
-    /// Has the devices read again before the next attempt.
+    /// Forces a read of the devices before the next attempt.
     fn invalidate(&mut self) {
         self.is_fresh = false;
         self.read_at = Timestamp(0);
     }
 
-    /// Reads the mode, and the rest of the page as it is now. The first time the devices are those that
-    /// were read with the claim of the page, if that was not too long ago.
+    /// Reads the mode, and the rest of the page in its current state. The first time it uses the
+    /// devices that were read with the claim of the page, if that is recent enough.
     async fn refresh(&mut self, now: Timestamp) -> Result<(), StoreError> {
         let context = self.lane.context.clone();
         let version = self.lane.provider_version();
@@ -566,8 +567,8 @@ impl PageTask {
         Ok(())
     }
 
-    /// Replaces the queue with the new state of its devices. A deleted device counts as canceled; one that
-    /// lost the tag, or left the zone, is no longer targeted.
+    /// Replaces the queue with the new state of its devices. A deleted device counts as canceled;
+    /// one that lost the tag, or left the zone, is no longer targeted.
     async fn merge_refreshed(&mut self, devices: Vec<AudienceDevice>) -> Result<(), StoreError> {
         let mut old: Vec<AudienceDevice> = self.queue.iter().cloned().collect();
         old.sort_by_key(|device| device.key);
@@ -591,7 +592,8 @@ impl PageTask {
         Ok(())
     }
 
-    /// Those of the missing devices that exist, and only lost the tag or the zone by which they were found.
+    /// The missing devices that still exist, and only lost the tag or the zone by which they were
+    /// selected.
     async fn without_tag_or_zone(
         &mut self,
         missing: &[DeviceKey],

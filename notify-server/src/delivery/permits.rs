@@ -1,6 +1,7 @@
-//! A semaphore whose limit can change: the streams of a lane, and the unacknowledged deliveries of the
-//! engine. It serves requests in the order in which they queued, so that dispatches take turns: a page
-//! that releases a permit cannot take it again ahead of a page that waits for one.
+//! A semaphore whose limit can change: for the streams of a lane, and for the unacknowledged
+//! deliveries of the engine. It serves requests in the order in which they queued, so that
+//! dispatches take turns: a page that releases a permit cannot take it again ahead of a page that
+//! waits for one.
 
 use std::sync::{Arc, Mutex};
 
@@ -204,7 +205,10 @@ mod tests {
         assert!(second.acquired().now_or_never().is_none());
         assert!(first.acquired().now_or_never().is_some() && first.try_acquire_or_queue());
         drop(first);
-        assert!(second.acquired().now_or_never().is_some(), "an unused permit goes on");
+        assert!(
+            second.acquired().now_or_never().is_some(),
+            "an unused permit goes to the next request"
+        );
     }
 
     #[tokio::test]

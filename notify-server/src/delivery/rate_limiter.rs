@@ -1,6 +1,5 @@
-//! The pace of a lane: at most so many deliveries a second, as an administrator set it
-//! (`rate_per_second`). A token bucket that holds a tenth of a second; servers of one storage have
-//! equal shares of the rate.
+//! The rate limiter of a lane: the `rate_per_second` that an administrator configured. A token
+//! bucket that holds a tenth of a second; the servers of one database get equal shares of the rate.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -9,21 +8,21 @@ use notify_core::Timestamp;
 
 use crate::store::DeviceKey;
 
-/// How far deliveries may come ahead of their even spacing, in microseconds.
+/// How far deliveries may run ahead of even spacing, in microseconds.
 const BURST_US: i64 = 100_000;
 const US_PER_SECOND: i64 = 1_000_000;
 
-/// The pace of a lane.
+/// The rate limiter of a lane.
 #[derive(Debug, Default)]
 pub(crate) struct RateLimiter(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
-    /// Even spacing of the deliveries of all servers, in microseconds; 0 is no limit.
+    /// Even spacing of the deliveries of all servers, in microseconds; 0 means no limit.
     spacing_us: i64,
-    /// Servers that share the rate.
+    /// Number of servers that share the rate.
     servers: i64,
-    /// When the next delivery would go out in even spacing, in unix microseconds.
+    /// When the next delivery would go out with even spacing, in unix microseconds.
     next_us: i64,
 }
 
@@ -34,21 +33,22 @@ impl Default for State {
 }
 
 impl RateLimiter {
-    /// Shares the rate with other servers.
+    /// Sets the number of servers that share the rate.
     pub(crate) fn set_replicas(&self, servers: u32) {
-        self.0.lock().expect("no holder of the pace panics").servers = i64::from(servers.max(1));
+        self.0.lock().expect("no holder of the rate limiter panics").servers =
+            i64::from(servers.max(1));
     }
 
-    /// Sets the rate; `None` is no limit.
+    /// Sets the rate; `None` means no limit.
     pub(crate) fn set_rate(&self, per_second: Option<u32>) {
         let rate = per_second.map_or(0, i64::from);
-        let mut state = self.0.lock().expect("no holder of the pace panics");
+        let mut state = self.0.lock().expect("no holder of the rate limiter panics");
         state.spacing_us = if rate > 0 { US_PER_SECOND / rate.min(US_PER_SECOND) } else { 0 };
     }
 
-    /// Lets one delivery go, or says when to ask again.
+    /// Admits one delivery, or returns when to try again.
     pub(crate) fn admit(&self, now: Timestamp) -> Result<(), Timestamp> {
-        let mut state = self.0.lock().expect("no holder of the pace panics");
+        let mut state = self.0.lock().expect("no holder of the rate limiter panics");
         if state.spacing_us == 0 {
             return Ok(());
         }
@@ -56,7 +56,7 @@ impl RateLimiter {
         let now_us = now.as_ms().saturating_mul(1_000);
         let next_us = state.next_us.max(now_us);
         let early_us = next_us - now_us;
-        // One delivery may always go out at its time, however slow the pace.
+        // A delivery may always go out at its own time, however low the rate.
         if early_us > 0 && early_us + spacing_us > BURST_US {
             let wait_us = (early_us + spacing_us - BURST_US).min(early_us);
             return Err(now.plus_ms((wait_us.max(1) + 999) / 1_000));
@@ -66,26 +66,28 @@ impl RateLimiter {
     }
 }
 
-/// Least time between two messages to one chat, in milliseconds: Telegram takes about one a second.
+/// Shortest time between two messages to one chat, in milliseconds: Telegram accepts about one per
+/// second.
 const CHAT_INTERVAL_MS: i64 = 1_000;
-/// Chats that were sent to within that time; more are not told apart, and may be throttled.
+/// Most chats that are tracked. Messages to further ones are not limited here, and may be
+/// throttled.
 const CHATS_MAX: usize = 10_000;
 
-/// The pace of single chats.
+/// The rate limiter of single chats.
 #[derive(Debug, Default)]
 pub(crate) struct PerChatLimiter(Mutex<HashMap<DeviceKey, Timestamp>>);
 
 impl PerChatLimiter {
-    /// Whether a message to a chat may go now.
+    /// Checks that a message to a chat may go out now.
     ///
     /// # Errors
-    /// When not: when to ask again.
+    /// When to try again.
     pub(crate) fn check(&self, chat: DeviceKey, now: Timestamp) -> Result<(), Timestamp> {
         let next = self.0.lock().expect("no holder of the chats panics");
         next.get(&chat).copied().filter(|at| *at > now).map_or(Ok(()), Err)
     }
 
-    /// A message to a chat goes out now.
+    /// Records a message to a chat.
     pub(crate) fn record(&self, chat: DeviceKey, now: Timestamp) {
         let mut next = self.0.lock().expect("no holder of the chats panics");
         if next.len() >= CHATS_MAX {
@@ -101,7 +103,7 @@ impl PerChatLimiter {
 mod tests {
     use super::*;
 
-    /// How many deliveries go out in a second in which somebody asks every millisecond.
+    /// Number of deliveries admitted within a second by one attempt per millisecond.
     fn in_one_second(pace: &RateLimiter, from_ms: i64) -> usize {
         (from_ms..from_ms + 1_000)
             .map(|ms| std::iter::from_fn(|| pace.admit(Timestamp(ms)).ok()).take(100_000).count())
@@ -109,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_holds_what_the_rate_says() {
+    fn the_rate_limits_the_deliveries_of_a_second() {
         for rate in [1, 3, 10, 250, 1_000, 25_000] {
             let pace = RateLimiter::default();
             pace.set_rate(Some(rate));
@@ -151,7 +153,7 @@ mod tests {
     fn a_chat_gets_one_message_a_second() {
         let chats = PerChatLimiter::default();
         assert!(chats.check(DeviceKey(1), Timestamp(0)).is_ok());
-        assert!(chats.check(DeviceKey(1), Timestamp(0)).is_ok(), "who only looks uses nothing up");
+        assert!(chats.check(DeviceKey(1), Timestamp(0)).is_ok(), "a check uses nothing up");
         chats.record(DeviceKey(1), Timestamp(0));
         assert_eq!(chats.check(DeviceKey(1), Timestamp(400)), Err(Timestamp(1_000)));
         assert!(chats.check(DeviceKey(2), Timestamp(400)).is_ok(), "another chat");

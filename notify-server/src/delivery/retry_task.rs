@@ -1,8 +1,9 @@
-//! The task of claimed retries: deliveries that are rows of their own, claimed when they are due. Each
-//! device was read with the claim; one that changed since goes back and is claimed again.
+//! The task of claimed retries: deliveries with rows of their own, claimed when they are due. Each
+//! device was read with the claim; a retry whose device changed since is given back and claimed
+//! again.
 //!
-//! Unlike a page, the task waits while its outcomes are being committed. Retries that it has not started
-//! wait with it, which costs little: the lane claims the next ones as soon as all were started.
+//! Unlike a page, the task waits while its outcomes are being committed. Retries that it has not
+//! started wait with it, at little cost: the lane claims the next ones once all were started.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,18 +26,18 @@ use crate::store::{
     ClaimedRetry, DeviceOutcome, NewRetry, Outcome, RetryNo, RetryOutcome, RetryResult, StoreError,
 };
 
-/// Longest wait for a service that has all its streams in use, in milliseconds.
+/// Longest wait for an upstream that has all its streams in use, in milliseconds.
 const SERVICE_FULL_MS: i64 = 250;
-/// Longest wait for a service that is being probed, in milliseconds: the answer opens it at once, and
-/// wakes no retry.
+/// Longest wait for an upstream that is being probed, in milliseconds: the probe's answer closes
+/// the circuit breaker at once, but wakes no retry.
 const SERVICE_PROBED_MS: i64 = 2_000;
 
 /// Retries that a lane claimed for one task.
 pub(crate) struct ClaimedRetries {
     pub(crate) retries: Vec<ClaimedRetry>,
-    /// The dispatches of all of them.
+    /// The dispatches that they belong to.
     pub(crate) dispatches: Vec<Arc<ActiveDispatch>>,
-    /// Opened before the claim, with which their devices were read.
+    /// Opened before the claim, which reads their devices.
     pub(crate) tracker: Arc<RangeTracker>,
     pub(crate) hand: Arc<RetryBatch>,
     /// The server's lease generation before the claim.
@@ -54,7 +55,7 @@ pub(crate) struct RetryTask {
     outcomes: Vec<RetryOutcome>,
     /// Held until the outcomes are committed.
     unacked: Option<Permit>,
-    /// When the first of the outcomes came.
+    /// When the first of the outcomes was added.
     since: Instant,
     sender: Sender,
 }
@@ -119,8 +120,8 @@ impl RetryTask {
         in_flight: &mut InFlight<CompletedRetry>,
     ) -> Result<(), StoreError> {
         loop {
-            // Ahead of anything awaited: what came under a lease must become an outcome while the lease is
-            // valid (hazard 5 of docs/delivery.md).
+            // Before any await: an answer that arrived under a lease must become an outcome while
+            // the lease is valid (hazard 5 of docs/delivery.md).
             while let Some(Some(completed)) = in_flight.next().now_or_never() {
                 self.on_completed(completed);
             }
@@ -132,7 +133,7 @@ impl RetryTask {
             // cancellation and change of the provider is seen (hazard 8 of docs/delivery.md).
             let now = self.lane.context.clock.now();
             if self.tracker.has_changed(retry.key) {
-                // The next claim, at once, reads the device as it is now.
+                // The next claim follows at once, and reads the device in its new state.
                 self.reschedule_front(now);
                 continue;
             }
@@ -153,7 +154,7 @@ impl RetryTask {
                 continue;
             }
             let context = &self.lane.context;
-            // If the server counted as dead since the claim, others may have claimed them.
+            // If the lease expired since the claim, other servers may have claimed these retries.
             if context.stop.is_cancelled()
                 || !context.membership.is_valid(now)
                 || self.lease_generation != context.membership.lease_generation()
@@ -169,8 +170,8 @@ impl RetryTask {
                 Ok(()) => {}
                 Err(Blocked::Permits) => return Ok(()),
                 Err(Blocked::Admission(until)) => {
-                    // Those that wait for a probe or an administrator stay due, and go on as soon as the
-                    // breaker changes. The lane claims none before.
+                    // Retries that wait for a probe or an administrator stay due, so that they
+                    // continue as soon as the breaker changes. The lane claims none before.
                     let until =
                         if self.lane.breaker.is_waiting_for_probe(now) { now } else { until };
                     self.reschedule_all(until);
@@ -208,7 +209,7 @@ impl RetryTask {
         dispatch.expect("the lane read the dispatch of every claimed retry").clone()
     }
 
-    /// Until when the service behind a retry takes no message, if it takes none now.
+    /// Until when the upstream behind a retry accepts no messages, if it accepts none now.
     fn service_closed_until(
         &self,
         retry: &ClaimedRetry,
@@ -242,7 +243,7 @@ impl RetryTask {
         }
     }
 
-    /// Gives the first retry back. A pause does not count as an attempt.
+    /// Gives the first retry back. This does not count as an attempt.
     fn reschedule_front(&mut self, until: Timestamp) {
         let Some(retry) = self.queue.pop_front() else { return };
         let due_at = self.job_of(&retry).capped_at_expiry(until);
@@ -285,8 +286,8 @@ impl RetryTask {
         self.outcomes.push(outcome);
     }
 
-    /// Commits the outcomes, as often as it takes: while storage fails the deliveries stay unacknowledged,
-    /// and the limit on them stops the sending.
+    /// Commits the outcomes, and repeats that until it succeeds: while storage fails the deliveries
+    /// stay unacknowledged, and the limit on them stops the sending.
     async fn commit(&mut self) {
         let context = self.lane.context.clone();
         let outcomes = std::mem::take(&mut self.outcomes);
@@ -344,7 +345,7 @@ async fn mode_of(
     if dispatch.reached_before(device, &lane.context).await? {
         return ends(Outcome::Failed, reasons::SENT_UNDER_ANOTHER_DEVICE);
     }
-    // A newer notification is shown in its place, and this one would overwrite it.
+    // A newer notification with the same `collapse_key` was sent, and this one would replace it.
     if dispatch.replaces_others()
         && lane.context.store.superseded(retry.dispatch, retry.key).await?
     {

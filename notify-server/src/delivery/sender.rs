@@ -5,10 +5,10 @@
 //! try_acquire ──permits, admission──▶ start ──provider's answer──▶ complete ──▶ AttemptResult
 //! ```
 //!
-//! Permits are values. The one for a stream lives in the attempt and goes when the attempt ends or is
-//! canceled. The one for an unacknowledged delivery is handed on with the result, and the task holds it
-//! until the result is committed: deliveries in flight and uncommitted results together never exceed the
-//! limit (hazard 4 of docs/delivery.md).
+//! Permits are values. The permit for a stream lives in the attempt and is released when the
+//! attempt ends or is canceled. The permit for an unacknowledged delivery is handed on with the
+//! result, and the task holds it until the result is committed: deliveries in flight and
+//! uncommitted results together never exceed the limit (hazard 4 of docs/delivery.md).
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -51,7 +51,8 @@ pub(crate) enum Blocked {
     /// All streams of the lane are open, or too many deliveries are unacknowledged.
     /// [`Sender::acquired`] returns when that changes.
     Permits,
-    /// Circuit breaker or rate limit let nothing out before that time, or a change of the breaker.
+    /// Circuit breaker or rate limit admit nothing before that time, or before a change of the
+    /// breaker.
     Admission(Timestamp),
 }
 
@@ -67,7 +68,7 @@ pub(crate) struct Delivery {
 pub(crate) struct History {
     /// How many counted.
     pub(crate) attempts: u16,
-    /// When the first was made; `None` before it.
+    /// When the first was made; `None` if there was none.
     pub(crate) first_attempt_at: Option<Timestamp>,
     /// How many had an unknown outcome.
     pub(crate) unknown_outcomes: u16,
@@ -90,8 +91,8 @@ impl Sender {
         }
     }
 
-    /// Takes the permits for one attempt and has it admitted. Every task asks for the stream first, so
-    /// that none holds the other permit while it waits for a stream.
+    /// Takes the permits for one attempt and checks its admission. Every task requests the stream
+    /// first, so that none holds the other permit while it waits for a stream.
     ///
     /// # Errors
     /// When the attempt has to wait. Permits that were granted stay with the sender until
@@ -101,7 +102,7 @@ impl Sender {
         if !self.stream.try_acquire_or_queue() || !self.unacked.try_acquire_or_queue() {
             return Err(Blocked::Permits);
         }
-        // Last: what the circuit breaker admits may be its probe.
+        // Last: the attempt that the circuit breaker admits may be its probe.
         match self.lane.admit(now) {
             Admission::Go => Ok(()),
             Admission::Wait(until) => Err(Blocked::Admission(until)),
@@ -158,7 +159,7 @@ impl Sender {
 struct OpenStream {
     lane: Arc<Lane>,
     permit: Option<Permit>,
-    /// The service behind the address, where services are counted.
+    /// The upstream behind the address, if its platform has more than one.
     upstream: Option<UpstreamGuard>,
 }
 
@@ -169,8 +170,8 @@ impl Drop for OpenStream {
     }
 }
 
-/// Makes one attempt. One that panics counts as an unknown answer: the delivery is tried a few times
-/// more and then fails, and its neighbours are not affected.
+/// Makes one attempt. A panic counts as an unknown answer: the delivery is retried a few times and
+/// then fails, without an effect on others.
 async fn attempt(
     metrics: &DeliveryMetrics,
     provider: &SharedProvider,
@@ -210,7 +211,7 @@ fn failure_reason(answer: &SendResult) -> Option<&Reason> {
 /// An attempt that the provider answered.
 pub(crate) struct CompletedAttempt {
     delivery: Delivery,
-    /// Version of the provider that was asked.
+    /// Version of the provider that made the attempt.
     version: u64,
     answer: SendResult,
     stream: OpenStream,
@@ -225,13 +226,14 @@ pub(crate) struct AttemptResult {
     pub(crate) unacked: Permit,
 }
 
-/// What happens with a delivery after an attempt.
+/// What happens to a delivery after an attempt.
 pub(crate) enum Disposition {
-    /// It ended, and may have shown that its address is dead, or took its first message.
+    /// The delivery ended; the answer may show that its address is dead, or works for the first
+    /// time.
     Outcome { outcome: DeviceOutcome, dead: Option<DeadAddress>, verified: Option<VerifiedAddress> },
-    /// It is tried again, as a row of its own; `moved`: at another address.
+    /// It is retried, as a row of its own; `moved`: at another address.
     Retry { retry: NewRetry, moved: Option<MovedAddress> },
-    /// It waits with everything of its provider or service, and the attempt does not count.
+    /// It waits with all deliveries of its provider or upstream, and the attempt does not count.
     Postponed {
         device: AudienceDevice,
         history: History,
@@ -242,8 +244,8 @@ pub(crate) enum Disposition {
 }
 
 impl CompletedAttempt {
-    /// Records what the answer shows about the provider, and decides what happens with the delivery.
-    /// `mark`: the one that the attempt was started with.
+    /// Records what the answer shows about the provider, and decides what happens to the delivery.
+    /// `tracker`: the one that the attempt was started with.
     pub(crate) fn complete(self, tracker: &RangeTracker) -> AttemptResult {
         let Self { delivery, version, answer, stream, unacked } = self;
         let Delivery { dispatch, device, history } = &delivery;
@@ -273,7 +275,7 @@ impl CompletedAttempt {
             lane.throttle(until, scope, stream.upstream.as_deref(), version);
         }
         let disposition = delivery.disposition(decision, effects, message_id, now);
-        // Before the stream ends: a queued request is granted without a look at the limit.
+        // Before the stream ends: a queued request is granted without a check of the limit.
         lane.streams.set_limit(lane.streams_max());
         drop(stream);
         AttemptResult { disposition, unacked }
@@ -281,7 +283,7 @@ impl CompletedAttempt {
 }
 
 impl Delivery {
-    /// What happens with the delivery after the attempt that ended at `now`.
+    /// What happens to the delivery after the attempt that ended at `now`.
     fn disposition(
         self,
         decision: Decision,

@@ -1,7 +1,9 @@
-//! The task of notifications to one device each: sends as many as came due together, and commits them in few
-//! checkpoints. The store opened their pages when it started them, so that nothing is read again.
+//! The task of notifications to one device each: sends those that came due together, and commits
+//! them in few checkpoints. The store opened their pages when it started them, so that nothing is
+//! read again.
 //!
-//! A notification that cannot go out at once, or is postponed by its attempt, goes on as an ordinary page.
+//! A notification that cannot go out at once, or whose attempt postpones it, continues as an
+//! ordinary page.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,9 +23,9 @@ use super::starts::StartContext;
 use crate::providers::SharedProvider;
 use crate::store::{AudienceDevice, Checkpoint, DeviceKey, OpenPage, StoreError};
 
-/// How many notifications to one device a lane takes on: with more than these in hand, further ones wait
-/// for their turn as any dispatch does. One start adds at most `EngineConfig::start_batch`. With some 3 kB
-/// each they bridge a second in which a provider or a disk stands still under full load.
+/// Most open notifications to one device in a lane: beyond it, further ones wait for their turn
+/// like any dispatch. One start adds at most `EngineConfig::start_batch`. They take about 3 kB
+/// each, and bridge a second without answers from a provider or a disk under full load.
 pub(crate) const LANE_SINGLES_MAX: usize = 4_000;
 
 /// A notification to one device.
@@ -47,8 +49,8 @@ struct QueuedSingle {
     page: SinglePage,
 }
 
-/// The page of one notification. It is open, and its device marked as sent to, until this is dropped:
-/// after the commit of its outcome.
+/// The page of one notification. It is open, and its device is marked as in flight, until this is
+/// dropped after the commit of its outcome.
 struct SinglePage {
     page: OpenPage,
     open: OpenSingle,
@@ -81,7 +83,7 @@ pub(crate) struct SingleTask {
     queue: VecDeque<QueuedSingle>,
     /// Outcomes that wait for a commit.
     outcomes: Outcomes,
-    /// When the first of them came.
+    /// When the first of them was added.
     since: Instant,
     sender: Sender,
 }
@@ -97,7 +99,7 @@ impl SingleTask {
         }
     }
 
-    /// Sends what comes in and commits the outcomes, until nothing is left to do.
+    /// Sends incoming notifications and commits the outcomes, until no work is left.
     pub(crate) async fn run(mut self, mut incoming: UnboundedReceiver<Singles>) {
         let context = self.lane.context.clone();
         let config = &context.config;
@@ -119,7 +121,7 @@ impl SingleTask {
                 match incoming.try_recv() {
                     Ok(singles) => self.enqueue(singles),
                     Err(_) if incoming.is_closed() => return,
-                    // What comes from here on starts another task.
+                    // Notifications from here on start another task.
                     Err(_) => incoming.close(),
                 }
                 continue;
@@ -162,8 +164,8 @@ impl SingleTask {
         }));
     }
 
-    /// Takes the next one off the queue. After the last one of a start, its mark no longer needs changes of
-    /// devices.
+    /// Takes the next notification off the queue. After the last one of a start, its tracker no
+    /// longer needs changes of devices.
     fn dequeue(&mut self) -> Option<QueuedSingle> {
         let next = self.queue.pop_front()?;
         let start_context = &next.page.start_context;
@@ -182,7 +184,7 @@ impl SingleTask {
     ) -> Result<(), StoreError> {
         while let Some(single) = self.queue.front() {
             if self.lane.context.stop.is_cancelled() {
-                // The next process resumes what is open.
+                // The next process resumes the open pages.
                 self.queue.clear();
                 break;
             }
@@ -209,7 +211,8 @@ impl SingleTask {
         Ok(())
     }
 
-    /// Whether a notification can go out to its device as it was read, permits and admission apart.
+    /// Whether a notification can go out to its device as it was read, apart from permits and
+    /// admission.
     fn may_start(&self, single: &QueuedSingle, provider: &SharedProvider, now: Timestamp) -> bool {
         let QueuedSingle { dispatch, device, page: SinglePage { page, start_context, .. } } =
             single;
@@ -273,14 +276,14 @@ impl SingleTask {
         self.give_to_lane(single.page);
     }
 
-    /// Has the lane go on with the page, which reads the device again.
+    /// Passes the page to the lane, which reads the device again.
     fn give_to_lane(&self, page: SinglePage) {
         page.open.hand_over();
         self.lane.add_page(page.page);
     }
 
-    /// Commits the outcomes that wait, as often as it takes: while storage fails the deliveries stay
-    /// unacknowledged, and the limit on them stops the sending.
+    /// Commits the waiting outcomes, and repeats that until it succeeds: while storage fails the
+    /// deliveries stay unacknowledged, and the limit on them stops the sending.
     fn commit(&mut self) -> BoxFuture<'static, CommittedOutcomes> {
         let outcomes = std::mem::take(&mut self.outcomes);
         let context = self.lane.context.clone();
@@ -311,7 +314,7 @@ impl SingleTask {
         if let Some(due_at) = retries.map(|retry| retry.due_at).min() {
             context.wake_by(due_at);
         }
-        // They are not open any more.
+        // The pages are no longer open.
         drop(pages);
     }
 }

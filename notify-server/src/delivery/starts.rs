@@ -1,5 +1,5 @@
-//! Starting what is due: when the engine looks, and in the very commit that accepts it, which saves a
-//! commit and a turn of the engine for each notification that is sent at once.
+//! Starting due notifications: when the engine polls, and in the commit that accepts them. The
+//! latter saves a commit and a poll for each notification that is sent at once.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, Weak};
@@ -14,18 +14,19 @@ use crate::store::{
     DeviceKey, DispatchNo, OpenedDispatch, Opening, StartDue, StartHook, StartInAccept, Started,
 };
 
-/// Most starts that wait for the engine. While there are so many, what is accepted is started when the
-/// engine looks next.
+/// Most starts that wait for the engine. Beyond that, accepted notifications are started by the
+/// next poll.
 const STARTS_WAITING_MAX: usize = 16;
 
 /// State read before a start.
 pub(crate) struct StartContext {
     pub(crate) at: Timestamp,
-    /// Opened ahead of the devices, which are read with the start (trap 8): it shows what changed since.
+    /// Opened before the devices are read with the start, so that it holds what changed since
+    /// (hazard 8 of docs/delivery.md).
     pub(crate) tracker: Arc<RangeTracker>,
-    /// The server's tenure when the pages were surely its own.
+    /// The server's lease generation when the pages were known to be its own.
     pub(crate) lease_generation: u64,
-    /// How many cancellations there were.
+    /// Number of cancellations so far.
     pub(crate) cancellations: u64,
 }
 
@@ -43,7 +44,7 @@ pub(crate) struct PendingPage {
 }
 
 impl StartContext {
-    /// A start, and what the store is asked for.
+    /// The state before a start, and the request to the store.
     pub(crate) fn new(context: &EngineContext, now: Timestamp) -> (Self, StartDue) {
         let lanes = {
             let lanes = context.lanes.lock().expect("no holder of the lanes panics");
@@ -61,8 +62,8 @@ impl StartContext {
         (start_context, StartDue { now, limit: context.config.start_batch, opening })
     }
 
-    /// The start is committed. Called before anything else is written, so that an adoption does not treat
-    /// its pages as abandoned.
+    /// Records the committed start. Called before anything else is written, so that recovery does
+    /// not reclaim its pages as abandoned.
     pub(crate) fn commit(self, context: &Arc<EngineContext>, started: Started) -> PendingStart {
         let Started { dispatches, opened, agenda: _ } = started;
         #[cfg(test)]
@@ -70,7 +71,7 @@ impl StartContext {
         let lanes = context.lanes.lock().expect("no holder of the lanes panics");
         let pages = opened.into_iter().filter_map(|opened| {
             let lane = lanes.get(&(opened.dispatch.app, opened.dispatch.platform));
-            debug_assert!(lane.is_some(), "pages are opened for lanes alone");
+            debug_assert!(lane.is_some(), "pages are opened only for known lanes");
             let open = lane?.open_single(opened.page.no);
             Some(PendingPage { opened, open })
         });
@@ -78,7 +79,7 @@ impl StartContext {
     }
 }
 
-/// Starts of commits that accepted notifications, until the engine takes them on.
+/// Starts from commits that accepted notifications, until the engine assigns them.
 #[derive(Default)]
 pub(crate) struct Starts {
     waiting: Mutex<VecDeque<PendingStart>>,
@@ -86,12 +87,12 @@ pub(crate) struct Starts {
 }
 
 impl Starts {
-    /// Returns when there is one, or was since the last time.
+    /// Returns when a start is waiting, or was added since the last call.
     pub(crate) async fn arrived(&self) {
         self.arrived.notified().await;
     }
 
-    /// Takes the next one.
+    /// Takes the next start.
     pub(crate) fn next(&self) -> Option<PendingStart> {
         self.waiting.lock().expect("no holder panics").pop_front()
     }
@@ -100,7 +101,7 @@ impl Starts {
 /// Subscribes the engine to changes, and starts notifications in the commit that accepts them.
 pub(crate) fn subscribe(context: &Arc<EngineContext>) {
     context.store.subscribe(context.clone());
-    // Servers that share a database take turns with what any of them accepted.
+    // With several servers, any of them may start what one accepted, so that they share the load.
     if !context.config.clustered {
         context.store.start_with_accept(hook(Arc::downgrade(context)));
     }

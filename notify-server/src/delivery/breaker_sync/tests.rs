@@ -160,7 +160,7 @@ fn the_reporter_of_a_rejection_probes_after_the_other_servers() {
     let latest = record(1, update.status, Some(US));
     ours.apply_record(&latest, us(time(0)));
     theirs.apply_record(&latest, ApplyContext { instance: THEM, ..us(time(0)) });
-    assert_eq!(theirs.take_update(time(0)), None, "an adopted status is not published again");
+    assert_eq!(theirs.take_update(time(0)), None, "an applied status is not published again");
     assert_eq!(ours.admit(time(MINUTE_MS)), Admission::Wait(time(MINUTE_MS + 3_000)));
     assert_eq!(theirs.admit(time(MINUTE_MS)), Admission::Wait(time(MINUTE_MS + 500)));
     assert_eq!(theirs.admit(time(MINUTE_MS + 500)), Admission::Go, "the probe");
@@ -220,7 +220,8 @@ fn reports_are_ignored_for_ten_minutes_after_a_contradiction() {
         breaker.apply_record(&record, us(time(now)));
         !breaker.is_closed()
     };
-    // They reported a rejection; who published otherwise, and whether the next report is adopted.
+    // The others reported a rejection; here, who published a contradiction, and whether the next
+    // report is applied.
     for (by, is_adopted) in
         [(Some(THEM), true), (Some(OTHERS), false), (Some(US), false), (None, true)]
     {

@@ -1,4 +1,4 @@
-//! One row for each class of answer and each bound of B39 and B40.
+//! One row for each class of answer and each limit of the retry policy.
 
 use std::time::Duration;
 
@@ -31,12 +31,12 @@ fn due_in_ms(next: &Decision) -> i64 {
         Decision::Retry { due_at, .. } | Decision::Pause { until: due_at, .. } => {
             due_at.ms_since(NOW)
         }
-        other => panic!("not tried again: {other:?}"),
+        other => panic!("not retried: {other:?}"),
     }
 }
 
 #[test]
-fn every_class_of_answer_has_its_consequence() {
+fn each_class_of_answer_has_its_decision() {
     let failed = |reason: &'static str| Decision::End {
         settled: Outcome::Failed,
         reason: Some(reason.into()),
@@ -120,7 +120,7 @@ fn the_delay_doubles_from_two_seconds_to_fifteen_minutes_and_jitter_halves_it_at
 }
 
 #[test]
-fn what_the_provider_asks_for_is_never_undercut_and_bounded_to_a_day() {
+fn the_delay_a_provider_requests_is_respected_up_to_a_day() {
     let policy = RetryPolicy::default();
     let day = Duration::from_secs(24 * 3_600);
     let rows = [
@@ -162,7 +162,7 @@ fn expiry_and_age_end_a_delivery() {
 }
 
 #[test]
-fn where_a_repeat_cannot_be_recognised_an_unknown_outcome_is_tried_once_more() {
+fn an_unknown_outcome_is_retried_once_where_repeats_are_not_recognised() {
     let policy = RetryPolicy::default();
     for (platform, repeats) in [
         (Platform::Android, true),
@@ -178,12 +178,15 @@ fn where_a_repeat_cannot_be_recognised_an_unknown_outcome_is_tried_once_more() {
         let next = decide(retry(None, Processing::Unknown), &second, &policy);
         assert_eq!(matches!(next, Decision::Retry { .. }), repeats, "{platform}");
         let failed = decide(retry(None, Processing::Failed), &second, &policy);
-        assert!(matches!(failed, Decision::Retry { .. }), "an answer that it failed is no doubt");
+        assert!(
+            matches!(failed, Decision::Retry { .. }),
+            "a definite failure is no unknown outcome"
+        );
     }
 }
 
 #[test]
-fn an_answer_that_says_nothing_known_has_a_low_cap() {
+fn unknown_answers_have_a_low_limit_of_attempts() {
     let policy = RetryPolicy::default();
     let past =
         AttemptContext { attempts_before: policy.unknown_attempts_max - 1, ..first_attempt() };
@@ -191,9 +194,9 @@ fn an_answer_that_says_nothing_known_has_a_low_cap() {
     assert_eq!(next, Decision::End { settled: Outcome::Failed, reason: Some("HTTP 418".into()) });
 }
 
-/// B40: 401 and 403 of a push service hold it when they come in the number; one alone is tried again.
+/// A single 401 or 403 of a push service is retried; many consecutive ones hold it.
 #[test]
-fn a_push_service_that_refuses_is_held_when_it_does_so_many_times_in_a_row() {
+fn consecutive_rejections_hold_a_push_service() {
     let refused = || SendResult::ServiceRefused { reason: "http_403".into() };
     let policy = RetryPolicy::default();
     for service_refusals in 1..policy.service_refusals_max {

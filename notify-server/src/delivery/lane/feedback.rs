@@ -1,5 +1,5 @@
-//! The effects of an answer on the lane: on the circuit breakers of the provider and of the service
-//! behind the address, and on the guard against disabling an audience by mistake.
+//! The effects of an answer on the lane: on the circuit breakers of the provider and of the
+//! upstream behind the address, and on the guard against disabling an audience by mistake.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Mutex;
@@ -16,7 +16,7 @@ use crate::store::{AddressTrust, DeviceKey, GUARD_THRESHOLD, GUARD_WINDOW};
 /// The effects of one answer besides the disposition of its delivery.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct AnswerEffects {
-    /// Consecutive times that the service rejected our credentials.
+    /// Consecutive times that the upstream rejected our credentials.
     pub(crate) service_refusals: u16,
     /// The verdict on an address that looks unregistered, where a wrong key or host would look the same.
     pub(crate) unregistered: Option<UnregisteredVerdict>,
@@ -35,7 +35,7 @@ impl AnswerEffects {
 /// The request that an answer belongs to.
 pub(crate) struct AnswerContext<'a> {
     pub(crate) key: DeviceKey,
-    /// The service behind the address.
+    /// The upstream behind the address.
     pub(crate) service: Option<&'a UpstreamGuard>,
     pub(crate) env: IosEnv,
     /// What an answer for this address proves about our credentials.
@@ -52,7 +52,7 @@ impl AnswerContext<'_> {
 
 impl Lane {
     /// Records an answer and decides what happens to its delivery. `past` describes the delivery's
-    /// earlier attempts; the rejections of the service are added to it.
+    /// earlier attempts; the rejections of the upstream are added to it.
     pub(crate) fn on_answer(
         &self,
         answer: SendResult,
@@ -81,8 +81,8 @@ impl Lane {
         (self.confirm_auth_failure(next, &past, context), effects)
     }
 
-    /// An answer, limited to what its address is evidence of. An address that anybody could have
-    /// registered neither counts for the guard nor slows its service down for long.
+    /// An answer, limited to what its address proves. An address that anyone could have registered
+    /// neither counts for the guard nor slows its upstream down for long.
     fn attributed(
         &self,
         answer: SendResult,
@@ -158,7 +158,7 @@ impl Lane {
         let looks_unregistered = matches!(answer, SendResult::Unregistered { ambiguous: true, .. });
         let mut effects = AnswerEffects::default();
         if context.version != self.provider_version() {
-            // An address that looked unregistered to earlier credentials is tried again; the guard does
+            // An address that looked unregistered to earlier credentials is retried; the guard does
             // not count it.
             effects.unregistered = looks_unregistered.then_some(UnregisteredVerdict::Suspect);
             return effects;
@@ -265,7 +265,7 @@ impl Lane {
         }
     }
 
-    /// Throttles the provider, or the service that asked for it.
+    /// Throttles the provider, or the upstream that asked for it.
     pub(crate) fn throttle(
         &self,
         until: Timestamp,
@@ -282,9 +282,9 @@ impl Lane {
         }
     }
 
-    /// Holds the lane or service only once a rejection of our credentials is confirmed. The first one
-    /// may concern that address alone: its delivery is retried like any other, and the next one is the
-    /// probe.
+    /// Holds the lane or upstream only once a rejection of our credentials is confirmed. The first
+    /// one may concern that address alone: its delivery is retried like any other, and the next
+    /// attempt is the probe.
     fn confirm_auth_failure(
         &self,
         next: Decision,
@@ -386,8 +386,8 @@ impl MassUnregisterGuard {
 /// Most throttled addresses that are remembered; beyond it all are forgotten.
 const THROTTLED_MAX: usize = 1_000;
 
-/// Tells a throttled address from a throttled provider: an address that is throttled again while
-/// others get through is the only one concerned.
+/// Distinguishes a throttled address from a throttled provider: an address that is throttled again
+/// while others get through is the only one concerned.
 #[derive(Debug, Default)]
 pub(super) struct ThrottleScope(Mutex<ThrottledAddresses>);
 

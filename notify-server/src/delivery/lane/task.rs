@@ -1,4 +1,5 @@
-//! The work of a lane: adopted pages, then retries, then the next pages of its dispatches by turns.
+//! The task of a lane: starts reclaimed pages, then retries, then the next pages of its dispatches
+//! in turn.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -23,31 +24,32 @@ use crate::store::{
     RetryNo, RetryOutcome, RetryResult, SEQUENCE_MAX, StoreError,
 };
 
-/// The work of a lane: which dispatches take turns, and what is open.
+/// The task of a lane: which dispatches take turns, and which tasks run.
 pub(crate) struct LaneTask {
     pub(super) lane: Arc<Lane>,
     pub(super) ready: VecDeque<Arc<ActiveDispatch>>,
-    /// Dispatches that wait for a turn without being held in memory.
+    /// Dispatches that wait for a turn and are not held in memory.
     overflow: VecDeque<DispatchNo>,
     pub(super) dispatches: VecDeque<Arc<ActiveDispatch>>,
     pub(super) running: JoinSet<TaskEnd>,
-    /// How many devices of each open page wait, by its task.
+    /// Number of devices that wait in each open page, by its task.
     pub(super) page_tasks: HashMap<Id, Arc<AtomicUsize>>,
-    /// What each task of retries has claimed, by its task.
+    /// The retries that each retry task claimed.
     pub(super) retry_batches: HashMap<Id, Arc<RetryBatch>>,
     /// Channel to the task that sends notifications to one device each, bounded by `LANE_SINGLES_MAX`.
     pub(super) singles: Option<UnboundedSender<Singles>>,
     pub(super) retries_due: bool,
-    /// Whether retries that are due wait for a change of the breaker.
+    /// Whether due retries wait for a change of the circuit breaker.
     pub(super) retries_wait: bool,
-    /// Retries may be claimed here of which nothing was heard: their claim failed, or giving them back.
+    /// Whether the store may hold claims of this server that it does not know of: a claim, or the
+    /// return of one, failed.
     pub(super) claims_lost: bool,
     pub(super) breaker_changes: Waiter,
-    /// Whether it knows what stood before it.
+    /// Whether the state from before this process was loaded.
     pub(super) begun: bool,
 }
 
-/// A task of a lane that came to its end.
+/// Which task of a lane ended.
 pub(super) enum TaskEnd {
     Page(PageEnd),
     Retries,
@@ -73,11 +75,11 @@ impl LaneTask {
         }
     }
 
-    /// Works until the engine stops, and then until what is in flight has ended.
+    /// Runs until the engine stops, and then until attempts in flight have completed.
     pub(crate) async fn run(mut self) {
         let context = self.lane.context.clone();
         loop {
-            // Looked at once: a sign fixtures while work is taken on must not go unheard below.
+            // Read once, so that a stop during `load_work` still ends the wait below.
             let stopping = context.stop.is_cancelled();
             if stopping && self.running.is_empty() {
                 return;
@@ -102,26 +104,27 @@ impl LaneTask {
     fn on_task_end(&mut self, finished: Result<(Id, TaskEnd), JoinError>) {
         let task = finished.as_ref().map_or_else(JoinError::id, |(task, _)| *task);
         self.page_tasks.remove(&task);
-        // Of a task that broke off its claims run out.
+        // The claims of a task that panicked expire.
         self.retry_batches.remove(&task);
         match finished {
             Ok((_, TaskEnd::Page(PageEnd::Over) | TaskEnd::Retries | TaskEnd::Singles)) => {}
             Ok((_, TaskEnd::Page(PageEnd::Fenced))) => self.lane.context.request_recovery(),
-            // A panic must not take the lane with it: what the task held is adopted again.
+            // A panic must not stop the lane: recovery reclaims what the task held.
             Err(error) => {
-                tracing::error!(error = %error, "a delivery task broke off");
+                tracing::error!(error = %error, "a delivery task panicked");
                 self.lane.context.request_recovery();
             }
         }
     }
 
-    /// Takes on what the bounds allow: adopted pages, then retries, then the next pages by turns.
+    /// Starts as much work as the limits allow: reclaimed pages, then retries, then the next pages
+    /// in turn.
     async fn load_work(&mut self) -> Result<(), StoreError> {
         if !self.begun {
             self.init().await?;
         }
         self.read_inbox().await?;
-        // Some ended without being tried: canceled, or erased with their device.
+        // Some may have ended without an attempt: canceled, or erased with their device.
         if self.lane.retry_backlog_full() {
             self.count_retries().await?;
         }
@@ -146,13 +149,14 @@ impl LaneTask {
         Ok(())
     }
 
-    /// Learns what stood before this process: whether the lane is stopped, what other servers say of
-    /// it, and how many retries are open. Ahead of everything else, so that nothing goes out of a lane that is stopped.
+    /// Loads the state from before this process: whether the lane is tripped, the statuses that
+    /// other servers published, and the number of open retries. Before anything else, so that a
+    /// tripped lane sends nothing.
     async fn init(&mut self) -> Result<(), StoreError> {
         let context = self.lane.context.clone();
         let version = self.lane.provider_version();
         let stopped = context.store.guard_tripped(self.lane.app, self.lane.platform).await?;
-        // One released meanwhile is not stopped again.
+        // Do not trip a lane that an administrator released during the read.
         if stopped && version == self.lane.provider_version() {
             self.lane.trip_guard();
         }
@@ -195,7 +199,7 @@ impl LaneTask {
         Ok(())
     }
 
-    /// Reads dispatches that wait, as far as they find a place.
+    /// Reads waiting dispatches until the limit in memory is reached.
     async fn fill_ready(&mut self) -> Result<(), StoreError> {
         let context = self.lane.context.clone();
         while self.ready.len() < context.config.lane_dispatches_max
@@ -221,10 +225,10 @@ impl LaneTask {
     }
 }
 
-// Opening pages: the next one of a dispatch, and those that were left open.
+// Opening pages: the next one of a dispatch, and abandoned ones.
 
 impl LaneTask {
-    /// Reads and claims the next page of a dispatch. Answers whether more is to come.
+    /// Reads and claims the next page of a dispatch. Returns whether more pages follow.
     pub(super) async fn open_next_page(
         &mut self,
         dispatch: &Arc<ActiveDispatch>,
@@ -255,9 +259,10 @@ impl LaneTask {
         let _claiming = context.recovery_lock.read().await;
         let page = match context.store.open_page(claim).await {
             Ok(page) => page,
-            // Another server was first: its turn comes again from where that one left off.
+            // Another server was first: the next turn continues where that server left off.
             Err(StoreError::Fenced) if context.config.clustered => return Ok(true),
-            // Somebody else moved the cursor: what is left is theirs, or is adopted.
+            // Another task moved the cursor: it opens the remaining pages, or recovery reclaims
+            // them.
             Err(StoreError::Fenced) => {
                 context.request_recovery();
                 return Ok(false);
@@ -265,7 +270,7 @@ impl LaneTask {
             // Erased with its application.
             Err(StoreError::NotFound) => return Ok(false),
             Err(error) => {
-                // It may have been committed all the same.
+                // The commit may have succeeded.
                 context.request_recovery();
                 return Err(error);
             }
@@ -275,8 +280,8 @@ impl LaneTask {
         if end {
             context.wake.notify_one();
         }
-        // One without anybody to send to was finished when it was claimed: whoever becomes eligible
-        // afterwards could be sent to but not counted.
+        // A page without eligible devices was finished by the claim: a device that becomes eligible
+        // later could be sent to but not counted.
         if claim.targeted > 0 {
             context.insert_page(page.no);
             let snapshot = DeviceSnapshot { devices, read_at, tracker, lease_generation };
@@ -291,7 +296,7 @@ impl LaneTask {
         Ok(!end)
     }
 
-    /// Goes to where the pages of all servers have come; false when none is left to open.
+    /// Moves to the cursor shared by all servers; returns false if no page is left to open.
     async fn sync_cursor(&self, dispatch: &ActiveDispatch) -> Result<bool, StoreError> {
         let Some(scan) = self.lane.context.store.scan(dispatch.row.no).await? else {
             return Ok(false);
@@ -303,7 +308,7 @@ impl LaneTask {
         Ok(true)
     }
 
-    /// Goes on with a page that another process, or a broken task of this one, left open.
+    /// Resumes a page that another process, or a panicked task of this one, left open.
     pub(super) async fn resume(&mut self, page: OpenPage) -> Result<(), StoreError> {
         let context = self.lane.context.clone();
         let dispatch = match ActiveDispatch::read(&context, page.dispatch).await {
@@ -319,13 +324,14 @@ impl LaneTask {
         let tracker = context.devices.open(page.from, page.to);
         let read_at = context.clock.now();
         let devices = context.store.read_range(&dispatch.row, page.from, page.to).await?;
-        // Among others it has to show first that the page is its own still: that was long ago.
+        // Generation 0: one of several servers must first confirm with a checkpoint that the page
+        // is still its own, because it was claimed long ago.
         let snapshot = DeviceSnapshot { devices, read_at, tracker, lease_generation: 0 };
         self.spawn_page(PageTask::new(self.lane.clone(), dispatch, page, snapshot, &done));
         Ok(())
     }
 
-    /// Sends notifications to one device each: passes them to the task that does so, or starts one.
+    /// Passes notifications to one device each to the task that sends them, or starts that task.
     pub(super) fn send_singles(&mut self, singles: Singles) {
         let singles = match &self.singles {
             Some(task) => match task.send(singles) {
@@ -356,7 +362,7 @@ impl LaneTask {
     }
 }
 
-/// Tells the engine that a page is not worked on any more, also when its task panicked.
+/// Removes a page from the open ones, also when its task panics.
 struct OpenPageGuard(Arc<Lane>, PageNo);
 
 impl Drop for OpenPageGuard {
@@ -365,14 +371,14 @@ impl Drop for OpenPageGuard {
     }
 }
 
-// Claiming the retries of a lane that are due.
+// Claiming due retries.
 
-/// Dispatches whose rendered form is kept for retries.
+/// Most dispatches whose rendered payload is cached for retries.
 const CACHED_DISPATCHES_MAX: usize = 64;
 
 impl LaneTask {
-    /// Whether retries that are due may be claimed: none that was claimed waits for its start, and
-    /// fewer than the bound are unsettled.
+    /// Whether due retries may be claimed: all claimed ones were started, and fewer than the limit
+    /// are unsettled.
     pub(super) fn may_claim(&self) -> bool {
         !self.retry_batches.values().any(|hand| hand.has_unstarted())
             && self.claimed_retries().len() < self.lane.context.config.lane_retries_max as usize
@@ -382,18 +388,18 @@ impl LaneTask {
         self.retry_batches.values().flat_map(|hand| hand.unsettled()).collect()
     }
 
-    /// Claims what is due and has it tried.
+    /// Claims due retries and starts a task for them.
     pub(super) async fn start_retries(&mut self) -> Result<(), StoreError> {
         let context = self.lane.context.clone();
         let now = context.clock.now();
         self.retries_due = false;
-        // Before the look at the breaker: a change that comes in while this looks is not missed.
+        // Before the check of the breaker, so that a change during the check is not missed.
         self.breaker_changes.mark_unchanged();
         self.retries_wait = self.lane.breaker.is_waiting_for_probe(now);
         if self.retries_wait {
             return Ok(());
         }
-        // Nobody tells it again before the next look.
+        // The engine does not repeat this notification before its next poll.
         self.count_retries().await.inspect_err(|_| self.retries_due = true)?;
         let first = DeviceKey::before_first(self.lane.app, self.lane.platform);
         let last = DeviceKey::new(self.lane.app, self.lane.platform, SEQUENCE_MAX);
@@ -412,7 +418,7 @@ impl LaneTask {
             reclaim_own: self.claims_lost,
         };
         let claimed = context.store.claim_retries(claim).await.inspect_err(|_| {
-            // It may have been committed all the same, where the answer alone was lost.
+            // The commit may have succeeded, and only its acknowledgement was lost.
             (self.retries_due, self.claims_lost) = (true, true);
         })?;
         self.claims_lost = false;
@@ -440,7 +446,7 @@ impl LaneTask {
                 return Err(error);
             }
         };
-        // Those of an erased application are gone with it.
+        // Retries of an erased application are gone.
         claimed.retain(|retry| dispatches.iter().any(|dispatch| dispatch.row.no == retry.dispatch));
         let hand = Arc::new(RetryBatch::new(claimed.iter().map(|retry| retry.no).collect()));
         let claim = ClaimedRetries {
@@ -459,8 +465,8 @@ impl LaneTask {
         Ok(())
     }
 
-    /// Gives claimed retries back untried; where storage fails for that as well, the next claim finds
-    /// them.
+    /// Gives claimed retries back without an attempt; if storage fails for that as well, the next
+    /// claim finds them.
     async fn unclaim(&mut self, claimed: &[ClaimedRetry]) {
         let context = self.lane.context.clone();
         let now = context.clock.now();
@@ -471,7 +477,7 @@ impl LaneTask {
         self.claims_lost |= settled.is_err();
     }
 
-    /// Counts the open retries where the number matters: at the start, and near the bound.
+    /// Counts the open retries when the number matters: at the start, and near the limit.
     pub(super) async fn count_retries(&mut self) -> Result<(), StoreError> {
         let (lane, context) = (&self.lane, &self.lane.context);
         if !self.begun || lane.retry_backlog_near_full() {
@@ -482,7 +488,7 @@ impl LaneTask {
         Ok(())
     }
 
-    /// The dispatches that claimed retries belong to, from memory where they are there.
+    /// The dispatches of claimed retries, from memory if they are there.
     async fn load_dispatches(
         &mut self,
         claimed: &[ClaimedRetry],
@@ -517,10 +523,10 @@ impl LaneTask {
     }
 }
 
-// What one task has claimed of a lane's retries.
+// The retries that one task claimed.
 
-/// The retries that one task claimed and has not settled. Once all of them were started the next
-/// ones are claimed: those that get no answer hold up nobody (trap 3).
+/// The retries that one task claimed and has not settled. Once it has started all of them, the lane
+/// claims more: retries without an answer hold up no others (hazard 3 of docs/delivery.md).
 #[derive(Debug)]
 pub(crate) struct RetryBatch {
     unsettled: Mutex<Vec<RetryNo>>,
@@ -533,15 +539,15 @@ impl RetryBatch {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<RetryNo>> {
-        self.unsettled.lock().expect("no holder of the hand panics")
+        self.unsettled.lock().expect("no holder of the batch panics")
     }
 
-    /// What is not settled.
+    /// The unsettled retries.
     pub(super) fn unsettled(&self) -> Vec<RetryNo> {
         self.lock().clone()
     }
 
-    /// A commit settled these, or gave them back.
+    /// Removes retries that a commit settled or gave back.
     pub(crate) fn remove(&self, retries: impl Iterator<Item = RetryNo>) {
         let mut unsettled = self.lock();
         for no in retries {
@@ -549,7 +555,7 @@ impl RetryBatch {
         }
     }
 
-    /// None waits for its start any more. Answers whether that is news.
+    /// Records that all were started. Returns whether that is new.
     pub(crate) fn all_started(&self) -> bool {
         !self.all_started.swap(true, Ordering::AcqRel)
     }
@@ -559,10 +565,10 @@ impl RetryBatch {
     }
 }
 
-// Notifications to one device each, as their lane sees them.
+// Notifications to one device each: the lane's side.
 
 impl Lane {
-    /// Counts the page of a notification to one device as open and in hand.
+    /// Records the page of a notification to one device as open.
     pub(crate) fn open_single(&self, page: PageNo) -> OpenSingle {
         self.singles.fetch_add(1, Ordering::AcqRel);
         self.context.insert_page(page);
@@ -570,18 +576,18 @@ impl Lane {
         OpenSingle { context, singles, page: Some(page) }
     }
 
-    /// Gives the lane notifications to one device each.
+    /// Adds notifications to one device each.
     pub(crate) fn add_singles(&self, singles: Singles) {
         self.post(|inbox| inbox.singles.push(singles));
     }
 
-    /// Notes whether the lane has other work than notifications to one device.
+    /// Records whether the lane has other work than notifications to one device.
     pub(crate) fn has_others(&self, has_others: bool) {
         self.has_others.store(has_others, Ordering::Release);
     }
 
-    /// Whether notifications to one device may be started with their pages open: all would go out
-    /// at once, and pass nobody who waits.
+    /// Whether notifications to one device may be started together with their pages: only if all
+    /// would go out at once and overtake no waiting work.
     pub(crate) fn takes_singles(&self, now: Timestamp) -> bool {
         let is_ready = || matches!(self.provider_slot().provider, LaneProvider::Ready(_));
         !self.has_others.load(Ordering::Acquire)
@@ -592,17 +598,18 @@ impl Lane {
     }
 }
 
-/// The open page of a notification to one device, in hand until it is dropped, also by a panic.
+/// The open page of a notification to one device. It is open until this is dropped, also by a
+/// panic.
 pub(crate) struct OpenSingle {
-    /// Weak, since it waits in queues that the engine itself holds.
+    /// Weak, because the engine owns the queues that hold this.
     context: Weak<EngineContext>,
     singles: Arc<AtomicUsize>,
-    /// `None` once the page is another task's.
+    /// `None` once another task has the page.
     page: Option<PageNo>,
 }
 
 impl OpenSingle {
-    /// The page is another task's of this process from here on.
+    /// Leaves the page open for another task of this process.
     pub(crate) fn hand_over(mut self) {
         self.page = None;
     }

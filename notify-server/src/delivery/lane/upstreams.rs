@@ -1,6 +1,6 @@
-//! What lies behind one lane: push services, or the two hosts of APNs. Each has a circuit breaker
-//! and a count of its own, so that one that refuses, fails or does not answer stops the devices behind
-//! it and no others.
+//! The upstream services of one lane: push services, or the two hosts of APNs. Each has its own
+//! circuit breaker and its own count of streams, so that one that rejects, fails or does not answer
+//! stops only the devices behind it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU32, AtomicUsize, Ordering};
@@ -13,62 +13,65 @@ use crate::delivery::breaker_sync::{LaneOutbox, PeerSync};
 use crate::providers::Reason;
 use crate::store::AddressTrust;
 
-/// Most services that a lane tells apart: subscriptions name them, and anybody may subscribe.
+/// Most upstreams that a lane distinguishes: subscriptions name them, and anyone may subscribe.
 /// Further ones share one circuit breaker.
 const SERVICES_MAX: usize = 64;
-/// The same for services behind an address that took a message before: unverified addresses that name
-/// many services leave room for these.
+/// The same limit for upstreams behind an address that took a message before: unverified addresses
+/// that name many upstreams leave room for these.
 const VERIFIED_SERVICES_MAX: usize = 2 * SERVICES_MAX;
-/// How long the probe of a service waits for an address of the kind whose turn it is, in milliseconds.
+/// How long the probe of an upstream waits for an address of the kind whose turn it is, in
+/// milliseconds.
 const OTHER_PROBES_AFTER_MS: i64 = 5_000;
-/// Most addresses that are no evidence and that one service may report dead in a row while no message
-/// gets through. More may be a fault of the service.
+/// Most consecutive reports of a dead address that are believed while no message gets through, for
+/// addresses that prove nothing about our credentials. More of them may be a fault of the upstream.
 const DEATHS_IN_A_ROW_MAX: u32 = 20;
-/// How long after a message got through a service counts as working, in milliseconds.
+/// How long an upstream counts as working after it took a message, in milliseconds.
 const WORKS_FOR_MS: i64 = 60_000;
-/// How long after a message got through a refusal of an address that never took one counts as the
-/// address's own fault, in milliseconds.
+/// How long after a delivered message a rejection at an unverified address counts as the address's
+/// own fault, in milliseconds.
 const GETS_THROUGH_FOR_MS: i64 = 300_000;
-/// The part of a lane's streams for services that have not taken a message lately is one in so many. A
-/// service that accepts connections and never answers thus leaves the others their streams.
+/// Untested upstreams get at most one in this many of a lane's streams. An upstream that accepts
+/// connections and never answers thus leaves streams to the others.
 const UNTESTED_STREAMS_PART: usize = 4;
 
-/// The services behind a lane.
+/// The upstreams of a lane.
 pub(crate) struct Upstreams {
     known: Mutex<HashMap<Box<str>, Arc<Upstream>>>,
     probe_every_ms: i64,
     /// For the replication to other servers; `None` for a single server.
     outbox: Option<LaneOutbox>,
-    /// Streams in flight at services that were untested when the stream began.
+    /// Streams in flight at upstreams that were untested when the stream started.
     untested: Arc<AtomicUsize>,
 }
 
-/// One of them.
+/// One upstream of a lane.
 pub(crate) struct Upstream {
     pub(crate) breaker: CircuitBreaker,
     in_flight: AtomicUsize,
-    /// Refusals of our credentials in a row, at addresses that took messages before.
+    /// Consecutive rejections of our credentials at verified addresses.
     refusals_in_a_row: AtomicU16,
-    /// Deaths in a row of addresses that are no evidence.
+    /// Consecutive reports of a dead address, at anonymous and unverified addresses.
     deaths_in_a_row: AtomicU32,
-    /// When a message last got through, in unix milliseconds; `i64::MIN`: not since the provider changed.
+    /// When a message was last delivered, in unix milliseconds; `i64::MIN` if none was since the
+    /// provider changed.
     delivered_at: AtomicI64,
-    /// Whether it took a message, and timed out on none since.
+    /// Whether it took a message, and no attempt timed out since.
     is_tested: AtomicBool,
-    /// Whether the next probe goes to an address that never took a message: the last one went to one that
-    /// did, and was refused. Such addresses may all belong to an earlier key, so both kinds take turns.
+    /// Whether the next probe goes to an unverified address, because the last one went to a
+    /// verified address and was rejected. All verified addresses may belong to an earlier key, so
+    /// both kinds take turns.
     is_next_probe_unverified: AtomicBool,
     untested: Arc<AtomicUsize>,
 }
 
-/// A device that waits for a stream of a service.
+/// A device that waits for a stream of an upstream.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Candidate {
-    /// What its answer will say about the credentials.
+    /// What an answer for its address proves about our credentials.
     pub(crate) trust: AddressTrust,
-    /// How many streams the service takes; `None`: the lane alone limits them.
+    /// Most streams that the upstream accepts; `None` if only the lane limits them.
     pub(crate) service_concurrency: Option<usize>,
-    /// How many streams the lane has.
+    /// Number of streams of the lane.
     pub(crate) lane_slots: usize,
 }
 
@@ -77,34 +80,34 @@ impl Upstreams {
         Self { known: Mutex::default(), probe_every_ms, outbox, untested: Arc::default() }
     }
 
-    /// The service of that name, unless it has to share a circuit breaker with others.
+    /// The upstream of that name, unless it shares a circuit breaker with others.
     pub(crate) fn get(&self, name: &str) -> Option<Arc<Upstream>> {
         let service = self.get_or_create(name, AddressTrust::Verified);
-        let known = self.known.lock().expect("no holder of the services panics");
+        let known = self.known.lock().expect("no holder of the upstreams panics");
         known.contains_key(name).then_some(service)
     }
 
-    /// The services with a circuit breaker of their own, which is replicated to the other servers.
+    /// The upstreams with their own circuit breaker, which is replicated to the other servers.
     pub(crate) fn named(&self) -> Vec<(Box<str>, Arc<Upstream>)> {
-        let known = self.known.lock().expect("no holder of the services panics");
+        let known = self.known.lock().expect("no holder of the upstreams panics");
         let named = known.iter().filter(|(name, _)| !name.is_empty());
         named.map(|(name, service)| (name.clone(), service.clone())).collect()
     }
 
-    /// The service of that name, behind an address of that trust.
+    /// The upstream of that name, for an address of that trust.
     pub(crate) fn get_or_create(&self, name: &str, trust: AddressTrust) -> Arc<Upstream> {
-        let mut known = self.known.lock().expect("no holder of the services panics");
+        let mut known = self.known.lock().expect("no holder of the upstreams panics");
         if let Some(service) = known.get(name) {
             return service.clone();
         }
         if known.len() >= SERVICES_MAX {
-            // Anybody may name one: those of which nothing is to be remembered make room.
+            // Anyone may name an upstream, so those without state to remember make room.
             known.retain(|_, service| Arc::strong_count(service) > 1 || service.is_remembered());
         }
         let most = if trust.is_verified() { VERIFIED_SERVICES_MAX } else { SERVICES_MAX };
         let name = if known.len() < most || is_well_known(name) { name } else { "" };
         let service = known.entry(name.into()).or_insert_with(|| {
-            // A breaker that several services share says nothing about one of them.
+            // A shared breaker says nothing about a single upstream, so it is not replicated.
             let outbox = self.outbox.clone().filter(|_| !name.is_empty());
             let peers = outbox.map(PeerSync::new);
             Arc::new(Upstream {
@@ -121,16 +124,16 @@ impl Upstreams {
         service.clone()
     }
 
-    /// The worst status of any of them at that instant.
+    /// The worst status of all upstreams at that time.
     pub(crate) fn worst_status(&self, now: Timestamp) -> ProviderStatus {
-        let known = self.known.lock().expect("no holder of the services panics");
+        let known = self.known.lock().expect("no holder of the upstreams panics");
         let statuses = known.values().map(|service| service.breaker.status(now));
         statuses.max().unwrap_or(ProviderStatus::Available)
     }
 
     /// Closes all circuit breakers: the provider was reconfigured or released.
     pub(crate) fn reset(&self) {
-        for service in self.known.lock().expect("no holder of the services panics").values() {
+        for service in self.known.lock().expect("no holder of the upstreams panics").values() {
             service.breaker.close();
             service.refusals_in_a_row.store(0, Ordering::Release);
             service.deaths_in_a_row.store(0, Ordering::Release);
@@ -140,9 +143,9 @@ impl Upstreams {
         }
     }
 
-    /// The status of every service at that instant, sorted by name.
+    /// The status of every upstream at that time, sorted by name.
     pub(crate) fn statuses(&self, now: Timestamp) -> Vec<(Box<str>, ProviderStatus)> {
-        let known = self.known.lock().expect("no holder of the services panics");
+        let known = self.known.lock().expect("no holder of the upstreams panics");
         let status = |service: &Upstream| service.breaker.status(now);
         let mut statuses: Vec<_> =
             known.iter().map(|(name, service)| (name.clone(), status(service))).collect();
@@ -152,7 +155,7 @@ impl Upstreams {
 }
 
 impl Upstream {
-    /// Whether it did anything that the next delivery has to know of.
+    /// Whether its state matters to the next delivery.
     fn is_remembered(&self) -> bool {
         !self.breaker.is_closed()
             || self.refusals_in_a_row.load(Ordering::Acquire) > 0
@@ -160,10 +163,11 @@ impl Upstream {
             || self.is_tested.load(Ordering::Acquire)
     }
 
-    /// How many deliveries more it takes now; with none, when to look again at the latest.
+    /// Number of further deliveries that it accepts now.
     ///
     /// # Errors
-    /// When that is known; not when all its streams are in use: one that ends has others looked for.
+    /// When none: the latest time to check again, or `None` if all its streams are in use, since
+    /// the end of a stream wakes the waiting pages.
     pub(crate) fn room(
         &self,
         candidate: Candidate,
@@ -187,20 +191,21 @@ impl Upstream {
         if candidate.service_concurrency.is_some() && !self.is_tested.load(Ordering::Acquire) {
             let most = candidate.lane_slots / UNTESTED_STREAMS_PART;
             let left = most.saturating_sub(self.untested.load(Ordering::Acquire));
-            // Every service has one stream to show how it is.
+            // Every upstream gets one stream to show that it works.
             room = room.min(left.max(usize::from(in_flight == 0)));
         }
         if room == 0 { Err(None) } else { Ok(room) }
     }
 
-    /// Which address the next delivery should go to, if it is a probe: one that took a message before
-    /// (`true`), or one that never did.
+    /// The kind of address that the next delivery should go to if it is a probe: verified (`true`)
+    /// or unverified.
     pub(crate) fn wants_probe_of_verified(&self) -> Option<bool> {
         self.breaker.probe_due_at()?;
         Some(!self.is_next_probe_unverified.load(Ordering::Acquire))
     }
 
-    /// It refused our credentials at an address that took a message before: how often in a row now.
+    /// Records a rejection of our credentials at a verified address. Returns the number of
+    /// consecutive ones.
     pub(crate) fn refused(&self) -> u16 {
         let more = |refusals: u16| Some(refusals.saturating_add(1));
         let before = self.refusals_in_a_row.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
@@ -208,8 +213,8 @@ impl Upstream {
         before.unwrap_or_default().saturating_add(1)
     }
 
-    /// It refused our credentials at an address that never took a message. `is_probe`: this delivery
-    /// tried whether the service still refuses them.
+    /// Records a rejection of our credentials at an unverified address. `is_probe`: the delivery
+    /// was the probe of a held upstream.
     pub(crate) fn refused_unverified(&self, reason: &Reason, is_probe: bool, now: Timestamp) {
         if is_probe {
             self.is_next_probe_unverified.store(false, Ordering::Release);
@@ -217,13 +222,13 @@ impl Upstream {
         }
     }
 
-    /// It reported an address dead that is no evidence. Returns whether the server believes it: many in
-    /// a row while no message gets through may be the service's own fault.
+    /// Records a report that an anonymous or unverified address is dead. Returns whether to believe
+    /// it: many in a row while no message gets through may be the upstream's own fault.
     pub(crate) fn believes_death(&self) -> bool {
         self.deaths_in_a_row.fetch_add(1, Ordering::AcqRel) < DEATHS_IN_A_ROW_MAX
     }
 
-    /// It took a message.
+    /// Records a delivered message.
     pub(crate) fn delivered(&self, now: Timestamp) {
         self.delivered_at.store(now.as_ms(), Ordering::Release);
         self.is_tested.store(true, Ordering::Release);
@@ -232,49 +237,50 @@ impl Upstream {
         self.answered();
     }
 
-    /// It gave another answer that shows that it accepts our credentials.
+    /// Records another answer that shows that it accepts our credentials.
     pub(crate) fn answered(&self) {
         self.refusals_in_a_row.store(0, Ordering::Release);
         self.breaker.on_success();
     }
 
-    /// It did not answer in time, or broke off.
+    /// Records a timeout or a broken connection.
     pub(crate) fn timed_out(&self) {
         self.is_tested.store(false, Ordering::Release);
     }
 
-    /// Whether our credentials get through while it refuses an address that never took a message: one
-    /// got through since the first attempt, or shortly before, and no address that took messages before
-    /// was refused since.
+    /// Whether the upstream accepts our credentials although it rejects an unverified address: a
+    /// message was delivered since the first attempt, or shortly before it, and no verified address
+    /// was rejected since.
     pub(crate) fn gets_through(&self, first_attempt_at: Timestamp, now: Timestamp) -> bool {
         let since = first_attempt_at.min(now.plus_ms(-GETS_THROUGH_FOR_MS));
         self.refusals_in_a_row.load(Ordering::Acquire) == 0 && self.delivered_since(since)
     }
 
-    /// Whether a message got through since that instant.
+    /// Whether a message was delivered since that time.
     fn delivered_since(&self, since: Timestamp) -> bool {
         self.delivered_at.load(Ordering::Acquire) >= since.as_ms()
     }
 
-    /// Whether a message got through lately.
+    /// Whether a message was delivered recently.
     pub(crate) fn works(&self, now: Timestamp) -> bool {
         self.delivered_since(now.plus_ms(-WORKS_FOR_MS))
     }
 }
 
-/// One delivery under way through a service: counted there until this goes.
+/// One attempt in flight at an upstream. It counts until this is dropped.
 pub(crate) struct UpstreamGuard {
     service: Arc<Upstream>,
-    /// Whether the service was untested when the delivery began.
+    /// Whether the upstream was untested when the attempt started.
     is_test: bool,
-    /// Whether the delivery tries if the service is well again.
+    /// Whether the attempt is the probe of the upstream.
     is_probe: bool,
 }
 
 impl UpstreamGuard {
     pub(crate) fn start(service: Arc<Upstream>, now: Timestamp) -> Self {
         let is_probe = service.breaker.probe_due_at().is_some();
-        // Looked at just before, on the same thread: this may be the probe.
+        // The caller checked the breaker just before, on the same thread. Admission marks the
+        // probe.
         let _ = service.breaker.admit(now);
         service.in_flight.fetch_add(1, Ordering::AcqRel);
         let is_test = !service.is_tested.load(Ordering::Acquire);
@@ -284,7 +290,7 @@ impl UpstreamGuard {
         Self { service, is_test, is_probe }
     }
 
-    /// Whether the delivery tries if the service is well again.
+    /// Whether the attempt is the probe of the upstream.
     pub(crate) fn is_probe(&self) -> bool {
         self.is_probe
     }
@@ -307,8 +313,8 @@ impl Drop for UpstreamGuard {
     }
 }
 
-/// Whether it is a push service of the usual browsers, which has a circuit breaker of its own however
-/// many services addresses name.
+/// Whether it is the push service of a common browser. These have their own circuit breaker however
+/// many upstreams the addresses name.
 fn is_well_known(service: &str) -> bool {
     let Some(host) = service.strip_prefix("https://") else { return false };
     WEB_PUSH_SERVICES_DEFAULT.iter().any(|known| match known.strip_prefix('*') {

@@ -1,4 +1,4 @@
-//! What must hold: at every look, after every crash, and when everything is over.
+//! Invariants that must hold at every check, after every crash, and at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::store::{AppNo, DeviceFilter, PageRequest};
 /// More devices than an application of the simulation has.
 const DEVICES_MAX: u32 = 1_000;
 
-/// What holds at every moment.
+/// Invariants that hold at all times.
 pub(super) fn look(process: &Process) {
     let mut world = lock(&process.world);
     for notice in accepted(&world) {
@@ -28,7 +28,7 @@ pub(super) fn look(process: &Process) {
     }
 }
 
-/// The notifications that must be there.
+/// The notifications that must exist.
 pub(super) fn accepted(world: &World) -> Vec<Notice> {
     let notices = world.notices.values();
     notices.filter(|notice| notice.accepted == Asked::Done).cloned().collect()
@@ -53,7 +53,7 @@ fn judge_counts(world: &mut World, record: &NotificationRecord) {
             world.broke(&format!("{id} does not add up: {counts:?}"));
         }
         if is_over(record) && counts.pending > 0 {
-            world.broke(&format!("{id} is over, and some are left: {counts:?}"));
+            world.broke(&format!("{id} has ended with deliveries left: {counts:?}"));
         }
     }
     let failures: u64 = record.failures.iter().map(|failure| failure.count).sum();
@@ -68,8 +68,8 @@ fn judge_counts(world: &mut World, record: &NotificationRecord) {
     }
 }
 
-/// What the file says after a process died, beside what was acknowledged. Requests that were under
-/// way are decided by it.
+/// Compares the database after a crash with the acknowledged requests. It decides the result of
+/// requests that were in flight.
 pub(super) fn reopened(process: &Process) {
     let mut world = lock(&process.world);
     judge_devices(process, &mut world);
@@ -87,8 +87,8 @@ pub(super) fn reopened(process: &Process) {
     }
 }
 
-/// Every device reads back as its last acknowledged request left it, and none is called dead whom
-/// no push service called so.
+/// Every device reads back as its last acknowledged request left it, and none counts as dead unless
+/// a push service reported it.
 pub(super) fn judge_devices(process: &Process, world: &mut World) {
     let apps = world.apps.clone();
     for (app, _) in apps {
@@ -108,7 +108,7 @@ pub(super) fn judge_devices(process: &Process, world: &mut World) {
             judge_device(world, app, &name, device.as_ref());
         }
         for name in stored.keys() {
-            world.broke(&format!("{name}, which nobody registered, is there"));
+            world.broke(&format!("{name}exists without a registration"));
         }
     }
 }
@@ -134,7 +134,7 @@ fn judge_device(world: &mut World, app: AppNo, name: &str, device: Option<&Devic
     let Some(device) = device.filter(|device| is_dead(device)) else { return };
     let state = state_of(device);
     if state.token.is_none() {
-        // Taken by another device since: what was said of it has no meaning any more.
+        // Another device has taken the address since, so earlier answers about it no longer matter.
         return;
     }
     let deaths = world.deaths.get(&(app, device.platform)).into_iter().flatten();
@@ -145,7 +145,7 @@ fn judge_device(world: &mut World, app: AppNo, name: &str, device: Option<&Devic
             && (device.platform != Platform::Ios || death.env == state.env)
     });
     if !called_dead {
-        world.broke(&format!("{name} counts as dead, and nobody said that of {:?}", state.token));
+        world.broke(&format!("{name} counts as dead without a report about {:?}", state.token));
     }
 }
 

@@ -1,5 +1,5 @@
-//! The engine's clock over the runtime's paused time: the two cannot drift apart, and nothing but
-//! the simulation turns them.
+//! The engine's clock on top of the runtime's paused time: the two cannot drift apart, and only the
+//! simulation advances them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -20,7 +20,7 @@ pub(super) struct SimulatedClock {
 }
 
 impl SimulatedClock {
-    /// Anchors it at a wall clock, as a process does when it starts.
+    /// Anchors the clock at a wall-clock time, as a process does when it starts.
     pub(super) fn start(wall: Timestamp) -> Arc<Self> {
         Arc::new(Self {
             wall_at_start: wall,
@@ -30,7 +30,7 @@ impl SimulatedClock {
         })
     }
 
-    /// Goes forward on its own: the machine slept, and its timers with it.
+    /// Jumps ahead of the timers: the machine slept, and its timers with it.
     pub(super) fn jump(&self, by: Duration) {
         let by_ms = i64::try_from(by.as_millis()).expect("a jump of some hours");
         self.jumped_ms.fetch_add(by_ms, Ordering::SeqCst);

@@ -1,10 +1,10 @@
-//! Defects that are planted to see that they are found.
+//! Planted defects, to check that the simulation finds them.
 
 use std::path::Path;
 
 use crate::store::sqlite;
 
-/// A defect of the engine or its store, played by somebody in its way.
+/// A defect of the engine or its store, imitated by the simulated environment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Defect {
     /// An answer never reaches the engine.
@@ -13,21 +13,21 @@ pub(super) enum Defect {
     SentTwice,
     /// A notification goes to the same address again and again.
     OldAddress,
-    /// A message that was refused is recorded as sent.
+    /// A rejected message is recorded as sent.
     FailureTakenForSent,
-    /// The engine allows itself more than its credit.
+    /// The engine exceeds its limit of unacked deliveries.
     CreditPassed,
-    /// Deliveries that are to be tried again are forgotten.
+    /// Retries are lost.
     RetriesDropped,
-    /// A cancellation is not written down.
+    /// A cancellation is not stored.
     CancellationForgotten,
-    /// A device is disabled that nobody called dead.
+    /// A device is disabled without a report that it is dead.
     LivingBuried,
-    /// An accepted notification is gone.
+    /// An accepted notification is lost.
     NotificationLost,
-    /// A registration that was acknowledged is not kept.
+    /// An acknowledged registration is lost.
     RegistrationLost,
-    /// Pages end without their outcomes.
+    /// Pages end without storing their outcomes.
     OutcomesLost,
 }
 
@@ -46,7 +46,7 @@ impl Defect {
         Self::OutcomesLost,
     ];
 
-    /// Puts it in the store's file, if that is where it works.
+    /// Installs the defect in the database, if it works there.
     pub(super) fn plant(self, path: &Path) {
         let trigger = match self {
             Self::AnswerLost

@@ -1,4 +1,4 @@
-//! The callers' requests about devices.
+//! Requests of callers about devices.
 
 use notify_core::{
     DeviceDetails, DeviceId, Endpoint, Platform, Registration, Subscription, Tag, TagType,
@@ -10,7 +10,7 @@ use super::requests::{Process, TAG};
 use super::world::lock;
 use crate::clock::Clock;
 use crate::store::AppNo;
-/// Registers a device, or subscribes it.
+/// Registers or subscribes a device.
 pub(super) async fn register(process: Process, app: AppNo, name: String, mut wanted: State) {
     let _asking = process.asks();
     let at = process.clock.now();
@@ -95,7 +95,7 @@ pub(super) async fn erase(process: Process, app: AppNo, name: String) {
     }
 }
 
-/// Gives a device the tag or takes it away; `None` removes it.
+/// Sets the tag of a device to a value; `None` removes it.
 pub(super) async fn tag(process: Process, app: AppNo, name: String, value: Option<bool>) {
     let _asking = process.asks();
     let what = format!("tag {} {name} {value:?}", app.0);

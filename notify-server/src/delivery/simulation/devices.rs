@@ -1,5 +1,5 @@
-//! What the callers know of their devices: the state that was acknowledged, and the one that a
-//! request under way may have made already.
+//! What callers know of their devices: the acknowledged state, and the state that a request in
+//! flight may have caused already.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use notify_core::{IosEnv, Platform, Timestamp};
 
 use crate::store::AppNo;
 
-/// A device, as its callers see it.
+/// The state of a device, as its callers see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct State {
     pub(super) platform: Platform,
@@ -16,20 +16,20 @@ pub(super) struct State {
     pub(super) disabled: bool,
     /// The one tag of the simulation.
     pub(super) tag: Option<bool>,
-    /// The event that made it a device of its own: registered, or moved to another platform.
+    /// The event that created its identity: registered, or moved to another platform.
     pub(super) born: u64,
-    /// What its provider said its address is now.
+    /// The new address that its provider reported.
     pub(super) moved_to: BTreeSet<String>,
 }
 
 impl State {
-    /// Whether it is reached at that address.
+    /// Whether that is its address.
     pub(super) fn is_at(&self, platform: Platform, token: &str) -> bool {
         self.platform == platform
             && (self.token.as_deref() == Some(token) || self.moved_to.contains(token))
     }
 
-    /// Whether a read of the store that says this is right.
+    /// Whether a read of the store may return this.
     pub(super) fn reads_as(&self, read: &Self) -> bool {
         let same_token = self.token == read.token
             || read.token.as_ref().is_some_and(|token| self.moved_to.contains(token));
@@ -40,44 +40,44 @@ impl State {
     }
 }
 
-/// A device and what is being done to it.
+/// A device and the requests about it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Entry {
     pub(super) now: Option<State>,
-    /// What it becomes by the request under way.
+    /// Its state if the request in flight succeeds.
     pub(super) next: Option<Option<State>>,
-    /// The last event by which it may have changed.
+    /// The last event that may have changed it.
     pub(super) touched: u64,
-    /// Its last registration that is certainly kept.
+    /// Its last registration that is certainly stored.
     pub(super) registered_at: Option<Timestamp>,
-    /// Its last registration that a crash may lose: it changed nothing.
+    /// Its last registration that a crash may lose, because it changed nothing.
     pub(super) seen_at: Option<Timestamp>,
 }
 
 impl Entry {
-    /// What it may be at this moment.
+    /// Its possible states now.
     pub(super) fn possible(&self) -> impl Iterator<Item = &State> {
         self.now.iter().chain(self.next.iter().flatten())
     }
 }
 
-/// A change of devices by one request.
+/// The changes of devices by one request.
 pub(super) struct DeviceChange {
     pub(super) app: AppNo,
-    /// The device that the request names, first, and those that lose their address to it.
+    /// First the device that the request names, then those that lose their address to it.
     pub(super) becomes: Vec<(String, Option<State>)>,
-    /// When it registers; `None` for other changes.
+    /// Time of the registration; `None` for other changes.
     pub(super) registers_at: Option<Timestamp>,
-    /// The address that the device did not have before.
+    /// The address that is new to the device.
     pub(super) takes: Option<Taken>,
 }
 
-/// An address that a device did not have before.
+/// An address that is new to a device.
 #[derive(Clone)]
 pub(super) struct Taken {
     platform: Platform,
     token: String,
-    /// Whether no device of its platform had it.
+    /// Whether no device of its platform had it before.
     is_free: bool,
 }
 
@@ -85,7 +85,7 @@ pub(super) struct Taken {
 #[derive(Default)]
 pub(super) struct Devices {
     pub(super) entries: BTreeMap<(AppNo, String), Entry>,
-    /// When addresses went to other devices.
+    /// When addresses moved to other devices.
     taken: Vec<(AppNo, Taken, u64)>,
 }
 
@@ -101,7 +101,8 @@ impl Devices {
             .map(|((_, name), entry)| (name, entry))
     }
 
-    /// What a registration would change; `None` while a request about one of these is under way.
+    /// The changes of a registration; `None` while another request about one of these devices is in
+    /// flight.
     pub(super) fn registration(
         &self,
         app: AppNo,
@@ -149,7 +150,8 @@ impl Devices {
         Some(DeviceChange { app, becomes, registers_at: Some(at), takes })
     }
 
-    /// A change of one device alone; `None` when it is not there or another request is under way.
+    /// A change of one device; `None` if it does not exist or another request about it is in
+    /// flight.
     pub(super) fn change(
         &self,
         app: AppNo,
@@ -161,7 +163,7 @@ impl Devices {
         Some(DeviceChange { app, becomes, registers_at: None, takes: None })
     }
 
-    /// The request is sent.
+    /// Records that the request was sent.
     pub(super) fn begin(&mut self, change: &DeviceChange, event: u64) {
         for (name, next) in &change.becomes {
             let entry = self.entries.entry((change.app, name.clone())).or_default();
@@ -173,7 +175,7 @@ impl Devices {
         }
     }
 
-    /// The request was answered.
+    /// Records that the request was answered.
     pub(super) fn end(&mut self, change: &DeviceChange, done: bool, event: u64) {
         for (place, (name, _)) in change.becomes.iter().enumerate() {
             let entry = self.entries.entry((change.app, name.clone())).or_default();
@@ -194,8 +196,8 @@ impl Devices {
         }
     }
 
-    /// How often an address went to another device since that event; `only_free`: when no device of
-    /// its platform had it.
+    /// How often an address moved to another device since that event; `only_free`: counting only
+    /// moves when no device of its platform had it.
     pub(super) fn taken_since(
         &self,
         (app, platform, token): (AppNo, Platform, &str),
@@ -211,7 +213,7 @@ impl Devices {
     }
 }
 
-/// Within which an address belongs to one device (B22).
+/// The platform within which an address belongs to one device.
 fn space(platform: Platform) -> Platform {
     match platform {
         Platform::Android | Platform::Ios => Platform::Android,

@@ -1,5 +1,5 @@
-//! The disk: when reads and writes of the store happen, which of them share a commit, which
-//! commits fail, and which are done without anybody being told.
+//! The disk: when reads and writes of the store happen, which writes share a commit, which commits
+//! fail, and which succeed without an acknowledgement.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use super::world::{SharedWorld, lock};
 use crate::store::Store;
 use crate::store::sqlite::Fault;
 
-/// Most reads that happen at one instant.
+/// Most reads that run at the same time.
 const READS_AT_ONCE: usize = 8;
-/// On a slow disk one in so many looks at what waits has a read fail.
+/// On a slow disk a read fails in one out of this many rounds.
 const READS_PER_FAILURE: u8 = 12;
 /// Most writes of one commit.
 const WRITES_AT_ONCE: usize = 16;
 
-/// Lets what waits be read, for ever.
+/// Runs waiting reads, forever.
 pub(super) async fn read(store: Arc<Store>, world: SharedWorld) {
     loop {
         store.read_arrived().await;
@@ -37,7 +37,7 @@ pub(super) async fn read(store: Arc<Store>, world: SharedWorld) {
     }
 }
 
-/// Lets what waits be written, for ever.
+/// Commits waiting writes, forever.
 pub(super) async fn write(store: Arc<Store>, world: SharedWorld) {
     loop {
         store.write_arrived().await;
@@ -60,7 +60,7 @@ pub(super) async fn write(store: Arc<Store>, world: SharedWorld) {
             }
             let writes = store.commit_waiting(most);
             if loses_answer {
-                // Where none was asked for: another commit may have callers.
+                // The fault must not hit a later commit, which may have callers.
                 store.mend();
             }
             if writes == 0 {

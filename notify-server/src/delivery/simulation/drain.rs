@@ -1,4 +1,4 @@
-//! The end: faults stop, and everything has to be over in time.
+//! The end of a run: faults stop, and all work has to end in time.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use super::weather::Weather;
 use super::world::{Disk, lock};
 use crate::clock::Clock;
 use crate::store::Agenda;
-/// How long after the last fault everything has to be over, in milliseconds.
+/// Most time from the last fault to the end of all work, in milliseconds.
 const DRAIN_MS: i64 = 2 * 3_600_000;
 
 impl Server {
-    /// Faults end. Everything has to be over within [`DRAIN_MS`], and nothing left to be due.
+    /// Ends the faults. All work has to end within [`DRAIN_MS`], and nothing may be due afterwards.
     pub(super) async fn drain(&self, process: &Process, running: &Running) {
         let until = self.calm(process).await;
         let mut pause = Duration::from_millis(50);
@@ -30,7 +30,7 @@ impl Server {
                 let world = lock(&self.world);
                 (!world.broken.is_empty(), world.in_flight)
             };
-            // What was canceled is over, and may be in flight still.
+            // Canceled notifications have ended, and may still have attempts in flight.
             if is_broken || (open.is_empty() && in_flight == 0) {
                 break;
             }
@@ -48,22 +48,24 @@ impl Server {
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(Duration::from_secs(30));
         }
-        // What is done may still give places back.
+        // Completed work may not have released its permits yet.
         tokio::time::sleep(Duration::from_secs(1)).await;
         let agenda = process.store.peek(process.store.agenda(process.clock.now()));
         let mut world = lock(&self.world);
         if !agenda.as_ref().is_ok_and(|agenda| *agenda == Agenda::default())
             && world.broken.is_empty()
         {
-            world.broke(&format!("all is over, and still due: {agenda:?}"));
+            world.broke(&format!("all work has ended, and still due: {agenda:?}"));
         }
         let (free, credit) = (running.context.unacked.available_permits(), self.config.max_unacked);
         if free != credit && world.broken.is_empty() {
-            world.broke(&format!("all is over, and of a credit of {credit} {free} are free"));
+            world.broke(&format!(
+                "all work has ended, and {free} of {credit} unacked permits are free"
+            ));
         }
     }
 
-    /// Ends every fault; answers until when all has to be over.
+    /// Ends every fault. Returns by when all work has to end.
     async fn calm(&self, process: &Process) -> Timestamp {
         let missing = {
             let mut world = lock(&self.world);
@@ -76,7 +78,7 @@ impl Server {
             }
             world.services.keys().copied().collect::<Vec<_>>()
         };
-        // A fault that is still set is met here.
+        // Consumes a fault that is still set.
         for _ in 0..16 {
             let _ = process.store.check().await;
         }

@@ -1,4 +1,4 @@
-//! What the script draws: devices and notifications.
+//! Random devices and notifications for the script.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use super::world::lock;
 use crate::store::AppNo;
 
 impl Script {
-    /// A token that nobody had.
+    /// A token that no device had before.
     pub(super) fn new_token(&mut self, platform: Platform) -> String {
         self.tokens += 1;
         let number = self.tokens;
@@ -36,7 +36,7 @@ impl Script {
         }
     }
 
-    /// What a device of that name is on: a name stays on its platform, but for phones.
+    /// A platform for a name: a name keeps its platform, except for phones.
     pub(super) fn platform(&mut self) -> Platform {
         match self.rng.u8(0..10) {
             0..5 => Platform::Android,

@@ -1,5 +1,5 @@
-//! Whether an attempt may be made: judged as it begins, by what the callers and the push services
-//! know.
+//! Checks whether an attempt may be made, when it starts, against what the callers and the push
+//! services know.
 
 use notify_core::Platform;
 
@@ -8,11 +8,11 @@ use super::weather::{Forecast, forecast};
 use super::world::{Attempt, Service, World};
 use crate::store::AppNo;
 
-/// How many of the last attempts the script looks at.
+/// Number of recent attempts that the script considers.
 const RECENT_MAX: usize = 12;
 
 impl World {
-    /// An attempt begins.
+    /// Records the start of an attempt.
     pub(super) fn depart(&mut self, attempt: &Attempt) -> (Forecast, Vec<String>) {
         let Attempt { app, platform, id, token, .. } = attempt;
         self.note(&format!("{} {platform} → {token} of {id}", app.0));
@@ -29,12 +29,12 @@ impl World {
         (forecast(service.weather, &mut self.rng, *platform, now), names)
     }
 
-    /// Whether an attempt may be made now; the devices that it may be meant for.
+    /// Checks whether an attempt may be made now. Returns the devices that it may be meant for.
     fn judge(&mut self, attempt: &Attempt) -> Vec<String> {
         let Attempt { app, platform, id, token, env } = attempt;
         let now = self.now();
         let Some(notice) = self.notices.get(id) else {
-            self.broke(&format!("{id}, which nobody asked for, is sent"));
+            self.broke(&format!("{id}is sent without a request"));
             return Vec::new();
         };
         let mut wrong = Vec::new();
@@ -47,8 +47,8 @@ impl World {
         if notice.expires_at().is_some_and(|expires_at| now >= expires_at) {
             wrong.push("after it expired");
         }
-        // After a lost answer providers are read anew, and what looked dead to the one of before is
-        // asked about again.
+        // After a lost acknowledgement providers are read again, and an address that looked dead to
+        // the earlier configuration is attempted again.
         if let Some(reached) = notice.reached.get(&(*platform, token.clone()))
             && notice.expires_at().is_none()
             && self.crashes == 0
@@ -83,24 +83,24 @@ impl World {
         meant
     }
 
-    /// How often an address may get a notification again: it went to a device that was not there
-    /// when another one had it.
+    /// How often an address may get a notification again because it moved to a device that did not
+    /// exist when another device had the address.
     pub(super) fn may_repeat(&self, notice: &Notice, platform: Platform, token: &str) -> u64 {
         self.devices.taken_since((notice.app, platform, token), notice.asked, true)
     }
 
-    /// In flight and not recorded together never pass the credit (trap 4).
+    /// Deliveries in flight and unrecorded outcomes together never exceed the limit (hazard 4).
     pub(super) fn judge_credit(&mut self) {
         let unrecorded = self.taken.saturating_sub(self.recorded + self.excused);
         if self.in_flight + unrecorded > self.credit {
             let (in_flight, credit) = (self.in_flight, self.credit);
             self.broke(&format!(
-                "{in_flight} are in flight and {unrecorded} not recorded, with a credit of {credit}"
+                "{in_flight} are in flight and {unrecorded} not recorded, with a limit of {credit}"
             ));
         }
     }
 
-    /// No more streams than the service offers, however that changes.
+    /// Checks that there are no more streams than the service accepts, however that limit changes.
     fn judge_slots(&mut self, app: AppNo, platform: Platform) -> Service {
         let service = self.services.get_mut(&(app, platform.provider()));
         let service = service.expect("every application has all services");

@@ -1,8 +1,8 @@
-//! The engine, simulated: with its store, push services, callers, faults and time on one thread,
-//! from a seed, so that whatever goes wrong can be made to go wrong again.
+//! Deterministic simulation of the engine: store, push services, callers, faults and time run on
+//! one thread from a seed, so that every failure can be reproduced.
 //!
 //! ```text
-//! Script ──requests──▶ store (inline) ◀──── EngineRun ────▶ SimulatedProvider
+//! Script ──requests──▶ store (inline) ◀──── EngineTask ───▶ SimulatedProvider
 //!    │                    ▲ disk: when, together, or not at all      │
 //!    └──▶ weather, crashes, clock                World ◀── judges ───┘
 //! ```
@@ -37,13 +37,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use self::defects::Defect;
 use self::run::run;
 
-/// Seeds of a run of the whole suite.
+/// Number of seeds in a run of the whole suite.
 const SEEDS: u64 = 1_000;
-/// Lines of the trace that a failing seed shows.
+/// Number of trace lines shown for a failing seed.
 const LINES_SHOWN: usize = 40;
-/// Seeds within which a planted defect has to be found.
+/// Number of seeds within which a planted defect has to be found.
 const SEEDS_PER_DEFECT: u64 = 20;
-/// Most failing seeds that are told of.
+/// Most failing seeds that are reported.
 const FAILURES_MAX: usize = 5;
 
 fn asked(variable: &str) -> Option<u64> {
@@ -51,7 +51,7 @@ fn asked(variable: &str) -> Option<u64> {
     Some(asked.parse().expect("a number of seeds, or a seed"))
 }
 
-/// What a seed broke, and how to see it again.
+/// The broken invariants of a seed, and how to reproduce them.
 fn failure(seed: u64, lines_max: usize) -> Option<String> {
     let report = run(seed, lines_max, None);
     if report.broken.is_empty() {
@@ -68,14 +68,14 @@ fn failure(seed: u64, lines_max: usize) -> Option<String> {
 }
 
 #[test]
-fn whatever_happens_nothing_is_lost_or_repeated_and_everything_ends() {
+fn nothing_is_lost_or_repeated_and_everything_ends() {
     if let Some(seed) = asked("NOTIFY_SIMULATION_SEED") {
         assert_eq!(failure(seed, usize::MAX), None);
         return;
     }
     let (next, last) = (AtomicU64::new(1), asked("NOTIFY_SIMULATION_SEEDS").unwrap_or(SEEDS));
     let failures = Mutex::new(Vec::new());
-    // A seed is one thread; several seeds are several.
+    // Each seed runs on one thread; seeds run in parallel.
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(|| {
@@ -97,7 +97,7 @@ fn whatever_happens_nothing_is_lost_or_repeated_and_everything_ends() {
 }
 
 #[test]
-fn a_seed_is_played_again_event_by_event() {
+fn a_seed_replays_event_by_event() {
     for seed in 1..=12 {
         let (first, second) = (run(seed, 0, None), run(seed, 0, None));
         assert!(first.events > 20, "seed {seed} does nothing");

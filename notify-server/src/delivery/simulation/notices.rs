@@ -1,4 +1,4 @@
-//! What the callers and the push services know of each notification.
+//! What callers and push services know of each notification.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,29 +6,29 @@ use notify_core::{NotificationId, Platform, Timestamp};
 
 use crate::store::AppNo;
 
-/// How far a request came.
+/// Progress of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// Not asked for.
+    /// Not requested.
     No,
-    /// Under way: it may have happened.
+    /// In flight: it may have taken effect.
     Sent,
     /// Acknowledged.
     Done,
-    /// Refused, or lost with a crash.
+    /// Rejected, or lost in a crash.
     Undone,
 }
 
-/// What a push service saw of one address.
+/// What a push service recorded for one address.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Reached {
-    /// Attempts that were answered, pauses apart.
+    /// Answered attempts, without those that only paused.
     pub(super) tries: u64,
-    /// How often it took the message.
+    /// How often it accepted the message.
     pub(super) taken: u64,
-    /// Whether it called the address dead.
+    /// Whether it reported the address as dead.
     pub(super) dead: bool,
-    /// Whether it refused the address, which may be the address's own fault.
+    /// Whether it rejected the address, which may be the address's own fault.
     pub(super) refused: bool,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Notice {
     pub(super) tagged: bool,
     /// Seconds; `None` is the default of 28 days.
     pub(super) ttl: Option<u32>,
-    /// Whether it names a `collapse_key`: a newer one may take the place of its retries.
+    /// Whether it has a `collapse_key`, so that a newer one may replace its retries.
     pub(super) replaces: bool,
     pub(super) due_at: Timestamp,
     pub(super) is_scheduled: bool,
@@ -54,20 +54,20 @@ pub(super) struct Notice {
     pub(super) acknowledged: Option<u64>,
     pub(super) reached: BTreeMap<(Platform, String), Reached>,
     pub(super) in_flight: u64,
-    /// How many messages were taken.
+    /// Number of accepted messages.
     pub(super) taken: u64,
-    /// Of these, how many were not recorded when a process died, as far as is known.
+    /// Of these, the number not recorded when a process died, as far as is known.
     pub(super) forgotten: u64,
-    /// How many may have gone out again after that.
+    /// How many may have been sent again after that.
     pub(super) repeats_max: u64,
-    /// How many more may stay unrecorded: their delivery was ended while it was under way.
+    /// How many more may stay unrecorded, because their delivery was ended while it was in flight.
     pub(super) waived: u64,
-    /// Reasons that the services gave.
+    /// Reasons that the services returned.
     pub(super) reasons: BTreeSet<String>,
 }
 
 impl Notice {
-    /// Whether a device of that name and platform, tag apart, is meant.
+    /// Whether it targets a device of that name and platform, apart from the tag.
     pub(super) fn names(&self, platform: Platform, name: &str) -> bool {
         match &self.names {
             None => self.platforms.contains(&platform),
@@ -75,7 +75,7 @@ impl Notice {
         }
     }
 
-    /// When tries end; `None`: one try (B19).
+    /// When attempts end; `None`: one attempt.
     pub(super) fn expires_at(&self) -> Option<Timestamp> {
         match self.ttl {
             Some(0) => None,
@@ -84,14 +84,14 @@ impl Notice {
         }
     }
 
-    /// Taken messages of which nothing is known to be allowed to stay unrecorded.
+    /// Accepted messages that are unrecorded without a known excuse.
     pub(super) fn unrecorded(&self, recorded: u64) -> u64 {
         self.taken.saturating_sub(recorded + self.forgotten + self.waived)
     }
 }
 
 impl Notice {
-    /// Stands for one that nobody asked for.
+    /// A stand-in for a notification that no caller requested.
     pub(super) fn unknown(app: AppNo) -> Self {
         Self {
             id: uuid::Uuid::nil().into(),

@@ -1,4 +1,4 @@
-//! What must hold when everything is over, device by device.
+//! Invariants at the end, device by device.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use super::notices::{Asked, Notice};
 use super::requests::Process;
 use super::world::{World, lock};
 use crate::store::{AudienceSource, DeviceKey, DeviceOutcome, Dispatch, Outcome};
-/// What holds when everything is over: each device that was left alone has an outcome, and the one
-/// that its push service knows of.
+/// Checks that each device without changes has an outcome, and that it agrees with its push
+/// service.
 pub(super) fn over(process: &Process) {
     let mut world = lock(&process.world);
     judge_devices(process, &mut world);
@@ -110,7 +110,7 @@ fn keys_by_address(
         .collect()
 }
 
-/// Why a device that was left alone cannot have ended so.
+/// Why an outcome is impossible for a device without changes.
 fn wrong(
     world: &World,
     notice: &Notice,
@@ -121,7 +121,8 @@ fn wrong(
     let reached = notice.reached.get(&(platform, token.to_owned())).cloned().unwrap_or_default();
     let reason = outcome.reason.as_deref().unwrap_or_default();
     let is_right = match outcome.settled {
-        // A process that died may have taken the knowledge of an answer with it, not the outcome.
+        // A process that died may have lost an answer before its outcome was stored, but not the
+        // outcome.
         Outcome::Sent => reached.taken > 0,
         Outcome::Failed => {
             notice.reasons.contains(reason)

@@ -1,4 +1,4 @@
-//! Panics of the engine: it survives them, and a simulation must not.
+//! Panics of the engine: the engine survives them, but they fail a simulation.
 
 use std::cell::Cell;
 use std::sync::Once;
@@ -7,7 +7,7 @@ thread_local! {
     static PANICKED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Takes note of every panic of this process, by thread, and lets it be told as before.
+/// Records every panic of this process, by thread, and still reports it as before.
 pub(super) fn listen() {
     static LISTEN: Once = Once::new();
     LISTEN.call_once(|| {
@@ -19,7 +19,7 @@ pub(super) fn listen() {
     });
 }
 
-/// Whether this thread panicked since it was last asked.
+/// Whether this thread panicked since the last call.
 pub(super) fn since_last_asked() -> bool {
     PANICKED.replace(false)
 }

@@ -13,7 +13,7 @@ use crate::payload::{RenderContext, TooLarge};
 use crate::providers::{Address, Provider, RenderedBody, RenderedMessage, SendResult};
 use crate::store::{AppNo, SharedStore, StoreError};
 
-/// Providers as they are stored: their configuration is a rate, 0 for none.
+/// Stored providers: their configuration is a rate, 0 for none.
 pub(super) struct SimulatedSource {
     pub(super) store: SharedStore,
     pub(super) world: SharedWorld,
@@ -52,7 +52,7 @@ struct SimulatedProvider {
     app: AppNo,
     platform: Platform,
     world: SharedWorld,
-    /// The first address of each notification, for a defect to use again.
+    /// The first address of each notification, which a defect uses again.
     first_tokens: Mutex<BTreeMap<String, String>>,
 }
 
@@ -114,7 +114,7 @@ impl SimulatedProvider {
     }
 }
 
-/// An attempt under way.
+/// An attempt in flight.
 struct Flight {
     world: SharedWorld,
     attempt: Attempt,
@@ -122,7 +122,7 @@ struct Flight {
 }
 
 impl Drop for Flight {
-    /// Given up by the engine, unless the process is dead.
+    /// The engine gave the attempt up, unless the process is dead.
     fn drop(&mut self) {
         let mut world = lock(&self.world);
         if !self.is_over && !world.is_dead {

@@ -1,5 +1,5 @@
-//! The callers' requests. What a request may have done is known from when it is sent, what it did
-//! when it is answered.
+//! Requests of callers. Their possible effects are recorded when they are sent, their result when
+//! they are answered.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
@@ -20,7 +20,7 @@ use crate::store::{AppNo, NewNotification, ProviderRow, StoreError};
 /// The one tag of the simulation.
 pub(super) const TAG: &str = "vip";
 
-/// One life of the simulated process, as its callers have it.
+/// One run of the simulated process, as its callers use it.
 #[derive(Clone)]
 pub(super) struct Process {
     pub(super) world: SharedWorld,
@@ -28,7 +28,7 @@ pub(super) struct Process {
     pub(super) clock: Arc<SimulatedClock>,
 }
 
-/// What a notification is asked to be.
+/// A requested notification.
 pub(super) struct Wish {
     pub(super) id: NotificationId,
     pub(super) platforms: Vec<Platform>,
@@ -39,24 +39,24 @@ pub(super) struct Wish {
     pub(super) due_in_ms: Option<i64>,
 }
 
-/// A request under way.
+/// A request in flight.
 pub(super) struct Asking(SharedWorld);
 
 impl Drop for Asking {
     fn drop(&mut self) {
-        // Not a second panic where the first one held the world.
+        // Avoids a second panic if the first one poisoned the lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner).requests -= 1;
     }
 }
 
 impl Process {
-    /// A request is under way until what this answers is dropped.
+    /// Starts a request. It is in flight until the returned value is dropped.
     pub(super) fn asks(&self) -> Asking {
         lock(&self.world).requests += 1;
         Asking(self.world.clone())
     }
 
-    /// Takes note of an answer; whether the request was done.
+    /// Records an answer. Returns whether the request succeeded.
     pub(super) fn answered<T>(&self, what: &str, answer: Result<T, StoreError>) -> bool {
         let mut world = lock(&self.world);
         match answer {
@@ -86,7 +86,7 @@ impl Process {
         world.devices.end(change, is_done, event);
     }
 
-    /// Deliveries under way may have been ended by a request that was just answered.
+    /// A request that was just answered may have ended deliveries in flight.
     pub(super) fn waive_all(&self) {
         let mut world = lock(&self.world);
         let recorded: Vec<(String, u64)> =
@@ -96,14 +96,14 @@ impl Process {
         }
     }
 
-    /// How many deliveries of a notification are recorded as sent.
+    /// Number of deliveries of a notification that are recorded as sent.
     pub(super) fn recorded(&self, notice: &Notice) -> u64 {
         let read = self.store.peek(self.store.notification(notice.app, notice.id.clone()));
         read.map_or(0, |record| record.counts.sent)
     }
 }
 
-/// Asks for a notification.
+/// Creates a notification.
 pub(super) async fn notify(process: Process, app: AppNo, wish: Wish) {
     let _asking = process.asks();
     let at = process.clock.now();
@@ -159,7 +159,7 @@ pub(super) async fn notify(process: Process, app: AppNo, wish: Wish) {
     notice.acknowledged = done.then_some(event);
 }
 
-/// Asks for a notification, and then changes its mind.
+/// Starts to create a notification, and drops the request after a while.
 pub(super) async fn notify_in_vain(process: Process, app: AppNo, wish: Wish, after: Duration) {
     let id = wish.id.as_str().to_owned();
     notify(process.clone(), app, wish).await;
@@ -192,7 +192,7 @@ pub(super) async fn cancel(process: Process, id: String) {
     notice.canceled = if done { Asked::Done } else { Asked::No };
 }
 
-/// Configures a provider, with a rate of 0 for none, or removes it.
+/// Configures a provider (a rate of 0 means no limit), or removes it.
 pub(super) async fn configure(process: Process, app: AppNo, kind: ProviderKind, rate: Option<u8>) {
     let _asking = process.asks();
     let what = format!("configure {} {}: {rate:?}", app.0, kind.as_str());

@@ -1,4 +1,4 @@
-//! One seed: a server's lives one after another, on one thread, and its end.
+//! Runs one seed: consecutive lives of a server on one thread, up to the end.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -25,27 +25,27 @@ use crate::store::Store;
 use crate::store::sqlite;
 use crate::telemetry::DeliveryMetrics;
 
-/// How long an orderly stop may take: an attempt that was just begun, and storage that fails.
+/// Longest duration of an orderly stop: an attempt that has just started, and storage failures.
 const STOP_MAX: Duration = Duration::from_secs(90);
 
-/// What became of a seed.
+/// The result of a seed.
 pub(super) struct Report {
-    /// Stands for every event and its time.
+    /// Hash over every event and its time.
     pub(super) hash: u64,
     pub(super) events: u64,
-    /// Promises that did not hold.
+    /// Broken invariants.
     pub(super) broken: Vec<String>,
     pub(super) trace: Vec<String>,
 }
 
-/// How a life ended.
+/// How a life of the server ended.
 enum End {
     Died,
     Stopped,
     Over,
 }
 
-/// Runs a seed to its end, and keeps so many lines of its trace.
+/// Runs a seed to its end, and keeps that many lines of its trace.
 pub(super) fn run(seed: u64, lines_max: usize, defect: Option<Defect>) -> Report {
     panics::listen();
     panics::since_last_asked();
@@ -83,7 +83,7 @@ pub(super) fn run(seed: u64, lines_max: usize, defect: Option<Defect>) -> Report
     }
 }
 
-/// A server with its file, over its lives.
+/// A server with its database, over all its lives.
 pub(super) struct Server {
     path: PathBuf,
     pub(super) config: EngineConfig,
@@ -102,7 +102,7 @@ pub(super) struct Running {
 }
 
 impl Server {
-    /// From one start to the next. What is left of a process goes with its runtime.
+    /// Runs from one start to the next. Dropping the runtime aborts what is left of the process.
     fn live(&mut self, wall: Timestamp) -> End {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
@@ -112,17 +112,17 @@ impl Server {
         let store = sqlite::open_inline(&self.path).expect("the store opens");
         let end = runtime.block_on(async {
             let end = self.life(store.clone(), wall).await;
-            // Within the runtime: outside of it the time is not the simulated one.
+            // Inside the runtime, because the time outside is not simulated.
             lock(&self.world).stop_clock();
             end
         });
         drop(runtime);
-        // Engine and store hold each other; the file is free when both are gone.
+        // Engine and store refer to each other; the file is free when both are dropped.
         store.forget_listeners();
         if let Some(context) = self.context.take() {
             context.lanes.lock().expect("no holder panicked").clear();
         }
-        assert_eq!(Arc::strong_count(&store), 1, "somebody still has the store");
+        assert_eq!(Arc::strong_count(&store), 1, "the store is still in use");
         end
     }
 
@@ -187,7 +187,7 @@ impl Server {
             public_url: "http://localhost".into(),
             metrics: DeliveryMetrics::default(),
         };
-        // Another process has other random numbers.
+        // Each process has its own seed.
         let config = EngineConfig { seed: Some(self.rng.u64(..)), ..self.config.clone() };
         let context = EngineContext::new(around, config);
         starts::subscribe(&context);
@@ -197,7 +197,7 @@ impl Server {
         Running { context, task }
     }
 
-    /// The process dies where it stands; what waited for the disk may still reach it.
+    /// Kills the process; writes that waited for the disk may still reach it.
     fn die(&mut self, process: &Process) {
         if self.rng.bool() {
             let writes = process.store.commit_waiting(self.rng.usize(1..8));
@@ -207,7 +207,7 @@ impl Server {
         lock(&self.world).die(|notice| process.recorded(notice));
     }
 
-    /// Stops the engine; false when the process has to be ended, since nothing can be written.
+    /// Stops the engine; returns false if the process has to be killed, because no write succeeds.
     async fn stop(&self, running: Running) -> bool {
         running.context.stop.cancel();
         running.context.wake.notify_one();

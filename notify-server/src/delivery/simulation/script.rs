@@ -1,4 +1,4 @@
-//! What is done to a simulated server, step by step, from a seed.
+//! The random steps of a simulation, from a seed.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use super::world::lock;
 use crate::store::AppNo;
 use crate::store::sqlite::Fault;
 
-/// How many streams a push service may offer.
+/// Limits on streams that a push service may set.
 const SLOTS: [usize; 8] = [1, 1, 2, 3, 5, 20, 100, 1_000];
 
-/// Longest time for which the disk takes nothing, in milliseconds: the engine tries again five times
-/// a second.
+/// Longest time for which the disk accepts no writes, in milliseconds: the engine retries five
+/// times a second.
 const FULL_MS_MAX: i64 = 20_000;
 
 /// How a life ends before the script does.
@@ -25,11 +25,11 @@ const FULL_MS_MAX: i64 = 20_000;
 pub(super) enum Turn {
     /// The process is stopped and started again.
     Restart,
-    /// There are no more steps.
+    /// No steps are left.
     End,
 }
 
-/// The steps that are left.
+/// The remaining steps.
 pub(super) struct Script {
     pub(super) rng: fastrand::Rng,
     steps_left: u32,
@@ -42,7 +42,7 @@ impl Script {
         Self { rng, steps_left, tokens: 0 }
     }
 
-    /// Plays until the server is to be started anew, or to the end.
+    /// Runs steps until a restart of the server, or to the end.
     pub(super) async fn play(&mut self, process: &Process, tasks: &mut JoinSet<()>) -> Turn {
         while self.steps_left > 0 {
             self.steps_left -= 1;
@@ -145,7 +145,7 @@ impl Script {
         world.note(&line);
     }
 
-    /// Something happens to a device.
+    /// Changes a device in a random way.
     fn touch_device(&mut self, process: &Process, app: AppNo, tasks: &mut JoinSet<()>) {
         let known: Vec<(String, Option<State>)> = {
             let world = lock(&process.world);
@@ -158,7 +158,7 @@ impl Script {
             recent.map(|(_, name)| name.clone()).collect()
         };
         let mut place = self.rng.usize(0..known.len());
-        // What happens to a device while it is sent to is what matters.
+        // Prefers devices of recent attempts: changes during an attempt matter most.
         if !recent.is_empty() && self.rng.bool() {
             let name = &recent[self.rng.usize(0..recent.len())];
             place = known.iter().position(|(of, _)| of == name).unwrap_or(place);

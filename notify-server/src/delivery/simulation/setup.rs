@@ -1,4 +1,4 @@
-//! What a seed begins with: a file, limits, applications, devices.
+//! The initial state of a seed: a database, limits, applications, devices.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -17,27 +17,27 @@ use super::world::{Service, lock};
 use crate::clock::Clock;
 use crate::delivery::EngineConfig;
 use crate::store::sqlite;
-/// A folder in memory, where there is one.
+/// A temporary folder, in memory if possible.
 pub(super) fn workspace() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
     folder.expect("a folder for the store")
 }
 
-/// The file of a store without anything in it: making its tables takes as long as a seed.
+/// The database file of an empty store: creating its tables takes as long as a seed.
 pub(super) fn empty_store() -> &'static [u8] {
     static EMPTY: OnceLock<Vec<u8>> = OnceLock::new();
     EMPTY.get_or_init(|| {
         let folder = workspace();
         let path = folder.path().join("notify.db");
         drop(sqlite::open_inline(&path).expect("the store opens"));
-        // Out of the log, into the file.
+        // Moves the write-ahead log into the file.
         sqlite::execute_raw(&path, "pragma wal_checkpoint(truncate)");
         std::fs::read(&path).expect("the store is written")
     })
 }
 
-/// Small limits, so that few devices meet all of them.
+/// Small limits, so that few devices reach all of them.
 pub(super) fn config(rng: &mut fastrand::Rng, defect: Option<Defect>) -> EngineConfig {
     let credit = match defect {
         Some(Defect::CreditPassed) => 4,
@@ -61,7 +61,7 @@ pub(super) fn config(rng: &mut fastrand::Rng, defect: Option<Defect>) -> EngineC
 }
 
 impl Server {
-    /// Applications, their providers and devices: without faults.
+    /// Creates applications, their providers and devices, without faults.
     pub(super) async fn set_up(&mut self, process: &Process) {
         let mut tasks = JoinSet::new();
         for number in 0..self.rng.u8(1..3) {

@@ -1,10 +1,11 @@
-//! What happened, as a hash over every event: two runs of a seed are the same when it is.
+//! The trace of a run, with a hash over every event: two runs of a seed are equal if their hashes
+//! are.
 
 use std::collections::VecDeque;
 
 use notify_core::Timestamp;
 
-/// Where the simulated time begins.
+/// Start of the simulated time.
 pub(super) const START: Timestamp = Timestamp(1_780_000_000_000);
 /// FNV-1a, 64 bits.
 const HASH_START: u64 = 0xcbf2_9ce4_8422_2325;
@@ -19,12 +20,12 @@ pub(super) struct Trace {
 }
 
 impl Trace {
-    /// Keeps the last so many lines.
+    /// A trace that keeps the last `lines_max` lines.
     pub(super) fn new(lines_max: usize) -> Self {
         Self { hash: HASH_START, events: 0, lines: VecDeque::new(), lines_max }
     }
 
-    /// Takes note of an event.
+    /// Records an event.
     pub(super) fn note(&mut self, at: Timestamp, what: &str) {
         let line = format!("{:>10} {what}", at.ms_since(START));
         for byte in line.bytes() {
@@ -40,7 +41,7 @@ impl Trace {
         self.lines.push_back(line);
     }
 
-    /// Stands for every event until now, and their times.
+    /// The hash over all events so far, and their times.
     pub(super) fn hash(&self) -> u64 {
         self.hash
     }

@@ -1,4 +1,4 @@
-//! What the push services are like at the moment, and what they answer then.
+//! The conditions of the push services, and the answers that follow from them.
 
 use std::time::Duration;
 
@@ -6,22 +6,22 @@ use notify_core::{Platform, Timestamp};
 
 use crate::providers::{Processing, REQUEST_TIMEOUT_SECONDS, Scope, SendResult};
 
-/// What a push service is like.
+/// The condition of a push service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Weather {
-    /// Takes everything.
+    /// Accepts everything.
     Fine,
-    /// Answers with everything that there is.
+    /// Gives every kind of answer.
     Mixed,
-    /// Takes everything, slowly.
+    /// Accepts everything, slowly.
     Slow,
-    /// Cannot be reached.
+    /// Is unreachable.
     Gone,
     /// Does not answer.
     Silent,
-    /// Asks to slow down.
+    /// Throttles.
     Throttling,
-    /// Refuses the credentials.
+    /// Rejects the credentials.
     Refusing,
 }
 
@@ -39,13 +39,13 @@ impl Weather {
     }
 }
 
-/// An answer to come.
+/// A future answer.
 pub(super) struct Forecast {
     pub(super) after: Duration,
     pub(super) answer: SendResult,
 }
 
-/// What one attempt comes to.
+/// The result of one attempt.
 pub(super) fn forecast(
     weather: Weather,
     rng: &mut fastrand::Rng,
@@ -71,7 +71,7 @@ pub(super) fn forecast(
     Forecast { after, answer }
 }
 
-/// A provider bounds its attempts itself.
+/// A provider ends its attempts itself, by its own timeout.
 fn silence() -> (Duration, SendResult) {
     let answer =
         SendResult::Retry { reason: "timeout".into(), after: None, outcome: Processing::Unknown };

@@ -1,5 +1,5 @@
-//! Everything outside the engine and its store: push services, callers, the disk; and what they
-//! know, by which the engine is judged. One lock, never held over an await.
+//! Everything outside the engine and its store: push services, callers, the disk, and what they
+//! know, against which the engine is checked. One lock, never held over an await.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -21,9 +21,9 @@ use crate::store::AppNo;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Service {
     pub(super) weather: Weather,
-    /// Streams that it offers.
+    /// Streams that it accepts.
     pub(super) slots: usize,
-    /// Places that somebody may have had in hand when fewer came to be offered.
+    /// Permits that a task may have held when the limit was lowered.
     pub(super) in_hand: usize,
     pub(super) in_flight: usize,
 }
@@ -33,7 +33,7 @@ impl Service {
         Self { weather, slots, in_hand: 0, in_flight: 0 }
     }
 
-    /// Offers another number of streams.
+    /// Changes the number of streams that it accepts.
     pub(super) fn offer(&mut self, slots: usize) {
         self.in_hand = self.in_hand.max(self.slots.saturating_sub(self.in_flight));
         self.slots = slots;
@@ -50,25 +50,25 @@ pub(super) struct Attempt {
     pub(super) env: IosEnv,
 }
 
-/// A push service called an address dead, or refused it.
+/// A report by a push service that an address is dead, or its rejection of the address.
 #[derive(Debug, Clone)]
 pub(super) struct Death {
     /// The devices that had the address when the attempt was made.
     pub(super) names: Vec<String>,
     pub(super) token: String,
     pub(super) env: IosEnv,
-    /// Whether nobody is known to have registered after it died.
+    /// Whether no registration is known to follow the death.
     pub(super) counts: bool,
 }
 
-/// What the disk is like.
+/// The condition of the disk.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Disk {
     pub(super) is_slow: bool,
     /// Until when every commit fails.
     pub(super) full_until: Option<Timestamp>,
-    /// Whether answers of commits may be lost, of those in which no caller has a part: a caller
-    /// would have to ask again to know what it did.
+    /// Whether acknowledgements may be lost, only of commits without a caller's request: a caller
+    /// would have to repeat the request to learn its result.
     pub(super) loses_answers: bool,
 }
 
@@ -88,26 +88,26 @@ pub(super) struct World {
     pub(super) notices: BTreeMap<String, Notice>,
     /// The devices of the last attempts.
     pub(super) recent: VecDeque<(AppNo, String)>,
-    /// Devices that were erased or changed their platform, with the last event by which it may have
-    /// happened.
+    /// Devices that were erased or changed their platform, with the last event at which that may
+    /// have happened.
     pub(super) lost_devices: Vec<(AppNo, String, u64)>,
     pub(super) deaths: BTreeMap<(AppNo, Platform), Vec<Death>>,
     pub(super) disk: Disk,
-    /// Whether the answer of a commit was lost at any time.
+    /// Whether the acknowledgement of a commit was ever lost.
     pub(super) has_lost_answers: bool,
-    /// Requests of callers under way.
+    /// Requests of callers in flight.
     pub(super) requests: u32,
     pub(super) credit: u64,
     pub(super) in_flight: u64,
     pub(super) taken: u64,
     pub(super) recorded: u64,
-    /// Taken and not recorded, as it may be.
+    /// Accepted messages that may stay unrecorded.
     pub(super) excused: u64,
     pub(super) crashes: u32,
     /// After how many commits the process dies.
     pub(super) dies_after: Option<u32>,
     pub(super) dies: Arc<Notify>,
-    /// The process is dead: what its remains do is not heard of.
+    /// Whether the process is dead. What is left of it has no effect.
     pub(super) is_dead: bool,
     pub(super) defect: Option<Defect>,
     /// Promises that did not hold.
@@ -162,21 +162,21 @@ impl World {
         self.disk.full_until.is_some_and(|until| self.now() < until)
     }
 
-    /// Whether the answer of the next commit is lost; of one in four, where that may be.
+    /// Whether the acknowledgement of the next commit is lost: one in four, where allowed.
     pub(super) fn loses_answer(&mut self) -> bool {
         let loses = self.disk.loses_answers && self.requests == 0 && self.rng.u8(0..4) == 0;
         self.has_lost_answers |= loses;
         loses
     }
 
-    /// The process is over, and its clock with it.
+    /// Ends the clock together with its process.
     pub(super) fn stop_clock(&mut self) {
         self.stopped_at = self.now();
         self.clock = None;
         self.is_dead = true;
     }
 
-    /// Takes note of an event; answers its number.
+    /// Records an event. Returns its number.
     pub(super) fn note(&mut self, what: &str) -> u64 {
         self.event += 1;
         let now = self.now();
@@ -184,14 +184,14 @@ impl World {
         self.event
     }
 
-    /// A promise did not hold.
+    /// Records a broken invariant.
     pub(super) fn broke(&mut self, what: &str) {
         let line = format!("BROKEN: {what}");
         self.note(&line);
         self.broken.push(what.to_owned());
     }
 
-    /// An attempt is answered.
+    /// Records the answer to an attempt.
     pub(super) fn arrive(&mut self, attempt: &Attempt, names: &[String], answer: &SendResult) {
         self.land(attempt);
         let Attempt { app, platform, id, token, env } = attempt;
@@ -210,7 +210,7 @@ impl World {
             SendResult::Unregistered { since, reason, .. } => {
                 reached.tries += 1;
                 reached.dead = true;
-                // Many in a row while nothing gets through are not believed.
+                // The engine does not believe many in a row while nothing gets through.
                 if *platform == Platform::Web {
                     notice.reasons.insert(reason.to_string());
                 }
@@ -260,7 +260,7 @@ impl World {
         }
     }
 
-    /// An attempt is over, whatever came of it.
+    /// Records the end of an attempt, whatever its result.
     pub(super) fn land(&mut self, attempt: &Attempt) {
         self.in_flight -= 1;
         let service = self.services.get_mut(&(attempt.app, attempt.platform.provider()));
@@ -270,7 +270,7 @@ impl World {
         }
     }
 
-    /// A batch was committed, or refused.
+    /// Records that a batch was committed or rejected.
     pub(super) fn committed(&mut self, writes: usize, recorded: u64) {
         self.note(&format!("disk: {writes} writes, {recorded} sent"));
         self.recorded = recorded;
@@ -284,7 +284,8 @@ impl World {
         }
     }
 
-    /// The process dies. What was taken and is not recorded may be repeated: at most the credit.
+    /// Kills the process. Accepted messages that are not recorded may be repeated, up to the
+    /// unacked limit.
     pub(super) fn die(&mut self, recorded: impl Fn(&Notice) -> u64) {
         let in_flight = self.in_flight;
         self.note(&format!("the process dies with {in_flight} in flight"));
@@ -292,7 +293,7 @@ impl World {
         let mut forgotten = 0;
         let World { notices, rng, .. } = self;
         for notice in notices.values_mut() {
-            // A service may have taken what it was sent.
+            // A service may have accepted what it was sent.
             let also_taken = rng.u64(0..=notice.in_flight);
             let recorded = recorded(notice);
             let more = notice.unrecorded(recorded) + also_taken;
@@ -320,16 +321,16 @@ impl World {
         self.is_dead = true;
         if forgotten > self.credit {
             let credit = self.credit;
-            self.broke(&format!("a crash may repeat {forgotten}, with a credit of {credit}"));
+            self.broke(&format!("a crash may repeat {forgotten}, with a limit of {credit}"));
         }
     }
 
-    /// A device is about to be lost.
+    /// Records that a device may be lost from now on.
     pub(super) fn lose(&mut self, app: AppNo, name: &str) {
         self.lost_devices.push((app, name.to_owned(), self.event));
     }
 
-    /// It was lost at the latest now.
+    /// Records that a device is lost by now.
     pub(super) fn lost(&mut self, app: AppNo, name: &str) {
         let mut of_this = self.lost_devices.iter_mut().rev();
         if let Some(lost) = of_this.find(|(of, lost, _)| *of == app && lost == name) {
@@ -337,14 +338,14 @@ impl World {
         }
     }
 
-    /// Registrations that changed nothing go with the process.
+    /// Registrations that changed nothing are lost with the process.
     pub(super) fn forget_seen(&mut self) {
         for entry in self.devices.entries.values_mut() {
             entry.seen_at = None;
         }
     }
 
-    /// Deliveries under way were ended by a request: what comes of them need not be recorded.
+    /// A request ended deliveries in flight, so their results need not be recorded.
     pub(super) fn waive(&mut self, id: &str, recorded: u64) {
         let Some(notice) = self.notices.get_mut(id) else { return };
         let more = notice.unrecorded(recorded) + notice.in_flight;

@@ -179,7 +179,7 @@ async fn a_tripped_guard_stops_every_server_until_the_release() {
 }
 
 #[tokio::test]
-async fn a_new_server_adopts_the_published_status() {
+async fn a_new_server_applies_the_published_status() {
     let mut rig = Rig::new(SLOTS).await;
     rig.config.clustered = true;
     rig.devices(DEVICES).await;

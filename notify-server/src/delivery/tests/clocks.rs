@@ -1,6 +1,6 @@
-//! T14: clocks that jump. A running process does not see the wall clock jump: its time is the wall at
-//! its start and what a monotonic clock counted since. It meets another time when its machine
-//! slept, or when it starts again.
+//! Clocks that jump. A running process does not see the wall clock jump: its time is the wall clock
+//! at its start plus a monotonic clock. It sees another time after its machine slept, or after a
+//! restart.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use crate::clock::ManualClock;
 use crate::providers::{Processing, SendResult};
 
 const DEVICES: usize = 300;
-/// Every so many-th device's first attempt fails, and becomes a row that is due later.
+/// The first attempt fails for one in this many devices, and becomes a retry that is due later.
 const FAILING_EVERY: usize = 10;
 
 const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 24 * HOUR_MS;
-/// What a jump may be, in milliseconds.
+/// Jumps of the clock, in milliseconds.
 const JUMPS_MS: [i64; 6] = [-DAY_MS, -HOUR_MS, HOUR_MS, 25 * HOUR_MS, 27 * DAY_MS, 3_652 * DAY_MS];
-/// How long a notification lives unless it says otherwise (B19).
+/// Default TTL of a notification.
 const TTL_MS: i64 = 28 * DAY_MS;
 
 fn over(record: &NotificationRecord) -> bool {
@@ -31,7 +31,8 @@ fn fails(token: &str) -> bool {
     number.is_some_and(|number| number % FAILING_EVERY == 0)
 }
 
-/// A rig in the middle of a broadcast: some were sent to, some failed and are due again, most wait.
+/// A rig in the middle of a broadcast: some devices were sent to, some failed and are due again,
+/// most wait.
 async fn under_way() -> (Rig, NotificationId) {
     let mut rig = Rig::new(5).await;
     rig.devices(DEVICES).await;
@@ -54,7 +55,7 @@ async fn under_way() -> (Rig, NotificationId) {
     (rig, id)
 }
 
-/// How often each token was delivered to.
+/// Number of messages to each token.
 fn deliveries(rig: &Rig) -> HashMap<String, usize> {
     let mut times = HashMap::new();
     for (_, token) in rig.provider.delivered() {
@@ -68,7 +69,7 @@ async fn disabled(rig: &Rig) -> u64 {
     counted.iter().map(|count| count.disabled).sum()
 }
 
-/// The machine slept: every lease and every delay is over at once.
+/// The machine slept: all leases and delays expire at once.
 #[tokio::test]
 async fn a_jump_forward_while_messages_are_in_flight_repeats_and_expires_nothing() {
     for jump_ms in JUMPS_MS.into_iter().filter(|jump_ms| (0..TTL_MS).contains(jump_ms)) {
@@ -85,8 +86,8 @@ async fn a_jump_forward_while_messages_are_in_flight_repeats_and_expires_nothing
     }
 }
 
-/// The process starts again and the wall clock is another one. What waits for its time waits until
-/// that clock says so; everything else goes on at once.
+/// The process restarts with another wall clock. Scheduled work waits until that clock reaches its
+/// time; everything else continues at once.
 #[tokio::test]
 async fn a_start_under_another_clock_loses_repeats_and_disables_nothing() {
     for jump_ms in JUMPS_MS {
@@ -101,7 +102,7 @@ async fn a_start_under_another_clock_loses_repeats_and_disables_nothing() {
             let others = DEVICES as u64 - retries;
             rig.until(&id, |record| record.counts.sent == others).await;
             assert_eq!(rig.read(&id).await.counts.pending, retries, "{jump_ms}");
-            // Not before their time, however far that is.
+            // Not before their time, however far away it is.
             rig.clock.advance(Duration::from_millis((-jump_ms).unsigned_abs()));
         }
         let record = rig.turning(&id, Duration::from_secs(1), over).await;
@@ -109,7 +110,7 @@ async fn a_start_under_another_clock_loses_repeats_and_disables_nothing() {
         if jump_ms < TTL_MS {
             assert_eq!((counts.sent, counts.expired), (DEVICES as u64, 0), "{jump_ms}");
         } else {
-            // By the only clock there is, its time is over.
+            // By the new clock, it has expired.
             let sent = before as u64;
             assert_eq!((counts.sent, counts.expired), (sent, DEVICES as u64 - sent), "{jump_ms}");
         }
@@ -120,7 +121,7 @@ async fn a_start_under_another_clock_loses_repeats_and_disables_nothing() {
     }
 }
 
-/// A broadcast that is accepted while the clock is wrong is as good as any.
+/// A broadcast that is accepted while the clock is wrong is delivered like any other.
 #[tokio::test]
 async fn a_clock_that_is_years_ahead_or_behind_sends_what_it_accepts() {
     for jump_ms in JUMPS_MS {

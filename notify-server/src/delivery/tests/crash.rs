@@ -1,4 +1,4 @@
-//! Crashes, fences and what is taken over (traps 1, 4, 5, 11).
+//! Crashes, fencing and recovery (hazards 1, 4, 5 and 11).
 
 use std::collections::HashMap;
 
@@ -25,7 +25,7 @@ async fn a_crash_loses_nothing_and_repeats_at_most_what_was_in_flight() {
     let mut sent = 0;
     let id = rig.broadcast().await;
     for round in 1..=4 {
-        // Each round answers some, and then lets the rest hang.
+        // Each round answers some attempts, and leaves the others without an answer.
         let until = round * 90;
         let provider = rig.provider.clone();
         rig.provider.script(move |_, _| {
@@ -46,13 +46,13 @@ async fn a_crash_loses_nothing_and_repeats_at_most_what_was_in_flight() {
     let record = rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
     assert_eq!((record.counts.targeted, record.counts.sent), (500, 500));
     let journal = rig.provider.journal();
-    assert_eq!(journal.len() - repeats(&journal), 500, "nobody is left out");
-    assert!(repeats(&journal) <= 4 * 24, "at most the credit for each crash");
+    assert_eq!(journal.len() - repeats(&journal), 500, "no device is left out");
+    assert!(repeats(&journal) <= 4 * 24, "at most the unacked limit for each crash");
     rig.stop().await;
 }
 
-/// Trap 1: outcomes are keyed by device, so that a page that reads differently after the crash
-/// neither skips nor repeats anybody.
+/// Hazard 1: outcomes are keyed by device, so that a page whose devices changed during the crash
+/// neither skips nor repeats a device.
 #[tokio::test]
 async fn a_page_that_changed_while_the_process_was_down_is_resumed_by_key() {
     let mut rig = Rig::new(1).await;
@@ -75,14 +75,14 @@ async fn a_page_that_changed_while_the_process_was_down_is_resumed_by_key() {
     let mut journal = rig.provider.journal().split_off(6);
     journal.sort();
     let rest = ["token-d00005", "token-d00006", "token-d00008", "token-d00009"];
-    assert_eq!(journal, rest, "the one in flight again, the rest once, nobody else");
+    assert_eq!(journal, rest, "the one in flight again, the rest once, no others");
     assert_eq!(record.counts.sent, 9, "the outcome of the erased one stays");
     rig.stop().await;
 }
 
-/// Trap 4: in flight and answered but not committed together never pass the credit.
+/// Hazard 4: deliveries in flight and uncommitted outcomes together never exceed the limit.
 #[tokio::test]
-async fn without_credit_no_stream_opens() {
+async fn no_stream_opens_at_the_limit_of_unacked_deliveries() {
     let mut rig = Rig::new(100).await;
     rig.config.max_unacked = 7;
     rig.devices(60).await;
@@ -97,9 +97,9 @@ async fn without_credit_no_stream_opens() {
     rig.stop().await;
 }
 
-/// Trap 5: a worker that lost its page reports nothing more; whoever adopted it goes on.
+/// Hazard 5: a worker that lost its page commits nothing more of it; the new owner continues.
 #[tokio::test]
-async fn a_fenced_checkpoint_changes_nothing_and_its_page_goes_on_elsewhere() {
+async fn a_fenced_checkpoint_changes_nothing_and_its_page_continues_elsewhere() {
     let mut rig = Rig::new(4).await;
     rig.devices(4).await;
     rig.provider.script(|_, _| Told::Held(delivered()));
@@ -116,7 +116,7 @@ async fn a_fenced_checkpoint_changes_nothing_and_its_page_goes_on_elsewhere() {
     let adopted = rig.store.reclaim(adoption).await.unwrap();
     let page = adopted.pages[0];
     rig.provider.release();
-    // The engine's own checkpoint is refused; it asks for adoption, and sends again.
+    // The engine's own checkpoint is rejected; it requests recovery and sends again.
     let record = rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
     assert_eq!(record.counts.sent, 4);
     assert_eq!(repeats(&rig.provider.journal()), 4, "what was in flight, once more");
@@ -167,7 +167,7 @@ async fn an_orderly_stop_commits_what_was_in_flight_and_leaves_the_rest() {
 }
 
 #[tokio::test]
-async fn a_retry_that_was_claimed_when_the_process_died_is_tried_by_the_next() {
+async fn a_retry_claimed_by_a_dead_process_is_attempted_by_the_next_one() {
     let mut rig = Rig::new(5).await;
     rig.device("one").await;
     rig.provider.script(|_, attempt| match attempt {

@@ -1,4 +1,4 @@
-//! Devices that change, lose a tag or go away before their turn.
+//! Devices that change, lose a tag or are deleted before their turn.
 
 use notify_core::{
     CreateNotification, DeviceId, NotificationContent, NotificationStatus, RegisterDevice,
@@ -11,9 +11,9 @@ fn id(name: &str) -> DeviceId {
     DeviceId::new(name).unwrap()
 }
 
-/// B20: a deleted device counts as canceled; one without the tag by now is not targeted any more.
+/// A deleted device counts as canceled; one that lost the tag is no longer targeted.
 #[tokio::test]
-async fn a_device_that_loses_the_tag_before_its_turn_is_in_no_count() {
+async fn a_device_that_loses_the_tag_before_its_turn_is_not_counted() {
     let mut rig = Rig::new(1).await;
     rig.devices(4).await;
     for device in ["d00000", "d00001", "d00002", "d00003"] {
@@ -40,7 +40,7 @@ async fn a_device_that_loses_the_tag_before_its_turn_is_in_no_count() {
     rig.stop().await;
 }
 
-/// B20: also when it was deleted before the scan came to it.
+/// This also holds if it was deleted before the scan reached it.
 #[tokio::test]
 async fn a_named_device_that_is_deleted_before_the_scan_counts_as_canceled() {
     let mut rig = Rig::new(4).await;
@@ -66,7 +66,7 @@ async fn a_named_device_that_is_deleted_before_the_scan_counts_as_canceled() {
     rig.stop().await;
 }
 
-/// B22: however many devices the token went through meanwhile.
+/// A token gets a notification only once, however many devices it passed through.
 #[tokio::test]
 async fn a_token_that_moves_twice_is_sent_to_once() {
     let mut rig = Rig::new(1).await;
@@ -91,9 +91,9 @@ async fn a_token_that_moves_twice_is_sent_to_once() {
     rig.stop().await;
 }
 
-/// B19: a `ttl_seconds` of 0 means one try, now; held credentials leave none to be had.
+/// A `ttl_seconds` of 0 means one immediate attempt; while credentials are held none is possible.
 #[tokio::test]
-async fn one_try_does_not_wait_for_credentials_to_be_mended() {
+async fn a_single_attempt_does_not_wait_for_corrected_credentials() {
     let mut rig = Rig::new(2).await;
     rig.devices(5).await;
     rig.provider

@@ -1,4 +1,5 @@
-//! Addresses that look dead en masse, that moved, and notifications that replace each other.
+//! Addresses that look dead en masse, addresses that moved, and notifications that replace each
+//! other.
 
 use std::time::Duration;
 
@@ -15,8 +16,8 @@ fn over(record: &NotificationRecord) -> bool {
     record.status == NotificationStatus::Completed
 }
 
-/// B40: the wrong host makes every token look dead. Nothing stays disabled, and what was not sent
-/// waits for an administrator.
+/// The wrong host makes every token look dead. No device stays disabled, and unsent deliveries wait
+/// for an administrator.
 #[tokio::test]
 async fn tokens_that_look_dead_en_masse_stop_the_lane_and_stay_enabled() {
     let mut rig = Rig::new(8).await;
@@ -32,7 +33,7 @@ async fn tokens_that_look_dead_en_masse_stop_the_lane_and_stay_enabled() {
     assert!(rig.provider.journal().len() < 40, "those in flight came on top");
     let counted =
         rig.store.count_devices(rig.app, None, super::rig::START, super::rig::START).await;
-    assert_eq!(counted.unwrap()[0].disabled, 0, "nobody is disabled");
+    assert_eq!(counted.unwrap()[0].disabled, 0, "no device is disabled");
 
     let asked = rig.provider.journal().len();
     rig.crash().await;
@@ -53,9 +54,9 @@ async fn tokens_that_look_dead_en_masse_stop_the_lane_and_stay_enabled() {
     rig.stop().await;
 }
 
-/// A group that became another chat is kept under its new address, and gets the message there.
+/// A group that became another chat keeps its device, which gets the message at the new address.
 #[tokio::test]
-async fn an_address_that_moved_is_sent_to_at_once() {
+async fn a_moved_address_is_retried_at_once() {
     let mut rig = Rig::new(4).await;
     rig.devices(3).await;
     rig.provider.script(|token, _| match token {
@@ -74,7 +75,7 @@ async fn an_address_that_moved_is_sent_to_at_once() {
     rig.stop().await;
 }
 
-/// Under an explicit `collapse_key` a retry that a newer notification has overtaken ends.
+/// With an explicit `collapse_key`, a retry ends when a newer notification has replaced it.
 #[tokio::test]
 async fn a_retry_does_not_overwrite_a_newer_notification() {
     let mut rig = Rig::new(4).await;
@@ -106,7 +107,7 @@ async fn a_retry_does_not_overwrite_a_newer_notification() {
     rig.stop().await;
 }
 
-/// So many retries are open that nothing new goes out before some of them ended.
+/// At the limit of open retries, no first attempt starts before some of them end.
 #[tokio::test]
 async fn retries_are_bounded_and_go_first() {
     let mut rig = Rig::new(4).await;
@@ -130,7 +131,7 @@ async fn retries_are_bounded_and_go_first() {
         let asked = rig.provider.journal().len();
         assert!(
             open <= 24 && asked <= 24,
-            "{open} open, {asked} asked: the bound, and 4 in flight"
+            "{open} open, {asked} attempts: the limit, and 4 in flight"
         );
     }
     let record = rig.turning(&id, Duration::from_millis(500), over).await;
@@ -139,9 +140,9 @@ async fn retries_are_bounded_and_go_first() {
     rig.stop().await;
 }
 
-/// B40: one address whose answer blames our credentials does not hold the others.
+/// One address whose answer blames our credentials does not hold the others.
 #[tokio::test]
-async fn one_refused_address_holds_nobody_else() {
+async fn one_rejected_address_does_not_hold_others() {
     let mut rig = Rig::new(1).await;
     rig.devices(20).await;
     rig.provider.script(|token, _| match token {
@@ -154,7 +155,7 @@ async fn one_refused_address_holds_nobody_else() {
     let id = rig.broadcast().await;
     let record = rig.until(&id, |record| record.counts.sent == 19).await;
     assert_eq!((record.counts.pending, record.counts.failed), (1, 0));
-    // As long as others go through, it is tried like any other, and ends.
+    // While others get through, it is retried like any other, and ends.
     let named = CreateNotification {
         text: Some("Hello".into()),
         android_device_ids: Some(vec!["d00001".into()]),

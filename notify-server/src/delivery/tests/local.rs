@@ -1,4 +1,4 @@
-//! Notifications at a wall-clock time of each device (B19).
+//! Notifications at a wall-clock time of each device.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn in_the_morning() -> CreateNotification {
     }
 }
 
-/// Turns the clock to that hour of the day of [`MORNING`], as UTC has it.
+/// Sets the clock to that hour, in UTC, of the day of [`MORNING`].
 fn turn_to(rig: &Rig, hour: i64) {
     let midnight = START.as_ms() - START.as_ms().rem_euclid(86_400_000) + 86_400_000;
     let wait_ms = midnight + hour * 3_600_000 - rig.clock.now().as_ms();
@@ -53,7 +53,8 @@ async fn each_zone_gets_it_at_its_own_time_and_no_device_twice() {
     turn_to(&rig, -1);
     sent(&rig, &id, 2).await;
     assert_eq!(rig.read(&id).await.status, NotificationStatus::Sending, "until the last is done");
-    // One has its turn behind it already and gets another; one leaves for a zone that is over.
+    // One device has had its turn and moves to another zone; one moves to a zone whose time has
+    // passed.
     in_zone(&rig, "westward", -4 * 60).await;
     in_zone(&rig, "eastward", 9 * 60).await;
     in_zone(&rig, "late-in-berlin", 2 * 60).await;
@@ -89,9 +90,9 @@ async fn each_zone_gets_it_at_its_own_time_and_no_device_twice() {
     rig.stop().await;
 }
 
-/// Where the time has passed already, at once; named devices each at their own.
+/// If the time has passed, the device gets it at once; each named device has its own time.
 #[tokio::test]
-async fn named_devices_have_their_own_time_and_a_time_that_passed_is_now() {
+async fn named_devices_use_their_own_zone_and_a_past_time_is_sent_at_once() {
     let mut rig = Rig::new(4).await;
     in_zone(&rig, "kiritimati", 14 * 60).await;
     in_zone(&rig, "berlin", 2 * 60).await;
@@ -112,10 +113,10 @@ async fn named_devices_have_their_own_time_and_a_time_that_passed_is_now() {
     rig.stop().await;
 }
 
-/// The commit that accepts it looks at its zones. The engine had nothing to wait for, and has to wake for
-/// the next one.
+/// The commit that accepts the notification reads its zones. The idle engine has to wake for the
+/// next one.
 #[tokio::test]
-async fn an_idle_engine_wakes_for_the_zones_of_what_is_accepted() {
+async fn an_idle_engine_wakes_for_the_zones_of_an_accepted_notification() {
     let mut rig = Rig::new(4).await;
     in_zone(&rig, "tokyo", 9 * 60).await;
     rig.start();
@@ -135,7 +136,7 @@ async fn an_idle_engine_wakes_for_the_zones_of_what_is_accepted() {
 }
 
 #[tokio::test]
-async fn zones_to_come_are_canceled_with_the_notification() {
+async fn future_zones_are_canceled_with_the_notification() {
     let mut rig = Rig::new(4).await;
     in_zone(&rig, "tokyo", 9 * 60).await;
     in_zone(&rig, "berlin", 2 * 60).await;
@@ -155,9 +156,10 @@ async fn zones_to_come_are_canceled_with_the_notification() {
     rig.stop().await;
 }
 
-/// Nobody is there: it ends when the time of UTC is over; a crash in between changes nothing.
+/// A notification without devices ends when the time has passed in UTC; a crash in between changes
+/// nothing.
 #[tokio::test]
-async fn zones_go_on_after_a_crash_and_nobody_is_waited_for_until_utc() {
+async fn zones_continue_after_a_crash_and_an_empty_audience_ends_with_utc() {
     let mut rig = Rig::new(4).await;
     rig.start();
     let empty = rig.accept(in_the_morning()).await;

@@ -1,4 +1,4 @@
-//! What changes while a notification is being sent: providers, devices, what is left of storage.
+//! Changes while a notification is being sent: of providers, devices and storage.
 
 use std::time::Duration;
 
@@ -30,9 +30,9 @@ async fn until_all_are_completed(rig: &Rig, ids: &[NotificationId]) {
     }
 }
 
-/// What waits behind one provider, however much, keeps nothing of another from starting.
+/// Deliveries that wait for one provider, however many, do not stop those of another.
 #[tokio::test]
-async fn a_lane_that_is_held_does_not_stop_the_others() {
+async fn a_held_lane_does_not_stop_the_others() {
     let mut rig = Rig::new(4).await;
     (rig.config.lane_dispatches_max, rig.config.lane_pages_max) = (3, 2);
     rig.devices(1).await;
@@ -66,9 +66,9 @@ async fn a_lane_that_is_held_does_not_stop_the_others() {
     rig.stop().await;
 }
 
-/// A provider that does not answer takes a share of the credit, not all of it.
+/// A provider that does not answer occupies a share of the unacked permits, not all of them.
 #[tokio::test]
-async fn a_lane_without_answers_leaves_credit_to_the_others() {
+async fn a_lane_without_answers_leaves_permits_to_the_others() {
     let mut rig = Rig::new(100).await;
     (rig.config.max_unacked, rig.config.lane_streams_max) = (20, 15);
     rig.devices(60).await;
@@ -107,7 +107,8 @@ async fn a_provider_that_changes_while_it_is_read_is_read_again() {
     rig.stop().await;
 }
 
-/// B20: what was held goes on when the credentials are mended, whatever still comes of the old ones.
+/// Held deliveries resume when the credentials are corrected, whatever late answers to the old ones
+/// arrive.
 #[tokio::test]
 async fn a_late_refusal_of_old_credentials_does_not_hold_the_new_ones() {
     let mut rig = Rig::new(4).await;
@@ -125,7 +126,7 @@ async fn a_late_refusal_of_old_credentials_does_not_hold_the_new_ones() {
 }
 
 #[tokio::test]
-async fn a_provider_that_is_removed_in_the_middle_fails_the_rest() {
+async fn removing_a_provider_fails_the_remaining_deliveries() {
     let mut rig = Rig::new(4).await;
     rig.devices(40).await;
     rig.provider.script(|_, _| Told::Held(delivered()));
@@ -156,7 +157,8 @@ async fn a_message_that_cannot_be_rendered_fails_alone() {
     rig.stop().await;
 }
 
-/// A page without anybody is over when it is claimed: nobody is sent to whom no page counts.
+/// A page without eligible devices ends when it is claimed, so that no device is sent to without
+/// being counted.
 #[tokio::test]
 async fn a_device_that_is_enabled_after_its_turn_is_not_sent_to() {
     let mut rig = Rig::new(4).await;
@@ -168,7 +170,7 @@ async fn a_device_that_is_enabled_after_its_turn_is_not_sent_to() {
     let id = rig.broadcast().await;
     until_all_are_completed(&rig, std::slice::from_ref(&id)).await;
     rig.device("off").await;
-    // What the engine was doing ends ahead of what comes after it in the same lane.
+    // Work in progress ends before the next work of the same lane starts.
     rig.source.answers(true);
     let second = rig.broadcast().await;
     until_all_are_completed(&rig, &[second]).await;
@@ -177,10 +179,10 @@ async fn a_device_that_is_enabled_after_its_turn_is_not_sent_to() {
     rig.stop().await;
 }
 
-/// B22: a token is left out where another device got the notification with it, not where that
-/// device's turn passed without.
+/// A token is skipped if another device got the notification with it, but not if that device was
+/// skipped.
 #[tokio::test]
-async fn a_token_of_a_device_that_got_nothing_is_sent_to_under_the_next_one() {
+async fn a_token_moved_from_a_device_that_got_nothing_gets_the_notification() {
     let mut rig = Rig::new(1).await;
     let mut off = RegisterDevice::android("off", "token-phone");
     off.push_disabled = Some(true);
@@ -202,9 +204,9 @@ async fn a_token_of_a_device_that_got_nothing_is_sent_to_under_the_next_one() {
     rig.stop().await;
 }
 
-/// Trap 3: devices that do not answer keep their streams, not the room of the next page.
+/// Hazard 3: devices that do not answer occupy their streams, but do not block the next page.
 #[tokio::test]
-async fn silent_devices_do_not_bar_the_next_page() {
+async fn silent_devices_do_not_block_the_next_page() {
     let mut rig = Rig::new(50).await;
     (rig.config.page_rows, rig.config.lane_devices_max) = (10, 20);
     rig.devices(100).await;
@@ -220,9 +222,9 @@ async fn silent_devices_do_not_bar_the_next_page() {
     rig.stop().await;
 }
 
-/// Storage that fails now and then loses nothing and repeats nothing.
+/// Intermittent failures of storage lose nothing and repeat nothing.
 #[tokio::test]
-async fn storage_that_fails_now_and_then_is_waited_for() {
+async fn intermittent_storage_failures_lose_and_repeat_nothing() {
     let mut rig = Rig::new(8).await;
     rig.config.checkpoint_outcomes = 20;
     rig.devices(200).await;
@@ -243,9 +245,9 @@ async fn storage_that_fails_now_and_then_is_waited_for() {
     rig.stop().await;
 }
 
-/// Nothing of what is on its way then is sent again.
+/// The attempts in flight at that time are not repeated.
 #[tokio::test]
-async fn a_checkpoint_whose_answer_is_lost_keeps_its_page() {
+async fn a_lost_checkpoint_acknowledgement_keeps_the_page() {
     let mut rig = Rig::new(50).await;
     rig.config.checkpoint_outcomes = 20;
     rig.devices(90).await;
@@ -266,9 +268,10 @@ async fn a_checkpoint_whose_answer_is_lost_keeps_its_page() {
     rig.stop().await;
 }
 
-/// B20. Nobody was told: another server whose word does not come here leaves the same behind.
+/// No notification of the cancellation arrives, as when the connection to another server's
+/// notifications is down.
 #[tokio::test]
-async fn a_cancellation_that_is_not_heard_of_counts_from_the_next_heartbeat() {
+async fn a_missed_cancellation_applies_from_the_next_heartbeat() {
     let mut rig = Rig::new(4).await;
     rig.config.clustered = true;
     rig.devices(40).await;
@@ -287,9 +290,9 @@ async fn a_cancellation_that_is_not_heard_of_counts_from_the_next_heartbeat() {
     rig.stop().await;
 }
 
-/// A clock that jumps by more than a lease ends no page's work.
+/// A clock that jumps by more than a lease does not end the work on a page.
 #[tokio::test]
-async fn a_day_that_passes_during_a_page_loses_nothing() {
+async fn a_clock_jump_of_a_day_during_a_page_loses_nothing() {
     let mut rig = Rig::new(4).await;
     rig.devices(40).await;
     rig.provider.script(|_, _| Told::Held(delivered()));

@@ -1,5 +1,5 @@
-//! The engine at work, against a real store and a provider that does as it is told. Traps
-//! are numbered in `docs/delivery.md`.
+//! Tests of the engine with a real store and a scripted provider. Hazards are numbered in
+//! `docs/delivery.md`.
 
 mod breaker_sync;
 mod clocks;
@@ -49,7 +49,7 @@ async fn a_broadcast_reaches_every_enabled_device_with_an_address_once() {
 }
 
 #[tokio::test]
-async fn an_audience_of_nobody_completes() {
+async fn an_empty_audience_completes() {
     let mut rig = Rig::new(10).await;
     rig.start();
     let id = rig.broadcast().await;
@@ -59,7 +59,7 @@ async fn an_audience_of_nobody_completes() {
     rig.stop().await;
 }
 
-/// Trap 7: the audience is fixed when the notification becomes due, by sequence.
+/// Hazard 7: the audience is fixed by sequence number when the notification becomes due.
 #[tokio::test]
 async fn a_device_registered_after_the_accept_is_not_in_the_audience() {
     let mut rig = Rig::new(10).await;
@@ -74,7 +74,7 @@ async fn a_device_registered_after_the_accept_is_not_in_the_audience() {
 }
 
 #[tokio::test]
-async fn a_scheduled_notification_waits_for_its_time_and_takes_whoever_is_there_then() {
+async fn a_scheduled_notification_targets_the_devices_of_its_due_time() {
     let mut rig = Rig::new(10).await;
     rig.device("early").await;
     rig.start();
@@ -94,9 +94,9 @@ async fn a_scheduled_notification_waits_for_its_time_and_takes_whoever_is_there_
     rig.stop().await;
 }
 
-/// Trap 14: named ids are a resolved list, a tag is a scan over the tag's index.
+/// Hazard 14: named ids are a resolved list, a tag is a scan over the index of tags.
 #[tokio::test]
-async fn named_devices_and_tags_narrow_the_audience_and_what_is_left_out_is_counted() {
+async fn named_devices_and_tags_narrow_the_audience_and_exclusions_are_counted() {
     let mut rig = Rig::new(10).await;
     rig.devices(20).await;
     rig.tag("d00001", "vip", true).await;
@@ -150,7 +150,7 @@ async fn a_platform_without_a_provider_fails_its_devices_at_once() {
 }
 
 #[tokio::test]
-async fn what_was_canceled_is_counted_and_not_sent() {
+async fn canceled_deliveries_are_counted_and_not_sent() {
     let mut rig = Rig::new(10).await;
     rig.devices(300).await;
     rig.provider.script(|_, _| rig::Told::Held(delivered()));
@@ -160,7 +160,7 @@ async fn what_was_canceled_is_counted_and_not_sent() {
     rig.store.cancel_notification(rig.app, id.clone(), rig::START).await.unwrap();
     rig.provider.release();
     let record = rig.until(&id, |record| record.status == NotificationStatus::Canceled).await;
-    assert_eq!(record.counts.targeted, 300, "the cursor goes on and counts");
+    assert_eq!(record.counts.targeted, 300, "the cursor continues and counts");
     assert_eq!(record.counts.sent, rig.provider.journal().len() as u64);
     assert_eq!(record.counts.canceled, 300 - record.counts.sent);
     assert!(record.counts.sent <= 20, "what was in flight, and little more");

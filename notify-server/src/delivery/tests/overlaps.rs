@@ -1,5 +1,5 @@
-//! Two live servers never hold one lease (T15): at every attempt of several servers that are killed,
-//! stand still for longer than their lease and come back, the store is asked whose the delivery is.
+//! Two live servers never hold the same lease. Several servers are killed, or suspended for longer
+//! than their lease; at every attempt the store is asked which server owns the delivery.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
@@ -23,27 +23,27 @@ use crate::telemetry::DeliveryMetrics;
 
 const SERVERS: usize = 3;
 const DEVICES: usize = 30;
-/// Turns of the clock, with a notification each.
+/// Number of clock steps, with a notification each.
 const TURNS: usize = 60;
-/// Turns at the most until all is over: what fails is tried again for up to 15 minutes.
+/// Most clock steps until everything has ended: failures are retried for up to 15 minutes.
 const DRAIN_TURNS_MAX: usize = 2_000;
-/// Between two heartbeats.
+/// Time between two heartbeats.
 const BEAT: Duration = Duration::from_secs(3);
-/// Turns that a server stands still at the most; a lease is five.
+/// Most clock steps for which a server is suspended; a lease is five.
 const STILL_MAX: usize = 10;
-/// Longest wait for a server to beat, or to stand still.
+/// Longest wait for a server to send a heartbeat or to be suspended.
 const WAIT_MAX: Duration = Duration::from_secs(20);
 
-/// What the servers did.
+/// Record of what the servers did.
 #[derive(Default)]
 struct Record {
     attempts: AtomicUsize,
-    /// Attempts at what was another's.
+    /// Attempts at deliveries that another server owned.
     overlaps: Mutex<Vec<String>>,
 }
 
-/// Holds the thread of an engine, as a stop of its process does: between two polls of its tasks, so
-/// that whatever was decided is on its way.
+/// Suspends the thread of an engine between two polls of its tasks, as a suspended process would
+/// be: decisions already made take effect on resumption.
 struct Brake {
     asked: Notify,
     is_on: Mutex<bool>,
@@ -79,14 +79,14 @@ impl Brake {
     }
 }
 
-/// A provider that looks whose each delivery is.
+/// A provider that checks the owner of each delivery.
 struct Watched {
     store: Arc<Store>,
     answers: Arc<FakeProvider>,
     instance: OnceLock<InstanceId>,
     record: Arc<Record>,
     brake: Arc<Brake>,
-    /// Whether its thread can be stopped.
+    /// Whether its thread can be suspended.
     has_brake: AtomicBool,
 }
 
@@ -129,7 +129,7 @@ impl Provider for Watched {
     }
 }
 
-/// The same provider whoever asks.
+/// The same provider for every application.
 struct Source(Arc<Watched>);
 
 #[async_trait::async_trait]
@@ -151,7 +151,7 @@ impl ProviderSource for Source {
 struct Server {
     engine: Engine,
     watched: Arc<Watched>,
-    /// Turns that it still stands.
+    /// Clock steps until it resumes.
     still: usize,
 }
 
@@ -159,7 +159,7 @@ struct World {
     rig: Rig,
     record: Arc<Record>,
     rng: Rng,
-    /// Turns that somebody stood for longer than a lease.
+    /// Clock steps during which a server was suspended for longer than a lease.
     relieved: usize,
     kills: usize,
 }
@@ -167,7 +167,7 @@ struct World {
 impl World {
     fn start(&mut self) -> Server {
         let answers = FakeProvider::new(4);
-        // Some are tried again, so that retries are held as well.
+        // Some are retried, so that servers also hold retries.
         answers.script(|token, attempt| {
             let fails = attempt % 2 == 1 && token.ends_with(['3', '7']);
             let reason = "UNAVAILABLE".into();
@@ -198,7 +198,7 @@ impl World {
         Server { engine, watched, still: 0 }
     }
 
-    /// Turns the clock once everybody who goes has said so.
+    /// Advances the clock once every running server has sent its heartbeat.
     async fn turn(&mut self, servers: &[Server]) {
         let now = self.rig.clock.now();
         let lease_ms = self.rig.config.lease_ms;
@@ -214,7 +214,7 @@ impl World {
         self.rig.clock.advance(BEAT);
     }
 
-    /// Stops the thread of a server, once it has sent something.
+    /// Suspends the thread of a server once it has made an attempt.
     async fn brake(&mut self, server: &mut Server) {
         if !server.watched.has_brake.load(Ordering::SeqCst) {
             return;
@@ -232,17 +232,17 @@ impl World {
 }
 
 #[tokio::test]
-async fn no_two_live_servers_hold_one_lease() {
-    nobody_overlaps(Rig::new(4).await).await;
+async fn no_two_live_servers_hold_the_same_lease() {
+    check_no_overlaps(Rig::new(4).await).await;
 }
 
-/// Each server with connections of its own.
+/// Each server has its own connections.
 #[tokio::test]
-async fn no_two_live_servers_of_a_postgresql_hold_one_lease() {
-    nobody_overlaps(Rig::on_postgres(4).await).await;
+async fn no_two_live_servers_hold_the_same_lease_on_postgresql() {
+    check_no_overlaps(Rig::on_postgres(4).await).await;
 }
 
-async fn nobody_overlaps(mut rig: Rig) {
+async fn check_no_overlaps(mut rig: Rig) {
     let seed = fastrand::u64(..);
     println!("overlaps: seed {seed}");
     rig.config.clustered = true;
@@ -293,7 +293,7 @@ async fn nobody_overlaps(mut rig: Rig) {
             break;
         }
     }
-    assert!(open.is_empty(), "seed {seed}: {} are not over", open.len());
+    assert!(open.is_empty(), "seed {seed}: {} have not ended", open.len());
     let attempts = world.record.attempts.load(Ordering::SeqCst);
     let overlaps = std::mem::take(&mut *world.record.overlaps.lock().unwrap());
     println!("overlaps: {attempts} attempts, {} kills, {} relieved", world.kills, world.relieved);

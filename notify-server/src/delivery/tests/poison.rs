@@ -1,5 +1,5 @@
-//! T6: devices and messages that break whatever touches them, mixed into a page of five hundred.
-//! They fail alone, with a reason; nobody else waits, fails, or is sent to twice.
+//! Devices and messages that make the code that handles them panic, mixed into a page of five
+//! hundred. They fail alone, with a reason; no other device waits, fails, or is sent to twice.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use notify_core::{CreateNotification, NotificationRecord, NotificationStatus, Re
 use super::rig::{Rig, Told, delivered};
 use crate::providers::SendResult;
 
-/// Devices of one page.
+/// Number of devices in one page.
 const PAGE: usize = 500;
-/// Every so many-th breaks the code that sends to it.
+/// One in this many makes the code that sends to it panic.
 const POISONED_EVERY: usize = 100;
-/// Attempts that a delivery gets whose answer says nothing known (B39).
+/// Attempts of a delivery whose answers are unknown.
 const ATTEMPTS_MAX: usize = 5;
 
 fn over(record: &NotificationRecord) -> bool {
@@ -27,7 +27,7 @@ fn is_poisoned(token: &str) -> bool {
     number.is_some_and(|number| number % POISONED_EVERY == 7)
 }
 
-/// Tokens that no provider ever gave out, and that a provider may choke on.
+/// Tokens that no provider ever issued, and that may break a provider.
 const ODD: [&str; 8] = [
     "not hex at all",
     "0123456789abcdeg",
@@ -40,10 +40,10 @@ const ODD: [&str; 8] = [
 ];
 
 #[tokio::test]
-async fn what_breaks_the_code_fails_alone_in_a_page_of_five_hundred() {
+async fn deliveries_that_panic_fail_alone_in_a_page_of_five_hundred() {
     let mut rig = Rig::new(50).await;
     rig.config.page_rows = PAGE as u32;
-    // Longer than any delay, so that the end of a claim is not taken for the next try.
+    // Longer than any delay, so that the end of a claim is not mistaken for the next attempt.
     rig.config.lease_ms = 60_000;
     rig.devices(PAGE - ODD.len()).await;
     for (number, token) in ODD.iter().enumerate() {
@@ -67,7 +67,7 @@ async fn what_breaks_the_code_fails_alone_in_a_page_of_five_hundred() {
     let poisoned = (0..PAGE - ODD.len()).filter(|number| number % POISONED_EVERY == 7).count();
     let healthy = (PAGE - ODD.len() - poisoned) as u64;
     let first = rig.until(&id, |record| record.counts.sent == healthy).await;
-    assert_eq!(first.counts.failed, ODD.len() as u64, "the neighbours wait for nobody");
+    assert_eq!(first.counts.failed, ODD.len() as u64, "the neighbours do not wait");
 
     let record = rig.turning(&id, Duration::from_secs(1), over).await;
     assert_eq!(record.counts.targeted, PAGE as u64);
@@ -84,15 +84,15 @@ async fn what_breaks_the_code_fails_alone_in_a_page_of_five_hundred() {
     asked.dedup();
     assert_eq!(asked.len(), PAGE - poisoned);
     assert_eq!(rig.provider.journal().len(), asked.len(), "the others once each");
-    // The page after it goes as if nothing had been.
+    // The next page is not affected.
     let next = rig.broadcast().await;
     rig.until(&next, |record| record.counts.sent == healthy).await;
     rig.stop().await;
 }
 
-/// A message that cannot be rendered fails as a whole, and the next one goes out.
+/// A message whose rendering panics fails as a whole, and the next one is sent.
 #[tokio::test]
-async fn a_message_that_breaks_its_rendering_takes_no_other_along() {
+async fn a_message_whose_rendering_panics_does_not_affect_others() {
     let mut rig = Rig::new(10).await;
     rig.devices(50).await;
     rig.provider.breaks(true);

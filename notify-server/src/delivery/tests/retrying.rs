@@ -1,4 +1,4 @@
-//! Deliveries that are tried again while their devices change and their time runs out.
+//! Retries while their devices change and their time runs out.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ fn failed() -> SendResult {
     SendResult::Retry { reason: "UNAVAILABLE".into(), after: None, outcome: Processing::Failed }
 }
 
-/// A rig whose devices all failed once and are due again, of which the first does not answer.
+/// A rig whose devices all failed once and are due again; the first one does not answer.
 async fn retrying(devices: usize) -> (Rig, notify_core::NotificationId) {
     let mut rig = Rig::new(1).await;
     rig.devices(devices).await;
@@ -34,7 +34,7 @@ async fn retrying(devices: usize) -> (Rig, notify_core::NotificationId) {
     (rig, id)
 }
 
-/// Trap 8 holds for retries as well, between their claim and their turn.
+/// Hazard 8 also applies to retries, between their claim and their turn.
 #[tokio::test]
 async fn a_retry_does_not_use_an_address_that_changed_before_its_turn() {
     let (mut rig, id) = retrying(3).await;
@@ -48,9 +48,9 @@ async fn a_retry_does_not_use_an_address_that_changed_before_its_turn() {
     rig.stop().await;
 }
 
-/// B22: a retry to a token that got the notification under another device is not made.
+/// A token gets a notification only once, even after it moved to another device.
 #[tokio::test]
-async fn a_retry_to_a_phone_that_got_it_under_another_device_is_not_made() {
+async fn a_retry_to_an_address_that_got_it_as_another_device_is_not_made() {
     let mut rig = Rig::new(1).await;
     rig.devices(1).await;
     rig.device("other").await;
@@ -69,9 +69,9 @@ async fn a_retry_to_a_phone_that_got_it_under_another_device_is_not_made() {
     rig.stop().await;
 }
 
-/// A pause, however long, does not keep a notification open past its time.
+/// A pause, however long, does not keep a notification open past its expiry.
 #[tokio::test]
-async fn a_retry_that_is_paused_expires_in_time() {
+async fn a_paused_retry_expires_in_time() {
     let mut rig = Rig::new(1).await;
     rig.device("one").await;
     rig.provider.script(|_, attempt| {
@@ -101,9 +101,9 @@ async fn a_retry_that_is_paused_expires_in_time() {
     rig.stop().await;
 }
 
-/// An orderly stop waits for no place that a retry stands in line for.
+/// An orderly stop does not wait for permits that retries have requested.
 #[tokio::test]
-async fn retries_in_line_are_given_back_at_a_stop() {
+async fn queued_retries_are_given_back_at_a_stop() {
     let (mut rig, id) = retrying(3).await;
     rig.provider.release();
     rig.stop().await;
@@ -113,9 +113,9 @@ async fn retries_in_line_are_given_back_at_a_stop() {
     rig.stop().await;
 }
 
-/// Trap 3 for retries: one without an answer holds up no other that is due.
+/// Hazard 3 for retries: one without an answer does not hold up others that are due.
 #[tokio::test]
-async fn one_without_an_answer_holds_up_no_other_retry() {
+async fn a_retry_without_an_answer_does_not_hold_up_others() {
     let mut rig = Rig::new(4).await;
     rig.devices(2).await;
     let later = |seconds| SendResult::Retry {
@@ -140,13 +140,13 @@ async fn one_without_an_answer_holds_up_no_other_retry() {
     rig.clock.advance(Duration::from_secs(4));
     let record = rig.until(&id, |record| record.counts.sent == 1).await;
     assert_eq!(record.counts.pending, 1);
-    assert_eq!(rig.provider.journal()[3..], ["token-d00001"], "the silent one is out still");
+    assert_eq!(rig.provider.journal()[3..], ["token-d00001"], "the silent one is still in flight");
     rig.crash().await;
 }
 
-/// What waited for a probe goes on when the probe went well, not when it would count as lost.
+/// Retries that wait for a probe resume when it succeeds, not when it would count as lost.
 #[tokio::test]
-async fn retries_behind_a_probe_go_on_as_soon_as_it_went_well() {
+async fn retries_resume_as_soon_as_the_probe_succeeds() {
     let mut rig = Rig::new(40).await;
     rig.devices(30).await;
     let first = SendResult::Retry {
@@ -162,7 +162,8 @@ async fn retries_behind_a_probe_go_on_as_soon_as_it_went_well() {
     rig.start();
     let id = rig.broadcast().await;
     rig.provider.arrived(20).await;
-    // The failures shut the gate; from then on one at a time goes out, until one was answered.
+    // The failures open the circuit breaker; from then on only one probe is out at a time, until
+    // one is answered.
     rig.turning_until_arrived(31, Duration::from_millis(250)).await;
     let probed_at = rig.clock.now();
     rig.provider.release();
@@ -173,16 +174,16 @@ async fn retries_behind_a_probe_go_on_as_soon_as_it_went_well() {
     rig.stop().await;
 }
 
-/// B20: nothing goes out once a cancellation was acknowledged, wherever its retry is by then.
+/// Nothing is sent after an acknowledged cancellation, whatever the state of its retry.
 #[tokio::test]
-async fn a_retry_that_is_canceled_while_it_looks_around_is_not_sent() {
+async fn a_retry_canceled_while_it_reads_its_provider_is_not_sent() {
     let mut rig = Rig::new(1).await;
     rig.device("one").await;
     rig.provider.script(|_, _| Told::Answer(failed()));
     rig.start();
     let id = rig.broadcast().await;
     rig.retry_due_within(START, 2_000).await;
-    // The next try asks for the new provider, and is canceled before that is there.
+    // The next attempt reads the new provider, and is canceled before the read completes.
     rig.source.answers(false);
     let other = FakeProvider::new(1);
     rig.configure(ProviderKind::Fcm, Some(other.clone())).await;

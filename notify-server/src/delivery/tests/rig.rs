@@ -1,5 +1,5 @@
-//! The engine's test rig: a real store (SQLite, or PostgreSQL where a test wants it), a provider that
-//! does as it is told, a clock that stands still.
+//! The engine's test rig: a real store (SQLite, or PostgreSQL if a test needs it), a scripted
+//! provider, and a manual clock.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -27,28 +27,28 @@ use crate::store::sqlite::{self, SqliteOptions};
 use crate::store::{AppNo, NewNotification, ProviderRow, SharedStore, StoreError};
 use crate::telemetry::DeliveryMetrics;
 
-/// Where the clock of every test begins.
+/// Start of the clock in every test.
 pub(super) const START: Timestamp = Timestamp(1_780_000_000_000);
 const FILE: &str = "notify.db";
-/// Longest time a test waits for an event before it counts as lost.
+/// Longest wait for an event, after which the test fails.
 const WAIT_MAX: Duration = Duration::from_secs(20);
-/// How long the engine has between two turns of the clock, at most.
+/// Most real time that the engine gets between two clock steps.
 const TURN_WAIT: Duration = Duration::from_millis(4);
 
-/// What the fake provider answers.
+/// A scripted answer of the fake provider.
 #[derive(Clone)]
 pub(super) enum Told {
-    /// This, at once.
+    /// This answer, at once.
     Answer(SendResult),
-    /// This, once the gate number of the rig's `release` is reached.
+    /// This answer, once the test calls `release`.
     Held(SendResult),
-    /// Nothing, ever.
+    /// No answer, ever.
     Silence,
 }
 
 type Script = Arc<dyn Fn(&str, usize) -> Told + Send + Sync>;
 
-/// A provider that does as it is told and keeps a journal.
+/// A scripted provider that records a journal of its attempts.
 pub(super) struct FakeProvider {
     script: Mutex<Script>,
     journal: Mutex<Vec<String>>,
@@ -58,7 +58,7 @@ pub(super) struct FakeProvider {
     arrived: watch::Sender<usize>,
     released: watch::Sender<bool>,
     slots: AtomicUsize,
-    /// Streams of one push service.
+    /// Most streams of one push service.
     service_concurrency: AtomicUsize,
 }
 
@@ -77,27 +77,27 @@ impl FakeProvider {
         })
     }
 
-    /// From now on each push service takes so many streams.
+    /// Limits the streams of each push service from now on.
     pub(super) fn limit_services(&self, slots: usize) {
         self.service_concurrency.store(slots, Ordering::SeqCst);
     }
 
-    /// What is answered from now on, by token and number of attempt (from 1).
+    /// Sets the answers from now on, by token and number of the attempt (from 1).
     pub(super) fn script(&self, script: impl Fn(&str, usize) -> Told + Send + Sync + 'static) {
         *self.script.lock().unwrap() = Arc::new(script);
     }
 
-    /// Lets held answers go.
+    /// Releases held answers.
     pub(super) fn release(&self) {
         self.released.send_replace(true);
     }
 
-    /// Holds again.
+    /// Holds answers again.
     pub(super) fn hold(&self) {
         self.released.send_replace(false);
     }
 
-    /// Offers another number of streams.
+    /// Changes the number of streams that the provider accepts.
     pub(super) fn offer(&self, slots: usize) {
         self.slots.store(slots, Ordering::SeqCst);
     }
@@ -107,7 +107,7 @@ impl FakeProvider {
         self.journal.lock().unwrap().clone()
     }
 
-    /// What was taken: notifications and tokens.
+    /// The accepted messages: notifications and tokens.
     pub(super) fn delivered(&self) -> Vec<(String, String)> {
         self.delivered.lock().unwrap().clone()
     }
@@ -193,12 +193,12 @@ pub(super) struct FakeSource {
 }
 
 impl FakeSource {
-    /// Has answers wait from now on, after they were read, or lets them go.
+    /// Opens or closes the gate for results of reads: while it is closed, completed reads wait.
     pub(super) fn answers(&self, open: bool) {
         self.open.send_replace(open);
     }
 
-    /// Returns once that many reads have begun.
+    /// Returns once that many reads have started.
     pub(super) async fn asked(&self, count: usize) {
         let mut asked = self.asked.subscribe();
         let waited = asked.wait_for(|seen| *seen >= count);
@@ -224,7 +224,7 @@ impl ProviderSource for FakeSource {
     }
 }
 
-/// A store, a clock, a provider, and as many engines one after another as a test wants.
+/// A store, a clock, a provider, and as many consecutive engines as a test needs.
 pub(super) struct Rig {
     pub(super) store: SharedStore,
     pub(super) database: Arc<Store>,
@@ -235,12 +235,12 @@ pub(super) struct Rig {
     pub(super) app_id: AppId,
     pub(super) config: EngineConfig,
     engine: Option<Engine>,
-    /// Other servers on the same storage.
+    /// Other servers on the same database.
     others: Vec<Engine>,
     place: Place,
 }
 
-/// Where the rows are; they go with it.
+/// The database, deleted when this is dropped.
 enum Place {
     Folder(tempfile::TempDir),
     Database(TestDatabase),
@@ -299,7 +299,8 @@ impl Rig {
         }
     }
 
-    /// The store as one more server has it: a file is one process's, a database has many.
+    /// The store as another server would open it: a SQLite file belongs to one process, a
+    /// PostgreSQL database is shared.
     pub(super) fn store_of_another(&self) -> Arc<Store> {
         match self.place {
             Place::Folder(_) => self.database.clone(),
@@ -331,14 +332,14 @@ impl Rig {
         if removed { self.store.delete_provider(self.app_id, kind).await } else { Ok(()) }
     }
 
-    /// Hears of every commit of the engine.
+    /// Notifies of every commit of the engine.
     pub(super) fn progress(&self) -> watch::Receiver<u64> {
         self.engine.as_ref().expect("the engine runs").progress()
     }
 
     /// Starts the engine.
     pub(super) fn start(&mut self) {
-        // Another process has other random numbers.
+        // Each process has its own seed.
         self.config.seed = self.config.seed.map(|seed| seed + 1);
         let around = EngineDeps {
             store: self.store.clone(),
@@ -350,12 +351,12 @@ impl Rig {
         self.engine = Some(Engine::start(around, self.config.clone()).unwrap());
     }
 
-    /// How many notifications to one device the engine started with their page open.
+    /// Number of notifications to one device that the engine started together with their page.
     pub(super) fn opened_with_start(&self) -> usize {
         self.engine.as_ref().expect("the engine runs").opened_with_start()
     }
 
-    /// Starts another server on the same storage, with a provider and a clock of its own.
+    /// Starts another server on the same database, with its own provider and clock.
     pub(super) fn start_other(&mut self, provider: Arc<FakeProvider>, clock: Arc<ManualClock>) {
         self.config.seed = self.config.seed.map(|seed| seed + 1);
         let context: SharedProvider = provider;
@@ -374,23 +375,23 @@ impl Rig {
         self.others.push(Engine::start(around, self.config.clone()).unwrap());
     }
 
-    /// Push services to which nothing goes out, by name.
+    /// Push services that get no deliveries, by name.
     pub(super) fn unavailable_services(&self) -> Vec<ServiceView> {
         let engine = self.engine.as_ref().expect("the engine runs");
         engine.handle().unavailable_services(self.app, Platform::Web)
     }
 
-    /// Counts every address as one that took a message before.
+    /// Marks every address as verified.
     pub(super) fn verify_addresses(&self) {
         self.execute_raw("delete from unverified_addresses");
     }
 
-    /// Ends another server where it stands.
+    /// Kills another server as a crash would.
     pub(super) async fn crash_other(&mut self) {
         self.others.pop().expect("another runs").abort().await;
     }
 
-    /// The status of the provider of Android on the server, and on the others.
+    /// The status of the Android provider on this server and on the others.
     pub(super) fn statuses(&self) -> Vec<ProviderStatus> {
         let engines = self.engine.iter().chain(&self.others);
         engines.map(|engine| engine.handle().provider_status(self.app, Platform::Android)).collect()
@@ -399,7 +400,7 @@ impl Rig {
     /// Returns once the status is as wanted on every server.
     pub(super) async fn until_statuses(&self, wanted: impl Fn(&ProviderStatus) -> bool) {
         let waited = async {
-            // Publishing a status is no commit of the engine's.
+            // Publishing a status does not count as a commit of the engine.
             while !self.statuses().iter().all(&wanted) {
                 let mut progress = self.progress();
                 let _ = tokio::time::timeout(TURN_WAIT, progress.changed()).await;
@@ -421,7 +422,7 @@ impl Rig {
         tokio::time::timeout(WAIT_MAX, waited).await.expect("published in time");
     }
 
-    /// Runs a statement beside the store, on a connection of its own.
+    /// Runs a statement outside the store, on its own connection.
     pub(super) fn execute_raw(&self, sql: &str) {
         match &self.place {
             Place::Folder(folder) => sqlite::execute_raw(&folder.path().join(FILE), sql),
@@ -440,7 +441,7 @@ impl Rig {
         assert!(engine.stop(WAIT_MAX).await, "the engine stops in time");
     }
 
-    /// Ends the engine where it stands, as a crash does.
+    /// Kills the engine as a crash would.
     pub(super) async fn crash(&mut self) {
         self.engine.take().expect("the engine runs").abort().await;
     }
@@ -527,7 +528,7 @@ impl Rig {
         self.store.notification(self.app, id.clone()).await.unwrap()
     }
 
-    /// Returns once a notification reads back as wanted; looks after every commit of the engine.
+    /// Returns once a notification reads back as wanted; checks after every commit of the engine.
     pub(super) async fn until(
         &self,
         id: &NotificationId,
@@ -567,7 +568,7 @@ impl Rig {
         }
     }
 
-    /// Returns once the engine knows of everything in its hands that it is canceled.
+    /// Returns once the engine has applied the cancellation to all active dispatches.
     pub(super) async fn until_known_to_be_canceled(&self) {
         let engine = self.engine.as_ref().expect("the engine runs");
         let waited = async {
@@ -579,8 +580,8 @@ impl Rig {
         tokio::time::timeout(WAIT_MAX, waited).await.expect("it learns of it in time");
     }
 
-    /// Turns the clock step by step until a notification reads back as wanted: for waits that begin
-    /// with an answer, of which a test does not see when it is taken in.
+    /// Advances the clock step by step until a notification reads back as wanted: for waits that
+    /// start with an answer, whose processing a test cannot observe.
     pub(super) async fn turning(
         &self,
         id: &NotificationId,
@@ -596,7 +597,7 @@ impl Rig {
                 if wanted(&record) {
                     return record;
                 }
-                // A moment to act, so that the clock does not run away from the engine.
+                // Real time to act, so that the clock does not run away from the engine.
                 let _ = tokio::time::timeout(TURN_WAIT, progress.changed()).await;
             }
         };
@@ -606,8 +607,8 @@ impl Rig {
         }
     }
 
-    /// Turns the clock step by step until so many attempts arrived. Between two steps the engine has
-    /// a moment to act, so that the clock does not run away from it to where everything is over.
+    /// Advances the clock step by step until that many attempts arrived. Between two steps the
+    /// engine gets real time to act, so that the clock does not run past the end of the test.
     pub(super) async fn turning_until_arrived(&self, count: usize, step: Duration) {
         let mut arrived = self.provider.arrived.subscribe();
         let turned = async {
@@ -623,7 +624,7 @@ impl Rig {
     }
 
     /// When the next retry is due, once that is within `(now, now + within_ms]`: a retry is
-    /// committed a moment after its answer came, and one that is claimed is due with its lease.
+    /// committed a moment after its answer, and a claimed one is due when its lease ends.
     pub(super) async fn retry_due_within(&self, now: Timestamp, within_ms: i64) -> Timestamp {
         let mut progress = self.engine.as_ref().expect("the engine runs").progress();
         let waited = async {

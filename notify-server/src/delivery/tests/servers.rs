@@ -1,5 +1,5 @@
-//! Several servers on one storage: shared work, relief of the dead, and those that do not know yet
-//! that they count as dead (trap 5).
+//! Several servers on one database: they share the work, take over the work of dead ones, and
+//! notice that they lost their own lease (hazard 5).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use notify_core::{NotificationId, NotificationRecord, NotificationStatus};
 use super::rig::{FakeProvider, Rig, START, Told, delivered};
 use crate::clock::ManualClock;
 
-/// Between two heartbeats.
+/// Time between two heartbeats.
 const BEAT: Duration = Duration::from_secs(3);
 
 async fn rig_among_others(slots: usize, devices: usize) -> Rig {
@@ -24,14 +24,14 @@ async fn rig_among_others(slots: usize, devices: usize) -> Rig {
 
 /// Longest wait for a heartbeat that is due.
 const BEATEN_WITHIN: Duration = Duration::from_secs(20);
-/// What a server has between two turns of the clock.
+/// Real time that a server gets between two clock steps.
 const ACTED_WITHIN: Duration = Duration::from_millis(100);
 
 fn completed(record: &NotificationRecord) -> bool {
     record.status == NotificationStatus::Completed
 }
 
-/// Turns the clock from heartbeat to heartbeat until a notification is completed.
+/// Advances the clock from heartbeat to heartbeat until a notification is completed.
 async fn beating(rig: &Rig, id: &NotificationId) -> NotificationRecord {
     let mut progress = rig.progress();
     for _ in 0..20 {
@@ -43,13 +43,13 @@ async fn beating(rig: &Rig, id: &NotificationId) -> NotificationRecord {
         rig.clock.advance(BEAT);
         let beaten = tokio::time::timeout(BEATEN_WITHIN, progress.changed());
         beaten.await.expect("a heartbeat is a commit").expect("the engine lives");
-        // What it leads to is done before the next one, or by then.
+        // Its effects complete before the next heartbeat, or within this time.
         let _ = tokio::time::timeout(ACTED_WITHIN, rig.until(id, completed)).await;
     }
     panic!("not in time: {:?}", rig.read(id).await);
 }
 
-/// Tokens that both sent to.
+/// Tokens that both servers sent to.
 fn by_both(one: &FakeProvider, other: &FakeProvider) -> Vec<String> {
     let one: HashSet<_> = one.journal().into_iter().collect();
     other.journal().into_iter().filter(|token| one.contains(token)).collect()
@@ -65,7 +65,7 @@ async fn two_servers_share_a_notification_and_repeat_nothing() {
     rig.start();
     let id = rig.broadcast().await;
     rig.provider.arrived(8).await;
-    // It learns of what the first one began by its own first heartbeat.
+    // It finds the work that the first one started at its own first heartbeat.
     rig.start_other(other.clone(), rig.clock.clone());
     other.arrived(8).await;
     for provider in [&rig.provider, &other] {
@@ -80,7 +80,7 @@ async fn two_servers_share_a_notification_and_repeat_nothing() {
 }
 
 #[tokio::test]
-async fn a_server_that_dies_is_relieved_within_its_lease() {
+async fn the_work_of_a_dead_server_is_taken_over_within_its_lease() {
     let mut rig = rig_among_others(8, 100).await;
     rig.config.max_unacked = 8;
     let dies = FakeProvider::new(8);
@@ -90,13 +90,14 @@ async fn a_server_that_dies_is_relieved_within_its_lease() {
     dies.arrived(8).await;
     rig.crash_other().await;
     rig.start();
-    // What nobody holds goes on at once, what the dead one holds when its lease is over.
+    // Unclaimed work continues at once; the claims of the dead server continue when its lease
+    // expires.
     let held = rig.until(&id, |record| record.counts.sent >= 80).await;
     assert!(held.counts.pending > 0, "{held:?}");
     let before = crate::clock::Clock::now(&*rig.clock);
     beating(&rig, &id).await;
     let waited_ms = crate::clock::Clock::now(&*rig.clock).ms_since(before);
-    assert!(waited_ms <= 15_000 + 2 * 3_000, "relieved after {waited_ms} ms");
+    assert!(waited_ms <= 15_000 + 2 * 3_000, "taken over after {waited_ms} ms");
     let record = rig.read(&id).await;
     assert_eq!((record.counts.targeted, record.counts.sent), (100, 100));
     assert_eq!(by_both(&dies, &rig.provider).len(), 8, "what was in flight, once more");
@@ -104,7 +105,7 @@ async fn a_server_that_dies_is_relieved_within_its_lease() {
 }
 
 #[tokio::test]
-async fn a_server_that_stops_in_order_leaves_its_pages_at_once() {
+async fn an_orderly_stop_releases_the_pages_of_a_server_at_once() {
     let mut rig = rig_among_others(8, 100).await;
     let stops = FakeProvider::new(8);
     let (answers, holds) = (5, Told::Held(delivered()));
@@ -125,9 +126,9 @@ async fn a_server_that_stops_in_order_leaves_its_pages_at_once() {
     rig.stop().await;
 }
 
-/// Stopped by the system, or cut off: its clock stands still while the others' goes on.
+/// Suspended, or cut off: its clock stands still while the clock of the others continues.
 #[tokio::test]
-async fn a_server_that_wakes_after_it_was_relieved_changes_nothing() {
+async fn a_server_that_resumes_after_losing_its_lease_changes_nothing() {
     let mut rig = rig_among_others(8, 60).await;
     let sleeps = FakeProvider::new(8);
     sleeps.script(|_, _| Told::Held(delivered()));
@@ -141,7 +142,8 @@ async fn a_server_that_wakes_after_it_was_relieved_changes_nothing() {
     assert_eq!((record.counts.targeted, record.counts.sent), (60, 60));
     let asleep = sleeps.journal().len();
     assert_eq!(asleep, 8, "it had no more");
-    // It wakes: what it was answered is refused, and it sends nothing of what is not its own.
+    // It resumes: the results of its attempts are rejected, and it sends nothing that it does not
+    // own.
     sleeps.release();
     let next = rig.broadcast().await;
     own_clock.advance(Duration::from_secs(60));
@@ -153,9 +155,9 @@ async fn a_server_that_wakes_after_it_was_relieved_changes_nothing() {
     rig.stop().await;
 }
 
-/// Not heard by the others, a server holds still, whatever its pages' leases say.
+/// A server whose heartbeats fail sends nothing, whatever the leases of its pages.
 #[tokio::test]
-async fn who_cannot_say_that_it_lives_sends_nothing() {
+async fn a_server_without_heartbeats_sends_nothing() {
     let mut rig = rig_among_others(8, 40).await;
     rig.provider.script(|_, _| Told::Held(delivered()));
     rig.start();

@@ -1,4 +1,5 @@
-//! Push services behind one lane: one that refuses, is full or slows down stops its own devices.
+//! Push services behind one lane: one that rejects, is full or throttles stops only its own
+//! devices.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use super::rig::{FakeProvider, Rig, Told, delivered};
 use crate::clock::Clock;
 use crate::providers::{Scope, SendResult};
 
-/// Ten browsers that took messages before at each of two push services, by turns.
+/// Ten browsers with verified addresses at each of two push services, alternating.
 async fn rig(slots: usize) -> (Rig, Arc<FakeProvider>) {
     let rig = Rig::new(1).await;
     for number in 0..10 {
@@ -28,9 +29,9 @@ fn at_a(endpoint: &str) -> bool {
     endpoint.starts_with("https://a.")
 }
 
-/// B40: 401 and 403 in the number hold that push service alone, and fail nothing.
+/// Many consecutive 401 and 403 hold only that push service, and fail nothing.
 #[tokio::test]
-async fn a_push_service_that_refuses_is_held_and_the_other_goes_on() {
+async fn a_push_service_that_rejects_credentials_is_held_and_the_other_continues() {
     let (mut rig, provider) = rig(1).await;
     let refused = |endpoint: &str| match at_a(endpoint) {
         true => SendResult::ServiceRefused { reason: "http_403".into() },
@@ -53,9 +54,9 @@ async fn a_push_service_that_refuses_is_held_and_the_other_goes_on() {
     rig.stop().await;
 }
 
-/// Trap 3: slots are per push service, so that a silent one does not bar the other.
+/// Hazard 3: streams are limited per push service, so that a silent one does not block the other.
 #[tokio::test]
-async fn a_silent_push_service_uses_its_own_streams_alone() {
+async fn a_silent_push_service_uses_only_its_own_streams() {
     let (mut rig, provider) = rig(8).await;
     provider.limit_services(2);
     provider.script(|endpoint, _| match at_a(endpoint) {
@@ -73,9 +74,9 @@ async fn a_silent_push_service_uses_its_own_streams_alone() {
     rig.stop().await;
 }
 
-/// B39: a 429 pauses that push service, and is no attempt.
+/// A 429 pauses that push service, and does not count as an attempt.
 #[tokio::test]
-async fn a_push_service_that_throttles_is_paused_alone() {
+async fn only_the_push_service_that_throttles_is_paused() {
     let (mut rig, provider) = rig(1).await;
     let throttle = || SendResult::Throttle {
         reason: "http_429".into(),
@@ -99,7 +100,7 @@ async fn a_push_service_that_throttles_is_paused_alone() {
     assert_eq!(
         rig.store.agenda(rig.clock.now()).await.unwrap().next_retry_due,
         None,
-        "none became a row"
+        "none became a retry"
     );
     rig.stop().await;
 }

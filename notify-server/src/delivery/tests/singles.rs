@@ -1,4 +1,4 @@
-//! Notifications to one device each: started, sent and settled together, and as safe as all others.
+//! Notifications to one device each: started, sent and settled together, as safely as all others.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn is_completed(record: &NotificationRecord) -> bool {
     record.status == NotificationStatus::Completed
 }
 
-/// A rig whose engine starts such notifications with their page open: its lane is there, and idle.
+/// A rig whose engine starts such notifications with their page open: its lane exists and is idle.
 async fn rig(slots: usize, devices: usize) -> Rig {
     let mut rig = Rig::new(slots).await;
     rig.devices(devices).await;
@@ -37,7 +37,7 @@ async fn rig(slots: usize, devices: usize) -> Rig {
     panic!("no page was opened with its start");
 }
 
-/// Sends to that device with its page opened at once.
+/// Sends to a device, with its page opened at the start.
 async fn send(rig: &Rig, device: &str) -> NotificationId {
     let before = rig.opened_with_start();
     let mut progress = rig.progress();
@@ -53,7 +53,7 @@ fn attempts(provider: &FakeProvider, token: &str) -> usize {
 }
 
 #[tokio::test]
-async fn many_are_settled_in_few_commits() {
+async fn many_singles_are_settled_in_few_commits() {
     let mut rig = rig(100, 60).await;
     let commits = *rig.progress().borrow();
     let mut ids = Vec::new();
@@ -74,7 +74,7 @@ async fn many_are_settled_in_few_commits() {
 }
 
 #[tokio::test]
-async fn one_is_started_in_the_commit_that_accepts_it_and_outcomes_share_a_commit() {
+async fn a_single_starts_in_the_commit_that_accepts_it_and_outcomes_share_a_commit() {
     const SENDS: usize = 20;
     let mut rig = rig(SENDS, SENDS).await;
     rig.provider.script(|_, _| Told::Held(delivered()));
@@ -100,9 +100,10 @@ async fn one_is_started_in_the_commit_that_accepts_it_and_outcomes_share_a_commi
     rig.stop().await;
 }
 
-/// The next one comes when the last one is out, as from a caller that sends one at a time.
+/// Each one is accepted after the attempt of the last one, as from a caller that sends one at a
+/// time.
 #[tokio::test]
-async fn sends_one_after_the_other_share_the_commits_of_their_outcomes() {
+async fn sequential_sends_share_the_commits_of_their_outcomes() {
     const SENDS: usize = 20;
     let mut rig = rig(SENDS, SENDS).await;
     let sent = rig.provider.journal().len();
@@ -120,9 +121,9 @@ async fn sends_one_after_the_other_share_the_commits_of_their_outcomes() {
     rig.stop().await;
 }
 
-/// Whether the commit was done is not known to its caller, nor to the engine.
+/// Neither the caller nor the engine knows whether the commit succeeded.
 #[tokio::test]
-async fn one_whose_accept_is_in_doubt_goes_out_once() {
+async fn a_single_whose_accept_has_an_unknown_outcome_is_sent_once() {
     let mut rig = rig(10, 2).await;
     let sent = rig.provider.journal().len();
     rig.database.fail(Fault::Answer(1));
@@ -135,7 +136,7 @@ async fn one_whose_accept_is_in_doubt_goes_out_once() {
     rig.stop().await;
 }
 
-/// One that its provider holds on the only stream, and one that waits for that stream.
+/// One notification that occupies the only stream, and one that waits for it.
 async fn held_and_waiting(rig: &Rig) -> [NotificationId; 2] {
     rig.provider.script(|token, _| match token {
         "token-d00000" => Told::Held(delivered()),
@@ -147,9 +148,9 @@ async fn held_and_waiting(rig: &Rig) -> [NotificationId; 2] {
     [held, send(rig, "d00001").await]
 }
 
-/// While one waits for its stream its device may change (trap 8).
+/// The device may change while its notification waits for a stream (hazard 8).
 #[tokio::test]
-async fn one_that_waits_goes_to_the_address_that_its_device_has_then() {
+async fn a_waiting_single_uses_the_current_address_of_its_device() {
     let mut rig = rig(1, 2).await;
     let ids = held_and_waiting(&rig).await;
     rig.register(RegisterDevice::android("d00001", "token-new")).await;
@@ -163,7 +164,7 @@ async fn one_that_waits_goes_to_the_address_that_its_device_has_then() {
 }
 
 #[tokio::test]
-async fn one_that_waits_can_be_canceled() {
+async fn a_waiting_single_can_be_canceled() {
     let mut rig = rig(1, 2).await;
     let [held, waiting] = held_and_waiting(&rig).await;
     rig.store.cancel_notification(rig.app, waiting.clone(), START).await.unwrap();
@@ -177,7 +178,7 @@ async fn one_that_waits_can_be_canceled() {
 }
 
 #[tokio::test]
-async fn one_that_is_throttled_or_fails_is_tried_again_and_one_whose_address_is_dead_is_not() {
+async fn a_throttled_or_failed_single_is_retried_and_a_dead_address_is_not() {
     let mut rig = rig(10, 3).await;
     let reason = || "UNAVAILABLE".into();
     rig.provider.script(move |token, attempt| {
@@ -213,7 +214,7 @@ async fn one_that_is_throttled_or_fails_is_tried_again_and_one_whose_address_is_
 }
 
 #[tokio::test]
-async fn one_in_flight_at_a_crash_goes_out_again() {
+async fn a_single_in_flight_at_a_crash_is_sent_again() {
     let mut rig = rig(10, 2).await;
     rig.provider.script(|_, attempt| match attempt {
         1 => Told::Silence,
@@ -231,9 +232,9 @@ async fn one_in_flight_at_a_crash_goes_out_again() {
     rig.stop().await;
 }
 
-/// Storage that fails while outcomes are committed keeps them.
+/// Outcomes survive a failure of storage during their commit.
 #[tokio::test]
-async fn outcomes_are_committed_when_storage_answers_again() {
+async fn outcomes_are_committed_once_storage_recovers() {
     let mut rig = rig(10, 1).await;
     rig.provider.script(|_, _| Told::Held(delivered()));
     let before = rig.provider.journal().len();

@@ -1,6 +1,6 @@
-//! Everything at once, by a seed: answers of every class, cancellations, registrations, erasures,
-//! tags, providers that come and go, storage that fails, stops and crashes. In the end every
-//! notification is over, and its counts add up.
+//! Everything at once, from a seed: answers of every class, cancellations, registrations, erasures,
+//! tags, changing providers, storage failures, stops and crashes. In the end every notification has
+//! ended, and its counts add up.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::store::sqlite::Fault;
 const DEVICES: usize = 60;
 const STEPS: usize = 120;
 
-/// What a provider answers to the n-th attempt at a token, the same for the same seed.
+/// The answer to the n-th attempt at a token, the same for the same seed.
 fn answer(seed: u64, token: &str, attempt: usize) -> SendResult {
     let text = token.bytes().fold(seed, |hash, byte| hash.wrapping_mul(31) + u64::from(byte));
     let mut rng = fastrand::Rng::with_seed(text.wrapping_add(attempt as u64));
@@ -152,19 +152,19 @@ impl Storm {
     async fn register(&self, device: RegisterDevice) {
         let now = self.rig.clock.now();
         let valid = device.validate(now).unwrap();
-        // Storage may be told to fail.
+        // The test may have made storage fail.
         let _ = self.rig.store.register_device(self.rig.app, valid, now, None).await;
     }
 
     async fn configure(&mut self) {
         let provider = self.rng.bool().then(|| self.rig.provider.clone());
-        // Storage may be told to fail.
+        // The test may have made storage fail.
         let _ = self.rig.try_configure(ProviderKind::Fcm, provider).await;
     }
 
-    /// Lets time pass until every notification is over.
+    /// Lets time pass until every notification has ended.
     async fn end(&mut self) -> Vec<NotificationRecord> {
-        // Nothing is left to fail, and the provider is there.
+        // No faults are left, and the provider is configured.
         while self.rig.store.check().await.is_err() {}
         while self.rig.store.check().await.is_err() {}
         let mut records = Vec::new();
@@ -179,7 +179,7 @@ impl Storm {
                 if records.iter().all(|record| record.completed_at.is_some()) {
                     return;
                 }
-                // Nothing moves any more: it waits for its time.
+                // Nothing changes any more: the engine waits for its next time.
                 let settled = tokio::time::timeout(Duration::from_millis(60), progress.changed());
                 if settled.await.is_err() {
                     self.rig.clock.advance(Duration::from_secs(20));
@@ -228,11 +228,11 @@ async fn weather(seed: u64) {
     );
 }
 
-/// Seeds of a run of the whole suite; `NOTIFY_STORM_SEEDS=200` takes more.
+/// Number of seeds in a run of the whole suite; `NOTIFY_STORM_SEEDS=200` runs more.
 const SEEDS: u64 = 6;
 
 #[tokio::test]
-async fn every_notification_ends_and_its_counts_add_up_whatever_happens() {
+async fn every_notification_ends_with_consistent_counts() {
     let asked = std::env::var("NOTIFY_STORM_SEEDS").ok();
     let seeds = asked.map_or(SEEDS, |seeds| seeds.parse().expect("a number of seeds"));
     for seed in 1..=seeds {

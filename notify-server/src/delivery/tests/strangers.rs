@@ -1,6 +1,6 @@
-//! Web Push addresses that anybody may have registered: invented ones, ones that belong to another VAPID
-//! key, and push services of their own. They cost the application's other devices their share of time
-//! and nothing else.
+//! Web Push addresses that anyone may have registered: invented ones, ones that belong to another
+//! VAPID key, and ones at an attacker's push service. They may delay the application's other
+//! devices a little, and have no other effect.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,14 +13,14 @@ use crate::clock::Clock;
 use crate::providers::{Processing, Scope, SendResult};
 
 const GOOD: usize = 40;
-/// How far the clock turns at a time: little, so that the engine keeps up.
+/// Step of the clock: small, so that the engine keeps up.
 const STEP: Duration = Duration::from_millis(250);
-/// Strangers that may be probed while no other address is read yet.
+/// Most unverified addresses that may be probed before another address is read.
 const PROBES_OF_STRANGERS_MAX: usize = 2;
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// Browsers of the application at one push service that took messages before, with strangers' addresses
-/// that never did before and after them.
+/// Browsers with verified addresses at one push service, and unverified addresses registered before
+/// and after them.
 async fn rig(strangers: usize, endpoint: impl Fn(usize) -> String) -> (Rig, Arc<FakeProvider>) {
     let rig = Rig::new(1).await;
     for number in 0..GOOD / 2 {
@@ -35,7 +35,7 @@ async fn rig(strangers: usize, endpoint: impl Fn(usize) -> String) -> (Rig, Arc<
     (rig, provider)
 }
 
-/// The other half of the application's browsers, registered after the strangers.
+/// The other half of the application's browsers, registered after the unverified addresses.
 async fn more_good(rig: &Rig) {
     rig.execute_raw("update unverified_addresses set since = 0");
     for number in GOOD / 2..GOOD {
@@ -56,7 +56,7 @@ fn is_good(endpoint: &str) -> bool {
     endpoint.starts_with("https://push.example/good/")
 }
 
-/// Good addresses take the message, the others answer that.
+/// Good addresses accept the message, the others give that answer.
 fn script(provider: &FakeProvider, answer: impl Fn(usize) -> SendResult + Send + Sync + 'static) {
     provider.script(move |endpoint, attempt| {
         Told::Answer(if is_good(endpoint) { delivered() } else { answer(attempt) })
@@ -99,7 +99,7 @@ async fn invented_addresses_do_not_trip_the_guard() {
     rig.stop().await;
 }
 
-/// What took messages before and came with an API key is evidence.
+/// An address that took a message before, and was registered with an API key, is evidence.
 #[tokio::test]
 async fn addresses_that_took_messages_still_trip_the_guard() {
     let (mut rig, provider) = rig(0, invented).await;
@@ -119,26 +119,26 @@ async fn addresses_of_another_key_hold_nothing_and_end_as_unregistered() {
     script(&provider, |_| refused());
     rig.start();
     let first = rig.broadcast_to(Platform::Web).await;
-    // Before the clock moves: nothing waits behind the strangers.
+    // Before the clock advances: nothing waits for the unverified addresses.
     rig.until(&first, |record| record.counts.sent == GOOD as u64).await;
     assert_eq!(rig.unavailable_services(), []);
-    // The second one gets through while the strangers of the first are tried again.
+    // The second notification gets through while the unverified addresses of the first are retried.
     let second = rig.broadcast_to(Platform::Web).await;
     rig.until(&second, |record| record.counts.sent == GOOD as u64).await;
     let first = completed(&rig, &first).await;
-    // What the other notification disabled first counts as failed here.
+    // A device that the other notification disabled first counts as failed here.
     assert_eq!(first.counts.sent, GOOD as u64);
     assert_eq!(first.counts.unregistered + first.counts.failed, 160, "{first:?}");
     let tries = provider.journal().iter().filter(|endpoint| !is_good(endpoint)).count();
-    assert!(tries <= 2 * 160 * 5, "five tries a notification at most, not {tries}");
+    assert!(tries <= 2 * 160 * 5, "at most five attempts per notification, not {tries}");
     let third = rig.broadcast_to(Platform::Web).await;
     assert_eq!(completed(&rig, &third).await.counts.targeted, GOOD as u64);
     rig.stop().await;
 }
 
-/// Nothing shows that the address is at fault, or that the key is: the device stays.
+/// No evidence shows that the address or the key is at fault, so the device stays enabled.
 #[tokio::test]
-async fn a_refused_address_stays_where_nothing_gets_through() {
+async fn a_rejected_address_stays_enabled_while_nothing_gets_through() {
     for (answer, unregistered) in [(refused as fn() -> SendResult, 0), (dead, 20)] {
         let mut rig = Rig::new(1).await;
         for number in 0..30 {
@@ -157,8 +157,8 @@ async fn a_refused_address_stays_where_nothing_gets_through() {
     }
 }
 
-/// After a change of the VAPID key the browsers from before refuse it, and those that subscribed since
-/// have not taken a message yet. Probes take turns, so that these are reached.
+/// After a change of the VAPID key, older subscriptions reject it, and newer ones have not taken a
+/// message yet. Probes alternate between the two kinds, so that the newer ones are reached.
 #[tokio::test]
 async fn new_addresses_are_reached_while_all_others_refuse_the_key() {
     let mut rig = Rig::new(1).await;
@@ -180,7 +180,7 @@ async fn new_addresses_are_reached_while_all_others_refuse_the_key() {
     rig.stop().await;
 }
 
-/// Browsers without an API key that took messages before and expired since.
+/// Browsers without an API key that took messages before and have expired since.
 #[tokio::test]
 async fn expired_anonymous_addresses_hold_no_service() {
     let mut rig = Rig::new(1).await;
@@ -225,18 +225,21 @@ async fn a_probe_goes_to_an_address_that_took_a_message_before() {
     rig.turning(&id, STEP, |record| record.counts.sent == sent).await;
     let journal = provider.journal();
     let probes = journal[before..].iter().take_while(|endpoint| !is_good(endpoint)).count();
-    assert!(probes <= PROBES_OF_STRANGERS_MAX, "{probes} of 20 strangers were probed first");
+    assert!(
+        probes <= PROBES_OF_STRANGERS_MAX,
+        "{probes} of 20 unverified addresses were probed first"
+    );
     assert_eq!(rig.unavailable_services(), []);
     rig.stop().await;
 }
 
 #[tokio::test]
-async fn a_stranger_that_is_throttled_for_a_day_waits_alone() {
+async fn an_unverified_address_throttled_for_a_day_waits_alone() {
     throttled_for_a_day(false).await;
 }
 
 #[tokio::test]
-async fn a_stranger_that_took_a_message_before_is_throttled_alone_as_well() {
+async fn a_verified_address_throttled_for_a_day_waits_alone() {
     throttled_for_a_day(true).await;
 }
 
@@ -268,7 +271,7 @@ async fn throttled_for_a_day(took_a_message: bool) {
 }
 
 #[tokio::test]
-async fn strangers_that_fail_cost_the_others_a_moment() {
+async fn failing_unverified_addresses_delay_the_others_only_briefly() {
     let (mut rig, provider) = rig(100, invented).await;
     more_good(&rig).await;
     script(&provider, |_| SendResult::Retry {
@@ -287,7 +290,7 @@ async fn strangers_that_fail_cost_the_others_a_moment() {
     rig.stop().await;
 }
 
-/// Each stranger names a push service of its own that takes the connection and never answers.
+/// Each address names its own push service, which accepts connections and never answers.
 #[tokio::test]
 async fn a_thousand_silent_services_leave_the_others_their_streams() {
     let silent = |number: usize| format!("https://silent-{number}.example/push");

@@ -1,4 +1,4 @@
-//! Providers that fail, throttle, refuse, and report dead addresses.
+//! Providers that fail, throttle, reject credentials, and report dead addresses.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn failed(after: Option<Duration>) -> SendResult {
 }
 
 #[tokio::test]
-async fn a_transient_failure_is_tried_again_when_it_is_due_and_not_before() {
+async fn a_transient_failure_is_retried_when_due_and_not_before() {
     let mut rig = Rig::new(10).await;
     rig.devices(3).await;
     rig.provider.script(|token, attempt| {
@@ -42,7 +42,7 @@ async fn a_transient_failure_is_tried_again_when_it_is_due_and_not_before() {
 }
 
 #[tokio::test]
-async fn what_the_provider_asks_for_is_waited_for() {
+async fn the_retry_delay_of_a_provider_is_respected() {
     let mut rig = Rig::new(10).await;
     rig.device("one").await;
     rig.provider.script(|_, attempt| {
@@ -61,7 +61,7 @@ async fn what_the_provider_asks_for_is_waited_for() {
 }
 
 #[tokio::test]
-async fn with_a_ttl_of_nothing_there_is_one_try() {
+async fn a_ttl_of_zero_allows_one_attempt() {
     let mut rig = Rig::new(10).await;
     rig.device("one").await;
     rig.provider.script(|_, _| Told::Answer(failed(None)));
@@ -80,7 +80,7 @@ async fn with_a_ttl_of_nothing_there_is_one_try() {
 }
 
 #[tokio::test]
-async fn a_throttled_provider_pauses_and_burns_no_attempt() {
+async fn a_throttled_provider_pauses_without_counting_an_attempt() {
     let mut rig = Rig::new(4).await;
     rig.devices(40).await;
     rig.provider.script(|token, attempt| {
@@ -98,14 +98,14 @@ async fn a_throttled_provider_pauses_and_burns_no_attempt() {
     let record = rig.turning(&id, Duration::from_secs(1), completed).await;
     assert_eq!(record.counts.sent, 40);
     assert!(rig.clock.now().ms_since(START) >= 30_000, "never earlier");
-    assert_eq!(rig.provider.journal().len(), 41, "one was sent again, none became a row");
+    assert_eq!(rig.provider.journal().len(), 41, "one was sent again, none became a retry");
     assert_eq!(rig.store.agenda(Timestamp(0)).await.unwrap().next_retry_due, None);
     rig.stop().await;
 }
 
-/// B39: one address that is asked to slow down again and again does not slow the others down.
+/// An address that is throttled again and again does not slow down the others.
 #[tokio::test]
-async fn one_throttled_address_holds_nobody_else() {
+async fn one_throttled_address_does_not_hold_others() {
     let mut rig = Rig::new(1).await;
     rig.devices(20).await;
     rig.provider.script(|token, _| {
@@ -118,13 +118,13 @@ async fn one_throttled_address_holds_nobody_else() {
     });
     rig.start();
     let id = rig.broadcast().await;
-    // Three got through, and it paused everybody; it is the first to be asked again.
+    // Three got through, and it paused all; it is the first to be attempted again.
     rig.provider.arrived(4).await;
     rig.turning_until_arrived(5, Duration::from_secs(10)).await;
-    // Without the clock being turned: nobody waits for its second pause.
+    // The clock does not advance: no other delivery waits for its second pause.
     let record = rig.until(&id, |record| record.counts.sent == 19).await;
     assert_eq!((record.counts.pending, record.counts.failed), (1, 0));
-    // Asked every thirty seconds from here on, it keeps nobody waiting.
+    // It is attempted every thirty seconds from here on, and delays no other.
     for _ in 0..5 {
         rig.clock.advance(Duration::from_secs(31));
         let named = CreateNotification {
@@ -140,7 +140,7 @@ async fn one_throttled_address_holds_nobody_else() {
 }
 
 #[tokio::test]
-async fn refused_credentials_hold_everything_and_fail_nothing_until_they_are_mended() {
+async fn rejected_credentials_hold_everything_and_fail_nothing_until_corrected() {
     let mut rig = Rig::new(4).await;
     rig.devices(40).await;
     rig.provider
@@ -155,7 +155,7 @@ async fn refused_credentials_hold_everything_and_fail_nothing_until_they_are_men
     let asked = rig.provider.journal().len();
     assert!(
         (4..=5).contains(&asked),
-        "what was in flight, and what the first refusal was tried on"
+        "those in flight, and the one that confirmed the first rejection"
     );
     rig.turning(&id, Duration::from_secs(1), |_| {
         late(rig.clock.now()) && rig.provider.journal().len() > asked
@@ -203,9 +203,10 @@ async fn a_dead_address_disables_its_device_and_no_other() {
     rig.stop().await;
 }
 
-/// Traps 6 and 9: the answer counts for the token it was sent to, and for the registration it knew.
+/// Hazards 6 and 9: the answer applies to the token it was sent to, and to the registration of that
+/// time.
 #[tokio::test]
-async fn a_device_that_registered_meanwhile_is_spared() {
+async fn a_device_that_registered_meanwhile_stays_enabled() {
     let mut rig = Rig::new(10).await;
     rig.device("other-token").await;
     rig.device("again").await;
@@ -227,12 +228,12 @@ async fn a_device_that_registered_meanwhile_is_spared() {
     assert_eq!(record.counts.unregistered, 2, "the deliveries ended");
     for name in ["other-token", "again"] {
         let device = rig.store.device(rig.app, DeviceId::new(name).unwrap()).await.unwrap();
-        assert!(device.enabled, "{name} is spared");
+        assert!(device.enabled, "{name} stays enabled");
     }
     rig.stop().await;
 }
 
-/// Trap 8: no address is used after an update of it was acknowledged.
+/// Hazard 8: no address is used after an update of it was acknowledged.
 #[tokio::test]
 async fn an_address_that_changed_before_its_turn_is_not_used() {
     let mut rig = Rig::new(1).await;
@@ -252,7 +253,7 @@ async fn an_address_that_changed_before_its_turn_is_not_used() {
     rig.stop().await;
 }
 
-/// Trap 8 and B22: a token that moved to a device that comes later is not sent to twice.
+/// Hazard 8: a token that moved to a later device is not sent to twice.
 #[tokio::test]
 async fn a_reinstalled_app_does_not_get_a_notification_twice() {
     let mut rig = Rig::new(1).await;
@@ -275,7 +276,7 @@ async fn a_reinstalled_app_does_not_get_a_notification_twice() {
 }
 
 #[tokio::test]
-async fn an_unreachable_provider_turns_few_deliveries_into_rows() {
+async fn an_unreachable_provider_creates_few_retries() {
     let mut rig = Rig::new(5).await;
     rig.devices(300).await;
     rig.provider.script(|_, _| {
@@ -302,10 +303,10 @@ async fn an_unreachable_provider_turns_few_deliveries_into_rows() {
 }
 
 #[tokio::test]
-async fn a_message_that_breaks_the_code_fails_alone() {
+async fn a_delivery_that_panics_fails_alone() {
     let mut rig = Rig::new(10).await;
     rig.devices(30).await;
-    // Longer than any delay, so that the end of a claim is not taken for the next try.
+    // Longer than any delay, so that the end of a claim is not mistaken for the next attempt.
     rig.config.lease_ms = 60_000;
     rig.provider.script(|token, _| {
         assert_ne!(token, "token-d00007", "a defect in a provider");
@@ -327,7 +328,7 @@ async fn a_message_that_breaks_the_code_fails_alone() {
 }
 
 #[tokio::test]
-async fn an_application_that_is_erased_while_it_sends_ends_quietly() {
+async fn erasing_an_application_while_it_sends_ends_quietly() {
     let mut rig = Rig::new(2).await;
     rig.devices(200).await;
     rig.provider.script(|_, _| Told::Held(delivered()));

@@ -1,11 +1,11 @@
-//! Many notifications beside each other (traps 11, 18).
+//! Many concurrent notifications (hazards 11 and 18).
 
 use notify_core::{CreateNotification, NotificationStatus};
 
 use super::rig::{Rig, Told, delivered};
 
 #[tokio::test]
-async fn a_small_notification_passes_beside_a_large_one() {
+async fn a_small_notification_is_not_delayed_by_a_large_one() {
     let mut rig = Rig::new(4).await;
     rig.devices(600).await;
     rig.device("friend").await;
@@ -58,10 +58,9 @@ async fn many_small_notifications_complete_each_with_its_own_count() {
     rig.stop().await;
 }
 
-/// Who waits in line for a stream is handed the place that another one leaves: not one that is not
-/// there any more.
+/// A queued request is granted a released stream only within the current limit.
 #[tokio::test]
-async fn a_stream_limit_that_falls_is_obeyed_by_who_waits_in_line() {
+async fn a_lowered_stream_limit_applies_to_queued_requests() {
     let mut rig = Rig::new(5).await;
     rig.devices(12).await;
     rig.provider.script(|token, _| match token {
@@ -74,6 +73,6 @@ async fn a_stream_limit_that_falls_is_obeyed_by_who_waits_in_line() {
     rig.provider.offer(1);
     rig.provider.release();
     rig.until(&id, |record| record.counts.sent == 1).await;
-    assert_eq!(rig.provider.journal().len(), 5, "four are open, where one may be");
+    assert_eq!(rig.provider.journal().len(), 5, "four are open, and the limit is one");
     rig.crash().await;
 }
