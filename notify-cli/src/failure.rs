@@ -164,18 +164,7 @@ impl Failure {
                 });
                 vec![format!("{self}{}", hint.unwrap_or_default())]
             }
-            Self::Usage(_)
-            | Self::NoMatch(_)
-            | Self::File { .. }
-            | Self::Declined
-            | Self::AlreadyExists(_)
-            | Self::CampaignsDiffer(_)
-            | Self::RowsRefused { .. }
-            | Self::NotAllSent { .. }
-            | Self::CanceledUnsent
-            | Self::CheckFailed(_)
-            | Self::ServerAddress(_)
-            | Self::Output(_) => vec![self.to_string()],
+            _ => vec![self.to_string()],
         }
     }
 }

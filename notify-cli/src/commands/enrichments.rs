@@ -25,7 +25,7 @@ pub(crate) enum Enrichments {
         /// Id of the device.
         #[arg(long, value_name = "DEVICE_ID")]
         device: Option<String>,
-        /// Print only `not modified` if the enrichment still has this ETag.
+        /// Print only `not modified` if the enrichment still has this entity tag.
         #[arg(long, value_name = "ETAG")]
         if_none_match: Option<String>,
     },

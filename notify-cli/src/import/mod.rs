@@ -156,7 +156,7 @@ struct RowResult {
 
 /// Why rows are no longer read.
 enum End {
-    EndOfFile,
+    Completed,
     Interrupted,
     Failed(Failure),
 }
@@ -186,7 +186,7 @@ pub(crate) async fn run(
     progress.end();
     state.save()?;
     match end? {
-        End::EndOfFile => state.finish()?,
+        End::Completed => state.finish()?,
         End::Interrupted => return Err(state.stopped(None)),
         End::Failed(cause) => return Err(state.stopped(Some(cause))),
     }
@@ -345,7 +345,7 @@ async fn record(
             _ = &mut interrupt => return Ok(End::Interrupted),
         };
         let Some(RowResult { position, duplicate, outcome }) = next else {
-            return Ok(End::EndOfFile);
+            return Ok(End::Completed);
         };
         match outcome {
             RowOutcome::Aborted(cause) => return Ok(End::Failed(cause)),

@@ -57,29 +57,16 @@ pub(crate) enum CellKind {
 impl CellKind {
     /// Whether a value stays on one line, so that ids can be copied.
     pub(super) fn is_unbroken(self) -> bool {
-        match self {
+        matches!(
+            self,
             Self::Plain
-            | Self::Time
-            | Self::Day
-            | Self::Step
-            | Self::DeviceState
-            | Self::Count
-            | Self::Webhook => true,
-            Self::Text
-            | Self::Whole
-            | Self::Payload
-            | Self::Nested
-            | Self::Tags
-            | Self::Provider
-            | Self::MissingConfig
-            | Self::Channel
-            | Self::Failures
-            | Self::Message
-            | Self::Lines
-            | Self::Ignored
-            | Self::Attempt
-            | Self::Counts => false,
-        }
+                | Self::Time
+                | Self::Day
+                | Self::Step
+                | Self::DeviceState
+                | Self::Count
+                | Self::Webhook
+        )
     }
 }
 

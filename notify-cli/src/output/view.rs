@@ -56,28 +56,28 @@ const fn text(name: &'static str, pointer: &'static str) -> Column {
     column(name, pointer, CellKind::Text)
 }
 
-const fn whole(name: &'static str, pointer: &'static str) -> Column {
-    column(name, pointer, CellKind::Whole)
-}
-
-const fn nested(name: &'static str, pointer: &'static str) -> Column {
-    column(name, pointer, CellKind::Nested)
-}
-
 const fn count(name: &'static str, pointer: &'static str) -> Column {
     column(name, pointer, CellKind::Count)
-}
-
-const fn tags(name: &'static str, pointer: &'static str) -> Column {
-    column(name, pointer, CellKind::Tags)
 }
 
 const fn time(name: &'static str, pointer: &'static str) -> Column {
     column(name, pointer, CellKind::Time)
 }
 
-const fn day(name: &'static str, pointer: &'static str) -> Column {
-    column(name, pointer, CellKind::Day)
+/// Columns as `name: Kind = "pointer"`. The kind is `Plain` and the pointer that of the field with this
+/// name, unless given.
+macro_rules! columns {
+    (@kind) => { CellKind::Plain };
+    (@kind $kind:ident) => { CellKind::$kind };
+    (@pointer $name:ident) => { concat!("/", stringify!($name)) };
+    (@pointer $name:ident $pointer:literal) => { $pointer };
+    ($($name:ident $(: $kind:ident)? $(= $pointer:literal)?),* $(,)?) => {
+        &[$(column(
+            stringify!($name),
+            columns!(@pointer $name $($pointer)?),
+            columns!(@kind $($kind)?),
+        )),*]
+    };
 }
 
 const fn one(columns: &'static [Column]) -> View {
@@ -98,118 +98,57 @@ const fn listed(list: &'static str, columns: &'static [Column], export: &'static
     View { list: Some(list), noun: list, columns, export, heading_columns: 1 }
 }
 
-pub(crate) const SUCCESS: View = one(&[plain("success", "/success")]);
+pub(crate) const SUCCESS: View = one(columns! { success });
 
-pub(crate) const CREATED: View = one(&[plain("id", "/id")]);
-pub(crate) const KEY_CREATED: View = one(&[plain("id", "/id"), plain("api_key", "/api_key")]);
+pub(crate) const CREATED: View = one(columns! { id });
+pub(crate) const KEY_CREATED: View = one(columns! { id, api_key });
 
-/// The fields of a device as columns, followed by others.
-macro_rules! device_fields {
-    ($($other:expr,)*) => {
-        &[
-            plain("device_id", "/device_id"),
-            plain("platform", "/platform"),
-            plain("sdk_type", "/sdk_type"),
-            plain("push_token", "/push_token"),
-            plain("push_disabled", "/push_disabled"),
-            plain("ios_env", "/ios_env"),
-            plain("subscription", "/subscription"),
-            plain("recipient_id", "/recipient_id"),
-            plain("android_id", "/android_id"),
-            plain("ad_id", "/ad_id"),
-            plain("imei", "/imei"),
-            plain("sdk_version", "/sdk_version"),
-            plain("app_version", "/app_version"),
-            plain("os_version", "/os_version"),
-            plain("store_identifier", "/store_identifier"),
-            plain("timezone", "/timezone"),
-            plain("country", "/country"),
-            plain("utc_offset", "/utc_offset"),
-            plain("language", "/language"),
-            plain("device_description", "/device_description"),
-            tags("tags", "/tags"),
-            plain("enabled", "/enabled"),
-            plain("disabled_reason", "/disabled_reason"),
-            time("created_at", "/created_at"),
-            time("updated_at", "/updated_at"),
-            $($other,)*
-        ]
-    };
-}
-
-const DEVICE_COLUMNS: &[Column] = &[
-    text("device_id", "/device_id"),
-    plain("platform", "/platform"),
-    column("state", "", CellKind::DeviceState),
-    tags("tags", "/tags"),
-    time("updated_at", "/updated_at"),
-];
+const DEVICE_FIELDS: &[Column] = columns! {
+    device_id, platform, sdk_type, push_token, push_disabled, ios_env, subscription,
+    recipient_id, android_id, ad_id, imei, sdk_version, app_version, os_version,
+    store_identifier, timezone, country, utc_offset, language, device_description, tags, enabled,
+    disabled_reason, created_at, updated_at,
+};
+const DEVICE_RECORD: &[Column] = columns! {
+    device_id, platform, sdk_type, push_token, push_disabled, ios_env, subscription,
+    recipient_id, android_id, ad_id, imei, sdk_version, app_version, os_version,
+    store_identifier, timezone, country, utc_offset, language, device_description, tags: Tags,
+    enabled, disabled_reason, created_at: Time, updated_at: Time, state: DeviceState = "",
+};
+const DEVICE_COLUMNS: &[Column] = columns! {
+    device_id: Text, platform, state: DeviceState = "", tags: Tags, updated_at: Time,
+};
 pub(crate) const DEVICES: View =
     listed("devices", DEVICE_COLUMNS, DEVICE_FIELDS).with_heading_columns(3);
-pub(crate) const DEVICE: View =
-    record(device_fields!(column("state", "", CellKind::DeviceState),), DEVICE_FIELDS);
-const DEVICE_FIELDS: &[Column] = device_fields!();
+pub(crate) const DEVICE: View = record(DEVICE_RECORD, DEVICE_FIELDS);
 
 pub(crate) const TAGS: View =
     many("tags", &[text("name", "/name"), plain("type", "/type"), plain("devices", "/devices")]);
 
-const FEED_EXPORT: &[Column] = &[
-    plain("id", "/id"),
-    text("name", "/name"),
-    text("url", "/url"),
-    plain("status", "/status"),
-    plain("items", "/items"),
-    time("last_fetched_at", "/last_fetched_at"),
-    text("last_error", "/last_error"),
-    time("created_at", "/created_at"),
-];
+const FEED_EXPORT: &[Column] = columns! {
+    id, name, url, status, items, last_fetched_at, last_error, created_at,
+};
 pub(crate) const FEEDS: View = listed(
     "feeds",
-    &[
-        plain("id", "/id"),
-        plain("status", "/status"),
-        text("name", "/name"),
-        whole("last_error", "/last_error"),
-        text("url", "/url"),
-        plain("items", "/items"),
-        time("last_fetched_at", "/last_fetched_at"),
-    ],
+    columns! {
+        id, status, name: Text, last_error: Whole, url: Text, items, last_fetched_at: Time,
+    },
     FEED_EXPORT,
 )
 .with_heading_columns(2);
 
 /// The items of a feed.
-pub(crate) const FEED_CHECK: View = many(
-    "items",
-    &[
-        text("title", "/title"),
-        text("url", "/url"),
-        text("image_url", "/image_url"),
-        time("published_at", "/published_at"),
-    ],
-);
+pub(crate) const FEED_CHECK: View =
+    many("items", columns! { title: Text, url: Text, image_url: Text, published_at: Time });
 
-pub(crate) const POLL_ANSWERS: View = many(
-    "answers",
-    &[
-        plain("id", "/id"),
-        text("text", "/text"),
-        text("image_url", "/image_url"),
-        plain("clicks", "/clicks"),
-        plain("percentage", "/percentage"),
-    ],
-);
+pub(crate) const POLL_ANSWERS: View =
+    many("answers", columns! { id, text: Text, image_url: Text, clicks, percentage });
 
-pub(crate) const EVENTS_ACCEPTED: View =
-    one(&[plain("accepted", "/accepted"), column("ignored", "/ignored", CellKind::Ignored)]);
+pub(crate) const EVENTS_ACCEPTED: View = one(columns! { accepted, ignored: Ignored });
 
-pub(crate) const ENRICHMENT: View = one(&[
-    plain("campaign_id", "/campaign_id"),
-    plain("layout_id", "/layout_id"),
-    nested("settings", "/settings"),
-    nested("strings", "/strings"),
-    nested("features", "/features"),
-]);
+pub(crate) const ENRICHMENT: View = one(columns! {
+    campaign_id, layout_id, settings: Nested, strings: Nested, features: Nested,
+});
 
 pub(crate) const DEVICE_STATISTICS: View = listed(
     "platforms",
@@ -221,30 +160,15 @@ pub(crate) const DEVICE_STATISTICS: View = listed(
         plain("enabled %", "/enabled_percentage"),
         plain("disabled %", "/disabled_percentage"),
     ],
-    &[
-        plain("platform", "/platform"),
-        plain("enabled_count", "/enabled_count"),
-        plain("disabled_count", "/disabled_count"),
-        plain("total_count", "/total_count"),
-        plain("enabled_percentage", "/enabled_percentage"),
-        plain("disabled_percentage", "/disabled_percentage"),
-        plain("total_enabled_percentage", "/total_enabled_percentage"),
-        plain("total_disabled_percentage", "/total_disabled_percentage"),
-    ],
+    columns! {
+        platform, enabled_count, disabled_count, total_count, enabled_percentage,
+        disabled_percentage, total_enabled_percentage, total_disabled_percentage,
+    },
 );
 
-pub(crate) const NOTIFICATION_STATISTICS: View = many(
-    "days",
-    &[
-        day("date", "/date"),
-        plain("sent", "/sent"),
-        plain("received", "/received"),
-        plain("opened", "/opened"),
-        plain("clicked", "/clicked"),
-        plain("dismissed", "/dismissed"),
-    ],
-)
-.with_noun("days with counts");
+pub(crate) const NOTIFICATION_STATISTICS: View =
+    many("days", columns! { date: Day, sent, received, opened, clicked, dismissed })
+        .with_noun("days with counts");
 
 const APP_COLUMNS: &[Column] = &[
     plain("id", "/id"),
@@ -258,29 +182,13 @@ pub(crate) const APP: View = one(APP_COLUMNS);
 
 pub(crate) const KEYS: View = listed(
     "keys",
-    &[
-        plain("id", "/id"),
-        text("name", "/name"),
-        plain("hint", "/hint"),
-        day("created_at", "/created_at"),
-        day("last_used_at", "/last_used_at"),
-    ],
-    &[
-        plain("id", "/id"),
-        text("name", "/name"),
-        plain("hint", "/hint"),
-        day("last_used_at", "/last_used_at"),
-        time("created_at", "/created_at"),
-    ],
+    columns! { id, name: Text, hint, created_at: Day, last_used_at: Day },
+    columns! { id, name, hint, last_used_at, created_at },
 )
 .with_heading_columns(3)
 .with_noun("API keys");
 
-const PROVIDER_EXPORT: &[Column] = &[
-    plain("provider", "/provider"),
-    plain("config", "/config"),
-    time("updated_at", "/updated_at"),
-];
+const PROVIDER_EXPORT: &[Column] = columns! { provider, config, updated_at };
 pub(crate) const PROVIDERS: View = listed(
     "providers",
     &[
@@ -293,55 +201,29 @@ pub(crate) const PROVIDERS: View = listed(
 );
 /// A provider and the fields of its configuration; only `-o json` contains a certificate.
 pub(crate) const PROVIDER: View = record(
-    &[
-        plain("provider", "/provider"),
-        column("config", "/config", CellKind::MissingConfig),
-        plain("team_id", "/config/team_id"),
-        plain("key_id", "/config/key_id"),
-        plain("topic", "/config/topic"),
-        plain("subject", "/config/subject"),
-        plain("vapid_public_key", "/config/vapid_public_key"),
-        plain("project_id", "/config/service_account/project_id"),
-        plain("client_email", "/config/service_account/client_email"),
-        plain("token_uri", "/config/service_account/token_uri"),
-        plain("endpoint", "/config/endpoint"),
-        plain("sandbox_endpoint", "/config/sandbox_endpoint"),
-        plain("enriched_as_data", "/config/enriched_as_data"),
-        plain("rate_per_second", "/config/rate_per_second"),
-        column("deliveries", "/channel", CellKind::Channel),
-        time("updated_at", "/updated_at"),
-    ],
+    columns! {
+        provider, config: MissingConfig, team_id = "/config/team_id", key_id = "/config/key_id",
+        topic = "/config/topic", subject = "/config/subject",
+        vapid_public_key = "/config/vapid_public_key",
+        project_id = "/config/service_account/project_id",
+        client_email = "/config/service_account/client_email",
+        token_uri = "/config/service_account/token_uri", endpoint = "/config/endpoint",
+        sandbox_endpoint = "/config/sandbox_endpoint",
+        enriched_as_data = "/config/enriched_as_data",
+        rate_per_second = "/config/rate_per_second", deliveries: Channel = "/channel",
+        updated_at: Time,
+    },
     PROVIDER_EXPORT,
 );
 
-pub(crate) const PROVIDER_CHECKED: View = one(&[
-    plain("ok", "/ok"),
-    text("detail", "/detail"),
-    column("deliveries", "/channel", CellKind::Channel),
-]);
+pub(crate) const PROVIDER_CHECKED: View =
+    one(columns! { ok, detail: Text, deliveries: Channel = "/channel" });
 
-pub(crate) const DOCTOR: View = many(
-    "checks",
-    &[
-        plain("check", "/check"),
-        text("about", "/about"),
-        plain("ok", "/ok"),
-        whole("detail", "/detail"),
-        whole("hint", "/hint"),
-        plain("status", "/status"),
-    ],
-);
+pub(crate) const DOCTOR: View =
+    many("checks", columns! { check, about: Text, ok, detail: Whole, hint: Whole, status });
 
-pub(crate) const PROFILES: View = many(
-    "profiles",
-    &[
-        text("name", "/name"),
-        text("url", "/url"),
-        plain("api_key", "/api_key"),
-        plain("admin_key", "/admin_key"),
-        plain("current", "/current"),
-    ],
-);
+pub(crate) const PROFILES: View =
+    many("profiles", columns! { name: Text, url: Text, api_key, admin_key, current });
 
 // Campaigns, and their files.
 
@@ -353,45 +235,23 @@ const CAMPAIGN_COLUMNS: &[Column] = &[
     time("created_at", "/created_at").optional(),
 ];
 pub(crate) const CAMPAIGNS: View = many("campaigns", CAMPAIGN_COLUMNS);
-pub(crate) const CAMPAIGN: View = one(&[
-    plain("id", "/id"),
-    text("name", "/name"),
-    plain("status", "/status"),
-    plain("is_default", "/is_default"),
-    time("created_at", "/created_at"),
-    plain("layout_id", "/template/layout_id"),
-    nested("settings", "/template/settings"),
-    nested("strings", "/template/strings"),
-    nested("features", "/template/features"),
-]);
+pub(crate) const CAMPAIGN: View = one(columns! {
+    id, name: Text, status, is_default, created_at: Time, layout_id = "/template/layout_id",
+    settings: Nested = "/template/settings", strings: Nested = "/template/strings",
+    features: Nested = "/template/features",
+});
 
-pub(crate) const CAMPAIGN_STEPS: View = many(
-    "campaigns",
-    &[
-        text("name", "/name"),
-        plain("action", "/action"),
-        text("file", "/file"),
-        column("changes", "/changes", CellKind::Lines),
-    ],
-);
-pub(crate) const CAMPAIGN_FILES: View = many(
-    "campaigns",
-    &[text("name", "/name"), text("file", "/file"), plain("written", "/written")],
-);
+pub(crate) const CAMPAIGN_STEPS: View =
+    many("campaigns", columns! { name: Text, action, file: Text, changes: Lines });
+pub(crate) const CAMPAIGN_FILES: View =
+    many("campaigns", columns! { name: Text, file: Text, written });
 
 // Results of imports.
 
-const IMPORTED_EXPORT: &[Column] = &[
-    plain("rows", "/rows"),
-    plain("registered", "/registered"),
-    plain("refused", "/refused"),
-    plain("refused_file", "/refused_file"),
-    plain("duplicates", "/duplicates"),
-    plain("left_out", "/left_out"),
-    plain("devices", "/devices"),
-    plain("replaced", "/replaced"),
-    plain("without_address", "/without_address"),
-];
+const IMPORTED_EXPORT: &[Column] = columns! {
+    rows, registered, refused, refused_file, duplicates, left_out, devices, replaced,
+    without_address,
+};
 /// The counts of a table add up to the rows.
 pub(crate) const IMPORTED: View = record(
     &[
@@ -405,170 +265,80 @@ pub(crate) const IMPORTED: View = record(
     ],
     IMPORTED_EXPORT,
 );
-pub(crate) const TAGGED: View = one(&[
-    plain("rows", "/rows"),
-    plain("tagged", "/tagged"),
-    plain("refused", "/refused"),
-    plain("refused_file", "/refused_file"),
-]);
+pub(crate) const TAGGED: View = one(columns! { rows, tagged, refused, refused_file });
 
 // Notifications, deliveries, previews and explanations.
 
-const NOTIFICATION_COLUMNS: &[Column] = &[
-    plain("id", "/id"),
-    plain("status", "/status"),
-    time("created_at", "/created_at"),
-    column("text", "/request", CellKind::Message),
-    column("devices", "", CellKind::Counts),
-];
-const NOTIFICATION_EXPORT: &[Column] = &[
-    plain("id", "/id"),
-    plain("status", "/status"),
-    plain("origin", "/origin"),
-    plain("text", "/request/text"),
-    plain("poll", "/request/poll/text"),
-    time("created_at", "/created_at"),
-    time("send_at", "/send_at"),
-    plain("targeted", "/counts/targeted"),
-    plain("sent", "/counts/sent"),
-    plain("failed", "/counts/failed"),
-    plain("unregistered", "/counts/unregistered"),
-    plain("expired", "/counts/expired"),
-    plain("canceled", "/counts/canceled"),
-    plain("pending", "/counts/pending"),
-];
+const NOTIFICATION_COLUMNS: &[Column] = columns! {
+    id, status, created_at: Time, text: Message = "/request", devices: Counts = "",
+};
+const NOTIFICATION_EXPORT: &[Column] = columns! {
+    id, status, origin, text = "/request/text", poll = "/request/poll/text", created_at, send_at,
+    targeted = "/counts/targeted", sent = "/counts/sent", failed = "/counts/failed",
+    unregistered = "/counts/unregistered", expired = "/counts/expired",
+    canceled = "/counts/canceled", pending = "/counts/pending",
+};
 pub(crate) const NOTIFICATIONS: View =
     listed("notifications", NOTIFICATION_COLUMNS, NOTIFICATION_EXPORT).with_heading_columns(3);
-pub(crate) const NOTIFICATION: View = one(&[
-    plain("id", "/id"),
-    plain("status", "/status"),
-    plain("origin", "/origin"),
-    time("created_at", "/created_at"),
-    time("send_at", "/send_at"),
-    time("started_at", "/started_at"),
-    time("completed_at", "/completed_at"),
-    nested("request", "/request"),
-    count("targeted", "/counts/targeted"),
-    count("sent", "/counts/sent"),
-    count("failed", "/counts/failed"),
-    count("unregistered", "/counts/unregistered"),
-    count("expired", "/counts/expired"),
-    count("canceled", "/counts/canceled"),
-    count("pending", "/counts/pending"),
-    count("unknown", "/counts/unknown"),
-    count("excluded", "/counts/excluded"),
-    column("failures", "/failures", CellKind::Failures),
-    count("received", "/engagement/received"),
-    count("opened", "/engagement/opened"),
-    count("clicked", "/engagement/clicked"),
-    count("dismissed", "/engagement/dismissed"),
-]);
+pub(crate) const NOTIFICATION: View = one(columns! {
+    id, status, origin, created_at: Time, send_at: Time, started_at: Time, completed_at: Time,
+    request: Nested, targeted: Count = "/counts/targeted", sent: Count = "/counts/sent",
+    failed: Count = "/counts/failed", unregistered: Count = "/counts/unregistered",
+    expired: Count = "/counts/expired", canceled: Count = "/counts/canceled",
+    pending: Count = "/counts/pending", unknown: Count = "/counts/unknown",
+    excluded: Count = "/counts/excluded", failures: Failures,
+    received: Count = "/engagement/received", opened: Count = "/engagement/opened",
+    clicked: Count = "/engagement/clicked", dismissed: Count = "/engagement/dismissed",
+});
 
-const DELIVERY_EXPORT: &[Column] = &[
-    text("device_id", "/device_id"),
-    plain("platform", "/platform"),
-    plain("outcome", "/outcome"),
-    text("reason", "/reason"),
-    plain("attempts", "/attempts"),
-    text("provider_message_id", "/provider_message_id"),
-    time("at", "/at"),
-    time("next_attempt_at", "/next_attempt_at"),
-];
+const DELIVERY_EXPORT: &[Column] = columns! {
+    device_id, platform, outcome, reason, attempts, provider_message_id, at, next_attempt_at,
+};
 pub(crate) const DELIVERIES: View = listed(
     "deliveries",
-    &[
-        text("device_id", "/device_id"),
-        plain("platform", "/platform"),
-        plain("outcome", "/outcome"),
-        time("at", "/at"),
-        plain("attempts", "/attempts"),
-        text("reason", "/reason"),
-        time("next_attempt_at", "/next_attempt_at"),
-    ],
+    columns! {
+        device_id: Text, platform, outcome, at: Time, attempts, reason: Text,
+        next_attempt_at: Time,
+    },
     DELIVERY_EXPORT,
 )
 .with_heading_columns(4);
 
 pub(crate) const PREVIEW: View = listed(
     "platforms",
-    &[
-        plain("platform", "/platform"),
-        plain("devices", "/devices"),
-        plain("bytes", "/bytes"),
-        plain("limit", "/limit"),
-        column("payload", "/payload", CellKind::Payload),
-        column("problems", "/problems", CellKind::Lines),
-    ],
-    &[
-        plain("platform", "/platform"),
-        plain("devices", "/devices"),
-        plain("bytes", "/bytes"),
-        plain("limit", "/limit"),
-        plain("payload", "/payload"),
-        plain("headers", "/headers"),
-        plain("problems", "/problems"),
-    ],
+    columns! {
+        platform, devices, bytes, limit, payload: Payload, problems: Lines,
+    },
+    columns! { platform, devices, bytes, limit, payload, headers, problems },
 );
 
-pub(crate) const EXPLANATION: View = listed(
-    "steps",
-    &[column("at", "/at", CellKind::Step), plain("what", "/what"), whole("detail", "/detail")],
-    &[time("at", "/at"), plain("what", "/what"), text("detail", "/detail")],
-)
-.with_heading_columns(2);
+pub(crate) const EXPLANATION: View =
+    listed("steps", columns! { at: Step, what, detail: Whole }, columns! { at, what, detail })
+        .with_heading_columns(2);
 
 // Web access.
 
-pub(crate) const WEB_ACCESS: View = one(&[
-    plain("allowed_origins", "/allowed_origins"),
-    plain("allowed_tags", "/allowed_tags"),
-    plain("push_services", "/push_services"),
-]);
+pub(crate) const WEB_ACCESS: View = one(columns! { allowed_origins, allowed_tags, push_services });
 
 // Webhooks and their messages.
 
-pub(crate) const WEBHOOK_CREATED: View = one(&[plain("id", "/id"), plain("secret", "/secret")]);
-pub(crate) const WEBHOOK_RECOVERED: View =
-    one(&[plain("recovered", "/recovered"), plain("more", "/more")]);
+pub(crate) const WEBHOOK_CREATED: View = one(columns! { id, secret });
+pub(crate) const WEBHOOK_RECOVERED: View = one(columns! { recovered, more });
 pub(crate) const WEBHOOKS: View = listed(
     "webhooks",
-    &[
-        plain("id", "/id"),
-        column("state", "", CellKind::Webhook),
-        text("url", "/url"),
-        count("pending", "/pending"),
-        count("dropped", "/dropped"),
-    ],
-    &[
-        plain("id", "/id"),
-        text("url", "/url"),
-        plain("enabled", "/enabled"),
-        plain("disabled_reason", "/disabled_reason"),
-        plain("pending", "/pending"),
-        plain("dropped", "/dropped"),
-    ],
+    columns! {
+        id, state: Webhook = "", url: Text, pending: Count, dropped: Count,
+    },
+    columns! { id, url, enabled, disabled_reason, pending, dropped },
 )
 .with_heading_columns(2);
-const ATTEMPT_EXPORT: &[Column] = &[
-    plain("id", "/id"),
-    plain("event", "/event"),
-    plain("outcome", "/outcome"),
-    plain("attempts", "/attempts"),
-    plain("status", "/status"),
-    plain("reason", "/reason"),
-    plain("latency_ms", "/latency_ms"),
-    time("next_attempt_at", "/next_attempt_at"),
-];
-const ATTEMPT_COLUMNS: &[Column] = &[
-    plain("id", "/id"),
-    plain("event", "/event"),
-    plain("outcome", "/outcome"),
-    time("last_attempt_at", "/last_attempt_at"),
-    column("failure", "", CellKind::Attempt),
-    plain("attempts", "/attempts"),
-    plain("latency_ms", "/latency_ms"),
-    time("next_attempt_at", "/next_attempt_at"),
-];
+const ATTEMPT_EXPORT: &[Column] = columns! {
+    id, event, outcome, attempts, status, reason, latency_ms, next_attempt_at,
+};
+const ATTEMPT_COLUMNS: &[Column] = columns! {
+    id, event, outcome, last_attempt_at: Time, failure: Attempt = "", attempts, latency_ms,
+    next_attempt_at: Time,
+};
 pub(crate) const WEBHOOK_ATTEMPT: View = record(ATTEMPT_COLUMNS, ATTEMPT_EXPORT);
 pub(crate) const WEBHOOK_ATTEMPTS: View =
     listed("attempts", ATTEMPT_COLUMNS, ATTEMPT_EXPORT).with_heading_columns(3);

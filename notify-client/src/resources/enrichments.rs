@@ -16,7 +16,7 @@ pub enum EnrichmentResponse {
     Fresh {
         /// The enrichment.
         enrichment: Box<Enrichment>,
-        /// Its ETag, for `if_none_match` of the next call.
+        /// Its `ETag`, for `if_none_match` of the next call.
         etag: Option<String>,
     },
     /// The enrichment of `if_none_match` is still current.
@@ -28,7 +28,7 @@ handle! {
     Enrichments from enrichments;
 
     /// Reads the enrichment of a campaign: `GET /v1/enrichments/:campaign_id`. `if_none_match` is
-    /// the ETag of an earlier response.
+    /// the `ETag` of an earlier response.
     ///
     /// # Errors
     /// [`crate::Error::NotFound`] if the campaign is disabled or unknown, there is no default
