@@ -46,7 +46,6 @@ impl Caller {
     }
 
     /// A request, to be sent with [`Response::of`].
-    #[must_use]
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let url = format!("{}{path}", self.origin);
         self.http.request(method, url).header(self.header.0, &self.header.1)

@@ -223,7 +223,7 @@ async fn secrets_appear_in_no_log_response_metric_or_file() -> Result<()> {
         text("an admin key", &admin_key),
         text("a broken key", "PLANTED-in-a-broken-key"),
     ];
-    let tokens = [
+    let mut tokens = vec![
         text("a push token", "PLANTED-push-token"),
         text("an iOS token", "fa11ed0e5ec7e7"),
         text("a person", "7701770177017701"),
@@ -232,7 +232,6 @@ async fn secrets_appear_in_no_log_response_metric_or_file() -> Result<()> {
     let texts = [text("a text", "PLANTED-text"), text("a text of a retry", "PLANTED-again")];
 
     phones(&client).await?;
-    let mut tokens = Vec::from(tokens);
     tokens.extend(subscribe(&client, &sandbox).await?);
     sandbox.add_rule(Rule::on(
         Provider::Apns,
@@ -262,8 +261,8 @@ async fn secrets_appear_in_no_log_response_metric_or_file() -> Result<()> {
     let everything = all(&[&credentials, &chat, &tokens, &texts]);
     let everything: Vec<&Secret> = everything.iter().collect();
     assert_eq!(found(&everything, &logged), nothing, "in the log");
-    let told = String::from_utf8_lossy(&logged);
-    assert!(told.contains("not delivered") && told.contains("…#"), "addresses are masked");
+    let log = String::from_utf8_lossy(&logged);
+    assert!(log.contains("not delivered") && log.contains("…#"), "addresses are masked");
     assert_eq!(found(&everything, &answered), nothing, "in the answers");
     // Push tokens and texts are what the database is there for; credentials are sealed or hashed.
     let kept: Vec<&Secret> = credentials.iter().chain(&chat).collect();

@@ -112,7 +112,7 @@ impl Lane {
             retries: RetryBacklog::default(),
             throttle_scope: ThrottleScope::default(),
             streams: ResizableSemaphore::new(STREAMS_WITHOUT_PROVIDER),
-            context: context,
+            context,
             provider: Mutex::new(ProviderSlot { version: 0, provider: LaneProvider::Unknown }),
             inbox: Mutex::default(),
             wake: Notify::new(),

@@ -61,7 +61,7 @@ async fn devices_of_any_platform_are_reached_by_their_ids() -> Result<()> {
     let [person, chat] = subscribe(&server, 1, &ok, &ok).await?;
     subscribe(&server, 2, &ok, &ok).await?;
     for device in ["w1", "w2"] {
-        browser_endpoint(&client, &server.sandbox(), device, &ok).await?;
+        browser_endpoint(&client, server.sandbox(), device, &ok).await?;
     }
     register(&client, (1..=2).flat_map(|seed| [android(seed, &ok), ios(seed, &ok)])).await?;
     let ids = [person.as_str(), chat.as_str(), "w1", "a1", "ghost"];

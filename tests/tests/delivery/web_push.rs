@@ -21,7 +21,7 @@ fn to_browsers(text: &str) -> CreateNotification {
 #[tokio::test]
 async fn a_browser_decrypts_the_message_and_201_counts_as_sent() -> Result<()> {
     let server = TestServer::start().await;
-    let id = browser(&server.client(), &server.sandbox(), "tab", &ScriptedResponse::ok()).await?;
+    let id = browser(&server.client(), server.sandbox(), "tab", &ScriptedResponse::ok()).await?;
     let reply = WebPushAction { title: "Reply".into(), ..WebPushAction::default() };
     let notification = to_browsers("Läuft")
         .url("https://shop.com/order/7")
@@ -65,7 +65,7 @@ async fn a_browser_decrypts_the_message_and_201_counts_as_sent() -> Result<()> {
 #[tokio::test]
 async fn urgency_ttl_and_topic_follow_the_notification() -> Result<()> {
     let server = TestServer::start().await;
-    browser(&server.client(), &server.sandbox(), "tab", &ScriptedResponse::ok()).await?;
+    browser(&server.client(), server.sandbox(), "tab", &ScriptedResponse::ok()).await?;
     let price = |text: &str| {
         to_browsers(text).priority(Priority::Normal).ttl_seconds(300).collapse_key("price")
     };

@@ -18,7 +18,7 @@ const BROWSERS: u64 = 20;
 async fn a_delivery_to_a_private_address_fails_at_once_and_reveals_nothing() -> Result<()> {
     let mut server = TestServer::start().await;
     for seed in 0..BROWSERS {
-        browser(&server.client(), &server.sandbox(), &format!("w{seed}"), &ScriptedResponse::ok())
+        browser(&server.client(), server.sandbox(), &format!("w{seed}"), &ScriptedResponse::ok())
             .await?;
     }
     // From now on this machine is inside.
