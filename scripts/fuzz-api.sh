@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Sends generated requests, right and wrong ones, to a server and compares what it answers with what
-# /openapi.json says of it. Fails on any difference. `scripts/fuzz-api.toml` says what is left out and why.
+# Sends generated requests, valid and invalid ones, to a server and compares its answers with
+# /openapi.json. Fails on any difference. `scripts/fuzz-api.toml` lists the exceptions with their reasons.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Generated requests for each operation at most, beside those at every bound, and sequences of
-# requests: more take longer than they find.
+# The most generated requests for each operation, in addition to those at every bound, and the most
+# sequences of requests: more take long and find little.
 EXAMPLES_MAX=${FUZZ_EXAMPLES:-10}
 SEQUENCES_MAX=${FUZZ_SEQUENCES:-40}
 # Longest line of a finding that is shown: a request may hold 64 KiB.
@@ -41,7 +41,7 @@ api_key=$(member api_key <"$scratch/app.json")
 app=$(member id <"$scratch/app.json")
 admin_key=$("$server" admin-key create --json "${settings[@]}" | member admin_key)
 
-# One address sends everything: the limits on one address are not what is tested here.
+# All requests come from one address, and rate limits are not tested here.
 "$server" serve "${settings[@]}" --listen 127.0.0.1:0 --rate-limit 0 --auth-failures-per-minute 0 \
   --poll-votes-per-minute 0 --web-requests-per-minute 0 --web-subscriptions-per-minute 0 \
   >"$scratch/listening" 2>"$scratch/log" &
@@ -52,7 +52,7 @@ for _ in $(seq 300); do
   sleep 0.1
 done
 url=$(sed -n 's/^listening on //p' "$scratch/listening")
-[ -n "$url" ] || { echo "the server did not begin to listen"; exit 1; }
+[ -n "$url" ] || { echo "the server did not start to listen"; exit 1; }
 
 # Browsers may call from one origin.
 page=https://shop.example
@@ -76,12 +76,12 @@ run() {
   "$tools/bin/schemathesis" --config-file "$scratch/fuzz-api.toml" run "$url/openapi.json" \
     --seed "$SEED" --workers 1 --no-color --warnings off --continue-on-failure "$@" \
     >"$scratch/found" 2>&1 || { cut -c "1-$LINE_CHARS_MAX" "$scratch/found"; failed=1; }
-  # How many there were.
+  # The number of test cases.
   grep -A1 '^Test cases:' "$scratch/found" || true
 }
 each=(--phases coverage,fuzzing --max-examples "$EXAMPLES_MAX")
 run "/web/v1 from a page" -H "Origin: $page" --include-path-regex '^/web/v1/' "${each[@]}"
-run "what needs no key" --exclude-path-regex '^/(v1|admin/v1|web/v1)/' "${each[@]}"
+run "routes without a key" --exclude-path-regex '^/(v1|admin/v1|web/v1)/' "${each[@]}"
 run "/v1 with an API key" -H "X-API-Key: $api_key" --include-path-regex '^/v1/' "${each[@]}"
 run "/v1 with an API key, in sequences" -H "X-API-Key: $api_key" --include-path-regex '^/v1/' \
   --phases stateful --max-examples "$SEQUENCES_MAX"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Has each file that runs Notify read by the tool it is for: Dockerfile, compose.yaml, the systemd
-# unit, the Kubernetes manifests; and the workflow of CI as YAML. What those that run Notify say is
-# checked by the test target `deploy`.
+# Checks the files that run Notify (Dockerfile, compose.yaml, the systemd unit, the Kubernetes manifests)
+# with the tools that read them, and the CI workflow as YAML. The test target `deploy` compares their
+# contents with the server.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# The most that `systemd-analyze security` may find, in tenths: what is left is the network.
+# The highest allowed exposure in `systemd-analyze security`, in tenths: the rest is the network.
 EXPOSURE_MAX=11
 
 tools=target/lint-deploy
@@ -42,7 +42,7 @@ for folder in base several; do
 done
 
 echo "-- notify.service: systemd-analyze"
-# The binary that the unit names need not be installed where this runs.
+# The unit's binary need not be installed on this machine.
 sed "s|^ExecStart=/usr/bin/notify-server|ExecStart=$(command -v true)|" \
   deploy/systemd/notify.service >"$scratch/notify.service"
 complaints=$(systemd-analyze verify --man=no "$scratch/notify.service" 2>&1)

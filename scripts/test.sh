@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Runs the checks and tests: every part, or the parts that are named. Installs what they need, on Debian
-# as root. CONTRIBUTING.md says what each part checks.
+# as root. CONTRIBUTING.md describes the parts.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 PARTS=(lint docs unit store simulation e2e browsers postgres)
-# Pinned: another version finds other things.
+# Pinned, since each version has other findings.
 CARGO_DENY_VERSION=0.20.2
-# The longest download of the advisory database.
+# Timeout of the download of the advisory database, in seconds.
 ADVISORIES_SECONDS_MAX=120
 
 for named in "$@"; do
@@ -25,7 +25,7 @@ done
 
 # The part that runs now; a failure names it.
 part=
-# Each step tells when it began: the whole run has 30 minutes.
+# Each step prints its start time: the whole run has 30 minutes.
 step() { printf '\n== %d:%02d %s: %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$part" "$*"; }
 
 scratch=$(mktemp -d)
@@ -41,7 +41,7 @@ trap finish EXIT
 export CARGO_TERM_COLOR="${CARGO_TERM_COLOR:-never}"
 # Backtraces are for people; without them the tests' own messages stay readable.
 export RUST_BACKTRACE=0
-# The tests that take long wait for leases and time limits, hardly for the processor.
+# Long tests wait for leases and timeouts, hardly for the processor.
 export RUST_TEST_THREADS="${RUST_TEST_THREADS:-4}"
 
 # -- What the parts need -------------------------------------------------------------------------------
@@ -60,17 +60,17 @@ need_lints() {
 }
 # The linters of the deployment files and the generator of API requests come from PyPI.
 need_python() { python3 -c 'import ensurepip, venv' 2>/dev/null || apt_install python3-venv; }
-# systemd checks its unit, and knows which system calls a group holds.
+# systemd checks its unit, and lists the system calls of a group.
 need_systemd() { command -v systemd-analyze >/dev/null || apt_install systemd; }
 # The quick start in the README calls curl.
 need_curl() { command -v curl >/dev/null || apt_install curl; }
-# The tests start a server of their own.
+# The tests start their own PostgreSQL.
 need_postgres() {
   if ! command -v initdb >/dev/null && ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then
     apt_install postgresql
   fi
 }
-# Tests mount a small disk in a namespace (util-linux) to fill it, and make system calls fail (strace).
+# Tests fill a small disk that they mount in a namespace (util-linux), and make system calls fail (strace).
 need_bad_disks() {
   if ! command -v strace >/dev/null || ! command -v unshare >/dev/null; then
     apt_install strace util-linux
@@ -92,14 +92,14 @@ postgres_needs() { need_compiler; need_postgres; need_bad_disks; need_chromium; 
 
 # Always the whole workspace: one package alone is built with other features, which costs minutes.
 cargo_test() { cargo test --workspace --all-features "$@"; }
-# Cargo builds one thing at a time in a folder, so what runs beside the tests has its own.
+# Cargo locks its target folder, so checks that run concurrently with the tests have their own.
 cargo_beside() { CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/lints" cargo "$@"; }
 # Some tests start the binaries. Built without a suite, the binaries would have other features.
 build() {
   step "build"
   cargo build --workspace --all-features --bins "$@"
 }
-# Prints the suites of packages as arguments of cargo, one a line.
+# Prints the suites of packages as cargo arguments, one per line.
 suites() {
   local package path
   for package in "$@"; do
@@ -113,7 +113,7 @@ suites() {
 docs_suites=(--test=docs --test=tidy)
 browsers_suites=(--test=browser --test=polls)
 mapfile -t unit_suites < <(suites notify-core notify-server notify-client notify-cli)
-# Every suite that is in no other part, so that a new one runs.
+# Every suite that no other part has, so that a new suite runs.
 mapfile -t e2e_suites < <(suites tests bench |
   grep -vxF -e "$(printf '%s\n' "${docs_suites[@]}" "${browsers_suites[@]}")")
 postgres_suites=(--test=api --test=api_end_to_end --test=delivery --test=webhooks --test=polls
@@ -129,7 +129,7 @@ lint() {
 lint_compile() {
   step "Clippy"
   cargo_beside clippy --workspace --all-targets --all-features -- -D warnings
-  # As users build them: without what tests add.
+  # As users build them, without the features for tests.
   cargo_beside clippy -p notify-server -p notify-cli -- -D warnings
   step "dependencies"
   deny
@@ -139,7 +139,7 @@ deny() {
   local tools="$PWD/target/cargo-deny-$CARGO_DENY_VERSION"
   if ! command -v cargo-deny >/dev/null; then PATH="$PATH:$tools/bin"; fi
   if ! command -v cargo-deny >/dev/null; then
-    # It runs for seconds, so the quickest build is the best one.
+    # It runs for seconds, so a quick build matters more than a fast binary.
     env -u CARGO_TARGET_DIR CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off \
       CARGO_PROFILE_RELEASE_CODEGEN_UNITS=256 \
       cargo install cargo-deny --locked --version "$CARGO_DENY_VERSION" --root "$tools"
@@ -148,7 +148,7 @@ deny() {
   if timeout "$ADVISORIES_SECONDS_MAX" cargo-deny --log-level error fetch db; then
     cargo-deny --log-level error --locked check advisories
   else
-    # Shown at the end, also where this runs beside the tests.
+    # Shown at the end of the whole run.
     echo "advisories: NOT CHECKED, the advisory database cannot be fetched" >>"$scratch/notes"
   fi
 }
@@ -218,7 +218,7 @@ postgres() {
 
 # -- The run -------------------------------------------------------------------------------------------
 
-# The checks that compile for minutes and run no test.
+# The checks that compile for minutes without running tests.
 checks() {
   for part in lint docs; do
     if runs "$part"; then
@@ -227,9 +227,9 @@ checks() {
     fi
   done
 }
-# They take what the tests leave of the processor: tests wait more than they compute.
+# They run at low priority: tests wait more than they compute.
 begin_checks() {
-  step "Clippy, dependencies and rustdoc begin beside the tests"
+  step "Clippy, dependencies and rustdoc start concurrently with the tests"
   set -m # a process group of its own, which can be killed as one
   {
     renice -n 19 "$BASHPID" >/dev/null
@@ -249,7 +249,7 @@ end_checks() {
     exit 1
   fi
 }
-# A check that has failed ends the run between two steps, not after the last test.
+# A failed check ends the run after the current step, not after the last test.
 look_at_checks() {
   if [ -n "$checks_pid" ] && ! kill -0 "$checks_pid" 2>/dev/null; then end_checks; fi
 }
@@ -257,7 +257,7 @@ look_at_checks() {
 for part in "${chosen[@]}"; do "${part}_needs"; done
 
 for part in "${chosen[@]}"; do
-  # Formatting is checked in seconds, so it comes before the build.
+  # Formatting takes seconds, so it comes before the build.
   if [ "$part" = lint ]; then lint; fi
 done
 if [ "${#chosen[@]}" -eq "${#PARTS[@]}" ]; then

@@ -1,11 +1,11 @@
 #!/bin/sh
-# Makes the secrets of compose.yaml, in the folder `secrets` beside this script. What is there stays:
-# another master key would not open what is stored, another password would not open the database.
+# Creates the secrets of compose.yaml in the folder `secrets` next to this script. Existing ones stay:
+# another master key could not open the stored credentials, nor another password the database.
 set -eu
 umask 077
 cd "$(dirname "$0")"
-# Only its owner gets into the folder. The files in it are readable, since Compose shows them to
-# containers as they are, and those run as other users.
+# Only its owner can enter the folder. The files in it are readable by all, since Compose mounts them
+# with their mode, and containers run as other users.
 mkdir -p -m 0700 secrets
 cd secrets
 

@@ -179,9 +179,9 @@ const HEAD: &str = "\
 # Configuration
 
 Every setting is a flag (`--listen`), a variable of the environment (`NOTIFY_LISTEN`) and a key of
-the TOML file that `--config` or `NOTIFY_CONFIG` names (`listen = \"…\"`). A flag beats the
-environment, which beats the file. A key that is no setting is refused. All subcommands take the
-same settings.
+the TOML file that `--config` or `NOTIFY_CONFIG` names (`listen = \"…\"`). A flag overrides the
+environment, which overrides the file. Unknown keys are refused. All subcommands take the same
+settings.
 
 A span of time is `30s`, `500ms`, `2m` or `1h`; a plain number is seconds. A list of networks is
 `10.0.0.0/8, 192.168.1.1`, in the file also a TOML array.
@@ -191,11 +191,11 @@ A span of time is `30s`, `500ms`, `2m` or `1h`; a plain number is seconds. A lis
 ";
 
 const FOOT: &str = "
-`NOTIFY_MASTER_KEY` holds the master key itself (32 bytes in base64) in place of a file. It is no
-flag and no key of the file, which others can read. Without either, `master.key` in the data folder
-is used, and made when missing (mode 0600) unless something is sealed already. A backup of the
-database needs the master key too: without the right one the server does not start, since it cannot
-open the providers' credentials. If the key is lost for good, `notify-server forget-credentials`
+`NOTIFY_MASTER_KEY` is the master key itself (32 bytes in base64) instead of a file. It has no flag
+and no key in the file, which others can read. Without either, the server uses `master.key` in the
+data folder, and creates a missing one (mode 0600) unless the database contains sealed data. A backup
+of the database needs the master key too: without the right one the server does not start, since it
+cannot open the providers' credentials. If the key is lost for good, `notify-server forget-credentials`
 deletes these credentials: messages wait until the providers are configured again.
 ";
 

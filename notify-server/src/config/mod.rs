@@ -76,7 +76,7 @@ pub struct Config {
     pub max_connections: usize,
     /// Most connections of one address; 0 is no limit.
     pub max_connections_per_address: usize,
-    /// How long requests and messages in flight may take to end after a signal.
+    /// How long requests and messages in flight may take to finish after a signal.
     pub shutdown_grace: Span,
     /// Connections that read the database.
     pub reader_threads: usize,
@@ -90,7 +90,7 @@ pub struct Config {
     pub keep_outcomes_days: u32,
     /// Days that events device by device are kept after it; 0 is forever.
     pub keep_events_days: u32,
-    /// Days that a browser that subscribed without an API key is kept before it has taken a message,
+    /// Days that a browser that subscribed without an API key is kept before it has accepted a message,
     /// counted from its last visit; 0 is forever.
     pub keep_anonymous_devices_days: u32,
     /// File of the master key; `master.key` in the data folder by default.

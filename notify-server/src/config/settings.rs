@@ -49,14 +49,14 @@ const fn count(name: &'static str, value: &'static str, help: &'static str) -> S
 /// Every setting, in the order of the help text.
 pub(crate) const SETTINGS: &[Setting] = &[
     text("listen", "ADDR", "Listening address; port 0 picks a free one"),
-    text("data-dir", "DIR", "Folder of the database and the master key, made when missing"),
+    text("data-dir", "DIR", "Folder of the database and the master key, created if missing"),
     text(
         "database-url",
         "URL",
-        "PostgreSQL in place of the file: postgres://USER:PASSWORD@HOST/DATABASE. Other users can \
+        "PostgreSQL instead of the file: postgres://USER:PASSWORD@HOST/DATABASE. Other users can \
          read arguments: prefer the variable",
     ),
-    text("public-url", "URL", "What poll urls begin with; the listening address by default"),
+    text("public-url", "URL", "Base of poll urls; the listening address by default"),
     text("tls-cert", "FILE", "Certificate chain (PEM); serves https"),
     text("tls-key", "FILE", "Private key of the certificate (PEM)"),
     Setting {
@@ -86,7 +86,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "N",
         "Browsers that subscribe without an API key, per minute and application; 0 is no limit",
     ),
-    text("trusted-proxies", "NETS", "Addresses or networks whose X-Forwarded-For counts"),
+    text("trusted-proxies", "NETS", "Addresses or networks whose X-Forwarded-For is trusted"),
     count("max-body-bytes", "BYTES", "Largest body of a request"),
     text("header-timeout", "SPAN", "Time for the head of a request"),
     text(
@@ -94,18 +94,14 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "SPAN",
         "Time for the body of a request, and the window over which it has to come at 1 KiB a second",
     ),
-    text("idle-timeout", "SPAN", "How long a kept connection may be without a request"),
+    text("idle-timeout", "SPAN", "How long a connection may be idle between requests"),
     text(
         "write-timeout",
         "SPAN",
         "How long a client may leave its answer or a ping unread, and the window over which it has to \
          read 1 KiB a second",
     ),
-    count(
-        "max-connections",
-        "N",
-        "Most connections; fewer where the limit of open files is too low",
-    ),
+    count("max-connections", "N", "Most connections; fewer if the limit of open files is too low"),
     count(
         "max-connections-per-address",
         "N",
@@ -114,7 +110,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     text(
         "shutdown-grace",
         "SPAN",
-        "How long requests and messages in flight may take to end after a signal",
+        "How long requests and messages in flight may take to finish after a signal",
     ),
     count("reader-threads", "N", "Connections that read the database"),
     count(
@@ -146,12 +142,12 @@ pub(crate) const SETTINGS: &[Setting] = &[
     count(
         "keep-anonymous-devices-days",
         "DAYS",
-        "How long a browser that subscribed without an API key is kept before it has taken a message, \
+        "How long a browser that subscribed without an API key is kept before it has accepted a message, \
          counted from its last visit; 0 is forever",
     ),
     text("master-key-file", "FILE", "Master key file; master.key in the data folder by default"),
-    text("log", "FILTER", "What is logged, such as info or notify_server=debug"),
-    text("log-format", "text|json", "Form of the log, which goes to standard error"),
+    text("log", "FILTER", "Log filter, such as info or notify_server=debug"),
+    text("log-format", "text|json", "Format of the log, which goes to standard error"),
 ];
 
 // Values of settings that are neither text nor number.
