@@ -417,11 +417,12 @@ async fn admin_commands_make_the_requests() {
 #[tokio::test(flavor = "multi_thread")]
 async fn resuming_open_deliveries_prints_a_note() {
     let provider = |state: &str, services: Value| {
+        let until = (state == "held").then_some(9_000);
         json!({ "provider": "fcm", "config": {}, "updated_at": 1, "channel":
-            { "state": state, "reason": null, "until": null, "services": services } })
+            { "state": state, "reason": null, "until": until, "services": services } })
     };
     let held =
-        json!([{ "service": "https://e", "state": "held", "reason": "http_403", "until": null }]);
+        json!([{ "service": "https://e", "state": "held", "reason": "http_403", "until": 9_000 }]);
     let mut silent = provider("open", json!([]));
     silent.as_object_mut().unwrap().remove("channel");
     for (before, text) in [

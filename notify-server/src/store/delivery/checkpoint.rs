@@ -37,7 +37,7 @@ pub(super) fn commit(
              excluded = ?6, finished = ?7, sent = sent + ?8, failed = failed + ?9,
              unregistered = unregistered + ?10, expired = expired + ?11, canceled = canceled + ?12,
              retrying = retrying + ?13
-             where no = ?1 and instance = ?2 and checkpoint_no = ?3 and finished = 0",
+             where no = ?1 and epoch = ?2 and checkpoint_no = ?3 and finished = 0",
         )?
         .execute(params![
             page.no.0,
@@ -100,7 +100,7 @@ fn resolve_conflict(tx: &Connection, checkpoint: &Checkpoint) -> Result<OpenPage
     let page = checkpoint.page;
     let found: Option<i64> = tx
         .prepare_cached(
-            "select checkpoint_no from pages where no = ?1 and instance = ?2 and targeted = ?3
+            "select checkpoint_no from pages where no = ?1 and epoch = ?2 and targeted = ?3
              and excluded = ?4 and finished = ?5",
         )?
         .query_row(

@@ -35,7 +35,7 @@ fn before(bytes: impl Fn(&str) -> String) -> String {
         {notification} values (1, 'due', 'created', 'scheduled', {now}, {DUE}, '{{}}', 1, 0, 600, null, 0, null);
         insert into dispatches (notification_no, platform, zone, due_at, cursor, until, scan_done,
             open_pages) values (1, 0, 32767, {now}, {lead} + 1, {lead} + 1, 1, 1);
-        insert into pages (dispatch_no, from_key, to_key, instance, lease_until, targeted, excluded)
+        insert into pages (dispatch_no, from_key, to_key, epoch, lease_until, targeted, excluded)
             values (1, {lead}, {lead} + 1, {instance}, {lease}, 1, 0);
         insert into channel_states (app_no, platform, service, state, reason, until, told_by, at) values
             (1, 0, 'https://push.example', 2, 'refused', 3, 5, 7);
