@@ -11,7 +11,7 @@ use crate::worker::{SHOWN, counted, deliver, sent, shown};
 /// A site's own listener, registered after ours: it shows what it knows.
 const SITE: &str = "
     self.addEventListener('push', (event) => {
-        let text = event.data.text;
+        let text = event.data.text();
         try { text = event.data.json().news ?? ''; } catch {}
         const show = () => self.registration.showNotification('Site', { body: text, tag: 'site' });
         if (text) event.waitUntil(show());
