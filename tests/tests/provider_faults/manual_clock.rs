@@ -14,7 +14,7 @@ use notify_sandbox::{
     Provider, ReceivedRequest, ScriptedResponse, messenger_recipient, telegram_chat,
 };
 use notify_server::clock::Clock;
-use notify_tests::{NOW, TestServer, WAIT_MAX, android, browser, ios, unlimited, until};
+use notify_tests::{NOW, TestServer, android, browser, ios, unlimited, until};
 use serde_json::Value;
 
 /// Every provider that the sandbox plays, and its platform.
@@ -29,6 +29,9 @@ pub(crate) const ALL: [(Provider, ProviderKind, Platform); 5] = [
 const PARALLEL: usize = 32;
 /// Time between two polls of what the clock caused.
 const TICK: Duration = Duration::from_millis(5);
+/// Longest real time of [`ManualServer::advance_until`]. A quarter of an hour, the longest delay of a retry, is
+/// 9,000 steps of a tenth of a second.
+const ADVANCE_MAX: Duration = Duration::from_secs(300);
 /// Polls without anything new before the clock advances again.
 const QUIET_LOOKS: u32 = 3;
 
@@ -146,7 +149,7 @@ impl ManualServer {
                 self.settle().await;
             }
         };
-        match tokio::time::timeout(WAIT_MAX, advancing).await {
+        match tokio::time::timeout(ADVANCE_MAX, advancing).await {
             Ok(found) => found,
             Err(_) => bail!("{what}: not in time, at {} s", self.elapsed_s()),
         }
