@@ -62,7 +62,7 @@ async fn one_client_cannot_take_every_connection_or_descriptor() -> Result<()> {
     let lines = |what: &str| logged.lines().filter(|line| line.contains(what)).count();
     assert_eq!(lines("too low for --max-connections 16384"), 1, "{logged}");
     assert!(logged.contains("limit=256 needed=17408"), "{logged}");
-    assert_eq!(lines("all places of connections are taken"), 1, "{logged}");
-    assert_eq!(lines("cannot be accepted"), 0, "{logged}");
+    assert_eq!(lines("the limit of connections is reached"), 1, "{logged}");
+    assert_eq!(lines("accepting connections failed"), 0, "{logged}");
     server.kill().await
 }
