@@ -386,7 +386,7 @@ impl Lane {
     /// Publishes the breakers of the lane that changed: the provider's, and those of its upstreams.
     async fn publish_breakers(&self) -> Result<(), StoreError> {
         self.publish(&self.breaker, "").await?;
-        for (name, service) in self.services.named() {
+        for (name, service) in self.upstreams.named() {
             self.publish(&service.breaker, &name).await?;
         }
         Ok(())
@@ -426,7 +426,7 @@ impl Lane {
             "" => self.apply(&self.breaker, record),
             name => {
                 // An upstream beyond the limit has no breaker of its own.
-                if let Some(service) = self.services.get(name) {
+                if let Some(service) = self.upstreams.get(name) {
                     self.apply(&service.breaker, record);
                 }
             }

@@ -131,17 +131,17 @@ pub struct EngineDeps {
 }
 
 impl EngineContext {
-    pub(crate) fn new(around: EngineDeps, config: EngineConfig) -> Arc<Self> {
+    pub(crate) fn new(deps: EngineDeps, config: EngineConfig) -> Arc<Self> {
         let mut rng = config.seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
         let instance = InstanceId(rng.i64(1..));
-        let credit = ResizableSemaphore::new(config.max_unacked);
+        let unacked = ResizableSemaphore::new(config.max_unacked);
         Arc::new(Self {
-            unacked: credit,
-            store: around.store,
-            providers: around.providers,
-            clock: around.clock,
-            public_url: around.public_url,
-            metrics: around.metrics,
+            unacked,
+            store: deps.store,
+            providers: deps.providers,
+            clock: deps.clock,
+            public_url: deps.public_url,
+            metrics: deps.metrics,
             ended: CancellationToken::new(),
             membership: Membership::new(config.clustered),
             dirty_lanes: Arc::default(),
@@ -244,9 +244,9 @@ impl EngineContext {
     /// Active dispatches that are not known to be canceled.
     pub(crate) fn active_dispatches(&self) -> Vec<DispatchNo> {
         let dispatches = self.dispatches.lock().expect("no holder of the dispatches panics");
-        let in_hand =
+        let active =
             dispatches.iter().filter_map(Weak::upgrade).filter(|dispatch| !dispatch.canceled());
-        let distinct: HashSet<_> = in_hand.map(|dispatch| dispatch.row.no).collect();
+        let distinct: HashSet<_> = active.map(|dispatch| dispatch.row.no).collect();
         distinct.into_iter().collect()
     }
 

@@ -256,8 +256,8 @@ fn retry_or_give_up(
 }
 
 fn retry_after_ms(after: Option<Duration>, policy: &RetryPolicy) -> Option<i64> {
-    let asked = i64::try_from(after?.as_millis()).unwrap_or(i64::MAX);
-    Some(asked.clamp(policy.retry_after_ms_min, policy.retry_after_ms_max))
+    let requested = i64::try_from(after?.as_millis()).unwrap_or(i64::MAX);
+    Some(requested.clamp(policy.retry_after_ms_min, policy.retry_after_ms_max))
 }
 
 /// Exponential backoff with a cap; the jitter subtracts up to half of the delay.
@@ -269,8 +269,8 @@ fn backoff_ms(attempts: u16, jitter: f64, policy: &RetryPolicy) -> i64 {
         clippy::cast_precision_loss,
         reason = "milliseconds"
     )]
-    let taken = (whole as f64 / 2.0 * jitter.clamp(0.0, 1.0)) as i64;
-    whole - taken
+    let reduction = (whole as f64 / 2.0 * jitter.clamp(0.0, 1.0)) as i64;
+    whole - reduction
 }
 
 #[cfg(test)]

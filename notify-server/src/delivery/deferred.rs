@@ -13,7 +13,7 @@ use crate::store::AudienceDevice;
 /// or this is dropped.
 pub(crate) struct Deferred {
     lane: Arc<Lane>,
-    by_service: Vec<(Arc<Upstream>, VecDeque<AudienceDevice>)>,
+    by_upstream: Vec<(Arc<Upstream>, VecDeque<AudienceDevice>)>,
     len: usize,
     /// Whether some of them may have changed since they were read.
     is_stale: bool,
@@ -23,7 +23,7 @@ pub(crate) struct Deferred {
 
 impl Deferred {
     pub(crate) fn new(lane: Arc<Lane>) -> Self {
-        Self { lane, by_service: Vec::new(), len: 0, is_stale: false, until: None }
+        Self { lane, by_upstream: Vec::new(), len: 0, is_stale: false, until: None }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -56,9 +56,9 @@ impl Deferred {
         self.lane.add_deferred(1);
         self.len += 1;
         self.until = earlier(self.until, until);
-        match self.by_service.iter_mut().find(|(known, _)| Arc::ptr_eq(known, service)) {
+        match self.by_upstream.iter_mut().find(|(known, _)| Arc::ptr_eq(known, service)) {
             Some((_, devices)) => devices.push_back(device),
-            None => self.by_service.push((service.clone(), VecDeque::from([device]))),
+            None => self.by_upstream.push((service.clone(), VecDeque::from([device]))),
         }
     }
 
@@ -69,7 +69,7 @@ impl Deferred {
     ) -> Vec<AudienceDevice> {
         let mut taken = Vec::new();
         self.until = None;
-        for (service, devices) in &mut self.by_service {
+        for (service, devices) in &mut self.by_upstream {
             let probes_verified = service.wants_probe_of_verified();
             if let Some(verified) = probes_verified
                 && let Some(place) =
@@ -85,7 +85,7 @@ impl Deferred {
                 Err(until) => self.until = earlier(self.until, until),
             }
         }
-        self.by_service.retain(|(_, devices)| !devices.is_empty());
+        self.by_upstream.retain(|(_, devices)| !devices.is_empty());
         self.len -= taken.len();
         self.is_stale &= self.len > 0;
         if !taken.is_empty() {

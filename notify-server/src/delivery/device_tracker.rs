@@ -68,9 +68,9 @@ impl DeviceTracker {
     pub(crate) fn open(&self, from: DeviceKey, to: DeviceKey) -> Arc<RangeTracker> {
         let state = State { from, to, changed: HashSet::new(), in_flight: HashSet::new() };
         let tracker = Arc::new(RangeTracker(Mutex::new(state)));
-        let mut marks = self.0.lock().expect("no holder of the trackers panics");
-        marks.retain(|tracker| tracker.strong_count() > 0);
-        marks.push(Arc::downgrade(&tracker));
+        let mut trackers = self.0.lock().expect("no holder of the trackers panics");
+        trackers.retain(|tracker| tracker.strong_count() > 0);
+        trackers.push(Arc::downgrade(&tracker));
         tracker
     }
 
@@ -83,7 +83,7 @@ impl DeviceTracker {
         to: DeviceKey,
     ) -> Arc<RangeTracker> {
         // Held during the copy, so that no change is missed.
-        let mut marks = self.0.lock().expect("no holder of the trackers panics");
+        let mut trackers = self.0.lock().expect("no holder of the trackers panics");
         let mut changed = tracker.state().changed.clone();
         changed.retain(|key| from < *key && *key <= to);
         let part = Arc::new(RangeTracker(Mutex::new(State {
@@ -92,15 +92,15 @@ impl DeviceTracker {
             changed,
             in_flight: HashSet::new(),
         })));
-        marks.push(Arc::downgrade(&part));
+        trackers.push(Arc::downgrade(&part));
         part
     }
 
     /// Records that a device changed: every task that holds it reads it again before it uses the
     /// address.
     pub(crate) fn device_changed(&self, key: DeviceKey) {
-        let marks = self.0.lock().expect("no holder of the trackers panics");
-        for tracker in marks.iter().filter_map(Weak::upgrade) {
+        let trackers = self.0.lock().expect("no holder of the trackers panics");
+        for tracker in trackers.iter().filter_map(Weak::upgrade) {
             let mut state = tracker.state();
             if state.from < key && key <= state.to {
                 state.changed.insert(key);
@@ -110,9 +110,9 @@ impl DeviceTracker {
 
     /// Whether a device is being sent to, or was sent to without a commit yet.
     pub(crate) fn is_in_flight(&self, dispatch: DispatchNo, key: DeviceKey) -> bool {
-        let marks = self.0.lock().expect("no holder of the trackers panics");
+        let trackers = self.0.lock().expect("no holder of the trackers panics");
         let sent = (dispatch, key);
-        marks
+        trackers
             .iter()
             .filter_map(Weak::upgrade)
             .any(|tracker| tracker.state().in_flight.contains(&sent))
@@ -125,10 +125,10 @@ mod tests {
 
     #[test]
     fn a_change_reaches_only_trackers_whose_range_contains_the_device() {
-        let marks = DeviceTracker::default();
-        let first = marks.open(DeviceKey(0), DeviceKey(10));
-        let second = marks.open(DeviceKey(10), DeviceKey(20));
-        marks.device_changed(DeviceKey(10));
+        let trackers = DeviceTracker::default();
+        let first = trackers.open(DeviceKey(0), DeviceKey(10));
+        let second = trackers.open(DeviceKey(10), DeviceKey(20));
+        trackers.device_changed(DeviceKey(10));
         assert!(first.has_changed(DeviceKey(10)) && !first.has_changed(DeviceKey(9)));
         assert!(first.drain_changed() && !second.drain_changed());
         assert!(!first.drain_changed(), "the first call drained it");
@@ -138,41 +138,41 @@ mod tests {
     /// not known yet.
     #[test]
     fn a_tracker_whose_range_shrinks_keeps_only_the_changes_in_it() {
-        let marks = DeviceTracker::default();
-        let tracker = marks.open(DeviceKey(0), DeviceKey(100));
-        marks.device_changed(DeviceKey(50));
+        let trackers = DeviceTracker::default();
+        let tracker = trackers.open(DeviceKey(0), DeviceKey(100));
+        trackers.device_changed(DeviceKey(50));
         tracker.shrink_to(DeviceKey(0), DeviceKey(49));
         assert!(!tracker.drain_changed());
-        marks.device_changed(DeviceKey(50));
+        trackers.device_changed(DeviceKey(50));
         assert!(!tracker.drain_changed());
-        marks.device_changed(DeviceKey(49));
+        trackers.device_changed(DeviceKey(49));
         tracker.shrink_to(DeviceKey(0), DeviceKey(49));
         assert!(tracker.drain_changed());
     }
 
     #[test]
     fn a_split_tracker_has_earlier_and_later_changes_in_its_range() {
-        let marks = DeviceTracker::default();
-        let tracker = marks.open(DeviceKey(0), DeviceKey(100));
-        marks.device_changed(DeviceKey(5));
-        marks.device_changed(DeviceKey(50));
-        let part = marks.split(&tracker, DeviceKey(10), DeviceKey(60));
+        let trackers = DeviceTracker::default();
+        let tracker = trackers.open(DeviceKey(0), DeviceKey(100));
+        trackers.device_changed(DeviceKey(5));
+        trackers.device_changed(DeviceKey(50));
+        let part = trackers.split(&tracker, DeviceKey(10), DeviceKey(60));
         drop(tracker);
-        marks.device_changed(DeviceKey(60));
-        marks.device_changed(DeviceKey(61));
+        trackers.device_changed(DeviceKey(60));
+        trackers.device_changed(DeviceKey(61));
         let changed = [5, 50, 60, 61].map(|key| part.has_changed(DeviceKey(key)));
         assert_eq!(changed, [false, true, true, false]);
     }
 
     #[test]
     fn a_device_is_in_flight_until_it_is_cleared_or_its_tracker_is_dropped() {
-        let marks = DeviceTracker::default();
-        let tracker = marks.open(DeviceKey(0), DeviceKey(10));
-        let is_started = |key| marks.is_in_flight(DispatchNo(1), DeviceKey(key));
+        let trackers = DeviceTracker::default();
+        let tracker = trackers.open(DeviceKey(0), DeviceKey(10));
+        let is_started = |key| trackers.is_in_flight(DispatchNo(1), DeviceKey(key));
         tracker.mark_in_flight(DispatchNo(1), DeviceKey(4));
         tracker.mark_in_flight(DispatchNo(1), DeviceKey(5));
         assert!(is_started(4) && is_started(5) && !is_started(3), "it was not sent to");
-        assert!(!marks.is_in_flight(DispatchNo(2), DeviceKey(4)));
+        assert!(!trackers.is_in_flight(DispatchNo(2), DeviceKey(4)));
         tracker.clear_in_flight(DispatchNo(1), DeviceKey(4));
         assert!(!is_started(4) && is_started(5));
         drop(tracker);

@@ -116,7 +116,7 @@ impl ActiveDispatch {
 
     /// Named devices in `(from, to]` that existed when the notification became due, and are missing
     /// from `read`: they were deleted before their turn.
-    pub(crate) fn gone(
+    pub(crate) fn deleted(
         &self,
         read: &[AudienceDevice],
         from: DeviceKey,
@@ -148,7 +148,7 @@ impl ActiveDispatch {
 
     /// Whether the address of a device got this notification already as the address of another
     /// device: a phone must not get it twice (hazard 8 of docs/delivery.md).
-    pub(crate) async fn reached_before(
+    pub(crate) async fn was_delivered_to_previous_owner(
         &self,
         device: &AudienceDevice,
         context: &EngineContext,
@@ -186,7 +186,7 @@ impl ActiveDispatch {
             Platform::Ios => device.ios_env.as_str().into(),
             Platform::Android | Platform::FbMessenger | Platform::ChatApp => return None,
         };
-        Some(lane.services.get_or_create(&name, device.trust))
+        Some(lane.upstreams.get_or_create(&name, device.trust))
     }
 
     /// Most streams that the upstream behind a device accepts; `None` if only the provider limits
@@ -211,8 +211,8 @@ impl ActiveDispatch {
     ) -> Candidate {
         Candidate {
             trust: device.trust,
-            service_concurrency: self.service_concurrency(provider, device),
-            lane_slots: lane.streams_max(),
+            upstream_concurrency: self.service_concurrency(provider, device),
+            lane_streams: lane.streams_max(),
         }
     }
 
@@ -222,7 +222,7 @@ impl ActiveDispatch {
     }
 
     /// Whether a device that changed its zone had its turn in the other one.
-    pub(crate) async fn had_in_another_zone(
+    pub(crate) async fn was_handled_in_another_zone(
         &self,
         device: &AudienceDevice,
         context: &EngineContext,

@@ -45,23 +45,23 @@ impl Engine {
     ///
     /// # Errors
     /// When the thread or its runtime cannot be created.
-    pub fn start(around: EngineDeps, config: EngineConfig) -> std::io::Result<Self> {
-        let context = EngineContext::new(around, config);
+    pub fn start(deps: EngineDeps, config: EngineConfig) -> std::io::Result<Self> {
+        let context = EngineContext::new(deps, config);
         starts::subscribe(&context);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let run = EngineTask::new(context.clone());
+        let task = EngineTask::new(context.clone());
         let thread = std::thread::Builder::new().name("delivery".into()).spawn(move || {
-            let _ended = run.context.ended.clone().drop_guard();
+            let _ended = task.context.ended.clone().drop_guard();
             #[cfg(test)]
-            let killed = run.context.clone();
+            let killed = task.context.clone();
             runtime.block_on(async {
                 #[cfg(test)]
                 tokio::select! {
-                    () = run.run() => {}
+                    () = task.run() => {}
                     () = killed.killed.notified() => {}
                 }
                 #[cfg(not(test))]
-                run.run().await;
+                task.run().await;
             });
             // Dropping the runtime aborts the tasks that are left on it.
         })?;
@@ -151,7 +151,7 @@ impl EngineTask {
             // A task of its own, because a slow poll must not cost the server its lease.
             AbortOnDrop(tokio::spawn(membership::run_heartbeat(self.context.clone())))
         });
-        let _news = self.context.config.clustered.then(|| {
+        let _sync = self.context.config.clustered.then(|| {
             // A task of its own, because changes of circuit breakers are published while the lanes
             // end, too.
             AbortOnDrop(tokio::spawn(breaker_sync::run(self.context.clone())))
@@ -243,19 +243,19 @@ impl EngineTask {
         let context = self.context.clone();
         let _no_claims = context.recovery_lock.write().await;
         let now = context.clock.now();
-        let adoption = ReclaimRequest {
+        let request = ReclaimRequest {
             instance: context.instance,
             now,
             lease_until: now.plus_ms(context.config.lease_ms),
             clustered: context.config.clustered,
         };
-        let adopted = context.store.reclaim(adoption).await?;
-        for page in adopted.pages {
+        let reclaimed = context.store.reclaim(request).await?;
+        for page in reclaimed.pages {
             if context.insert_page(page.no) {
                 self.lane(page.to.app(), page.to.platform()).add_page(page);
             }
         }
-        self.backlog = adopted.dispatches.into();
+        self.backlog = reclaimed.dispatches.into();
         Ok(())
     }
 
@@ -276,11 +276,11 @@ impl EngineTask {
     /// Applies cancellations of which no notification arrived: from another server while the
     /// connection was down, or of a commit whose acknowledgement was lost.
     async fn refresh_cancellations(&self) -> Result<(), StoreError> {
-        let in_hand = self.context.active_dispatches();
-        if in_hand.is_empty() {
+        let active = self.context.active_dispatches();
+        if active.is_empty() {
             return Ok(());
         }
-        let canceled = self.context.store.which_canceled(in_hand).await?;
+        let canceled = self.context.store.which_canceled(active).await?;
         let canceled: HashSet<_> = canceled.into_iter().collect();
         if !canceled.is_empty() {
             self.context.cancel(|dispatch| canceled.contains(&dispatch.row.no));
@@ -324,8 +324,8 @@ impl EngineTask {
         // A cancellation may have arrived before the dispatches were tracked. If it cannot be read,
         // the pages are no longer open here, and recovery reclaims them.
         if !by_lane.is_empty() && context.cancellations() != start_context.cancellations {
-            let heard = self.refresh_cancellations().await;
-            heard.inspect_err(|_| context.request_recovery())?;
+            let refreshed = self.refresh_cancellations().await;
+            refreshed.inspect_err(|_| context.request_recovery())?;
         }
         for ((app, platform), singles) in by_lane {
             let from = DeviceKey::before_first(app, platform);
@@ -419,7 +419,7 @@ impl EngineHandle {
     pub(crate) fn unavailable_services(&self, app: AppNo, platform: Platform) -> Vec<ServiceView> {
         let Some(lane) = self.context.lane_of(app, platform) else { return Vec::new() };
         let now = self.context.clock.now();
-        let statuses = lane.services.statuses(now).into_iter();
+        let statuses = lane.upstreams.statuses(now).into_iter();
         statuses
             .filter(|(_, status)| is_current(status, now))
             .map(|(name, status)| {
@@ -442,7 +442,7 @@ impl EngineHandle {
         let now = self.context.clock.now();
         let lanes = self.context.lanes.lock().expect("no holder of the lanes panics");
         let status = |lane: &Lane| match lane.breaker.status(now) {
-            ProviderStatus::Available => lane.services.worst_status(now),
+            ProviderStatus::Available => lane.upstreams.worst_status(now),
             status => status,
         };
         lanes.values().map(|lane| (lane.platform.provider(), status(lane))).collect()

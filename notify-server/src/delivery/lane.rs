@@ -54,7 +54,7 @@ pub(crate) struct Lane {
     pub(crate) app: AppNo,
     pub(crate) platform: Platform,
     pub(crate) breaker: CircuitBreaker,
-    pub(crate) services: Upstreams,
+    pub(crate) upstreams: Upstreams,
     /// The rate that an administrator configured.
     limiter: RateLimiter,
     /// The rate that the provider itself accepts.
@@ -63,11 +63,11 @@ pub(crate) struct Lane {
     /// One for the production host and one for the sandbox host.
     unregister_guards: Mutex<[MassUnregisterGuard; 2]>,
     /// Number of devices, over all pages, that are deferred until their upstream accepts messages.
-    parked: AtomicUsize,
+    deferred: AtomicUsize,
     /// Number of open notifications to one device.
     singles: Arc<AtomicUsize>,
     /// Whether the lane has, or may have, other work. If it has, these take turns with it.
-    has_others: AtomicBool,
+    has_other_work: AtomicBool,
     retries: RetryBacklog,
     throttle_scope: ThrottleScope,
     pub(crate) streams: Arc<ResizableSemaphore>,
@@ -101,14 +101,14 @@ impl Lane {
             app,
             platform,
             breaker: CircuitBreaker::new(probe_every_ms, outbox.clone().map(PeerSync::new)),
-            services: Upstreams::new(probe_every_ms, outbox),
+            upstreams: Upstreams::new(probe_every_ms, outbox),
             limiter: RateLimiter::default(),
             provider_limiter: RateLimiter::default(),
             chat_limiter: PerChatLimiter::default(),
             unregister_guards: Mutex::default(),
-            parked: AtomicUsize::new(0),
+            deferred: AtomicUsize::new(0),
             singles: Arc::default(),
-            has_others: AtomicBool::new(true),
+            has_other_work: AtomicBool::new(true),
             retries: RetryBacklog::default(),
             throttle_scope: ThrottleScope::default(),
             streams: ResizableSemaphore::new(STREAMS_WITHOUT_PROVIDER),
@@ -130,7 +130,7 @@ impl Lane {
 
     /// Adds a dispatch whose scan is not done.
     pub(crate) fn add_dispatch(&self, dispatch: Arc<ActiveDispatch>) {
-        self.has_others(true);
+        self.set_other_work(true);
         self.post(|inbox| inbox.dispatches.push_back(dispatch));
     }
 
@@ -161,15 +161,15 @@ impl Lane {
         // Under the lock that `on_auth_failure` takes, and before the lane wakes. Otherwise it
         // would find its retries still held.
         self.breaker.close();
-        self.services.reset();
+        self.upstreams.reset();
         *self.unregister_guards.lock().expect("no holder of the guards panics") =
             Default::default();
         drop(known);
         self.post(|inbox| inbox.provider_changed = true);
     }
 
-    fn post(&self, note: impl FnOnce(&mut Inbox)) {
-        note(&mut self.inbox.lock().expect("no holder panics"));
+    fn post(&self, message: impl FnOnce(&mut Inbox)) {
+        message(&mut self.inbox.lock().expect("no holder panics"));
         self.wake.notify_one();
     }
 
@@ -265,12 +265,12 @@ impl Lane {
 
     /// Records that devices are deferred until their upstream accepts messages.
     pub(crate) fn add_deferred(&self, devices: usize) {
-        self.parked.fetch_add(devices, Ordering::AcqRel);
+        self.deferred.fetch_add(devices, Ordering::AcqRel);
     }
 
     /// Records that devices are no longer deferred.
     pub(crate) fn remove_deferred(&self, devices: usize) {
-        let before = self.parked.fetch_sub(devices, Ordering::AcqRel);
+        let before = self.deferred.fetch_sub(devices, Ordering::AcqRel);
         let most = self.context.config.lane_deferred_max;
         if before >= most && before - devices < most {
             self.wake();
@@ -278,7 +278,7 @@ impl Lane {
     }
 
     fn has_deferred(&self) -> bool {
-        self.parked.load(Ordering::Acquire) > 0
+        self.deferred.load(Ordering::Acquire) > 0
     }
 
     /// Wakes the lane to check for work that it can start.
@@ -338,7 +338,7 @@ impl RetryBacklog {
     }
 
     /// Adds deliveries that become retries. They count from here on, not from their commit on.
-    fn more(&self, retries: u64) {
+    fn add(&self, retries: u64) {
         let mut state = self.lock();
         state.open += retries;
         state.unwritten += retries;
@@ -346,19 +346,19 @@ impl RetryBacklog {
     }
 
     /// Records that retries were committed or given up.
-    fn written(&self, retries: u64) {
+    fn mark_written(&self, retries: u64) {
         let mut state = self.lock();
         state.unwritten = state.unwritten.saturating_sub(retries);
     }
 
     /// Records that retries ended.
-    fn fewer(&self, retries: u64) {
+    fn remove(&self, retries: u64) {
         let mut state = self.lock();
         state.open = state.open.saturating_sub(retries);
     }
 
     /// Begins a count in the store.
-    fn begin(&self) -> CountSnapshot {
+    fn begin_count(&self) -> CountSnapshot {
         let state = self.lock();
         CountSnapshot { unwritten: state.unwritten, added: state.added }
     }
@@ -366,9 +366,9 @@ impl RetryBacklog {
     /// Applies the count of the store. Retries that were unwritten when the count began, and those
     /// added since, come on top, whether or not the store saw them. Retries that ended since are
     /// corrected by the next count.
-    fn counted(&self, begun: CountSnapshot, retries: u64) {
+    fn apply_count(&self, snapshot: CountSnapshot, retries: u64) {
         let mut state = self.lock();
-        state.open = retries + begun.unwritten + (state.added - begun.added);
+        state.open = retries + snapshot.unwritten + (state.added - snapshot.added);
     }
 }
 
@@ -385,21 +385,21 @@ impl Lane {
     }
 
     /// Applies the number of open retries that the store counted.
-    fn retries_counted(&self, begun: CountSnapshot, retries: u64) {
+    fn apply_retry_count(&self, snapshot: CountSnapshot, retries: u64) {
         let before = self.retries.open();
-        self.retries.counted(begun, retries);
-        self.retries_went(before);
+        self.retries.apply_count(snapshot, retries);
+        self.wake_after_retries_ended(before);
     }
 
     /// Records that retries ended.
-    pub(crate) fn retries_fewer(&self, retries: u64) {
+    pub(crate) fn remove_retries(&self, retries: u64) {
         let before = self.retries.open();
-        self.retries.fewer(retries);
-        self.retries_went(before);
+        self.retries.remove(retries);
+        self.wake_after_retries_ended(before);
     }
 
     /// Wakes pages that wait for the backlog to shrink.
-    fn retries_went(&self, before: u64) {
+    fn wake_after_retries_ended(&self, before: u64) {
         if before >= self.context.config.lane_retry_rows_max && !self.retry_backlog_full() {
             self.breaker.wake_waiters();
         }
@@ -407,7 +407,7 @@ impl Lane {
 
     /// Counts a delivery that becomes a retry.
     pub(crate) fn uncommitted_retry(self: &Arc<Self>) -> UncommittedRetries {
-        self.retries.more(1);
+        self.retries.add(1);
         UncommittedRetries { lane: self.clone(), count: 1 }
     }
 }
@@ -431,7 +431,7 @@ impl UncommittedRetries {
 
 impl Drop for UncommittedRetries {
     fn drop(&mut self) {
-        self.lane.retries.written(self.count);
+        self.lane.retries.mark_written(self.count);
     }
 }
 
@@ -442,28 +442,28 @@ mod tests {
     #[test]
     fn uncommitted_retries_are_added_to_the_count_of_the_store() {
         let count = RetryBacklog::default();
-        count.more(3);
-        let begun = count.begin();
-        count.counted(begun, 0);
+        count.add(3);
+        let begun = count.begin_count();
+        count.apply_count(begun, 0);
         assert_eq!(count.open(), 3);
-        count.written(3);
-        count.counted(count.begin(), 3);
+        count.mark_written(3);
+        count.apply_count(count.begin_count(), 3);
         assert_eq!(count.open(), 3);
-        count.fewer(1);
+        count.remove(1);
         assert_eq!(count.open(), 2);
     }
 
     #[test]
     fn retries_added_during_a_count_of_the_store_are_kept() {
         let count = RetryBacklog::default();
-        count.more(2);
-        count.written(2);
-        let begun = count.begin();
-        count.more(5);
-        count.written(5);
-        count.counted(begun, 2);
+        count.add(2);
+        count.mark_written(2);
+        let begun = count.begin_count();
+        count.add(5);
+        count.mark_written(5);
+        count.apply_count(begun, 2);
         assert_eq!(count.open(), 7);
-        count.counted(count.begin(), 7);
+        count.apply_count(count.begin_count(), 7);
         assert_eq!(count.open(), 7, "the next count corrects retries counted twice");
     }
 }

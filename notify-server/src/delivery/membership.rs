@@ -35,9 +35,9 @@ pub(crate) struct Membership {
 impl Membership {
     /// A single server always has a valid lease; one of several has none before its first
     /// heartbeat.
-    pub(crate) fn new(among_others: bool) -> Self {
+    pub(crate) fn new(clustered: bool) -> Self {
         Self {
-            lease_until_ms: AtomicI64::new(if among_others { i64::MIN } else { i64::MAX }),
+            lease_until_ms: AtomicI64::new(if clustered { i64::MIN } else { i64::MAX }),
             lease_generation: AtomicU64::new(0),
             servers: AtomicU32::new(1),
             resync_requested: AtomicBool::new(false),
@@ -77,12 +77,12 @@ impl Membership {
     }
 
     /// Applies a heartbeat that succeeded at `now` or before.
-    fn renew(&self, until: Timestamp, others: ClusterStatus, now: Timestamp) {
+    fn renew(&self, until: Timestamp, cluster: ClusterStatus, now: Timestamp) {
         // Before the new lease: a reader that sees the lease must see the new generation, too.
         if !self.is_valid(now) {
             self.lease_generation.fetch_add(1, Ordering::AcqRel);
         }
-        self.servers.store(others.servers.max(1), Ordering::Release);
+        self.servers.store(cluster.servers.max(1), Ordering::Release);
         self.lease_until_ms.store(until.as_ms(), Ordering::Release);
         self.request_resync();
         self.renewed.notify();
@@ -94,12 +94,12 @@ pub(super) async fn run_heartbeat(context: Arc<EngineContext>) {
     let (lease_ms, every_ms) = (context.config.lease_ms, context.config.heartbeat_ms);
     while !context.ended.is_cancelled() {
         let now = context.clock.now();
-        let beat =
+        let heartbeat =
             Heartbeat { instance: context.instance, now, lease_until: now.plus_ms(lease_ms) };
-        match context.store.heartbeat(beat).await {
-            Ok(others) => {
+        match context.store.heartbeat(heartbeat).await {
+            Ok(cluster) => {
                 let servers_before = context.membership.servers();
-                context.membership.renew(beat.lease_until, others, context.clock.now());
+                context.membership.renew(heartbeat.lease_until, cluster, context.clock.now());
                 context.committed();
                 context.dirty_lanes.request_pull();
                 let servers = context.membership.servers();
@@ -107,7 +107,7 @@ pub(super) async fn run_heartbeat(context: Arc<EngineContext>) {
                     tracing::info!(servers, before = servers_before, "servers alive");
                     context.on_membership_change();
                 }
-                if others.has_orphans {
+                if cluster.has_orphans {
                     tracing::warn!("a server died; taking over its work");
                     context.request_recovery();
                 }

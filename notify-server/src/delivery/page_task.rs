@@ -42,7 +42,7 @@ use crate::store::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PageEnd {
     /// The page is finished, or the process stops and leaves the rest to the next one.
-    Over,
+    Finished,
     /// Another server has taken the page over.
     Fenced,
 }
@@ -126,7 +126,7 @@ impl PageTask {
         done: &[DeviceKey],
     ) -> Self {
         let DeviceSnapshot { devices, read_at, tracker, lease_generation } = snapshot;
-        let deleted = dispatch.gone(&devices, page.from, page.to);
+        let deleted = dispatch.deleted(&devices, page.from, page.to);
         let is_done = |key: &DeviceKey| done.binary_search(key).is_ok();
         let queue: VecDeque<_> =
             devices.into_iter().filter(|device| !is_done(&device.key)).collect();
@@ -175,12 +175,12 @@ impl PageTask {
             }
             let all_completed = in_flight.is_empty();
             if checkpoint.is_none() {
-                let is_over = matches!(blocked, Blocked::NoneLeft) && all_completed;
-                let ends_page = is_over && self.queue.is_empty() && self.deferred.is_empty();
+                let is_finished = matches!(blocked, Blocked::NoneLeft) && all_completed;
+                let ends_page = is_finished && self.queue.is_empty() && self.deferred.is_empty();
                 if ends_page || self.wants_checkpoint(&blocked) {
                     checkpoint = Some(self.begin_checkpoint(ends_page, in_flight.len()));
-                } else if is_over && self.batch.is_empty() {
-                    return PageEnd::Over;
+                } else if is_finished && self.batch.is_empty() {
+                    return PageEnd::Finished;
                 }
             }
             let due_at = self.batch.due_at(self.lane.context.config.checkpoint_every);
@@ -191,7 +191,7 @@ impl PageTask {
                 committed = committed(&mut checkpoint), if checkpoint.is_some() => {
                     let Some(checkpoint) = checkpoint.take() else { continue };
                     match committed {
-                        Ok(_) if checkpoint.ends_page => return PageEnd::Over,
+                        Ok(_) if checkpoint.ends_page => return PageEnd::Finished,
                         Ok(page) => {
                             self.page = page;
                             self.lease_generation = checkpoint.lease_generation;
@@ -346,11 +346,11 @@ impl PageTask {
 
     /// Takes the permits for one attempt, if leases, retries and lane allow it.
     fn try_acquire(&mut self, now: Timestamp) -> Result<(), Blocked> {
-        let standing = &self.lane.context.membership;
-        let acquired = if !standing.is_valid(now) {
+        let membership = &self.lane.context.membership;
+        let acquired = if !membership.is_valid(now) {
             Err(Blocked::ServerLease)
         } else if now >= self.page.lease_until
-            || self.lease_generation != standing.lease_generation()
+            || self.lease_generation != membership.lease_generation()
         {
             Err(Blocked::PageLease)
         } else if self.lane.retry_backlog_full() {
@@ -392,7 +392,7 @@ impl PageTask {
         let Some(device) = self.queue.front() else { return false };
         let Some(service) = self.dispatch.upstream_of(&self.lane, device) else { return false };
         let candidate = self.dispatch.candidate(&self.lane, provider, device);
-        let Err(until) = service.room(candidate, now) else { return false };
+        let Err(until) = service.capacity(candidate, now) else { return false };
         if let Some(device) = self.queue.pop_front() {
             self.deferred.push(&service, device, until);
         }
@@ -415,7 +415,7 @@ impl PageTask {
         let is_stale = self.deferred.is_stale();
         let taken = self.deferred.take(|service, device| match provider {
             Some(provider) => {
-                service.room(self.dispatch.candidate(&self.lane, provider, device), now)
+                service.capacity(self.dispatch.candidate(&self.lane, provider, device), now)
             }
             None => Ok(usize::MAX),
         });
@@ -619,8 +619,14 @@ impl PageTask {
     async fn exclude_already_delivered(&mut self) -> Result<(), StoreError> {
         for device in &mut self.queue {
             if self.dispatch.targets(device)
-                && (self.dispatch.reached_before(device, &self.lane.context).await?
-                    || self.dispatch.had_in_another_zone(device, &self.lane.context).await?)
+                && (self
+                    .dispatch
+                    .was_delivered_to_previous_owner(device, &self.lane.context)
+                    .await?
+                    || self
+                        .dispatch
+                        .was_handled_in_another_zone(device, &self.lane.context)
+                        .await?)
             {
                 device.eligible = false;
             }

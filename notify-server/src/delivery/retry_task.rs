@@ -27,10 +27,10 @@ use crate::store::{
 };
 
 /// Longest wait for an upstream that has all its streams in use, in milliseconds.
-const SERVICE_FULL_MS: i64 = 250;
+const UPSTREAM_BUSY_MS: i64 = 250;
 /// Longest wait for an upstream that is being probed, in milliseconds: the probe's answer closes
 /// the circuit breaker at once, but wakes no retry.
-const SERVICE_PROBED_MS: i64 = 2_000;
+const UPSTREAM_PROBE_WAIT_MS: i64 = 2_000;
 
 /// Retries that a lane claimed for one task.
 pub(crate) struct ClaimedRetries {
@@ -39,7 +39,7 @@ pub(crate) struct ClaimedRetries {
     pub(crate) dispatches: Vec<Arc<ActiveDispatch>>,
     /// Opened before the claim, which reads their devices.
     pub(crate) tracker: Arc<RangeTracker>,
-    pub(crate) hand: Arc<RetryBatch>,
+    pub(crate) batch: Arc<RetryBatch>,
     /// The server's lease generation before the claim.
     pub(crate) lease_generation: u64,
 }
@@ -49,7 +49,7 @@ pub(crate) struct RetryTask {
     lane: Arc<Lane>,
     dispatches: Vec<Arc<ActiveDispatch>>,
     tracker: Arc<RangeTracker>,
-    hand: Arc<RetryBatch>,
+    batch: Arc<RetryBatch>,
     lease_generation: u64,
     queue: VecDeque<ClaimedRetry>,
     outcomes: Vec<RetryOutcome>,
@@ -68,12 +68,12 @@ struct CompletedRetry {
 
 impl RetryTask {
     pub(crate) fn new(lane: &Arc<Lane>, claim: ClaimedRetries) -> Self {
-        let ClaimedRetries { retries, dispatches, tracker, hand, lease_generation } = claim;
+        let ClaimedRetries { retries, dispatches, tracker, batch, lease_generation } = claim;
         Self {
             lane: lane.clone(),
             dispatches,
             tracker,
-            hand,
+            batch,
             lease_generation,
             queue: retries.into(),
             outcomes: Vec::new(),
@@ -126,7 +126,7 @@ impl RetryTask {
                 self.on_completed(completed);
             }
             let Some(retry) = self.queue.front() else { break };
-            let dispatch = self.job_of(retry);
+            let dispatch = self.dispatch_of(retry);
             let version = self.lane.provider_version();
             let mode = mode_of(retry, &dispatch, &self.lane).await?;
             // Nothing is awaited from here to the start, so that every acknowledged update of the device,
@@ -181,7 +181,7 @@ impl RetryTask {
             self.start_front(in_flight, dispatch, Route { provider, payload, version }, now);
         }
         self.sender.release();
-        if self.hand.all_started() {
+        if self.batch.all_started() {
             self.lane.wake();
         }
         Ok(())
@@ -204,7 +204,7 @@ impl RetryTask {
         in_flight.push(async move { CompletedRetry { no, attempt: attempt.await } }.boxed());
     }
 
-    fn job_of(&self, retry: &ClaimedRetry) -> Arc<ActiveDispatch> {
+    fn dispatch_of(&self, retry: &ClaimedRetry) -> Arc<ActiveDispatch> {
         let dispatch = self.dispatches.iter().find(|dispatch| dispatch.row.no == retry.dispatch);
         dispatch.expect("the lane read the dispatch of every claimed retry").clone()
     }
@@ -219,11 +219,12 @@ impl RetryTask {
     ) -> Option<Timestamp> {
         let device = retry.device.as_ref()?;
         let service = dispatch.upstream_of(&self.lane, device)?;
-        let until = service.room(dispatch.candidate(&self.lane, provider, device), now).err()?;
+        let until =
+            service.capacity(dispatch.candidate(&self.lane, provider, device), now).err()?;
         Some(match until {
-            None => now.plus_ms(SERVICE_FULL_MS),
+            None => now.plus_ms(UPSTREAM_BUSY_MS),
             Some(until) if service.breaker.is_waiting_for_probe(now) => {
-                until.min(now.plus_ms(SERVICE_PROBED_MS))
+                until.min(now.plus_ms(UPSTREAM_PROBE_WAIT_MS))
             }
             Some(until) => until,
         })
@@ -246,7 +247,7 @@ impl RetryTask {
     /// Gives the first retry back. This does not count as an attempt.
     fn reschedule_front(&mut self, until: Timestamp) {
         let Some(retry) = self.queue.pop_front() else { return };
-        let due_at = self.job_of(&retry).capped_at_expiry(until);
+        let due_at = self.dispatch_of(&retry).capped_at_expiry(until);
         self.push(RetryOutcome::of(retry.no, RetryResult::Deferred { due_at }));
     }
 
@@ -298,8 +299,8 @@ impl RetryTask {
                     let is_settled = |outcome: &&RetryOutcome| {
                         matches!(outcome.result, RetryResult::Final { .. })
                     };
-                    self.hand.remove(outcomes.iter().map(|outcome| outcome.no));
-                    self.lane.retries_fewer(outcomes.iter().filter(is_settled).count() as u64);
+                    self.batch.remove(outcomes.iter().map(|outcome| outcome.no));
+                    self.lane.remove_retries(outcomes.iter().filter(is_settled).count() as u64);
                     context.metrics.retried(self.lane.platform.provider(), &outcomes);
                     break;
                 }
@@ -342,7 +343,7 @@ async fn mode_of(
     if !dispatch.targets(device) {
         return ends(Outcome::Failed, reasons::DEVICE_DISABLED);
     }
-    if dispatch.reached_before(device, &lane.context).await? {
+    if dispatch.was_delivered_to_previous_owner(device, &lane.context).await? {
         return ends(Outcome::Failed, reasons::SENT_UNDER_ANOTHER_DEVICE);
     }
     // A newer notification with the same `collapse_key` was sent, and this one would replace it.

@@ -226,7 +226,7 @@ impl SingleTask {
         let service_has_room = || {
             let service = dispatch.upstream_of(&self.lane, device);
             let candidate = dispatch.candidate(&self.lane, provider, device);
-            service.is_none_or(|service| service.room(candidate, now).is_ok())
+            service.is_none_or(|service| service.capacity(candidate, now).is_ok())
         };
         is_current
             && is_own

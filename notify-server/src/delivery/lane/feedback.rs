@@ -69,7 +69,7 @@ impl Lane {
         };
         let effects = self.record_answer(&answer, context, past.now);
         let gets_through =
-            |service: &Upstream| service.gets_through(past.first_attempt_at, past.now);
+            |service: &Upstream| service.accepts_credentials(past.first_attempt_at, past.now);
         let past = AttemptContext {
             service_refusals: effects.service_refusals,
             is_address_at_fault: is_current
@@ -95,7 +95,7 @@ impl Lane {
                 SendResult::Unregistered { reason, ambiguous: true, since },
                 AddressTrust::Anonymous | AddressTrust::Unverified,
             ) if self.platform == Platform::Web => match trust {
-                _ if service.believes_death() => {
+                _ if service.accepts_unregistered() => {
                     SendResult::Unregistered { reason, ambiguous: false, since }
                 }
                 AddressTrust::Unverified => SendResult::ServiceRefused { reason },
@@ -105,7 +105,7 @@ impl Lane {
                 SendResult::Throttle { reason, after, scope: Scope::Service },
                 AddressTrust::Anonymous | AddressTrust::Unverified,
             ) => {
-                if !service.works(now) && !service.breaker.is_held(now) {
+                if !service.is_healthy(now) && !service.breaker.is_held(now) {
                     let policy = &self.context.config.retry;
                     let wait_ms = after.map_or(policy.throttle_ms, |after| {
                         i64::try_from(after.as_millis()).unwrap_or(i64::MAX)
@@ -169,9 +169,9 @@ impl Lane {
             SendResult::AuthRejected { .. } => {}
             SendResult::ServiceRefused { reason } => match service {
                 Some(service) if trust.is_verified() => {
-                    effects.service_refusals = service.refused();
+                    effects.service_refusals = service.record_refusal();
                 }
-                Some(service) => service.refused_unverified(reason, service.is_probe(), now),
+                Some(service) => service.record_unverified_refusal(reason, service.is_probe(), now),
                 None => {}
             },
             SendResult::Retry { outcome, reason, .. } => {
@@ -179,7 +179,7 @@ impl Lane {
             }
             SendResult::Delivered { .. } => {
                 if let Some(service) = service {
-                    service.delivered(now);
+                    service.record_delivery(now);
                 }
                 self.breaker.on_success();
             }
@@ -190,7 +190,7 @@ impl Lane {
             | SendResult::NotPermitted { .. }
             | SendResult::Unknown { .. } => {
                 match service {
-                    Some(service) if trust.is_verified() => service.answered(),
+                    Some(service) if trust.is_verified() => service.record_answer(),
                     Some(service) if service.is_probe() => service.breaker.on_reachable(now),
                     Some(_) | None => {}
                 }
@@ -251,7 +251,7 @@ impl Lane {
         if certainty == Processing::Unknown
             && let Some(service) = service
         {
-            service.timed_out();
+            service.record_timeout();
         }
         let breaker = service.map_or(&self.breaker, |service| &service.breaker);
         if breaker.on_failure(certainty, now) {

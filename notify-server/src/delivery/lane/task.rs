@@ -46,7 +46,7 @@ pub(crate) struct LaneTask {
     pub(super) claims_lost: bool,
     pub(super) breaker_changes: Waiter,
     /// Whether the state from before this process was loaded.
-    pub(super) begun: bool,
+    pub(super) is_initialized: bool,
 }
 
 /// Which task of a lane ended.
@@ -71,7 +71,7 @@ impl LaneTask {
             retries_due: false,
             retries_wait: false,
             claims_lost: false,
-            begun: false,
+            is_initialized: false,
         }
     }
 
@@ -107,7 +107,7 @@ impl LaneTask {
         // The claims of a task that panicked expire.
         self.retry_batches.remove(&task);
         match finished {
-            Ok((_, TaskEnd::Page(PageEnd::Over) | TaskEnd::Retries | TaskEnd::Singles)) => {}
+            Ok((_, TaskEnd::Page(PageEnd::Finished) | TaskEnd::Retries | TaskEnd::Singles)) => {}
             Ok((_, TaskEnd::Page(PageEnd::Fenced))) => self.lane.context.request_recovery(),
             // A panic must not stop the lane: recovery reclaims what the task held.
             Err(error) => {
@@ -120,7 +120,7 @@ impl LaneTask {
     /// Starts as much work as the limits allow: reclaimed pages, then retries, then the next pages
     /// in turn.
     async fn load_work(&mut self) -> Result<(), StoreError> {
-        if !self.begun {
+        if !self.is_initialized {
             self.init().await?;
         }
         self.read_inbox().await?;
@@ -145,7 +145,7 @@ impl LaneTask {
         }
         let has_others =
             !(self.ready.is_empty() && self.overflow.is_empty() && self.page_tasks.is_empty());
-        self.lane.has_others(has_others);
+        self.lane.set_other_work(has_others);
         Ok(())
     }
 
@@ -164,14 +164,14 @@ impl LaneTask {
             self.lane.load_records().await?;
         }
         self.count_retries().await?;
-        self.begun = true;
+        self.is_initialized = true;
         Ok(())
     }
 
     fn has_capacity(&self) -> bool {
         let config = &self.lane.context.config;
         self.page_tasks.len() < config.lane_pages_max
-            && self.lane.parked.load(Ordering::Acquire) < config.lane_deferred_max
+            && self.lane.deferred.load(Ordering::Acquire) < config.lane_deferred_max
             && self.page_tasks.values().map(|page| page.load(Ordering::Acquire)).sum::<usize>()
                 < config.lane_devices_max
     }
@@ -250,7 +250,7 @@ impl LaneTask {
             to,
             end,
             targeted: (devices.iter().filter(|device| dispatch.targets(device)).count()
-                + dispatch.gone(&devices, from, to).len()) as u64,
+                + dispatch.deleted(&devices, from, to).len()) as u64,
             excluded: dispatch.count_excluded(&devices),
             instance: context.instance,
             lease_until: read_at.plus_ms(context.config.lease_ms),
@@ -380,12 +380,12 @@ impl LaneTask {
     /// Whether due retries may be claimed: all claimed ones were started, and fewer than the limit
     /// are unsettled.
     pub(super) fn may_claim(&self) -> bool {
-        !self.retry_batches.values().any(|hand| hand.has_unstarted())
+        !self.retry_batches.values().any(|batch| batch.has_unstarted())
             && self.claimed_retries().len() < self.lane.context.config.lane_retries_max as usize
     }
 
     fn claimed_retries(&self) -> Vec<RetryNo> {
-        self.retry_batches.values().flat_map(|hand| hand.unsettled()).collect()
+        self.retry_batches.values().flat_map(|batch| batch.unsettled()).collect()
     }
 
     /// Claims due retries and starts a task for them.
@@ -405,8 +405,8 @@ impl LaneTask {
         let last = DeviceKey::new(self.lane.app, self.lane.platform, SEQUENCE_MAX);
         let tracker = context.devices.open(first, last);
         let lease_generation = context.membership.lease_generation();
-        let in_hand = self.claimed_retries();
-        let limit = context.config.lane_retries_max - in_hand.len() as u32;
+        let claimed = self.claimed_retries();
+        let limit = context.config.lane_retries_max - claimed.len() as u32;
         let claim = RetryClaim {
             app: self.lane.app,
             platform: self.lane.platform,
@@ -414,7 +414,7 @@ impl LaneTask {
             instance: context.instance,
             lease_until: now.plus_ms(context.config.retry_lease_ms()),
             now,
-            exclude: in_hand,
+            exclude: claimed,
             reclaim_own: self.claims_lost,
         };
         let claimed = context.store.claim_retries(claim).await.inspect_err(|_| {
@@ -448,12 +448,12 @@ impl LaneTask {
         };
         // Retries of an erased application are gone.
         claimed.retain(|retry| dispatches.iter().any(|dispatch| dispatch.row.no == retry.dispatch));
-        let hand = Arc::new(RetryBatch::new(claimed.iter().map(|retry| retry.no).collect()));
+        let batch = Arc::new(RetryBatch::new(claimed.iter().map(|retry| retry.no).collect()));
         let claim = ClaimedRetries {
             retries: claimed,
             dispatches,
             tracker,
-            hand: hand.clone(),
+            batch: batch.clone(),
             lease_generation,
         };
         let retries = RetryTask::new(&self.lane, claim);
@@ -461,7 +461,7 @@ impl LaneTask {
             retries.run().await;
             TaskEnd::Retries
         });
-        self.retry_batches.insert(task.id(), hand);
+        self.retry_batches.insert(task.id(), batch);
         Ok(())
     }
 
@@ -480,10 +480,10 @@ impl LaneTask {
     /// Counts the open retries when the number matters: at the start, and near the limit.
     pub(super) async fn count_retries(&mut self) -> Result<(), StoreError> {
         let (lane, context) = (&self.lane, &self.lane.context);
-        if !self.begun || lane.retry_backlog_near_full() {
-            let begun = lane.retries.begin();
+        if !self.is_initialized || lane.retry_backlog_near_full() {
+            let snapshot = lane.retries.begin_count();
             let open = context.store.open_retries(lane.app, lane.platform).await?;
-            lane.retries_counted(begun, open);
+            lane.apply_retry_count(snapshot, open);
         }
         Ok(())
     }
@@ -582,15 +582,15 @@ impl Lane {
     }
 
     /// Records whether the lane has other work than notifications to one device.
-    pub(crate) fn has_others(&self, has_others: bool) {
-        self.has_others.store(has_others, Ordering::Release);
+    pub(crate) fn set_other_work(&self, has_others: bool) {
+        self.has_other_work.store(has_others, Ordering::Release);
     }
 
     /// Whether notifications to one device may be started together with their pages: only if all
     /// would go out at once and overtake no waiting work.
     pub(crate) fn takes_singles(&self, now: Timestamp) -> bool {
         let is_ready = || matches!(self.provider_slot().provider, LaneProvider::Ready(_));
-        !self.has_others.load(Ordering::Acquire)
+        !self.has_other_work.load(Ordering::Acquire)
             && self.singles.load(Ordering::Acquire) < LANE_SINGLES_MAX
             && !self.retry_backlog_full()
             && matches!(self.breaker.peek(now), Admission::Go)

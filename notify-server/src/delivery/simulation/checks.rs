@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use notify_core::{Device, DisabledReason, IosEnv, NotificationRecord, Platform};
 
 use super::devices::State;
-use super::notices::{Asked, Notice};
+use super::notifications::{ExpectedNotification, RequestState};
 use super::panics;
 use super::requests::{Process, TAG};
 use super::world::{World, lock};
@@ -15,34 +15,43 @@ use crate::store::{AppNo, DeviceFilter, PageRequest};
 const DEVICES_MAX: u32 = 1_000;
 
 /// Invariants that hold at all times.
-pub(super) fn look(process: &Process) {
+pub(super) fn check_invariants(process: &Process) {
     let mut world = lock(&process.world);
-    for notice in accepted(&world) {
-        match read(process, &notice) {
-            Some(record) => judge_counts(&mut world, &record),
-            None => world.broke(&format!("{}, which was accepted, is gone", notice.id.as_str())),
+    for notification in accepted(&world) {
+        match read(process, &notification) {
+            Some(record) => check_counts(&mut world, &record),
+            None => world.record_violation(&format!(
+                "{}, which was accepted, is gone",
+                notification.id.as_str()
+            )),
         }
     }
-    if panics::since_last_asked() {
-        world.broke("something panicked");
+    if panics::take_panicked() {
+        world.record_violation("something panicked");
     }
 }
 
 /// The notifications that must exist.
-pub(super) fn accepted(world: &World) -> Vec<Notice> {
-    let notices = world.notices.values();
-    notices.filter(|notice| notice.accepted == Asked::Done).cloned().collect()
+pub(super) fn accepted(world: &World) -> Vec<ExpectedNotification> {
+    let notifications = world.notifications.values();
+    notifications
+        .filter(|notification| notification.accepted == RequestState::Acknowledged)
+        .cloned()
+        .collect()
 }
 
-pub(super) fn read(process: &Process, notice: &Notice) -> Option<NotificationRecord> {
-    process.store.peek(process.store.notification(notice.app, notice.id.clone())).ok()
+pub(super) fn read(
+    process: &Process,
+    notification: &ExpectedNotification,
+) -> Option<NotificationRecord> {
+    process.store.peek(process.store.notification(notification.app, notification.id.clone())).ok()
 }
 
-pub(super) fn is_over(record: &NotificationRecord) -> bool {
+pub(super) fn is_finished(record: &NotificationRecord) -> bool {
     record.completed_at.is_some()
 }
 
-fn judge_counts(world: &mut World, record: &NotificationRecord) {
+fn check_counts(world: &mut World, record: &NotificationRecord) {
     let id = record.id.as_str();
     let mut all = record.by_platform.iter().map(|of| of.counts).collect::<Vec<_>>();
     all.push(record.counts);
@@ -50,52 +59,55 @@ fn judge_counts(world: &mut World, record: &NotificationRecord) {
         let ended =
             counts.sent + counts.failed + counts.unregistered + counts.expired + counts.canceled;
         if ended + counts.pending != counts.targeted {
-            world.broke(&format!("{id} does not add up: {counts:?}"));
+            world.record_violation(&format!("{id} does not add up: {counts:?}"));
         }
-        if is_over(record) && counts.pending > 0 {
-            world.broke(&format!("{id} has ended with deliveries left: {counts:?}"));
+        if is_finished(record) && counts.pending > 0 {
+            world.record_violation(&format!("{id} has ended with deliveries left: {counts:?}"));
         }
     }
     let failures: u64 = record.failures.iter().map(|failure| failure.count).sum();
     let failed = record.counts.failed + record.counts.unregistered;
     if failures != failed {
-        world.broke(&format!("{id} failed {failed} times, with reasons for {failures}"));
+        world.record_violation(&format!("{id} failed {failed} times, with reasons for {failures}"));
     }
-    let notice = world.notices[id].clone();
-    if record.counts.sent > notice.taken {
-        let (sent, taken) = (record.counts.sent, notice.taken);
-        world.broke(&format!("{id} counts {sent} as sent, of which {taken} were taken"));
+    let notification = world.notifications[id].clone();
+    if record.counts.sent > notification.delivered {
+        let (sent, delivered) = (record.counts.sent, notification.delivered);
+        world.record_violation(&format!(
+            "{id} counts {sent} as sent, of which {delivered} were delivered"
+        ));
     }
 }
 
 /// Compares the database after a crash with the acknowledged requests. It decides the result of
 /// requests that were in flight.
-pub(super) fn reopened(process: &Process) {
+pub(super) fn check_after_restart(process: &Process) {
     let mut world = lock(&process.world);
-    judge_devices(process, &mut world);
-    let ids: Vec<String> = world.notices.keys().cloned().collect();
+    check_devices(process, &mut world);
+    let ids: Vec<String> = world.notifications.keys().cloned().collect();
     for id in ids {
-        let notice = world.notices[&id].clone();
-        if notice.accepted != Asked::Sent {
+        let notification = world.notifications[&id].clone();
+        if notification.accepted != RequestState::InFlight {
             continue;
         }
         let event = world.event;
-        let is_there = read(process, &notice).is_some();
-        let notice = world.notices.get_mut(&id).expect("it was there just now");
-        notice.accepted = if is_there { Asked::Done } else { Asked::Undone };
-        notice.acknowledged = is_there.then_some(event);
+        let is_there = read(process, &notification).is_some();
+        let notification = world.notifications.get_mut(&id).expect("it was there just now");
+        notification.accepted =
+            if is_there { RequestState::Acknowledged } else { RequestState::Failed };
+        notification.acknowledged_event = is_there.then_some(event);
     }
 }
 
 /// Every device reads back as its last acknowledged request left it, and none counts as dead unless
 /// a push service reported it.
-pub(super) fn judge_devices(process: &Process, world: &mut World) {
+pub(super) fn check_devices(process: &Process, world: &mut World) {
     let apps = world.apps.clone();
     for (app, _) in apps {
         let page = PageRequest { limit: DEVICES_MAX, cursor: None };
         let listed = process.store.list_devices(app, DeviceFilter::default(), page);
         let Ok(listed) = process.store.peek(listed) else {
-            world.broke(&format!("the devices of {} cannot be read", app.0));
+            world.record_violation(&format!("the devices of {} cannot be read", app.0));
             continue;
         };
         let mut stored: BTreeMap<String, Device> = BTreeMap::new();
@@ -105,15 +117,15 @@ pub(super) fn judge_devices(process: &Process, world: &mut World) {
         let names: Vec<String> = world.devices.of(app).map(|(name, _)| name.clone()).collect();
         for name in names {
             let device = stored.remove(&name);
-            judge_device(world, app, &name, device.as_ref());
+            check_device(world, app, &name, device.as_ref());
         }
         for name in stored.keys() {
-            world.broke(&format!("{name}exists without a registration"));
+            world.record_violation(&format!("{name} exists without a registration"));
         }
     }
 }
 
-fn judge_device(world: &mut World, app: AppNo, name: &str, device: Option<&Device>) {
+fn check_device(world: &mut World, app: AppNo, name: &str, device: Option<&Device>) {
     let read = device.map(state_of);
     let entry = world.devices.entry(app, name).cloned().unwrap_or_default();
     let is_right = |state: &Option<State>| match (state, &read) {
@@ -123,7 +135,7 @@ fn judge_device(world: &mut World, app: AppNo, name: &str, device: Option<&Devic
     };
     let right = std::iter::once(&entry.now).chain(&entry.next).find(|state| is_right(state));
     let Some(right) = right.cloned() else {
-        world.broke(&format!("{name} reads back as {read:?}, and is {entry:?}"));
+        world.record_violation(&format!("{name} reads back as {read:?}, and is {entry:?}"));
         return;
     };
     if world.is_dead && entry.next.is_some() {
@@ -134,18 +146,21 @@ fn judge_device(world: &mut World, app: AppNo, name: &str, device: Option<&Devic
     let Some(device) = device.filter(|device| is_dead(device)) else { return };
     let state = state_of(device);
     if state.token.is_none() {
-        // Another device has taken the address since, so earlier answers about it no longer matter.
+        // Another device has delivered the address since, so earlier answers about it no longer matter.
         return;
     }
-    let deaths = world.deaths.get(&(app, device.platform)).into_iter().flatten();
-    let called_dead = deaths.into_iter().any(|death| {
+    let reports = world.unregistered_reports.get(&(app, device.platform)).into_iter().flatten();
+    let is_reported = reports.into_iter().any(|death| {
         death.counts
             && death.names.iter().any(|of| of == name)
             && Some(&death.token) == state.token.as_ref()
             && (device.platform != Platform::Ios || death.env == state.env)
     });
-    if !called_dead {
-        world.broke(&format!("{name} counts as dead without a report about {:?}", state.token));
+    if !is_reported {
+        world.record_violation(&format!(
+            "{name} counts as dead without a report about {:?}",
+            state.token
+        ));
     }
 }
 

@@ -14,15 +14,15 @@ pub(super) enum Defect {
     /// A notification goes to the same address again and again.
     OldAddress,
     /// A rejected message is recorded as sent.
-    FailureTakenForSent,
+    FailureRecordedAsSent,
     /// The engine exceeds its limit of unacked deliveries.
-    CreditPassed,
+    UnackedLimitExceeded,
     /// Retries are lost.
     RetriesDropped,
     /// A cancellation is not stored.
-    CancellationForgotten,
+    CancellationLost,
     /// A device is disabled without a report that it is dead.
-    LivingBuried,
+    LiveDeviceDisabled,
     /// An accepted notification is lost.
     NotificationLost,
     /// An acknowledged registration is lost.
@@ -36,11 +36,11 @@ impl Defect {
         Self::AnswerLost,
         Self::SentTwice,
         Self::OldAddress,
-        Self::FailureTakenForSent,
-        Self::CreditPassed,
+        Self::FailureRecordedAsSent,
+        Self::UnackedLimitExceeded,
         Self::RetriesDropped,
-        Self::CancellationForgotten,
-        Self::LivingBuried,
+        Self::CancellationLost,
+        Self::LiveDeviceDisabled,
         Self::NotificationLost,
         Self::RegistrationLost,
         Self::OutcomesLost,
@@ -52,16 +52,16 @@ impl Defect {
             Self::AnswerLost
             | Self::SentTwice
             | Self::OldAddress
-            | Self::FailureTakenForSent
-            | Self::CreditPassed => return,
+            | Self::FailureRecordedAsSent
+            | Self::UnackedLimitExceeded => return,
             Self::RetriesDropped => {
                 "create trigger defect before insert on retries begin select raise(ignore); end"
             }
-            Self::CancellationForgotten => {
+            Self::CancellationLost => {
                 "create trigger defect before update of is_canceled on dispatches
                  begin select raise(ignore); end"
             }
-            Self::LivingBuried => {
+            Self::LiveDeviceDisabled => {
                 "create trigger defect after update of sent on pages when new.sent > old.sent begin
                  update devices set dead_reason = 'gone', dead_at = new.lease_until
                  where dead_at is null and key = (select max(key) from devices); end"

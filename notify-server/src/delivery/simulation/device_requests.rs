@@ -12,7 +12,7 @@ use crate::clock::Clock;
 use crate::store::AppNo;
 /// Registers or subscribes a device.
 pub(super) async fn register(process: Process, app: AppNo, name: String, mut wanted: State) {
-    let _asking = process.asks();
+    let _asking = process.begin_request();
     let at = process.clock.now();
     let what = format!("register {} {name} {} {:?}", app.0, wanted.platform, wanted.token);
     let (change, moves) = {
@@ -21,12 +21,12 @@ pub(super) async fn register(process: Process, app: AppNo, name: String, mut wan
         let before = world.devices.entry(app, &name).and_then(|entry| entry.now.clone());
         let moves = before.is_some_and(|before| before.platform != wanted.platform);
         if moves {
-            world.lose(app, &name);
+            world.begin_device_loss(app, &name);
         }
         let Some(change) = world.devices.registration(app, &name, wanted.clone(), at) else {
             return;
         };
-        let event = world.note(&what);
+        let event = world.record_event(&what);
         world.devices.begin(&change, event);
         (change, moves)
     };
@@ -46,7 +46,7 @@ pub(super) async fn register(process: Process, app: AppNo, name: String, mut wan
                 details: DeviceDetails::default(),
             };
             let done = process.store.register_device(app, registration, at, None).await;
-            process.answered(&what, done)
+            process.record_response(&what, done)
         }
         Platform::Web | Platform::FbMessenger | Platform::ChatApp => {
             let address = token.expect("subscribed devices have an address");
@@ -66,12 +66,12 @@ pub(super) async fn register(process: Process, app: AppNo, name: String, mut wan
                 details: DeviceDetails::default(),
             };
             let done = process.store.subscribe_device(app, subscription, id, at, None).await;
-            process.answered(&what, done)
+            process.record_response(&what, done)
         }
     };
     process.device_changed(&change, done);
     if moves {
-        lock(&process.world).lost(app, &name);
+        lock(&process.world).end_device_loss(app, &name);
     }
     if done && moves {
         process.waive_all();
@@ -80,16 +80,16 @@ pub(super) async fn register(process: Process, app: AppNo, name: String, mut wan
 
 /// Erases a device.
 pub(super) async fn erase(process: Process, app: AppNo, name: String) {
-    let _asking = process.asks();
+    let _asking = process.begin_request();
     let what = format!("erase {} {name}", app.0);
     let Some(change) = begin(&process, &what, app, &name, |_| None) else { return };
     let id = DeviceId::new(&name).expect("names are ids");
     let at = process.clock.now();
-    lock(&process.world).lose(app, &name);
+    lock(&process.world).begin_device_loss(app, &name);
     let done = process.store.delete_device(app, id, at).await;
-    let done = process.answered(&what, done);
+    let done = process.record_response(&what, done);
     process.device_changed(&change, done);
-    lock(&process.world).lost(app, &name);
+    lock(&process.world).end_device_loss(app, &name);
     if done {
         process.waive_all();
     }
@@ -97,7 +97,7 @@ pub(super) async fn erase(process: Process, app: AppNo, name: String) {
 
 /// Sets the tag of a device to a value; `None` removes it.
 pub(super) async fn tag(process: Process, app: AppNo, name: String, value: Option<bool>) {
-    let _asking = process.asks();
+    let _asking = process.begin_request();
     let what = format!("tag {} {name} {value:?}", app.0);
     let change = begin(&process, &what, app, &name, |before| Some(State { tag: value, ..before }));
     let Some(change) = change else { return };
@@ -105,9 +105,9 @@ pub(super) async fn tag(process: Process, app: AppNo, name: String, value: Optio
     let done = match value {
         Some(value) => {
             let tag = Tag { name: TAG.into(), kind: TagType::Bool, value };
-            process.answered(&what, process.store.set_tags(app, id, vec![tag], None).await)
+            process.record_response(&what, process.store.set_tags(app, id, vec![tag], None).await)
         }
-        None => process.answered(&what, process.store.remove_tag(app, id, TAG.into()).await),
+        None => process.record_response(&what, process.store.remove_tag(app, id, TAG.into()).await),
     };
     process.device_changed(&change, done);
 }
@@ -121,7 +121,7 @@ fn begin(
 ) -> Option<DeviceChange> {
     let mut world = lock(&process.world);
     let change = world.devices.change(app, name, change)?;
-    let event = world.note(what);
+    let event = world.record_event(what);
     world.devices.begin(&change, event);
     Some(change)
 }

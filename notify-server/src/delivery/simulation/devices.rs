@@ -65,16 +65,16 @@ impl Entry {
 pub(super) struct DeviceChange {
     pub(super) app: AppNo,
     /// First the device that the request names, then those that lose their address to it.
-    pub(super) becomes: Vec<(String, Option<State>)>,
+    pub(super) changes: Vec<(String, Option<State>)>,
     /// Time of the registration; `None` for other changes.
     pub(super) registers_at: Option<Timestamp>,
     /// The address that is new to the device.
-    pub(super) takes: Option<Taken>,
+    pub(super) claim: Option<AddressClaim>,
 }
 
 /// An address that is new to a device.
 #[derive(Clone)]
-pub(super) struct Taken {
+pub(super) struct AddressClaim {
     platform: Platform,
     token: String,
     /// Whether no device of its platform had it before.
@@ -86,7 +86,7 @@ pub(super) struct Taken {
 pub(super) struct Devices {
     pub(super) entries: BTreeMap<(AppNo, String), Entry>,
     /// When addresses moved to other devices.
-    taken: Vec<(AppNo, Taken, u64)>,
+    claims: Vec<(AppNo, AddressClaim, u64)>,
 }
 
 impl Devices {
@@ -145,9 +145,10 @@ impl Devices {
                 from_same_platform |= now.platform == new.platform;
                 becomes.push((other.clone(), Some(State { token: None, ..now.clone() })));
             }
-            takes = Some(Taken { platform: new.platform, token, is_free: !from_same_platform });
+            takes =
+                Some(AddressClaim { platform: new.platform, token, is_free: !from_same_platform });
         }
-        Some(DeviceChange { app, becomes, registers_at: Some(at), takes })
+        Some(DeviceChange { app, changes: becomes, registers_at: Some(at), claim: takes })
     }
 
     /// A change of one device; `None` if it does not exist or another request about it is in
@@ -160,24 +161,24 @@ impl Devices {
     ) -> Option<DeviceChange> {
         let entry = self.entry(app, name).filter(|entry| entry.next.is_none())?;
         let becomes = vec![(name.to_owned(), change(entry.now.clone()?))];
-        Some(DeviceChange { app, becomes, registers_at: None, takes: None })
+        Some(DeviceChange { app, changes: becomes, registers_at: None, claim: None })
     }
 
     /// Records that the request was sent.
     pub(super) fn begin(&mut self, change: &DeviceChange, event: u64) {
-        for (name, next) in &change.becomes {
+        for (name, next) in &change.changes {
             let entry = self.entries.entry((change.app, name.clone())).or_default();
             entry.next = Some(next.clone());
             entry.touched = event;
         }
-        if let Some(taken) = &change.takes {
-            self.taken.push((change.app, taken.clone(), event));
+        if let Some(delivered) = &change.claim {
+            self.claims.push((change.app, delivered.clone(), event));
         }
     }
 
     /// Records that the request was answered.
     pub(super) fn end(&mut self, change: &DeviceChange, done: bool, event: u64) {
-        for (place, (name, _)) in change.becomes.iter().enumerate() {
+        for (place, (name, _)) in change.changes.iter().enumerate() {
             let entry = self.entries.entry((change.app, name.clone())).or_default();
             let next = entry.next.take();
             entry.touched = event;
@@ -198,16 +199,16 @@ impl Devices {
 
     /// How often an address moved to another device since that event; `only_free`: counting only
     /// moves when no device of its platform had it.
-    pub(super) fn taken_since(
+    pub(super) fn claims_since(
         &self,
         (app, platform, token): (AppNo, Platform, &str),
         event: u64,
         only_free: bool,
     ) -> u64 {
-        let of_this = self.taken.iter().filter(|(of, taken, at)| {
-            (*of, taken.platform, taken.token.as_str()) == (app, platform, token)
+        let of_this = self.claims.iter().filter(|(of, delivered, at)| {
+            (*of, delivered.platform, delivered.token.as_str()) == (app, platform, token)
                 && *at >= event
-                && (taken.is_free || !only_free)
+                && (delivered.is_free || !only_free)
         });
         of_this.count() as u64
     }

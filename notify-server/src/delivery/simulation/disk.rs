@@ -55,7 +55,7 @@ pub(super) async fn write(store: Arc<Store>, world: SharedWorld) {
             if is_full {
                 store.fail(Fault::Commit(1));
             } else if loses_answer {
-                lock(&world).note("disk: an answer may be lost");
+                lock(&world).record_event("disk: an answer may be lost");
                 store.fail(Fault::Answer(1));
             }
             let writes = store.commit_waiting(most);

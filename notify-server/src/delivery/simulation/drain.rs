@@ -5,9 +5,9 @@ use std::time::Duration;
 use notify_core::Timestamp;
 
 use super::checks;
+use super::conditions::Condition;
 use super::requests::{Process, configure};
 use super::run::{Running, Server};
-use super::weather::Weather;
 use super::world::{Disk, lock};
 use crate::clock::Clock;
 use crate::store::Agenda;
@@ -17,25 +17,25 @@ const DRAIN_MS: i64 = 2 * 3_600_000;
 impl Server {
     /// Ends the faults. All work has to end within [`DRAIN_MS`], and nothing may be due afterwards.
     pub(super) async fn drain(&self, process: &Process, running: &Running) {
-        let until = self.calm(process).await;
+        let until = self.end_faults(process).await;
         let mut pause = Duration::from_millis(50);
         loop {
-            checks::look(process);
+            checks::check_invariants(process);
             let open: Vec<_> = checks::accepted(&lock(&self.world))
                 .iter()
-                .filter_map(|notice| checks::read(process, notice))
-                .filter(|record| !checks::is_over(record))
+                .filter_map(|notification| checks::read(process, notification))
+                .filter(|record| !checks::is_finished(record))
                 .collect();
             let (is_broken, in_flight) = {
                 let world = lock(&self.world);
-                (!world.broken.is_empty(), world.in_flight)
+                (!world.violations.is_empty(), world.in_flight)
             };
             // Canceled notifications have ended, and may still have attempts in flight.
             if is_broken || (open.is_empty() && in_flight == 0) {
                 break;
             }
             if running.task.is_finished() {
-                return lock(&self.world).broke("the engine ended by itself");
+                return lock(&self.world).record_violation("the engine ended by itself");
             }
             if process.clock.now() >= until {
                 let stuck = format!(
@@ -43,7 +43,7 @@ impl Server {
                     open.len(),
                     open.first()
                 );
-                return lock(&self.world).broke(&stuck);
+                return lock(&self.world).record_violation(&stuck);
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(Duration::from_secs(30));
@@ -53,28 +53,28 @@ impl Server {
         let agenda = process.store.peek(process.store.agenda(process.clock.now()));
         let mut world = lock(&self.world);
         if !agenda.as_ref().is_ok_and(|agenda| *agenda == Agenda::default())
-            && world.broken.is_empty()
+            && world.violations.is_empty()
         {
-            world.broke(&format!("all work has ended, and still due: {agenda:?}"));
+            world.record_violation(&format!("all work has ended, and still due: {agenda:?}"));
         }
-        let (free, credit) = (running.context.unacked.available_permits(), self.config.max_unacked);
-        if free != credit && world.broken.is_empty() {
-            world.broke(&format!(
-                "all work has ended, and {free} of {credit} unacked permits are free"
+        let (free, limit) = (running.context.unacked.available_permits(), self.config.max_unacked);
+        if free != limit && world.violations.is_empty() {
+            world.record_violation(&format!(
+                "all work has ended, and {free} of {limit} unacked permits are free"
             ));
         }
     }
 
     /// Ends every fault. Returns by when all work has to end.
-    async fn calm(&self, process: &Process) -> Timestamp {
+    async fn end_faults(&self, process: &Process) -> Timestamp {
         let missing = {
             let mut world = lock(&self.world);
-            world.note("faults end");
+            world.record_event("faults end");
             world.disk = Disk::default();
-            world.dies_after = None;
+            world.crash_after_commits = None;
             for service in world.services.values_mut() {
-                service.weather = Weather::Fine;
-                service.offer(20);
+                service.condition = Condition::Healthy;
+                service.set_slots(20);
             }
             world.services.keys().copied().collect::<Vec<_>>()
         };
@@ -86,7 +86,7 @@ impl Server {
             configure(process.clone(), app, kind, Some(0)).await;
         }
         let world = lock(&self.world);
-        let last_due = world.notices.values().map(|notice| notice.due_at).max();
+        let last_due = world.notifications.values().map(|notification| notification.due_at).max();
         last_due.unwrap_or_default().max(world.now()).plus_ms(DRAIN_MS)
     }
 }

@@ -4,31 +4,31 @@
 //! ```text
 //! Script ──requests──▶ store (inline) ◀──── EngineTask ───▶ SimulatedProvider
 //!    │                    ▲ disk: when, together, or not at all      │
-//!    └──▶ weather, crashes, clock                World ◀── judges ───┘
+//!    └──▶ conditions, crashes, clock             World ◀── checks ───┘
 //! ```
 //!
 //! `NOTIFY_SIMULATION_SEEDS=n` runs that many seeds, `NOTIFY_SIMULATION_SEED=n` that one, with its
 //! whole trace if it fails (`docs/delivery.md`).
 
+mod attempt_checks;
 mod checks;
 mod clock;
+mod conditions;
 mod defects;
 mod device_requests;
 mod devices;
 mod disk;
 mod drain;
-mod draw;
-mod judge;
-mod notices;
+mod notifications;
 mod outcomes;
 mod panics;
 mod provider;
+mod random;
 mod requests;
 mod run;
 mod script;
 mod setup;
 mod trace;
-mod weather;
 mod world;
 
 use std::sync::Mutex;
@@ -46,7 +46,7 @@ const SEEDS_PER_DEFECT: u64 = 20;
 /// Most failing seeds that are reported.
 const FAILURES_MAX: usize = 5;
 
-fn asked(variable: &str) -> Option<u64> {
+fn number_from_env(variable: &str) -> Option<u64> {
     let asked = std::env::var(variable).ok()?;
     Some(asked.parse().expect("a number of seeds, or a seed"))
 }
@@ -54,26 +54,27 @@ fn asked(variable: &str) -> Option<u64> {
 /// The broken invariants of a seed, and how to reproduce them.
 fn failure(seed: u64, lines_max: usize) -> Option<String> {
     let report = run(seed, lines_max, None);
-    if report.broken.is_empty() {
+    if report.violations.is_empty() {
         return None;
     }
     Some(format!(
         "seed {seed} (trace {:016x}, {} events) broke:\n  {}\nits last events:\n  {}\nagain: \
-         NOTIFY_SIMULATION_SEED={seed} cargo test -p notify-server simulation::whatever",
+         NOTIFY_SIMULATION_SEED={seed} cargo test -p notify-server simulation::nothing_is_lost",
         report.hash,
         report.events,
-        report.broken.join("\n  "),
+        report.violations.join("\n  "),
         report.trace.join("\n  "),
     ))
 }
 
 #[test]
 fn nothing_is_lost_or_repeated_and_everything_ends() {
-    if let Some(seed) = asked("NOTIFY_SIMULATION_SEED") {
+    if let Some(seed) = number_from_env("NOTIFY_SIMULATION_SEED") {
         assert_eq!(failure(seed, usize::MAX), None);
         return;
     }
-    let (next, last) = (AtomicU64::new(1), asked("NOTIFY_SIMULATION_SEEDS").unwrap_or(SEEDS));
+    let (next, last) =
+        (AtomicU64::new(1), number_from_env("NOTIFY_SIMULATION_SEEDS").unwrap_or(SEEDS));
     let failures = Mutex::new(Vec::new());
     // Each seed runs on one thread; seeds run in parallel.
     std::thread::scope(|scope| {
@@ -110,7 +111,7 @@ fn a_seed_replays_event_by_event() {
 fn a_planted_defect_is_found() {
     for defect in Defect::ALL {
         let found =
-            (1..=SEEDS_PER_DEFECT).find(|seed| !run(*seed, 0, Some(defect)).broken.is_empty());
+            (1..=SEEDS_PER_DEFECT).find(|seed| !run(*seed, 0, Some(defect)).violations.is_empty());
         assert!(found.is_some(), "{defect:?} is not found within {SEEDS_PER_DEFECT} seeds");
     }
 }

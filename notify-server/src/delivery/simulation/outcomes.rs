@@ -4,52 +4,64 @@ use std::collections::BTreeMap;
 
 use notify_core::{NotificationStatus, Platform};
 
-use super::checks::{accepted, judge_devices, read};
+use super::checks::{accepted, check_devices, read};
 use super::devices::Entry;
-use super::notices::{Asked, Notice};
+use super::notifications::{ExpectedNotification, RequestState};
 use super::requests::Process;
 use super::world::{World, lock};
 use crate::store::{AudienceSource, DeviceKey, DeviceOutcome, Dispatch, Outcome};
 /// Checks that each device without changes has an outcome, and that it agrees with its push
 /// service.
-pub(super) fn over(process: &Process) {
+pub(super) fn check_at_end(process: &Process) {
     let mut world = lock(&process.world);
-    judge_devices(process, &mut world);
+    check_devices(process, &mut world);
     let dispatches = dispatches(process);
-    for notice in accepted(&world) {
-        let id = notice.id.as_str();
-        let Some(record) = read(process, &notice) else { continue };
+    for notification in accepted(&world) {
+        let id = notification.id.as_str();
+        let Some(record) = read(process, &notification) else { continue };
         if !matches!(record.status, NotificationStatus::Completed | NotificationStatus::Canceled) {
-            world.broke(&format!("{id} ends as {}", record.status.as_str()));
+            world.record_violation(&format!("{id} ends as {}", record.status.as_str()));
         }
         let sent = record.counts.sent;
-        if notice.unrecorded(sent) > 0 {
-            let taken = notice.taken;
-            world.broke(&format!("{id} was taken {taken} times, and {sent} are recorded"));
+        if notification.unrecorded(sent) > 0 {
+            let delivered = notification.delivered;
+            world.record_violation(&format!(
+                "{id} was delivered {delivered} times, and {sent} are recorded"
+            ));
         }
         let lost = world.lost_devices.iter();
-        let lost = lost.filter(|(app, _, at)| *app == notice.app && *at >= notice.asked);
+        let lost = lost
+            .filter(|(app, _, at)| *app == notification.app && *at >= notification.requested_event);
         let lost = lost.count() as u64;
         let canceled = record.counts.canceled;
-        if canceled > lost && notice.canceled == Asked::No {
-            world.broke(&format!("{id} counts {canceled} as canceled, where {lost} were erased"));
+        if canceled > lost && notification.canceled == RequestState::NotRequested {
+            world.record_violation(&format!(
+                "{id} counts {canceled} as canceled, where {lost} were erased"
+            ));
         }
-        let repeated: u64 = notice
-            .reached
+        let repeated: u64 = notification
+            .by_address
             .iter()
             .map(|((platform, token), reached)| {
-                let may = 1 + world.may_repeat(&notice, *platform, token);
-                reached.taken.saturating_sub(may)
+                let may = 1 + world.repeats_allowed(&notification, *platform, token);
+                reached.delivered.saturating_sub(may)
             })
             .sum();
-        if repeated > notice.repeats_max {
-            let may = notice.repeats_max;
-            world.broke(&format!("{id} was repeated {repeated} times, where {may} may be"));
+        if repeated > notification.repeats_max {
+            let may = notification.repeats_max;
+            world.record_violation(&format!(
+                "{id} was repeated {repeated} times, where {may} may be"
+            ));
         }
         if record.status == NotificationStatus::Canceled && !dispatches.contains_key(id) {
             continue;
         }
-        judge_outcomes(process, &mut world, &notice, dispatches.get(id).map_or(&[], Vec::as_slice));
+        check_outcomes(
+            process,
+            &mut world,
+            &notification,
+            dispatches.get(id).map_or(&[], Vec::as_slice),
+        );
     }
 }
 
@@ -64,23 +76,35 @@ fn dispatches(process: &Process) -> BTreeMap<String, Vec<Dispatch>> {
     dispatches
 }
 
-fn judge_outcomes(process: &Process, world: &mut World, notice: &Notice, dispatches: &[Dispatch]) {
-    let devices: Vec<(String, Entry)> =
-        world.devices.of(notice.app).map(|(name, entry)| (name.clone(), entry.clone())).collect();
+fn check_outcomes(
+    process: &Process,
+    world: &mut World,
+    notification: &ExpectedNotification,
+    dispatches: &[Dispatch],
+) {
+    let devices: Vec<(String, Entry)> = world
+        .devices
+        .of(notification.app)
+        .map(|(name, entry)| (name.clone(), entry.clone()))
+        .collect();
     let mut keys = BTreeMap::new();
     for dispatch in dispatches {
         keys.extend(keys_by_address(process, dispatch));
     }
     for (name, entry) in devices {
         let Some(state) = entry.now.clone() else { continue };
-        let deaths = world.deaths.get(&(notice.app, state.platform)).into_iter().flatten();
-        let is_left_alone = entry.touched < notice.asked
+        let reports = world
+            .unregistered_reports
+            .get(&(notification.app, state.platform))
+            .into_iter()
+            .flatten();
+        let is_unchanged = entry.touched < notification.requested_event
             && state.moved_to.is_empty()
-            && !deaths.into_iter().any(|death| death.names.contains(&name));
-        let is_meant = notice.names(state.platform, &name)
+            && !reports.into_iter().any(|death| death.names.contains(&name));
+        let is_targeted = notification.names(state.platform, &name)
             && !state.disabled
-            && (!notice.tagged || state.tag == Some(true));
-        let Some(token) = state.token.clone().filter(|_| is_left_alone && is_meant) else {
+            && (!notification.tagged || state.tag == Some(true));
+        let Some(token) = state.token.clone().filter(|_| is_unchanged && is_targeted) else {
             continue;
         };
         let dispatch = dispatches.iter().find(|of| of.platform == state.platform);
@@ -89,9 +113,11 @@ fn judge_outcomes(process: &Process, world: &mut World, notice: &Notice, dispatc
             let outcome = process.store.delivery_outcome(dispatch.no, key);
             process.store.peek(outcome).ok().flatten()
         });
-        if let Some(wrong) = wrong(world, notice, (state.platform, &token), outcome.as_ref()) {
-            let id = notice.id.as_str();
-            world.broke(&format!("{id} to {name} at {token}: {wrong}: {outcome:?}"));
+        if let Some(wrong) =
+            violation(world, notification, (state.platform, &token), outcome.as_ref())
+        {
+            let id = notification.id.as_str();
+            world.record_violation(&format!("{id} to {name} at {token}: {wrong}: {outcome:?}"));
         }
     }
 }
@@ -111,27 +137,30 @@ fn keys_by_address(
 }
 
 /// Why an outcome is impossible for a device without changes.
-fn wrong(
+fn violation(
     world: &World,
-    notice: &Notice,
+    notification: &ExpectedNotification,
     (platform, token): (Platform, &str),
     outcome: Option<&DeviceOutcome>,
 ) -> Option<&'static str> {
     let Some(outcome) = outcome else { return Some("it has no outcome") };
-    let reached = notice.reached.get(&(platform, token.to_owned())).cloned().unwrap_or_default();
+    let reached =
+        notification.by_address.get(&(platform, token.to_owned())).cloned().unwrap_or_default();
     let reason = outcome.reason.as_deref().unwrap_or_default();
     let is_right = match outcome.settled {
         // A process that died may have lost an answer before its outcome was stored, but not the
         // outcome.
-        Outcome::Sent => reached.taken > 0,
+        Outcome::Sent => reached.delivered > 0,
         Outcome::Failed => {
-            notice.reasons.contains(reason)
+            notification.reasons.contains(reason)
                 || reason == "provider_not_configured"
-                    && world.was_missing.contains(&(notice.app, platform.provider()))
+                    && world.was_missing.contains(&(notification.app, platform.provider()))
         }
         Outcome::Unregistered => reached.dead || reached.refused,
-        Outcome::Expired => notice.ttl.is_some() || notice.replaces && reason == "overtaken",
-        Outcome::Canceled => notice.canceled != Asked::No,
+        Outcome::Expired => {
+            notification.ttl.is_some() || notification.replaces && reason == "overtaken"
+        }
+        Outcome::Canceled => notification.canceled != RequestState::NotRequested,
     };
     (!is_right).then_some("it ended as it cannot have")
 }

@@ -8,7 +8,7 @@ thread_local! {
 }
 
 /// Records every panic of this process, by thread, and still reports it as before.
-pub(super) fn listen() {
+pub(super) fn install_hook() {
     static LISTEN: Once = Once::new();
     LISTEN.call_once(|| {
         let before = std::panic::take_hook();
@@ -20,6 +20,6 @@ pub(super) fn listen() {
 }
 
 /// Whether this thread panicked since the last call.
-pub(super) fn since_last_asked() -> bool {
+pub(super) fn take_panicked() -> bool {
     PANICKED.replace(false)
 }

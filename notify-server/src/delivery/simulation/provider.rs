@@ -91,7 +91,7 @@ impl Provider for SimulatedProvider {
         let answer = self.send(attempt).await;
         match (defect, &answer) {
             (Some(Defect::AnswerLost), SendResult::Retry { .. }) => std::future::pending().await,
-            (Some(Defect::FailureTakenForSent), SendResult::InvalidMessage { .. }) => {
+            (Some(Defect::FailureRecordedAsSent), SendResult::InvalidMessage { .. }) => {
                 SendResult::Delivered { message_id: None }
             }
             _ => answer,
@@ -105,30 +105,31 @@ impl Provider for SimulatedProvider {
 
 impl SimulatedProvider {
     async fn send(&self, attempt: Attempt) -> SendResult {
-        let (forecast, names) = lock(&self.world).depart(&attempt);
-        let mut flight = Flight { world: self.world.clone(), attempt, is_over: false };
-        tokio::time::sleep(forecast.after).await;
-        flight.is_over = true;
-        lock(&self.world).arrive(&flight.attempt, &names, &forecast.answer);
-        forecast.answer
+        let (planned, names) = lock(&self.world).start_attempt(&attempt);
+        let mut in_flight =
+            InFlightAttempt { world: self.world.clone(), attempt, is_finished: false };
+        tokio::time::sleep(planned.after).await;
+        in_flight.is_finished = true;
+        lock(&self.world).record_answer(&in_flight.attempt, &names, &planned.answer);
+        planned.answer
     }
 }
 
 /// An attempt in flight.
-struct Flight {
+struct InFlightAttempt {
     world: SharedWorld,
     attempt: Attempt,
-    is_over: bool,
+    is_finished: bool,
 }
 
-impl Drop for Flight {
+impl Drop for InFlightAttempt {
     /// The engine gave the attempt up, unless the process is dead.
     fn drop(&mut self) {
         let mut world = lock(&self.world);
-        if !self.is_over && !world.is_dead {
-            world.land(&self.attempt);
+        if !self.is_finished && !world.is_dead {
+            world.end_attempt(&self.attempt);
             let Attempt { id, token, .. } = &self.attempt;
-            world.note(&format!("the attempt to send {id} to {token} is dropped"));
+            world.record_event(&format!("the attempt to send {id} to {token} is dropped"));
         }
     }
 }

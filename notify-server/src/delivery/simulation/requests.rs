@@ -11,7 +11,7 @@ use notify_core::{
 
 use super::clock::SimulatedClock;
 use super::devices::DeviceChange;
-use super::notices::{Asked, Notice};
+use super::notifications::{ExpectedNotification, RequestState};
 use super::world::{SharedWorld, lock};
 use crate::clock::Clock;
 use crate::store::Store;
@@ -29,7 +29,7 @@ pub(super) struct Process {
 }
 
 /// A requested notification.
-pub(super) struct Wish {
+pub(super) struct NotificationDraft {
     pub(super) id: NotificationId,
     pub(super) platforms: Vec<Platform>,
     pub(super) names: Option<BTreeMap<Platform, Vec<String>>>,
@@ -40,9 +40,9 @@ pub(super) struct Wish {
 }
 
 /// A request in flight.
-pub(super) struct Asking(SharedWorld);
+pub(super) struct RequestGuard(SharedWorld);
 
-impl Drop for Asking {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
         // Avoids a second panic if the first one poisoned the lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner).requests -= 1;
@@ -51,17 +51,17 @@ impl Drop for Asking {
 
 impl Process {
     /// Starts a request. It is in flight until the returned value is dropped.
-    pub(super) fn asks(&self) -> Asking {
+    pub(super) fn begin_request(&self) -> RequestGuard {
         lock(&self.world).requests += 1;
-        Asking(self.world.clone())
+        RequestGuard(self.world.clone())
     }
 
     /// Records an answer. Returns whether the request succeeded.
-    pub(super) fn answered<T>(&self, what: &str, answer: Result<T, StoreError>) -> bool {
+    pub(super) fn record_response<T>(&self, what: &str, answer: Result<T, StoreError>) -> bool {
         let mut world = lock(&self.world);
         match answer {
             Ok(_) => {
-                world.note(&format!("done: {what}"));
+                world.record_event(&format!("done: {what}"));
                 true
             }
             Err(
@@ -70,11 +70,11 @@ impl Process {
                 | StoreError::Refused(_)
                 | StoreError::Fenced),
             ) => {
-                world.note(&format!("not done: {what}: {error}"));
+                world.record_event(&format!("not done: {what}: {error}"));
                 false
             }
             Err(error @ (StoreError::Backend(_) | StoreError::KeyReused)) => {
-                world.broke(&format!("{what} met a defect: {error:?}"));
+                world.record_violation(&format!("{what} met a defect: {error:?}"));
                 false
             }
         }
@@ -89,116 +89,130 @@ impl Process {
     /// A request that was just answered may have ended deliveries in flight.
     pub(super) fn waive_all(&self) {
         let mut world = lock(&self.world);
-        let recorded: Vec<(String, u64)> =
-            world.notices.iter().map(|(id, notice)| (id.clone(), self.recorded(notice))).collect();
+        let recorded: Vec<(String, u64)> = world
+            .notifications
+            .iter()
+            .map(|(id, notification)| (id.clone(), self.recorded(notification)))
+            .collect();
         for (id, recorded) in recorded {
             world.waive(&id, recorded);
         }
     }
 
     /// Number of deliveries of a notification that are recorded as sent.
-    pub(super) fn recorded(&self, notice: &Notice) -> u64 {
-        let read = self.store.peek(self.store.notification(notice.app, notice.id.clone()));
+    pub(super) fn recorded(&self, notification: &ExpectedNotification) -> u64 {
+        let read =
+            self.store.peek(self.store.notification(notification.app, notification.id.clone()));
         read.map_or(0, |record| record.counts.sent)
     }
 }
 
 /// Creates a notification.
-pub(super) async fn notify(process: Process, app: AppNo, wish: Wish) {
-    let _asking = process.asks();
+pub(super) async fn notify(process: Process, app: AppNo, draft: NotificationDraft) {
+    let _asking = process.begin_request();
     let at = process.clock.now();
-    let send_at = wish.due_in_ms.map(|ms| at.plus_ms(ms));
-    let names = |platform| wish.names.as_ref().and_then(|names| names.get(&platform)).cloned();
+    let send_at = draft.due_in_ms.map(|ms| at.plus_ms(ms));
+    let names = |platform| draft.names.as_ref().and_then(|names| names.get(&platform)).cloned();
     let request = CreateNotification {
         text: Some("Hello".into()),
-        platforms: Some(wish.platforms.iter().map(|on| on.as_str().into()).collect()),
+        platforms: Some(draft.platforms.iter().map(|on| on.as_str().into()).collect()),
         android_device_ids: names(Platform::Android),
         ios_device_ids: names(Platform::Ios),
-        ttl_seconds: wish.ttl,
+        ttl_seconds: draft.ttl,
         send_at: send_at.map(notify_core::Timestamp::as_ms),
-        collapse_key: wish.collapse_key,
+        collapse_key: draft.collapse_key,
         content: NotificationContent {
-            tags: wish.tagged.then(|| vec![TAG.into()]),
+            tags: draft.tagged.then(|| vec![TAG.into()]),
             ..NotificationContent::default()
         },
         ..CreateNotification::default()
     };
     let replaces = request.collapse_key.is_some();
     let body = serde_json::to_string(&request).expect("a request is JSON");
-    let valid = request.validate(at).expect("the wish keeps the rules");
-    let id = wish.id.as_str().to_owned();
+    let valid = request.validate(at).expect("the draft is valid");
+    let id = draft.id.as_str().to_owned();
     let what = format!("notify {} {id}: {body}", app.0);
     {
         let mut world = lock(&process.world);
-        let asked = world.note(&what);
-        let names = wish.names.map(|names| {
+        let asked = world.record_event(&what);
+        let names = draft.names.map(|names| {
             names.into_iter().map(|(on, names)| (on, names.into_iter().collect())).collect()
         });
-        let notice = Notice {
-            id: wish.id.clone(),
-            platforms: wish.platforms,
+        let notification = ExpectedNotification {
+            id: draft.id.clone(),
+            platforms: draft.platforms,
             names,
-            tagged: wish.tagged,
-            ttl: wish.ttl,
+            tagged: draft.tagged,
+            ttl: draft.ttl,
             replaces,
             due_at: send_at.unwrap_or(at),
             is_scheduled: send_at.is_some(),
-            accepted: Asked::Sent,
-            asked,
-            ..Notice::unknown(app)
+            accepted: RequestState::InFlight,
+            requested_event: asked,
+            ..ExpectedNotification::unknown(app)
         };
-        world.notices.insert(id.clone(), notice);
+        world.notifications.insert(id.clone(), notification);
     }
-    let new = NewNotification::of(wish.id, body, valid, None, at);
+    let new = NewNotification::of(draft.id, body, valid, None, at);
     let done = process.store.accept_notification(app, new, None).await;
-    let done = process.answered(&format!("notify {id}"), done);
+    let done = process.record_response(&format!("notify {id}"), done);
     let mut world = lock(&process.world);
     let event = world.event;
-    let notice = world.notices.get_mut(&id).expect("it was asked for");
-    notice.accepted = if done { Asked::Done } else { Asked::Undone };
-    notice.acknowledged = done.then_some(event);
+    let notification = world.notifications.get_mut(&id).expect("it was requested");
+    notification.accepted = if done { RequestState::Acknowledged } else { RequestState::Failed };
+    notification.acknowledged_event = done.then_some(event);
 }
 
 /// Starts to create a notification, and drops the request after a while.
-pub(super) async fn notify_in_vain(process: Process, app: AppNo, wish: Wish, after: Duration) {
-    let id = wish.id.as_str().to_owned();
-    notify(process.clone(), app, wish).await;
+pub(super) async fn notify_then_cancel(
+    process: Process,
+    app: AppNo,
+    draft: NotificationDraft,
+    after: Duration,
+) {
+    let id = draft.id.as_str().to_owned();
+    notify(process.clone(), app, draft).await;
     tokio::time::sleep(after).await;
     cancel(process, id).await;
 }
 
 /// Cancels a notification.
 pub(super) async fn cancel(process: Process, id: String) {
-    let _asking = process.asks();
+    let _asking = process.begin_request();
     let what = format!("cancel {id}");
-    let (app, notification) = {
+    let (app, target) = {
         let mut world = lock(&process.world);
-        let notice = world.notices.get_mut(&id);
-        let Some(notice) = notice.filter(|notice| notice.canceled == Asked::No) else { return };
-        notice.canceled = Asked::Sent;
-        let named = (notice.app, notice.id.clone());
-        world.note(&what);
+        let notification = world.notifications.get_mut(&id);
+        let Some(notification) =
+            notification.filter(|notification| notification.canceled == RequestState::NotRequested)
+        else {
+            return;
+        };
+        notification.canceled = RequestState::InFlight;
+        let named = (notification.app, notification.id.clone());
+        world.record_event(&what);
         named
     };
     let at = process.clock.now();
-    let done = process.store.cancel_notification(app, notification, at).await;
-    let done = process.answered(&what, done);
+    let done = process.store.cancel_notification(app, target, at).await;
+    let done = process.record_response(&what, done);
     if done {
-        let recorded = process.recorded(&lock(&process.world).notices[&id].clone());
+        let recorded = process.recorded(&lock(&process.world).notifications[&id].clone());
         lock(&process.world).waive(&id, recorded);
     }
     let mut world = lock(&process.world);
-    let notice = world.notices.get_mut(&id).expect("it was found before");
-    notice.canceled = if done { Asked::Done } else { Asked::No };
+    let notification = world.notifications.get_mut(&id).expect("it was found before");
+    notification.canceled =
+        if done { RequestState::Acknowledged } else { RequestState::NotRequested };
 }
 
 /// Configures a provider (a rate of 0 means no limit), or removes it.
 pub(super) async fn configure(process: Process, app: AppNo, kind: ProviderKind, rate: Option<u8>) {
-    let _asking = process.asks();
+    let _asking = process.begin_request();
     let what = format!("configure {} {}: {rate:?}", app.0, kind.as_str());
     let app_id = {
         let mut world = lock(&process.world);
-        world.note(&what);
+        world.record_event(&what);
         if rate.is_none() {
             world.was_missing.push((app, kind));
         }
@@ -213,5 +227,5 @@ pub(super) async fn configure(process: Process, app: AppNo, kind: ProviderKind, 
         }
         None => process.store.delete_provider(app_id, kind).await,
     };
-    process.answered(&what, done);
+    process.record_response(&what, done);
 }

@@ -11,7 +11,7 @@ use super::clock::SimulatedClock;
 use super::defects::Defect;
 use super::provider::SimulatedSource;
 use super::requests::Process;
-use super::script::{Script, Turn};
+use super::script::{Script, ScriptEnd};
 use super::setup::{config, empty_store, workspace};
 use super::trace::START;
 use super::world::{SharedWorld, World, lock};
@@ -34,21 +34,21 @@ pub(super) struct Report {
     pub(super) hash: u64,
     pub(super) events: u64,
     /// Broken invariants.
-    pub(super) broken: Vec<String>,
+    pub(super) violations: Vec<String>,
     pub(super) trace: Vec<String>,
 }
 
 /// How a life of the server ended.
-enum End {
-    Died,
+enum LifeEnd {
+    Crashed,
     Stopped,
-    Over,
+    Finished,
 }
 
 /// Runs a seed to its end, and keeps that many lines of its trace.
 pub(super) fn run(seed: u64, lines_max: usize, defect: Option<Defect>) -> Report {
-    panics::listen();
-    panics::since_last_asked();
+    panics::install_hook();
+    panics::take_panicked();
     let folder = workspace();
     let path = folder.path().join("notify.db");
     std::fs::write(&path, empty_store()).expect("the folder is writable");
@@ -58,8 +58,8 @@ pub(super) fn run(seed: u64, lines_max: usize, defect: Option<Defect>) -> Report
     let mut rng = fastrand::Rng::with_seed(seed);
     let config = config(&mut rng, defect);
     let world = Arc::new(Mutex::new(World::new(rng.u64(..), lines_max, defect)));
-    lock(&world).credit =
-        config.max_unacked as u64 - u64::from(defect == Some(Defect::CreditPassed));
+    lock(&world).unacked_max =
+        config.max_unacked as u64 - u64::from(defect == Some(Defect::UnackedLimitExceeded));
     let mut server = Server {
         path,
         config,
@@ -70,7 +70,7 @@ pub(super) fn run(seed: u64, lines_max: usize, defect: Option<Defect>) -> Report
         context: None,
     };
     let mut wall = START;
-    while let End::Died | End::Stopped = server.live(wall) {
+    while let LifeEnd::Crashed | LifeEnd::Stopped = server.run_life(wall) {
         wall = lock(&server.world).now().plus_ms(server.rng.i64(0..90_000));
     }
     drop(folder);
@@ -78,7 +78,7 @@ pub(super) fn run(seed: u64, lines_max: usize, defect: Option<Defect>) -> Report
     Report {
         hash: world.trace.hash(),
         events: world.trace.events(),
-        broken: world.broken,
+        violations: world.violations,
         trace: world.trace.into_lines(),
     }
 }
@@ -103,7 +103,7 @@ pub(super) struct Running {
 
 impl Server {
     /// Runs from one start to the next. Dropping the runtime aborts what is left of the process.
-    fn live(&mut self, wall: Timestamp) -> End {
+    fn run_life(&mut self, wall: Timestamp) -> LifeEnd {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .start_paused(true)
@@ -111,7 +111,7 @@ impl Server {
             .expect("a runtime");
         let store = sqlite::open_inline(&self.path).expect("the store opens");
         let end = runtime.block_on(async {
-            let end = self.life(store.clone(), wall).await;
+            let end = self.run_process(store.clone(), wall).await;
             // Inside the runtime, because the time outside is not simulated.
             lock(&self.world).stop_clock();
             end
@@ -126,7 +126,7 @@ impl Server {
         end
     }
 
-    async fn life(&mut self, store: Arc<Store>, wall: Timestamp) -> End {
+    async fn run_process(&mut self, store: Arc<Store>, wall: Timestamp) -> LifeEnd {
         let clock = SimulatedClock::start(wall);
         lock(&self.world).clock = Some(clock.clone());
         let process = Process { world: self.world.clone(), store: store.clone(), clock };
@@ -136,43 +136,43 @@ impl Server {
         if self.lives == 1 {
             self.set_up(&process).await;
         } else {
-            checks::reopened(&process);
+            checks::check_after_restart(&process);
         }
         lock(&self.world).is_dead = false;
         let running = self.start(&process);
         let mut tasks = JoinSet::new();
-        let dies = lock(&self.world).dies.clone();
-        let turn = tokio::select! {
+        let dies = lock(&self.world).crash_signal.clone();
+        let script_end = tokio::select! {
             biased;
             () = dies.notified() => None,
             turn = self.script.play(&process, &mut tasks) => Some(turn),
         };
-        match turn {
+        match script_end {
             None => {
-                self.die(&process);
-                End::Died
+                self.crash(&process);
+                LifeEnd::Crashed
             }
-            Some(_) if !lock(&self.world).broken.is_empty() => End::Over,
-            Some(Turn::Restart) => {
+            Some(_) if !lock(&self.world).violations.is_empty() => LifeEnd::Finished,
+            Some(ScriptEnd::Restart) => {
                 while tasks.join_next().await.is_some() {}
                 if self.stop(running).await {
                     lock(&self.world).forget_seen();
-                    End::Stopped
+                    LifeEnd::Stopped
                 } else {
-                    self.die(&process);
-                    End::Died
+                    self.crash(&process);
+                    LifeEnd::Crashed
                 }
             }
-            Some(Turn::End) => {
+            Some(ScriptEnd::Finished) => {
                 while tasks.join_next().await.is_some() {}
                 self.drain(&process, &running).await;
-                if lock(&self.world).broken.is_empty() {
-                    outcomes::over(&process);
+                if lock(&self.world).violations.is_empty() {
+                    outcomes::check_at_end(&process);
                     let stops = self.stop(running).await;
                     debug_assert!(stops, "the disk has room");
                 }
-                checks::look(&process);
-                End::Over
+                checks::check_invariants(&process);
+                LifeEnd::Finished
             }
         }
     }
@@ -180,7 +180,7 @@ impl Server {
     fn start(&mut self, process: &Process) -> Running {
         let store: SharedStore = process.store.clone();
         let world = self.world.clone();
-        let around = EngineDeps {
+        let deps = EngineDeps {
             store: store.clone(),
             providers: Arc::new(SimulatedSource { store, world }),
             clock: process.clock.clone(),
@@ -189,22 +189,22 @@ impl Server {
         };
         // Each process has its own seed.
         let config = EngineConfig { seed: Some(self.rng.u64(..)), ..self.config.clone() };
-        let context = EngineContext::new(around, config);
+        let context = EngineContext::new(deps, config);
         starts::subscribe(&context);
         self.context = Some(context.clone());
         let task = tokio::spawn(EngineTask::new(context.clone()).run());
-        lock(&self.world).note("the engine starts");
+        lock(&self.world).record_event("the engine starts");
         Running { context, task }
     }
 
     /// Kills the process; writes that waited for the disk may still reach it.
-    fn die(&mut self, process: &Process) {
+    fn crash(&mut self, process: &Process) {
         if self.rng.bool() {
             let writes = process.store.commit_waiting(self.rng.usize(1..8));
             let recorded = process.store.peek_sent();
             lock(&self.world).committed(writes, recorded);
         }
-        lock(&self.world).die(|notice| process.recorded(notice));
+        lock(&self.world).crash(|notification| process.recorded(notification));
     }
 
     /// Stops the engine; returns false if the process has to be killed, because no write succeeds.
@@ -214,11 +214,11 @@ impl Server {
         let stopped = tokio::time::timeout(STOP_MAX, running.task).await;
         let mut world = lock(&self.world);
         match stopped {
-            Ok(Ok(())) if world.in_flight == 0 => drop(world.note("the engine stops")),
-            Ok(Ok(())) => world.broke("the engine stopped with something in flight"),
-            Ok(Err(_)) => world.broke("the engine panicked"),
+            Ok(Ok(())) if world.in_flight == 0 => drop(world.record_event("the engine stops")),
+            Ok(Ok(())) => world.record_violation("the engine stopped with something in flight"),
+            Ok(Err(_)) => world.record_violation("the engine panicked"),
             Err(_) if world.disk_is_full() => return false,
-            Err(_) => world.broke("the engine does not stop"),
+            Err(_) => world.record_violation("the engine does not stop"),
         }
         true
     }

@@ -5,10 +5,10 @@ use std::time::Duration;
 use notify_core::{Platform, ProviderKind};
 use tokio::task::JoinSet;
 
+use super::conditions::Condition;
 use super::device_requests::{erase, register, tag};
 use super::devices::State;
-use super::requests::{Process, cancel, configure, notify, notify_in_vain};
-use super::weather::Weather;
+use super::requests::{Process, cancel, configure, notify, notify_then_cancel};
 use super::world::lock;
 use crate::store::AppNo;
 use crate::store::sqlite::Fault;
@@ -22,11 +22,11 @@ const FULL_MS_MAX: i64 = 20_000;
 
 /// How a life ends before the script does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum ScriptEnd {
     /// The process is stopped and started again.
     Restart,
     /// No steps are left.
-    End,
+    Finished,
 }
 
 /// The remaining steps.
@@ -43,16 +43,16 @@ impl Script {
     }
 
     /// Runs steps until a restart of the server, or to the end.
-    pub(super) async fn play(&mut self, process: &Process, tasks: &mut JoinSet<()>) -> Turn {
+    pub(super) async fn play(&mut self, process: &Process, tasks: &mut JoinSet<()>) -> ScriptEnd {
         while self.steps_left > 0 {
             self.steps_left -= 1;
-            if let Some(turn) = self.step(process, tasks).await {
-                return turn;
+            if let Some(end) = self.step(process, tasks).await {
+                return end;
             }
             while tasks.try_join_next().is_some() {}
-            super::checks::look(process);
-            if !lock(&process.world).broken.is_empty() {
-                return Turn::End;
+            super::checks::check_invariants(process);
+            if !lock(&process.world).violations.is_empty() {
+                return ScriptEnd::Finished;
             }
             let pause_ms = match self.rng.u8(0..20) {
                 0..7 => 0,
@@ -65,27 +65,27 @@ impl Script {
                 tokio::time::sleep(Duration::from_millis(pause_ms)).await;
             }
         }
-        Turn::End
+        ScriptEnd::Finished
     }
 
-    async fn step(&mut self, process: &Process, tasks: &mut JoinSet<()>) -> Option<Turn> {
+    async fn step(&mut self, process: &Process, tasks: &mut JoinSet<()>) -> Option<ScriptEnd> {
         let app = self.app(process);
         match self.rng.u8(0..100) {
-            0..20 => drop(tasks.spawn(notify(process.clone(), app, self.wish(process, app)))),
+            0..20 => drop(tasks.spawn(notify(process.clone(), app, self.draft(process, app)))),
             20..24 => {
-                let (wish, after) = (self.wish(process, app), self.rng.u64(0..40));
+                let (draft, after) = (self.draft(process, app), self.rng.u64(0..40));
                 let after = Duration::from_millis(after);
-                tasks.spawn(notify_in_vain(process.clone(), app, wish, after));
+                tasks.spawn(notify_then_cancel(process.clone(), app, draft, after));
             }
             24..52 => self.touch_device(process, app, tasks),
             52..57 => {
-                let ids: Vec<String> = lock(&process.world).notices.keys().cloned().collect();
+                let ids: Vec<String> = lock(&process.world).notifications.keys().cloned().collect();
                 if !ids.is_empty() {
                     let id = ids[self.rng.usize(0..ids.len())].clone();
                     tasks.spawn(cancel(process.clone(), id));
                 }
             }
-            57..74 => self.turn_weather(process, app),
+            57..74 => self.change_condition(process, app),
             74..79 => {
                 let kind = ProviderKind::ALL[self.rng.usize(0..ProviderKind::ALL.len())];
                 let rate = match self.rng.u8(0..6) {
@@ -104,25 +104,25 @@ impl Script {
                 let full_ms = if self.rng.bool() { self.rng.i64(1..FULL_MS_MAX) } else { 0 };
                 world.disk.full_until = Some(world.now().plus_ms(full_ms));
                 let disk = format!("{:?}", world.disk);
-                world.note(&disk);
+                world.record_event(&disk);
             }
             89..91 => {
-                lock(&process.world).note("the clock jumps");
+                lock(&process.world).record_event("the clock jumps");
                 let by = Duration::from_millis(self.rng.u64(1_000..7_200_000));
                 process.clock.jump(by);
             }
             91..93 => {
-                lock(&process.world).note("the process is stopped for a while");
+                lock(&process.world).record_event("the process is stopped for a while");
                 tokio::time::advance(Duration::from_millis(self.rng.u64(1_000..300_000))).await;
             }
             93..97 => {
                 let after = self.rng.u32(1..25);
                 let mut world = lock(&process.world);
-                world.note(&format!("the process will die after {after} commits"));
-                world.dies_after = Some(after);
+                world.record_event(&format!("the process will die after {after} commits"));
+                world.crash_after_commits = Some(after);
             }
-            97..99 => return Some(Turn::Restart),
-            _ => lock(&process.world).dies.notify_one(),
+            97..99 => return Some(ScriptEnd::Restart),
+            _ => lock(&process.world).crash_signal.notify_one(),
         }
         None
     }
@@ -132,17 +132,17 @@ impl Script {
         world.apps[self.rng.usize(0..world.apps.len())].0
     }
 
-    fn turn_weather(&mut self, process: &Process, app: AppNo) {
+    fn change_condition(&mut self, process: &Process, app: AppNo) {
         let kind = ProviderKind::ALL[self.rng.usize(0..ProviderKind::ALL.len())];
         let mut world = lock(&process.world);
         let service = world.services.get_mut(&(app, kind)).expect("every application has all");
         if self.rng.u8(0..4) == 0 {
-            service.offer(SLOTS[self.rng.usize(0..SLOTS.len())]);
+            service.set_slots(SLOTS[self.rng.usize(0..SLOTS.len())]);
         } else {
-            service.weather = Weather::draw(&mut self.rng);
+            service.condition = Condition::random(&mut self.rng);
         }
         let line = format!("{} {}: {service:?}", app.0, kind.as_str());
-        world.note(&line);
+        world.record_event(&line);
     }
 
     /// Changes a device in a random way.

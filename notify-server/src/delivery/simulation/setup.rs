@@ -8,11 +8,11 @@ use notify_core::{AppId, NewApp, ProviderKind};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
+use super::conditions::Condition;
 use super::defects::Defect;
 use super::device_requests::{register, tag};
 use super::requests::{Process, configure};
 use super::run::Server;
-use super::weather::Weather;
 use super::world::{Service, lock};
 use crate::clock::Clock;
 use crate::delivery::EngineConfig;
@@ -39,12 +39,12 @@ pub(super) fn empty_store() -> &'static [u8] {
 
 /// Small limits, so that few devices reach all of them.
 pub(super) fn config(rng: &mut fastrand::Rng, defect: Option<Defect>) -> EngineConfig {
-    let credit = match defect {
-        Some(Defect::CreditPassed) => 4,
+    let limit = match defect {
+        Some(Defect::UnackedLimitExceeded) => 4,
         Some(_) | None => rng.usize(1..48),
     };
     EngineConfig {
-        max_unacked: credit,
+        max_unacked: limit,
         page_rows: rng.u32(1..40),
         checkpoint_outcomes: rng.usize(1..12),
         checkpoint_every: Duration::from_millis(rng.u64(1..200)),
@@ -71,7 +71,7 @@ impl Server {
             let app = process.store.create_app(id, new, None, now).await.expect("no fault is set");
             lock(&self.world).apps.push((app, id));
             for kind in ProviderKind::ALL {
-                let service = Service::new(Weather::draw(&mut self.rng), 5);
+                let service = Service::new(Condition::random(&mut self.rng), 5);
                 lock(&self.world).services.insert((app, kind), service);
                 if self.rng.u8(0..8) > 0 {
                     tasks.spawn(configure(process.clone(), app, kind, Some(0)));

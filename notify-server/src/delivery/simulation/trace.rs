@@ -26,7 +26,7 @@ impl Trace {
     }
 
     /// Records an event.
-    pub(super) fn note(&mut self, at: Timestamp, what: &str) {
+    pub(super) fn record(&mut self, at: Timestamp, what: &str) {
         let line = format!("{:>10} {what}", at.ms_since(START));
         for byte in line.bytes() {
             self.hash = (self.hash ^ u64::from(byte)).wrapping_mul(HASH_PRIME);

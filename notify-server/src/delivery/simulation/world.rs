@@ -8,11 +8,11 @@ use notify_core::{AppId, IosEnv, Platform, ProviderKind, Timestamp};
 use tokio::sync::Notify;
 
 use super::clock::SimulatedClock;
+use super::conditions::Condition;
 use super::defects::Defect;
 use super::devices::Devices;
-use super::notices::Notice;
+use super::notifications::ExpectedNotification;
 use super::trace::{START, Trace};
-use super::weather::Weather;
 use crate::clock::Clock;
 use crate::providers::SendResult;
 use crate::store::AppNo;
@@ -20,22 +20,22 @@ use crate::store::AppNo;
 /// A push service as one application uses it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Service {
-    pub(super) weather: Weather,
+    pub(super) condition: Condition,
     /// Streams that it accepts.
     pub(super) slots: usize,
     /// Permits that a task may have held when the limit was lowered.
-    pub(super) in_hand: usize,
+    pub(super) held_permits: usize,
     pub(super) in_flight: usize,
 }
 
 impl Service {
-    pub(super) fn new(weather: Weather, slots: usize) -> Self {
-        Self { weather, slots, in_hand: 0, in_flight: 0 }
+    pub(super) fn new(condition: Condition, slots: usize) -> Self {
+        Self { condition, slots, held_permits: 0, in_flight: 0 }
     }
 
     /// Changes the number of streams that it accepts.
-    pub(super) fn offer(&mut self, slots: usize) {
-        self.in_hand = self.in_hand.max(self.slots.saturating_sub(self.in_flight));
+    pub(super) fn set_slots(&mut self, slots: usize) {
+        self.held_permits = self.held_permits.max(self.slots.saturating_sub(self.in_flight));
         self.slots = slots;
     }
 }
@@ -52,7 +52,7 @@ pub(super) struct Attempt {
 
 /// A report by a push service that an address is dead, or its rejection of the address.
 #[derive(Debug, Clone)]
-pub(super) struct Death {
+pub(super) struct UnregisteredReport {
     /// The devices that had the address when the attempt was made.
     pub(super) names: Vec<String>,
     pub(super) token: String,
@@ -85,33 +85,33 @@ pub(super) struct World {
     /// Providers that were missing at some time.
     pub(super) was_missing: Vec<(AppNo, ProviderKind)>,
     pub(super) devices: Devices,
-    pub(super) notices: BTreeMap<String, Notice>,
+    pub(super) notifications: BTreeMap<String, ExpectedNotification>,
     /// The devices of the last attempts.
     pub(super) recent: VecDeque<(AppNo, String)>,
     /// Devices that were erased or changed their platform, with the last event at which that may
     /// have happened.
     pub(super) lost_devices: Vec<(AppNo, String, u64)>,
-    pub(super) deaths: BTreeMap<(AppNo, Platform), Vec<Death>>,
+    pub(super) unregistered_reports: BTreeMap<(AppNo, Platform), Vec<UnregisteredReport>>,
     pub(super) disk: Disk,
     /// Whether the acknowledgement of a commit was ever lost.
     pub(super) has_lost_answers: bool,
     /// Requests of callers in flight.
     pub(super) requests: u32,
-    pub(super) credit: u64,
+    pub(super) unacked_max: u64,
     pub(super) in_flight: u64,
-    pub(super) taken: u64,
+    pub(super) delivered: u64,
     pub(super) recorded: u64,
     /// Accepted messages that may stay unrecorded.
-    pub(super) excused: u64,
+    pub(super) may_stay_unrecorded: u64,
     pub(super) crashes: u32,
     /// After how many commits the process dies.
-    pub(super) dies_after: Option<u32>,
-    pub(super) dies: Arc<Notify>,
+    pub(super) crash_after_commits: Option<u32>,
+    pub(super) crash_signal: Arc<Notify>,
     /// Whether the process is dead. What is left of it has no effect.
     pub(super) is_dead: bool,
     pub(super) defect: Option<Defect>,
     /// Promises that did not hold.
-    pub(super) broken: Vec<String>,
+    pub(super) violations: Vec<String>,
 }
 
 pub(super) type SharedWorld = Arc<Mutex<World>>;
@@ -133,24 +133,24 @@ impl World {
             services: BTreeMap::new(),
             was_missing: Vec::new(),
             devices: Devices::default(),
-            notices: BTreeMap::new(),
+            notifications: BTreeMap::new(),
             recent: VecDeque::new(),
             lost_devices: Vec::new(),
-            deaths: BTreeMap::new(),
+            unregistered_reports: BTreeMap::new(),
             disk: Disk::default(),
             has_lost_answers: false,
             requests: 0,
-            credit: 0,
+            unacked_max: 0,
             in_flight: 0,
-            taken: 0,
+            delivered: 0,
             recorded: 0,
-            excused: 0,
+            may_stay_unrecorded: 0,
             crashes: 0,
-            dies_after: None,
-            dies: Arc::default(),
+            crash_after_commits: None,
+            crash_signal: Arc::default(),
             is_dead: false,
             defect,
-            broken: Vec::new(),
+            violations: Vec::new(),
         }
     }
 
@@ -177,42 +177,47 @@ impl World {
     }
 
     /// Records an event. Returns its number.
-    pub(super) fn note(&mut self, what: &str) -> u64 {
+    pub(super) fn record_event(&mut self, what: &str) -> u64 {
         self.event += 1;
         let now = self.now();
-        self.trace.note(now, what);
+        self.trace.record(now, what);
         self.event
     }
 
     /// Records a broken invariant.
-    pub(super) fn broke(&mut self, what: &str) {
+    pub(super) fn record_violation(&mut self, what: &str) {
         let line = format!("BROKEN: {what}");
-        self.note(&line);
-        self.broken.push(what.to_owned());
+        self.record_event(&line);
+        self.violations.push(what.to_owned());
     }
 
     /// Records the answer to an attempt.
-    pub(super) fn arrive(&mut self, attempt: &Attempt, names: &[String], answer: &SendResult) {
-        self.land(attempt);
+    pub(super) fn record_answer(
+        &mut self,
+        attempt: &Attempt,
+        names: &[String],
+        answer: &SendResult,
+    ) {
+        self.end_attempt(attempt);
         let Attempt { app, platform, id, token, env } = attempt;
-        self.note(&format!("{} {platform} ← {token} of {id}: {answer:?}", app.0));
-        let notice = self.notices.get_mut(id);
-        let mut unknown = Notice::unknown(*app);
-        let notice = notice.unwrap_or(&mut unknown);
-        let reached = notice.reached.entry((*platform, token.clone())).or_default();
+        self.record_event(&format!("{} {platform} ← {token} of {id}: {answer:?}", app.0));
+        let notification = self.notifications.get_mut(id);
+        let mut unknown = ExpectedNotification::unknown(*app);
+        let notification = notification.unwrap_or(&mut unknown);
+        let reached = notification.by_address.entry((*platform, token.clone())).or_default();
         match answer {
             SendResult::Delivered { .. } => {
-                reached.tries += 1;
-                reached.taken += 1;
-                notice.taken += 1;
-                self.taken += 1;
+                reached.attempts += 1;
+                reached.delivered += 1;
+                notification.delivered += 1;
+                self.delivered += 1;
             }
             SendResult::Unregistered { since, reason, .. } => {
-                reached.tries += 1;
+                reached.attempts += 1;
                 reached.dead = true;
                 // The engine does not believe many in a row while nothing gets through.
                 if *platform == Platform::Web {
-                    notice.reasons.insert(reason.to_string());
+                    notification.reasons.insert(reason.to_string());
                 }
                 let spared = |name: &String| {
                     let entry = self.devices.entry(*app, name);
@@ -222,13 +227,13 @@ impl World {
                             && since.is_some_and(|since| registered.is_some_and(|at| at > since))
                     })
                 };
-                let death = Death {
+                let report = UnregisteredReport {
                     counts: !names.iter().all(spared),
                     names: names.to_vec(),
                     token: token.clone(),
                     env: *env,
                 };
-                self.deaths.entry((*app, *platform)).or_default().push(death);
+                self.unregistered_reports.entry((*app, *platform)).or_default().push(report);
             }
             SendResult::AddressChanged { to } => {
                 for name in names {
@@ -242,96 +247,99 @@ impl World {
             }
             SendResult::ServiceRefused { reason } => {
                 reached.refused = true;
-                notice.reasons.insert(reason.to_string());
+                notification.reasons.insert(reason.to_string());
                 let (names, token) = (names.to_vec(), token.clone());
-                let death = Death { counts: true, names, token, env: *env };
-                self.deaths.entry((*app, *platform)).or_default().push(death);
+                let death = UnregisteredReport { counts: true, names, token, env: *env };
+                self.unregistered_reports.entry((*app, *platform)).or_default().push(death);
             }
             SendResult::Throttle { reason, .. } | SendResult::AuthRejected { reason } => {
-                notice.reasons.insert(reason.to_string());
+                notification.reasons.insert(reason.to_string());
             }
             SendResult::Retry { reason, .. }
             | SendResult::InvalidMessage { reason }
             | SendResult::NotPermitted { reason }
             | SendResult::Unknown { reason } => {
-                reached.tries += 1;
-                notice.reasons.insert(reason.to_string());
+                reached.attempts += 1;
+                notification.reasons.insert(reason.to_string());
             }
         }
     }
 
     /// Records the end of an attempt, whatever its result.
-    pub(super) fn land(&mut self, attempt: &Attempt) {
+    pub(super) fn end_attempt(&mut self, attempt: &Attempt) {
         self.in_flight -= 1;
         let service = self.services.get_mut(&(attempt.app, attempt.platform.provider()));
         service.expect("every application has all services").in_flight -= 1;
-        if let Some(notice) = self.notices.get_mut(&attempt.id) {
-            notice.in_flight -= 1;
+        if let Some(notification) = self.notifications.get_mut(&attempt.id) {
+            notification.in_flight -= 1;
         }
     }
 
     /// Records that a batch was committed or rejected.
     pub(super) fn committed(&mut self, writes: usize, recorded: u64) {
-        self.note(&format!("disk: {writes} writes, {recorded} sent"));
+        self.record_event(&format!("disk: {writes} writes, {recorded} sent"));
         self.recorded = recorded;
-        self.judge_credit();
-        if let Some(left) = &mut self.dies_after {
+        self.check_unacked();
+        if let Some(left) = &mut self.crash_after_commits {
             *left -= 1;
             if *left == 0 {
-                self.dies_after = None;
-                self.dies.notify_one();
+                self.crash_after_commits = None;
+                self.crash_signal.notify_one();
             }
         }
     }
 
     /// Kills the process. Accepted messages that are not recorded may be repeated, up to the
     /// unacked limit.
-    pub(super) fn die(&mut self, recorded: impl Fn(&Notice) -> u64) {
+    pub(super) fn crash(&mut self, recorded: impl Fn(&ExpectedNotification) -> u64) {
         let in_flight = self.in_flight;
-        self.note(&format!("the process dies with {in_flight} in flight"));
+        self.record_event(&format!("the process dies with {in_flight} in flight"));
         self.crashes += 1;
         let mut forgotten = 0;
-        let World { notices, rng, .. } = self;
-        for notice in notices.values_mut() {
+        let World { notifications, rng, .. } = self;
+        for notification in notifications.values_mut() {
             // A service may have accepted what it was sent.
-            let also_taken = rng.u64(0..=notice.in_flight);
-            let recorded = recorded(notice);
-            let more = notice.unrecorded(recorded) + also_taken;
-            notice.repeats_max += notice.taken - recorded.min(notice.taken) + also_taken;
-            notice.forgotten += more;
-            notice.taken += also_taken;
-            notice.in_flight = 0;
+            let also_delivered = rng.u64(0..=notification.in_flight);
+            let recorded = recorded(notification);
+            let more = notification.unrecorded(recorded) + also_delivered;
+            notification.repeats_max +=
+                notification.delivered - recorded.min(notification.delivered) + also_delivered;
+            notification.lost_outcomes += more;
+            notification.delivered += also_delivered;
+            notification.in_flight = 0;
             forgotten += more;
-            self.taken += also_taken;
+            self.delivered += also_delivered;
         }
-        let under_way: Vec<(AppNo, String)> = self
+        let changing: Vec<(AppNo, String)> = self
             .devices
             .entries
             .iter()
             .filter(|(_, entry)| entry.next.is_some())
             .map(|(device, _)| device.clone())
             .collect();
-        under_way.iter().for_each(|(app, name)| self.lost(*app, name));
+        changing.iter().for_each(|(app, name)| self.end_device_loss(*app, name));
         self.forget_seen();
-        self.excused += forgotten;
+        self.may_stay_unrecorded += forgotten;
         self.in_flight = 0;
         for service in self.services.values_mut() {
-            (service.in_flight, service.in_hand) = (0, 0);
+            (service.in_flight, service.held_permits) = (0, 0);
         }
         self.is_dead = true;
-        if forgotten > self.credit {
-            let credit = self.credit;
-            self.broke(&format!("a crash may repeat {forgotten}, with a limit of {credit}"));
+        if forgotten > self.unacked_max {
+            let limit = self.unacked_max;
+            self.record_violation(&format!(
+                "a crash may repeat {forgotten}, with a limit of {limit}"
+            ));
         }
     }
 
     /// Records that a device may be lost from now on.
-    pub(super) fn lose(&mut self, app: AppNo, name: &str) {
+    pub(super) fn begin_device_loss(&mut self, app: AppNo, name: &str) {
         self.lost_devices.push((app, name.to_owned(), self.event));
     }
 
     /// Records that a device is lost by now.
-    pub(super) fn lost(&mut self, app: AppNo, name: &str) {
+    pub(super) fn end_device_loss(&mut self, app: AppNo, name: &str) {
         let mut of_this = self.lost_devices.iter_mut().rev();
         if let Some(lost) = of_this.find(|(of, lost, _)| *of == app && lost == name) {
             lost.2 = self.event;
@@ -347,9 +355,9 @@ impl World {
 
     /// A request ended deliveries in flight, so their results need not be recorded.
     pub(super) fn waive(&mut self, id: &str, recorded: u64) {
-        let Some(notice) = self.notices.get_mut(id) else { return };
-        let more = notice.unrecorded(recorded) + notice.in_flight;
-        notice.waived += more;
-        self.excused += more;
+        let Some(notification) = self.notifications.get_mut(id) else { return };
+        let more = notification.unrecorded(recorded) + notification.in_flight;
+        notification.waived += more;
+        self.may_stay_unrecorded += more;
     }
 }

@@ -6,7 +6,7 @@ use notify_core::{
     NotificationId, NotificationRecord, NotificationStatus, Platform, ProviderKind, ProviderStatus,
 };
 
-use super::rig::{FakeProvider, Rig, START, Told, delivered};
+use super::rig::{FakeProvider, Rig, START, ScriptedAnswer, delivered};
 use crate::clock::Clock;
 use crate::providers::{Processing, Scope, SendResult};
 
@@ -19,24 +19,24 @@ const HELD: usize = 100;
 /// Step of the clock.
 const SECOND: Duration = Duration::from_secs(1);
 
-fn refused() -> Told {
-    Told::Answer(SendResult::AuthRejected { reason: "PERMISSION_DENIED".into() })
+fn refused() -> ScriptedAnswer {
+    ScriptedAnswer::Answer(SendResult::AuthRejected { reason: "PERMISSION_DENIED".into() })
 }
 
-fn failing() -> Told {
+fn failing() -> ScriptedAnswer {
     let reason = "UNAVAILABLE".into();
     let outcome = Processing::NotProcessed;
-    Told::Answer(SendResult::Retry { reason, after: None, outcome })
+    ScriptedAnswer::Answer(SendResult::Retry { reason, after: None, outcome })
 }
 
-fn throttled() -> Told {
+fn throttled() -> ScriptedAnswer {
     let after = Some(Duration::from_secs(90));
     let reason = "QUOTA_EXCEEDED".into();
-    Told::Answer(SendResult::Throttle { reason, after, scope: Scope::Provider })
+    ScriptedAnswer::Answer(SendResult::Throttle { reason, after, scope: Scope::Provider })
 }
 
-fn looks_dead() -> Told {
-    Told::Answer(SendResult::Unregistered {
+fn looks_dead() -> ScriptedAnswer {
+    ScriptedAnswer::Answer(SendResult::Unregistered {
         reason: "BadDeviceToken".into(),
         ambiguous: true,
         since: None,
@@ -63,7 +63,7 @@ struct Pair {
 
 impl Pair {
     /// Both send; `ours` is the answer to this one.
-    async fn sending(ours: Told) -> (Self, NotificationId) {
+    async fn sending(ours: ScriptedAnswer) -> (Self, NotificationId) {
         let mut rig = Rig::new(SLOTS).await;
         rig.config.clustered = true;
         rig.config.page_rows = 20;
@@ -71,8 +71,8 @@ impl Pair {
         rig.configure(ProviderKind::Fcm, Some(rig.provider.clone())).await;
         rig.devices(DEVICES).await;
         let other = FakeProvider::new(SLOTS);
-        other.script(|_, _| Told::Held(delivered()));
-        rig.start_other(other.clone(), rig.clock.clone());
+        other.script(|_, _| ScriptedAnswer::Held(delivered()));
+        rig.start_peer(other.clone(), rig.clock.clone());
         let id = rig.broadcast().await;
         other.arrived(SLOTS).await;
         rig.provider.script(move |_, _| ours.clone());
@@ -89,13 +89,13 @@ impl Pair {
 
     /// From here on the provider accepts everything.
     fn recover(&self) {
-        self.rig.provider.script(|_, _| Told::Answer(delivered()));
-        self.other.script(|_, _| Told::Answer(delivered()));
+        self.rig.provider.script(|_, _| ScriptedAnswer::Answer(delivered()));
+        self.other.script(|_, _| ScriptedAnswer::Answer(delivered()));
     }
 
     async fn ends(mut self, id: &NotificationId) -> NotificationRecord {
-        let record = self.rig.turning(id, SECOND, completed).await;
-        self.rig.stop_other().await;
+        let record = self.rig.advance_until(id, SECOND, completed).await;
+        self.rig.stop_peer().await;
         self.rig.stop().await;
         record
     }
@@ -154,12 +154,12 @@ async fn an_outage_detected_by_one_server_reaches_the_others() {
     let (pair, id) = Pair::sending(failing()).await;
     pair.rig.until_statuses(|status| matches!(status, ProviderStatus::Unreachable { .. })).await;
     assert_eq!(pair.other.journal().len(), SLOTS, "without a request of its own");
-    let asked = pair.rig.provider.journal().len();
+    let attempts = pair.rig.provider.journal().len();
     pair.recover();
     // Any success ends an outage on every server, before the next probe is due.
     pair.other.release();
     pair.rig.until_statuses(is_available).await;
-    pair.rig.provider.arrived(asked + 1).await;
+    pair.rig.provider.arrived(attempts + 1).await;
     let record = pair.ends(&id).await;
     assert_eq!(record.counts.sent as usize, DEVICES);
 }
@@ -189,16 +189,16 @@ async fn a_new_server_applies_the_published_status() {
     rig.until_statuses(is_held).await;
     rig.until_published(Platform::Android).await;
     rig.stop().await;
-    let asked = rig.provider.journal().len();
+    let attempts = rig.provider.journal().len();
     rig.start();
     rig.until_statuses(is_held).await;
-    assert_eq!(rig.provider.journal().len(), asked);
+    assert_eq!(rig.provider.journal().len(), attempts);
     rig.clock.advance(Duration::from_secs(62));
-    rig.provider.arrived(asked + 1).await;
+    rig.provider.arrived(attempts + 1).await;
     rig.until_statuses(is_held).await;
-    assert_eq!(rig.provider.journal().len(), asked + 1, "one probe");
-    rig.provider.script(|_, _| Told::Answer(delivered()));
-    assert_eq!(rig.turning(&id, SECOND, completed).await.counts.sent as usize, DEVICES);
+    assert_eq!(rig.provider.journal().len(), attempts + 1, "one probe");
+    rig.provider.script(|_, _| ScriptedAnswer::Answer(delivered()));
+    assert_eq!(rig.advance_until(&id, SECOND, completed).await.counts.sent as usize, DEVICES);
     rig.stop().await;
 }
 
@@ -208,21 +208,21 @@ async fn a_broken_server_stops_the_others_only_once() {
     let (mut pair, id) = Pair::sending(refused()).await;
     pair.rig.until_statuses(is_held).await;
     pair.answered_alone(&id).await;
-    pair.other.script(|_, _| Told::Answer(delivered()));
+    pair.other.script(|_, _| ScriptedAnswer::Answer(delivered()));
     pair.rig.clock.advance(Duration::from_secs(61));
     // Its own devices wait for its own credentials.
     let but_its_own = |record: &NotificationRecord| record.counts.sent as usize >= DEVICES - HELD;
-    pair.rig.turning(&id, SECOND, but_its_own).await;
+    pair.rig.advance_until(&id, SECOND, but_its_own).await;
     // The other server continues while this one is rejected again and again.
     for _ in 0..3 {
         let next = pair.rig.broadcast().await;
         let began = pair.rig.clock.now();
         // In small steps, so that the test measures the clock and not the machine.
-        pair.rig.turning(&next, SECOND / 20, but_its_own).await;
+        pair.rig.advance_until(&next, SECOND / 20, but_its_own).await;
         let took_ms = pair.rig.clock.now().ms_since(began);
         assert!(took_ms < 60_000, "it waited {took_ms} ms for a probe");
         pair.rig.clock.advance(Duration::from_secs(61));
     }
-    pair.rig.stop_other().await;
+    pair.rig.stop_peer().await;
     pair.rig.stop().await;
 }

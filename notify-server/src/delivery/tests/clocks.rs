@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use notify_core::{NotificationId, NotificationRecord, NotificationStatus, Timestamp};
 
-use super::rig::{Rig, START, Told, delivered};
+use super::rig::{Rig, START, ScriptedAnswer, delivered};
 use crate::clock::ManualClock;
 use crate::providers::{Processing, SendResult};
 
@@ -22,7 +22,7 @@ const JUMPS_MS: [i64; 6] = [-DAY_MS, -HOUR_MS, HOUR_MS, 25 * HOUR_MS, 27 * DAY_M
 /// Default TTL of a notification.
 const TTL_MS: i64 = 28 * DAY_MS;
 
-fn over(record: &NotificationRecord) -> bool {
+fn is_finished(record: &NotificationRecord) -> bool {
     record.status == NotificationStatus::Completed
 }
 
@@ -39,10 +39,10 @@ async fn under_way() -> (Rig, NotificationId) {
     rig.provider.script(|token, attempt| {
         let number: usize = token["token-d".len()..].parse().unwrap();
         if number >= DEVICES / 3 {
-            return Told::Held(delivered());
+            return ScriptedAnswer::Held(delivered());
         }
         let reason = "UNAVAILABLE".into();
-        Told::Answer(match fails(token) && attempt == 1 {
+        ScriptedAnswer::Answer(match fails(token) && attempt == 1 {
             true => SendResult::Retry { reason, after: None, outcome: Processing::Failed },
             false => delivered(),
         })
@@ -76,7 +76,7 @@ async fn a_jump_forward_while_messages_are_in_flight_repeats_and_expires_nothing
         let (mut rig, id) = under_way().await;
         rig.clock.advance(Duration::from_millis(jump_ms.unsigned_abs()));
         rig.provider.release();
-        let record = rig.turning(&id, Duration::from_secs(1), over).await;
+        let record = rig.advance_until(&id, Duration::from_secs(1), is_finished).await;
         assert_eq!((record.counts.sent, record.counts.expired), (DEVICES as u64, 0), "{jump_ms}");
         let times = deliveries(&rig);
         assert_eq!(times.len(), DEVICES, "{jump_ms}");
@@ -105,7 +105,7 @@ async fn a_start_under_another_clock_loses_repeats_and_disables_nothing() {
             // Not before their time, however far away it is.
             rig.clock.advance(Duration::from_millis((-jump_ms).unsigned_abs()));
         }
-        let record = rig.turning(&id, Duration::from_secs(1), over).await;
+        let record = rig.advance_until(&id, Duration::from_secs(1), is_finished).await;
         let counts = &record.counts;
         if jump_ms < TTL_MS {
             assert_eq!((counts.sent, counts.expired), (DEVICES as u64, 0), "{jump_ms}");
@@ -130,7 +130,7 @@ async fn a_clock_that_is_years_ahead_or_behind_sends_what_it_accepts() {
         rig.clock = ManualClock::at(Timestamp(START.as_ms() + jump_ms));
         rig.start();
         let id = rig.broadcast().await;
-        let record = rig.until(&id, over).await;
+        let record = rig.until(&id, is_finished).await;
         assert_eq!(record.counts.sent, 50, "{jump_ms}");
         rig.stop().await;
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use notify_core::{DeviceId, NotificationStatus, Timestamp};
 
-use super::rig::{Rig, START, Told, delivered};
+use super::rig::{Rig, START, ScriptedAnswer, delivered};
 use crate::store::{
     Checkpoint, DeviceKey, DeviceOutcome, InstanceId, Outcome, ReclaimRequest, StoreError,
 };
@@ -30,9 +30,9 @@ async fn a_crash_loses_nothing_and_repeats_at_most_what_was_in_flight() {
         let provider = rig.provider.clone();
         rig.provider.script(move |_, _| {
             if provider.journal().len() < until {
-                Told::Answer(delivered())
+                ScriptedAnswer::Answer(delivered())
             } else {
-                Told::Held(delivered())
+                ScriptedAnswer::Held(delivered())
             }
         });
         rig.start();
@@ -41,7 +41,7 @@ async fn a_crash_loses_nothing_and_repeats_at_most_what_was_in_flight() {
         sent = rig.provider.journal().len();
     }
     assert!(sent >= 360);
-    rig.provider.script(|_, _| Told::Answer(delivered()));
+    rig.provider.script(|_, _| ScriptedAnswer::Answer(delivered()));
     rig.start();
     let record = rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
     assert_eq!((record.counts.targeted, record.counts.sent), (500, 500));
@@ -58,8 +58,8 @@ async fn a_page_that_changed_while_the_process_was_down_is_resumed_by_key() {
     let mut rig = Rig::new(1).await;
     rig.devices(10).await;
     rig.provider.script(|token, _| match token {
-        "token-d00005" => Told::Held(delivered()),
-        _ => Told::Answer(delivered()),
+        "token-d00005" => ScriptedAnswer::Held(delivered()),
+        _ => ScriptedAnswer::Answer(delivered()),
     });
     rig.start();
     let id = rig.broadcast().await;
@@ -69,7 +69,7 @@ async fn a_page_that_changed_while_the_process_was_down_is_resumed_by_key() {
     for name in ["d00001", "d00007"] {
         rig.store.delete_device(rig.app, DeviceId::new(name).unwrap(), START).await.unwrap();
     }
-    rig.provider.script(|_, _| Told::Answer(delivered()));
+    rig.provider.script(|_, _| ScriptedAnswer::Answer(delivered()));
     rig.start();
     let record = rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
     let mut journal = rig.provider.journal().split_off(6);
@@ -86,7 +86,7 @@ async fn no_stream_opens_at_the_limit_of_unacked_deliveries() {
     let mut rig = Rig::new(100).await;
     rig.config.max_unacked = 7;
     rig.devices(60).await;
-    rig.provider.script(|_, _| Told::Held(delivered()));
+    rig.provider.script(|_, _| ScriptedAnswer::Held(delivered()));
     rig.start();
     let id = rig.broadcast().await;
     rig.provider.arrived(7).await;
@@ -102,7 +102,7 @@ async fn no_stream_opens_at_the_limit_of_unacked_deliveries() {
 async fn a_fenced_checkpoint_changes_nothing_and_its_page_continues_elsewhere() {
     let mut rig = Rig::new(4).await;
     rig.devices(4).await;
-    rig.provider.script(|_, _| Told::Held(delivered()));
+    rig.provider.script(|_, _| ScriptedAnswer::Held(delivered()));
     rig.start();
     let id = rig.broadcast().await;
     rig.provider.arrived(4).await;
@@ -149,7 +149,7 @@ async fn a_fenced_checkpoint_changes_nothing_and_its_page_continues_elsewhere() 
 async fn an_orderly_stop_commits_what_was_in_flight_and_leaves_the_rest() {
     let mut rig = Rig::new(5).await;
     rig.devices(50).await;
-    rig.provider.script(|_, _| Told::Held(delivered()));
+    rig.provider.script(|_, _| ScriptedAnswer::Held(delivered()));
     rig.start();
     let id = rig.broadcast().await;
     rig.provider.arrived(5).await;
@@ -171,9 +171,11 @@ async fn a_retry_claimed_by_a_dead_process_is_attempted_by_the_next_one() {
     let mut rig = Rig::new(5).await;
     rig.device("one").await;
     rig.provider.script(|_, attempt| match attempt {
-        1 => Told::Answer(crate::providers::SendResult::Unknown { reason: "HTTP 418".into() }),
-        2 => Told::Held(delivered()),
-        _ => Told::Answer(delivered()),
+        1 => ScriptedAnswer::Answer(crate::providers::SendResult::Unknown {
+            reason: "HTTP 418".into(),
+        }),
+        2 => ScriptedAnswer::Held(delivered()),
+        _ => ScriptedAnswer::Answer(delivered()),
     });
     rig.start();
     let id = rig.broadcast().await;

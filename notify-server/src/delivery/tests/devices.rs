@@ -4,7 +4,7 @@ use notify_core::{
     CreateNotification, DeviceId, NotificationContent, NotificationStatus, RegisterDevice,
 };
 
-use super::rig::{Rig, START, Told, delivered};
+use super::rig::{Rig, START, ScriptedAnswer, delivered};
 use crate::providers::SendResult;
 
 fn id(name: &str) -> DeviceId {
@@ -19,7 +19,7 @@ async fn a_device_that_loses_the_tag_before_its_turn_is_not_counted() {
     for device in ["d00000", "d00001", "d00002", "d00003"] {
         rig.tag(device, "vip", true).await;
     }
-    rig.provider.script(|_, _| Told::Held(delivered()));
+    rig.provider.script(|_, _| ScriptedAnswer::Held(delivered()));
     rig.start();
     let tags = Some(vec!["vip".into()]);
     let tagged = CreateNotification {
@@ -74,8 +74,8 @@ async fn a_token_that_moves_twice_is_sent_to_once() {
     rig.device("second").await;
     rig.device("third").await;
     rig.provider.script(|token, _| match token {
-        "token-d00001" => Told::Held(delivered()),
-        _ => Told::Answer(delivered()),
+        "token-d00001" => ScriptedAnswer::Held(delivered()),
+        _ => ScriptedAnswer::Answer(delivered()),
     });
     rig.start();
     let notification = rig.broadcast().await;
@@ -96,8 +96,9 @@ async fn a_token_that_moves_twice_is_sent_to_once() {
 async fn a_single_attempt_does_not_wait_for_corrected_credentials() {
     let mut rig = Rig::new(2).await;
     rig.devices(5).await;
-    rig.provider
-        .script(|_, _| Told::Answer(SendResult::AuthRejected { reason: "invalid_grant".into() }));
+    rig.provider.script(|_, _| {
+        ScriptedAnswer::Answer(SendResult::AuthRejected { reason: "invalid_grant".into() })
+    });
     rig.start();
     let once = CreateNotification {
         text: Some("Now or never".into()),

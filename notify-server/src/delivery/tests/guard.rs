@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use notify_core::{CreateNotification, NotificationRecord, NotificationStatus, ProviderKind};
 
-use super::rig::{FakeProvider, Rig, Told, delivered};
+use super::rig::{FakeProvider, Rig, ScriptedAnswer, delivered};
 use crate::providers::{Processing, SendResult};
 
 fn looks_dead() -> SendResult {
     SendResult::Unregistered { reason: "BadDeviceToken".into(), ambiguous: true, since: None }
 }
 
-fn over(record: &NotificationRecord) -> bool {
+fn is_finished(record: &NotificationRecord) -> bool {
     record.status == NotificationStatus::Completed
 }
 
@@ -23,7 +23,7 @@ async fn tokens_that_look_dead_en_masse_stop_the_lane_and_stay_enabled() {
     let mut rig = Rig::new(8).await;
     rig.config.checkpoint_outcomes = 5;
     rig.devices(500).await;
-    rig.provider.script(|_, _| Told::Answer(looks_dead()));
+    rig.provider.script(|_, _| ScriptedAnswer::Answer(looks_dead()));
     rig.start();
     let id = rig.broadcast().await;
     let stopped = |record: &NotificationRecord| record.counts.unregistered > 20;
@@ -35,7 +35,7 @@ async fn tokens_that_look_dead_en_masse_stop_the_lane_and_stay_enabled() {
         rig.store.count_devices(rig.app, None, super::rig::START, super::rig::START).await;
     assert_eq!(counted.unwrap()[0].disabled, 0, "no device is disabled");
 
-    let asked = rig.provider.journal().len();
+    let attempts = rig.provider.journal().len();
     rig.crash().await;
     rig.start();
     let ios = rig.accept(CreateNotification {
@@ -43,12 +43,12 @@ async fn tokens_that_look_dead_en_masse_stop_the_lane_and_stay_enabled() {
         platforms: Some(vec!["ios".into()]),
         ..CreateNotification::default()
     });
-    rig.until(&ios.await, over).await;
+    rig.until(&ios.await, is_finished).await;
     rig.clock.advance(Duration::from_secs(3_600));
-    assert_eq!(rig.provider.journal().len(), asked, "the stop outlived the crash");
+    assert_eq!(rig.provider.journal().len(), attempts, "the stop outlived the crash");
     let other = FakeProvider::new(8);
     rig.configure(ProviderKind::Fcm, Some(other.clone())).await;
-    let record = rig.turning(&id, Duration::from_secs(1), over).await;
+    let record = rig.advance_until(&id, Duration::from_secs(1), is_finished).await;
     assert_eq!((record.counts.sent, record.counts.unregistered), (479, 21));
     assert_eq!(other.journal().len(), 479, "each once");
     rig.stop().await;
@@ -60,15 +60,17 @@ async fn a_moved_address_is_retried_at_once() {
     let mut rig = Rig::new(4).await;
     rig.devices(3).await;
     rig.provider.script(|token, _| match token {
-        "token-d00001" => Told::Answer(SendResult::AddressChanged { to: "elsewhere".into() }),
-        _ => Told::Answer(delivered()),
+        "token-d00001" => {
+            ScriptedAnswer::Answer(SendResult::AddressChanged { to: "elsewhere".into() })
+        }
+        _ => ScriptedAnswer::Answer(delivered()),
     });
     rig.start();
     let id = rig.broadcast().await;
-    let record = rig.until(&id, over).await;
+    let record = rig.until(&id, is_finished).await;
     assert_eq!((record.counts.targeted, record.counts.sent), (3, 3));
     let next = rig.broadcast().await;
-    rig.until(&next, over).await;
+    rig.until(&next, is_finished).await;
     let journal = rig.provider.journal();
     let times = |token: &str| journal.iter().filter(|sent| *sent == token).count();
     assert_eq!((times("token-d00001"), times("elsewhere")), (1, 2));
@@ -86,8 +88,8 @@ async fn a_retry_does_not_overwrite_a_newer_notification() {
         outcome: Processing::Failed,
     };
     rig.provider.script(move |_, attempt| match attempt {
-        1 => Told::Answer(unavailable()),
-        _ => Told::Answer(delivered()),
+        1 => ScriptedAnswer::Answer(unavailable()),
+        _ => ScriptedAnswer::Answer(delivered()),
     });
     rig.start();
     let score = |text: &str| CreateNotification {
@@ -100,8 +102,8 @@ async fn a_retry_does_not_overwrite_a_newer_notification() {
     rig.provider.arrived(1).await;
     rig.until(&old, |record| record.counts.pending == 1).await;
     let new = rig.accept(score("1:1")).await;
-    rig.until(&new, over).await;
-    let record = rig.turning(&old, Duration::from_secs(1), over).await;
+    rig.until(&new, is_finished).await;
+    let record = rig.advance_until(&old, Duration::from_secs(1), is_finished).await;
     assert_eq!((record.counts.expired, record.counts.sent), (1, 0));
     assert_eq!(rig.provider.journal().len(), 2, "the old one, and the new one");
     rig.stop().await;
@@ -120,21 +122,21 @@ async fn retries_are_bounded_and_go_first() {
         scope: crate::providers::Scope::Address,
     };
     rig.provider.script(move |_, attempt| match attempt {
-        1 => Told::Answer(unavailable()),
-        _ => Told::Answer(delivered()),
+        1 => ScriptedAnswer::Answer(unavailable()),
+        _ => ScriptedAnswer::Answer(delivered()),
     });
     rig.start();
     let id = rig.broadcast().await;
     rig.provider.arrived(20).await;
     for _ in 0..50 {
         let open = rig.store.open_retries(rig.app, notify_core::Platform::Android).await.unwrap();
-        let asked = rig.provider.journal().len();
+        let attempts = rig.provider.journal().len();
         assert!(
-            open <= 24 && asked <= 24,
-            "{open} open, {asked} attempts: the limit, and 4 in flight"
+            open <= 24 && attempts <= 24,
+            "{open} open, {attempts} attempts: the limit, and 4 in flight"
         );
     }
-    let record = rig.turning(&id, Duration::from_millis(500), over).await;
+    let record = rig.advance_until(&id, Duration::from_millis(500), is_finished).await;
     assert_eq!(record.counts.sent, 200);
     assert_eq!(rig.provider.journal().len(), 400, "each once more");
     rig.stop().await;
@@ -147,9 +149,9 @@ async fn one_rejected_address_does_not_hold_others() {
     rig.devices(20).await;
     rig.provider.script(|token, _| match token {
         "token-d00003" => {
-            Told::Answer(SendResult::AuthRejected { reason: "PERMISSION_DENIED".into() })
+            ScriptedAnswer::Answer(SendResult::AuthRejected { reason: "PERMISSION_DENIED".into() })
         }
-        _ => Told::Answer(delivered()),
+        _ => ScriptedAnswer::Answer(delivered()),
     });
     rig.start();
     let id = rig.broadcast().await;
@@ -163,12 +165,12 @@ async fn one_rejected_address_does_not_hold_others() {
     };
     let mut record = rig.read(&id).await;
     for _ in 0..50 {
-        if over(&record) {
+        if is_finished(&record) {
             break;
         }
         rig.clock.advance(Duration::from_secs(120));
         let other = rig.accept(named.clone()).await;
-        rig.turning(&other, Duration::from_secs(1), over).await;
+        rig.advance_until(&other, Duration::from_secs(1), is_finished).await;
         record = rig.read(&id).await;
     }
     assert_eq!((record.counts.sent, record.counts.failed), (19, 1));

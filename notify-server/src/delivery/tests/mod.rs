@@ -3,22 +3,22 @@
 
 mod breaker_sync;
 mod clocks;
+mod concurrent_changes;
 mod crash;
 mod devices;
+mod fairness;
 mod guard;
 mod local;
-mod meanwhile;
 mod overlaps;
-mod poison;
+mod panics;
+mod provider_errors;
+mod randomized;
 mod retrying;
 mod rig;
 mod servers;
 mod services;
 mod singles;
-mod storm;
-mod strangers;
-mod trouble;
-mod turns;
+mod unverified_addresses;
 
 use notify_core::{CreateNotification, NotificationStatus, Platform, RegisterDevice};
 
@@ -153,7 +153,7 @@ async fn a_platform_without_a_provider_fails_its_devices_at_once() {
 async fn canceled_deliveries_are_counted_and_not_sent() {
     let mut rig = Rig::new(10).await;
     rig.devices(300).await;
-    rig.provider.script(|_, _| rig::Told::Held(delivered()));
+    rig.provider.script(|_, _| rig::ScriptedAnswer::Held(delivered()));
     rig.start();
     let id = rig.broadcast().await;
     rig.provider.arrived(10).await;

@@ -10,7 +10,7 @@ use notify_core::{NotificationId, NotificationStatus, ProviderKind};
 use tokio::sync::{Notify, watch};
 
 use super::super::{Configured, Engine, EngineDeps, ProviderSource};
-use super::rig::{FakeProvider, Rig, Told, delivered};
+use super::rig::{FakeProvider, Rig, ScriptedAnswer, delivered};
 use crate::clock::Clock;
 use crate::payload::{RenderContext, TooLarge};
 use crate::providers::{
@@ -45,42 +45,42 @@ struct Record {
 /// Suspends the thread of an engine between two polls of its tasks, as a suspended process would
 /// be: decisions already made take effect on resumption.
 struct Brake {
-    asked: Notify,
+    changed: Notify,
     is_on: Mutex<bool>,
     released: Condvar,
-    stands: watch::Sender<bool>,
+    is_suspended: watch::Sender<bool>,
 }
 
 impl Brake {
     fn new() -> Self {
-        let (asked, is_on, released) = (Notify::new(), Mutex::default(), Condvar::new());
-        Self { asked, is_on, released, stands: watch::Sender::new(false) }
+        let (changed, is_on, released) = (Notify::new(), Mutex::default(), Condvar::new());
+        Self { changed, is_on, released, is_suspended: watch::Sender::new(false) }
     }
 
-    fn pass(&self) {
+    fn wait_while_set(&self) {
         let mut is_on = self.is_on.lock().unwrap();
         while *is_on {
-            self.stands.send_replace(true);
+            self.is_suspended.send_replace(true);
             is_on = self.released.wait(is_on).unwrap();
         }
-        self.stands.send_replace(false);
+        self.is_suspended.send_replace(false);
     }
 
     fn set(&self, on: bool) {
         *self.is_on.lock().unwrap() = on;
-        self.asked.notify_one();
+        self.changed.notify_one();
         self.released.notify_all();
     }
 
-    async fn stood(&self) {
-        let mut stands = self.stands.subscribe();
-        let stood = stands.wait_for(|stands| *stands);
-        tokio::time::timeout(WAIT_MAX, stood).await.expect("it stops in time").unwrap();
+    async fn until_suspended(&self) {
+        let mut is_suspended = self.is_suspended.subscribe();
+        let until_suspended = is_suspended.wait_for(|is_suspended| *is_suspended);
+        tokio::time::timeout(WAIT_MAX, until_suspended).await.expect("it stops in time").unwrap();
     }
 }
 
 /// A provider that checks the owner of each delivery.
-struct Watched {
+struct OwnershipProvider {
     store: Arc<Store>,
     answers: Arc<FakeProvider>,
     instance: OnceLock<InstanceId>,
@@ -91,7 +91,7 @@ struct Watched {
 }
 
 #[async_trait::async_trait]
-impl Provider for Watched {
+impl Provider for OwnershipProvider {
     fn render(&self, context: &RenderContext<'_>) -> Result<RenderedMessage, TooLarge> {
         self.answers.render(context)
     }
@@ -101,8 +101,8 @@ impl Provider for Watched {
             let brake = self.brake.clone();
             tokio::spawn(async move {
                 loop {
-                    brake.asked.notified().await;
-                    brake.pass();
+                    brake.changed.notified().await;
+                    brake.wait_while_set();
                 }
             });
         }
@@ -130,7 +130,7 @@ impl Provider for Watched {
 }
 
 /// The same provider for every application.
-struct Source(Arc<Watched>);
+struct Source(Arc<OwnershipProvider>);
 
 #[async_trait::async_trait]
 impl ProviderSource for Source {
@@ -150,7 +150,7 @@ impl ProviderSource for Source {
 
 struct Server {
     engine: Engine,
-    watched: Arc<Watched>,
+    watched: Arc<OwnershipProvider>,
     /// Clock steps until it resumes.
     still: usize,
 }
@@ -173,10 +173,10 @@ impl World {
             let reason = "UNAVAILABLE".into();
             let outcome = Processing::Failed;
             let failed = SendResult::Retry { reason, after: None, outcome };
-            Told::Answer(if fails { failed } else { delivered() })
+            ScriptedAnswer::Answer(if fails { failed } else { delivered() })
         });
-        let store = self.rig.store_of_another();
-        let watched = Arc::new(Watched {
+        let store = self.rig.peer_store();
+        let watched = Arc::new(OwnershipProvider {
             store: store.clone(),
             answers,
             instance: OnceLock::new(),
@@ -184,7 +184,7 @@ impl World {
             brake: Arc::new(Brake::new()),
             has_brake: AtomicBool::new(false),
         });
-        let around = EngineDeps {
+        let deps = EngineDeps {
             store,
             providers: Arc::new(Source(watched.clone())),
             clock: self.rig.clock.clone(),
@@ -193,7 +193,7 @@ impl World {
         };
         let mut config = self.rig.config.clone();
         config.seed = Some(self.rng.u64(..));
-        let engine = Engine::start(around, config).unwrap();
+        let engine = Engine::start(deps, config).unwrap();
         watched.instance.set(engine.instance()).unwrap();
         Server { engine, watched, still: 0 }
     }
@@ -220,7 +220,7 @@ impl World {
             return;
         }
         server.watched.brake.set(true);
-        server.watched.brake.stood().await;
+        server.watched.brake.until_suspended().await;
         server.still = self.rng.usize(1..=STILL_MAX);
     }
 
@@ -253,9 +253,9 @@ async fn check_no_overlaps(mut rig: Rig) {
     let mut world =
         World { rig, record: Arc::default(), rng: Rng::with_seed(seed), relieved: 0, kills: 0 };
     let mut servers: Vec<_> = (0..SERVERS).map(|_| world.start()).collect();
-    let mut asked: Vec<NotificationId> = Vec::new();
+    let mut accepted: Vec<NotificationId> = Vec::new();
     for _ in 0..TURNS {
-        asked.push(world.rig.broadcast().await);
+        accepted.push(world.rig.broadcast().await);
         for server in servers.iter_mut().filter(|server| server.still > 0) {
             server.still -= 1;
             if server.still == 0 {
@@ -281,7 +281,7 @@ async fn check_no_overlaps(mut rig: Rig) {
         server.still = 0;
         server.watched.brake.set(false);
     }
-    let mut open = asked;
+    let mut open = accepted;
     for _ in 0..DRAIN_TURNS_MAX {
         world.turn(&servers).await;
         while let Some(id) = open.last()

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use notify_core::{CreateNotification, DeviceId, NotificationStatus, ProviderKind, RegisterDevice};
 
-use super::rig::{FakeProvider, Rig, START, Told, delivered};
+use super::rig::{FakeProvider, Rig, START, ScriptedAnswer, delivered};
 use crate::clock::Clock;
 use crate::providers::{Processing, Scope, SendResult};
 
@@ -17,9 +17,9 @@ async fn retrying(devices: usize) -> (Rig, notify_core::NotificationId) {
     let mut rig = Rig::new(1).await;
     rig.devices(devices).await;
     rig.provider.script(|token, attempt| match (token, attempt) {
-        ("token-d00000", 2) => Told::Held(delivered()),
-        (_, 1) if token.starts_with("token-d") => Told::Answer(failed()),
-        _ => Told::Answer(delivered()),
+        ("token-d00000", 2) => ScriptedAnswer::Held(delivered()),
+        (_, 1) if token.starts_with("token-d") => ScriptedAnswer::Answer(failed()),
+        _ => ScriptedAnswer::Answer(delivered()),
     });
     rig.start();
     let id = rig.broadcast().await;
@@ -55,7 +55,11 @@ async fn a_retry_to_an_address_that_got_it_as_another_device_is_not_made() {
     rig.devices(1).await;
     rig.device("other").await;
     rig.provider.script(|token, attempt| {
-        Told::Answer(if token == "token-other" && attempt == 1 { failed() } else { delivered() })
+        ScriptedAnswer::Answer(if token == "token-other" && attempt == 1 {
+            failed()
+        } else {
+            delivered()
+        })
     });
     rig.start();
     let id = rig.broadcast().await;
@@ -76,7 +80,7 @@ async fn a_paused_retry_expires_in_time() {
     rig.device("one").await;
     rig.provider.script(|_, attempt| {
         let (reason, after) = ("QUOTA_EXCEEDED".into(), Some(Duration::from_secs(86_400)));
-        Told::Answer(match attempt {
+        ScriptedAnswer::Answer(match attempt {
             1 => failed(),
             _ => SendResult::Throttle { reason, after, scope: Scope::Provider },
         })
@@ -124,10 +128,10 @@ async fn a_retry_without_an_answer_does_not_hold_up_others() {
         outcome: Processing::Failed,
     };
     rig.provider.script(move |token, attempt| match (token, attempt) {
-        ("token-d00000", 1) => Told::Answer(later(1)),
-        ("token-d00000", _) => Told::Silence,
-        (_, 1) => Told::Answer(later(5)),
-        _ => Told::Answer(delivered()),
+        ("token-d00000", 1) => ScriptedAnswer::Answer(later(1)),
+        ("token-d00000", _) => ScriptedAnswer::Never,
+        (_, 1) => ScriptedAnswer::Answer(later(5)),
+        _ => ScriptedAnswer::Answer(delivered()),
     });
     rig.start();
     let id = rig.broadcast().await;
@@ -155,8 +159,8 @@ async fn retries_resume_as_soon_as_the_probe_succeeds() {
         outcome: Processing::Failed,
     };
     rig.provider.script(move |_, attempt| match attempt {
-        1 => Told::Answer(first.clone()),
-        2 => Told::Held(delivered()),
+        1 => ScriptedAnswer::Answer(first.clone()),
+        2 => ScriptedAnswer::Held(delivered()),
         _ => unreachable!("what was taken is not tried again"),
     });
     rig.start();
@@ -164,11 +168,11 @@ async fn retries_resume_as_soon_as_the_probe_succeeds() {
     rig.provider.arrived(20).await;
     // The failures open the circuit breaker; from then on only one probe is out at a time, until
     // one is answered.
-    rig.turning_until_arrived(31, Duration::from_millis(250)).await;
+    rig.advance_until_arrived(31, Duration::from_millis(250)).await;
     let probed_at = rig.clock.now();
     rig.provider.release();
     let all_sent = |record: &notify_core::NotificationRecord| record.counts.sent == 30;
-    rig.turning(&id, Duration::from_millis(100), all_sent).await;
+    rig.advance_until(&id, Duration::from_millis(100), all_sent).await;
     let took_ms = rig.clock.now().ms_since(probed_at);
     assert!(took_ms < 30_000, "{took_ms} ms, and the probe would count as lost after 60,000");
     rig.stop().await;
@@ -179,18 +183,18 @@ async fn retries_resume_as_soon_as_the_probe_succeeds() {
 async fn a_retry_canceled_while_it_reads_its_provider_is_not_sent() {
     let mut rig = Rig::new(1).await;
     rig.device("one").await;
-    rig.provider.script(|_, _| Told::Answer(failed()));
+    rig.provider.script(|_, _| ScriptedAnswer::Answer(failed()));
     rig.start();
     let id = rig.broadcast().await;
     rig.retry_due_within(START, 2_000).await;
     // The next attempt reads the new provider, and is canceled before the read completes.
-    rig.source.answers(false);
+    rig.source.set_open(false);
     let other = FakeProvider::new(1);
     rig.configure(ProviderKind::Fcm, Some(other.clone())).await;
     rig.clock.advance(Duration::from_secs(2));
-    rig.source.asked(2).await;
+    rig.source.reads_started(2).await;
     rig.store.cancel_notification(rig.app, id.clone(), rig.clock.now()).await.unwrap();
-    rig.source.answers(true);
+    rig.source.set_open(true);
     let record = rig.until(&id, |record| record.counts.pending == 0).await;
     assert_eq!((record.counts.canceled, other.journal()), (1, Vec::<String>::new()));
     rig.stop().await;

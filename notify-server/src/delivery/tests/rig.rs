@@ -33,27 +33,27 @@ const FILE: &str = "notify.db";
 /// Longest wait for an event, after which the test fails.
 const WAIT_MAX: Duration = Duration::from_secs(20);
 /// Most real time that the engine gets between two clock steps.
-const TURN_WAIT: Duration = Duration::from_millis(4);
+const STEP_WAIT: Duration = Duration::from_millis(4);
 
 /// A scripted answer of the fake provider.
 #[derive(Clone)]
-pub(super) enum Told {
+pub(super) enum ScriptedAnswer {
     /// This answer, at once.
     Answer(SendResult),
     /// This answer, once the test calls `release`.
     Held(SendResult),
     /// No answer, ever.
-    Silence,
+    Never,
 }
 
-type Script = Arc<dyn Fn(&str, usize) -> Told + Send + Sync>;
+type Script = Arc<dyn Fn(&str, usize) -> ScriptedAnswer + Send + Sync>;
 
 /// A scripted provider that records a journal of its attempts.
 pub(super) struct FakeProvider {
     script: Mutex<Script>,
     journal: Mutex<Vec<String>>,
     delivered: Mutex<Vec<(String, String)>>,
-    breaks: AtomicBool,
+    panics_on_render: AtomicBool,
     attempts: Mutex<HashMap<String, usize>>,
     arrived: watch::Sender<usize>,
     released: watch::Sender<bool>,
@@ -65,10 +65,10 @@ pub(super) struct FakeProvider {
 impl FakeProvider {
     pub(super) fn new(slots: usize) -> Arc<Self> {
         Arc::new(Self {
-            script: Mutex::new(Arc::new(|_, _| Told::Answer(delivered()))),
+            script: Mutex::new(Arc::new(|_, _| ScriptedAnswer::Answer(delivered()))),
             journal: Mutex::default(),
             delivered: Mutex::default(),
-            breaks: AtomicBool::new(false),
+            panics_on_render: AtomicBool::new(false),
             attempts: Mutex::default(),
             arrived: watch::Sender::new(0),
             released: watch::Sender::new(false),
@@ -83,7 +83,10 @@ impl FakeProvider {
     }
 
     /// Sets the answers from now on, by token and number of the attempt (from 1).
-    pub(super) fn script(&self, script: impl Fn(&str, usize) -> Told + Send + Sync + 'static) {
+    pub(super) fn script(
+        &self,
+        script: impl Fn(&str, usize) -> ScriptedAnswer + Send + Sync + 'static,
+    ) {
         *self.script.lock().unwrap() = Arc::new(script);
     }
 
@@ -98,7 +101,7 @@ impl FakeProvider {
     }
 
     /// Changes the number of streams that the provider accepts.
-    pub(super) fn offer(&self, slots: usize) {
+    pub(super) fn set_streams(&self, slots: usize) {
         self.slots.store(slots, Ordering::SeqCst);
     }
 
@@ -113,8 +116,8 @@ impl FakeProvider {
     }
 
     /// Whether rendering panics from now on.
-    pub(super) fn breaks(&self, breaks: bool) {
-        self.breaks.store(breaks, Ordering::SeqCst);
+    pub(super) fn panic_on_render(&self, breaks: bool) {
+        self.panics_on_render.store(breaks, Ordering::SeqCst);
     }
 
     /// Returns once that many attempts have arrived.
@@ -133,7 +136,7 @@ pub(super) fn delivered() -> SendResult {
 impl Provider for FakeProvider {
     fn render(&self, context: &RenderContext<'_>) -> Result<RenderedMessage, TooLarge> {
         assert!(!context.app_name.is_empty());
-        assert!(!self.breaks.load(Ordering::SeqCst), "a defect in the rendering");
+        assert!(!self.panics_on_render.load(Ordering::SeqCst), "a defect in the rendering");
         let body = RenderedBody::Shared(bytes::Bytes::from(context.id.as_str().to_owned()));
         Ok(RenderedMessage { headers: HeaderMap::new(), body })
     }
@@ -152,17 +155,17 @@ impl Provider for FakeProvider {
             *number += 1;
             *number
         };
-        let told = { self.script.lock().unwrap().clone() }(&token, number);
+        let scripted = { self.script.lock().unwrap().clone() }(&token, number);
         self.journal.lock().unwrap().push(token.clone());
         self.arrived.send_modify(|seen| *seen += 1);
-        let answer = match told {
-            Told::Answer(answer) => answer,
-            Told::Held(answer) => {
+        let answer = match scripted {
+            ScriptedAnswer::Answer(answer) => answer,
+            ScriptedAnswer::Held(answer) => {
                 let mut released = self.released.subscribe();
                 released.wait_for(|released| *released).await.expect("the provider lives");
                 answer
             }
-            Told::Silence => std::future::pending().await,
+            ScriptedAnswer::Never => std::future::pending().await,
         };
         if let (SendResult::Delivered { .. }, RenderedBody::Shared(id)) = (&answer, &prepared.body)
         {
@@ -188,21 +191,21 @@ impl Provider for FakeProvider {
 /// Which providers are configured.
 pub(super) struct FakeSource {
     configured: Mutex<HashMap<ProviderKind, SharedProvider>>,
-    asked: watch::Sender<usize>,
+    reads: watch::Sender<usize>,
     open: watch::Sender<bool>,
 }
 
 impl FakeSource {
     /// Opens or closes the gate for results of reads: while it is closed, completed reads wait.
-    pub(super) fn answers(&self, open: bool) {
+    pub(super) fn set_open(&self, open: bool) {
         self.open.send_replace(open);
     }
 
     /// Returns once that many reads have started.
-    pub(super) async fn asked(&self, count: usize) {
-        let mut asked = self.asked.subscribe();
-        let waited = asked.wait_for(|seen| *seen >= count);
-        tokio::time::timeout(WAIT_MAX, waited).await.expect("asked in time").unwrap();
+    pub(super) async fn reads_started(&self, count: usize) {
+        let mut reads = self.reads.subscribe();
+        let waited = reads.wait_for(|seen| *seen >= count);
+        tokio::time::timeout(WAIT_MAX, waited).await.expect("read in time").unwrap();
     }
 }
 
@@ -214,7 +217,7 @@ impl ProviderSource for FakeSource {
         provider: ProviderKind,
     ) -> Result<Option<Configured>, StoreError> {
         let provider = self.configured.lock().unwrap().get(&provider).cloned();
-        self.asked.send_modify(|asked| *asked += 1);
+        self.reads.send_modify(|asked| *asked += 1);
         self.open.subscribe().wait_for(|open| *open).await.expect("the source lives");
         Ok(provider.map(|provider| Configured {
             app: AppId(Uuid::nil()),
@@ -236,17 +239,17 @@ pub(super) struct Rig {
     pub(super) config: EngineConfig,
     engine: Option<Engine>,
     /// Other servers on the same database.
-    others: Vec<Engine>,
-    place: Place,
+    peers: Vec<Engine>,
+    backing: Backing,
 }
 
 /// The database, deleted when this is dropped.
-enum Place {
+enum Backing {
     Folder(tempfile::TempDir),
     Database(TestDatabase),
 }
 
-impl Place {
+impl Backing {
     fn open(&self) -> Arc<Store> {
         match self {
             Self::Folder(folder) => {
@@ -263,15 +266,15 @@ impl Place {
 impl Rig {
     /// A rig with one application and `slots` streams on FCM.
     pub(super) async fn new(slots: usize) -> Self {
-        Self::at(Place::Folder(tempfile::tempdir().unwrap()), slots).await
+        Self::at(Backing::Folder(tempfile::tempdir().unwrap()), slots).await
     }
 
     /// The same on PostgreSQL.
     pub(super) async fn on_postgres(slots: usize) -> Self {
-        Self::at(Place::Database(TestCluster::shared().database()), slots).await
+        Self::at(Backing::Database(TestCluster::shared().database()), slots).await
     }
 
-    async fn at(place: Place, slots: usize) -> Self {
+    async fn at(place: Backing, slots: usize) -> Self {
         let database = place.open();
         let store: SharedStore = database.clone();
         let app_id = AppId(Uuid::now_v7());
@@ -287,24 +290,24 @@ impl Rig {
             provider,
             source: Arc::new(FakeSource {
                 configured: Mutex::new(configured),
-                asked: watch::Sender::new(0),
+                reads: watch::Sender::new(0),
                 open: watch::Sender::new(true),
             }),
             app,
             app_id,
             config: EngineConfig { seed: Some(7), page_rows: 100, ..EngineConfig::default() },
             engine: None,
-            others: Vec::new(),
-            place,
+            peers: Vec::new(),
+            backing: place,
         }
     }
 
     /// The store as another server would open it: a SQLite file belongs to one process, a
     /// PostgreSQL database is shared.
-    pub(super) fn store_of_another(&self) -> Arc<Store> {
-        match self.place {
-            Place::Folder(_) => self.database.clone(),
-            Place::Database(_) => self.place.open(),
+    pub(super) fn peer_store(&self) -> Arc<Store> {
+        match self.backing {
+            Backing::Folder(_) => self.database.clone(),
+            Backing::Database(_) => self.backing.open(),
         }
     }
 
@@ -341,14 +344,14 @@ impl Rig {
     pub(super) fn start(&mut self) {
         // Each process has its own seed.
         self.config.seed = self.config.seed.map(|seed| seed + 1);
-        let around = EngineDeps {
+        let deps = EngineDeps {
             store: self.store.clone(),
             providers: self.source.clone(),
             clock: self.clock.clone(),
             public_url: "http://localhost".into(),
             metrics: DeliveryMetrics::default(),
         };
-        self.engine = Some(Engine::start(around, self.config.clone()).unwrap());
+        self.engine = Some(Engine::start(deps, self.config.clone()).unwrap());
     }
 
     /// Number of notifications to one device that the engine started together with their page.
@@ -357,22 +360,22 @@ impl Rig {
     }
 
     /// Starts another server on the same database, with its own provider and clock.
-    pub(super) fn start_other(&mut self, provider: Arc<FakeProvider>, clock: Arc<ManualClock>) {
+    pub(super) fn start_peer(&mut self, provider: Arc<FakeProvider>, clock: Arc<ManualClock>) {
         self.config.seed = self.config.seed.map(|seed| seed + 1);
         let context: SharedProvider = provider;
         let source = FakeSource {
             configured: Mutex::new(HashMap::from([(ProviderKind::Fcm, context)])),
-            asked: watch::Sender::new(0),
+            reads: watch::Sender::new(0),
             open: watch::Sender::new(true),
         };
-        let around = EngineDeps {
+        let deps = EngineDeps {
             store: self.store.clone(),
             providers: Arc::new(source),
             clock,
             public_url: "http://localhost".into(),
             metrics: DeliveryMetrics::default(),
         };
-        self.others.push(Engine::start(around, self.config.clone()).unwrap());
+        self.peers.push(Engine::start(deps, self.config.clone()).unwrap());
     }
 
     /// Push services that get no deliveries, by name.
@@ -387,13 +390,13 @@ impl Rig {
     }
 
     /// Kills another server as a crash would.
-    pub(super) async fn crash_other(&mut self) {
-        self.others.pop().expect("another runs").abort().await;
+    pub(super) async fn crash_peer(&mut self) {
+        self.peers.pop().expect("another runs").abort().await;
     }
 
     /// The status of the Android provider on this server and on the others.
     pub(super) fn statuses(&self) -> Vec<ProviderStatus> {
-        let engines = self.engine.iter().chain(&self.others);
+        let engines = self.engine.iter().chain(&self.peers);
         engines.map(|engine| engine.handle().provider_status(self.app, Platform::Android)).collect()
     }
 
@@ -403,7 +406,7 @@ impl Rig {
             // Publishing a status does not count as a commit of the engine.
             while !self.statuses().iter().all(&wanted) {
                 let mut progress = self.progress();
-                let _ = tokio::time::timeout(TURN_WAIT, progress.changed()).await;
+                let _ = tokio::time::timeout(STEP_WAIT, progress.changed()).await;
             }
         };
         if tokio::time::timeout(WAIT_MAX, waited).await.is_err() {
@@ -424,15 +427,15 @@ impl Rig {
 
     /// Runs a statement outside the store, on its own connection.
     pub(super) fn execute_raw(&self, sql: &str) {
-        match &self.place {
-            Place::Folder(folder) => sqlite::execute_raw(&folder.path().join(FILE), sql),
-            Place::Database(database) => database.execute(sql),
+        match &self.backing {
+            Backing::Folder(folder) => sqlite::execute_raw(&folder.path().join(FILE), sql),
+            Backing::Database(database) => database.execute(sql),
         }
     }
 
     /// Stops another server in order.
-    pub(super) async fn stop_other(&mut self) {
-        assert!(self.others.pop().expect("another runs").stop(WAIT_MAX).await, "it stops in time");
+    pub(super) async fn stop_peer(&mut self) {
+        assert!(self.peers.pop().expect("another runs").stop(WAIT_MAX).await, "it stops in time");
     }
 
     /// Stops the engine in order.
@@ -560,7 +563,7 @@ impl Rig {
         let waited = async {
             while !wanted(&self.read(id).await) {
                 let mut progress = self.progress();
-                let _ = tokio::time::timeout(TURN_WAIT, progress.changed()).await;
+                let _ = tokio::time::timeout(STEP_WAIT, progress.changed()).await;
             }
         };
         if tokio::time::timeout(WAIT_MAX, waited).await.is_err() {
@@ -569,12 +572,12 @@ impl Rig {
     }
 
     /// Returns once the engine has applied the cancellation to all active dispatches.
-    pub(super) async fn until_known_to_be_canceled(&self) {
+    pub(super) async fn until_cancellation_applied(&self) {
         let engine = self.engine.as_ref().expect("the engine runs");
         let waited = async {
             while engine.open_dispatches() > 0 {
                 let mut progress = self.progress();
-                let _ = tokio::time::timeout(TURN_WAIT, progress.changed()).await;
+                let _ = tokio::time::timeout(STEP_WAIT, progress.changed()).await;
             }
         };
         tokio::time::timeout(WAIT_MAX, waited).await.expect("it learns of it in time");
@@ -582,7 +585,7 @@ impl Rig {
 
     /// Advances the clock step by step until a notification reads back as wanted: for waits that
     /// start with an answer, whose processing a test cannot observe.
-    pub(super) async fn turning(
+    pub(super) async fn advance_until(
         &self,
         id: &NotificationId,
         step: Duration,
@@ -598,7 +601,7 @@ impl Rig {
                     return record;
                 }
                 // Real time to act, so that the clock does not run away from the engine.
-                let _ = tokio::time::timeout(TURN_WAIT, progress.changed()).await;
+                let _ = tokio::time::timeout(STEP_WAIT, progress.changed()).await;
             }
         };
         match tokio::time::timeout(WAIT_MAX, turned).await {
@@ -609,13 +612,13 @@ impl Rig {
 
     /// Advances the clock step by step until that many attempts arrived. Between two steps the
     /// engine gets real time to act, so that the clock does not run past the end of the test.
-    pub(super) async fn turning_until_arrived(&self, count: usize, step: Duration) {
+    pub(super) async fn advance_until_arrived(&self, count: usize, step: Duration) {
         let mut arrived = self.provider.arrived.subscribe();
         let turned = async {
             loop {
                 self.clock.advance(step);
                 let seen = arrived.wait_for(|seen| *seen >= count);
-                if tokio::time::timeout(TURN_WAIT, seen).await.is_ok() {
+                if tokio::time::timeout(STEP_WAIT, seen).await.is_ok() {
                     return;
                 }
             }

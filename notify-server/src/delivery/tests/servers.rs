@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use notify_core::{NotificationId, NotificationRecord, NotificationStatus};
 
-use super::rig::{FakeProvider, Rig, START, Told, delivered};
+use super::rig::{FakeProvider, Rig, START, ScriptedAnswer, delivered};
 use crate::clock::ManualClock;
 
 /// Time between two heartbeats.
@@ -60,13 +60,13 @@ async fn two_servers_share_a_notification_and_repeat_nothing() {
     let mut rig = rig_among_others(8, 400).await;
     let other = FakeProvider::new(8);
     for provider in [&rig.provider, &other] {
-        provider.script(|_, _| Told::Held(delivered()));
+        provider.script(|_, _| ScriptedAnswer::Held(delivered()));
     }
     rig.start();
     let id = rig.broadcast().await;
     rig.provider.arrived(8).await;
     // It finds the work that the first one started at its own first heartbeat.
-    rig.start_other(other.clone(), rig.clock.clone());
+    rig.start_peer(other.clone(), rig.clock.clone());
     other.arrived(8).await;
     for provider in [&rig.provider, &other] {
         provider.release();
@@ -75,7 +75,7 @@ async fn two_servers_share_a_notification_and_repeat_nothing() {
     assert_eq!((record.counts.targeted, record.counts.sent), (400, 400));
     let (ours, theirs) = (rig.provider.journal().len(), other.journal().len());
     assert_eq!((ours + theirs, by_both(&rig.provider, &other)), (400, vec![]));
-    rig.stop_other().await;
+    rig.stop_peer().await;
     rig.stop().await;
 }
 
@@ -84,11 +84,11 @@ async fn the_work_of_a_dead_server_is_taken_over_within_its_lease() {
     let mut rig = rig_among_others(8, 100).await;
     rig.config.max_unacked = 8;
     let dies = FakeProvider::new(8);
-    dies.script(|_, _| Told::Held(delivered()));
-    rig.start_other(dies.clone(), rig.clock.clone());
+    dies.script(|_, _| ScriptedAnswer::Held(delivered()));
+    rig.start_peer(dies.clone(), rig.clock.clone());
     let id = rig.broadcast().await;
     dies.arrived(8).await;
-    rig.crash_other().await;
+    rig.crash_peer().await;
     rig.start();
     // Unclaimed work continues at once; the claims of the dead server continue when its lease
     // expires.
@@ -108,17 +108,17 @@ async fn the_work_of_a_dead_server_is_taken_over_within_its_lease() {
 async fn an_orderly_stop_releases_the_pages_of_a_server_at_once() {
     let mut rig = rig_among_others(8, 100).await;
     let stops = FakeProvider::new(8);
-    let (answers, holds) = (5, Told::Held(delivered()));
+    let (answers, holds) = (5, ScriptedAnswer::Held(delivered()));
     let provider = stops.clone();
     stops.script(move |_, _| match provider.journal().len() < answers {
-        true => Told::Answer(delivered()),
+        true => ScriptedAnswer::Answer(delivered()),
         false => holds.clone(),
     });
-    rig.start_other(stops.clone(), rig.clock.clone());
+    rig.start_peer(stops.clone(), rig.clock.clone());
     let id = rig.broadcast().await;
     stops.arrived(answers + 8).await;
     stops.release();
-    rig.stop_other().await;
+    rig.stop_peer().await;
     rig.start();
     let record = rig.until(&id, completed).await;
     assert_eq!((record.counts.targeted, record.counts.sent), (100, 100));
@@ -131,9 +131,9 @@ async fn an_orderly_stop_releases_the_pages_of_a_server_at_once() {
 async fn a_server_that_resumes_after_losing_its_lease_changes_nothing() {
     let mut rig = rig_among_others(8, 60).await;
     let sleeps = FakeProvider::new(8);
-    sleeps.script(|_, _| Told::Held(delivered()));
+    sleeps.script(|_, _| ScriptedAnswer::Held(delivered()));
     let own_clock: Arc<ManualClock> = ManualClock::at(START);
-    rig.start_other(sleeps.clone(), own_clock.clone());
+    rig.start_peer(sleeps.clone(), own_clock.clone());
     let id = rig.broadcast().await;
     sleeps.arrived(8).await;
     rig.start();
@@ -151,7 +151,7 @@ async fn a_server_that_resumes_after_losing_its_lease_changes_nothing() {
     let record = rig.read(&id).await;
     assert_eq!((record.counts.targeted, record.counts.sent), (60, 60));
     assert_eq!(rig.read(&next).await.counts.sent, 60);
-    rig.stop_other().await;
+    rig.stop_peer().await;
     rig.stop().await;
 }
 
@@ -159,7 +159,7 @@ async fn a_server_that_resumes_after_losing_its_lease_changes_nothing() {
 #[tokio::test]
 async fn a_server_without_heartbeats_sends_nothing() {
     let mut rig = rig_among_others(8, 40).await;
-    rig.provider.script(|_, _| Told::Held(delivered()));
+    rig.provider.script(|_, _| ScriptedAnswer::Held(delivered()));
     rig.start();
     let id = rig.broadcast().await;
     rig.provider.arrived(8).await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use notify_core::{NotificationStatus, Platform, ProviderKind};
 
-use super::rig::{FakeProvider, Rig, Told, delivered};
+use super::rig::{FakeProvider, Rig, ScriptedAnswer, delivered};
 use crate::clock::Clock;
 use crate::providers::{Scope, SendResult};
 
@@ -37,18 +37,18 @@ async fn a_push_service_that_rejects_credentials_is_held_and_the_other_continues
         true => SendResult::ServiceRefused { reason: "http_403".into() },
         false => delivered(),
     };
-    provider.script(move |endpoint, _| Told::Answer(refused(endpoint)));
+    provider.script(move |endpoint, _| ScriptedAnswer::Answer(refused(endpoint)));
     rig.start();
     let id = rig.broadcast_to(Platform::Web).await;
     let record = rig.until(&id, |record| record.counts.sent == 10).await;
     assert_eq!((record.counts.pending, record.counts.failed), (10, 0));
-    let asked = provider.journal().iter().filter(|endpoint| at_a(endpoint)).count();
-    assert_eq!(asked, 5, "five in a row, then it is held");
+    let attempts = provider.journal().iter().filter(|endpoint| at_a(endpoint)).count();
+    assert_eq!(attempts, 5, "five in a row, then it is held");
     let mended = FakeProvider::new(4);
     rig.configure(ProviderKind::WebPush, Some(mended.clone())).await;
-    let over =
+    let is_finished =
         |record: &notify_core::NotificationRecord| record.status == NotificationStatus::Completed;
-    let record = rig.turning(&id, Duration::from_secs(1), over).await;
+    let record = rig.advance_until(&id, Duration::from_secs(1), is_finished).await;
     assert_eq!(record.counts.sent, 20);
     assert_eq!(mended.journal().len(), 10, "each once");
     rig.stop().await;
@@ -60,8 +60,8 @@ async fn a_silent_push_service_uses_only_its_own_streams() {
     let (mut rig, provider) = rig(8).await;
     provider.limit_services(2);
     provider.script(|endpoint, _| match at_a(endpoint) {
-        true => Told::Held(delivered()),
-        false => Told::Answer(delivered()),
+        true => ScriptedAnswer::Held(delivered()),
+        false => ScriptedAnswer::Answer(delivered()),
     });
     rig.start();
     let id = rig.broadcast_to(Platform::Web).await;
@@ -85,17 +85,17 @@ async fn only_the_push_service_that_throttles_is_paused() {
     };
     provider.script(move |endpoint, attempt| {
         match endpoint.ends_with("a.example/push/0") && attempt == 1 {
-            true => Told::Answer(throttle()),
-            false => Told::Answer(delivered()),
+            true => ScriptedAnswer::Answer(throttle()),
+            false => ScriptedAnswer::Answer(delivered()),
         }
     });
     rig.start();
     let id = rig.broadcast_to(Platform::Web).await;
     rig.until(&id, |record| record.counts.sent == 10).await;
     assert_eq!(provider.journal().len(), 11, "one was throttled");
-    let over =
+    let is_finished =
         |record: &notify_core::NotificationRecord| record.status == NotificationStatus::Completed;
-    let record = rig.turning(&id, Duration::from_secs(1), over).await;
+    let record = rig.advance_until(&id, Duration::from_secs(1), is_finished).await;
     assert_eq!(record.counts.sent, 20, "{record:?}");
     assert_eq!(
         rig.store.agenda(rig.clock.now()).await.unwrap().next_retry_due,

@@ -6,7 +6,7 @@ use notify_core::{
     CreateNotification, NotificationId, NotificationRecord, NotificationStatus, RegisterDevice,
 };
 
-use super::rig::{FakeProvider, Rig, START, Told, delivered};
+use super::rig::{FakeProvider, Rig, START, ScriptedAnswer, delivered};
 use crate::providers::{Processing, Scope, SendResult};
 use crate::store::sqlite::Fault;
 
@@ -77,7 +77,7 @@ async fn many_singles_are_settled_in_few_commits() {
 async fn a_single_starts_in_the_commit_that_accepts_it_and_outcomes_share_a_commit() {
     const SENDS: usize = 20;
     let mut rig = rig(SENDS, SENDS).await;
-    rig.provider.script(|_, _| Told::Held(delivered()));
+    rig.provider.script(|_, _| ScriptedAnswer::Held(delivered()));
     let sent = rig.provider.journal().len();
     let before = rig.store.commits();
     let mut ids = Vec::new();
@@ -139,8 +139,8 @@ async fn a_single_whose_accept_has_an_unknown_outcome_is_sent_once() {
 /// One notification that occupies the only stream, and one that waits for it.
 async fn held_and_waiting(rig: &Rig) -> [NotificationId; 2] {
     rig.provider.script(|token, _| match token {
-        "token-d00000" => Told::Held(delivered()),
-        _ => Told::Answer(delivered()),
+        "token-d00000" => ScriptedAnswer::Held(delivered()),
+        _ => ScriptedAnswer::Answer(delivered()),
     });
     let before = rig.provider.journal().len();
     let held = send(rig, "d00000").await;
@@ -182,7 +182,7 @@ async fn a_throttled_or_failed_single_is_retried_and_a_dead_address_is_not() {
     let mut rig = rig(10, 3).await;
     let reason = || "UNAVAILABLE".into();
     rig.provider.script(move |token, attempt| {
-        Told::Answer(match (token, attempt) {
+        ScriptedAnswer::Answer(match (token, attempt) {
             ("token-d00000", 1) => {
                 SendResult::Throttle { reason: reason(), after: None, scope: Scope::Provider }
             }
@@ -201,7 +201,7 @@ async fn a_throttled_or_failed_single_is_retried_and_a_dead_address_is_not() {
     let dead = send(&rig, "d00002").await;
     let throttled = send(&rig, "d00000").await;
     for (id, sent, attempts_made) in [(&failing, 1, 2), (&dead, 0, 1), (&throttled, 1, 2)] {
-        let record = rig.turning(id, STEP, is_completed).await;
+        let record = rig.advance_until(id, STEP, is_completed).await;
         assert_eq!((record.counts.sent, record.counts.unregistered), (sent, 1 - sent));
         let number = [&throttled, &failing, &dead].iter().position(|other| *other == id);
         let token = format!("token-d{:05}", number.unwrap());
@@ -217,8 +217,8 @@ async fn a_throttled_or_failed_single_is_retried_and_a_dead_address_is_not() {
 async fn a_single_in_flight_at_a_crash_is_sent_again() {
     let mut rig = rig(10, 2).await;
     rig.provider.script(|_, attempt| match attempt {
-        1 => Told::Silence,
-        _ => Told::Answer(delivered()),
+        1 => ScriptedAnswer::Never,
+        _ => ScriptedAnswer::Answer(delivered()),
     });
     let before = rig.provider.journal().len();
     let ids = [send(&rig, "d00000").await, send(&rig, "d00001").await];
@@ -236,7 +236,7 @@ async fn a_single_in_flight_at_a_crash_is_sent_again() {
 #[tokio::test]
 async fn outcomes_are_committed_once_storage_recovers() {
     let mut rig = rig(10, 1).await;
-    rig.provider.script(|_, _| Told::Held(delivered()));
+    rig.provider.script(|_, _| ScriptedAnswer::Held(delivered()));
     let before = rig.provider.journal().len();
     let id = send(&rig, "d00000").await;
     rig.provider.arrived(before + 1).await;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use notify_core::{NotificationId, NotificationRecord, NotificationStatus};
 use notify_core::{Platform, ProviderKind, ProviderStatus};
 
-use super::rig::{FakeProvider, Rig, Told, delivered};
+use super::rig::{FakeProvider, Rig, ScriptedAnswer, delivered};
 use crate::clock::Clock;
 use crate::providers::{Processing, Scope, SendResult};
 
@@ -59,7 +59,7 @@ fn is_good(endpoint: &str) -> bool {
 /// Good addresses accept the message, the others give that answer.
 fn script(provider: &FakeProvider, answer: impl Fn(usize) -> SendResult + Send + Sync + 'static) {
     provider.script(move |endpoint, attempt| {
-        Told::Answer(if is_good(endpoint) { delivered() } else { answer(attempt) })
+        ScriptedAnswer::Answer(if is_good(endpoint) { delivered() } else { answer(attempt) })
     });
 }
 
@@ -68,7 +68,7 @@ fn is_completed(record: &NotificationRecord) -> bool {
 }
 
 async fn completed(rig: &Rig, id: &NotificationId) -> NotificationRecord {
-    rig.turning(id, STEP, is_completed).await
+    rig.advance_until(id, STEP, is_completed).await
 }
 
 async fn is_stopped(rig: &Rig) -> bool {
@@ -104,7 +104,7 @@ async fn invented_addresses_do_not_trip_the_guard() {
 async fn addresses_that_took_messages_still_trip_the_guard() {
     let (mut rig, provider) = rig(0, invented).await;
     more_good(&rig).await;
-    provider.script(|_, _| Told::Answer(dead()));
+    provider.script(|_, _| ScriptedAnswer::Answer(dead()));
     rig.start();
     let id = rig.broadcast_to(Platform::Web).await;
     rig.until(&id, |record| record.counts.unregistered == 21).await;
@@ -146,7 +146,7 @@ async fn a_rejected_address_stays_enabled_while_nothing_gets_through() {
         }
         let provider = FakeProvider::new(1);
         rig.configure(ProviderKind::WebPush, Some(provider.clone())).await;
-        provider.script(move |_, _| Told::Answer(answer()));
+        provider.script(move |_, _| ScriptedAnswer::Answer(answer()));
         rig.start();
         let id = rig.broadcast_to(Platform::Web).await;
         let record = completed(&rig, &id).await;
@@ -175,7 +175,7 @@ async fn new_addresses_are_reached_while_all_others_refuse_the_key() {
     rig.start();
     let id = rig.broadcast_to(Platform::Web).await;
     let sent = |record: &NotificationRecord| record.counts.sent == GOOD as u64;
-    let record = rig.turning(&id, Duration::from_secs(1), sent).await;
+    let record = rig.advance_until(&id, Duration::from_secs(1), sent).await;
     assert_eq!((record.counts.failed, record.counts.unregistered), (0, 0), "{record:?}");
     rig.stop().await;
 }
@@ -191,7 +191,7 @@ async fn expired_anonymous_addresses_hold_no_service() {
     rig.execute_raw("insert into device_secrets select key, zeroblob(32) from devices");
     let provider = FakeProvider::new(1);
     rig.configure(ProviderKind::WebPush, Some(provider.clone())).await;
-    provider.script(|_, _| Told::Answer(dead()));
+    provider.script(|_, _| ScriptedAnswer::Answer(dead()));
     rig.start();
     let id = rig.broadcast_to(Platform::Web).await;
     let record = completed(&rig, &id).await;
@@ -210,7 +210,7 @@ async fn a_probe_goes_to_an_address_that_took_a_message_before() {
     more_good(&rig).await;
     let provider = FakeProvider::new(1);
     rig.configure(ProviderKind::WebPush, Some(provider.clone())).await;
-    provider.script(|_, _| Told::Answer(refused()));
+    provider.script(|_, _| ScriptedAnswer::Answer(refused()));
     rig.start();
     let id = rig.broadcast_to(Platform::Web).await;
     while rig.unavailable_services().is_empty() {
@@ -222,7 +222,7 @@ async fn a_probe_goes_to_an_address_that_took_a_message_before() {
     let before = provider.journal().len();
     script(&provider, |_| refused());
     let sent = GOOD as u64 / 2;
-    rig.turning(&id, STEP, |record| record.counts.sent == sent).await;
+    rig.advance_until(&id, STEP, |record| record.counts.sent == sent).await;
     let journal = provider.journal();
     let probes = journal[before..].iter().take_while(|endpoint| !is_good(endpoint)).count();
     assert!(
@@ -263,7 +263,7 @@ async fn throttled_for_a_day(took_a_message: bool) {
     let id = rig.broadcast_to(Platform::Web).await;
     let sent = |record: &NotificationRecord| record.counts.sent == GOOD as u64;
     let started = rig.clock.now();
-    rig.turning(&id, Duration::from_secs(1), sent).await;
+    rig.advance_until(&id, Duration::from_secs(1), sent).await;
     let waited_ms = rig.clock.now().ms_since(started);
     assert!(waited_ms <= 120_000, "{waited_ms} ms");
     assert_eq!(rig.unavailable_services(), []);
@@ -279,12 +279,12 @@ async fn failing_unverified_addresses_delay_the_others_only_briefly() {
         after: None,
         outcome: Processing::Failed,
     });
-    provider.offer(1);
+    provider.set_streams(1);
     rig.start();
     let id = rig.broadcast_to(Platform::Web).await;
     let sent = |record: &NotificationRecord| record.counts.sent == GOOD as u64;
     let started = rig.clock.now();
-    rig.turning(&id, Duration::from_secs(1), sent).await;
+    rig.advance_until(&id, Duration::from_secs(1), sent).await;
     let waited_ms = rig.clock.now().ms_since(started);
     assert!(waited_ms <= 30_000, "{waited_ms} ms");
     rig.stop().await;
@@ -298,8 +298,8 @@ async fn a_thousand_silent_services_leave_the_others_their_streams() {
     more_good(&rig).await;
     provider.limit_services(100);
     provider.script(|endpoint, _| match is_good(endpoint) {
-        true => Told::Answer(delivered()),
-        false => Told::Held(delivered()),
+        true => ScriptedAnswer::Answer(delivered()),
+        false => ScriptedAnswer::Held(delivered()),
     });
     rig.start();
     let id = rig.broadcast_to(Platform::Web).await;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use notify_core::{CreateNotification, NotificationRecord, NotificationStatus, RegisterDevice};
 
-use super::rig::{Rig, Told, delivered};
+use super::rig::{Rig, ScriptedAnswer, delivered};
 use crate::providers::SendResult;
 
 /// Number of devices in one page.
@@ -18,7 +18,7 @@ const POISONED_EVERY: usize = 100;
 /// Attempts of a delivery whose answers are unknown.
 const ATTEMPTS_MAX: usize = 5;
 
-fn over(record: &NotificationRecord) -> bool {
+fn is_finished(record: &NotificationRecord) -> bool {
     record.status == NotificationStatus::Completed
 }
 
@@ -57,7 +57,7 @@ async fn deliveries_that_panic_fail_alone_in_a_page_of_five_hundred() {
             panic!("a defect in a provider");
         }
         let is_odd = ODD.contains(&token);
-        Told::Answer(match is_odd {
+        ScriptedAnswer::Answer(match is_odd {
             true => SendResult::InvalidMessage { reason: "InvalidRegistration".into() },
             false => delivered(),
         })
@@ -69,7 +69,7 @@ async fn deliveries_that_panic_fail_alone_in_a_page_of_five_hundred() {
     let first = rig.until(&id, |record| record.counts.sent == healthy).await;
     assert_eq!(first.counts.failed, ODD.len() as u64, "the neighbours do not wait");
 
-    let record = rig.turning(&id, Duration::from_secs(1), over).await;
+    let record = rig.advance_until(&id, Duration::from_secs(1), is_finished).await;
     assert_eq!(record.counts.targeted, PAGE as u64);
     assert_eq!((record.counts.sent, record.counts.pending), (healthy, 0));
     assert_eq!(record.counts.failed, (poisoned + ODD.len()) as u64);
@@ -79,11 +79,11 @@ async fn deliveries_that_panic_fail_alone_in_a_page_of_five_hundred() {
     assert_eq!(reasons, HashMap::from(expected));
 
     assert_eq!(broken.load(Ordering::SeqCst), poisoned * ATTEMPTS_MAX);
-    let mut asked = rig.provider.journal();
-    asked.sort_unstable();
-    asked.dedup();
-    assert_eq!(asked.len(), PAGE - poisoned);
-    assert_eq!(rig.provider.journal().len(), asked.len(), "the others once each");
+    let mut attempts = rig.provider.journal();
+    attempts.sort_unstable();
+    attempts.dedup();
+    assert_eq!(attempts.len(), PAGE - poisoned);
+    assert_eq!(rig.provider.journal().len(), attempts.len(), "the others once each");
     // The next page is not affected.
     let next = rig.broadcast().await;
     rig.until(&next, |record| record.counts.sent == healthy).await;
@@ -95,14 +95,14 @@ async fn deliveries_that_panic_fail_alone_in_a_page_of_five_hundred() {
 async fn a_message_whose_rendering_panics_does_not_affect_others() {
     let mut rig = Rig::new(10).await;
     rig.devices(50).await;
-    rig.provider.breaks(true);
+    rig.provider.panic_on_render(true);
     rig.start();
     let poisoned = rig.broadcast().await;
-    let record = rig.until(&poisoned, over).await;
+    let record = rig.until(&poisoned, is_finished).await;
     assert_eq!((record.counts.targeted, record.counts.failed), (50, 50));
     assert_eq!(record.failures[0].reason, "internal_error");
     assert_eq!(rig.provider.journal().len(), 0);
-    rig.provider.breaks(false);
+    rig.provider.panic_on_render(false);
     let next = rig
         .accept(CreateNotification {
             text: Some("Hello".into()),
@@ -110,6 +110,6 @@ async fn a_message_whose_rendering_panics_does_not_affect_others() {
             ..CreateNotification::default()
         })
         .await;
-    assert_eq!(rig.until(&next, over).await.counts.sent, 50);
+    assert_eq!(rig.until(&next, is_finished).await.counts.sent, 50);
     rig.stop().await;
 }

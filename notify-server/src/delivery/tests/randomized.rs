@@ -10,7 +10,7 @@ use notify_core::{
     NotificationStatus, ProviderKind, RegisterDevice, Request,
 };
 
-use super::rig::{Rig, Told, delivered};
+use super::rig::{Rig, ScriptedAnswer, delivered};
 use crate::clock::Clock;
 use crate::providers::{Processing, Scope, SendResult};
 use crate::store::StoreError;
@@ -39,14 +39,14 @@ fn answer(seed: u64, token: &str, attempt: usize) -> SendResult {
     }
 }
 
-struct Storm {
+struct RandomizedRun {
     rig: Rig,
     rng: fastrand::Rng,
     sent: Vec<NotificationId>,
     crashes: usize,
 }
 
-impl Storm {
+impl RandomizedRun {
     async fn new(seed: u64) -> Self {
         let mut rig = Rig::new(6).await;
         rig.config.max_unacked = 9;
@@ -56,7 +56,8 @@ impl Storm {
         rig.config.lane_retries_max = 5;
         rig.config.checkpoint_outcomes = 4;
         rig.config.start_batch = 2;
-        rig.provider.script(move |token, attempt| Told::Answer(answer(seed, token, attempt)));
+        rig.provider
+            .script(move |token, attempt| ScriptedAnswer::Answer(answer(seed, token, attempt)));
         rig.devices(DEVICES).await;
         rig.start();
         Self { rig, rng: fastrand::Rng::with_seed(seed), sent: Vec::new(), crashes: 0 }
@@ -169,7 +170,7 @@ impl Storm {
         while self.rig.store.check().await.is_err() {}
         let mut records = Vec::new();
         let mut progress = self.rig.progress();
-        let over = async {
+        let all_ended = async {
             loop {
                 progress.borrow_and_update();
                 records.clear();
@@ -186,7 +187,7 @@ impl Storm {
                 }
             }
         };
-        let ended = tokio::time::timeout(Duration::from_secs(60), over).await;
+        let ended = tokio::time::timeout(Duration::from_secs(60), all_ended).await;
         let open: Vec<_> = records.iter().filter(|record| record.completed_at.is_none()).collect();
         assert!(ended.is_ok(), "{} are stuck, such as {:?}", open.len(), open.first());
         records
@@ -204,28 +205,25 @@ fn check(record: &NotificationRecord) {
     assert!(matches!(status, NotificationStatus::Completed | NotificationStatus::Canceled));
 }
 
-async fn weather(seed: u64) {
-    let mut storm = Storm::new(seed).await;
+async fn run_seed(seed: u64) {
+    let mut run = RandomizedRun::new(seed).await;
     for _ in 0..STEPS {
-        storm.step().await;
+        run.step().await;
     }
-    let records = storm.end().await;
-    storm.rig.stop().await;
-    let mut taken = HashMap::<(String, String), usize>::new();
-    for delivered in storm.rig.provider.delivered() {
-        *taken.entry(delivered).or_default() += 1;
+    let records = run.end().await;
+    run.rig.stop().await;
+    let mut deliveries = HashMap::<(String, String), usize>::new();
+    for delivered in run.rig.provider.delivered() {
+        *deliveries.entry(delivered).or_default() += 1;
     }
     for record in &records {
         check(record);
-        let of_this = taken.iter().filter(|((id, _), _)| id == record.id.as_str());
+        let of_this = deliveries.iter().filter(|((id, _), _)| id == record.id.as_str());
         let sent = of_this.map(|(_, times)| *times as u64).sum::<u64>();
         assert!(record.counts.sent <= sent, "seed {seed}: more than went out: {record:?}");
     }
-    let repeats: usize = taken.values().map(|times| times - 1).sum();
-    assert!(
-        repeats <= storm.crashes * storm.rig.config.max_unacked,
-        "seed {seed}: {repeats} repeats"
-    );
+    let repeats: usize = deliveries.values().map(|times| times - 1).sum();
+    assert!(repeats <= run.crashes * run.rig.config.max_unacked, "seed {seed}: {repeats} repeats");
 }
 
 /// Number of seeds in a run of the whole suite; `NOTIFY_STORM_SEEDS=200` runs more.
@@ -236,6 +234,6 @@ async fn every_notification_ends_with_consistent_counts() {
     let asked = std::env::var("NOTIFY_STORM_SEEDS").ok();
     let seeds = asked.map_or(SEEDS, |seeds| seeds.parse().expect("a number of seeds"));
     for seed in 1..=seeds {
-        weather(seed).await;
+        run_seed(seed).await;
     }
 }

@@ -6,7 +6,7 @@ use notify_core::{
     CreateNotification, NotificationId, NotificationStatus, ProviderKind, RegisterDevice,
 };
 
-use super::rig::{FakeProvider, Rig, Told, delivered};
+use super::rig::{FakeProvider, Rig, ScriptedAnswer, delivered};
 use crate::clock::Clock;
 use crate::providers::SendResult;
 use crate::store::StoreError;
@@ -39,7 +39,7 @@ async fn a_held_lane_does_not_stop_the_others() {
     rig.register(RegisterDevice::ios("phone", "00ff")).await;
     let apns = FakeProvider::new(4);
     rig.configure(ProviderKind::Apns, Some(apns.clone())).await;
-    rig.provider.script(|_, _| Told::Answer(refused()));
+    rig.provider.script(|_, _| ScriptedAnswer::Answer(refused()));
     rig.start();
     let mut held = Vec::new();
     for _ in 0..40 {
@@ -54,13 +54,13 @@ async fn a_held_lane_does_not_stop_the_others() {
     let id = rig.accept(ios).await;
     until_all_are_completed(&rig, &[id]).await;
     assert_eq!(apns.journal(), ["00ff"]);
-    rig.provider.script(|_, _| Told::Answer(delivered()));
+    rig.provider.script(|_, _| ScriptedAnswer::Answer(delivered()));
     rig.configure(ProviderKind::Fcm, Some(rig.provider.clone())).await;
     for id in &held {
-        let over = |record: &notify_core::NotificationRecord| {
+        let is_finished = |record: &notify_core::NotificationRecord| {
             record.status == NotificationStatus::Completed
         };
-        rig.turning(id, Duration::from_secs(1), over).await;
+        rig.advance_until(id, Duration::from_secs(1), is_finished).await;
     }
     assert_eq!(rig.provider.delivered().len(), 40, "each once");
     rig.stop().await;
@@ -74,7 +74,7 @@ async fn a_lane_without_answers_leaves_permits_to_the_others() {
     rig.devices(60).await;
     rig.register(RegisterDevice::ios("phone", "00ff")).await;
     rig.configure(ProviderKind::Apns, Some(FakeProvider::new(4))).await;
-    rig.provider.script(|_, _| Told::Held(delivered()));
+    rig.provider.script(|_, _| ScriptedAnswer::Held(delivered()));
     rig.start();
     let silent = rig.broadcast().await;
     rig.provider.arrived(15).await;
@@ -95,13 +95,13 @@ async fn a_lane_without_answers_leaves_permits_to_the_others() {
 async fn a_provider_that_changes_while_it_is_read_is_read_again() {
     let mut rig = Rig::new(4).await;
     rig.devices(10).await;
-    rig.source.answers(false);
+    rig.source.set_open(false);
     rig.start();
     let id = rig.broadcast().await;
-    rig.source.asked(1).await;
+    rig.source.reads_started(1).await;
     let new = FakeProvider::new(4);
     rig.configure(ProviderKind::Fcm, Some(new.clone())).await;
-    rig.source.answers(true);
+    rig.source.set_open(true);
     until_all_are_completed(&rig, &[id]).await;
     assert_eq!((rig.provider.journal().len(), new.journal().len()), (0, 10));
     rig.stop().await;
@@ -113,7 +113,7 @@ async fn a_provider_that_changes_while_it_is_read_is_read_again() {
 async fn a_late_refusal_of_old_credentials_does_not_hold_the_new_ones() {
     let mut rig = Rig::new(4).await;
     rig.devices(40).await;
-    rig.provider.script(|_, _| Told::Held(refused()));
+    rig.provider.script(|_, _| ScriptedAnswer::Held(refused()));
     rig.start();
     let id = rig.broadcast().await;
     rig.provider.arrived(4).await;
@@ -129,7 +129,7 @@ async fn a_late_refusal_of_old_credentials_does_not_hold_the_new_ones() {
 async fn removing_a_provider_fails_the_remaining_deliveries() {
     let mut rig = Rig::new(4).await;
     rig.devices(40).await;
-    rig.provider.script(|_, _| Told::Held(delivered()));
+    rig.provider.script(|_, _| ScriptedAnswer::Held(delivered()));
     rig.start();
     let id = rig.broadcast().await;
     rig.provider.arrived(4).await;
@@ -145,12 +145,12 @@ async fn removing_a_provider_fails_the_remaining_deliveries() {
 async fn a_message_that_cannot_be_rendered_fails_alone() {
     let mut rig = Rig::new(4).await;
     rig.devices(10).await;
-    rig.provider.breaks(true);
+    rig.provider.panic_on_render(true);
     rig.start();
     let id = rig.broadcast().await;
     let record = rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
     assert_eq!((record.counts.failed, record.failures[0].reason.as_str()), (10, "internal_error"));
-    rig.provider.breaks(false);
+    rig.provider.panic_on_render(false);
     let id = rig.broadcast().await;
     let record = rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
     assert_eq!(record.counts.sent, 10);
@@ -165,13 +165,13 @@ async fn a_device_that_is_enabled_after_its_turn_is_not_sent_to() {
     let mut off = RegisterDevice::android("off", "token-off");
     off.push_disabled = Some(true);
     rig.register(off).await;
-    rig.source.answers(false);
+    rig.source.set_open(false);
     rig.start();
     let id = rig.broadcast().await;
     until_all_are_completed(&rig, std::slice::from_ref(&id)).await;
     rig.device("off").await;
     // Work in progress ends before the next work of the same lane starts.
-    rig.source.answers(true);
+    rig.source.set_open(true);
     let second = rig.broadcast().await;
     until_all_are_completed(&rig, &[second]).await;
     assert_eq!(rig.provider.journal(), ["token-off"], "of the second one");
@@ -190,8 +190,8 @@ async fn a_token_moved_from_a_device_that_got_nothing_gets_the_notification() {
     rig.devices(2).await;
     rig.device("later").await;
     rig.provider.script(|token, _| match token {
-        "token-d00001" => Told::Held(delivered()),
-        _ => Told::Answer(delivered()),
+        "token-d00001" => ScriptedAnswer::Held(delivered()),
+        _ => ScriptedAnswer::Answer(delivered()),
     });
     rig.start();
     let id = rig.broadcast().await;
@@ -211,7 +211,11 @@ async fn silent_devices_do_not_block_the_next_page() {
     (rig.config.page_rows, rig.config.lane_devices_max) = (10, 20);
     rig.devices(100).await;
     rig.provider.script(|token, _| {
-        if token.ends_with('0') { Told::Held(delivered()) } else { Told::Answer(delivered()) }
+        if token.ends_with('0') {
+            ScriptedAnswer::Held(delivered())
+        } else {
+            ScriptedAnswer::Answer(delivered())
+        }
     });
     rig.start();
     let id = rig.broadcast().await;
@@ -235,7 +239,7 @@ async fn intermittent_storage_failures_lose_and_repeat_nothing() {
         } else if attempt == 1 && token.ends_with("00") {
             database.fail(Fault::Transaction(1));
         }
-        Told::Answer(delivered())
+        ScriptedAnswer::Answer(delivered())
     });
     rig.start();
     let id = rig.broadcast().await;
@@ -256,7 +260,11 @@ async fn a_lost_checkpoint_acknowledgement_keeps_the_page() {
         if token.ends_with("50") {
             database.fail(Fault::Answer(1));
         }
-        if token.ends_with('1') { Told::Held(delivered()) } else { Told::Answer(delivered()) }
+        if token.ends_with('1') {
+            ScriptedAnswer::Held(delivered())
+        } else {
+            ScriptedAnswer::Answer(delivered())
+        }
     });
     rig.start();
     let id = rig.broadcast().await;
@@ -275,7 +283,7 @@ async fn a_missed_cancellation_applies_from_the_next_heartbeat() {
     let mut rig = Rig::new(4).await;
     rig.config.clustered = true;
     rig.devices(40).await;
-    rig.provider.script(|_, _| Told::Held(delivered()));
+    rig.provider.script(|_, _| ScriptedAnswer::Held(delivered()));
     rig.start();
     let id = rig.broadcast().await;
     rig.provider.arrived(4).await;
@@ -283,7 +291,7 @@ async fn a_missed_cancellation_applies_from_the_next_heartbeat() {
     let lost = rig.store.cancel_notification(rig.app, id.clone(), rig.clock.now()).await;
     assert!(matches!(lost, Err(StoreError::Unavailable(_))), "{lost:?}");
     rig.clock.advance(Duration::from_secs(3));
-    rig.until_known_to_be_canceled().await;
+    rig.until_cancellation_applied().await;
     rig.provider.release();
     let record = rig.until(&id, |record| record.status == NotificationStatus::Canceled).await;
     assert_eq!((record.counts.sent, rig.provider.journal().len()), (4, 4));
@@ -295,7 +303,7 @@ async fn a_missed_cancellation_applies_from_the_next_heartbeat() {
 async fn a_clock_jump_of_a_day_during_a_page_loses_nothing() {
     let mut rig = Rig::new(4).await;
     rig.devices(40).await;
-    rig.provider.script(|_, _| Told::Held(delivered()));
+    rig.provider.script(|_, _| ScriptedAnswer::Held(delivered()));
     rig.start();
     let id = rig.broadcast().await;
     rig.provider.arrived(4).await;

@@ -7,7 +7,7 @@ use notify_core::{
     RegisterDevice, Timestamp,
 };
 
-use super::rig::{Rig, START, Told, delivered};
+use super::rig::{Rig, START, ScriptedAnswer, delivered};
 use crate::clock::Clock;
 use crate::providers::{Processing, Scope, SendResult};
 
@@ -21,7 +21,7 @@ async fn a_transient_failure_is_retried_when_due_and_not_before() {
     rig.devices(3).await;
     rig.provider.script(|token, attempt| {
         let troubled = token == "token-d00001" && attempt <= 2;
-        Told::Answer(if troubled { failed(None) } else { delivered() })
+        ScriptedAnswer::Answer(if troubled { failed(None) } else { delivered() })
     });
     rig.start();
     let id = rig.broadcast().await;
@@ -46,8 +46,8 @@ async fn the_retry_delay_of_a_provider_is_respected() {
     let mut rig = Rig::new(10).await;
     rig.device("one").await;
     rig.provider.script(|_, attempt| {
-        let asked = Some(Duration::from_secs(60));
-        Told::Answer(if attempt == 1 { failed(asked) } else { delivered() })
+        let after = Some(Duration::from_secs(60));
+        ScriptedAnswer::Answer(if attempt == 1 { failed(after) } else { delivered() })
     });
     rig.start();
     let id = rig.broadcast().await;
@@ -64,7 +64,7 @@ async fn the_retry_delay_of_a_provider_is_respected() {
 async fn a_ttl_of_zero_allows_one_attempt() {
     let mut rig = Rig::new(10).await;
     rig.device("one").await;
-    rig.provider.script(|_, _| Told::Answer(failed(None)));
+    rig.provider.script(|_, _| ScriptedAnswer::Answer(failed(None)));
     rig.start();
     let id = rig
         .accept(CreateNotification {
@@ -87,15 +87,19 @@ async fn a_throttled_provider_pauses_without_counting_an_attempt() {
         if token == "token-d00000" && attempt == 1 {
             let after = Some(Duration::from_secs(30));
             let reason = "QUOTA_EXCEEDED".into();
-            return Told::Answer(SendResult::Throttle { reason, after, scope: Scope::Provider });
+            return ScriptedAnswer::Answer(SendResult::Throttle {
+                reason,
+                after,
+                scope: Scope::Provider,
+            });
         }
-        Told::Answer(delivered())
+        ScriptedAnswer::Answer(delivered())
     });
     rig.start();
     let id = rig.broadcast().await;
     rig.provider.arrived(1).await;
     let completed = |record: &NotificationRecord| record.status == NotificationStatus::Completed;
-    let record = rig.turning(&id, Duration::from_secs(1), completed).await;
+    let record = rig.advance_until(&id, Duration::from_secs(1), completed).await;
     assert_eq!(record.counts.sent, 40);
     assert!(rig.clock.now().ms_since(START) >= 30_000, "never earlier");
     assert_eq!(rig.provider.journal().len(), 41, "one was sent again, none became a retry");
@@ -111,7 +115,7 @@ async fn one_throttled_address_does_not_hold_others() {
     rig.provider.script(|token, _| {
         let after = Some(Duration::from_secs(30));
         let reason = "QUOTA_EXCEEDED".into();
-        Told::Answer(match token {
+        ScriptedAnswer::Answer(match token {
             "token-d00003" => SendResult::Throttle { reason, after, scope: Scope::Provider },
             _ => delivered(),
         })
@@ -120,7 +124,7 @@ async fn one_throttled_address_does_not_hold_others() {
     let id = rig.broadcast().await;
     // Three got through, and it paused all; it is the first to be attempted again.
     rig.provider.arrived(4).await;
-    rig.turning_until_arrived(5, Duration::from_secs(10)).await;
+    rig.advance_until_arrived(5, Duration::from_secs(10)).await;
     // The clock does not advance: no other delivery waits for its second pause.
     let record = rig.until(&id, |record| record.counts.sent == 19).await;
     assert_eq!((record.counts.pending, record.counts.failed), (1, 0));
@@ -143,29 +147,30 @@ async fn one_throttled_address_does_not_hold_others() {
 async fn rejected_credentials_hold_everything_and_fail_nothing_until_corrected() {
     let mut rig = Rig::new(4).await;
     rig.devices(40).await;
-    rig.provider
-        .script(|_, _| Told::Held(SendResult::AuthRejected { reason: "PERMISSION_DENIED".into() }));
+    rig.provider.script(|_, _| {
+        ScriptedAnswer::Held(SendResult::AuthRejected { reason: "PERMISSION_DENIED".into() })
+    });
     rig.start();
     let id = rig.broadcast().await;
     rig.provider.arrived(4).await;
     rig.provider.release();
     let past = |seconds: i64| move |now: Timestamp| now.ms_since(START) >= seconds * 1_000;
     let (early, late) = (past(55), past(70));
-    rig.turning(&id, Duration::from_secs(1), |_| early(rig.clock.now())).await;
-    let asked = rig.provider.journal().len();
+    rig.advance_until(&id, Duration::from_secs(1), |_| early(rig.clock.now())).await;
+    let attempts = rig.provider.journal().len();
     assert!(
-        (4..=5).contains(&asked),
+        (4..=5).contains(&attempts),
         "those in flight, and the one that confirmed the first rejection"
     );
-    rig.turning(&id, Duration::from_secs(1), |_| {
-        late(rig.clock.now()) && rig.provider.journal().len() > asked
+    rig.advance_until(&id, Duration::from_secs(1), |_| {
+        late(rig.clock.now()) && rig.provider.journal().len() > attempts
     })
     .await;
-    assert_eq!(rig.provider.journal().len(), asked + 1, "one probe a minute");
+    assert_eq!(rig.provider.journal().len(), attempts + 1, "one probe a minute");
     let record = rig.read(&id).await;
     assert_eq!((record.counts.pending, record.counts.failed), (40, 0));
 
-    rig.provider.script(|_, _| Told::Answer(delivered()));
+    rig.provider.script(|_, _| ScriptedAnswer::Answer(delivered()));
     let kind = notify_core::ProviderKind::Fcm;
     let row = crate::store::ProviderRow { provider: kind, sealed: vec![1], updated_at: START };
     rig.store.put_provider(rig.app_id, row).await.unwrap();
@@ -174,8 +179,8 @@ async fn rejected_credentials_hold_everything_and_fail_nothing_until_corrected()
     rig.stop().await;
 }
 
-fn dead(since: Option<Timestamp>) -> Told {
-    Told::Answer(SendResult::Unregistered {
+fn dead(since: Option<Timestamp>) -> ScriptedAnswer {
+    ScriptedAnswer::Answer(SendResult::Unregistered {
         reason: "UNREGISTERED".into(),
         ambiguous: false,
         since,
@@ -188,7 +193,7 @@ async fn a_dead_address_disables_its_device_and_no_other() {
     rig.devices(3).await;
     rig.provider.script(|token, _| match token {
         "token-d00001" => dead(None),
-        _ => Told::Answer(delivered()),
+        _ => ScriptedAnswer::Answer(delivered()),
     });
     rig.start();
     let id = rig.broadcast().await;
@@ -213,8 +218,10 @@ async fn a_device_that_registered_meanwhile_stays_enabled() {
     rig.provider.script(|token, _| {
         let since = (token == "token-again").then_some(START.plus_ms(500));
         match dead(since) {
-            Told::Answer(answer) | Told::Held(answer) => Told::Held(answer),
-            Told::Silence => Told::Silence,
+            ScriptedAnswer::Answer(answer) | ScriptedAnswer::Held(answer) => {
+                ScriptedAnswer::Held(answer)
+            }
+            ScriptedAnswer::Never => ScriptedAnswer::Never,
         }
     });
     rig.start();
@@ -238,7 +245,7 @@ async fn a_device_that_registered_meanwhile_stays_enabled() {
 async fn an_address_that_changed_before_its_turn_is_not_used() {
     let mut rig = Rig::new(1).await;
     rig.devices(4).await;
-    rig.provider.script(|_, _| Told::Held(delivered()));
+    rig.provider.script(|_, _| ScriptedAnswer::Held(delivered()));
     rig.start();
     let id = rig.broadcast().await;
     rig.provider.arrived(1).await;
@@ -260,8 +267,8 @@ async fn a_reinstalled_app_does_not_get_a_notification_twice() {
     rig.devices(2).await;
     rig.device("later").await;
     rig.provider.script(|token, _| match token {
-        "token-d00001" => Told::Held(delivered()),
-        _ => Told::Answer(delivered()),
+        "token-d00001" => ScriptedAnswer::Held(delivered()),
+        _ => ScriptedAnswer::Answer(delivered()),
     });
     rig.start();
     let id = rig.broadcast().await;
@@ -282,14 +289,14 @@ async fn an_unreachable_provider_creates_few_retries() {
     rig.provider.script(|_, _| {
         let reason = "connection refused".into();
         let outcome = Processing::NotProcessed;
-        Told::Answer(SendResult::Retry { reason, after: None, outcome })
+        ScriptedAnswer::Answer(SendResult::Retry { reason, after: None, outcome })
     });
     rig.start();
     let id = rig.broadcast().await;
     rig.provider.arrived(1).await;
     rig.until(&id, |record| record.counts.targeted == 300).await;
     assert!(rig.provider.journal().len() <= 5, "one wave, then the lane pauses");
-    rig.provider.script(|_, _| Told::Answer(delivered()));
+    rig.provider.script(|_, _| ScriptedAnswer::Answer(delivered()));
     let record = loop {
         rig.clock.advance(Duration::from_secs(2));
         let record = rig.until(&id, |_| true).await;
@@ -310,7 +317,7 @@ async fn a_delivery_that_panics_fails_alone() {
     rig.config.lease_ms = 60_000;
     rig.provider.script(|token, _| {
         assert_ne!(token, "token-d00007", "a defect in a provider");
-        Told::Answer(delivered())
+        ScriptedAnswer::Answer(delivered())
     });
     rig.start();
     let id = rig.broadcast().await;
@@ -331,7 +338,7 @@ async fn a_delivery_that_panics_fails_alone() {
 async fn erasing_an_application_while_it_sends_ends_quietly() {
     let mut rig = Rig::new(2).await;
     rig.devices(200).await;
-    rig.provider.script(|_, _| Told::Held(delivered()));
+    rig.provider.script(|_, _| ScriptedAnswer::Held(delivered()));
     rig.start();
     rig.broadcast().await;
     rig.provider.arrived(2).await;

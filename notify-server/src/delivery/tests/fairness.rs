@@ -2,7 +2,7 @@
 
 use notify_core::{CreateNotification, NotificationStatus};
 
-use super::rig::{Rig, Told, delivered};
+use super::rig::{Rig, ScriptedAnswer, delivered};
 
 #[tokio::test]
 async fn a_small_notification_is_not_delayed_by_a_large_one() {
@@ -14,9 +14,9 @@ async fn a_small_notification_is_not_delayed_by_a_large_one() {
     let provider = rig.provider.clone();
     rig.provider.script(move |_, _| {
         if provider.journal().len() < 20 {
-            Told::Answer(delivered())
+            ScriptedAnswer::Answer(delivered())
         } else {
-            Told::Held(delivered())
+            ScriptedAnswer::Held(delivered())
         }
     });
     let large = rig.broadcast().await;
@@ -29,7 +29,7 @@ async fn a_small_notification_is_not_delayed_by_a_large_one() {
         })
         .await;
     rig.until(&small, |record| record.counts.targeted == 1).await;
-    rig.provider.script(|_, _| Told::Answer(delivered()));
+    rig.provider.script(|_, _| ScriptedAnswer::Answer(delivered()));
     rig.provider.release();
     rig.until(&small, |record| record.status == NotificationStatus::Completed).await;
     rig.until(&large, |record| record.status == NotificationStatus::Completed).await;
@@ -64,13 +64,13 @@ async fn a_lowered_stream_limit_applies_to_queued_requests() {
     let mut rig = Rig::new(5).await;
     rig.devices(12).await;
     rig.provider.script(|token, _| match token {
-        "token-d00000" => Told::Held(delivered()),
-        _ => Told::Silence,
+        "token-d00000" => ScriptedAnswer::Held(delivered()),
+        _ => ScriptedAnswer::Never,
     });
     rig.start();
     let id = rig.broadcast().await;
     rig.provider.arrived(5).await;
-    rig.provider.offer(1);
+    rig.provider.set_streams(1);
     rig.provider.release();
     rig.until(&id, |record| record.counts.sent == 1).await;
     assert_eq!(rig.provider.journal().len(), 5, "four are open, and the limit is one");

@@ -6,7 +6,7 @@ use notify_core::{IosEnv, NotificationId, Platform};
 use uuid::Uuid;
 
 use super::devices::State;
-use super::requests::{Process, Wish};
+use super::requests::{NotificationDraft, Process};
 use super::script::Script;
 use super::world::lock;
 use crate::store::AppNo;
@@ -56,7 +56,7 @@ impl Script {
         }
     }
 
-    pub(super) fn wish(&mut self, process: &Process, app: AppNo) -> Wish {
+    pub(super) fn draft(&mut self, process: &Process, app: AppNo) -> NotificationDraft {
         let id = NotificationId::from(Uuid::from_u128(self.rng.u128(..)));
         let names = (self.rng.u8(0..4) == 0).then(|| self.names(process, app));
         let mut platforms: Vec<Platform> =
@@ -64,7 +64,7 @@ impl Script {
         if platforms.is_empty() {
             platforms.push(Platform::Android);
         }
-        Wish {
+        NotificationDraft {
             id,
             platforms,
             names: names.filter(|names| !names.is_empty()),

@@ -8,67 +8,69 @@ use crate::providers::{Processing, REQUEST_TIMEOUT_SECONDS, Scope, SendResult};
 
 /// The condition of a push service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Weather {
+pub(super) enum Condition {
     /// Accepts everything.
-    Fine,
+    Healthy,
     /// Gives every kind of answer.
     Mixed,
     /// Accepts everything, slowly.
     Slow,
     /// Is unreachable.
-    Gone,
+    Unreachable,
     /// Does not answer.
     Silent,
     /// Throttles.
     Throttling,
     /// Rejects the credentials.
-    Refusing,
+    RejectingCredentials,
 }
 
-impl Weather {
-    pub(super) fn draw(rng: &mut fastrand::Rng) -> Self {
+impl Condition {
+    pub(super) fn random(rng: &mut fastrand::Rng) -> Self {
         match rng.u8(0..16) {
-            0..4 => Self::Fine,
+            0..4 => Self::Healthy,
             4..10 => Self::Mixed,
             10 => Self::Slow,
-            11 => Self::Gone,
+            11 => Self::Unreachable,
             12 => Self::Silent,
             13 => Self::Throttling,
-            _ => Self::Refusing,
+            _ => Self::RejectingCredentials,
         }
     }
 }
 
 /// A future answer.
-pub(super) struct Forecast {
+pub(super) struct PlannedAnswer {
     pub(super) after: Duration,
     pub(super) answer: SendResult,
 }
 
 /// The result of one attempt.
-pub(super) fn forecast(
-    weather: Weather,
+pub(super) fn plan_answer(
+    condition: Condition,
     rng: &mut fastrand::Rng,
     platform: Platform,
     now: Timestamp,
-) -> Forecast {
+) -> PlannedAnswer {
     let quick = Duration::from_millis(rng.u64(1..80));
     let delivered = SendResult::Delivered { message_id: None };
-    let (after, answer) = match weather {
-        Weather::Fine => (quick, delivered),
-        Weather::Slow => (Duration::from_millis(rng.u64(500..9_000)), delivered),
-        Weather::Gone => (quick, retry(rng, "unreachable", Processing::NotProcessed)),
-        Weather::Silent => silence(),
-        Weather::Throttling => (quick, throttle(rng)),
-        Weather::Refusing => (quick, SendResult::AuthRejected { reason: "credentials".into() }),
-        Weather::Mixed if rng.u8(0..60) == 0 => silence(),
-        Weather::Mixed => {
+    let (after, answer) = match condition {
+        Condition::Healthy => (quick, delivered),
+        Condition::Slow => (Duration::from_millis(rng.u64(500..9_000)), delivered),
+        Condition::Unreachable => (quick, retry(rng, "unreachable", Processing::NotProcessed)),
+        Condition::Silent => silence(),
+        Condition::Throttling => (quick, throttle(rng)),
+        Condition::RejectingCredentials => {
+            (quick, SendResult::AuthRejected { reason: "credentials".into() })
+        }
+        Condition::Mixed if rng.u8(0..60) == 0 => silence(),
+        Condition::Mixed => {
             let slow = rng.u8(0..20) == 0;
             let after = if slow { Duration::from_millis(rng.u64(100..20_000)) } else { quick };
             (after, mixed(rng, platform, now))
         }
     };
-    Forecast { after, answer }
+    PlannedAnswer { after, answer }
 }
 
 /// A provider ends its attempts itself, by its own timeout.
@@ -87,7 +89,7 @@ fn mixed(rng: &mut fastrand::Rng, platform: Platform, now: Timestamp) -> SendRes
         19 => SendResult::AuthRejected { reason: "credentials".into() },
         20..23 => SendResult::InvalidMessage { reason: "bad_message".into() },
         23..25 => SendResult::NotPermitted { reason: "policy".into() },
-        25..30 => dead(rng, now),
+        25..30 => unregistered(rng, now),
         30..33 => SendResult::Unknown { reason: "http_418".into() },
         33..36 if platform == Platform::Web => {
             SendResult::ServiceRefused { reason: "refused".into() }
@@ -99,7 +101,7 @@ fn mixed(rng: &mut fastrand::Rng, platform: Platform, now: Timestamp) -> SendRes
     }
 }
 
-fn dead(rng: &mut fastrand::Rng, now: Timestamp) -> SendResult {
+fn unregistered(rng: &mut fastrand::Rng, now: Timestamp) -> SendResult {
     let since = match rng.u8(0..4) {
         0 => Some(now.plus_ms(-rng.i64(0..3_600_000))),
         1 => Some(now),
@@ -109,7 +111,7 @@ fn dead(rng: &mut fastrand::Rng, now: Timestamp) -> SendResult {
 }
 
 fn retry(rng: &mut fastrand::Rng, reason: &'static str, outcome: Processing) -> SendResult {
-    SendResult::Retry { reason: reason.into(), after: asked(rng), outcome }
+    SendResult::Retry { reason: reason.into(), after: retry_after(rng), outcome }
 }
 
 fn throttle(rng: &mut fastrand::Rng) -> SendResult {
@@ -118,10 +120,10 @@ fn throttle(rng: &mut fastrand::Rng) -> SendResult {
         1 => Scope::Service,
         _ => Scope::Address,
     };
-    SendResult::Throttle { reason: "slow_down".into(), after: asked(rng), scope }
+    SendResult::Throttle { reason: "slow_down".into(), after: retry_after(rng), scope }
 }
 
-fn asked(rng: &mut fastrand::Rng) -> Option<Duration> {
+fn retry_after(rng: &mut fastrand::Rng) -> Option<Duration> {
     match rng.u8(0..6) {
         0 => Some(Duration::ZERO),
         1 => Some(Duration::from_secs(rng.u64(1..10))),

@@ -8,24 +8,24 @@ use crate::store::AppNo;
 
 /// Progress of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum RequestState {
     /// Not requested.
-    No,
-    /// In flight: it may have taken effect.
-    Sent,
+    NotRequested,
+    /// In flight: it may have delivered effect.
+    InFlight,
     /// Acknowledged.
-    Done,
+    Acknowledged,
     /// Rejected, or lost in a crash.
-    Undone,
+    Failed,
 }
 
 /// What a push service recorded for one address.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Reached {
+pub(super) struct AddressRecord {
     /// Answered attempts, without those that only paused.
-    pub(super) tries: u64,
+    pub(super) attempts: u64,
     /// How often it accepted the message.
-    pub(super) taken: u64,
+    pub(super) delivered: u64,
     /// Whether it reported the address as dead.
     pub(super) dead: bool,
     /// Whether it rejected the address, which may be the address's own fault.
@@ -34,7 +34,7 @@ pub(super) struct Reached {
 
 /// A notification.
 #[derive(Debug, Clone)]
-pub(super) struct Notice {
+pub(super) struct ExpectedNotification {
     pub(super) id: NotificationId,
     pub(super) app: AppNo,
     pub(super) platforms: Vec<Platform>,
@@ -47,17 +47,17 @@ pub(super) struct Notice {
     pub(super) replaces: bool,
     pub(super) due_at: Timestamp,
     pub(super) is_scheduled: bool,
-    pub(super) accepted: Asked,
-    pub(super) canceled: Asked,
+    pub(super) accepted: RequestState,
+    pub(super) canceled: RequestState,
     /// The event that sent the request, and the one that acknowledged it.
-    pub(super) asked: u64,
-    pub(super) acknowledged: Option<u64>,
-    pub(super) reached: BTreeMap<(Platform, String), Reached>,
+    pub(super) requested_event: u64,
+    pub(super) acknowledged_event: Option<u64>,
+    pub(super) by_address: BTreeMap<(Platform, String), AddressRecord>,
     pub(super) in_flight: u64,
     /// Number of accepted messages.
-    pub(super) taken: u64,
+    pub(super) delivered: u64,
     /// Of these, the number not recorded when a process died, as far as is known.
-    pub(super) forgotten: u64,
+    pub(super) lost_outcomes: u64,
     /// How many may have been sent again after that.
     pub(super) repeats_max: u64,
     /// How many more may stay unrecorded, because their delivery was ended while it was in flight.
@@ -66,7 +66,7 @@ pub(super) struct Notice {
     pub(super) reasons: BTreeSet<String>,
 }
 
-impl Notice {
+impl ExpectedNotification {
     /// Whether it targets a device of that name and platform, apart from the tag.
     pub(super) fn names(&self, platform: Platform, name: &str) -> bool {
         match &self.names {
@@ -86,11 +86,11 @@ impl Notice {
 
     /// Accepted messages that are unrecorded without a known excuse.
     pub(super) fn unrecorded(&self, recorded: u64) -> u64 {
-        self.taken.saturating_sub(recorded + self.forgotten + self.waived)
+        self.delivered.saturating_sub(recorded + self.lost_outcomes + self.waived)
     }
 }
 
-impl Notice {
+impl ExpectedNotification {
     /// A stand-in for a notification that no caller requested.
     pub(super) fn unknown(app: AppNo) -> Self {
         Self {
@@ -103,14 +103,14 @@ impl Notice {
             replaces: false,
             due_at: Timestamp(0),
             is_scheduled: false,
-            accepted: Asked::No,
-            canceled: Asked::No,
-            asked: 0,
-            acknowledged: None,
-            reached: BTreeMap::new(),
+            accepted: RequestState::NotRequested,
+            canceled: RequestState::NotRequested,
+            requested_event: 0,
+            acknowledged_event: None,
+            by_address: BTreeMap::new(),
             in_flight: 0,
-            taken: 0,
-            forgotten: 0,
+            delivered: 0,
+            lost_outcomes: 0,
             repeats_max: 0,
             waived: 0,
             reasons: BTreeSet::new(),

@@ -1,0 +1,135 @@
+//! Checks whether an attempt may be made, when it starts, against what the callers and the push
+//! services know.
+
+use notify_core::Platform;
+
+use super::conditions::{PlannedAnswer, plan_answer};
+use super::notifications::{ExpectedNotification, RequestState};
+use super::world::{Attempt, Service, World};
+use crate::store::AppNo;
+
+/// Number of recent attempts that the script considers.
+const RECENT_MAX: usize = 12;
+
+impl World {
+    /// Records the start of an attempt.
+    pub(super) fn start_attempt(&mut self, attempt: &Attempt) -> (PlannedAnswer, Vec<String>) {
+        let Attempt { app, platform, id, token, .. } = attempt;
+        self.record_event(&format!("{} {platform} → {token} of {id}", app.0));
+        self.in_flight += 1;
+        let names = self.check_attempt(attempt);
+        if let Some(notification) = self.notifications.get_mut(id) {
+            notification.in_flight += 1;
+        }
+        self.recent.extend(names.iter().map(|name| (*app, name.clone())));
+        self.recent.drain(..self.recent.len().saturating_sub(RECENT_MAX));
+        self.check_unacked();
+        let service = self.check_streams(*app, *platform);
+        let now = self.now();
+        (plan_answer(service.condition, &mut self.rng, *platform, now), names)
+    }
+
+    /// Checks whether an attempt may be made now. Returns the devices that it may be meant for.
+    fn check_attempt(&mut self, attempt: &Attempt) -> Vec<String> {
+        let Attempt { app, platform, id, token, env } = attempt;
+        let now = self.now();
+        let Some(notification) = self.notifications.get(id) else {
+            self.record_violation(&format!("{id} is sent without a request"));
+            return Vec::new();
+        };
+        let mut violations = Vec::new();
+        if notification.canceled == RequestState::Acknowledged {
+            violations.push("after its cancellation was acknowledged");
+        }
+        if now < notification.due_at {
+            violations.push("before it is due");
+        }
+        if notification.expires_at().is_some_and(|expires_at| now >= expires_at) {
+            violations.push("after it expired");
+        }
+        // After a lost acknowledgement providers are read again, and an address that looked dead to
+        // the earlier configuration is attempted again.
+        if let Some(reached) = notification.by_address.get(&(*platform, token.clone()))
+            && notification.expires_at().is_none()
+            && self.crashes == 0
+            && !(reached.dead && self.has_lost_answers)
+            && reached.attempts
+                > self.devices.claims_since(
+                    (*app, *platform, token),
+                    notification.requested_event,
+                    false,
+                )
+        {
+            violations.push("a second time without a ttl");
+        }
+        let targets: Vec<String> = self
+            .devices
+            .of(*app)
+            .filter(|(name, entry)| {
+                entry.possible().any(|state| {
+                    state.is_at(*platform, token)
+                        && (*platform != Platform::Ios || state.env == *env)
+                        && !state.disabled
+                        && (!notification.tagged || state.tag == Some(true))
+                        && notification.names(*platform, name)
+                        && (notification.is_scheduled
+                            || notification
+                                .acknowledged_event
+                                .is_none_or(|event| state.born < event))
+                })
+            })
+            .map(|(name, _)| name.clone())
+            .collect();
+        if targets.is_empty() {
+            violations.push("to an address that no device of its audience has now");
+        }
+        let wrong: Vec<String> = violations
+            .into_iter()
+            .map(|wrong| format!("{id} is sent to {token} {wrong}"))
+            .collect();
+        wrong.iter().for_each(|wrong| self.record_violation(wrong));
+        targets
+    }
+
+    /// How often an address may get a notification again because it moved to a device that did not
+    /// exist when another device had the address.
+    pub(super) fn repeats_allowed(
+        &self,
+        notification: &ExpectedNotification,
+        platform: Platform,
+        token: &str,
+    ) -> u64 {
+        self.devices.claims_since(
+            (notification.app, platform, token),
+            notification.requested_event,
+            true,
+        )
+    }
+
+    /// Deliveries in flight and unrecorded outcomes together never exceed the limit (hazard 4).
+    pub(super) fn check_unacked(&mut self) {
+        let unrecorded = self.delivered.saturating_sub(self.recorded + self.may_stay_unrecorded);
+        if self.in_flight + unrecorded > self.unacked_max {
+            let (in_flight, limit) = (self.in_flight, self.unacked_max);
+            self.record_violation(&format!(
+                "{in_flight} are in flight and {unrecorded} not recorded, with a limit of {limit}"
+            ));
+        }
+    }
+
+    /// Checks that there are no more streams than the service accepts, however that limit changes.
+    fn check_streams(&mut self, app: AppNo, platform: Platform) -> Service {
+        let service = self.services.get_mut(&(app, platform.provider()));
+        let service = service.expect("every application has all services");
+        service.in_flight += 1;
+        let is_exceeded = service.in_flight > service.slots;
+        let held_permits = service.held_permits;
+        service.held_permits = held_permits.saturating_sub(1);
+        let service = *service;
+        if is_exceeded && held_permits == 0 {
+            let (open, slots) = (service.in_flight, service.slots);
+            self.record_violation(&format!("{open} streams to {platform}, which offers {slots}"));
+        }
+        service
+    }
+}
