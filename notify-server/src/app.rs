@@ -276,7 +276,7 @@ fn stored_providers(
 
 fn engine_config(config: &Config) -> EngineConfig {
     EngineConfig {
-        max_unacked: config.delivery_credit,
+        max_unacked: config.max_unacked_deliveries,
         keep_message_ids: config.keep_message_ids,
         clustered: config.is_shared(),
         ..EngineConfig::default()

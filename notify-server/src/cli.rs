@@ -235,6 +235,7 @@ fn below(matches: &ArgMatches) -> &ArgMatches {
 fn flag(setting: &Setting) -> Arg {
     let arg = Arg::new(setting.name)
         .long(setting.name)
+        .aliases(setting.alias)
         .value_name(setting.value)
         .global(true)
         .help(format!("{} [env: {}]", setting.help, setting.variable()));
@@ -281,6 +282,14 @@ mod tests {
         assert!(config.allow_private_networks);
         let config = settings(&parse(&["--allow-private-networks=false"]), &|_| None).unwrap();
         assert!(!config.allow_private_networks);
+    }
+
+    #[test]
+    fn a_setting_accepts_its_earlier_flag() {
+        for name in ["--max-unacked-deliveries", "--delivery-credit"] {
+            let config = settings(&parse(&[name, "64"]), &|_| None).unwrap();
+            assert_eq!(config.max_unacked_deliveries, 64, "{name}");
+        }
     }
 
     #[test]

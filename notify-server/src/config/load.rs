@@ -63,9 +63,12 @@ impl Config {
             None => Table::new(),
         };
         for setting in SETTINGS {
+            let variables = std::iter::once(setting.variable()).chain(setting.variable_alias());
             let given = match (sources.flag)(setting.name) {
                 Some(text) => Some((format!("--{}", setting.name), text)),
-                None => variable(&setting.variable()).map(|text| (setting.variable(), text)),
+                None => variables
+                    .map(|name| (variable(&name), name))
+                    .find_map(|(text, name)| Some((name, text?))),
             };
             if let Some((name, text)) = given {
                 let value = checked(setting, &text)
@@ -105,7 +108,7 @@ impl Config {
             ("max-body-bytes", self.max_body_bytes),
             ("max-connections", self.max_connections),
             ("reader-threads", self.reader_threads),
-            ("delivery-credit", self.delivery_credit),
+            ("max-unacked-deliveries", self.max_unacked_deliveries),
         ];
         for (name, value) in at_least_one {
             if value == 0 {
@@ -159,7 +162,14 @@ fn read_file(path: &Path) -> Result<Table, ConfigError> {
     let text = std::fs::read_to_string(path).map_err(unreadable)?;
     // Read as a whole first, since only then do errors name their line.
     toml::from_str::<Config>(&text).map_err(|error| broken(describe(&error, &text)))?;
-    toml::from_str(&text).map_err(|error| broken(describe(&error, &text)))
+    let mut table: Table =
+        toml::from_str(&text).map_err(|error| broken(describe(&error, &text)))?;
+    for setting in SETTINGS {
+        if let Some(value) = setting.alias.and_then(|alias| table.remove(alias)) {
+            table.insert(setting.name.to_owned(), value);
+        }
+    }
+    Ok(table)
 }
 
 /// What is wrong, and in which line. The line itself is not repeated: a secret that was put there
@@ -221,7 +231,8 @@ pub fn configuration_document() -> String {
             Kind::Text | Kind::Count => format!(" {}", setting.value.replace('|', "\\|")),
         };
         let (name, help) = (setting.name, setting.help);
-        writeln!(text, "| `--{name}{value}` | {default} | {help} |")
+        let alias = setting.alias.map_or_else(String::new, |alias| format!(". Also `--{alias}`"));
+        writeln!(text, "| `--{name}{value}` | {default} | {help}{alias} |")
             .expect("writing to a String cannot fail");
     }
     text.push_str(FOOT);

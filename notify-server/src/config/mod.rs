@@ -81,7 +81,8 @@ pub struct Config {
     /// Connections that read the database.
     pub reader_threads: usize,
     /// Most messages in flight or not yet recorded.
-    pub delivery_credit: usize,
+    #[serde(alias = "delivery-credit")]
+    pub max_unacked_deliveries: usize,
     /// Whether the providers' ids of delivered messages are kept.
     pub keep_message_ids: bool,
     /// Days that a notification is kept after its end; 0 is forever.
@@ -143,7 +144,7 @@ impl Default for Config {
             max_connections_per_address: 8_192,
             shutdown_grace: Span::from_secs(30),
             reader_threads: READERS_DEFAULT,
-            delivery_credit: MAX_UNACKED_DEFAULT,
+            max_unacked_deliveries: MAX_UNACKED_DEFAULT,
             keep_message_ids: false,
             keep_notifications_days: 90,
             keep_outcomes_days: 30,

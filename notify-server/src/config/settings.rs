@@ -29,21 +29,32 @@ pub(crate) struct Setting {
     pub(crate) help: &'static str,
     /// Its type.
     pub(crate) kind: Kind,
+    /// An earlier name, which is still accepted.
+    pub(crate) alias: Option<&'static str>,
 }
 
 impl Setting {
     /// Its environment variable.
     pub(crate) fn variable(&self) -> String {
-        format!("NOTIFY_{}", self.name.replace('-', "_").to_uppercase())
+        variable(self.name)
+    }
+
+    /// The environment variable of its earlier name.
+    pub(crate) fn variable_alias(&self) -> Option<String> {
+        self.alias.map(variable)
     }
 }
 
+fn variable(name: &str) -> String {
+    format!("NOTIFY_{}", name.replace('-', "_").to_uppercase())
+}
+
 const fn text(name: &'static str, value: &'static str, help: &'static str) -> Setting {
-    Setting { name, value, help, kind: Kind::Text }
+    Setting { name, value, help, kind: Kind::Text, alias: None }
 }
 
 const fn count(name: &'static str, value: &'static str, help: &'static str) -> Setting {
-    Setting { name, value, help, kind: Kind::Count }
+    Setting { name, value, help, kind: Kind::Count, alias: None }
 }
 
 /// Every setting, in the order of the help text.
@@ -64,6 +75,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         value: "BOOL",
         help: "Lets feeds, webhooks and web push endpoints point to loopback and private addresses",
         kind: Kind::Switch,
+        alias: None,
     },
     count("rate-limit", "N", "Requests per second and API key; 0 is no limit"),
     count(
@@ -113,16 +125,19 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "How long requests and messages in flight may take to finish after a signal",
     ),
     count("reader-threads", "N", "Connections that read the database"),
-    count(
-        "delivery-credit",
-        "N",
-        "Most messages in flight or not yet recorded; after a crash at most this many are sent twice",
-    ),
+    Setting {
+        name: "max-unacked-deliveries",
+        value: "N",
+        help: "Most messages in flight or not yet recorded; after a crash at most this many are sent twice",
+        kind: Kind::Count,
+        alias: Some("delivery-credit"),
+    },
     Setting {
         name: "keep-message-ids",
         value: "BOOL",
         help: "Keeps the providers' ids of delivered messages, for listings of deliveries",
         kind: Kind::Switch,
+        alias: None,
     },
     count(
         "keep-notifications-days",

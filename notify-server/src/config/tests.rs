@@ -30,6 +30,22 @@ fn flag_overrides_environment_overrides_file() {
 }
 
 #[test]
+fn an_earlier_name_is_accepted_in_environment_and_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("notify.toml");
+    std::fs::write(&path, "delivery-credit = 1\n").unwrap();
+    let file = ("config", path.to_str().unwrap());
+    let earlier = ("NOTIFY_DELIVERY_CREDIT", "2");
+    let current = ("NOTIFY_MAX_UNACKED_DELIVERIES", "3");
+    for (variables, expected) in [(&[][..], 1), (&[earlier], 2), (&[earlier, current], 3)] {
+        assert_eq!(load(&[file], variables).unwrap().max_unacked_deliveries, expected);
+    }
+    std::fs::write(&path, "delivery-credit = 1\nmax-unacked-deliveries = 2\n").unwrap();
+    let error = load(&[file], &[]).unwrap_err().to_string();
+    assert!(error.contains("duplicate field `max-unacked-deliveries`"), "{error}");
+}
+
+#[test]
 fn errors_name_source_and_fault() {
     let cases = [
         (("rate-limit", "x"), "--rate-limit: `x` is not a whole number of 0 or more"),

@@ -24,7 +24,7 @@ use std::path::Path;
 use notify_core::Platform;
 use notify_tests::{AudienceSize, Launch};
 
-/// Most messages that the end of one process may repeat (`--delivery-credit`).
+/// Most messages that the end of one process may repeat (`--max-unacked-deliveries`).
 const CREDIT: usize = 64;
 
 /// People of one application: on every platform, and few enough that many notifications go out.
@@ -41,7 +41,7 @@ fn launch(data_dir: &Path) -> Launch {
 /// The same with another credit. The push services are on this machine.
 fn launch_with(data_dir: &Path, credit: usize) -> Launch {
     Launch::on(data_dir)
-        .argument("--delivery-credit")
+        .argument("--max-unacked-deliveries")
         .argument(&credit.to_string())
         .argument("--allow-private-networks")
 }
