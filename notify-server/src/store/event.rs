@@ -53,7 +53,8 @@ impl EventTypes {
         if self == Self::EVERY {
             return Vec::new();
         }
-        WebhookEventType::ALL.into_iter().filter(|kind| self.contains(*kind)).collect()
+        let types = WebhookEventType::SUBSCRIBABLE.iter().copied();
+        types.filter(|kind| self.contains(*kind)).collect()
     }
 
     /// Whether it holds a type.
@@ -339,8 +340,7 @@ impl EventRow {
 
     /// Its type.
     pub(crate) fn event_type(&self) -> Option<WebhookEventType> {
-        let test = [WebhookEventType::WebhookTest];
-        let mut all = WebhookEventType::ALL.into_iter().chain(test);
+        let mut all = WebhookEventType::ALL.into_iter();
         all.find(|kind| event_type_code(*kind) == self.kind)
     }
 
