@@ -36,20 +36,20 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The child's task.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Orders {
+pub(crate) struct Parameters {
     /// A seeded database, which is changed.
     pub(crate) file: PathBuf,
     pub(crate) devices: u64,
 }
 
 /// Runs them in a child process.
-pub(crate) fn run(orders: &Orders) -> anyhow::Result<Cost> {
-    start_worker("instant-provider", orders)?.measure(orders.devices)
+pub(crate) fn run(parameters: &Parameters) -> anyhow::Result<Cost> {
+    start_worker("instant-provider", parameters)?.measure(parameters.devices)
 }
 
 /// The child's side: one notification to every device.
 pub(crate) async fn serve() -> anyhow::Result<()> {
-    let Orders { file, devices } = process::read_orders()?;
+    let Parameters { file, devices } = process::read_parameters()?;
     let store = sqlite::open(&file, SqliteOptions::default())?;
     let app = first_app(&store).await?;
     let clock = Arc::new(SystemClock::start());

@@ -27,11 +27,12 @@ impl Peers {
         self.0.as_ref().err().map(String::as_str)
     }
 
-    /// Starts a peer with its orders and waits until it is ready; the inner error is why it is not available.
+    /// Starts a peer with its parameters and waits until it is ready; the inner error is why it is not
+    /// available.
     pub(crate) fn start(
         &self,
         script: &str,
-        orders: &impl serde::Serialize,
+        parameters: &impl serde::Serialize,
     ) -> anyhow::Result<Result<Process, String>> {
         let folder = match &self.0 {
             Ok(folder) => folder,
@@ -39,7 +40,7 @@ impl Peers {
         };
         let mut command = Command::new("node");
         let mut peer = Process::start(command.arg(script).current_dir(folder))?;
-        peer.send_line(&serde_json::to_string(orders)?)?;
+        peer.send_line(&serde_json::to_string(parameters)?)?;
         peer.read_line()?;
         Ok(Ok(peer))
     }

@@ -75,17 +75,20 @@ impl Drop for Process {
     }
 }
 
-/// Starts this program as a child, sends its orders on one line, and waits until it is ready.
-pub(crate) fn start_worker(what: &str, orders: &impl serde::Serialize) -> anyhow::Result<Process> {
+/// Starts this program as a child, sends its parameters on one line, and waits until it is ready.
+pub(crate) fn start_worker(
+    what: &str,
+    parameters: &impl serde::Serialize,
+) -> anyhow::Result<Process> {
     let mut command = Command::new(std::env::current_exe()?);
     let mut child = Process::start(command.arg(what))?;
-    child.send_line(&serde_json::to_string(orders)?)?;
+    child.send_line(&serde_json::to_string(parameters)?)?;
     child.read_line()?;
     Ok(child)
 }
 
-/// The child's side: reads the orders.
-pub(crate) fn read_orders<Orders: serde::de::DeserializeOwned>() -> anyhow::Result<Orders> {
+/// The child's side: reads the parameters.
+pub(crate) fn read_parameters<T: serde::de::DeserializeOwned>() -> anyhow::Result<T> {
     Ok(serde_json::from_str(&read_stdin_line()?)?)
 }
 

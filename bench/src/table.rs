@@ -133,7 +133,8 @@ pub(crate) fn median(values: &[f64]) -> f64 {
 
 /// The median of the ratios of each pair.
 pub(crate) fn median_ratio(figures: &[f64], baseline: &[f64]) -> f64 {
-    let ratios: Vec<f64> = figures.iter().zip(baseline).map(|(one, other)| one / other).collect();
+    let ratios: Vec<f64> =
+        figures.iter().zip(baseline).map(|(figure, base)| figure / base).collect();
     median(&ratios)
 }
 

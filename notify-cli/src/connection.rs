@@ -153,8 +153,8 @@ impl Target {
     }
 }
 
-fn same_server(one: &str, other: &str) -> bool {
-    one.trim_end_matches('/') == other.trim_end_matches('/')
+fn same_server(first: &str, second: &str) -> bool {
+    first.trim_end_matches('/') == second.trim_end_matches('/')
 }
 
 #[cfg(test)]

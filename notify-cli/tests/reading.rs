@@ -182,7 +182,7 @@ async fn watch_prints_the_start_and_the_end_of_a_wait() {
         pending(),
         waiting.clone(),
         paused(4),
-        // The device of the hold is asked again; others may be sent to meanwhile.
+        // The device of the hold is asked again; others may be sent to in the meantime.
         record("sending", [1, 0, 0, 0, 0, 2]),
         paused(5),
         pending(),

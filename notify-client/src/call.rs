@@ -37,7 +37,7 @@ pub(crate) struct Call<T> {
     pub(crate) decode: fn(&Response) -> Result<T, Error>,
     /// The result of a retry that gets a 404 after an earlier attempt may have been executed: a
     /// deletion that finds nothing has succeeded.
-    pub(crate) value_if_gone: Option<fn() -> T>,
+    pub(crate) value_if_not_found: Option<fn() -> T>,
 }
 
 /// An HTTP response, read completely.
@@ -73,7 +73,7 @@ impl<T: DeserializeOwned> Call<T> {
             body: None,
             if_none_match: None,
             decode: Response::json,
-            value_if_gone: None,
+            value_if_not_found: None,
         }
     }
 }
@@ -83,7 +83,7 @@ impl Call<Success> {
     pub(crate) fn discard_response(self) -> Call<()> {
         let mut call = self.decode_with(|response| response.json::<Success>().map(|_| ()));
         if call.method == Method::DELETE {
-            call.value_if_gone = Some(|| ());
+            call.value_if_not_found = Some(|| ());
         }
         call
     }
@@ -124,7 +124,7 @@ impl<T> Call<T> {
     pub(crate) fn decode_with<U>(self, decode: fn(&Response) -> Result<U, Error>) -> Call<U> {
         Call {
             decode,
-            value_if_gone: None,
+            value_if_not_found: None,
             method: self.method,
             credential: self.credential,
             segments: self.segments,

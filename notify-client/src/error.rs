@@ -1,4 +1,4 @@
-//! Errors of a call, which tell the caller's mistakes, network failures and server failures apart.
+//! Errors of a call, which distinguish the caller's mistakes, network failures and server failures.
 //!
 //! No variant contains a key, a token or a request body. The message is enough for a log: it names the
 //! server and the innermost cause; [`std::error::Error::source`] has the layers in between.

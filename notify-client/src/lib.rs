@@ -24,8 +24,8 @@
 //!    asks for it (429, 502, 503, 504, and 409 with `Retry-After`). Every `POST` under `/v1` carries an
 //!    `Idempotency-Key` that all attempts share, so that a retry cannot have its effect twice. A creation
 //!    by the admin API is not retried once the server may have executed it.
-//! 3. The call returns a model of [`notify_core`], or an [`Error`] that tells the caller's mistakes,
-//!    network failures and server failures apart.
+//! 3. The call returns a model of [`notify_core`], or an [`Error`] that distinguishes the caller's
+//!    mistakes, network failures and server failures.
 //!
 //! `docs/rust.md` in the repository is a guide to errors, retries, streaming, webhooks, and tests of code
 //! that uses this crate.

@@ -12,7 +12,7 @@ pub(crate) struct Retry<T> {
     backoff: ExponentialBackoff,
     /// Whether sending the call twice has the same effect as sending it once.
     is_idempotent: bool,
-    value_if_gone: Option<fn() -> T>,
+    value_if_not_found: Option<fn() -> T>,
     /// Whether the server may have executed an earlier attempt whose response was lost.
     maybe_executed: bool,
 }
@@ -31,7 +31,7 @@ impl<T> Retry<T> {
         Self {
             backoff: backoff.build(),
             is_idempotent: !call.is_post() || call.takes_idempotency_key(),
-            value_if_gone: call.value_if_gone,
+            value_if_not_found: call.value_if_not_found,
             maybe_executed: false,
         }
     }
@@ -43,7 +43,7 @@ impl<T> Retry<T> {
             Err(error) => error,
         };
         if let (Error::NotFound { .. }, true, Some(value)) =
-            (&error, self.maybe_executed, self.value_if_gone)
+            (&error, self.maybe_executed, self.value_if_not_found)
         {
             return Decision::Finish(Ok(value()));
         }

@@ -200,8 +200,8 @@ fn check_headers(headers: &HeaderMap) -> Result<&'static str, ApnsReason> {
         return Err(ApnsReason::BAD_COLLAPSE_ID);
     }
     let wanted = text("apns-push-type").unwrap_or("alert");
-    let known = PUSH_TYPES.iter().find(|(push_type, _)| *push_type == wanted);
-    let (push_type, _) = known.ok_or(ApnsReason::INVALID_PUSH_TYPE)?;
+    let entry = PUSH_TYPES.iter().find(|(push_type, _)| *push_type == wanted);
+    let (push_type, _) = entry.ok_or(ApnsReason::INVALID_PUSH_TYPE)?;
     match (text("apns-priority").unwrap_or("10"), *push_type) {
         ("5", _) => Ok(push_type),
         ("10" | "1", other) if other != "background" => Ok(push_type),
@@ -285,8 +285,8 @@ fn check_authorization(
     header: Option<&HeaderValue>,
 ) -> Result<(), ApnsReason> {
     let header = header.ok_or(ApnsReason::MISSING_PROVIDER_TOKEN)?;
-    let known = auth.tokens.iter().find(|(value, _)| value == header).map(|(_, token)| *token);
-    let token = match known {
+    let cached = auth.tokens.iter().find(|(value, _)| value == header).map(|(_, token)| *token);
+    let token = match cached {
         Some(token) => token,
         None => verified(state, header).ok_or(ApnsReason::INVALID_PROVIDER_TOKEN)?,
     };
@@ -297,7 +297,7 @@ fn check_authorization(
     if age_s > TOKEN_AGE_S_MAX {
         return Err(ApnsReason::EXPIRED_PROVIDER_TOKEN);
     }
-    if known.is_none() {
+    if cached.is_none() {
         bind_token(auth, header, token)?;
     }
     Ok(())

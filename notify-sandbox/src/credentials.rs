@@ -87,7 +87,7 @@ pub(crate) struct Credentials {
 }
 
 impl Credentials {
-    /// Generates all; the certificate names `listen` beside the loopback addresses.
+    /// Generates all; the certificate names `listen` and the loopback addresses.
     pub(crate) fn generate(listen: IpAddr) -> Result<Self, SandboxError> {
         let (ca_pem, tls) = Certificates::generate(listen)?;
         let rsa = rsa_key()?;
@@ -201,7 +201,7 @@ pub(crate) struct Certificates {
     good: Arc<ServerConfig>,
     expired: Arc<ServerConfig>,
     elsewhere: Arc<ServerConfig>,
-    stranger: Arc<ServerConfig>,
+    unknown_authority: Arc<ServerConfig>,
 }
 
 type Authority = Issuer<'static, KeyPair>;
@@ -210,7 +210,7 @@ impl Certificates {
     /// Generates them, and the certificate of the authority as PEM.
     pub(crate) fn generate(listen: IpAddr) -> Result<(String, Self), SandboxError> {
         let (ca_pem, authority) = generate_authority("Notify sandbox CA")?;
-        let (_, stranger) = generate_authority("Nobody's CA")?;
+        let (_, unknown_authority) = generate_authority("Unknown CA")?;
         let mut names = vec![
             "localhost".to_owned(),
             Ipv4Addr::LOCALHOST.to_string(),
@@ -228,7 +228,7 @@ impl Certificates {
             good: server_config(leaf.clone(), &authority)?,
             expired: server_config(expired, &authority)?,
             elsewhere: server_config(elsewhere, &authority)?,
-            stranger: server_config(leaf, &stranger)?,
+            unknown_authority: server_config(leaf, &unknown_authority)?,
         };
         Ok((ca_pem, certificates))
     }
@@ -238,7 +238,7 @@ impl Certificates {
             Certificate::Good => &self.good,
             Certificate::Expired => &self.expired,
             Certificate::Elsewhere => &self.elsewhere,
-            Certificate::Stranger => &self.stranger,
+            Certificate::Stranger => &self.unknown_authority,
         }
     }
 }

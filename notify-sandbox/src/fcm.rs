@@ -261,8 +261,8 @@ fn usual_reason(status: u16) -> Option<&'static str> {
     ERRORS.iter().find(|error| error.1 == status).map(|error| error.0)
 }
 
-/// An error response in Google's model: by the HTTP status, the canonical status and the details a
-/// sender tells a dead token from a wrong project or a wrong message.
+/// An error response in Google's model: by the HTTP status, the canonical status and the details, a
+/// sender distinguishes a dead token from a wrong project or a wrong message.
 #[derive(Debug)]
 struct Failure {
     http: u16,

@@ -14,7 +14,7 @@
 //! | `/telegram/botTOKEN/METHOD` | Telegram's Bot API: `sendMessage`, `sendPhoto`, `getMe` |
 //! | `/`, `/sandbox/…` | the page and the control API, see `control.rs` |
 //!
-//! The port speaks TLS (ALPN `h2`, `http/1.1`) and, told apart by the first byte, plain HTTP/1.1 and
+//! The port speaks TLS (ALPN `h2`, `http/1.1`) and, by the first byte, plain HTTP/1.1 and
 //! HTTP/2 with prior knowledge. `docs/sandbox.md` describes the settings, the rules and the scripts.
 //!
 //! # Token scripts

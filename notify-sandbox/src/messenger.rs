@@ -176,7 +176,7 @@ type Object = Map<String, Value>;
 /// Checks a whole request, and returns its recipient.
 fn validate(request: &Value) -> Result<String, Failure> {
     let request = object("body", request)?;
-    let known = [
+    let members = [
         "recipient",
         "message",
         "messaging_type",
@@ -186,7 +186,7 @@ fn validate(request: &Value) -> Result<String, Failure> {
         "access_token",
         "appsecret_proof",
     ];
-    only("body", request, &known)?;
+    only("body", request, &members)?;
     let recipient = object("recipient", field("recipient", request, "recipient")?)?;
     only("recipient", recipient, &["id"])?;
     let id = text("recipient[id]", field("recipient[id]", recipient, "id")?, 1, usize::MAX)?;
@@ -294,10 +294,10 @@ fn check_template(at: &str, payload: &Object) -> Validated {
 }
 
 fn check_element(at: &str, element: &Object) -> Validated {
-    let beside_title = ["subtitle", "image_url", "default_action", "buttons"];
-    only(at, element, &[&["title"], &beside_title[..]].concat())?;
+    let other_members = ["subtitle", "image_url", "default_action", "buttons"];
+    only(at, element, &[&["title"], &other_members[..]].concat())?;
     member(at, element, "title", TITLE_CHARS_MAX)?;
-    if !beside_title.iter().any(|name| element.contains_key(*name)) {
+    if !other_members.iter().any(|name| element.contains_key(*name)) {
         return Err(Failure::invalid(format!("Param {at} must have more than a title")));
     }
     if element.contains_key("subtitle") {
@@ -338,8 +338,8 @@ fn check_buttons(at: &str, buttons: &Value) -> Validated {
     Ok(())
 }
 
-fn only(at: &str, object: &Object, known: &[&str]) -> Validated {
-    match object.keys().find(|key| !known.contains(&key.as_str())) {
+fn only(at: &str, object: &Object, members: &[&str]) -> Validated {
+    match object.keys().find(|key| !members.contains(&key.as_str())) {
         None => Ok(()),
         Some(key) => {
             Err(Failure::invalid(format!("Invalid keys \"{key}\" were found in param \"{at}\".")))
@@ -569,7 +569,7 @@ pub fn messenger_recipient(seed: u64, response: &ScriptedResponse) -> String {
     format!("24{seed:014}-{}", script.expect("an id can ask for the response"))
 }
 
-/// An error response. Its code and subcode tell the cause; the HTTP status hardly does.
+/// An error response. Its code and subcode name the cause; the HTTP status hardly does.
 #[derive(Debug)]
 struct Failure {
     http: u16,
@@ -598,8 +598,8 @@ impl Failure {
             ERRORS.iter().find(|error| error.http == status)
         };
         let reason = script.reason.as_deref();
-        let known = reason.map_or_else(usual, find_error);
-        let (code, subcode) = match (known, reason) {
+        let error_case = reason.map_or_else(usual, find_error);
+        let (code, subcode) = match (error_case, reason) {
             (Some(error), _) => (error.code, error.subcode),
             (None, Some(reason)) => {
                 let (code, subcode) = reason.split_once('/').unwrap_or((reason, "0"));
@@ -607,9 +607,9 @@ impl Failure {
             }
             (None, None) => (0, 0),
         };
-        let message = known.map(|error| error.message).or(reason);
+        let message = error_case.map(|error| error.message).or(reason);
         Self {
-            http: script.status.unwrap_or(known.map_or(500, |error| error.http)),
+            http: script.status.unwrap_or(error_case.map_or(500, |error| error.http)),
             code,
             subcode,
             message: message.unwrap_or("An unknown error has occurred.").to_owned(),

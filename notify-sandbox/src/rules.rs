@@ -184,7 +184,7 @@ impl Rule {
         if self.headers.iter().any(|(name, value)| parse_header(name, value).is_none()) {
             return Err(RuleError::Headers);
         }
-        let known = match (self.provider, &self.reason) {
+        let is_known = match (self.provider, &self.reason) {
             (_, None) => true,
             (Provider::Apns, Some(reason)) => apns::ApnsReason::named(reason).is_some(),
             (Provider::Fcm, Some(reason)) => fcm::status_of(reason).is_some(),
@@ -193,7 +193,7 @@ impl Rule {
             (Provider::Messenger, Some(reason)) => messenger::status_of(reason).is_some(),
             (Provider::Telegram, Some(reason)) => telegram::status_of(reason).is_some(),
         };
-        if known || self.status.is_some() { Ok(()) } else { Err(RuleError::UnknownReason) }
+        if is_known || self.status.is_some() { Ok(()) } else { Err(RuleError::UnknownReason) }
     }
 
     fn into_scripted(self) -> Scripted {
@@ -340,13 +340,13 @@ impl Rules {
                 continue;
             }
             rule.after = rule.every.map_or(0, |every| every.saturating_sub(1));
-            let taken = rule.clone();
+            let matched = rule.clone();
             rule.times = rule.times.map(|times| times.saturating_sub(1));
             if rule.times == Some(0) {
                 list.remove(index);
                 self.length.store(list.len(), Ordering::Release);
             }
-            return Some(taken);
+            return Some(matched);
         }
         None
     }

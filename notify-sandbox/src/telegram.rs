@@ -240,8 +240,8 @@ fn check_button(button: &Value) -> Validated {
     let broken = |rule: &str| bad(&format!("can't parse inline keyboard button: {rule}"));
     let button =
         button.as_object().ok_or_else(|| broken("InlineKeyboardButton must be an Object"))?;
-    let known = ["text", "url", "callback_data"];
-    if !button.keys().all(|key| known.contains(&key.as_str())) {
+    let members = ["text", "url", "callback_data"];
+    if !button.keys().all(|key| members.contains(&key.as_str())) {
         return Err(broken("the sandbox knows text, url and callback_data"));
     }
     if text(button, "text")?.is_none_or(|label| label.trim().is_empty()) {
@@ -347,7 +347,7 @@ pub fn telegram_chat(seed: u64, response: &ScriptedResponse) -> String {
     format!("{number}-{}", script.expect("an id can ask for the response"))
 }
 
-/// An error response: a status, and a description that tells the cause.
+/// An error response: a status, and a description of the cause.
 #[derive(Debug)]
 struct Failure {
     http: u16,

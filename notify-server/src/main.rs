@@ -12,7 +12,7 @@ fn main() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            #[expect(clippy::print_stderr, reason = "the log may not have begun yet")]
+            #[expect(clippy::print_stderr, reason = "the log may not have been started yet")]
             {
                 eprintln!("error: {}", error_chain(&*error));
             }

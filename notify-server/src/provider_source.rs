@@ -133,7 +133,7 @@ impl DatabaseTokenStore {
         // A token sealed with a previous master key is replaced like an old one.
         let plain = plain.inspect_err(|error| {
             let cause = error_chain(error);
-            tracing::warn!(cause, "a kept provider token cannot be opened: it is signed anew");
+            tracing::warn!(cause, "a kept provider token cannot be opened: it is signed again");
         });
         let text = plain.ok().and_then(|plain| String::from_utf8(plain.to_vec()).ok());
         let token = text.map(|text| SignedToken {

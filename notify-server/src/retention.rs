@@ -110,12 +110,12 @@ async fn run_once(
 
 async fn delete_all(
     store: &SharedStore,
-    over: RetentionCutoffs,
+    cutoffs: RetentionCutoffs,
     stopping: &CancellationToken,
 ) -> Result<RetentionProgress, StoreError> {
     let mut sum = RetentionProgress::default();
     loop {
-        let step = store.delete_expired(over).await?;
+        let step = store.delete_expired(cutoffs).await?;
         sum.answers += step.answers;
         sum.outcomes += step.outcomes;
         sum.events += step.events;

@@ -18,13 +18,13 @@ impl NotificationReport {
     /// # Errors
     /// When something cannot be read.
     pub async fn of(client: &Client) -> Result<Vec<Self>> {
-        let mut told = Vec::new();
+        let mut reports = Vec::new();
         let query = PageQuery { limit: Some(NOTIFICATIONS), cursor: None };
         let mut all = client.notifications().all(&query);
         while let Some(record) = all.next().await {
-            told.push(Self::read(client, record?).await?);
+            reports.push(Self::read(client, record?).await?);
         }
-        Ok(told)
+        Ok(reports)
     }
 
     async fn read(client: &Client, record: NotificationRecord) -> Result<Self> {

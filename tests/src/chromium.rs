@@ -111,8 +111,8 @@ impl Chromium {
     /// When it does not load.
     pub async fn load(&mut self, page: &Attached, url: &str) -> Result<()> {
         self.events.clear();
-        let gone = self.call(Some(page), "Page.navigate", json!({"url": url})).await?;
-        ensure!(gone["errorText"].is_null(), "{url}: {gone}");
+        let response = self.call(Some(page), "Page.navigate", json!({"url": url})).await?;
+        ensure!(response["errorText"].is_null(), "{url}: {response}");
         self.event("Page.loadEventFired").await?;
         Ok(())
     }

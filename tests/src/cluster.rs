@@ -12,7 +12,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 /// Longest time that one command takes: a start after a crash, or the copy of another server.
-const ORDER_WAIT: Duration = Duration::from_secs(60);
+const COMMAND_WAIT: Duration = Duration::from_secs(60);
 /// Reads commands, one per line, and answers each with a line. When its input ends, which it does
 /// with this process however that ends, it kills the server and deletes its folder. Arguments: folder,
 /// programs, port.
@@ -32,8 +32,8 @@ run() {
         -o "-p $port -c unix_socket_directories= -c listen_addresses=127.0.0.1 -c max_connections=100
             -c wal_receiver_status_interval=1 -c wal_retrieve_retry_interval=200ms" start
 }
-while read -r order of; do
-    case "$order" in
+while read -r command of; do
+    case "$command" in
         make) initdb --no-sync -D "$data" -U postgres -A trust -E UTF8 --locale=C && run "$1" ;;
         follow)
             rm -rf "$data" &&
@@ -53,7 +53,7 @@ while read -r order of; do
         thaw) kill -CONT $(everybody) ;;
         promote) pg_ctl -D "$data" -w promote ;;
         ask) psql -h 127.0.0.1 -p "$port" -U postgres -d postgres -v ON_ERROR_STOP=1 -Atc "$of" >"$1/answer" ;;
-    esac >>"$1/orders" 2>&1 </dev/null && echo done || echo failed
+    esac >>"$1/output" 2>&1 </dev/null && echo done || echo failed
 done
 "#;
 
@@ -79,7 +79,7 @@ pub enum Frozen {
 pub struct Cluster {
     folder: TempDir,
     port: u16,
-    orders: ChildStdin,
+    commands: ChildStdin,
     answers: Lines<BufReader<ChildStdout>>,
     _keeper: Child,
 }
@@ -91,7 +91,7 @@ impl Cluster {
     /// When there is no PostgreSQL, or it does not start.
     pub async fn make() -> Result<Self> {
         let mut cluster = Self::keep()?;
-        cluster.order("make").await?;
+        cluster.run_command("make").await?;
         Ok(cluster)
     }
 
@@ -114,19 +114,19 @@ impl Cluster {
         let mut keeper = Command::from(keeper);
         keeper.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut keeper = keeper.spawn().context("there is a shell")?;
-        let orders = keeper.stdin.take().context("it is piped")?;
+        let commands = keeper.stdin.take().context("it is piped")?;
         let answers = BufReader::new(keeper.stdout.take().context("it is piped")?).lines();
-        Ok(Self { folder, port, orders, answers, _keeper: keeper })
+        Ok(Self { folder, port, commands, answers, _keeper: keeper })
     }
 
-    async fn order(&mut self, order: &str) -> Result<()> {
-        self.orders.write_all(format!("{order}\n").as_bytes()).await?;
-        let answer = tokio::time::timeout(ORDER_WAIT, self.answers.next_line()).await;
-        match answer.with_context(|| format!("{order}: not in time"))??.as_deref() {
+    async fn run_command(&mut self, command: &str) -> Result<()> {
+        self.commands.write_all(format!("{command}\n").as_bytes()).await?;
+        let answer = tokio::time::timeout(COMMAND_WAIT, self.answers.next_line()).await;
+        match answer.with_context(|| format!("{command}: not in time"))??.as_deref() {
             Some("done") => Ok(()),
             Some(_) | None => {
-                let said = std::fs::read_to_string(self.folder.path().join("orders"));
-                bail!("{order}: {}", said.unwrap_or_default())
+                let output = std::fs::read_to_string(self.folder.path().join("output"));
+                bail!("{command}: {}", output.unwrap_or_default())
             }
         }
     }
@@ -142,7 +142,7 @@ impl Cluster {
     /// # Errors
     /// When it does not run.
     pub async fn stop(&mut self, mode: StopMode) -> Result<()> {
-        self.order(match mode {
+        self.run_command(match mode {
             StopMode::Fast => "stop fast",
             StopMode::Immediate => "stop immediate",
         })
@@ -154,7 +154,7 @@ impl Cluster {
     /// # Errors
     /// When it does not run.
     pub async fn kill(&mut self) -> Result<()> {
-        self.order("kill").await
+        self.run_command("kill").await
     }
 
     /// Starts it again, and returns when it takes connections.
@@ -162,7 +162,7 @@ impl Cluster {
     /// # Errors
     /// When it does not.
     pub async fn start(&mut self) -> Result<()> {
-        self.order("start").await
+        self.run_command("start").await
     }
 
     /// Suspends its processes (SIGSTOP): the kernel still accepts connections and bytes for them.
@@ -170,7 +170,7 @@ impl Cluster {
     /// # Errors
     /// When it does not run.
     pub async fn freeze(&mut self, what: Frozen) -> Result<()> {
-        self.order(match what {
+        self.run_command(match what {
             Frozen::Postmaster => "freeze postmaster",
             Frozen::All => "freeze all",
         })
@@ -182,7 +182,7 @@ impl Cluster {
     /// # Errors
     /// When it does not run.
     pub async fn thaw(&mut self) -> Result<()> {
-        self.order("thaw").await
+        self.run_command("thaw").await
     }
 
     /// Makes a standby the primary, and returns when it accepts writes.
@@ -190,7 +190,7 @@ impl Cluster {
     /// # Errors
     /// When it is none.
     pub async fn promote(&mut self) -> Result<()> {
-        self.order("promote").await
+        self.run_command("promote").await
     }
 
     /// Makes a stopped one a standby of another one, from a new copy.
@@ -198,7 +198,7 @@ impl Cluster {
     /// # Errors
     /// When the other one cannot be copied.
     pub async fn follow(&mut self, primary: &Self) -> Result<()> {
-        self.order(&format!("follow {}", primary.port)).await
+        self.run_command(&format!("follow {}", primary.port)).await
     }
 
     /// The first value that a statement of one line returns, as text.
@@ -206,7 +206,7 @@ impl Cluster {
     /// # Errors
     /// When it fails.
     pub async fn ask(&mut self, sql: &str) -> Result<String> {
-        self.order(&format!("ask {sql}")).await?;
+        self.run_command(&format!("ask {sql}")).await?;
         Ok(std::fs::read_to_string(self.folder.path().join("answer"))?.trim().to_owned())
     }
 }
@@ -247,10 +247,10 @@ mod tests {
         assert_eq!(standby.ask("select count(*) from kept").await?, "4");
         let (process, port) = (standby.ask("show data_directory").await?, standby.port());
         drop(standby);
-        let gone = async || {
+        let ended = async || {
             let refused = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_err();
             Ok((refused && !std::path::Path::new(&process).exists()).then_some(()))
         };
-        crate::until("it ends with the process that made it", gone).await
+        crate::until("it ends with the process that made it", ended).await
     }
 }

@@ -122,8 +122,8 @@ impl Following {
     /// When it does not end in time.
     pub async fn interrupt(mut self) -> Result<Option<i32>> {
         let process = self.child.id().context("it runs")?.to_string();
-        let told = Command::new("kill").args(["-INT", &process]).status().await?;
-        anyhow::ensure!(told.success(), "kill -INT failed");
+        let status = Command::new("kill").args(["-INT", &process]).status().await?;
+        anyhow::ensure!(status.success(), "kill -INT failed");
         let ended = tokio::time::timeout(WAIT_MAX, self.child.wait()).await;
         Ok(ended.context("it ends")??.code())
     }

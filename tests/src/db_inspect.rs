@@ -43,8 +43,9 @@ impl DatabaseInspector {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection =
             Connection::open_with_flags(path, flags).with_context(|| path.display().to_string())?;
-        let said: String = connection.query_row("pragma integrity_check", [], |row| row.get(0))?;
-        ensure!(said == "ok", "{}: {said}", path.display());
+        let result: String =
+            connection.query_row("pragma integrity_check", [], |row| row.get(0))?;
+        ensure!(result == "ok", "{}: {result}", path.display());
         Ok(Self::File(connection))
     }
 

@@ -31,9 +31,9 @@ impl DiskFault {
             .context("strace is needed to make a disk fail")?;
         let stderr = tracer.stderr.take().context("stderr is piped")?;
         let mut lines = BufReader::new(stderr).lines();
-        let said = tokio::time::timeout(WAIT_MAX, lines.next_line()).await.context("strace")??;
-        let said = said.unwrap_or_default();
-        ensure!(said.contains("attached"), "the process cannot be traced: {said}");
+        let line = tokio::time::timeout(WAIT_MAX, lines.next_line()).await.context("strace")??;
+        let line = line.unwrap_or_default();
+        ensure!(line.contains("attached"), "the process cannot be traced: {line}");
         // It reports every new thread; a full pipe would end it, and the fault with it.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         Ok(Self { tracer })
@@ -46,8 +46,8 @@ impl DiskFault {
     pub async fn end(mut self) -> Result<()> {
         ensure!(self.tracer.try_wait()?.is_none(), "strace ended before the fault did");
         let tracer = self.tracer.id().context("the tracer runs")?.to_string();
-        let told = Command::new("kill").args(["-INT", &tracer]).status().await?;
-        ensure!(told.success(), "kill -INT failed");
+        let status = Command::new("kill").args(["-INT", &tracer]).status().await?;
+        ensure!(status.success(), "kill -INT failed");
         tokio::time::timeout(WAIT_MAX, self.tracer.wait()).await.context("strace ends")??;
         Ok(())
     }

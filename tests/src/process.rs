@@ -207,7 +207,7 @@ impl Launch {
     }
 
     /// Runs the built binary where it ends by itself, since it is refused or the argument is a
-    /// subcommand; returns its status and what it said on standard error.
+    /// subcommand; returns its status and its standard error.
     ///
     /// # Errors
     /// When it does not end in time.
@@ -217,7 +217,7 @@ impl Launch {
         Ok((output.status, String::from_utf8(output.stderr)?))
     }
 
-    /// The same; returns what it said on standard output.
+    /// The same; returns its standard output.
     ///
     /// # Errors
     /// When it does not end in time.
@@ -290,8 +290,8 @@ impl ServerProcess {
     /// When it cannot be asked.
     pub async fn ask_to_stop(&self) -> Result<()> {
         let process = self.id()?.to_string();
-        let told = Command::new("kill").args(["-TERM", &process]).status().await?;
-        ensure!(told.success(), "kill -TERM failed");
+        let status = Command::new("kill").args(["-TERM", &process]).status().await?;
+        ensure!(status.success(), "kill -TERM failed");
         Ok(())
     }
 

@@ -26,7 +26,7 @@ impl ReceivedByToken {
     /// Devices whose message the provider accepted.
     #[must_use]
     pub fn reached(&self) -> usize {
-        let took = |messages: &&Vec<ReceivedRequest>| messages.iter().any(taken);
+        let took = |messages: &&Vec<ReceivedRequest>| messages.iter().any(is_accepted);
         self.by_token.values().filter(took).count()
     }
 
@@ -34,13 +34,13 @@ impl ReceivedByToken {
     /// of the two.
     #[must_use]
     pub fn repeated(&self) -> Vec<&ReceivedRequest> {
-        let taken = |messages: &'_ [ReceivedRequest]| -> Vec<usize> {
+        let accepted_places = |messages: &'_ [ReceivedRequest]| -> Vec<usize> {
             let numbered = messages.iter().enumerate();
-            numbered.filter(|(_, one)| taken(one)).map(|(place, _)| place).collect()
+            numbered.filter(|(_, message)| is_accepted(message)).map(|(place, _)| place).collect()
         };
         let mut repeated = Vec::new();
         for messages in self.by_token.values() {
-            let places = taken(messages);
+            let places = accepted_places(messages);
             let last = messages.len() - 1;
             repeated.extend(places.iter().filter(|at| **at < last).map(|at| &messages[*at]));
         }
@@ -50,7 +50,11 @@ impl ReceivedByToken {
     /// Every collapse identity that arrived.
     #[must_use]
     pub fn identities(&self) -> HashSet<String> {
-        self.by_token.values().flatten().map(|one| identity(one).unwrap_or_default()).collect()
+        self.by_token
+            .values()
+            .flatten()
+            .map(|message| identity(message).unwrap_or_default())
+            .collect()
     }
 }
 
@@ -90,7 +94,7 @@ impl Arrival {
 
     /// Whether the provider accepted it.
     #[must_use]
-    pub fn is_taken(&self) -> bool {
+    pub fn is_accepted(&self) -> bool {
         is_success(self.status)
     }
 
@@ -108,7 +112,7 @@ fn is_success(status: u16) -> bool {
 }
 
 /// Whether the provider accepted it; push services respond with 201.
-fn taken(message: &ReceivedRequest) -> bool {
+fn is_accepted(message: &ReceivedRequest) -> bool {
     is_success(message.status)
 }
 

@@ -28,7 +28,7 @@ impl Site {
         let serving = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let files = files.clone();
-                // A browser that goes away meanwhile misses nothing.
+                // A browser that disconnects early misses nothing.
                 tokio::spawn(async move { drop(answer(stream, &files).await) });
             }
         });

@@ -40,8 +40,8 @@ impl TightDisk {
             .context("unshare (util-linux) is needed for a disk of its own")?;
         let stdout = holder.stdout.take().context("stdout is piped")?;
         let mut lines = BufReader::new(stdout).lines();
-        let said = tokio::time::timeout(WAIT_MAX, lines.next_line()).await.context("mount")??;
-        ensure!(said.as_deref() == Some("mounted"), "no disk of its own: are namespaces allowed?");
+        let line = tokio::time::timeout(WAIT_MAX, lines.next_line()).await.context("mount")??;
+        ensure!(line.as_deref() == Some("mounted"), "no disk of its own: are namespaces allowed?");
         Ok(Self { holder, folder: folder.to_owned() })
     }
 

@@ -39,7 +39,7 @@ async fn ids_of_another_application_look_nonexistent_on_every_route() -> Result<
     let owner = server.caller();
     let owned = Resources::create(&owner, "owners-phone").await?;
     let before = everything(&owner, &owned).await?;
-    let (_, stranger) = server.create_app("stranger").await;
+    let (_, other_app) = server.create_app("other").await;
     let unknown = Resources::unknown();
 
     let mut asked = 0;
@@ -51,7 +51,7 @@ async fn ids_of_another_application_look_nonexistent_on_every_route() -> Result<
         let body = body(&route).map_or_else(String::new, |body| body.to_string());
         let ask = async |resources: &Resources| -> Result<(u16, Value)> {
             let path = resources.path(&route.template);
-            let reply = stranger.send(&route.method, &path, body.clone()).await?;
+            let reply = other_app.send(&route.method, &path, body.clone()).await?;
             Ok((reply.status, reply.json()))
         };
         let (theirs, never) = (ask(&owned).await?, ask(&unknown).await?);
@@ -68,11 +68,11 @@ async fn ids_of_another_application_look_nonexistent_on_every_route() -> Result<
         ("/v1/feeds", "feeds"),
         ("/v1/campaigns?status=all", "campaigns"),
     ] {
-        assert_eq!(stranger.get(list).await.ok()[name], json!([]), "{list}");
+        assert_eq!(other_app.get(list).await.ok()[name], json!([]), "{list}");
         assert_ne!(owner.get(list).await.ok()[name], json!([]), "{list}");
     }
-    assert_eq!(stranger.get("/v1/statistics/devices").await.ok()["total"], 0);
-    assert_eq!(stranger.get("/v1/statistics/notifications").await.ok()["days"], json!([]));
+    assert_eq!(other_app.get("/v1/statistics/devices").await.ok()["total"], 0);
+    assert_eq!(other_app.get("/v1/statistics/notifications").await.ok()["days"], json!([]));
     server.stop().await;
     Ok(())
 }
@@ -82,10 +82,10 @@ async fn bodies_and_queries_cannot_reach_into_another_application() -> Result<()
     let server = TestServer::start().await;
     let owner = server.caller();
     let owned = Resources::create(&owner, "owners-phone").await?;
-    let (_, stranger) = server.create_app("stranger").await;
-    let own = Resources::create(&stranger, "strangers-phone").await?;
+    let (_, other_app) = server.create_app("other").await;
+    let own = Resources::create(&other_app, "other-phone").await?;
     let post =
-        async |path: &str, body: Value| stranger.send(&Method::POST, path, body.to_string()).await;
+        async |path: &str, body: Value| other_app.send(&Method::POST, path, body.to_string()).await;
 
     let campaign = json!({"text": "t", "platforms": ["ios"], "campaign_id": owned.campaign});
     assert_eq!(post("/v1/notifications", campaign).await?.status, 400);
@@ -104,7 +104,7 @@ async fn bodies_and_queries_cannot_reach_into_another_application() -> Result<()
             "/v1/enrichments/{}?notification_id={notification}&device_id={device}",
             own.campaign
         );
-        assert_eq!(stranger.send(&Method::GET, &path, "").await?.status, 404);
+        assert_eq!(other_app.send(&Method::GET, &path, "").await?.status, 404);
     }
     let vote = format!("/v1/polls/{}/answers/{}", own.poll, own.answer);
     assert_eq!(post(&vote, json!({"device_id": owned.device})).await?.status, 400);
@@ -112,10 +112,10 @@ async fn bodies_and_queries_cannot_reach_into_another_application() -> Result<()
     let id = post("/v1/notifications", named).await?.ok()["id"].clone();
     let id = serde_json::from_value(id)?;
     let record = notify_tests::completed(&server.client(), &id).await;
-    assert!(record.is_err(), "the owner does not see the stranger's notification either");
+    assert!(record.is_err(), "the owner does not see the other application's notification either");
     let path = format!("/v1/notifications/{id}");
-    let counts = notify_tests::until("the stranger's notification ends", async || {
-        let record = stranger.get(&path).await.ok();
+    let counts = notify_tests::until("the other application's notification ends", async || {
+        let record = other_app.get(&path).await.ok();
         Ok((record["status"] == "completed").then(|| record["counts"].clone()))
     })
     .await?;
@@ -128,19 +128,19 @@ async fn bodies_and_queries_cannot_reach_into_another_application() -> Result<()
 async fn two_applications_may_use_the_same_ids_and_keys() -> Result<()> {
     let server = TestServer::start().await;
     let owner = server.caller();
-    let (_, stranger) = server.create_app("stranger").await;
+    let (_, other_app) = server.create_app("other").await;
     // An id that the server made for one is free for a report of the other.
     let made =
         owner.post("/v1/notifications", &json!({"text": "t", "platforms": ["ios"]})).await.id();
     let same = json!({"id": made, "text": "t", "platforms": ["ios"]});
-    stranger.post("/v1/notifications/notify", &same).await.ok();
+    other_app.post("/v1/notifications/notify", &same).await.ok();
     let key = [("idempotency-key", "the-same")];
     let report = json!({"id": "order-1", "text": "t", "platforms": ["ios"]}).to_string();
     let device = |token: &str| {
         json!({"device_id": "phone", "platform": "android", "sdk_type": "android_push",
             "push_token": token})
     };
-    for (caller, language) in [(&owner, "en"), (&stranger, "de")] {
+    for (caller, language) in [(&owner, "en"), (&other_app, "de")] {
         let path = "/v1/notifications/notify";
         let reply = caller.send_with(&Method::POST, path, report.clone(), &key).await?;
         assert_eq!((reply.status, reply.header("idempotency-replayed")), (200, ""), "{language}");
@@ -150,13 +150,13 @@ async fn two_applications_may_use_the_same_ids_and_keys() -> Result<()> {
         let reply = caller.send_with(&Method::POST, "/v1/devices", body.to_string(), &key).await?;
         assert_eq!(reply.status, 200, "{}", reply.text);
     }
-    for (caller, language) in [(&owner, "en"), (&stranger, "de")] {
+    for (caller, language) in [(&owner, "en"), (&other_app, "de")] {
         let read = caller.get("/v1/devices/phone").await.ok();
         let kept = (&read["language"], &read["push_token"]);
         assert_eq!(kept, (&json!(language), &json!("the-same-token")));
     }
     owner.send(&Method::DELETE, "/v1/devices/phone", "").await?.ok();
-    stranger.get("/v1/devices/phone").await.ok();
+    other_app.get("/v1/devices/phone").await.ok();
     server.stop().await;
     Ok(())
 }
@@ -164,13 +164,13 @@ async fn two_applications_may_use_the_same_ids_and_keys() -> Result<()> {
 #[tokio::test]
 async fn keys_open_only_their_own_api_and_nothing_once_revoked() -> Result<()> {
     let server = TestServer::start().await;
-    let (app, stranger) = server.create_app("stranger").await;
+    let (app, other_app) = server.create_app("other").await;
     let swapped = [
         (Caller::admin(server.origin(), server.api_key()), "/admin/v1"),
         (Caller::app(server.origin(), server.admin_key()), "/v1"),
     ];
     let resources = Resources::unknown();
-    for route in routes(&stranger).await? {
+    for route in routes(&other_app).await? {
         for (caller, below) in &swapped {
             if route.template.starts_with(below) {
                 let path = resources.path(&route.template);
@@ -185,9 +185,9 @@ async fn keys_open_only_their_own_api_and_nothing_once_revoked() -> Result<()> {
     let keys = admin.get(&format!("/admin/v1/apps/{app}/keys")).await.ok();
     let key = keys["keys"][0]["id"].as_str().context("a key")?;
     let path = format!("/admin/v1/apps/{app}/keys/{key}");
-    stranger.get("/v1/devices").await.ok();
+    other_app.get("/v1/devices").await.ok();
     admin.send(&Method::DELETE, &path, "").await?.ok();
-    assert_eq!(stranger.send(&Method::GET, "/v1/devices", "").await?.status, 401);
+    assert_eq!(other_app.send(&Method::GET, "/v1/devices", "").await?.status, 401);
     server.caller().get("/v1/devices").await.ok();
     server.stop().await;
     Ok(())

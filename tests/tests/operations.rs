@@ -41,8 +41,8 @@ async fn a_provider_test_returns_the_providers_response_and_sends_nothing() -> R
         let checked = client.admin().test_provider(app, provider).await?;
         assert!(checked.ok && checked.detail.contains(GOOD), "{checked:?}");
     }
-    let stranger = start_sandbox().await?;
-    let other_key = stranger.apns_config()["private_key"].clone();
+    let other_sandbox = start_sandbox().await?;
+    let other_key = other_sandbox.apns_config()["private_key"].clone();
     let (apns, fcm) = (ProviderKind::Apns, ProviderKind::Fcm);
     let rows = [
         (apns, "/private_key", other_key, "InvalidProviderToken"),
@@ -58,10 +58,10 @@ async fn a_provider_test_returns_the_providers_response_and_sends_nothing() -> R
     }
     for received in server.sandbox().received() {
         let token = received.token.unwrap_or_default();
-        let is_nobodys = token.bytes().all(|digit| digit == b'0') || token == "notify-check";
-        assert!(is_nobodys, "a real device got something");
+        let is_test_token = token.bytes().all(|digit| digit == b'0') || token == "notify-check";
+        assert!(is_test_token, "a real device got something");
     }
-    stranger.stop().await;
+    other_sandbox.stop().await;
     server.stop().await;
     Ok(())
 }
@@ -78,22 +78,22 @@ async fn a_held_channel_is_reported_and_can_be_resumed() -> Result<()> {
     let hello = CreateNotification::to_platforms([Platform::Ios], "x");
     let id = client.notifications().create(&hello).await?.id;
     let caller = server.caller();
-    let told = async |line: &str| {
+    let has_line = async |line: &str| {
         let metrics = caller.send(&Method::GET, "/metrics", "").await?.text;
-        Ok(metrics.lines().any(|told| told == line).then_some(()))
+        Ok(metrics.lines().any(|found| found == line).then_some(()))
     };
     let held = "notify_channel_paused{channel=\"apns\",why=\"credentials\"}";
-    until("the channel is held", async || told(&format!("{held} 1")).await).await?;
+    until("the channel is held", async || has_line(&format!("{held} 1")).await).await?;
     // The next probe would be a minute away.
     client.admin().resume_provider(server.app_id, ProviderKind::Apns).await?;
     let record = server.completed(&id).await?;
     assert_eq!(record.counts.sent, 1, "{record:?}");
-    until("it is open", async || told(&format!("{held} 0")).await).await?;
+    until("it is open", async || has_line(&format!("{held} 0")).await).await?;
     for line in [
         "notify_deliveries_total{channel=\"apns\",outcome=\"sent\",reason=\"\"} 1",
         "notify_delivery_attempts_total{channel=\"apns\"} 3",
     ] {
-        assert!(told(line).await?.is_some(), "{line}");
+        assert!(has_line(line).await?.is_some(), "{line}");
     }
     server.stop().await;
     Ok(())
@@ -115,8 +115,8 @@ async fn the_doctor_reports_what_delays_deliveries() -> Result<()> {
     let hello = CreateNotification::to_platforms([Platform::Ios], "x");
     client.notifications().create(&hello).await?;
     let channel = until("the guard stops", async || {
-        let told = notify.json(&["providers", "get", "apns"]).await?;
-        Ok((told["channel"]["state"] == "stopped").then(|| told["channel"].clone()))
+        let provider = notify.json(&["providers", "get", "apns"]).await?;
+        Ok((provider["channel"]["state"] == "stopped").then(|| provider["channel"].clone()))
     })
     .await?;
     assert_eq!(channel, json!({"state": "stopped", "reason": null, "until": null}));
@@ -134,19 +134,22 @@ async fn the_doctor_reports_what_delays_deliveries() -> Result<()> {
             .map(|line| line.replace('"', ""))
             .collect())
     };
-    let told = ill().await?;
+    let problems = ill().await?;
     let stopped = format!(
         "channel {name} apns: check that topic, key and environment, or project, belong to the app \
          of these devices; then `notify providers resume apns --app '{name}'`"
     );
     let missing = format!("channel {name} fcm: `notify providers put fcm FILE --app '{name}'`");
-    assert!(told.contains(&stopped) && told.contains(&missing), "{told:?}");
+    assert!(problems.contains(&stopped) && problems.contains(&missing), "{problems:?}");
 
     notify.json(&["providers", "resume", "apns"]).await?;
     let suspend = ["apps", "update", &server.app_id.to_string(), "--status", "suspended"];
     notify.json(&suspend).await?;
-    let told = ill().await?;
-    assert!(told[0].starts_with(&format!("status {name}: `notify apps update")), "{told:?}");
+    let problems = ill().await?;
+    assert!(
+        problems[0].starts_with(&format!("status {name}: `notify apps update")),
+        "{problems:?}"
+    );
     server.stop().await;
     Ok(())
 }
@@ -176,17 +179,19 @@ async fn the_doctor_finds_problems_and_gives_hints() -> Result<()> {
     assert!(is_well && well.status == Some(i32::from(!ill.is_empty())), "{well:?}");
 
     register(&server.client(), [device("b", "com.example.other")]).await?;
-    let stranger = start_sandbox().await?;
+    let other_sandbox = start_sandbox().await?;
     let mut apns = server.sandbox().apns_config();
-    apns["private_key"] = stranger.apns_config()["private_key"].clone();
+    apns["private_key"] = other_sandbox.apns_config()["private_key"].clone();
     server.client().admin().put_provider(server.app_id, ProviderKind::Apns, &apns).await?;
     let sick = notify.run(&["doctor", "-o", "json"]).await?;
     assert_eq!(sick.status, Some(1), "{sick:?}");
     let found: Value = serde_json::from_str(&sick.stdout)?;
-    for (name, said) in [("credentials", "InvalidProviderToken"), ("topic", "com.example.other")] {
+    for (name, expected) in
+        [("credentials", "InvalidProviderToken"), ("topic", "com.example.other")]
+    {
         let mut ill = found["checks"].as_array().context("checks")?.iter();
         let ill = ill.find(|check| is(check, name) && check["ok"] == false).context(name)?;
-        assert!(ill["detail"].as_str().is_some_and(|detail| detail.contains(said)), "{ill}");
+        assert!(ill["detail"].as_str().is_some_and(|detail| detail.contains(expected)), "{ill}");
         assert!(ill["hint"].as_str().is_some_and(|hint| !hint.is_empty()), "{ill}");
     }
     let table = notify.run(&["doctor", "-o", "table"]).await?;
@@ -195,11 +200,11 @@ async fn the_doctor_finds_problems_and_gives_hints() -> Result<()> {
     let locked_out = notify.clone().with("NOTIFY_ADMIN_KEY", "na_wrong").run(&["doctor"]).await?;
     assert_eq!(locked_out.status, Some(1));
     assert!(locked_out.stdout.contains("admin-key create"), "{locked_out:?}");
-    stranger.stop().await;
+    other_sandbox.stop().await;
     server.stop().await;
-    let gone = notify.run(&["--retries", "0", "doctor"]).await?;
-    assert_eq!(gone.status, Some(1));
-    assert!(gone.stdout.contains("NOTIFY_URL"), "{gone:?}");
+    let unreachable = notify.run(&["--retries", "0", "doctor"]).await?;
+    assert_eq!(unreachable.status, Some(1));
+    assert!(unreachable.stdout.contains("NOTIFY_URL"), "{unreachable:?}");
     Ok(())
 }
 

@@ -22,7 +22,7 @@ pub(crate) const TOKEN: &str = "{token}";
 
 /// The client's task.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Orders {
+pub(crate) struct Parameters {
     pub(crate) address: SocketAddr,
     /// The body of `PUT …/providers/:provider`.
     pub(crate) config: Value,
@@ -38,21 +38,21 @@ pub(crate) struct Orders {
 }
 
 /// Runs them in a child process.
-pub(crate) fn run(orders: &Orders) -> anyhow::Result<Cost> {
-    start_worker("bare-client", orders)?.measure(orders.count)
+pub(crate) fn run(parameters: &Parameters) -> anyhow::Result<Cost> {
+    start_worker("bare-client", parameters)?.measure(parameters.count)
 }
 
 /// The child's side.
 pub(crate) async fn serve() -> anyhow::Result<()> {
-    let orders: Orders = process::read_orders()?;
-    let authorization = authorization(&orders).await?;
-    let requests = Requests::of(&orders, authorization)?;
-    let ca = orders.config["ca_certificate"].as_str().context("a certificate")?;
-    let connection = H2::open(orders.address, ca).await?;
+    let parameters: Parameters = process::read_parameters()?;
+    let authorization = authorization(&parameters).await?;
+    let requests = Requests::of(&parameters, authorization)?;
+    let ca = parameters.config["ca_certificate"].as_str().context("a certificate")?;
+    let connection = H2::open(parameters.address, ca).await?;
     // A device that is not among those counted.
-    let other = orders.first + 2 * orders.count;
+    let other = parameters.first + 2 * parameters.count;
     connection.send(std::iter::once_with(|| requests.to(other))).await?;
-    let numbers = (orders.first..).step_by(2).take(usize::try_from(orders.count)?);
+    let numbers = (parameters.first..).step_by(2).take(usize::try_from(parameters.count)?);
     run_measured(connection.send(numbers.map(|number| requests.to(number)))).await
 }
 
@@ -90,11 +90,11 @@ struct Requests {
 }
 
 impl Requests {
-    fn of(orders: &Orders, authorization: HeaderValue) -> anyhow::Result<Self> {
-        let mut headers = headers(&orders.headers)?;
+    fn of(parameters: &Parameters, authorization: HeaderValue) -> anyhow::Result<Self> {
+        let mut headers = headers(&parameters.headers)?;
         headers.insert(AUTHORIZATION, authorization);
-        let (url, body) = (Text::of(&orders.url), Text::of(&orders.body));
-        Ok(Self { headers, has_id: orders.has_id, url, body })
+        let (url, body) = (Text::of(&parameters.url), Text::of(&parameters.body));
+        Ok(Self { headers, has_id: parameters.has_id, url, body })
     }
 
     /// The request to the device of this number.
@@ -113,7 +113,7 @@ impl Requests {
     }
 }
 
-/// Header fields of an order.
+/// Header fields of the parameters.
 pub(crate) fn headers(fields: &[(String, String)]) -> anyhow::Result<HeaderMap> {
     let mut headers = HeaderMap::new();
     for (name, value) in fields {
@@ -123,12 +123,12 @@ pub(crate) fn headers(fields: &[(String, String)]) -> anyhow::Result<HeaderMap> 
 }
 
 /// A provider token for APNs, or a Google access token.
-async fn authorization(orders: &Orders) -> anyhow::Result<HeaderValue> {
+async fn authorization(parameters: &Parameters) -> anyhow::Result<HeaderValue> {
     let text = |value: &Value| value.as_str().map(str::to_owned).context("a text");
     let at = now().as_seconds();
-    let account = &orders.config["service_account"];
+    let account = &parameters.config["service_account"];
     if account.is_null() {
-        let config = &orders.config;
+        let config = &parameters.config;
         let mut header = Header::new(Algorithm::ES256);
         header.kid = Some(text(&config["key_id"])?);
         let key = EncodingKey::from_ec_pem(text(&config["private_key"])?.as_bytes())?;
@@ -152,7 +152,7 @@ async fn authorization(orders: &Orders) -> anyhow::Result<HeaderValue> {
     let mut request = Vec::new();
     write_request(&mut request, ("POST", "/token"), &headers, b"");
     request.extend_from_slice(form.as_bytes());
-    let mut connection = Connection::open(orders.address).await?;
+    let mut connection = Connection::open(parameters.address).await?;
     let (status, answer) = connection.exchange(&request).await?;
     if status != 200 {
         bail!("no access token: {status} {}", String::from_utf8_lossy(answer));

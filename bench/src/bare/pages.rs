@@ -42,7 +42,7 @@ const CLOSE_PAGE: &str = "update dispatches set open_pages = open_pages - 1";
 
 /// The child's task.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Orders {
+pub(crate) struct Parameters {
     /// A seeded database to read, or a new one to write.
     pub(crate) file: PathBuf,
     pub(crate) devices: u64,
@@ -57,13 +57,13 @@ pub(crate) enum What {
 }
 
 /// Runs them in a child process.
-pub(crate) fn run(orders: &Orders) -> anyhow::Result<Cost> {
-    start_worker("bare-pages", orders)?.measure(orders.devices)
+pub(crate) fn run(parameters: &Parameters) -> anyhow::Result<Cost> {
+    start_worker("bare-pages", parameters)?.measure(parameters.devices)
 }
 
 /// The child's side.
 pub(crate) async fn serve() -> anyhow::Result<()> {
-    let Orders { file, devices, what } = process::read_orders()?;
+    let Parameters { file, devices, what } = process::read_parameters()?;
     match what {
         What::Scan => {
             let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;

@@ -21,7 +21,7 @@ use crate::process::{self, run_measured, start_worker};
 
 /// The task, also of the peer from npm.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Orders {
+pub(crate) struct Parameters {
     pub(crate) address: SocketAddr,
     /// The body of `PUT …/providers/webpush`.
     pub(crate) config: Value,
@@ -48,24 +48,25 @@ pub(crate) struct Keys {
 }
 
 /// Runs them in a child process.
-pub(crate) fn run(orders: &Orders) -> anyhow::Result<Cost> {
-    start_worker("bare-web-push", orders)?.measure(orders.count)
+pub(crate) fn run(parameters: &Parameters) -> anyhow::Result<Cost> {
+    start_worker("bare-web-push", parameters)?.measure(parameters.count)
 }
 
 /// The child's side.
 pub(crate) async fn serve() -> anyhow::Result<()> {
-    let orders: Orders = process::read_orders()?;
-    let text = |name: &str| orders.config[name].as_str().with_context(|| name.to_owned());
-    let origin = format!("https://{}", orders.address);
+    let parameters: Parameters = process::read_parameters()?;
+    let text = |name: &str| parameters.config[name].as_str().with_context(|| name.to_owned());
+    let origin = format!("https://{}", parameters.address);
     let token = vapid(text("vapid_private_key")?, text("subject")?, &origin)?;
-    let mut fields = headers(&orders.headers)?;
+    let mut fields = headers(&parameters.headers)?;
     fields.insert(AUTHORIZATION, token.try_into()?);
-    let all: Vec<Subscription> = serde_json::from_slice(&std::fs::read(&orders.subscriptions)?)?;
-    let connection = H2::open(orders.address, text("ca_certificate")?).await?;
-    let payload = orders.payload.as_bytes();
+    let all: Vec<Subscription> =
+        serde_json::from_slice(&std::fs::read(&parameters.subscriptions)?)?;
+    let connection = H2::open(parameters.address, text("ca_certificate")?).await?;
+    let payload = parameters.payload.as_bytes();
     let to = |subscription: &Subscription| request(&fields, payload, subscription);
     connection.send(all.iter().take(1).map(to)).await?;
-    let count = usize::try_from(orders.count)?;
+    let count = usize::try_from(parameters.count)?;
     run_measured(connection.send(all.iter().take(count).map(to))).await
 }
 

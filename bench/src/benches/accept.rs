@@ -88,9 +88,9 @@ fn lines(scale: &Scale, costs: &Measured) -> Vec<Line> {
     let bare = |rates: &[f64]| format!("bare SQLite, 256 a commit: {}", rate_text(rates));
     let health = || format!("GET /healthz: {}", text(&costs.health));
     let figure = |costs: &Costs| format!("{many} connections: {}", text(costs));
-    let rates = |one: &Costs, other: &Costs| median_ratio(&one.rates(), &other.rates());
-    let cpu = |one: &Costs, other: &Costs| median_ratio(&one.cpu(), &other.cpu());
-    let bare_ratio = |one: &Costs, bare: &[f64]| median_ratio(&one.rates(), bare);
+    let rates = |costs: &Costs, baseline: &Costs| median_ratio(&costs.rates(), &baseline.rates());
+    let cpu = |costs: &Costs, baseline: &Costs| median_ratio(&costs.cpu(), &baseline.cpu());
+    let bare_ratio = |costs: &Costs, bare: &[f64]| median_ratio(&costs.rates(), bare);
     let notifications = "POST /v1/notifications, 600 B";
     vec![
         line(

@@ -197,7 +197,7 @@ fn lines(
     (sqlite, postgres): (&Kind, &Kind),
     (there, back): (&MoveResult, &MoveResult),
 ) -> Vec<Line> {
-    let rates = |one: &Costs, other: &Costs| median_ratio(&one.rates(), &other.rates());
+    let rates = |costs: &Costs, baseline: &Costs| median_ratio(&costs.rates(), &baseline.rates());
     let rate = |costs: &Costs| {
         format!("{}/s, CPU {:.0} µs", grouped(median(&costs.rates())), median(&costs.cpu()))
     };

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::ensure;
 use rusqlite::Connection;
 
-use crate::bare::pages::{Orders, What};
+use crate::bare::pages::{Parameters, What};
 use crate::bare::{h2_client, pages};
 use crate::benches::messages::{CHANNELS, PROVIDERS, SampleMessages};
 use crate::caller::Caller;
@@ -116,18 +116,18 @@ async fn baseline(
 ) -> anyhow::Result<()> {
     let data = seed.copy(paths)?;
     let file = data.path().join("notify.db");
-    let scan = pages::run(&Orders { file, devices, what: What::Scan })?;
+    let scan = pages::run(&Parameters { file, devices, what: What::Scan })?;
     let sandbox = Sandbox::start(0)?;
     let mut sent: Vec<Cost> = Vec::new();
     for channel in CHANNELS {
-        let orders = samples.orders(channel, &sandbox, devices / 2).await?;
-        sent.push(h2_client::run(&orders)?);
+        let parameters = samples.parameters(channel, &sandbox, devices / 2).await?;
+        sent.push(h2_client::run(&parameters)?);
         let accepted = sandbox.take_accepted().await?;
         ensure!(accepted.tokens == devices / 2 + 1, "accepted {}", accepted.tokens);
     }
     let send = sum(&sent, devices);
     let file = data.path().join("bare.db");
-    let commits = pages::run(&Orders { file, devices, what: What::Commit })?;
+    let commits = pages::run(&Parameters { file, devices, what: What::Commit })?;
     all.scan.0.push(scan);
     all.send.0.push(send);
     all.commits.0.push(commits);

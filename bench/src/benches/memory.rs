@@ -36,7 +36,7 @@ pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section>
         section.other_load.push(other_load.share()?);
     }
     let [many, few] = &memory;
-    let peaks = |all: &[Memory]| all.iter().map(|one| one.peak).collect::<Vec<_>>();
+    let peaks = |all: &[Memory]| all.iter().map(|memory| memory.peak).collect::<Vec<_>>();
     let growth: Vec<f64> =
         peaks(many).iter().zip(peaks(few)).map(|(many, few)| many - few).collect();
     let text = |devices: u64, all: &[Memory]| {
@@ -56,9 +56,9 @@ pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section>
             "memory, {} devices: peak before the fan-out {:.1} MB; after it anonymous {:.1} MB, \
              mapped files {:.1} MB",
             grouped(devices as f64),
-            of(|one| one.before),
-            of(|one| one.own),
-            of(|one| one.mapped),
+            of(|memory| memory.before),
+            of(|memory| memory.own),
+            of(|memory| memory.mapped),
         ));
     }
     Ok(section)

@@ -3,7 +3,7 @@
 use anyhow::Context;
 use serde_json::{Value, json};
 
-use crate::bare::h2_client::{Orders, TOKEN};
+use crate::bare::h2_client::{Parameters, TOKEN};
 use crate::caller::Caller;
 use crate::http_load::call;
 use crate::seed::{device_id, notification, push_token};
@@ -46,12 +46,12 @@ impl SampleMessages {
     }
 
     /// The same request for a bare client, to `count` devices.
-    pub(crate) async fn orders(
+    pub(crate) async fn parameters(
         &self,
         channel: Channel,
         sandbox: &Sandbox,
         count: u64,
-    ) -> anyhow::Result<Orders> {
+    ) -> anyhow::Result<Parameters> {
         let Channel { provider, first, .. } = channel;
         let config = sandbox.config(provider).await?;
         let message = self.0.iter().find(|message| message["provider"] == provider);
@@ -65,7 +65,7 @@ impl SampleMessages {
         let has_id = message["headers"]["apns-id"].is_string();
         let headers = headers(message)?;
         let address = sandbox.address;
-        Ok(Orders { address, config, url, headers, has_id, body, first, count })
+        Ok(Parameters { address, config, url, headers, has_id, body, first, count })
     }
 }
 

@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use crate::instant_provider::{self, Orders};
+use crate::instant_provider::{self, Parameters};
 use crate::paths::Paths;
 use crate::peers::Peers;
 use crate::postgres::Postgres;
@@ -25,7 +25,7 @@ pub(crate) async fn run(scale: &Scale, paths: &Paths, peers: &Peers) -> anyhow::
         section.flushes.push(flush_p50(paths.disk())?);
         let data = seed.copy(paths)?;
         let file = data.path().join("notify.db");
-        ours.0.push(instant_provider::run(&Orders { file, devices })?);
+        ours.0.push(instant_provider::run(&Parameters { file, devices })?);
         match peer(scale, paths, peers)? {
             Ok(cost) => npm.0.push(cost),
             Err(reason) => missing = reason,
@@ -56,8 +56,8 @@ fn peer(scale: &Scale, paths: &Paths, peers: &Peers) -> anyhow::Result<Result<Co
         Ok(postgres) => postgres,
         Err(reason) => return Ok(Err(reason)),
     };
-    let orders = json!({ "connection": postgres.url(), "count": scale.peer_jobs });
-    match peers.start("graphile-worker.mjs", &orders)? {
+    let parameters = json!({ "connection": postgres.url(), "count": scale.peer_jobs });
+    match peers.start("graphile-worker.mjs", &parameters)? {
         Ok(mut peer) => Ok(Ok(peer.measure(scale.peer_jobs)?)),
         Err(reason) => Ok(Err(reason)),
     }

@@ -5,7 +5,7 @@
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
-use crate::bare::h2_client::{self, Orders};
+use crate::bare::h2_client::{self, Parameters};
 use crate::benches::messages::{CHANNELS, PROVIDERS, SampleMessages};
 use crate::caller::Caller;
 use crate::paths::Paths;
@@ -42,14 +42,14 @@ pub(crate) async fn run(scale: &Scale, paths: &Paths, peers: &Peers) -> anyhow::
             connections += accepted.connections.saturating_sub(1);
             ensure!(accepted.tokens == count, "accepted {}", accepted.tokens);
 
-            let orders = samples.orders(channel, &sandbox, count).await?;
-            bare.0.push(h2_client::run(&orders)?);
+            let parameters = samples.parameters(channel, &sandbox, count).await?;
+            bare.0.push(h2_client::run(&parameters)?);
             let accepted = sandbox.take_accepted().await?;
             ensure!(accepted.tokens == count + 1, "accepted {}", accepted.tokens);
             if channel.provider != "apns" {
                 continue;
             }
-            match peers.start("node-apn.mjs", &orders_of_peer(scale, &orders)?)? {
+            match peers.start("node-apn.mjs", &peer_parameters(scale, &parameters)?)? {
                 Ok(mut peer) => {
                     npm.0.push(peer.measure(scale.peer_devices)?);
                     let accepted = sandbox.take_accepted().await?;
@@ -88,11 +88,13 @@ fn line(
 }
 
 /// The same messages for node-apn, which renders and signs by itself.
-fn orders_of_peer(scale: &Scale, orders: &Orders) -> anyhow::Result<Value> {
-    let numbers = (orders.first..).step_by(2).take(usize::try_from(scale.peer_devices)?);
+fn peer_parameters(scale: &Scale, parameters: &Parameters) -> anyhow::Result<Value> {
+    let numbers = (parameters.first..).step_by(2).take(usize::try_from(scale.peer_devices)?);
     let tokens: Vec<String> = numbers.map(push_token).collect();
-    let payload: Value = serde_json::from_str(&orders.body).context("a payload in JSON")?;
+    let payload: Value = serde_json::from_str(&parameters.body).context("a payload in JSON")?;
     let headers: serde_json::Map<String, Value> =
-        orders.headers.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
-    Ok(json!({ "config": orders.config, "tokens": tokens, "payload": payload, "headers": headers }))
+        parameters.headers.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+    Ok(json!({
+        "config": parameters.config, "tokens": tokens, "payload": payload, "headers": headers
+    }))
 }

@@ -49,15 +49,15 @@ pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section>
     }
     section.lines = lines(scale, (&troubled, &happy), &outcomes);
     let spread_of = |part: fn(&Outcome) -> u64| {
-        spread(&outcomes.iter().map(|one| part(one) as f64).collect::<Vec<_>>(), "", 0)
+        spread(&outcomes.iter().map(|outcome| part(outcome) as f64).collect::<Vec<_>>(), "", 0)
     };
     section.notes.push(format!(
         "trouble, a round: sent {}, unregistered {}, answers and faults baseline success {}, the stream \
          limit fell to 1 {} times",
-        spread_of(|one| one.sent),
-        spread_of(|one| one.unregistered),
-        spread_of(|one| one.troubles),
-        spread_of(|one| one.limits),
+        spread_of(|outcome| outcome.sent),
+        spread_of(|outcome| outcome.unregistered),
+        spread_of(|outcome| outcome.troubles),
+        spread_of(|outcome| outcome.limits),
     ));
     Ok(section)
 }
@@ -132,8 +132,8 @@ impl Outcome {
             (number(&reported["sent"])?, number(&reported["unregistered"])?);
         // Recorded as sent or unregistered, and neither.
         let untrue = self.sent.saturating_sub(tokens) + self.unregistered.saturating_sub(with(410));
-        let over = self.sent + self.unregistered;
-        self.lost = scale.send_devices.saturating_sub(over) + untrue;
+        let recorded = self.sent + self.unregistered;
+        self.lost = scale.send_devices.saturating_sub(recorded) + untrue;
         self.repeats = accepted - tokens;
         self.troubles = [0, 410, 429, 503].map(with).iter().sum();
         Ok(())
@@ -166,10 +166,10 @@ fn lines(scale: &Scale, (troubled, happy): (&Costs, &Costs), outcomes: &[Outcome
             ratio: troubled.cpu_ratio(happy),
             goal: Goal::AtMost(1.3),
         },
-        counted("lost", most(|one| one.lost)),
+        counted("lost", most(|outcome| outcome.lost)),
         counted(
             "repeats; every request was answered or certainly not processed",
-            most(|one| one.repeats),
+            most(|outcome| outcome.repeats),
         ),
     ]
 }

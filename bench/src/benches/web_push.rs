@@ -10,7 +10,7 @@ use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::bare::web_push::{self, Orders, Subscription};
+use crate::bare::web_push::{self, Parameters, Subscription};
 use crate::benches::messages::{headers, received};
 use crate::caller::Caller;
 use crate::http_load::{Connection, call, write_request};
@@ -44,9 +44,9 @@ pub(crate) async fn run(scale: &Scale, paths: &Paths, peers: &Peers) -> anyhow::
     let subscriptions = folder.path().join("subscriptions.json");
     std::fs::write(&subscriptions, serde_json::to_vec(&all)?)?;
     let config = sandbox.config("webpush").await?;
-    let orders =
-        Orders { address: sandbox.address, config, headers, payload, subscriptions, count };
-    let of_peer = Orders { count: scale.peer_browsers, ..orders.clone() };
+    let parameters =
+        Parameters { address: sandbox.address, config, headers, payload, subscriptions, count };
+    let of_peer = Parameters { count: scale.peer_browsers, ..parameters.clone() };
 
     let mut section = Section::default();
     let [mut ours, mut bare, mut npm] = [(); 3].map(|()| Costs::default());
@@ -58,7 +58,7 @@ pub(crate) async fn run(scale: &Scale, paths: &Paths, peers: &Peers) -> anyhow::
             server.measure(count, caller.fan_out(&notification(&["web"], None), count)).await?,
         );
         accepted(&sandbox, count).await?;
-        bare.0.push(web_push::run(&orders)?);
+        bare.0.push(web_push::run(&parameters)?);
         accepted(&sandbox, count).await?;
         match peers.start("web-push.mjs", &of_peer)? {
             Ok(mut peer) => {

@@ -168,14 +168,14 @@ impl Folder {
         campaign: &Campaign,
         format: FileFormat,
     ) -> Result<(String, WriteOutcome), Failure> {
-        let known = self.campaigns.iter().find(|local| local.campaign.name == campaign.name);
-        if let Some(known) = known
-            && known.campaign == *campaign
+        let existing = self.campaigns.iter().find(|local| local.campaign.name == campaign.name);
+        if let Some(existing) = existing
+            && existing.campaign == *campaign
         {
-            return Ok((known.file.clone(), WriteOutcome::Unchanged));
+            return Ok((existing.file.clone(), WriteOutcome::Unchanged));
         }
-        let (file, outcome) = match known {
-            Some(known) => (known.file.clone(), WriteOutcome::Changed),
+        let (file, outcome) = match existing {
+            Some(existing) => (existing.file.clone(), WriteOutcome::Changed),
             None => (self.free_name(&campaign.name, format), WriteOutcome::New),
         };
         let format = if file.ends_with(".json") { FileFormat::Json } else { FileFormat::Toml };

@@ -328,9 +328,9 @@ impl RemoteCampaign {
         let record = notify.campaigns().get(id).await?;
         let mut template = object(&record.template);
         for feed in feeds_mut(&mut template) {
-            let known = feed["id"].as_str().and_then(|id| feeds.get(id));
-            if let Some(known) = known {
-                feed.clone_from(known);
+            let existing = feed["id"].as_str().and_then(|id| feeds.get(id));
+            if let Some(existing) = existing {
+                feed.clone_from(existing);
             }
         }
         let campaign = Campaign {

@@ -189,8 +189,8 @@ async fn show_web(app: AppId, session: &mut Session) -> Result<(), Failure> {
     let notify = session.client()?;
     let access = match notify.admin().get_web_access(app).await {
         Err(Error::NotFound { .. }) => {
-            let known = notify.admin().get_app(app).await;
-            let name = known.map_err(Failure::unknown_id("application", &app))?.name;
+            let read = notify.admin().get_app(app).await;
+            let name = read.map_err(Failure::unknown_id("application", &app))?.name;
             return Err(Failure::NoMatch(format!(
                 "no page may subscribe browsers of `{name}`: --origin allows one"
             )));

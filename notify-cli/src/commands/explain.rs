@@ -103,7 +103,7 @@ pub(super) fn last_response(explained: &Explanation) -> Option<&str> {
     attempted.detail.find(LAST_RESPONSE_PREFIX).map(|at| &attempted.detail[at..])
 }
 
-/// Which of the two ids is unknown; the response does not tell.
+/// Which of the two ids is unknown; the response does not say.
 async fn unknown_id(
     notify: &Client,
     id: &NotificationId,

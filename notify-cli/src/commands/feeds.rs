@@ -53,14 +53,14 @@ pub(crate) async fn run(command: Feeds, session: &mut Session) -> Result<(), Fai
             session.out.show(&created, &view::CREATED)?;
             session.out.flush()?;
             // The feed exists, whatever these requests return.
-            if let Ok(Some(known)) = find_feed(&notify, created.id).await {
-                if known.name != feed.name {
-                    let name = &known.name;
+            if let Ok(Some(existing)) = find_feed(&notify, created.id).await {
+                if existing.name != feed.name {
+                    let name = &existing.name;
                     output::print_message(&format!(
                         "the feed `{name}` already has this address and keeps its name"
                     ));
                 }
-                for problem in problems(&notify, known).await {
+                for problem in problems(&notify, existing).await {
                     output::print_message(&format!(
                         "warning: the server cannot read this feed: {problem}"
                     ));

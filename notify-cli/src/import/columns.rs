@@ -97,12 +97,12 @@ impl Columns {
                 "there is no header: the first line of a CSV file names its columns".to_owned(),
             ));
         }
-        let known: Vec<_> = names.iter().map(|name| field(name)).collect();
+        let fields: Vec<_> = names.iter().map(|name| field(name)).collect();
         let required = match purpose {
             Purpose::Register => [DEVICE_ID, "platform"],
             Purpose::Tag => [DEVICE_ID, TAGS],
         };
-        let has = |name: &str| known.iter().flatten().any(|(known, _)| *known == name);
+        let has = |name: &str| fields.iter().flatten().any(|(field, _)| *field == name);
         let missing: Vec<_> = required.into_iter().filter(|name| !has(name)).collect();
         if !missing.is_empty() {
             let missing = columns(&missing);
@@ -112,14 +112,14 @@ impl Columns {
         }
         // A report contains the unknown columns of a file that was imported without them.
         let is_unknown_ignored = ignore_unknown || is_report(header.iter());
-        let unknown = names.iter().zip(&known).filter(|(_, known)| known.is_none());
+        let unknown = names.iter().zip(&fields).filter(|(_, field)| field.is_none());
         let unknown: Vec<_> = unknown.map(|(name, _)| &**name).collect();
         if !is_unknown_ignored && !unknown.is_empty() {
             return Err(unknown_columns(&unknown));
         }
         for (place, name) in names.iter().enumerate() {
-            let earlier = names[..place].iter().zip(&known).find(|(earlier, field)| {
-                let is_same = matches!((field, &known[place]), (Some(a), Some(b)) if a.0 == b.0);
+            let earlier = names[..place].iter().zip(&fields).find(|(earlier, field)| {
+                let is_same = matches!((field, &fields[place]), (Some(a), Some(b)) if a.0 == b.0);
                 is_same || *earlier == name
             });
             match earlier {
@@ -135,9 +135,9 @@ impl Columns {
             }
         }
         let is_used = |name: &str| purpose == Purpose::Register || required.contains(&name);
-        let setters = known
+        let setters = fields
             .into_iter()
-            .map(|known| known.filter(|(name, _)| is_used(name)).map(|(_, setter)| setter));
+            .map(|field| field.filter(|(name, _)| is_used(name)).map(|(_, setter)| setter));
         Ok(Self(setters.collect()))
     }
 

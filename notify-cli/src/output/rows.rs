@@ -47,7 +47,7 @@ enum Sink<'a> {
     /// A listing in the form of the API, as one page.
     Json {
         out: &'a mut dyn Write,
-        is_begun: bool,
+        has_rows: bool,
         is_terminal: bool,
     },
     Lines {
@@ -72,7 +72,7 @@ impl<'a> Rows<'a> {
             Format::Json => {
                 let list = view.list.expect("only listings have rows");
                 write!(out, "{{\"{list}\": [")?;
-                Sink::Json { out, is_begun: false, is_terminal }
+                Sink::Json { out, has_rows: false, is_terminal }
             }
             Format::Csv => {
                 let mut csv = csv_writer(out);
@@ -90,11 +90,11 @@ impl<'a> Rows<'a> {
 
     /// Adds a record.
     pub(crate) fn push<T: Serialize>(&mut self, record: &T) -> Result<(), Failure> {
-        if let Sink::Json { out, is_begun, is_terminal } = &mut self.sink {
+        if let Sink::Json { out, has_rows, is_terminal } = &mut self.sink {
             let json = serde_json::to_string(record).map_err(io::Error::from)?;
             let json = json_for(&json, *is_terminal);
-            write!(out, "{}{json}", if *is_begun { ",\n" } else { "\n" })?;
-            *is_begun = true;
+            write!(out, "{}{json}", if *has_rows { ",\n" } else { "\n" })?;
+            *has_rows = true;
             return Ok(());
         }
         if let Sink::Lines { out, is_terminal } = &mut self.sink {
@@ -133,8 +133,8 @@ impl<'a> Rows<'a> {
     /// Prints the remaining rows.
     pub(crate) fn end(self) -> Result<(), Failure> {
         match self.sink {
-            Sink::Json { out, is_begun, .. } => {
-                writeln!(out, "{}], \"next_cursor\": null}}", if is_begun { "\n" } else { "" })?;
+            Sink::Json { out, has_rows, .. } => {
+                writeln!(out, "{}], \"next_cursor\": null}}", if has_rows { "\n" } else { "" })?;
             }
             Sink::Lines { .. } => {}
             Sink::Csv { mut csv, .. } => csv.flush()?,
@@ -329,10 +329,10 @@ pub(super) fn columns() -> u16 {
 /// The largest width of a table; `None` without a terminal. Terminals of unknown size, such as some
 /// serial lines and containers, report 0 columns.
 pub(super) fn width_limit() -> Option<u16> {
-    Table::new().width().map(known_width)
+    Table::new().width().map(width_or_default)
 }
 
-fn known_width(reported: u16) -> u16 {
+fn width_or_default(reported: u16) -> u16 {
     if reported == 0 { WIDTH_DEFAULT } else { reported }
 }
 

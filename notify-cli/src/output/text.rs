@@ -32,8 +32,8 @@ pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
         let indent = &paragraph[..paragraph.len() - words.len()];
         let mut line = indent.to_owned();
         for word in words.split(' ') {
-            let is_begun = line.len() > indent.len();
-            if is_begun && line.width() + 1 + word.width() > columns {
+            let has_words = line.len() > indent.len();
+            if has_words && line.width() + 1 + word.width() > columns {
                 lines.push(std::mem::replace(&mut line, indent.to_owned()));
             }
             if line.len() > indent.len() {

@@ -143,26 +143,26 @@ async fn providers_are_put_read_and_deleted() {
 
 #[tokio::test]
 async fn diagnostics_are_read() {
-    let told = json!({
+    let diagnostics = json!({
         "version": "1", "at": 1, "public_url": "http://a.example", "obstacles": ["x"],
         "storage": {"backend": "sqlite", "journal_mode": "wal", "synchronous": "full",
             "database_bytes": 1, "log_bytes": 2, "free_bytes": null},
         "certificate_not_after": 5, "clock_leap_ms": 7,
     });
-    let server = Server::with_body(told.clone()).await;
+    let server = Server::with_body(diagnostics.clone()).await;
     let read = server.client().admin().diagnostics().await.unwrap();
     server.assert_received("GET /admin/v1/diagnostics", None).await;
-    assert_eq!(serde_json::to_value(&read).unwrap(), told);
+    assert_eq!(serde_json::to_value(&read).unwrap(), diagnostics);
 
     let stopped = json!({"state": "stopped", "reason": null, "until": null});
-    let told = json!({"ios": {"topic": null, "sampled": 2, "sandbox": 1,
+    let diagnostics = json!({"ios": {"topic": null, "sampled": 2, "sandbox": 1,
         "store_identifiers": [{"store_identifier": "com.a", "devices": 2}]}, "channels": [
         {"provider": "apns", "configured": true, "devices": 2, "channel": stopped}],
         "webhooks": [], "feeds": []});
-    let server = Server::with_body(told.clone()).await;
+    let server = Server::with_body(diagnostics.clone()).await;
     let read = server.client().admin().app_diagnostics(app_id()).await.unwrap();
     server.assert_received(&format!("GET /admin/v1/apps/{ID}/devices/diagnostics"), None).await;
-    assert_eq!(serde_json::to_value(&read).unwrap(), told);
+    assert_eq!(serde_json::to_value(&read).unwrap(), diagnostics);
 }
 
 #[tokio::test]

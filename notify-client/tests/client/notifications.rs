@@ -81,12 +81,12 @@ async fn deliveries_are_listed_and_one_is_explained() {
         .assert_received(&format!("{path}/deliveries?limit=2&cursor=c&outcome=pending"), None)
         .await;
 
-    let told = json!({"device_id": "a b", "outcome": "not_targeted", "steps": [
+    let explanation = json!({"device_id": "a b", "outcome": "not_targeted", "steps": [
         {"at": null, "what": "lacks_tag", "detail": "no"}]});
-    let server = Server::with_body(told.clone()).await;
+    let server = Server::with_body(explanation.clone()).await;
     let device = DeviceId::new("a b").unwrap();
     let seen = server.client().notifications().explain(&id, &device).await.unwrap();
-    assert_eq!(serde_json::to_value(seen).unwrap(), told);
+    assert_eq!(serde_json::to_value(seen).unwrap(), explanation);
     server.assert_received(&format!("{path}/explain/a%20b"), None).await;
 }
 

@@ -78,8 +78,9 @@ async fn each_wrong_request_is_refused_with_its_reason() {
         assert_eq!(answer, (*status, &json!({ "reason": reason })), "{name}");
         assert_eq!(response.header("apns-id").unwrap().len(), 36, "{name}");
     }
-    let told: Vec<_> = sandbox.received().into_iter().map(|entry| entry.reason.unwrap()).collect();
-    assert_eq!(told, REFUSED.iter().map(|row| row.3.to_owned()).collect::<Vec<_>>());
+    let reasons: Vec<_> =
+        sandbox.received().into_iter().map(|entry| entry.reason.unwrap()).collect();
+    assert_eq!(reasons, REFUSED.iter().map(|row| row.3.to_owned()).collect::<Vec<_>>());
 }
 
 #[tokio::test]
@@ -95,7 +96,7 @@ async fn a_right_request_is_accepted() {
 }
 
 #[tokio::test]
-async fn the_development_host_tells_a_unique_id() {
+async fn the_development_host_sends_a_unique_id() {
     let (sandbox, _) = start().await;
     let mut client = Client::connect(&sandbox).await;
     let request = push(&sandbox).path(&format!("/apns-sandbox/3/device/{DEVICE}"));
@@ -157,8 +158,8 @@ async fn a_token_expires_on_an_open_connection_and_is_renewed_every_20_minutes_a
 
     clock.advance(Duration::from_secs(1_199));
     let early = client.send(with(1_199)).await.unwrap();
-    let told = json!({ "reason": "TooManyProviderTokenUpdates" });
-    assert_eq!((early.status, early.body), (429, told));
+    let body = json!({ "reason": "TooManyProviderTokenUpdates" });
+    assert_eq!((early.status, early.body), (429, body));
     assert_eq!(client.send(first.clone()).await.unwrap().status, 200);
 
     clock.advance(Duration::from_secs(1));
@@ -182,8 +183,8 @@ async fn a_connection_is_bound_to_its_first_key_and_app() {
     ];
     for request in rows {
         let response = client.send(request).await.unwrap();
-        let told = json!({ "reason": "UnrelatedKeyIdInToken" });
-        assert_eq!((response.status, response.body), (403, told));
+        let body = json!({ "reason": "UnrelatedKeyIdInToken" });
+        assert_eq!((response.status, response.body), (403, body));
     }
 }
 

@@ -52,7 +52,7 @@ impl Request {
         self.without(name).also(name, value)
     }
 
-    /// Adds a header beside those of its name.
+    /// Adds a header to those of its name.
     pub(super) fn also(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self

@@ -140,9 +140,9 @@ async fn goaway_lets_earlier_streams_finish_and_drops_later_ones() {
     assert_eq!(read(before).await.unwrap().status, 200);
     // Done with its last stream, the client leaves.
     tokio::time::timeout(WITHIN, client.ended).await.unwrap().unwrap().unwrap();
-    let told: Vec<_> =
+    let streams: Vec<_> =
         sandbox.received().iter().map(|entry| (entry.stream, entry.status)).collect();
-    assert_eq!(told, [(1, 200), (3, 200), (5, 0)]);
+    assert_eq!(streams, [(1, 200), (3, 200), (5, 0)]);
 }
 
 #[tokio::test]

@@ -90,8 +90,8 @@ async fn rules_come_and_go_over_http() {
     assert_eq!(plain_json(&sandbox, "GET", "/sandbox/rules", &Value::Null).await, (200, expected));
 
     let mut client = Client::connect(&sandbox).await;
-    let told = client.send(push(&sandbox)).await.unwrap();
-    assert_eq!((told.status, told.header("retry-after")), (503, Some("4")));
+    let response = client.send(push(&sandbox)).await.unwrap();
+    assert_eq!((response.status, response.header("retry-after")), (503, Some("4")));
     assert_eq!(client.send(push(&sandbox)).await.unwrap().status, 200);
 
     let many =
@@ -132,8 +132,8 @@ async fn a_wrong_call_gets_an_error_that_names_the_mistake() {
         assert_eq!(answer, (status, json!({ "errors": [error] })), "{method} {path}");
     }
     for body in ["{", "{\"provider\": \"apns\", \"x\": 1}", "{\"provider\": \"wns\"}"] {
-        let (status, told) = plain(&sandbox, "POST", "/sandbox/rules", body).await;
-        assert_eq!((status, told.starts_with("{\"errors\":[\"body: ")), (400, true), "{told}");
+        let (status, answer) = plain(&sandbox, "POST", "/sandbox/rules", body).await;
+        assert_eq!((status, answer.starts_with("{\"errors\":[\"body: ")), (400, true), "{answer}");
     }
 }
 
@@ -184,8 +184,8 @@ async fn settings_and_tokens_are_changed_over_http() {
     let declared = json!({ "token": "00AA", "environment": "sandbox" });
     plain_json(&sandbox, "POST", "/sandbox/tokens", &declared).await;
     let mut client = Client::connect(&sandbox).await;
-    let told = client.send(push_to(&sandbox, "00aa")).await.unwrap();
-    assert_eq!(told.body, json!({ "reason": "BadDeviceToken" }));
+    let response = client.send(push_to(&sandbox, "00aa")).await.unwrap();
+    assert_eq!(response.body, json!({ "reason": "BadDeviceToken" }));
     client.send(push(&sandbox)).await.unwrap();
     assert_eq!(client.requests.current_max_send_streams(), 5);
 }

@@ -38,7 +38,7 @@ fn buttons(buttons: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn each_form_of_a_message_is_taken_and_shown() {
+async fn each_form_of_a_message_is_accepted_and_shown() {
     let (sandbox, _) = start().await;
     let mut client = Client::connect(&sandbox).await;
     let postback = json!({"type": "postback", "title": "Tea", "payload": "poll:1:2"});
@@ -156,13 +156,13 @@ async fn what_is_missing_or_not_allowed_any_more_is_refused() {
         ),
         (body("1", &json!({})), 100, Some(2_018_034)),
         (body("1", &json!({"text": ""})), 100, Some(2_018_034)),
-        (body("somebody", &json!({"text": "t"})), 100, Some(2_018_001)),
+        (body("name", &json!({"text": "t"})), 100, Some(2_018_001)),
     ];
     for (body, code, subcode) in rows {
         let response = client.send(send_body(&sandbox, &body)).await.unwrap();
         let error = &response.body["error"];
-        let told = (error["code"].as_u64(), error.get("error_subcode").and_then(Value::as_u64));
-        assert_eq!(told, (Some(code), subcode), "{body}: {}", response.body);
+        let codes = (error["code"].as_u64(), error.get("error_subcode").and_then(Value::as_u64));
+        assert_eq!(codes, (Some(code), subcode), "{body}: {}", response.body);
     }
 }
 
@@ -192,8 +192,8 @@ async fn a_call_needs_the_page_s_token_and_a_right_proof() {
     ];
     for (name, request, status, code) in rows {
         let response = client.send(request).await.unwrap();
-        let told = response.body["error"]["code"].as_u64();
-        assert_eq!((response.status, told), (status, code), "{name}: {}", response.body);
+        let found = response.body["error"]["code"].as_u64();
+        assert_eq!((response.status, found), (status, code), "{name}: {}", response.body);
     }
     sandbox.set(Settings { messenger_requires_proof: true, ..Settings::default() });
     assert_eq!(client.send(send()).await.unwrap().status, 400);
@@ -263,7 +263,8 @@ async fn a_recipient_can_script_every_error_of_meta() {
         let again = client.send(send(&sandbox, &format!("24-{status}:9x1"))).await.unwrap();
         assert_eq!(again.status, 200);
     }
-    let reasons: Vec<_> = sandbox.received().into_iter().filter_map(|one| one.reason).collect();
+    let reasons: Vec<_> =
+        sandbox.received().into_iter().filter_map(|message| message.reason).collect();
     assert_eq!((&reasons[3], &reasons[0]), (&"1/99".to_owned(), &"1200".to_owned()));
 }
 
@@ -274,7 +275,7 @@ async fn a_rule_names_a_keyword_or_a_code() {
     let by =
         |reason: &str| Rule::on(Provider::Messenger, ScriptedResponse::reason(reason).first(1));
     let own = ScriptedResponse { status: Some(400), ..ScriptedResponse::reason("803/7") };
-    for (rule, told) in [
+    for (rule, expected) in [
         (by("551/1545041"), (400, 551, 1_545_041)),
         (by("blocked"), (403, 200, 1_545_041)),
         (Rule::on(Provider::Messenger, own.first(1)), (400, 803, 7)),
@@ -284,7 +285,7 @@ async fn a_rule_names_a_keyword_or_a_code() {
         let response = client.send(send(&sandbox, "24")).await.unwrap();
         let error = &response.body["error"];
         let number = |name: &str| error[name].as_u64().unwrap();
-        assert_eq!((response.status, number("code"), number("error_subcode")), told);
+        assert_eq!((response.status, number("code"), number("error_subcode")), expected);
         assert_eq!(client.send(send(&sandbox, "24")).await.unwrap().status, 200);
     }
     let unknown = Rule::on(Provider::Messenger, ScriptedResponse::reason("nonsense"));

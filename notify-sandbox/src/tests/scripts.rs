@@ -123,12 +123,12 @@ async fn a_rule_can_take_every_third_request() {
 async fn a_rule_for_one_token_leaves_the_others_and_wrong_requests_alone() {
     let (sandbox, _) = start().await;
     let mut client = Client::connect(&sandbox).await;
-    let gone =
+    let unregistered =
         ScriptedResponse { timestamp_ms: Some(5), ..ScriptedResponse::reason("Unregistered") };
-    sandbox.add_rule(Rule::on(Provider::Apns, gone).token("00aa")).unwrap();
+    sandbox.add_rule(Rule::on(Provider::Apns, unregistered).token("00aa")).unwrap();
     assert_eq!(client.send(push_to(&sandbox, "00bb")).await.unwrap().status, 200);
-    let told = client.send(push_to(&sandbox, "00aa")).await.unwrap();
-    assert_eq!(told.body, json!({ "reason": "Unregistered", "timestamp": 5 }));
+    let response = client.send(push_to(&sandbox, "00aa")).await.unwrap();
+    assert_eq!(response.body, json!({ "reason": "Unregistered", "timestamp": 5 }));
     let wrong = push_to(&sandbox, "00aa").without("apns-topic");
     assert_eq!(client.send(wrong).await.unwrap().body, json!({ "reason": "MissingTopic" }));
 }
@@ -140,12 +140,12 @@ async fn an_unknown_reason_with_a_status_is_sent_as_given() {
     let access = access_token(&sandbox, &mut client).await;
     let answer = ScriptedResponse { status: Some(418), ..ScriptedResponse::reason("Teapot") };
     sandbox.add_rule(Rule::on(Provider::Fcm, answer.clone())).unwrap();
-    let told = client.send(fcm_send(&access, &json!({ "token": "a" }))).await.unwrap();
-    assert_eq!((told.status, details(&told.body)), (418, (Some("Teapot"), vec![])));
+    let response = client.send(fcm_send(&access, &json!({ "token": "a" }))).await.unwrap();
+    assert_eq!((response.status, details(&response.body)), (418, (Some("Teapot"), vec![])));
     sandbox.add_rule(Rule::on(Provider::Apns, answer)).unwrap();
     let mut client = Client::connect(&sandbox).await;
-    let told = client.send(push(&sandbox)).await.unwrap();
-    assert_eq!((told.status, told.body), (418, json!({ "reason": "Teapot" })));
+    let response = client.send(push(&sandbox)).await.unwrap();
+    assert_eq!((response.status, response.body), (418, json!({ "reason": "Teapot" })));
 }
 
 #[tokio::test]

@@ -30,7 +30,7 @@ fn keyboard(button: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn each_form_of_a_message_is_taken_and_shown() {
+async fn each_form_of_a_message_is_accepted_and_shown() {
     let (sandbox, _) = start().await;
     let mut client = Client::connect(&sandbox).await;
     let open = keyboard(&json!({"text": "View", "url": "https://example.com"}));
@@ -49,7 +49,7 @@ async fn each_form_of_a_message_is_taken_and_shown() {
         assert_eq!(response.body["result"]["date"], NOW_S);
     }
     let log = sandbox.received();
-    let chats: Vec<_> = log.iter().map(|one| one.token.as_deref().unwrap()).collect();
+    let chats: Vec<_> = log.iter().map(|message| message.token.as_deref().unwrap()).collect();
     assert_eq!(chats, ["123", "123", "@channel", "-100123"]);
     for (received, (_, parameters)) in log.iter().zip(&calls) {
         assert_eq!((received.provider, &received.payload), (Provider::Telegram, parameters));
@@ -78,7 +78,7 @@ async fn each_broken_rule_is_named() {
     let many = vec![json!([{"text": "t", "callback_data": "d"}]); 101];
     let rows = [
         (message("chat_id", json!(null)), "chat_id is empty"),
-        (message("chat_id", json!("somebody")), "chat not found"),
+        (message("chat_id", json!("name")), "chat not found"),
         (message("text", json!(" ")), "message text is empty"),
         (message("text", json!("x".repeat(4_097))), "message is too long"),
         (message("text", json!(7)), "can't parse field \"text\": it must be a String"),
@@ -203,7 +203,7 @@ async fn a_photo_is_refused_where_a_text_passes() {
 async fn limits_hold_for_the_bot_for_a_chat_and_for_a_group() {
     let (sandbox, clock) = start().await;
     let mut client = Client::connect(&sandbox).await;
-    let mut told = async |chat: &str, count: usize| {
+    let mut send_many = async |chat: &str, count: usize| {
         let mut waits = Vec::new();
         for _ in 0..count {
             let response = client.send(send(&sandbox, chat)).await.unwrap();
@@ -212,15 +212,15 @@ async fn limits_hold_for_the_bot_for_a_chat_and_for_a_group() {
         (waits.iter().filter(|wait| wait.is_none()).count(), waits.pop().unwrap())
     };
     sandbox.set(Settings { telegram_per_second: 0, telegram_chat_burst: 3, ..Settings::default() });
-    assert_eq!(told("1", 4).await, (3, Some(1)));
-    assert_eq!(told("2", 1).await, (1, None), "another chat");
+    assert_eq!(send_many("1", 4).await, (3, Some(1)));
+    assert_eq!(send_many("2", 1).await, (1, None), "another chat");
     clock.advance(Duration::from_secs(2));
-    assert_eq!(told("1", 3).await, (2, Some(1)));
-    assert_eq!(told("-1", 21).await, (20, Some(3)), "20 a minute");
+    assert_eq!(send_many("1", 3).await, (2, Some(1)));
+    assert_eq!(send_many("-1", 21).await, (20, Some(3)), "20 a minute");
     sandbox.set(Settings { telegram_per_second: 4, telegram_chat_burst: 0, ..Settings::default() });
-    assert_eq!(told("3", 5).await, (4, Some(1)), "of the bot");
+    assert_eq!(send_many("3", 5).await, (4, Some(1)), "of the bot");
     sandbox.set(Settings { telegram_per_second: 0, telegram_chat_burst: 0, ..Settings::default() });
-    assert_eq!(told("3", 100).await, (100, None), "none");
+    assert_eq!(send_many("3", 100).await, (100, None), "none");
 }
 
 #[tokio::test]

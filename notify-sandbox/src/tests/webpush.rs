@@ -102,14 +102,14 @@ async fn a_message_is_refused_for_each_thing_that_a_service_demands() {
         ("another's token", with(&other.vapid(&claims(&sandbox))), 403, mismatch),
         ("another origin", signed("aud", json!("https://push.example")), 401, "errno_109"),
         ("an origin with a path", signed("aud", json!(to.endpoint)), 401, "errno_109"),
-        ("an end that is over", signed("exp", json!(NOW_S)), 401, "errno_109"),
+        ("an end that has passed", signed("exp", json!(NOW_S)), 401, "errno_109"),
         ("an end too far", signed("exp", json!(NOW_S + 86_401)), 401, "errno_109"),
         ("an end as a text", signed("exp", json!((NOW_S + 60).to_string())), 401, "errno_109"),
         ("no contact", signed("sub", Value::Null), 401, "errno_109"),
         ("a contact that is none", signed("sub", json!("push@shop.com")), 401, "errno_109"),
         ("no encoding", good().body(vec![1; 200]), 400, "errno_111"),
         (
-            "what nobody encrypted",
+            "what is not encrypted",
             good().header("content-encoding", "aes128gcm").body(vec![1; 200]),
             400,
             "errno_110",
@@ -122,7 +122,7 @@ async fn a_message_is_refused_for_each_thing_that_a_service_demands() {
 }
 
 #[tokio::test]
-async fn a_message_that_is_taken_has_a_place_and_its_ttl() {
+async fn a_message_that_is_accepted_has_a_place_and_its_ttl() {
     let (sandbox, _) = start().await;
     let mut client = Client::connect(&sandbox).await;
     let page = Page::new();
@@ -153,8 +153,8 @@ async fn an_endpoint_can_script_every_keyword_and_status() {
         }
         let to = ask(&ScriptedResponse::status(refusal.status).retry_after(7));
         let response = client.send(push(&sandbox, &page, &to)).await.unwrap();
-        let told = (response.status, response.header("retry-after"));
-        assert_eq!(told, (refusal.status, Some("7")), "{refusal:?}");
+        let answer = (response.status, response.header("retry-after"));
+        assert_eq!(answer, (refusal.status, Some("7")), "{refusal:?}");
     }
     let twice = ask(&ScriptedResponse::status(503).first(2));
     for expected in [503, 503, 201, 201] {
@@ -178,26 +178,26 @@ async fn a_rule_refuses_one_subscription_or_all_and_can_redirect() {
     let (sandbox, _) = start().await;
     let mut client = Client::connect(&sandbox).await;
     let page = Page::new();
-    let (one, other) = (subscribe(&sandbox, &page), subscribe(&sandbox, &page));
-    let id = one.endpoint.rsplit_once('/').unwrap().1;
+    let (first, second) = (subscribe(&sandbox, &page), subscribe(&sandbox, &page));
+    let id = first.endpoint.rsplit_once('/').unwrap().1;
     sandbox
         .add_rule(Rule::on(Provider::WebPush, ScriptedResponse::reason("Unregistered")).token(id))
         .unwrap();
     let mut status =
         async |to: &WebSubscription| client.send(push(&sandbox, &page, to)).await.unwrap().status;
-    assert_eq!((status(&one).await, status(&other).await), (410, 201));
+    assert_eq!((status(&first).await, status(&second).await), (410, 201));
     sandbox.clear();
     sandbox.add_rule(Rule::on(Provider::WebPush, ScriptedResponse::status(429))).unwrap();
-    assert_eq!((status(&one).await, status(&other).await), (429, 429));
+    assert_eq!((status(&first).await, status(&second).await), (429, 429));
     sandbox.clear();
     let elsewhere = ScriptedResponse {
         status: Some(307),
         ..ScriptedResponse::reason("https://elsewhere.example/")
     };
     sandbox.add_rule(Rule::on(Provider::WebPush, elsewhere)).unwrap();
-    let response = client.send(push(&sandbox, &page, &one)).await.unwrap();
-    let told = (response.status, response.header("location"));
-    assert_eq!(told, (307, Some("https://elsewhere.example/")));
+    let response = client.send(push(&sandbox, &page, &first)).await.unwrap();
+    let answer = (response.status, response.header("location"));
+    assert_eq!(answer, (307, Some("https://elsewhere.example/")));
 }
 
 #[tokio::test]

@@ -46,10 +46,10 @@ impl<T: Serialize> JsonReply<T> {
 
     /// 200 with a cached body, or 304 if the client has it already.
     pub(crate) fn cached(cached: &CachedBody, if_none_match: Option<&HeaderValue>) -> Self {
-        let is_known = if_none_match.is_some_and(|known| cached.matches(known));
-        let body = if is_known { Bytes::new() } else { cached.body.clone() };
+        let is_unchanged = if_none_match.is_some_and(|etags| cached.matches(etags));
+        let body = if is_unchanged { Bytes::new() } else { cached.body.clone() };
         let mut reply = Self::new(body, false);
-        if is_known {
+        if is_unchanged {
             reply.status = StatusCode::NOT_MODIFIED;
         }
         reply.etag = Some(cached.etag.clone());

@@ -117,13 +117,13 @@ impl<'r> RouteMatch<'r> {
     /// clients can send any text.
     pub(crate) fn method_label(&self) -> &'static str {
         const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
-        let known = match self {
+        let name = match self {
             Self::Endpoint(endpoint) => {
                 METHODS.into_iter().find(|method| endpoint.method == *method)
             }
             Self::MethodNotAllowed { .. } | Self::NotFound => None,
         };
-        known.unwrap_or("other")
+        name.unwrap_or("other")
     }
 }
 

@@ -14,13 +14,13 @@ pub(super) enum Expiry {
     /// It ends within [`WARNED_BEFORE_MS`].
     Near,
     /// It has ended.
-    Over,
+    Expired,
 }
 
 impl Expiry {
     pub(super) fn at(wall: Timestamp, not_after: Option<Timestamp>) -> Self {
         match not_after.map(|not_after| not_after.ms_since(wall)) {
-            Some(left) if left < 0 => Self::Over,
+            Some(left) if left < 0 => Self::Expired,
             Some(left) if left < WARNED_BEFORE_MS => Self::Near,
             Some(_) | None => Self::Far,
         }
@@ -37,7 +37,7 @@ pub(super) fn warn(wall: Timestamp, not_after: Option<Timestamp>) {
             not_after = not_after_text,
             "the TLS certificate expires within 14 days: renew it"
         ),
-        Expiry::Over => tracing::error!(
+        Expiry::Expired => tracing::error!(
             not_after = not_after_text,
             "the TLS certificate has expired: clients refuse to connect"
         ),
@@ -56,7 +56,7 @@ mod tests {
             (WARNED_BEFORE_MS, Expiry::Far),
             (WARNED_BEFORE_MS - 1, Expiry::Near),
             (0, Expiry::Near),
-            (-1, Expiry::Over),
+            (-1, Expiry::Expired),
         ] {
             assert_eq!(Expiry::at(wall, Some(wall.plus_ms(left))), expected, "{left}");
         }

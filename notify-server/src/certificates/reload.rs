@@ -23,7 +23,7 @@ pub(crate) async fn watch(
     stopping: CancellationToken,
 ) {
     // The pair was read at start-up, before this stamp; reading it once more costs nothing.
-    let mut known = Known::default();
+    let mut checked = CheckedFiles::default();
     let mut warned_at: Option<Timestamp> = None;
     loop {
         let now = clock.now();
@@ -37,7 +37,7 @@ pub(crate) async fn watch(
             () = clock.sleep_until(now.plus_ms(LOOK_EVERY_MS)) => false,
         };
         let before = certificates.pair();
-        known = follow(&certificates, known, is_forced).await;
+        checked = follow(&certificates, checked, is_forced).await;
         if !Arc::ptr_eq(&before, &certificates.pair()) {
             // A warning about the previous pair does not apply to this one.
             warned_at = None;
@@ -45,9 +45,9 @@ pub(crate) async fn watch(
     }
 }
 
-/// What is known of the files.
+/// The files as of the last check.
 #[derive(Debug, Default)]
-struct Known {
+struct CheckedFiles {
     /// The stamp when they were read; `None`: they are read at the next check, because they were
     /// not read yet or could not be.
     stamp: Option<Stamp>,
@@ -56,36 +56,40 @@ struct Known {
 }
 
 /// Reads the files when they have changed, must be read, or could not be read before.
-async fn follow(certificates: &Arc<Certificates>, known: Known, is_forced: bool) -> Known {
+async fn follow(
+    certificates: &Arc<Certificates>,
+    checked: CheckedFiles,
+    is_forced: bool,
+) -> CheckedFiles {
     let reading = certificates.clone();
     // The files may lie on a disk that hangs.
     let read = tokio::task::spawn_blocking(move || {
         // Taken before the files are read, so that a change in between is noticed at the next check.
         let stamp = reading.stamp();
-        let is_due = is_forced || known.stamp != Some(stamp);
+        let is_due = is_forced || checked.stamp != Some(stamp);
         let read = is_due.then(|| Pair::read(&reading.files));
-        (stamp, read, known)
+        (stamp, read, checked)
     });
     match read.await {
-        Ok((_, None, known)) => known,
+        Ok((_, None, checked)) => checked,
         Ok((stamp, Some(Ok(pair)), _)) => {
             replace(certificates, pair, is_forced);
-            Known { stamp: Some(stamp), error: None }
+            CheckedFiles { stamp: Some(stamp), error: None }
         }
-        Ok((_, Some(Err(error)), known)) => {
+        Ok((_, Some(Err(error)), checked)) => {
             let cause = error_chain(&error).to_string();
             // Read again at each check: the fault may be repaired without a change of the files.
-            if is_forced || known.error.as_ref() != Some(&cause) {
+            if is_forced || checked.error.as_ref() != Some(&cause) {
                 tracing::error!(
                     cause,
                     "the TLS certificate was not reloaded; the server keeps the previous one"
                 );
             }
-            Known { stamp: None, error: Some(cause) }
+            CheckedFiles { stamp: None, error: Some(cause) }
         }
         Err(error) => {
             tracing::error!(%error, "reading the TLS certificate failed");
-            Known::default()
+            CheckedFiles::default()
         }
     }
 }

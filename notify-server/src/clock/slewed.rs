@@ -49,14 +49,14 @@ impl SlewedClock {
     /// order of the monotonic clock.
     pub(super) fn read(&mut self, elapsed_ms: i64, wall_ms: i64) -> (i64, Option<ClockEvent>) {
         let ahead_ms = wall_ms - (self.offset_ms + elapsed_ms);
-        let news = if ahead_ms.abs() <= JUMP_MS {
+        let event = if ahead_ms.abs() <= JUMP_MS {
             self.jump = None;
             self.slew(elapsed_ms, ahead_ms);
             None
         } else {
             self.jumped(elapsed_ms, ahead_ms)
         };
-        (self.offset_ms + elapsed_ms, news)
+        (self.offset_ms + elapsed_ms, event)
     }
 
     fn slew(&mut self, elapsed_ms: i64, ahead_ms: i64) {
@@ -69,8 +69,9 @@ impl SlewedClock {
 
     fn jumped(&mut self, elapsed_ms: i64, ahead_ms: i64) -> Option<ClockEvent> {
         let offset_ms = self.offset_ms + ahead_ms;
-        let known = self.jump.filter(|jump| (offset_ms - jump.offset_ms).abs() <= STEADY_WITHIN_MS);
-        let Some(jump) = known else {
+        let ongoing =
+            self.jump.filter(|jump| (offset_ms - jump.offset_ms).abs() <= STEADY_WITHIN_MS);
+        let Some(jump) = ongoing else {
             self.jump = Some(Jump { offset_ms, since_ms: elapsed_ms });
             self.slewed_at_ms = elapsed_ms;
             return Some(ClockEvent::Jumped(ahead_ms));
@@ -120,7 +121,7 @@ mod tests {
     fn jump_is_followed_after_a_steady_minute() {
         let hour = 3_600_000;
         let mut anchor = SlewedClock::at(WALL);
-        for (elapsed, wall, read, news) in [
+        for (elapsed, wall, read, event) in [
             (1_000, 1_000 + hour, 1_000, Some(ClockEvent::Jumped(hour))),
             (30_000, 30_000 + hour, 30_000, None),
             (40_000, 40_000 + 2 * hour, 40_000, Some(ClockEvent::Jumped(2 * hour))),
@@ -128,7 +129,7 @@ mod tests {
             (100_000, 100_000 + 2 * hour, 100_000 + 2 * hour, Some(ClockEvent::Followed(2 * hour))),
             (100_001, 100_001 + 2 * hour, 100_001 + 2 * hour, None),
         ] {
-            assert_eq!(anchor.read(elapsed, WALL + wall), (WALL + read, news), "at {elapsed}");
+            assert_eq!(anchor.read(elapsed, WALL + wall), (WALL + read, event), "at {elapsed}");
         }
     }
 

@@ -55,10 +55,10 @@ impl Clock for SystemClock {
         let mut anchor = self.anchor.lock().expect("nothing panics under this lock");
         // Read under the lock, so that readings are in order.
         let elapsed_ms = self.elapsed_ms();
-        let (now_ms, news) =
+        let (now_ms, event) =
             anchor.read(elapsed_ms, wall_ms() + self.ahead_ms.load(Ordering::Relaxed));
         drop(anchor);
-        match news {
+        match event {
             Some(ClockEvent::Jumped(ms)) if ms < 0 => tracing::warn!(
                 jump_ms = ms,
                 "the wall clock is behind the server's time, which does not go back: it passes more \

@@ -73,9 +73,9 @@ impl Readiness {
         let store = self.store.clone();
         let in_place = tokio::task::spawn_blocking(move || store.in_place()).await;
         let (problem, cause) = match in_place.unwrap_or(Ok(())) {
-            Err(gone) => {
+            Err(missing) => {
                 let problem = "a file of the database was deleted or replaced".to_owned();
-                (problem, gone.to_string())
+                (problem, missing.to_string())
             }
             Ok(()) => match with_deadline(CHECK_WAIT, self.store.check()).await {
                 Err(error) => {

@@ -157,7 +157,7 @@ impl<'a> Message<'a> {
 }
 
 /// Whether a text is shortened when there is an image.
-pub(super) fn is_cut_beside_image(text: &str) -> bool {
+pub(super) fn is_cut_to_fit_image(text: &str) -> bool {
     title_and_rest(text).1.is_some_and(|rest| !fits(rest, TITLE_CHARS_MAX))
 }
 

@@ -248,7 +248,7 @@ pub(crate) fn unsupported(context: &RenderContext<'_>, platform: Platform) -> Ve
 }
 
 fn of_messenger(shown: &DisplayFields<'_>, link: Option<&str>, all: &mut Vec<String>) {
-    if shown.image_url.is_some() && messenger::is_cut_beside_image(shown.text) {
+    if shown.image_url.is_some() && messenger::is_cut_to_fit_image(shown.text) {
         all.push("the text is shortened to fit beside the image".to_owned());
     }
     let without_card = shown.image_url.is_none();

@@ -126,7 +126,7 @@ async fn attempt(
     provider.attempt(&prepared, &address).await
 }
 
-/// What of an answer the tables tell: its kind, reason, and what goes with that.
+/// What the tables compare of a result: its kind, its reason and further details.
 fn describe(answer: &SendResult) -> String {
     match answer {
         SendResult::Delivered { .. } => "delivered".to_owned(),

@@ -71,8 +71,8 @@ impl Store {
     }
 
     /// Adds keys to the first application if those of [`Store::bootstrap`] were not shown, because the
-    /// process ended too early. Returns whether it did. The earlier keys stay valid, since somebody may
-    /// have read them.
+    /// process ended too early. Returns whether it did. The earlier keys stay valid, since an operator
+    /// may have read them.
     pub async fn replace_unshown_keys(
         &self,
         api_key: NewKey,
@@ -410,7 +410,7 @@ fn step(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
             return Ok(true);
         }
     }
-    if erase_answers(tx, app)? || erase_told(tx, app)? || erase_feed_items(tx, app)? {
+    if erase_responses(tx, app)? || erase_events(tx, app)? || erase_feed_items(tx, app)? {
         return Ok(true);
     }
     for sql in [
@@ -496,22 +496,22 @@ pub(super) fn erase_pages(tx: &Connection, notification: i64) -> Result<u64, Sto
 }
 
 /// Deletes some idempotency records; returns whether there were any.
-fn erase_answers(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
-    let answers = tx
+fn erase_responses(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
+    let responses = tx
         .prepare_cached(
             "select path, key from idempotency where app_no = ?1 order by path, key limit ?2",
         )?
         .query_map([app.0, ROWS_PER_STEP], |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect::<Result<Vec<(String, String)>, _>>()?;
-    for (path, key) in &answers {
+    for (path, key) in &responses {
         tx.prepare_cached("delete from idempotency where app_no = ?1 and path = ?2 and key = ?3")?
             .execute(params![app.0, path, key])?;
     }
-    Ok(!answers.is_empty())
+    Ok(!responses.is_empty())
 }
 
 /// Deletes some events or webhook messages; returns whether there were any.
-fn erase_told(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
+fn erase_events(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
     for sql in [
         "delete from events where app_no = ?1 and no <=
          (select max(no) from (select no from events where app_no = ?1 order by no limit ?2) first)",

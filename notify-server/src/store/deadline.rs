@@ -30,9 +30,9 @@ pub(crate) async fn with_deadline<W: Future>(patience: Duration, work: W) -> W::
 /// `Unavailable` when no time is left.
 pub(crate) async fn before_deadline<T>(waiting: impl Future<Output = T>) -> Result<T, StoreError> {
     let Ok(left) = LEFT.try_with(Cell::get) else { return Ok(waiting.await) };
-    let begun = Instant::now();
+    let started = Instant::now();
     let ended = timeout(left, waiting).await;
-    let spent = begun.elapsed();
+    let spent = started.elapsed();
     // Concurrent waits are counted twice; a request has few of them.
     let _ = LEFT.try_with(|left| left.set(left.get().saturating_sub(spent)));
     ended.map_err(|_| StoreError::Unavailable(Box::new(DeadlineExceeded)))
@@ -56,10 +56,10 @@ mod tests {
             let first = before_deadline(of_storage(1)).await.is_ok();
             // Its own work does not count.
             of_storage(60).await;
-            let begun = Instant::now();
+            let started = Instant::now();
             let second = before_deadline(of_storage(1)).await.is_ok();
             let third = before_deadline(of_storage(60)).await;
-            (first, second, third, begun.elapsed())
+            (first, second, third, started.elapsed())
         });
         let (first, second, third, waited) = answers.await;
         assert!(first && second);

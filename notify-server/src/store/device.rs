@@ -340,7 +340,7 @@ fn rows(
                 "select {DEVICE} from {DEVICES}
                  where d.key > ?1 and d.key <= ?2 order by d.key limit ?3"
             );
-            taken(connection, &sql, [after, last, wanted])
+            read_rows(connection, &sql, [after, last, wanted])
         }
         Some(tag) => {
             let sql = format!(
@@ -349,12 +349,12 @@ fn rows(
                  and dt.device_key > ?1 and dt.device_key <= ?2
                  and d.key = dt.device_key order by dt.device_key limit ?3"
             );
-            taken(connection, &sql, params![after, last, wanted, app.0, tag])
+            read_rows(connection, &sql, params![after, last, wanted, app.0, tag])
         }
     }
 }
 
-fn taken(connection: &Connection, sql: &str, params: impl Params) -> Result<Rows, StoreError> {
+fn read_rows(connection: &Connection, sql: &str, params: impl Params) -> Result<Rows, StoreError> {
     let mut statement = connection.prepare_cached(sql)?;
     let mut found = statement.query_within(params, READ_BYTES_MAX)?;
     let (mut rows, mut bytes) = (Vec::new(), 0);

@@ -146,7 +146,7 @@ impl Store {
         until: Timestamp,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        let known = self
+        let stored = self
             .read(move |connection| {
                 require_app(connection, app)?;
                 let until = connection
@@ -156,7 +156,7 @@ impl Store {
                 Ok(until)
             })
             .await?;
-        if known.is_some_and(|known| known > until.as_ms() - WANTED_SLACK_MS) {
+        if stored.is_some_and(|stored| stored > until.as_ms() - WANTED_SLACK_MS) {
             return Ok(());
         }
         self.write(Operation::KeepEvents, move |tx| extend_retention(tx, app, until, now)).await

@@ -213,17 +213,17 @@ pub(super) fn make(
     path: &str,
     at: Timestamp,
 ) -> Result<(i64, FeedId), StoreError> {
-    let known = tx
+    let existing = tx
         .prepare_cached("select no, id from feeds where app_no = ?1 and url = ?2")?
         .query_row(params![app.0, feed.url], |row| Ok((row.get(0)?, FeedId(uuid_at(row, 1)?))))
         .optional()?;
-    if let Some(known) = known {
+    if let Some(existing) = existing {
         tx.prepare_cached(
             "update feeds set next_fetch_at = ?2 where no = ?1
              and (next_fetch_at is null or (status = 'failing' and next_fetch_at > ?3))",
         )?
-        .execute(params![known.0, at.as_ms(), at.as_ms() + SOON_MS])?;
-        return Ok(known);
+        .execute(params![existing.0, at.as_ms(), at.as_ms() + SOON_MS])?;
+        return Ok(existing);
     }
     let there: u64 = tx
         .prepare_cached("select count(*) from feeds where app_no = ?1")?
@@ -372,10 +372,10 @@ fn finish(
 }
 
 fn move_to(tx: &Connection, app: AppNo, feed: FeedNo, url: &str) -> Result<(), StoreError> {
-    let is_taken = tx
+    let is_in_use = tx
         .prepare_cached("select 1 from feeds where app_no = ?1 and url = ?2")?
         .exists(params![app.0, url])?;
-    if !is_taken {
+    if !is_in_use {
         tx.prepare_cached("update feeds set url = ?2 where no = ?1")?
             .execute(params![feed.0, url])?;
     }

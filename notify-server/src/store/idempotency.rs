@@ -99,7 +99,7 @@ pub(super) fn delete_expired(
     until: Timestamp,
     limit: u64,
 ) -> Result<u64, StoreError> {
-    let over = tx
+    let expired = tx
         .prepare_cached(
             "select app_no, path, key from idempotency indexed by idempotency_by_age
              where at <= ?1 order by at limit ?2",
@@ -108,9 +108,9 @@ pub(super) fn delete_expired(
             Ok((row.get(0)?, row.get(1)?, row.get(2)?))
         })?
         .collect::<Result<Vec<(i64, String, String)>, _>>()?;
-    for (app, path, key) in &over {
+    for (app, path, key) in &expired {
         tx.prepare_cached("delete from idempotency where app_no = ?1 and path = ?2 and key = ?3")?
             .execute(params![app, path, key])?;
     }
-    Ok(over.len() as u64)
+    Ok(expired.len() as u64)
 }

@@ -85,7 +85,7 @@ pub struct NewContact {
     /// The generated id for a new device.
     pub generated_id: DeviceId,
     /// The id from the link that the person followed. It is used only for a new device, and only if no
-    /// device of the application has it, so that nobody can take over another device's id.
+    /// device of the application has it, so that a chat cannot take over another device's id.
     pub requested_id: Option<DeviceId>,
     /// Language code.
     pub language: Option<String>,
@@ -103,18 +103,18 @@ impl Store {
     ) -> Result<(), StoreError> {
         // Most messages change nothing, and finding that out costs no commit. An event that changes
         // nothing by itself changes nothing after others that change nothing.
-        let (acts, news) = self
+        let (acts, has_changes) = self
             .read(move |connection| {
                 require_app(connection, app)?;
                 for act in &acts {
-                    if inbound::is_news(connection, app, act)? {
+                    if inbound::changes_anything(connection, app, act)? {
                         return Ok((acts, true));
                     }
                 }
                 Ok((acts, false))
             })
             .await?;
-        if !news {
+        if !has_changes {
             return Ok(());
         }
         self.write(Operation::TakeInbound, move |tx| {

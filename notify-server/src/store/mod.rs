@@ -99,7 +99,7 @@ use self::device::{LastSeenBuffer, UnchangedHeuristic};
 #[cfg(any(test, feature = "testing"))]
 use self::sql::Fault;
 use self::sql::writer::WriteTx;
-use self::sql::{Connection, Gone, Listeners, Readers, Writer};
+use self::sql::{Connection, FileMissing, Listeners, Readers, Writer};
 
 /// The store as the rest of the server shares it.
 pub type SharedStore = Arc<Store>;
@@ -119,7 +119,7 @@ struct StoreParts {
 }
 
 /// Checks that the files of an open database are still in place.
-type InPlace = Box<dyn Fn() -> Result<(), Gone> + Send + Sync>;
+type InPlace = Box<dyn Fn() -> Result<(), FileMissing> + Send + Sync>;
 
 /// Something that is dropped when the store is closed.
 type CloseGuard = Box<dyn std::any::Any + Send>;
@@ -234,7 +234,7 @@ impl Store {
     ///
     /// # Errors
     /// When one was deleted or replaced. Writes fail from then on.
-    pub fn in_place(&self) -> Result<(), Gone> {
+    pub fn in_place(&self) -> Result<(), FileMissing> {
         self.in_place.as_ref().map_or(Ok(()), |in_place| in_place())
     }
 

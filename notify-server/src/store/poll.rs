@@ -341,10 +341,10 @@ fn has_answer(
     no: NotificationNo,
     answer: AnswerId,
 ) -> Result<bool, StoreError> {
-    let known = connection
+    let existing = connection
         .prepare_cached("select 1 from poll_answers where notification_no = ?1 and id = ?2")?
         .exists(params![no.0, answer.0.as_bytes()])?;
-    Ok(known)
+    Ok(existing)
 }
 
 fn count_click(tx: &Connection, no: NotificationNo, answer: AnswerId) -> Result<(), StoreError> {

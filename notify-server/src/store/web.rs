@@ -27,7 +27,7 @@ pub struct NewBrowser {
     /// Its address, language and time zone. The device id is ignored.
     pub subscription: Subscription,
     /// The device that it claims to be, and the SHA-256 of its secret.
-    pub known: Option<(DeviceId, [u8; 32])>,
+    pub existing: Option<(DeviceId, [u8; 32])>,
     /// The generated id for an unknown browser.
     pub made: DeviceId,
     /// SHA-256 of the secret that it gets if it has no valid one.

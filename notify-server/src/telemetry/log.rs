@@ -18,7 +18,7 @@ pub(crate) enum LogError {
     Filter(#[source] tracing_subscriber::filter::ParseError),
     /// Another subscriber is installed already.
     #[error("log: already begun")]
-    Begun(#[source] Box<dyn std::error::Error + Send + Sync>),
+    AlreadyStarted(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
 /// Starts logging to standard error; once per process.
@@ -36,7 +36,7 @@ pub(crate) fn start_log(filter: &str, format: LogFormat) -> Result<(), LogError>
         LogFormat::Text => log.try_init(),
         LogFormat::Json => log.json().try_init(),
     }
-    .map_err(LogError::Begun)
+    .map_err(LogError::AlreadyStarted)
 }
 
 /// Writes each event as one line: the unprintable characters of its values are escaped, so that
@@ -141,12 +141,12 @@ mod tests {
         let log = tracing_subscriber::fmt()
             .with_writer(move || OneLine { to: to.clone(), colours: false })
             .with_ansi(false);
-        let tell = || tracing::warn!(reason = %value, "it says {value}");
+        let emit = || tracing::warn!(reason = %value, "it says {value}");
         match format {
-            LogFormat::Text => tracing::subscriber::with_default(log.finish(), tell),
+            LogFormat::Text => tracing::subscriber::with_default(log.finish(), emit),
             LogFormat::Json => {
                 let log = log.json().finish();
-                tracing::subscriber::with_default(log, tell);
+                tracing::subscriber::with_default(log, emit);
             }
         }
         String::from_utf8(kept.0.lock().unwrap().clone()).unwrap()

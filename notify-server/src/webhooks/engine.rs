@@ -32,8 +32,8 @@ const IN_FLIGHT_MAX: u32 = 1_024;
 const LEASE_MS: i64 = 2 * ATTEMPT_TIMEOUT.as_millis() as i64;
 /// Messages that one claim may make of events.
 const MADE_PER_CLAIM: usize = 100;
-/// Least time between two looks, so that a storm of events costs a few. Real time: it paces the
-/// machine.
+/// Least time between two polls, which limits their number when many events arrive. Real time: it
+/// paces the machine.
 const POLL_INTERVAL_MIN: Duration = Duration::from_millis(20);
 /// How long until it looks again though nothing is due, in milliseconds.
 const POLL_INTERVAL_MAX_MS: i64 = 60_000;

@@ -100,7 +100,7 @@ impl Deliveries<'_> {
         outcome: Option<DeliveryOutcome>,
         arrived: &[&Arrival],
     ) {
-        let is_taken = arrived.iter().any(|arrival| arrival.is_taken());
+        let is_accepted = arrived.iter().any(|arrival| arrival.is_accepted());
         let is_refused = arrived.iter().any(|arrival| arrival.is_refused());
         let is_refused_last = arrived.last().is_some_and(|arrival| arrival.is_refused());
         let story = || {
@@ -111,21 +111,21 @@ impl Deliveries<'_> {
         match outcome {
             // Found dead by another notification after a crash took this one's outcome with it: the
             // page is read again, and it is not in it any more.
-            None if fate == Expected::Unregistered && !is_taken => {}
+            None if fate == Expected::Unregistered && !is_accepted => {}
             None if !arrived.is_empty() => verdict.unexpected.push(story()),
             None if matches!(fate, Expected::Delivered | Expected::Rejected) => {
                 verdict.lost.push(story())
             }
             None => {}
             Some(DeliveryOutcome::Pending) => verdict.lost.push(story()),
-            Some(DeliveryOutcome::Sent) if !is_taken => verdict.lost.push(story()),
+            Some(DeliveryOutcome::Sent) if !is_accepted => verdict.lost.push(story()),
             Some(DeliveryOutcome::Sent)
                 if matches!(fate, Expected::Unregistered | Expected::Rejected) =>
             {
                 verdict.wrong_state.push(story());
             }
             Some(DeliveryOutcome::Sent) => {}
-            Some(_) if is_taken => verdict.wrong_state.push(story()),
+            Some(_) if is_accepted => verdict.wrong_state.push(story()),
             Some(_) if fate == Expected::Delivered => verdict.lost.push(story()),
             Some(DeliveryOutcome::Failed) if fate == Expected::Rejected && is_refused => {}
             Some(DeliveryOutcome::Unregistered) if fate == Expected::Unregistered && is_refused => {
@@ -139,13 +139,14 @@ impl Deliveries<'_> {
         }
     }
 
-    /// What had its last word and yet was sent again is owed to the process that got that word: it
+    /// Attributes each repeat after a final response to the process that got that response: it
     /// was not on disk yet.
     fn repeats(&self, verdict: &mut Verdict, arrived: &[&Arrival]) {
         let Some((_, before)) = arrived.split_last() else { return };
-        for arrival in before.iter().filter(|one| one.is_taken() || one.is_refused()) {
-            let process = self.ended.partition_point(|e| e.last_connection < arrival.connection);
-            verdict.repeat(process, self.of(&arrival.address, "repeated"));
+        for earlier in before.iter().filter(|arrival| arrival.is_accepted() || arrival.is_refused())
+        {
+            let process = self.ended.partition_point(|e| e.last_connection < earlier.connection);
+            verdict.repeat(process, self.of(&earlier.address, "repeated"));
         }
     }
 }

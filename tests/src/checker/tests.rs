@@ -61,11 +61,11 @@ fn sound() -> History {
         ("maybe", Expected::Any),
     ];
     let asked = LoggedRequest { key: KEY.to_owned(), audience: "all".to_owned() };
-    let said =
+    let responses =
         vec![LoggedResponse::Unknown("reset".to_owned()), LoggedResponse::Accepted(ID.to_owned())];
     let members = members.map(|(device, expected)| member(device, expected)).to_vec();
     History {
-        requests: vec![LogEntry { request: asked, responses: said }],
+        requests: vec![LogEntry { request: asked, responses }],
         audiences: BTreeMap::from([("all".to_owned(), members)]),
         arrivals: vec![
             arrival(Provider::Apns, "ios-token", 200, 1),
@@ -183,8 +183,8 @@ const PLANTED: &[Planted] = &[
     ("reported without a request", UNEXPECTED, |h| {
         h.reports.push(NotificationReport { key: "key-2".to_owned(), ..h.reports[0].clone() });
     }),
-    ("arrived at a stranger", UNEXPECTED, |h| {
-        h.arrivals.push(arrival(Provider::Telegram, "stranger", 200, 6));
+    ("arrived at an unknown address", UNEXPECTED, |h| {
+        h.arrivals.push(arrival(Provider::Telegram, "unknown", 200, 6));
     }),
     ("arrived at a member that is in no list", UNEXPECTED, |h| leave_out(h, "web")),
     ("refused, and yet there", UNEXPECTED, |h| {
@@ -202,10 +202,12 @@ const PLANTED: &[Planted] = &[
         h.requests[0].responses.push(LoggedResponse::Accepted("id-2".to_owned()));
     }),
     ("never completed", WRONG_STATE, |h| h.reports[0].status = NotificationStatus::Sending),
-    ("told as dead, and was taken", WRONG_STATE, |h| {
+    ("reported as dead, and was delivered", WRONG_STATE, |h| {
         outcome(h, "ios", DeliveryOutcome::Unregistered);
     }),
-    ("told as failed, and is dead", WRONG_STATE, |h| outcome(h, "dead", DeliveryOutcome::Failed)),
+    ("reported as failed, and is dead", WRONG_STATE, |h| {
+        outcome(h, "dead", DeliveryOutcome::Failed)
+    }),
     ("several outcomes of one device", WRONG_STATE, |h| {
         let mut outcomes = h.reports[0].deliveries.clone();
         outcomes.push(("ios".to_owned(), DeliveryOutcome::Sent));

@@ -22,19 +22,19 @@ struct Shared {
 }
 
 /// What was done to all connections that were open.
-enum Order {
+enum LineChange {
     Cut,
     HangUp(Side),
 }
 
 /// Carries a client's bytes to the address that the line leads to, and back, until the end.
 pub(super) async fn run(client: TcpStream, line: watch::Receiver<Line>) {
-    let begun = *line.borrow();
-    let mut orders = line.clone();
-    if begun.fault == Fault::Blackhole {
-        return swallow(client, &mut orders, &begun).await;
+    let initial = *line.borrow();
+    let mut changes = line.clone();
+    if initial.fault == Fault::Blackhole {
+        return swallow(client, &mut changes, &initial).await;
     }
-    let Ok(server) = TcpStream::connect(begun.upstream).await else { return reset(&client) };
+    let Ok(server) = TcpStream::connect(initial.upstream).await else { return reset(&client) };
     // Without Nagle's algorithm, which would be a fault of its own.
     if client.set_nodelay(true).and_then(|()| server.set_nodelay(true)).is_err() {
         return reset_both(&client, &server);
@@ -50,21 +50,21 @@ pub(super) async fn run(client: TcpStream, line: watch::Receiver<Line>) {
     };
     let ended = tokio::select! {
         ended = carried => Ok(ended),
-        order = ordered(&mut orders, &begun) => Err(order),
+        change = next_change(&mut changes, &initial) => Err(change),
     };
     let client = client_in.reunite(client_out).expect("both are halves of the client's");
     let server = server_in.reunite(server_out).expect("both are halves of the server's");
     match ended {
         Ok(Ok(_)) => {}
-        Ok(Err(_)) | Err(Order::Cut) => reset_both(&client, &server),
-        Err(Order::HangUp(side)) => {
+        Ok(Err(_)) | Err(LineChange::Cut) => reset_both(&client, &server),
+        Err(LineChange::HangUp(side)) => {
             let (kept, ended) = match side {
                 Side::Client => (server, client),
                 Side::Server => (client, server),
             };
             drop(ended);
-            let known = *orders.borrow();
-            swallow(kept, &mut orders, &known).await;
+            let current = *changes.borrow();
+            swallow(kept, &mut changes, &current).await;
         }
     }
 }
@@ -75,32 +75,32 @@ fn reset_both(client: &TcpStream, server: &TcpStream) {
 }
 
 /// Waits for something that is done to every open connection.
-async fn ordered(line: &mut watch::Receiver<Line>, begun: &Line) -> Order {
-    let is_ordered = |line: &Line| {
+async fn next_change(line: &mut watch::Receiver<Line>, initial: &Line) -> LineChange {
+    let has_changed = |line: &Line| {
         (line.cuts, line.client_ends, line.server_ends)
-            != (begun.cuts, begun.client_ends, begun.server_ends)
+            != (initial.cuts, initial.client_ends, initial.server_ends)
     };
-    match line.wait_for(is_ordered).await {
-        Ok(line) if line.cuts == begun.cuts && line.client_ends != begun.client_ends => {
-            Order::HangUp(Side::Client)
+    match line.wait_for(has_changed).await {
+        Ok(line) if line.cuts == initial.cuts && line.client_ends != initial.client_ends => {
+            LineChange::HangUp(Side::Client)
         }
-        Ok(line) if line.cuts == begun.cuts => Order::HangUp(Side::Server),
+        Ok(line) if line.cuts == initial.cuts => LineChange::HangUp(Side::Server),
         // The proxy is gone, and its connections with it.
-        Ok(_) | Err(_) => Order::Cut,
+        Ok(_) | Err(_) => LineChange::Cut,
     }
 }
 
 /// Takes what comes and answers nothing, until all connections are cut.
-async fn swallow(mut stream: TcpStream, line: &mut watch::Receiver<Line>, begun: &Line) {
-    let taken = async {
+async fn swallow(mut stream: TcpStream, line: &mut watch::Receiver<Line>, initial: &Line) {
+    let reading = async {
         let mut piece = vec![0; PIECE_BYTES_MAX];
         while matches!(stream.read(&mut piece).await, Ok(1..)) {}
         // The end of the stream is swallowed too.
         std::future::pending::<()>().await;
     };
-    let cut = line.wait_for(|line| line.cuts != begun.cuts);
+    let cut = line.wait_for(|line| line.cuts != initial.cuts);
     tokio::select! {
-        () = taken => {}
+        () = reading => {}
         _ = cut => {}
     }
     reset(&stream);
@@ -147,12 +147,12 @@ async fn carry(
 
 /// Waits as long as the line delays a piece that came now; returns what it does then.
 async fn after_delay(line: &mut watch::Receiver<Line>) -> Fault {
-    let begun = Instant::now();
+    let started = Instant::now();
     loop {
         let fault = line.borrow_and_update().fault;
         let Fault::Delay(delay) = fault else { return fault };
-        // A line that is switched meanwhile counts at once.
-        if timeout_at(begun + delay, line.changed()).await.is_err() {
+        // A change of the line during the delay counts at once.
+        if timeout_at(started + delay, line.changed()).await.is_err() {
             return fault;
         }
     }

@@ -67,8 +67,9 @@ impl FaultProxy {
     pub async fn start(upstream: SocketAddr) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
-        let begun = Line { upstream, fault: Fault::Pass, cuts: 0, client_ends: 0, server_ends: 0 };
-        let (line, watched) = watch::channel(begun);
+        let initial =
+            Line { upstream, fault: Fault::Pass, cuts: 0, client_ends: 0, server_ends: 0 };
+        let (line, watched) = watch::channel(initial);
         let free = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         let accepting = tokio::spawn(accept(listener, watched, free.clone()));
         Ok(Self { address, line, free, accepting })

@@ -47,7 +47,7 @@ async fn is_silent(end: &mut TcpStream) -> Result<()> {
     let mut byte = [0];
     match timeout(SILENCE, end.read(&mut byte)).await {
         Err(_) => Ok(()),
-        Ok(heard) => bail!("heard {heard:?}"),
+        Ok(read) => bail!("read {read:?}"),
     }
 }
 
@@ -90,10 +90,10 @@ async fn bytes_and_half_closes_pass_in_both_directions() -> Result<()> {
 async fn a_delay_applies_to_each_chunk_until_the_fault_changes() -> Result<()> {
     let Through { proxy, mut client, mut server, .. } = Through::start().await?;
     proxy.set(Fault::Delay(SILENCE));
-    let begun = Instant::now();
+    let started = Instant::now();
     passes(&mut client, &mut server, b"late").await?;
     passes(&mut server, &mut client, b"too").await?;
-    ensure!(begun.elapsed() >= 2 * SILENCE, "{:?}", begun.elapsed());
+    ensure!(started.elapsed() >= 2 * SILENCE, "{:?}", started.elapsed());
     proxy.set(Fault::Delay(WAIT_MAX * 2));
     client.write_all(b"held").await?;
     is_silent(&mut server).await?;
@@ -122,7 +122,7 @@ async fn a_blackholed_connection_stays_silent_for_good() -> Result<()> {
     client.write_all(b"again").await?;
     is_silent(&mut server).await?;
     is_silent(&mut new).await?;
-    // A connection that was silent meanwhile lost nothing.
+    // A connection that was silent in the meantime lost nothing.
     passes(&mut idle_client, &mut idle_server, b"hello").await?;
     let (mut later, mut its_server) = ends(&proxy, &listener).await?;
     passes(&mut later, &mut its_server, b"hello").await?;
@@ -137,22 +137,22 @@ async fn a_blackholed_connection_stays_silent_for_good() -> Result<()> {
 async fn a_half_open_connection_closes_on_one_side_only() -> Result<()> {
     for side in [Side::Client, Side::Server] {
         let Through { proxy, listener, client, server } = Through::start().await?;
-        let (mut told, mut untold) = match side {
+        let (mut closing, mut remaining) = match side {
             Side::Client => (client, server),
             Side::Server => (server, client),
         };
-        passes(&mut untold, &mut told, b"before").await?;
+        passes(&mut remaining, &mut closing, b"before").await?;
         proxy.hang_up(side);
-        is_closed(&mut told).await?;
-        untold.write_all(b"still there?").await?;
-        is_silent(&mut untold).await?;
+        is_closed(&mut closing).await?;
+        remaining.write_all(b"still there?").await?;
+        is_silent(&mut remaining).await?;
         // The other end once more changes nothing, and what comes later is whole.
         proxy.hang_up(side);
-        is_silent(&mut untold).await?;
+        is_silent(&mut remaining).await?;
         let (mut later, mut its_server) = ends(&proxy, &listener).await?;
         passes(&mut later, &mut its_server, b"hello").await?;
         proxy.cut_all();
-        is_reset(&mut untold).await?;
+        is_reset(&mut remaining).await?;
     }
     Ok(())
 }

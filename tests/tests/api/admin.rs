@@ -136,12 +136,12 @@ async fn a_vapid_key_is_generated_once_and_only_its_public_key_is_shown() {
         json!({"subject": "mailto:push@shop.com", "vapid_public_key": public}),
         "and nothing else"
     );
-    let other = json!({"subject": "https://shop.com/contact", "rate_per_second": 50});
-    admin.put(&path, &other).await.ok();
+    let by_url = json!({"subject": "https://shop.com/contact", "rate_per_second": 50});
+    admin.put(&path, &by_url).await.ok();
     server.restart().await;
     let admin = server.admin();
     let kept = admin.get(&path).await.ok()["config"].clone();
-    let mut expected = other.clone();
+    let mut expected = by_url.clone();
     expected["vapid_public_key"] = json!(public);
     assert_eq!(kept, expected);
     admin.put(&path, &kept).await.ok();
@@ -155,6 +155,6 @@ async fn a_vapid_key_is_generated_once_and_only_its_public_key_is_shown() {
     assert!(shown.ok()["config"]["vapid_public_key"].as_str().unwrap().starts_with("BP4z9KsN6nGR"));
     admin.delete(&path).await.ok();
     admin.put(&path, &subject).await.ok();
-    let anew = admin.get(&path).await.ok()["config"]["vapid_public_key"].clone();
-    assert_ne!(anew, json!(public), "what was removed is gone");
+    let generated = admin.get(&path).await.ok()["config"]["vapid_public_key"].clone();
+    assert_ne!(generated, json!(public), "what was removed is gone");
 }

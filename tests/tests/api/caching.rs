@@ -74,8 +74,8 @@ async fn secrets_are_no_store_and_public_files_have_a_max_age() {
     let path = format!("/v1/enrichments/{id}");
     let answer = caller.get(&path).await;
     assert_eq!((answer.status, answer.header("cache-control")), (200, "private, no-cache"));
-    let known = answer.header("etag");
-    let again = caller.request(Method::GET, &path).header("if-none-match", known).send().await;
+    let etag = answer.header("etag");
+    let again = caller.request(Method::GET, &path).header("if-none-match", etag).send().await;
     let again = again.unwrap();
     assert_eq!(again.status(), 304);
     assert_eq!(again.headers()["cache-control"], "private, no-cache");

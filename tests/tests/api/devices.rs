@@ -56,7 +56,7 @@ async fn every_violation_of_a_registration_is_listed() {
 }
 
 #[tokio::test]
-async fn a_deleted_device_is_gone() {
+async fn a_deleted_device_is_not_found() {
     let server = TestServer::without_providers().await;
     let caller = server.caller();
     caller.post("/v1/devices", &android("d1")).await.ok();
@@ -98,7 +98,7 @@ async fn tags_are_set_listed_and_removed() {
     let tag = |name: &str, value: bool| json!({"name": name, "type": "bool", "value": value});
     let tags = json!({"tags": [tag("a", true), tag("b c", false)]});
     caller.post("/v1/devices/d1/tags", &tags).await.ok();
-    caller.post("/v1/devices/nobody/tags", &tags).await.is(404);
+    caller.post("/v1/devices/missing/tags", &tags).await.is(404);
     let twice = json!({"tags": [tag("a", true), tag("a", false)]});
     caller.post("/v1/devices/d1/tags", &twice).await.is(400);
     assert_eq!(
@@ -144,8 +144,8 @@ async fn a_subscription_creates_a_device() {
     let read = caller.get(&format!("/v1/devices/{id}")).await.ok();
     assert_eq!((&read["platform"], &read["recipient_id"]), (&json!("chatapp"), &json!("42")));
     caller.post("/v1/devices", &android("phone")).await.ok();
-    let taken = json!({"platform": "chatapp", "recipient_id": "43", "device_id": "phone"});
-    let answer = caller.post("/v1/subscriptions", &taken).await;
+    let conflicting = json!({"platform": "chatapp", "recipient_id": "43", "device_id": "phone"});
+    let answer = caller.post("/v1/subscriptions", &conflicting).await;
     answer.rejected(400, &["device_id: is in use by a device of another platform"]);
 }
 

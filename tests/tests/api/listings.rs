@@ -108,8 +108,8 @@ impl<'s> Owner<'s> {
                 for _ in there..rows {
                     self.caller.post("/v1/notifications", &to_android()).await.ok();
                 }
-                let is_over = |row: &Value| row["status"] == "completed";
-                self.wait_for(listing, "notifications", rows, &is_over).await;
+                let is_done = |row: &Value| row["status"] == "completed";
+                self.wait_for(listing, "notifications", rows, &is_done).await;
             }
             "/v1/devices" => {
                 for number in there..rows {
@@ -122,8 +122,8 @@ impl<'s> Owner<'s> {
                 }
                 let id = self.caller.post("/v1/notifications", &to_android()).await.id();
                 let path = format!("/v1/notifications/{id}/deliveries");
-                let is_over = |row: &Value| row["outcome"] != "pending";
-                self.wait_for(&path, "deliveries", rows, &is_over).await;
+                let is_done = |row: &Value| row["outcome"] != "pending";
+                self.wait_for(&path, "deliveries", rows, &is_done).await;
                 return (self.caller.clone(), path);
             }
             "/v1/tags" => {
@@ -231,14 +231,14 @@ impl<'s> Owner<'s> {
         rows: usize,
         is_done: &(dyn Fn(&Value) -> bool + Sync),
     ) {
-        let begun = std::time::Instant::now();
+        let started = std::time::Instant::now();
         loop {
             let page = self.caller.get(&format!("{path}?limit=1000")).await.ok();
             let found = page[list].as_array().unwrap();
             if found.len() == rows && found.iter().all(is_done) {
                 return;
             }
-            assert!(begun.elapsed() < PATIENCE, "{path}: {page}");
+            assert!(started.elapsed() < PATIENCE, "{path}: {page}");
         }
     }
 }

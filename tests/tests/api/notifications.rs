@@ -254,7 +254,7 @@ async fn an_explanation_gives_a_devices_local_send_time() {
     caller.post("/v1/devices", &device).await.ok();
     let message = json!({"text": "x", "platforms": ["ios"], "send_at_local": "2026-11-22T09:00"});
     let id = caller.post("/v1/notifications", &message).await.id();
-    let told = caller.get(&format!("/v1/notifications/{id}/explain/d1")).await.ok();
+    let explanation = caller.get(&format!("/v1/notifications/{id}/explain/d1")).await.ok();
     let step = |at: Option<i64>, what: &str, detail: &str| json!({"at": at, "what": what, "detail": detail});
     let turn =
         "the device's turn comes at 2026-11-22T07:00:00Z, by its offset from UTC now (+02:00)";
@@ -266,7 +266,7 @@ async fn an_explanation_gives_a_devices_local_send_time() {
         step(None, "has_address", "has an address now"),
         step(None, "provider_not_configured", "apns is not configured now"),
     ];
-    assert_eq!(told, json!({"device_id": "d1", "outcome": "pending", "steps": steps}));
+    assert_eq!(explanation, json!({"device_id": "d1", "outcome": "pending", "steps": steps}));
 }
 
 #[tokio::test]
@@ -286,9 +286,10 @@ async fn an_explanation_names_the_platform_a_device_was_wrongly_listed_under() {
         (&mistaken, "other", nowhere),
     ] {
         let id = caller.post("/v1/notifications", body).await.id();
-        let told = caller.get(&format!("/v1/notifications/{id}/explain/{device}")).await.ok();
-        assert_eq!(told["outcome"], "not_targeted", "{told}");
-        let last = told["steps"].as_array().unwrap().last().unwrap();
+        let explanation =
+            caller.get(&format!("/v1/notifications/{id}/explain/{device}")).await.ok();
+        assert_eq!(explanation["outcome"], "not_targeted", "{explanation}");
+        let last = explanation["steps"].as_array().unwrap().last().unwrap();
         assert_eq!((&last["what"], &last["detail"]), (&json!("not_targeted"), &json!(expected)));
     }
 }

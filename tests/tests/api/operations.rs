@@ -121,26 +121,26 @@ async fn without_its_database_file_the_server_is_not_ready_and_writes_nothing() 
     let server = TestServer::without_providers_on_sqlite().await;
     let (anyone, caller) = (server.anonymous(), server.caller());
     let file = server.data_dir().join("notify.db");
-    let other = server.data_dir().join("other.db");
-    let gone = ["a file of the database was deleted or replaced"];
+    let moved = server.data_dir().join("other.db");
+    let problem = ["a file of the database was deleted or replaced"];
     anyone.get("/readyz").await.ok();
-    std::fs::rename(&file, &other).unwrap();
+    std::fs::rename(&file, &moved).unwrap();
     server.clock().advance(RESULT_KEPT);
     for _ in 0..3 {
-        anyone.get("/readyz").await.rejected(503, &gone);
+        anyone.get("/readyz").await.rejected(503, &problem);
         server.clock().advance(RESULT_KEPT);
     }
     caller.post("/v1/devices", &android("a")).await.rejected(503, &["unavailable"]);
     assert!(!file.exists(), "no other is made in its place");
-    let told = format!("{} was deleted or replaced while the server runs", file.display());
-    let lines = logged().lines().filter(|line| line.contains(&told)).count();
+    let message = format!("{} was deleted or replaced while the server runs", file.display());
+    let lines = logged().lines().filter(|line| line.contains(&message)).count();
     assert!((1..=2).contains(&lines), "readiness is logged once, the request once: {lines}");
     // A copy in its place is another file.
-    std::fs::copy(&other, &file).unwrap();
+    std::fs::copy(&moved, &file).unwrap();
     server.clock().advance(RESULT_KEPT);
-    anyone.get("/readyz").await.rejected(503, &gone);
+    anyone.get("/readyz").await.rejected(503, &problem);
     caller.post("/v1/devices", &android("a")).await.rejected(503, &["unavailable"]);
-    std::fs::rename(&other, &file).unwrap();
+    std::fs::rename(&moved, &file).unwrap();
     server.clock().advance(RESULT_KEPT);
     anyone.get("/readyz").await.ok();
     caller.post("/v1/devices", &android("a")).await.ok();
@@ -150,12 +150,12 @@ async fn without_its_database_file_the_server_is_not_ready_and_writes_nothing() 
 async fn diagnostics_show_the_servers_settings() {
     let server = TestServer::without_providers_on_sqlite().await;
     server.caller().get("/admin/v1/diagnostics").await.is(401);
-    let mut told = server.admin().get("/admin/v1/diagnostics").await.ok();
-    let storage = told["storage"].take();
+    let mut diagnostics = server.admin().get("/admin/v1/diagnostics").await.ok();
+    let storage = diagnostics["storage"].take();
     let expected = json!({"version": env!("CARGO_PKG_VERSION"), "at": NOW.0, "storage": null,
         "public_url": server.origin(), "obstacles": [],
         "certificate_not_after": null, "clock_leap_ms": 0});
-    assert_eq!(told, expected);
+    assert_eq!(diagnostics, expected);
     let set = ["backend", "journal_mode", "synchronous"].map(|name| storage[name].clone());
     assert_eq!(set, ["sqlite", "wal", "full"]);
     for size in ["database_bytes", "free_bytes"] {
@@ -173,17 +173,17 @@ async fn diagnostics_of_an_application_count_its_ios_devices() {
             "ios_env": env, "push_token": id, "store_identifier": "com.example.app"});
         server.caller().post("/v1/devices", &device).await.ok();
     }
-    let told = admin.get(&format!("/admin/v1/apps/{app}/devices/diagnostics")).await.ok();
+    let diagnostics = admin.get(&format!("/admin/v1/apps/{app}/devices/diagnostics")).await.ok();
     let identifiers = json!([{"store_identifier": "com.example.app", "devices": 2}]);
     // Devices that nothing configured serves.
     let open = json!({"state": "open", "reason": null, "until": null});
     let apns = json!({"provider": "apns", "configured": false, "devices": 2, "channel": open});
     let expected = json!({"ios": {"topic": null, "sampled": 2, "sandbox": 1,
         "store_identifiers": identifiers}, "channels": [apns], "webhooks": [], "feeds": []});
-    assert_eq!(told, expected);
-    let nobodys = "01a1fcc4-9bb4-7002-8cbb-878d20259b58";
+    assert_eq!(diagnostics, expected);
+    let missing = "01a1fcc4-9bb4-7002-8cbb-878d20259b58";
     admin
-        .get(&format!("/admin/v1/apps/{nobodys}/devices/diagnostics"))
+        .get(&format!("/admin/v1/apps/{missing}/devices/diagnostics"))
         .await
         .rejected(404, &["not found"]);
 }
@@ -203,16 +203,19 @@ async fn diagnostics_of_an_application_list_its_failures() {
     caller.post("/v1/feeds", &json!({"url": feed, "name": "News"})).await.ok();
     let failing = |list: &Value| list["feeds"][0]["status"] == "failing";
     let feeds = until(&server, "/v1/feeds", |answer| failing(&answer.json())).await.ok();
-    let told = admin.get(&format!("/admin/v1/apps/{app}/devices/diagnostics")).await.ok();
+    let diagnostics = admin.get(&format!("/admin/v1/apps/{app}/devices/diagnostics")).await.ok();
     let webhooks = caller.get("/v1/webhooks").await.ok();
-    assert_eq!(told["webhooks"][0]["failing_since"], NOW.0, "{told}");
-    assert_eq!((&told["webhooks"], &told["feeds"]), (&webhooks["webhooks"], &feeds["feeds"]));
+    assert_eq!(diagnostics["webhooks"][0]["failing_since"], NOW.0, "{diagnostics}");
+    assert_eq!(
+        (&diagnostics["webhooks"], &diagnostics["feeds"]),
+        (&webhooks["webhooks"], &feeds["feeds"])
+    );
 
     // One that was disabled by request receives nothing either.
     caller.patch(&format!("/v1/webhooks/{id}"), &json!({"enabled": false})).await.ok();
-    let told = admin.get(&format!("/admin/v1/apps/{app}/devices/diagnostics")).await.ok();
-    assert_eq!(told["webhooks"][0]["enabled"], false);
-    assert_eq!(told["webhooks"][0]["disabled_reason"], Value::Null);
+    let diagnostics = admin.get(&format!("/admin/v1/apps/{app}/devices/diagnostics")).await.ok();
+    assert_eq!(diagnostics["webhooks"][0]["enabled"], false);
+    assert_eq!(diagnostics["webhooks"][0]["disabled_reason"], Value::Null);
 }
 
 #[tokio::test]

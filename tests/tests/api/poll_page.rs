@@ -147,11 +147,11 @@ async fn unknown_polls_and_answers_get_an_error_page() {
     let server = TestServer::without_providers().await;
     let (poll, other) = (Poll::tea(&server).await, Poll::tea(&server).await);
     let huge = "9".repeat(2_000);
-    let nobody = "0190a7c0-0000-7000-8000-000000000000";
+    let unknown = "0190a7c0-0000-7000-8000-000000000000";
     let [yes, foreign] = [&poll.answers[0], &other.answers[0]];
     for (form, status) in [
         (format!("answer={foreign}"), 400),
-        (format!("answer={nobody}"), 400),
+        (format!("answer={unknown}"), 400),
         ("answer=1".to_owned(), 400),
         (String::new(), 400),
         (format!("answer={yes}&answer={yes}"), 400),
@@ -174,16 +174,16 @@ async fn unknown_polls_and_answers_get_an_error_page() {
     }
     let origin = server.origin();
     for path in [
-        format!("/polls/{nobody}"),
+        format!("/polls/{unknown}"),
         "/polls/1".to_owned(),
         format!("/polls/{huge}"),
         "/polls".to_owned(),
         "/polls/%00".to_owned(),
-        format!("/polls/{nobody}/votes/more"),
+        format!("/polls/{unknown}/votes/more"),
     ] {
         Page::of(poll.http.get(format!("{origin}{path}"))).await.is(404);
     }
-    let lost = poll.http.post(format!("{origin}/polls/{nobody}/votes"));
+    let lost = poll.http.post(format!("{origin}/polls/{unknown}/votes"));
     Page::of(lost.body(format!("answer={yes}"))).await.is(404);
     let page = Page::of(poll.http.delete(&poll.url)).await.is(405);
     assert_eq!(page.header("allow"), "GET, HEAD");
@@ -240,7 +240,7 @@ async fn the_page_uses_the_language_of_its_application() {
     let admin = server.admin();
     let apps = admin.get("/admin/v1/apps").await.ok();
     let app = format!("/admin/v1/apps/{}", apps["apps"][0]["id"].as_str().unwrap());
-    for (language, dir, thanks, said_in) in [
+    for (language, dir, thanks, text_language) in [
         ("de", "ltr", "Danke für Ihre Antwort.", "de"),
         ("he", "rtl", "תודה על התשובה.", "he"),
         ("ar", "rtl", "شكرًا على إجابتك.", "ar"),
@@ -253,6 +253,6 @@ async fn the_page_uses_the_language_of_its_application() {
         let voted = Page::of(poll.form(&format!("answer={}", poll.answers[1]))).await;
         let cookie = voted.headers[SET_COOKIE].to_str().unwrap().split(';').next().unwrap();
         let results = poll.page(cookie).await.is(200).html;
-        assert!(results.contains(&format!("lang=\"{said_in}\">{thanks}")), "{results}");
+        assert!(results.contains(&format!("lang=\"{text_language}\">{thanks}")), "{results}");
     }
 }

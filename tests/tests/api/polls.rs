@@ -39,7 +39,7 @@ async fn a_poll_has_the_id_of_its_notification_and_counts_answers() {
     caller.post(&format!("{answers}/{}", answer(1)), &json!({})).await.ok();
     assert_eq!(caller.get(&path).await.ok(), with([2, 1], [66.67, 33.33]));
 
-    let unknown = json!({"device_id": "nobody"});
+    let unknown = json!({"device_id": "missing"});
     let refused = caller.post(&format!("{answers}/{}", answer(1)), &unknown).await;
     refused.rejected(400, &["device_id: names no device"]);
     let other = "0190a7c0-0000-7000-8000-000000000000";

@@ -20,8 +20,8 @@ async fn data_survives_a_restart_on_postgresql() {
     assert_eq!(device["platform"], "android");
     assert_eq!(caller.get(&format!("/v1/notifications/{id}")).await.ok()["id"], id);
     let storage = server.admin().get("/admin/v1/diagnostics").await.ok()["storage"].take();
-    let told = ["backend", "synchronous"].map(|name| storage[name].clone());
-    assert_eq!(told, ["postgres", "full"]);
+    let values = ["backend", "synchronous"].map(|name| storage[name].clone());
+    assert_eq!(values, ["postgres", "full"]);
     assert!(!server.data_dir().join("notify.db").exists());
     assert!(!server.data_dir().join("master.key").exists());
     server.stop().await;
@@ -47,24 +47,24 @@ async fn a_repeat_on_a_long_path_is_replayed() {
 #[tokio::test]
 async fn two_servers_serve_one_database() {
     let database = TestCluster::shared().database();
-    let one = TestServer::without_providers_with(on_database(&database)).await;
-    let other = one.start_another().await;
-    other.caller().post("/v1/devices", &android("d1")).await.ok();
-    one.caller().get("/v1/devices/d1").await.ok();
-    // A key that one revokes is soon refused by the other.
-    let admin = one.admin();
+    let first = TestServer::without_providers_with(on_database(&database)).await;
+    let second = first.start_another().await;
+    second.caller().post("/v1/devices", &android("d1")).await.ok();
+    first.caller().get("/v1/devices/d1").await.ok();
+    // A key that the first revokes is soon refused by the second.
+    let admin = first.admin();
     let apps = admin.get("/admin/v1/apps").await.ok();
     let keys = format!("/admin/v1/apps/{}/keys", apps["apps"][0]["id"].as_str().unwrap());
     let made = admin.post(&keys, &json!({})).await.ok();
-    let key = Caller::app(other.origin(), made["api_key"].as_str().unwrap());
+    let key = Caller::app(second.origin(), made["api_key"].as_str().unwrap());
     key.get("/v1/devices/d1").await.ok();
     admin.delete(&format!("{keys}/{}", made["id"].as_str().unwrap())).await.ok();
-    let begun = std::time::Instant::now();
+    let started = std::time::Instant::now();
     while key.get("/v1/devices/d1").await.status != 401 {
-        assert!(begun.elapsed() < std::time::Duration::from_secs(5), "it still opens");
+        assert!(started.elapsed() < std::time::Duration::from_secs(5), "it still opens");
     }
-    other.stop().await;
-    one.stop().await;
+    second.stop().await;
+    first.stop().await;
 }
 
 /// PostgreSQL keeps it in no text.

@@ -1,4 +1,4 @@
-//! Slow clients are disconnected, and others are served meanwhile.
+//! Slow clients are disconnected, and others are served in the meantime.
 
 use std::time::Instant;
 

@@ -95,7 +95,7 @@ async fn an_unread_stream_is_reset_while_others_continue() {
         }
     };
     assert_eq!(reason, Reason::CANCEL);
-    assert!(read > 0, "others were answered meanwhile");
+    assert!(read > 0, "other requests got responses in the meantime");
     let mut body = http2.get("/healthz").await;
     assert!(body.data().await.unwrap().is_ok(), "and afterwards");
 }

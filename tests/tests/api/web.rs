@@ -94,8 +94,8 @@ async fn a_browser_subscribes_reports_and_unsubscribes_without_a_key() {
     assert_eq!(again, json!({"id": id, "device_secret": null}));
 
     let notification = notification(&server).await;
-    let one = format!("{web}/devices/{id}");
-    let events = format!("{one}/events");
+    let device = format!("{web}/devices/{id}");
+    let events = format!("{device}/events");
     for _ in 0..2 {
         let answer =
             with_secret(&server, Method::POST, &events, secret, report(&notification)).await;
@@ -104,8 +104,8 @@ async fn a_browser_subscribes_reports_and_unsubscribes_without_a_key() {
     let record = server.caller().get("/v1/notifications/own").await.ok();
     assert_eq!(record["engagement"]["opened"], 1, "each counts once");
 
-    let gone = with_secret(&server, Method::DELETE, &one, secret, String::new()).await.ok();
-    assert_eq!(gone, json!({"success": true}));
+    let deleted = with_secret(&server, Method::DELETE, &device, secret, String::new()).await.ok();
+    assert_eq!(deleted, json!({"success": true}));
     server.caller().get(&format!("/v1/devices/{id}")).await.is(404);
 }
 
@@ -124,8 +124,8 @@ async fn a_browser_reads_the_enrichment_of_a_campaign() {
     assert_eq!(enrichment.ok()["campaign_id"], json!(campaign));
     get(path.clone(), "wrong".to_owned()).await.rejected(401, &["missing or wrong device secret"]);
     get(format!("{path}?notification_id=nothing"), secret.clone()).await.is(404);
-    let other = format!("{path}?device_id={id}");
-    get(other, secret).await.rejected(400, &["device_id: stands in the path"]);
+    let with_query = format!("{path}?device_id={id}");
+    get(with_query, secret).await.rejected(400, &["device_id: stands in the path"]);
 }
 
 #[tokio::test]

@@ -152,12 +152,17 @@ async fn a_changed_file_is_previewed_and_applied_once() -> Result<()> {
     // The campaign of a deleted file stays unless `--disable-missing` is given; the default one always stays.
     fs::remove_file(dir.join("spring.json"))?;
     ensure!(apply(&notify, dir, &[]).await? == ["own unchanged", "Spring Sale left"]);
-    let told = ["--disable-missing"];
-    ensure!(apply(&notify, dir, &told).await? == ["own unchanged", "Spring Sale disable status"]);
-    ensure!(apply(&notify, dir, &told).await? == ["own unchanged", "Spring Sale left"]);
+    let disable_missing = ["--disable-missing"];
+    ensure!(
+        apply(&notify, dir, &disable_missing).await?
+            == ["own unchanged", "Spring Sale disable status"]
+    );
+    ensure!(apply(&notify, dir, &disable_missing).await? == ["own unchanged", "Spring Sale left"]);
     fs::remove_file(dir.join("own.json"))?;
     write("spring.json", &spring)?;
-    ensure!(apply(&notify, dir, &told).await? == ["Spring Sale update status", "own left"]);
+    ensure!(
+        apply(&notify, dir, &disable_missing).await? == ["Spring Sale update status", "own left"]
+    );
     ensure!(listed(&server).await? == named(true));
 
     // By name: another name is another campaign.

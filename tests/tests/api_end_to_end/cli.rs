@@ -77,16 +77,16 @@ async fn a_notification_is_previewed_watched_and_explained() -> Result<()> {
     let list = ["notifications", "deliveries", id, "--outcome", "failed"];
     let failed = notify.json(&list).await?;
     assert_eq!(failed["deliveries"][0]["device_id"], "tablet");
-    let told = notify.json(&["explain", id, "tablet"]).await?;
-    let last = told["steps"].as_array().and_then(|steps| steps.last()).context("steps")?;
-    assert_eq!((&told["outcome"], &last["what"]), (&json!("failed"), &json!("failed")));
+    let explanation = notify.json(&["explain", id, "tablet"]).await?;
+    let last = explanation["steps"].as_array().and_then(|steps| steps.last()).context("steps")?;
+    assert_eq!((&explanation["outcome"], &last["what"]), (&json!("failed"), &json!("failed")));
     assert_eq!(last["detail"], "failed: SENDER_ID_MISMATCH");
-    for (id, device, said) in [
+    for (id, device, message) in [
         (id, "ghost", "no device has the id `ghost`"),
         ("ghost", "phone", "no notification has the id `ghost`"),
     ] {
         let unknown = notify.run(&["explain", id, device]).await?;
-        assert!(unknown.status == Some(5) && unknown.stderr.contains(said), "{unknown:?}");
+        assert!(unknown.status == Some(5) && unknown.stderr.contains(message), "{unknown:?}");
     }
 
     let named = ["send", "--text", "Dinner!", "--android-device", "phone"];
@@ -191,7 +191,7 @@ async fn browsers_are_configured_subscribed_and_sent_to() -> Result<()> {
 #[tokio::test]
 async fn exit_statuses_classify_errors_which_are_printed_one_per_line() -> Result<()> {
     let (server, notify) = server_and_command().await?;
-    let stranger = notify.clone().with("NOTIFY_API_KEY", "nk_of_nobody");
+    let unauthorized = notify.clone().with("NOTIFY_API_KEY", "nk_unknown");
     // A port that was free a moment ago is closed.
     let free = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
     let nowhere = notify.clone().with("NOTIFY_URL", &format!("http://{free}"));
@@ -200,7 +200,7 @@ async fn exit_statuses_classify_errors_which_are_printed_one_per_line() -> Resul
         (&notify, send, 0),
         (&notify, &["send", "--text", "x"], 2),
         (&notify, &["send", "--text", "x", "--platform", "ios", "--url", "no url"], 3),
-        (&stranger, send, 4),
+        (&unauthorized, send, 4),
         (&notify, &["devices", "get", "ghost"], 5),
         (&notify, &["notifications", "get", "ghost"], 5),
         (&nowhere, &["devices", "list"], 6),

@@ -74,8 +74,8 @@ async fn devices_and_tags(client: &Client) -> Result<()> {
     client.devices().set_tags(&id("a2")?, &tags).await?;
     client.devices().set_tags(&id("a3")?, &SetTags { tags: vec![Tag::new("vip", true)] }).await?;
     client.devices().remove_tag(&id("a3")?, "vip").await?;
-    let gone = client.devices().remove_tag(&id("a3")?, "vip").await;
-    assert!(matches!(gone, Err(Error::NotFound { .. })), "{gone:?}");
+    let deleted = client.devices().remove_tag(&id("a3")?, "vip").await;
+    assert!(matches!(deleted, Err(Error::NotFound { .. })), "{deleted:?}");
     let listed = client.tags().list(&page(1)).await?;
     assert!(listed.next_cursor.is_some(), "two tags, one a page");
     let mut tags = Vec::new();
@@ -88,12 +88,12 @@ async fn devices_and_tags(client: &Client) -> Result<()> {
 
     let tagged = ListDevices { tag: Some("vip".into()), ..ListDevices::default() };
     let tagged = client.devices().list(&tagged).await?.devices;
-    assert_eq!(tagged.iter().map(|one| one.device_id.as_str()).collect::<Vec<_>>(), ["a2"]);
+    assert_eq!(tagged.iter().map(|device| device.device_id.as_str()).collect::<Vec<_>>(), ["a2"]);
     let androids = ListDevices { platform: Some(Platform::Android), ..ListDevices::default() };
     assert_eq!(client.devices().list(&androids).await?.devices.len(), 2);
     client.devices().delete(&id("a3")?).await?;
-    let gone = client.devices().get(&id("a3")?).await;
-    assert!(matches!(gone, Err(Error::NotFound { .. })), "{gone:?}");
+    let deleted = client.devices().get(&id("a3")?).await;
+    assert!(matches!(deleted, Err(Error::NotFound { .. })), "{deleted:?}");
 
     let statistics = client.statistics().devices(&DeviceStatisticsQuery::default()).await?;
     let counts = (statistics.total, statistics.total_enabled, statistics.total_disabled);
@@ -118,7 +118,7 @@ async fn subscriptions(client: &Client) -> Result<()> {
     assert_eq!(client.subscriptions().create(&chat).await?.id.as_str(), "chat-1");
     client.subscriptions().create(&Subscribe::messenger("815")).await?;
     let statistics = client.statistics().devices(&DeviceStatisticsQuery::default()).await?;
-    let platforms: Vec<_> = statistics.platforms.iter().map(|one| one.platform).collect();
+    let platforms: Vec<_> = statistics.platforms.iter().map(|platform| platform.platform).collect();
     assert_eq!(platforms.len(), 5, "{platforms:?}");
     Ok(())
 }
@@ -133,8 +133,8 @@ async fn notifications_and_events(server: &TestServer) -> Result<()> {
     };
     let reported = client.notifications().report(&report).await?.id;
     assert_eq!(reported.as_str(), "order-1");
-    let taken = client.notifications().report(&report).await;
-    assert!(matches!(taken, Err(Error::Rejected { status: 400, .. })), "{taken:?}");
+    let duplicate = client.notifications().report(&report).await;
+    assert!(matches!(duplicate, Err(Error::Rejected { status: 400, .. })), "{duplicate:?}");
     let record = client.notifications().get(&reported).await?;
     assert_eq!((record.status, record.origin), (NotificationStatus::Reported, Origin::Reported));
 
@@ -153,8 +153,8 @@ async fn notifications_and_events(server: &TestServer) -> Result<()> {
     assert_eq!((read.len(), read[0].devices), (1, 1));
     let listed = client.notifications().deliveries(&sent, &ListDeliveries::default()).await?;
     assert_eq!(listed.deliveries.len(), 1);
-    let told = client.notifications().explain(&sent, &id("a2")?).await?;
-    assert_eq!(told.outcome, ExplainedOutcome::Sent);
+    let explanation = client.notifications().explain(&sent, &id("a2")?).await?;
+    assert_eq!(explanation.outcome, ExplainedOutcome::Sent);
 
     let tomorrow = Timestamp::from_ms(record.created_at.as_ms() + 86_400_000);
     let scheduled = client.notifications().create(&text.send_at(tomorrow)).await?.id;
@@ -182,7 +182,7 @@ async fn notifications_and_events(server: &TestServer) -> Result<()> {
         event("clicked", reported.as_str(), "ghost"),
     ];
     let accepted = client.events().report(&ReportEvents { events }).await?;
-    let ignored: Vec<u64> = accepted.ignored.iter().map(|one| one.index).collect();
+    let ignored: Vec<u64> = accepted.ignored.iter().map(|event| event.index).collect();
     assert!(ignored.ends_with(&[3, 4]), "{accepted:?}");
     let engagement = client.notifications().get(&sent).await?.engagement;
     assert_eq!(engagement, Engagement { received: 1, opened: 1, ..Engagement::default() });
@@ -215,7 +215,8 @@ async fn polls(server: &TestServer) -> Result<()> {
     client.polls().answer(&id, coffee, &by("i1")).await?;
     client.polls().answer(&id, coffee, &AnswerPoll::default()).await?;
     let read = client.polls().get(&id).await?;
-    let counts: Vec<_> = read.answers.iter().map(|one| (one.clicks, one.percentage)).collect();
+    let counts: Vec<_> =
+        read.answers.iter().map(|answer| (answer.clicks, answer.percentage)).collect();
     assert_eq!(counts, [(1, 33.33), (2, 66.67), (0, 0.0)], "one a device");
     let unknown = client.polls().answer(&id, tea, &by("ghost")).await;
     assert!(matches!(unknown, Err(Error::Rejected { status: 400, .. })), "{unknown:?}");

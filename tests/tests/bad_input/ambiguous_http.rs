@@ -38,7 +38,7 @@ async fn request_smuggling_attempts_close_the_connection() -> Result<()> {
 }
 
 /// What proxies and servers could take for requests to different hosts, or for different bodies, with
-/// what is said of it (RFC 9112 sections 3.2 and 6.1).
+/// the error of each (RFC 9112 sections 3.2 and 6.1).
 const AMBIGUOUS: [(&str, &str); 12] = [
     ("GET /healthz HTTP/1.1\r\n\r\n", "host: is required"),
     ("GET /healthz HTTP/1.1\r\nx-host: a\r\n\r\n", "host: is required"),
@@ -67,14 +67,14 @@ const AMBIGUOUS: [(&str, &str); 12] = [
 async fn ambiguous_hosts_and_transfer_encodings_are_400_and_close_the_connection() -> Result<()> {
     let target = Target::start().await?;
     let before = target.stored().await?;
-    for (request, said) in AMBIGUOUS {
+    for (request, error) in AMBIGUOUS {
         // The one behind it is not answered: the connection is closed, which ends the exchange.
         let behind = "GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n";
         let answer = target.app.exchange(format!("{request}{behind}").as_bytes()).await;
         let status = answer.get("HTTP/1.1 ".len()..).unwrap_or_default();
         assert!(status.starts_with("400 "), "{request:?}: {answer}");
         assert_eq!(answer.matches("HTTP/1.").count(), 1, "{request:?}: {answer}");
-        assert!(answer.contains(&format!("{{\"errors\":[\"{said}")), "{request:?}: {answer}");
+        assert!(answer.contains(&format!("{{\"errors\":[\"{error}")), "{request:?}: {answer}");
     }
     for request in [
         "GET /healthz HTTP/1.0\r\n\r\n",

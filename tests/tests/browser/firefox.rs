@@ -27,8 +27,8 @@ async fn says(firefox: &mut Firefox, beginning: &str) -> Result<String> {
         state.as_str().unwrap_or_default().clone_into(&mut last);
         Ok(last.starts_with(beginning).then(|| last.clone()))
     });
-    let said = saying.await;
-    said.with_context(|| format!("it says: {last}"))
+    let text = saying.await;
+    text.with_context(|| format!("it says: {last}"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -74,13 +74,13 @@ async fn a_message_is_shown_in_firefox() -> Result<()> {
     let [headers] = &posted[..] else { anyhow::bail!("{posted:?}") };
     assert_eq!(headers["content-encoding"], "aes128gcm");
     assert!(headers["authorization"].to_str()?.starts_with("vapid t="), "{headers:?}");
-    let taken = until("it is acknowledged", async || {
+    let messages = until("it is acknowledged", async || {
         let acknowledged: Vec<Value> = service.acknowledged();
         Ok((!acknowledged.is_empty()).then_some(acknowledged))
     })
     .await?;
     // 100: delivered to the worker, which took it.
-    assert_eq!((&taken[0]["version"], &taken[0]["code"]), (&json!("message-1"), &json!(100)));
+    assert_eq!((&messages[0]["version"], &messages[0]["code"]), (&json!("message-1"), &json!(100)));
 
     // A subscription that the service has ended is one that the server ends too.
     service.forget();

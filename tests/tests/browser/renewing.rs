@@ -74,7 +74,7 @@ async fn the_worker_reports_a_changed_subscription_and_the_device_is_kept() -> R
     assert_eq!(devices.len(), 1, "the device is the one that it was");
     let after = client.devices().get(&device_id).await?;
     assert!(after.enabled, "{after:?}");
-    assert_eq!(after.details.language, before.details.language, "what it said of itself stays");
+    assert_eq!(after.details.language, before.details.language, "its details stay");
     let record = client.notifications().create(&order()).await?;
     stage.server.completed(&record.id).await?;
     let sent = stage.server.sandbox().received().pop().context("the push service got it")?;

@@ -49,8 +49,8 @@ async fn the_example_page_subscribes_and_unsubscribes() -> Result<()> {
     stage.run("document.getElementById('unsubscribe').click()").await?;
     stage.shows("Not subscribed.").await?;
     assert_eq!(stage.run("localStorage.subscribed === undefined").await?, true);
-    let gone = devices.devices().get(&DeviceId::new(&*id).expect("an id")).await;
-    assert!(matches!(gone, Err(notify_client::Error::NotFound { .. })), "{gone:?}");
+    let deleted = devices.devices().get(&DeviceId::new(&*id).expect("an id")).await;
+    assert!(matches!(deleted, Err(notify_client::Error::NotFound { .. })), "{deleted:?}");
     stage.stop().await
 }
 
@@ -59,8 +59,12 @@ async fn unsubscribing_while_the_server_is_down_is_not_undone() -> Result<()> {
     let mut stage = Stage::set("").await?;
     let id = stage.subscribe().await?;
     stage.run("globalThis.fetch = async () => { throw new TypeError('away'); }; true").await?;
-    let left = "Notify.unsubscribe().then(() => 'told', (error) => error.status)";
-    assert_eq!(stage.run(left).await?, 0, "the page learns that the server was not told");
+    let left = "Notify.unsubscribe().then(() => 'unsubscribed', (error) => error.status)";
+    assert_eq!(
+        stage.run(left).await?,
+        0,
+        "the page learns that the request did not reach the server"
+    );
     // Within a day and after it, with the server still down: no subscription is requested.
     let tomorrow = format!("{TOMORROW}.then(({{ subscribed }}) => subscribed)");
     assert_eq!(stage.run(&tomorrow).await?, false);
@@ -71,8 +75,8 @@ async fn unsubscribing_while_the_server_is_down_is_not_undone() -> Result<()> {
     stage.reload().await?;
     stage.shows("Not subscribed.").await?;
     assert_eq!(stage.run("localStorage.times").await?, "1");
-    let gone = client.devices().get(&device_id).await;
-    assert!(matches!(gone, Err(notify_client::Error::NotFound { .. })), "{gone:?}");
+    let deleted = client.devices().get(&device_id).await;
+    assert!(matches!(deleted, Err(notify_client::Error::NotFound { .. })), "{deleted:?}");
     stage.stop().await
 }
 

@@ -102,11 +102,11 @@ async fn populate(client: &Client) -> Result<()> {
     set.buffer_unordered(PARALLEL).try_collect().await
 }
 
-/// Changes devices, each at most once, in an order that the seed decides, until `over`.
+/// Changes devices, each at most once, in an order that the seed decides, until `end`.
 async fn change_until(
     client: &Client,
     mut rng: Rng,
-    over: impl Future<Output = Result<()>>,
+    end: impl Future<Output = Result<()>>,
 ) -> Result<Vec<Done>> {
     let kinds = [Change::Registers, Change::Swaps, Change::IsDisabled, Change::FlipsTag];
     let mut seeds: Vec<u64> = (0..DEVICES).collect();
@@ -119,7 +119,7 @@ async fn change_until(
         (seed, change)
     });
     let made = changes.map(|(seed, change)| make(client, seed, change));
-    made.buffer_unordered(PARALLEL).take_until(over).try_collect().await
+    made.buffer_unordered(PARALLEL).take_until(end).try_collect().await
 }
 
 /// What is expected of each device for one of the two notifications.
@@ -184,13 +184,13 @@ async fn devices_changed_during_a_send_receive_it_at_most_once() -> Result<()> {
         request_log.log_response(key, LoggedResponse::of(&answer))?;
         ids.push(answer?.id);
     }
-    let over = async {
+    let end = async {
         for id in &ids {
             completed(&client, id).await?;
         }
         Ok(())
     };
-    let done = change_until(&client, Rng::with_seed(seed), over).await?;
+    let done = change_until(&client, Rng::with_seed(seed), end).await?;
     let changes = done.iter().map(|done| (done.seed, done.change)).collect();
     let history = History {
         requests: request_log.entries()?,

@@ -69,7 +69,7 @@ impl Trouble {
             }
             rig.served.load.go_on(SPELL / 4).await?;
         }
-        let answers = rig.served.ask_meanwhile(&format!("during-{self:?}-{nth}")).await?;
+        let answers = rig.served.probe(&format!("during-{self:?}-{nth}")).await?;
         let is_away = matches!(self, Self::Blackhole);
         ensure!(!is_away || !answers.is_ready, "/readyz says that it is ready");
         rig.proxy.set(Fault::Pass);

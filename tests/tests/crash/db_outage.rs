@@ -30,7 +30,7 @@ pub(crate) struct Answers {
     pub(crate) within: Duration,
     /// Whether a notification was accepted.
     pub(crate) accepts: bool,
-    /// What `/readyz` said.
+    /// Whether `/readyz` was successful.
     pub(crate) is_ready: bool,
 }
 
@@ -53,8 +53,8 @@ impl Served {
 
     /// Sends requests that wait for a write, a read, both and nothing. Each gets a response in
     /// time.
-    pub(crate) async fn ask_meanwhile(&self, name: &str) -> Result<Answers> {
-        let begun = Instant::now();
+    pub(crate) async fn probe(&self, name: &str) -> Result<Answers> {
+        let started = Instant::now();
         let client = Client::builder(&self.server.origin.borrow()).retries(0).timeout(ANSWER_MAX);
         let client = client.api_key(self.load.tenants[0].api_key.as_str()).build()?;
         let caller = self.server.caller();
@@ -64,35 +64,35 @@ impl Served {
         let asking = async { tokio::try_join!(write, read, ready, alive) };
         let asked = tokio::time::timeout(ANSWER_MAX, asking).await;
         let asked = asked.with_context(|| format!("{name}: no answer in time"))?;
-        let (said, read, ready, alive) = asked.with_context(|| name.to_owned())?;
-        let within = begun.elapsed();
-        let is_clean = match &said {
+        let (response, read, ready, alive) = asked.with_context(|| name.to_owned())?;
+        let within = started.elapsed();
+        let is_clean = match &response {
             LoggedResponse::Accepted(_) => true,
             LoggedResponse::Unknown(what) => what.starts_with(AWAY),
             LoggedResponse::Rejected(_) => false,
         };
-        ensure!(is_clean, "{name}: {said:?}");
+        ensure!(is_clean, "{name}: {response:?}");
         ensure!(matches!(read.status, 200 | 503), "{name}: a read is {}", read.status);
         let says_when = read.status == 200 || !read.header("retry-after").is_empty();
         ensure!(says_when, "{name}: it does not say when to ask again");
         ensure!(alive.status == 200, "{name}: /healthz is {}", alive.status);
-        let accepts = matches!(said, LoggedResponse::Accepted(_));
+        let accepts = matches!(response, LoggedResponse::Accepted(_));
         Ok(Answers { within, accepts, is_ready: ready.status == 200 })
     }
 
     /// Waits until a notification is accepted again, and has callers who wait ask on; returns how long
     /// that took.
     pub(crate) async fn recovered(&self, name: &str) -> Result<Duration> {
-        let begun = Instant::now();
+        let started = Instant::now();
         let client = self.server.client_of(&self.load.tenants[0].api_key)?;
         let mut tries = 0_u32;
         until("a notification is accepted again", async || {
             tries += 1;
-            let said = self.load.ask_over(&client, &format!("after-{name}-{tries}")).await?;
-            Ok(matches!(said, LoggedResponse::Accepted(_)).then_some(()))
+            let response = self.load.ask_over(&client, &format!("after-{name}-{tries}")).await?;
+            Ok(matches!(response, LoggedResponse::Accepted(_)).then_some(()))
         })
         .await?;
-        let took = begun.elapsed();
+        let took = started.elapsed();
         ensure!(took <= AGAIN_MAX, "{name}: on again after {took:.1?}");
         self.server.origin.send_modify(|_| {});
         Ok(took)

@@ -79,9 +79,9 @@ async fn kill_and_judge(rng: &mut Rng, runs: u64) -> Result<Sum> {
         server.start_again().await?;
     }
     load.end().await?;
-    let over = std::time::Instant::now();
+    let load_ended = std::time::Instant::now();
     load.drain(&server).await?;
-    let drained = over.elapsed();
+    let drained = load_ended.elapsed();
     let verdict = load.judge(&server).await?;
     verdict.ensure_sound()?;
     ensure!(verdict.pairs > 0, "the kills hit a server that sends");

@@ -111,9 +111,9 @@ impl Load {
         self.request_log.log_request(&LoggedRequest { key: key.to_owned(), audience })?;
         let notification = CreateNotification::to_platforms(platforms.iter().copied(), key);
         let answer = client.notifications().idempotency_key(key).create(&notification).await;
-        let said = LoggedResponse::of(&answer);
-        self.request_log.log_response(key, said.clone())?;
-        Ok(said)
+        let response = LoggedResponse::of(&answer);
+        self.request_log.log_response(key, response.clone())?;
+        Ok(response)
     }
 
     /// Lets the load continue for that long; fails when a caller has ended.
@@ -219,8 +219,8 @@ impl Asking {
                 if self.origin.has_changed()? {
                     client = self.client()?;
                 }
-                let said = self.ask(&client, &asked.key, platforms).await?;
-                if !matches!(said, LoggedResponse::Unknown(_)) || !asks_on {
+                let response = self.ask(&client, &asked.key, platforms).await?;
+                if !matches!(response, LoggedResponse::Unknown(_)) || !asks_on {
                     break;
                 }
                 tokio::select! {
@@ -241,9 +241,9 @@ impl Asking {
     ) -> Result<LoggedResponse> {
         let notification = CreateNotification::to_platforms(platforms.iter().copied(), key);
         let answer = client.notifications().idempotency_key(key).create(&notification).await;
-        let said = LoggedResponse::of(&answer);
-        self.request_log.log_response(key, said.clone())?;
-        Ok(said)
+        let response = LoggedResponse::of(&answer);
+        self.request_log.log_response(key, response.clone())?;
+        Ok(response)
     }
 
     fn client(&mut self) -> Result<Client> {
@@ -265,12 +265,12 @@ pub(crate) fn script_errors(server: &RestartableServer, rng: &mut Rng) -> Result
     for provider in
         [Provider::Apns, Provider::Fcm, Provider::WebPush, Provider::Messenger, Provider::Telegram]
     {
-        // A chat knows no repeat: where it may have been taken it is tried only once more, and that
+        // A chat knows no repeat: where it may have been accepted it is tried only once more, and that
         // is another row of the table.
         let is_chat = matches!(provider, Provider::Messenger | Provider::Telegram);
-        let known = if is_chat { 3 } else { passing.len() };
+        let kinds = if is_chat { 3 } else { passing.len() };
         for _ in 0..ERRORS {
-            let answer = passing[rng.usize(..known)].clone().first(1);
+            let answer = passing[rng.usize(..kinds)].clone().first(1);
             let rule = Rule::on(provider, answer).after(rng.u32(..ERRORS_AMONG));
             server.sandbox.add_rule(rule)?;
         }

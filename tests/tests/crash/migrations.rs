@@ -153,7 +153,7 @@ async fn an_upgrade_killed_at_any_flush_loses_nothing() -> Result<()> {
             let name = || format!("version {version}, flush {nth}");
             let folder = tempfile::tempdir()?;
             copy_files(base.path(), folder.path())?;
-            let (status, said) = killed_at_flush(&opening(folder.path()), nth).ended().await?;
+            let (status, output) = killed_at_flush(&opening(folder.path()), nth).ended().await?;
             let rows =
                 rows_after_start(folder.path().join("notify.db")).await.with_context(name)?;
             ensure!(rows == expected, "{}: other rows", name());
@@ -161,7 +161,7 @@ async fn an_upgrade_killed_at_any_flush_loses_nothing() -> Result<()> {
                 ensure!(nth > 1, "version {version} has flushes");
                 break;
             }
-            ensure!(status.signal() == Some(KILLED), "{}: {status}: {said}", name());
+            ensure!(status.signal() == Some(KILLED), "{}: {status}: {output}", name());
             ended += 1;
         }
     }
@@ -188,7 +188,7 @@ async fn a_disk_full_at_any_page_of_a_start_loses_nothing() -> Result<()> {
             }
             copy_files(base.path(), &inside)?;
             disk.fill_but(pages * PAGE_BYTES)?;
-            let (status, said) = command.ended().await?;
+            let (status, output) = command.ended().await?;
             disk.free()?;
             let copy = tempfile::tempdir()?;
             copy_files(&inside, copy.path())?;
@@ -198,7 +198,7 @@ async fn a_disk_full_at_any_page_of_a_start_loses_nothing() -> Result<()> {
                 ensure!(pages > 0, "version {version} takes room");
                 break;
             }
-            ensure!(status.code() == Some(1), "{}: {status}: {said}", name());
+            ensure!(status.code() == Some(1), "{}: {status}: {output}", name());
             full += 1;
         }
     }

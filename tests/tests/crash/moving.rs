@@ -24,16 +24,19 @@ async fn moved(from: &Launch, to: &str) -> Result<()> {
     for commits in KILLED_AT {
         let dies_at = format!("move committed {commits}");
         let dying = launch.clone().program("dying-server").variable("NOTIFY_DIES_AT", &dies_at);
-        let (status, said) = dying.ended().await?;
-        ensure!(status.code().is_none(), "it was to be killed at {commits}: {status} {said}");
+        let (status, output) = dying.ended().await?;
+        ensure!(status.code().is_none(), "it was to be killed at {commits}: {status} {output}");
     }
-    let (status, said) = launch.answered().await?;
-    ensure!(status.success() && said.contains("both databases hold the same"), "{status}: {said}");
+    let (status, output) = launch.answered().await?;
+    ensure!(
+        status.success() && output.contains("both databases hold the same"),
+        "{status}: {output}"
+    );
     for secret in ["postgres@", "password"] {
-        ensure!(!said.contains(secret), "{said}");
+        ensure!(!output.contains(secret), "{output}");
     }
-    let (status, said) = from.ended().await?;
-    ensure!(!status.success() && said.contains("was moved to"), "{status}: {said}");
+    let (status, output) = from.ended().await?;
+    ensure!(!status.success() && output.contains("was moved to"), "{status}: {output}");
     Ok(())
 }
 

@@ -54,7 +54,7 @@ impl Outage {
     }
 
     /// Checks what callers may see of it.
-    fn ensure_told(self, answers: &Answers) -> Result<()> {
+    fn ensure_expected(self, answers: &Answers) -> Result<()> {
         let is_served = answers.accepts && answers.is_ready;
         match self {
             Self::Deaf => ensure!(is_served, "connections that stand are served"),
@@ -87,8 +87,8 @@ async fn a_database_that_stops_or_freezes_loses_and_repeats_nothing() -> Result<
             served.load.go_on(Duration::from_millis(rng.u64(..BEFORE_MS))).await?;
             outage.begin(&mut cluster).await.with_context(|| name.clone())?;
             served.load.go_on(AWAY).await?;
-            let answers = served.ask_meanwhile(&name).await?;
-            outage.ensure_told(&answers).with_context(|| name.clone())?;
+            let answers = served.probe(&name).await?;
+            outage.ensure_expected(&answers).with_context(|| name.clone())?;
             outage.end(&mut cluster).await.with_context(|| name.clone())?;
             let took = served.recovered(&name).await?;
             println!("{name}: answers within {:.1?}, on again after {took:.1?}", answers.within);

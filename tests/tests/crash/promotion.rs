@@ -45,9 +45,9 @@ impl Pair {
 
     /// The url of both, always in this order.
     fn url(&self) -> String {
-        let (one, other) = (self.primary.port(), self.standby.port());
+        let (primary, standby) = (self.primary.port(), self.standby.port());
         format!(
-            "postgres://postgres@127.0.0.1:{one},127.0.0.1:{other}/postgres\
+            "postgres://postgres@127.0.0.1:{primary},127.0.0.1:{standby}/postgres\
              ?target_session_attrs=read-write&sslmode=disable"
         )
     }
@@ -77,7 +77,7 @@ async fn a_promoted_standby_has_everything_that_was_accepted() -> Result<()> {
         }
         served.load.go_on(Duration::from_millis(rng.u64(..BEFORE_MS))).await?;
         pair.primary.kill().await?;
-        let answers = served.ask_meanwhile(&name).await?;
+        let answers = served.probe(&name).await?;
         pair.standby.promote().await.with_context(|| name.clone())?;
         let took = served.recovered(&name).await?;
         println!("{name}: answers within {:.1?}, on again after {took:.1?}", answers.within);

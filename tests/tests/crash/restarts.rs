@@ -14,7 +14,7 @@ use crate::{CREDIT, launch, setting};
 /// Starts that are killed, one after the other.
 const RESTARTS: u32 = 100;
 /// In that time they must be done.
-const STORM_MAX: Duration = Duration::from_secs(60);
+const RESTARTS_TIME_MAX: Duration = Duration::from_secs(60);
 /// Latest moment of a kill after a start: some before it listens, some after.
 const KILL_WITHIN_MS: u64 = 150;
 
@@ -35,14 +35,14 @@ async fn a_hundred_restarts_in_a_row_lose_nothing() -> Result<()> {
         let after = Duration::from_millis(rng.u64(..KILL_WITHIN_MS));
         server.killed_at_start(after, CREDIT).await?;
     }
-    let storm = began.elapsed();
-    ensure!(storm <= STORM_MAX, "{RESTARTS} restarts took {storm:?}");
+    let took = began.elapsed();
+    ensure!(took <= RESTARTS_TIME_MAX, "{RESTARTS} restarts took {took:?}");
     server.start_again().await?;
     load.end().await?;
     load.drain(&server).await?;
     let verdict = load.judge(&server).await?;
     verdict.ensure_sound()?;
-    println!("T23: {RESTARTS} restarts in {storm:.1?}, {} pairs, 0 lost", verdict.pairs);
+    println!("T23: {RESTARTS} restarts in {took:.1?}, {} pairs, 0 lost", verdict.pairs);
     settle(server, &data_dir).await
 }
 
@@ -51,12 +51,12 @@ async fn a_second_server_on_the_same_file_is_refused() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let launch = launch(folder.path()).on_file();
     let first = launch.start().await?;
-    let (status, said) = launch.ended().await?;
+    let (status, output) = launch.ended().await?;
     assert!(!status.success(), "{status}");
-    assert_eq!(said.lines().count(), 1, "one line for people: {said}");
+    assert_eq!(output.lines().count(), 1, "one line for people: {output}");
     assert!(
-        said.contains("in use by another notify-server") && said.contains("notify.db"),
-        "{said}"
+        output.contains("in use by another notify-server") && output.contains("notify.db"),
+        "{output}"
     );
     let key = first.api_key.clone().context("a key")?;
     let client = Client::builder(&first.origin).api_key(key).build()?;

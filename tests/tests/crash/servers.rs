@@ -34,14 +34,14 @@ async fn either_of_two_servers_is_taken_over_without_loss() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let installation = Arc::new(Installation::make());
     let settings = installation.settings();
-    let one = launch(&folder.path().join("one")).installation(&settings);
-    let other = launch(&folder.path().join("other")).installation(&settings);
-    let mut server = RestartableServer::start(one).await?;
+    let first_launch = launch(&folder.path().join("one")).installation(&settings);
+    let second_launch = launch(&folder.path().join("other")).installation(&settings);
+    let mut server = RestartableServer::start(first_launch).await?;
     let mut relief = Relief::watch(Arc::clone(&installation));
     let mut server_epoch = relief.newest().await?;
-    let mut beside = other.start().await?;
-    let mut beside_epoch = relief.newest().await?;
-    ensure!(beside.api_key.is_none(), "the keys are made once");
+    let mut second = second_launch.start().await?;
+    let mut second_epoch = relief.newest().await?;
+    ensure!(second.api_key.is_none(), "the keys are made once");
     let mut load = Load::prepare(&server, TENANTS, &folder.path().join("request_log")).await?;
     script_errors(&server, &mut rng)?;
     load.begin(&server, &mut rng);
@@ -57,17 +57,17 @@ async fn either_of_two_servers_is_taken_over_without_loss() -> Result<()> {
             server.start_again().await.with_context(|| format!("run {nth}"))?;
             server_epoch = relief.newest().await?;
         } else {
-            beside.kill().await?;
-            relief.killed(beside_epoch);
-            beside = other.start().await.with_context(|| format!("run {nth}"))?;
-            beside_epoch = relief.newest().await?;
+            second.kill().await?;
+            relief.killed(second_epoch);
+            second = second_launch.start().await.with_context(|| format!("run {nth}"))?;
+            second_epoch = relief.newest().await?;
         }
     }
     load.end().await?;
     let relieved = relief.ended().await?;
-    let over = std::time::Instant::now();
+    let load_ended = std::time::Instant::now();
     load.drain(&server).await?;
-    let drained = over.elapsed();
+    let drained = load_ended.elapsed();
     ended.push(EndedProcess { last_connection: u64::MAX, repeats_max: runs * CREDIT });
     server.ended = ended;
     let verdict = load.judge(&server).await?;
@@ -88,7 +88,7 @@ async fn either_of_two_servers_is_taken_over_without_loss() -> Result<()> {
         );
         ensure!(*most <= RELIEF_MAX, "taken over after {most:.1?}");
     }
-    let status = beside.terminate().await?;
+    let status = second.terminate().await?;
     ensure!(status.success(), "{status}");
     server.stop().await?;
     server.sandbox.stop().await;

@@ -61,8 +61,8 @@ async fn stops_under_load_lose_and_repeat_nothing_and_reject_cleanly() -> Result
     assert_eq!(verdict.repeated(), 0, "every answer was waited for: {verdict:?}");
     let mut refusals = 0;
     for entry in load.request_log.entries()? {
-        for said in &entry.responses {
-            if let LoggedResponse::Unknown(what) = said {
+        for response in &entry.responses {
+            if let LoggedResponse::Unknown(what) = response {
                 let is_clean = CLEAN.iter().any(|clean| what.starts_with(clean));
                 ensure!(is_clean, "{}: {what}", entry.request.key);
                 refusals += 1;

@@ -26,7 +26,8 @@ async fn listed_devices_and_a_tag_select_the_audience() -> Result<()> {
     client.devices().set_tags(&device("a2")?, &not).await?;
 
     let tokens = |received: &[ReceivedRequest]| {
-        let mut tokens: Vec<_> = received.iter().filter_map(|one| one.token.clone()).collect();
+        let mut tokens: Vec<_> =
+            received.iter().filter_map(|message| message.token.clone()).collect();
         tokens.sort();
         tokens
     };
@@ -56,8 +57,8 @@ async fn listed_devices_and_a_tag_select_the_audience() -> Result<()> {
     assert_eq!(tokens(&received), expected(&["a1", "i1"]));
     assert_eq!((record.counts.targeted, record.counts.excluded), (2, 4), "{record:?}");
 
-    let nobody = CreateNotification::to_platforms([Platform::Ios], "t").tag("unheard-of");
-    let (record, received) = send(&server, &nobody).await?;
+    let unused_tag = CreateNotification::to_platforms([Platform::Ios], "t").tag("unused");
+    let (record, received) = send(&server, &unused_tag).await?;
     assert_eq!((record.counts.targeted, received.len()), (0, 0));
     server.stop().await;
     Ok(())
@@ -76,7 +77,7 @@ async fn the_environment_of_a_device_selects_the_apns_host() -> Result<()> {
     let notification = CreateNotification::to_platforms([Platform::Ios], "x");
     let (_, received) = send(&server, &notification).await?;
     let mut hosts: Vec<_> =
-        received.iter().map(|one| (one.token.clone(), one.environment)).collect();
+        received.iter().map(|message| (message.token.clone(), message.environment)).collect();
     hosts.sort_by(|left, right| left.0.cmp(&right.0));
     let expected = [
         (Some(token("i1")), Some(Environment::Sandbox)),

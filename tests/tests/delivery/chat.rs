@@ -73,10 +73,11 @@ async fn devices_of_any_platform_are_reached_by_their_ids() -> Result<()> {
     let each = [Platform::Android, Platform::Ios, Platform::Web, CHATS[0], CHATS[1]];
     assert_eq!(by_platform, each.map(|platform| (platform, 1)));
     assert_eq!((record.counts.targeted, record.counts.unknown, received.len()), (5, 1, 5));
-    let told = client.notifications().explain(&record.id, &chat).await?;
-    assert_eq!(told.outcome, ExplainedOutcome::Sent);
-    let told = client.notifications().explain(&record.id, &DeviceId::new("w2").unwrap()).await?;
-    assert_eq!(told.outcome, ExplainedOutcome::NotTargeted);
+    let explanation = client.notifications().explain(&record.id, &chat).await?;
+    assert_eq!(explanation.outcome, ExplainedOutcome::Sent);
+    let explanation =
+        client.notifications().explain(&record.id, &DeviceId::new("w2").unwrap()).await?;
+    assert_eq!(explanation.outcome, ExplainedOutcome::NotTargeted);
     server.stop().await;
     Ok(())
 }

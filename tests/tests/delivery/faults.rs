@@ -67,7 +67,8 @@ async fn refused_streams_lose_and_repeat_nothing() -> Result<()> {
     let server = server_with_a_crowd().await?;
     script(&server, Fault::Refuse)?;
     let (record, journal) = send(&server).await?;
-    let refused = journal.iter().filter(|one| one.reason.as_deref() == Some("refuse")).count();
+    let refused =
+        journal.iter().filter(|message| message.reason.as_deref() == Some("refuse")).count();
     assert_eq!(refused, 2 * FAULTS_AFTER.len());
     reached_everybody_once(journal, &record);
     server.stop().await;
@@ -81,8 +82,8 @@ async fn cut_connections_repeat_only_unanswered_messages() -> Result<()> {
     let (record, journal) = send(&server).await?;
     let cut: HashSet<u64> = journal
         .iter()
-        .filter(|one| one.reason.as_deref() == Some("cut"))
-        .map(|one| one.connection)
+        .filter(|message| message.reason.as_deref() == Some("cut"))
+        .map(|message| message.connection)
         .collect();
     assert!(!cut.is_empty());
     let journal = ReceivedByToken::of(journal);
@@ -100,8 +101,10 @@ async fn a_stream_limit_that_falls_to_one_and_rises_loses_and_repeats_nothing() 
     let server = server_with_a_crowd().await?;
     let notification = CreateNotification::to_platforms(BOTH, "x");
     let id = server.client().notifications().create(&notification).await?.id;
-    let one = Settings { max_concurrent_streams: 1, ..Settings::default() };
-    for (after, settings) in [(300, one.clone()), (350, Settings::default()), (900, one)] {
+    let one_stream = Settings { max_concurrent_streams: 1, ..Settings::default() };
+    for (after, settings) in
+        [(300, one_stream.clone()), (350, Settings::default()), (900, one_stream)]
+    {
         server.sandbox().wait_for(after, WAIT_MAX).await;
         server.sandbox().set(settings);
     }

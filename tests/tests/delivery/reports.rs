@@ -22,15 +22,15 @@ async fn in_order(server: &TestServer, devices: &[RegisterDevice]) -> Result<()>
 }
 
 /// The outcome of a device and the names of the steps; steps without a time lack the `@`.
-async fn told(server: &TestServer, id: &NotificationId, device: &str) -> Result<String> {
+async fn explained(server: &TestServer, id: &NotificationId, device: &str) -> Result<String> {
     let device = DeviceId::new(device).map_err(anyhow::Error::msg)?;
-    let told = server.client().notifications().explain(id, &device).await?;
-    assert_eq!(told.device_id, device);
-    let words = told.steps.iter().map(|step| {
+    let explanation = server.client().notifications().explain(id, &device).await?;
+    assert_eq!(explanation.device_id, device);
+    let words = explanation.steps.iter().map(|step| {
         let proved = if step.at.is_some() { "@" } else { "" };
         format!(" {}{proved}", step.what.as_str())
     });
-    Ok(format!("{}:{}", told.outcome.as_str(), words.collect::<String>()))
+    Ok(format!("{}:{}", explanation.outcome.as_str(), words.collect::<String>()))
 }
 
 /// Sends, and waits until that many devices have their outcome and the rest is tried again.
@@ -147,24 +147,24 @@ async fn every_delivery_outcome_is_explained() -> Result<()> {
     let everybody = sent(&server, &CreateNotification::to_platforms(BOTH, "x"), 5).await?;
     register(&client, [ios(9, &ScriptedResponse::ok())]).await?;
     let proved = "accepted@ started@ targeted@ enabled@ has_address@ attempted@";
-    let begun = "accepted@ started@ targeted@";
+    let after_start = "accepted@ started@ targeted@";
     let rows = [
         ("i1", format!("sent: {proved} sent@")),
         ("i2", format!("unregistered: {proved} unregistered@ address_dead@")),
         ("i3", format!("failed: {proved} failed@")),
         ("a4", format!("pending: {proved} next_attempt@")),
-        ("i5", format!("not_targeted: {begun} disabled has_address passed_over")),
-        ("i6", format!("not_targeted: {begun} enabled no_address passed_over")),
+        ("i5", format!("not_targeted: {after_start} disabled has_address passed_over")),
+        ("i6", format!("not_targeted: {after_start} enabled no_address passed_over")),
         ("i7", format!("sent: {proved} sent@")),
         ("i9", "not_targeted: accepted@ started@ targeted registered_later@".to_owned()),
     ];
     for (device, expected) in &rows {
-        assert_eq!(&told(&server, &everybody, device).await?, expected, "{device}");
+        assert_eq!(&explained(&server, &everybody, device).await?, expected, "{device}");
     }
 
     // Erased with all that was kept about it, it is as unknown as one that never was.
-    let gone = DeviceId::new("i8").map_err(anyhow::Error::msg)?;
-    client.devices().delete(&gone).await?;
+    let erased = DeviceId::new("i8").map_err(anyhow::Error::msg)?;
+    client.devices().delete(&erased).await?;
     for (id, device) in [(&everybody, "i8"), (&everybody, "ghost")] {
         let device = DeviceId::new(device).map_err(anyhow::Error::msg)?;
         let unknown = client.notifications().explain(id, &device).await;
@@ -228,7 +228,7 @@ async fn every_reason_a_device_is_not_targeted_is_explained() -> Result<()> {
         (&canceled, "i1", "canceled: accepted@ targeted enabled has_address cancel_requested@"),
     ];
     for (id, device, expected) in rows {
-        assert_eq!(told(&server, id, device).await?, expected, "{device}");
+        assert_eq!(explained(&server, id, device).await?, expected, "{device}");
     }
     server.stop().await;
     Ok(())
@@ -248,17 +248,17 @@ async fn a_held_delivery_is_explained() -> Result<()> {
     let first = CreateNotification::to_platforms([Platform::Ios], "x");
     let first = client.notifications().create(&first).await?.id;
     until("the channel is held", async || {
-        Ok(told(&server, &first, "i1").await?.contains("credentials_refused").then_some(()))
+        Ok(explained(&server, &first, "i1").await?.contains("credentials_refused").then_some(()))
     })
     .await?;
     let id = sent(&server, &CreateNotification::to_platforms(BOTH, "x"), 1).await?;
-    let begun = "accepted@ started@ targeted@";
+    let after_start = "accepted@ started@ targeted@";
     let expected =
-        format!("failed: {begun} enabled@ has_address@ provider_not_configured@ failed@");
-    assert_eq!(told(&server, &id, "a2").await?, expected);
-    let held = format!("pending: {begun} enabled has_address waiting credentials_refused");
+        format!("failed: {after_start} enabled@ has_address@ provider_not_configured@ failed@");
+    assert_eq!(explained(&server, &id, "a2").await?, expected);
+    let held = format!("pending: {after_start} enabled has_address waiting credentials_refused");
     until("the channel is held", async || {
-        Ok((told(&server, &id, "i1").await? == held).then_some(()))
+        Ok((explained(&server, &id, "i1").await? == held).then_some(()))
     })
     .await?;
     let device = DeviceId::new("i1").map_err(anyhow::Error::msg)?;
@@ -279,12 +279,14 @@ async fn a_held_delivery_is_explained() -> Result<()> {
 
     client.notifications().cancel(&id).await?;
     server.completed(&id).await?;
-    let expected = format!("canceled: {begun} enabled@ has_address@ cancel_requested@ canceled@");
-    assert_eq!(told(&server, &id, "i1").await?, expected);
+    let expected =
+        format!("canceled: {after_start} enabled@ has_address@ cancel_requested@ canceled@");
+    assert_eq!(explained(&server, &id, "i1").await?, expected);
     let once = CreateNotification::to_platforms([Platform::Ios], "x").ttl_seconds(0);
     let once = sent(&server, &once, 1).await?;
-    let expected = format!("expired: {begun} enabled@ has_address@ credentials_refused@ expired@");
-    assert_eq!(told(&server, &once, "i1").await?, expected);
+    let expected =
+        format!("expired: {after_start} enabled@ has_address@ credentials_refused@ expired@");
+    assert_eq!(explained(&server, &once, "i1").await?, expected);
     server.stop().await;
     Ok(())
 }
@@ -307,7 +309,7 @@ async fn a_preview_shows_the_payload_and_sends_nothing() -> Result<()> {
     assert_eq!(server.sandbox().received().len(), 0);
     assert_eq!(client.notifications().list(&Default::default()).await?.notifications, []);
     let devices: Vec<_> =
-        preview.platforms.iter().map(|one| (one.platform, one.devices, one.limit)).collect();
+        preview.platforms.iter().map(|row| (row.platform, row.devices, row.limit)).collect();
     assert_eq!(devices, [(Platform::Android, 2, 4_096), (Platform::Ios, 1, 4_096)]);
 
     let id = sent(&server, &notification, 3).await?;
@@ -319,22 +321,23 @@ async fn a_preview_shows_the_payload_and_sends_nothing() -> Result<()> {
                 Provider::Fcm
             }
         };
-        let one = received.iter().find(|one| one.provider == provider).context("received")?;
+        let sent =
+            received.iter().find(|message| message.provider == provider).context("received")?;
         let mut shown = serde_json::to_value(platform.payload.context("a payload")?)?;
         // But for ids and tokens it is to the letter what came.
-        let payload = one.payload.to_string();
+        let payload = sent.payload.to_string();
         if provider == Provider::Fcm {
-            shown["message"]["token"] = one.payload["message"]["token"].clone();
+            shown["message"]["token"] = sent.payload["message"]["token"].clone();
             shown["message"]["data"]["notification_id"] = json!(id);
             shown["message"]["android"]["notification"]["tag"] = json!(id);
         } else {
             shown["notification_id"] = json!(id);
             assert_eq!(platform.bytes, payload.len() as u64, "{payload}");
         }
-        assert_eq!(shown, one.payload);
+        assert_eq!(shown, sent.payload);
         for (name, value) in &platform.headers {
             let is_own = ["apns-id", "apns-collapse-id", "apns-expiration"].contains(&&**name);
-            let came = one.headers.get(name).with_context(|| name.clone())?;
+            let came = sent.headers.get(name).with_context(|| name.clone())?;
             assert!(is_own || came == value, "{name}: {came} instead of {value}");
         }
     }

@@ -56,7 +56,14 @@ async fn a_platform_without_provider_fails_its_devices_at_once() -> Result<()> {
     let platforms: Vec<_> = record
         .by_platform
         .iter()
-        .map(|one| (one.platform, one.counts.targeted, one.counts.sent, one.counts.failed))
+        .map(|platform| {
+            (
+                platform.platform,
+                platform.counts.targeted,
+                platform.counts.sent,
+                platform.counts.failed,
+            )
+        })
         .collect();
     assert_eq!(platforms, [(Platform::Android, 10, 10, 0), (Platform::Ios, 10, 0, 10)]);
     server.stop().await;

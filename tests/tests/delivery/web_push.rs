@@ -100,8 +100,8 @@ async fn dead_subscriptions_disable_their_browsers_and_rejected_messages_do_not(
     let (record, received) = send(&server, &to_browsers("x")).await?;
     assert_eq!(received.len(), 6, "each is tried once");
     let counts = &record.counts;
-    let told = (counts.targeted, counts.sent, counts.unregistered, counts.failed);
-    assert_eq!(told, (6, 1, 3, 2), "{record:?}");
+    let summary = (counts.targeted, counts.sent, counts.unregistered, counts.failed);
+    assert_eq!(summary, (6, 1, 3, 2), "{record:?}");
     for id in &dead {
         let device = client.devices().get(id).await?;
         let state = (device.enabled, device.disabled_reason);

@@ -74,13 +74,13 @@ fn every_variable_is_a_setting() {
     let document = read("docs/configuration.md");
     let rows = document.lines().filter_map(|line| line.strip_prefix("| `--"));
     let rows = rows.filter_map(|row| row.split(['`', ' ']).next());
-    let mut known: BTreeSet<_> =
+    let mut settings: BTreeSet<_> =
         rows.map(|name| format!("NOTIFY_{}", name.replace('-', "_").to_uppercase())).collect();
-    known.extend(["NOTIFY_MASTER_KEY", "NOTIFY_CONFIG"].map(str::to_owned));
+    settings.extend(["NOTIFY_MASTER_KEY", "NOTIFY_CONFIG"].map(str::to_owned));
     let mut used = BTreeSet::new();
     for (file, text) in files() {
         for name in names(&text, "NOTIFY_") {
-            assert!(known.contains(&name), "{file}: {name} is no setting");
+            assert!(settings.contains(&name), "{file}: {name} is no setting");
             used.insert(name);
         }
     }
@@ -228,15 +228,16 @@ fn images_have_known_names_and_a_recent_toolchain() {
 fn everything_that_operations_names_exists() {
     let document = read("docs/operations.md");
     let is_part = |letter: char| letter.is_ascii_alphanumeric() || "/.-_".contains(letter);
-    let mut told = BTreeSet::new();
+    let mut paths = BTreeSet::new();
     for (at, _) in document.match_indices("deploy/") {
         let path = document[at..].split(|letter| !is_part(letter)).next().unwrap_or_default();
         assert!(root().join(path).exists(), "{path}");
-        told.insert(path);
+        paths.insert(path);
     }
-    assert!(told.len() >= 5, "{told:?}");
+    assert!(paths.len() >= 5, "{paths:?}");
     // The grace of a container by hand.
-    let (_, rest) = document.split_once("--stop-timeout ").expect("a container is told to stop");
+    let (_, rest) =
+        document.split_once("--stop-timeout ").expect("the command sets a stop timeout");
     let grace = rest.split(' ').next().expect("seconds");
     assert!(seconds(grace) >= Config::default().shutdown_grace.0 + ENDING, "{grace}");
 }

@@ -33,13 +33,13 @@ fn named(document: &str) -> Vec<String> {
 
 #[test]
 fn every_hazard_names_an_existing_test() {
-    let mut known = BTreeSet::new();
+    let mut existing = BTreeSet::new();
     for package in ["notify-core", "notify-server", "tests"] {
-        functions(&root().join(package), &mut known);
+        functions(&root().join(package), &mut existing);
     }
     let document = read("docs/delivery.md");
     let named = named(&document);
     assert_eq!(named.len(), 19, "a test for each trap that there can be on SQLite: {named:?}");
-    let missing: Vec<_> = named.iter().filter(|name| !known.contains(*name)).collect();
+    let missing: Vec<_> = named.iter().filter(|name| !existing.contains(*name)).collect();
     assert_eq!(missing, Vec::<&String>::new());
 }

@@ -47,7 +47,7 @@ struct Reader {
     /// Where data, keys and the installed command are.
     home: tempfile::TempDir,
     /// What was exported so far, and assigned.
-    said: String,
+    assignments: String,
     sandbox: Option<(Child, String)>,
 }
 
@@ -56,7 +56,7 @@ impl Reader {
         let home = tempfile::tempdir()?;
         fs::create_dir(home.path().join("bin"))?;
         let server = ServerProcess::start(&home.path().join("notify-data")).await?;
-        Ok(Self { server, home, said: String::new(), sandbox: None })
+        Ok(Self { server, home, assignments: String::new(), sandbox: None })
     }
 
     /// Does what a line of the quick start says. Addresses and keys are put in the place of the
@@ -84,8 +84,8 @@ impl Reader {
             .replace("curl ", "curl -fsS ");
         if line.starts_with("export ") || line.starts_with("APP=") {
             // Kept for the lines that follow; each runs in a shell of its own.
-            self.said.push_str(&line);
-            self.said.push('\n');
+            self.assignments.push_str(&line);
+            self.assignments.push('\n');
             return Ok(());
         }
         let path = std::env::var("PATH").unwrap_or_default();
@@ -94,7 +94,7 @@ impl Reader {
             ("HOME", self.home.path().display().to_string()),
             ("NOTIFY_URL", self.server.origin.clone()),
         ];
-        sh(&format!("{}{line}", self.said), self.home.path(), &variables).await?;
+        sh(&format!("{}{line}", self.assignments), self.home.path(), &variables).await?;
         Ok(())
     }
 

@@ -93,8 +93,8 @@ async fn private_addresses_are_not_fetched_unless_allowed() -> Result<()> {
     for url in [canary.url("/"), format!("http://localhost:{}/", canary.address.port())] {
         let feed = create(&caller, &url).await?;
         let feed = fetched(&caller, &feed).await?;
-        let told = (&feed["status"], &feed["last_error"]);
-        assert_eq!(told, (&json!("failing"), &json!(BLOCKED)), "{url}");
+        let state = (&feed["status"], &feed["last_error"]);
+        assert_eq!(state, (&json!("failing"), &json!(BLOCKED)), "{url}");
         let checked = caller.post("/v1/feeds/check", &json!({"url": url})).await.ok();
         assert_eq!(checked["problems"], json!([BLOCKED]));
     }

@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-/// What is said after the head and the body.
+/// What is sent after the head and the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Then {
     /// Nothing: the connection ends.
@@ -21,7 +21,7 @@ pub(crate) enum Then {
 }
 
 /// An answer: head lines, body, and what comes then.
-pub(crate) type Said = (String, Vec<u8>, Then);
+pub(crate) type Reply = (String, Vec<u8>, Then);
 
 /// A host.
 pub(crate) struct Host {
@@ -33,7 +33,7 @@ pub(crate) struct Host {
 impl Host {
     /// Starts a host that answers a path.
     pub(crate) async fn start(
-        answer: impl Fn(&str) -> Said + Send + Sync + 'static,
+        answer: impl Fn(&str) -> Reply + Send + Sync + 'static,
     ) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
@@ -71,7 +71,7 @@ impl Drop for Host {
 async fn serve(
     mut io: TcpStream,
     seen: &Mutex<Vec<String>>,
-    answer: &(impl Fn(&str) -> Said + Sync),
+    answer: &(impl Fn(&str) -> Reply + Sync),
 ) -> Result<()> {
     let mut request = vec![0; 4_096];
     let length = io.read(&mut request).await?;

@@ -27,7 +27,7 @@ struct Asked {
     now: AtomicUsize,
     most: AtomicUsize,
     /// Connections that the server closed; its next request may arrive before we see that.
-    gone: AtomicUsize,
+    disconnected: AtomicUsize,
 }
 
 /// A host that returns a feed, or lets requests wait.
@@ -65,8 +65,8 @@ impl Gate {
 
     /// The most that were asked for at once, as far as the server knew.
     fn most(&self) -> usize {
-        let gone = self.asked.gone.load(Ordering::SeqCst);
-        self.asked.most.load(Ordering::SeqCst).saturating_sub(gone)
+        let disconnected = self.asked.disconnected.load(Ordering::SeqCst);
+        self.asked.most.load(Ordering::SeqCst).saturating_sub(disconnected)
     }
 }
 
@@ -79,12 +79,12 @@ impl Drop for Gate {
 async fn answer(mut io: TcpStream, holds: &mut watch::Receiver<bool>, asked: &Asked) -> Result<()> {
     // One that fails here fails below too.
     let _ = io.read(&mut [0; 4_096]).await;
-    let is_gone = tokio::select! {
+    let is_disconnected = tokio::select! {
         _ = holds.wait_for(|holds| !holds) => false,
         _ = io.read_u8() => true,
     };
     // Before the response: once it is there, the next request may come at once.
-    asked.gone.fetch_add(usize::from(is_gone), Ordering::SeqCst);
+    asked.disconnected.fetch_add(usize::from(is_disconnected), Ordering::SeqCst);
     asked.now.fetch_sub(1, Ordering::SeqCst);
     let body = rss(&[1]);
     let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use notify_tests::{Launch, ServerProcess};
 use serde_json::json;
 
-use crate::host::{Host, Said, Then, rss};
+use crate::host::{Host, Reply, Then, rss};
 use crate::{create, fetched};
 
 /// Most time of the processor that one feed takes, in seconds.
@@ -18,7 +18,7 @@ const MEMORY_BYTES_MAX: u64 = 64 * 1_024 * 1_024;
 /// Ticks of `/proc/<pid>/stat` a second, on every Linux there is.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Feeds, and what is said of them.
+/// Feeds, and the error of each.
 const HOSTILE: [(&str, &str); 21] = [
     ("/laughs", "has a document type, which feeds do not need"),
     ("/external", "has a document type, which feeds do not need"),
@@ -44,7 +44,7 @@ const HOSTILE: [(&str, &str); 21] = [
 ];
 
 #[expect(clippy::too_many_lines, reason = "one arm for each attack")]
-fn said(path: &str) -> Said {
+fn respond(path: &str) -> Reply {
     let whole = |body: String| ("200 OK".to_owned(), body.into_bytes(), Then::Ends);
     let in_rss = |inside: &str| whole(format!("<rss><channel>{inside}</channel></rss>"));
     match path {
@@ -156,7 +156,7 @@ fn cpu_seconds(server: &ServerProcess) -> Result<f64> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hostile_feeds_fail_and_use_few_resources() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let host = Host::start(said).await?;
+    let host = Host::start(respond).await?;
     let launch = Launch::on(folder.path()).argument("--allow-private-networks");
     let server = launch.start().await?;
     let caller = server.caller();
@@ -168,8 +168,8 @@ async fn hostile_feeds_fail_and_use_few_resources() -> Result<()> {
         let memory_before = begin_peak(&server)?;
         let feed = create(&caller, &host.url(path)).await?;
         let feed = fetched(&caller, &feed).await?;
-        let told = (&feed["status"], &feed["last_error"]);
-        assert_eq!(told, (&json!("failing"), &json!(expected)), "{path}");
+        let state = (&feed["status"], &feed["last_error"]);
+        assert_eq!(state, (&json!("failing"), &json!(expected)), "{path}");
         let took = cpu_seconds(&server)? - before;
         let memory = server.memory_peak()?.saturating_sub(memory_before);
         println!("S5: {path}: {took:.2} s CPU, {} KiB more at the most", memory / 1_024);

@@ -10,7 +10,7 @@ const WATCH: &str = "
     globalThis.breaches = [];
     addEventListener('securitypolicyviolation', (event) => breaches.push(event.violatedDirective));";
 /// A page that says whether its scripts run.
-const TELLS_SCRIPTS: &str = "data:text/html,<title>off</title><script>document.title='on'</script>";
+const SHOWS_SCRIPTS: &str = "data:text/html,<title>off</title><script>document.title='on'</script>";
 /// What the page shows, and how.
 const SEEN: &str = "(() => {
     const all = (selector) => [...document.querySelectorAll(selector)];
@@ -82,14 +82,14 @@ async fn choose(chromium: &mut Chromium, page: &Attached) -> Result<Value> {
 async fn an_answer_is_clicked_with_scripts_and_without() -> Result<()> {
     let server = TestServer::start().await;
     let caller = server.caller();
-    for (scripts, told) in [(true, "on"), (false, "off")] {
+    for (scripts, expected) in [(true, "on"), (false, "off")] {
         let (id, url) = poll(&caller).await?;
         let mut chromium = Chromium::start().await?;
         let page = chromium.open("data:text/html,", WATCH).await?;
         let switch = json!({"value": !scripts});
         chromium.call(Some(&page), "Emulation.setScriptExecutionDisabled", switch).await?;
-        chromium.load(&page, TELLS_SCRIPTS).await?;
-        assert_eq!(chromium.run(&page, "document.title").await?, told, "the switch is one");
+        chromium.load(&page, SHOWS_SCRIPTS).await?;
+        assert_eq!(chromium.run(&page, "document.title").await?, expected, "the switch is one");
 
         chromium.load(&page, &url).await?;
         let form = seen(&mut chromium, &page).await?;
@@ -184,13 +184,13 @@ async fn an_unknown_poll_and_a_failing_disk_show_an_error_page() -> Result<()> {
     let failed = "That did not work. Please try again later.";
     is_readable(&mut chromium, &page, 503, failed).await?;
     fault.end().await?;
-    let taken = until("the disk is there again", async || {
+    let results_after = until("the disk is there again", async || {
         chromium.load(&page, &url).await?;
         let results = choose(&mut chromium, &page).await?;
         Ok((results["bars"] == json!([0, 100])).then_some(results))
     })
     .await?;
-    ensure!(taken["chosen"] == json!(["coffee"]), "{taken}");
+    ensure!(results_after["chosen"] == json!(["coffee"]), "{results_after}");
     assert_eq!(clicks(&caller, &id).await?, [0, 1]);
     chromium.stop().await?;
     server.kill().await

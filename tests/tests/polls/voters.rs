@@ -164,12 +164,12 @@ async fn vote(
     }
     let own = form_of(&page.answers[page.answer_of(voter)]);
     let statuses = if voter.is_multiple_of(TWICE_ONE_IN) {
-        let mut beside = origin.clone();
-        let (one, other) = tokio::join!(
+        let mut second_origin = origin.clone();
+        let (first, second) = tokio::join!(
             send(http, origin, &page.path, &own),
-            send(http, &mut beside, &page.path, &own),
+            send(http, &mut second_origin, &page.path, &own),
         );
-        vec![one?, other?]
+        vec![first?, second?]
     } else {
         vec![send(http, origin, &page.path, &own).await?]
     };

@@ -35,9 +35,9 @@ async fn a_delivery_to_a_private_address_fails_at_once_and_reveals_nothing() -> 
     let counts = server.sandbox().counts();
     assert_eq!((counts.connections, counts.failed_handshakes, counts.received), (0, 0, 0));
     let device = DeviceId::new("w0").map_err(anyhow::Error::msg)?;
-    let told = serde_json::to_string(&client.notifications().explain(&id, &device).await?)?;
+    let explanation = serde_json::to_string(&client.notifications().explain(&id, &device).await?)?;
     for secret in ["127.0.0.1", "refused", "timeout", "connect"] {
-        assert!(!told.contains(secret), "{secret}: {told}");
+        assert!(!explanation.contains(secret), "{secret}: {explanation}");
     }
     assert!(client.devices().get(&device).await?.enabled, "the address is not dead");
     server.stop().await;
@@ -71,8 +71,8 @@ async fn private_addresses_are_rejected_alike_whether_or_not_a_port_is_open() ->
     }
     let (listening, silent) = answers.split_at(answers.len() / 2);
     assert_eq!(listening, silent);
-    let nobody = tokio::time::timeout(std::time::Duration::ZERO, canary.accept()).await;
-    assert!(nobody.is_err(), "no connection was made");
+    let accepted = tokio::time::timeout(std::time::Duration::ZERO, canary.accept()).await;
+    assert!(accepted.is_err(), "no connection was made");
     server.stop().await;
     Ok(())
 }

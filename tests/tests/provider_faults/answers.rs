@@ -81,8 +81,8 @@ impl Case {
             Platform::Web => {
                 let made = server.sandbox().subscribe(None, answer)?;
                 let id = made.endpoint.rsplit('/').next().context("an endpoint has an id")?;
-                let taken = ScriptedResponse::status(201).first(1);
-                server.sandbox().add_rule(Rule::on(Provider::WebPush, taken).token(id))?;
+                let accepted = ScriptedResponse::status(201).first(1);
+                server.sandbox().add_rule(Rule::on(Provider::WebPush, accepted).token(id))?;
                 Subscribe::web(PushSubscription {
                     endpoint: made.endpoint,
                     keys: PushKeys { p256dh: made.p256dh, auth: made.auth },
@@ -103,7 +103,7 @@ impl Case {
     }
 
     /// Whether everything has happened that can while the clock stands.
-    async fn is_over(
+    async fn settled(
         &self,
         id: &NotificationId,
         effect: Effect,
@@ -113,21 +113,21 @@ impl Case {
         if counts.targeted < DEVICES {
             return Ok(None);
         }
-        let is_over = match effect {
+        let is_settled = match effect {
             Effect::Sent | Effect::Disabled | Effect::Failed => record.completed_at.is_some(),
             Effect::Guarded => counts.unregistered == REPORTED_MAX,
             Effect::Held => self.has(id, StepKind::CredentialsRefused).await?,
             // What else it may do, it would do at once.
             Effect::Waits => true,
         };
-        Ok(is_over.then_some(record))
+        Ok(is_settled.then_some(record))
     }
 
     /// Whether the first device's explanation has that step.
     async fn has(&self, id: &NotificationId, word: StepKind) -> Result<bool> {
         let device = DeviceId::new(name(0)).map_err(anyhow::Error::msg)?;
-        let told = self.client.notifications().explain(id, &device).await?;
-        Ok(told.steps.iter().any(|step| step.what == word))
+        let explanation = self.client.notifications().explain(id, &device).await?;
+        Ok(explanation.steps.iter().any(|step| step.what == word))
     }
 
     async fn disabled(&self) -> Result<u64> {
@@ -160,7 +160,7 @@ async fn check(server: &ManualServer, row: &Row) -> Result<()> {
             .await?;
         server.settle().await;
     }
-    let record = until(&what, async || case.is_over(&id, *effect).await).await?;
+    let record = until(&what, async || case.settled(&id, *effect).await).await?;
     let counts = &record.counts;
     let ended = (counts.sent, counts.unregistered, counts.failed, counts.pending);
     let expected = match effect {
@@ -176,8 +176,8 @@ async fn check(server: &ManualServer, row: &Row) -> Result<()> {
     if record.completed_at.is_none() {
         // It must not resume when the clock advances for others.
         case.client.notifications().cancel(&id).await?;
-        let is_over = async || Ok(case.client.notifications().get(&id).await?.completed_at);
-        until("the rest is canceled", is_over).await?;
+        let is_completed = async || Ok(case.client.notifications().get(&id).await?.completed_at);
+        until("the rest is canceled", is_completed).await?;
     }
     Ok(())
 }
@@ -203,13 +203,14 @@ async fn every_provider_response_has_exactly_its_listed_effect() -> Result<()> {
     Ok(())
 }
 
-/// What Apple says of the time before a device came back is no news.
+/// A report of Apple about the time before a device came back changes nothing.
 #[tokio::test]
 async fn a_410_from_before_a_registration_spares_the_device() -> Result<()> {
     let server = ManualServer::start_with(|_, _| {}).await?;
     let now = server.clock().now();
     let dead_since = |ms: i64| {
-        let answer = ScriptedResponse { timestamp_ms: Some(now.plus_ms(ms).as_ms()), ..gone() };
+        let answer =
+            ScriptedResponse { timestamp_ms: Some(now.plus_ms(ms).as_ms()), ..unregistered() };
         Rule::on(Provider::Apns, answer)
     };
     let devices: Vec<_> = (0..2 * DEVICES).map(|seed| ios(seed, &ScriptedResponse::ok())).collect();
@@ -235,7 +236,7 @@ async fn a_410_from_before_a_registration_spares_the_device() -> Result<()> {
     Ok(())
 }
 
-fn gone() -> ScriptedResponse {
+fn unregistered() -> ScriptedResponse {
     ScriptedResponse::reason("Unregistered")
 }
 

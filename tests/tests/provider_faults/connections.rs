@@ -16,7 +16,7 @@ const CROWD: u64 = 2_000;
 const GOODBYES: u32 = 2;
 /// Messages between two of them, at the least.
 const BETWEEN: u32 = 250;
-/// The highest last stream that is named: a stream that is said to be answered and is not is waited
+/// The highest last stream that is named: a stream that is named as answered and is not is waited
 /// for, so that it lies far below those in flight.
 const LAST_MAX: u32 = 9;
 
@@ -50,8 +50,8 @@ async fn goaways_that_disown_answered_streams_repeat_only_those_and_lose_nothing
     let record = server.completed(&id).await?;
     assert_eq!((record.counts.targeted, record.counts.sent), (CROWD, CROWD), "{record:?}");
     let journal = server.sandbox().received();
-    let goodbyes = journal.iter().filter(|one| one.reason.as_deref() == Some("goaway"));
-    let denying: HashSet<u64> = goodbyes.map(|one| one.connection).collect();
+    let goodbyes = journal.iter().filter(|message| message.reason.as_deref() == Some("goaway"));
+    let denying: HashSet<u64> = goodbyes.map(|message| message.connection).collect();
     assert_eq!(denying.len(), 2 * GOODBYES as usize);
     let journal = ReceivedByToken::of(journal);
     assert_eq!(journal.reached(), usize::try_from(CROWD)?);

@@ -15,18 +15,21 @@ use crate::manual_clock::{ALL, ManualServer};
 const DEVICES: u64 = 100;
 /// How long the credentials stay wrong, in minutes.
 const MINUTES: u64 = 10;
-/// Requests with wrong credentials besides the probes: those in flight at the first rejection, and
-/// for Web Push the five in a row that show that the credentials are at fault.
+/// Requests with wrong credentials in addition to the probes: those in flight at the first rejection,
+/// and for Web Push the five in a row that show that the credentials are at fault.
 const FIRST_MAX: u64 = 110;
 
 /// Makes credentials wrong, each so that its provider rejects them in its own way.
-fn spoil(kind: ProviderKind, config: &mut Value, stranger: &Sandbox) {
+fn spoil(kind: ProviderKind, config: &mut Value, other_sandbox: &Sandbox) {
     match kind {
-        ProviderKind::Apns => config["private_key"] = stranger.apns_config()["private_key"].clone(),
+        ProviderKind::Apns => {
+            config["private_key"] = other_sandbox.apns_config()["private_key"].clone()
+        }
         ProviderKind::Fcm => config["service_account"]["private_key_id"] = json!("withdrawn"),
         // Browsers subscribed with the key of the sandbox.
         ProviderKind::WebPush => {
-            config["vapid_private_key"] = stranger.webpush_config()["vapid_private_key"].clone();
+            config["vapid_private_key"] =
+                other_sandbox.webpush_config()["vapid_private_key"].clone();
         }
         ProviderKind::Messenger => config["page_access_token"] = json!("EAAGrevoked"),
         ProviderKind::Telegram => config["bot_token"] = json!("1:revoked"),
@@ -43,11 +46,11 @@ fn refused(server: &ManualServer, provider: Provider) -> u64 {
 
 #[tokio::test]
 async fn rejected_credentials_hold_each_provider_until_they_are_fixed() -> Result<()> {
-    let stranger = start_sandbox().await?;
+    let other_sandbox = start_sandbox().await?;
     let web = ProviderKind::WebPush;
     let server = ManualServer::start_with(|kind, config| {
         if kind != web {
-            spoil(kind, config, &stranger);
+            spoil(kind, config, &other_sandbox);
         }
     })
     .await?;
@@ -58,7 +61,7 @@ async fn rejected_credentials_hold_each_provider_until_they_are_fixed() -> Resul
     let first = server.client.notifications().create(&first).await?.id;
     server.completed(&[first], Duration::from_secs(1)).await?;
     let mut config = server.config(web);
-    spoil(web, &mut config, &stranger);
+    spoil(web, &mut config, &other_sandbox);
     server.client.admin().put_provider(server.app_id, web, &config).await?;
     let spoiled_at = server.elapsed_s();
     let id = server.broadcast("x").await?;
@@ -105,7 +108,7 @@ async fn rejected_credentials_hold_each_provider_until_they_are_fixed() -> Resul
     assert_eq!(records[0].counts.sent, all, "{:?}", records[0]);
     let counts = server.sandbox().counts();
     assert_eq!((counts.accepted, counts.accepted_tokens), (all + DEVICES, all), "each once");
-    stranger.stop().await;
+    other_sandbox.stop().await;
     server.stop().await;
     Ok(())
 }

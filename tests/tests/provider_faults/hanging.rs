@@ -27,7 +27,7 @@ const DAWDLING: u64 = 10;
 const ATTEMPT_MS: i64 = 30_000;
 /// The first delay of a retry, with its jitter, in milliseconds.
 const DELAY_MS: std::ops::RangeInclusive<i64> = 1_000..=2_000;
-/// What the server may grow by meanwhile, in bytes (T5).
+/// What the server may grow by in that time, in bytes (T5).
 const GROWTH_MAX: u64 = 32 * 1_048_576;
 /// When all others have the message: long before the hanging ones end.
 const OTHERS: Duration = Duration::from_secs(20);
@@ -80,7 +80,7 @@ async fn silent_and_endless_responses_delay_no_others_and_leak_nothing() -> Resu
         let wanted = ATTEMPT_MS - 1_000 + DELAY_MS.start()..=ATTEMPT_MS + 1_000 + DELAY_MS.end();
         assert!(at.len() == 2 && wanted.contains(&waited_ms), "{seed}: {at:?}");
     }
-    // Its status said that it was taken: what never ended is not sent again.
+    // Its status was a success: a message whose response never ends is not sent again.
     for seed in 0..DAWDLING {
         assert_eq!(
             arrivals(&journal, &apns_token(seed, &ScriptedResponse::ok())).len(),
@@ -164,7 +164,7 @@ async fn a_dead_provider_does_not_reduce_the_throughput_of_others() -> Result<()
     sandbox.add_rule(Rule::on(Provider::Apns, ScriptedResponse::fault(Fault::Silence)))?;
     // Opens the connections.
     broadcast(&server).await?;
-    let (mut alone, mut beside) = (Duration::MAX, Duration::MAX);
+    let (mut alone, mut next_to_dead) = (Duration::MAX, Duration::MAX);
     for _ in 0..ROUNDS {
         alone = alone.min(broadcast(&server).await?);
     }
@@ -173,13 +173,13 @@ async fn a_dead_provider_does_not_reduce_the_throughput_of_others() -> Result<()
     let dead = client.notifications().create(&dead).await?.id;
     sandbox.wait_for(usize::try_from(before)? + 1, WAIT_MAX).await;
     for _ in 0..ROUNDS {
-        beside = beside.min(broadcast(&server).await?);
+        next_to_dead = next_to_dead.min(broadcast(&server).await?);
     }
     assert!(sandbox.counts().answers.iter().any(|count| count.provider == Provider::Apns));
     assert_eq!(client.notifications().get(&dead).await?.counts.sent, 0);
-    let share = alone.as_secs_f64() / beside.as_secs_f64();
-    println!("{alone:?} alone, {beside:?} next to a dead one: {share:.2}");
-    assert!(share >= SHARE_MIN, "{alone:?} alone, {beside:?} next to a dead one");
+    let share = alone.as_secs_f64() / next_to_dead.as_secs_f64();
+    println!("{alone:?} alone, {next_to_dead:?} next to a dead one: {share:.2}");
+    assert!(share >= SHARE_MIN, "{alone:?} alone, {next_to_dead:?} next to a dead one");
     // A silent provider would delay the stop.
     client.notifications().cancel(&dead).await?;
     sandbox.clear();

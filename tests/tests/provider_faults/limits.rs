@@ -48,12 +48,12 @@ async fn a_thousand_ids_are_accepted_once_each_and_one_more_is_rejected() -> Res
     let most = || names("a", 0, IDS_MAX);
 
     let twice: Vec<_> = (0..IDS_MAX).map(|seed| format!("a{}", seed / 2)).collect();
-    let nobody = [names("nobody", 0, IDS_MAX - 1), names("a", 7, 8)].concat();
+    let mostly_unknown = [names("missing", 0, IDS_MAX - 1), names("a", 7, 8)].concat();
     let cases = [
         (vec![(a, most())], IDS_MAX, 0),
         (vec![(a, most()), (i, names("i", 0, IDS_MAX))], 2 * IDS_MAX, 0),
         (vec![(a, twice)], IDS_MAX / 2, 0),
-        (vec![(a, nobody)], 1, IDS_MAX - 1),
+        (vec![(a, mostly_unknown)], 1, IDS_MAX - 1),
         // Ids of the other platform are unknown.
         (vec![(a, names("i", 0, IDS_MAX))], 0, IDS_MAX),
     ];

@@ -17,10 +17,10 @@ use crate::manual_clock::{ALL, ManualServer, by_provider, text};
 const DEVICES: u64 = 20;
 /// Seconds between two notifications to all devices.
 const EVERY_S: u64 = 10;
-/// How long the storm lasts, in seconds.
-const STORM_S: u64 = 600;
+/// How long the providers are down, in seconds.
+const OUTAGE_S: u64 = 600;
 /// Share of the usual requests that a provider which is down may get.
-const STORM_SHARE_MAX: f64 = 0.05;
+const OUTAGE_SHARE_MAX: f64 = 0.05;
 /// Twice the longest delay of our own, in seconds: by then everything has completed.
 const RECOVERY_S_MAX: i64 = 2 * 15 * 60;
 /// Deliveries a second that each provider is configured for.
@@ -68,21 +68,21 @@ async fn ten_minutes_of_503_lose_and_repeat_nothing_and_cause_few_requests() -> 
         server.sandbox().add_rule(Rule::on(provider, ScriptedResponse::status(503)))?;
     }
     let mut ids = Vec::new();
-    for second in 0..STORM_S {
+    for second in 0..OUTAGE_S {
         if second % EVERY_S == 0 {
             ids.push(server.broadcast(&format!("n{second}")).await?);
         }
         server.clock().advance(SECOND);
         server.settle().await;
     }
-    let storm = server.sandbox().received();
-    let usual = STORM_S / EVERY_S * DEVICES;
+    let outage = server.sandbox().received();
+    let usual = OUTAGE_S / EVERY_S * DEVICES;
     let mut counted = BTreeMap::new();
-    for (provider, messages) in by_provider(storm.clone()) {
+    for (provider, messages) in by_provider(outage.clone()) {
         counted.insert(provider, messages.len());
         assert!(messages.iter().all(|message| message.status == 503), "{provider}");
         let share = messages.len() as f64 / usual as f64;
-        assert!(share <= STORM_SHARE_MAX, "{provider}: {} requests", messages.len());
+        assert!(share <= OUTAGE_SHARE_MAX, "{provider}: {} requests", messages.len());
     }
     server.sandbox().clear();
     let ended_s = server.elapsed_s();
@@ -99,16 +99,16 @@ async fn ten_minutes_of_503_lose_and_repeat_nothing_and_cause_few_requests() -> 
         }
         let peak = seconds.values().copied().max().context("something came")?;
         println!(
-            "{provider}: {} in the storm, {peak} in the busiest second, {took_s} s",
+            "{provider}: {} in the outage, {peak} in the busiest second, {took_s} s",
             counted[provider]
         );
         assert!(peak as f64 <= RATE as f64 * PEAK_MAX, "{provider}: {peak} in a second");
     }
-    let attempts = attempts(storm.iter().chain(&recovery));
+    let attempts = attempts(outage.iter().chain(&recovery));
     assert_eq!(attempts.len(), ids.len() * DEVICES as usize * ALL.len());
     for (of, made) in &attempts {
-        let taken = made.iter().filter(|(_, status)| (200..300).contains(status)).count();
-        assert_eq!(taken, 1, "{of:?}: {made:?}");
+        let accepted = made.iter().filter(|(_, status)| (200..300).contains(status)).count();
+        assert_eq!(accepted, 1, "{of:?}: {made:?}");
         for (number, pair) in made.windows(2).enumerate() {
             let waited_ms = pair[1].0 - pair[0].0;
             assert!(waited_ms >= backoff_ms_min(number), "{of:?}: {made:?}");

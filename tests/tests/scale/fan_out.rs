@@ -23,12 +23,12 @@ const GROWTH_BYTES_MAX: u64 = 32 * MIB;
 const ABOVE_IDLE_BYTES_MAX: u64 = 128 * MIB;
 /// Disk of a device that went well, in bytes.
 const DEVICE_BYTES_MAX: u64 = 8;
-/// Disk of a fan-out whatever its audience: pages of the database that are begun.
+/// Disk of a fan-out whatever its audience: database pages that are partly filled.
 const BASE_BYTES_MAX: u64 = 256 * 1_024;
 
-/// What one fan-out took, in bytes.
+/// What one fan-out used, in bytes.
 #[derive(Debug)]
-struct Taken {
+struct Usage {
     /// Memory above the most before it.
     memory: u64,
     /// Growth of the database.
@@ -39,15 +39,15 @@ struct Taken {
 async fn a_fan_out_over_all_platforms_reaches_each_device_once_in_bounded_memory() -> Result<()> {
     let (many, _) = devices(MANY);
     let few = fan_out(FEW).await?;
-    let taken = fan_out(many).await?;
-    println!("{FEW} devices took {few:?}, {many} took {taken:?} (bytes)");
-    assert!(taken.memory <= few.memory + GROWTH_BYTES_MAX, "{few:?}, then {taken:?}");
-    assert!(taken.memory <= ABOVE_IDLE_BYTES_MAX, "{taken:?}");
-    assert!(taken.disk <= many * DEVICE_BYTES_MAX + BASE_BYTES_MAX, "{taken:?}");
+    let used = fan_out(many).await?;
+    println!("{FEW} devices took {few:?}, {many} took {used:?} (bytes)");
+    assert!(used.memory <= few.memory + GROWTH_BYTES_MAX, "{few:?}, then {used:?}");
+    assert!(used.memory <= ABOVE_IDLE_BYTES_MAX, "{used:?}");
+    assert!(used.disk <= many * DEVICE_BYTES_MAX + BASE_BYTES_MAX, "{used:?}");
     Ok(())
 }
 
-async fn fan_out(devices: u64) -> Result<Taken> {
+async fn fan_out(devices: u64) -> Result<Usage> {
     let stage = Stage::with(every_platform, devices).await?;
     let (memory, disk) = (stage.server.memory_peak()?, stage.bytes().await?);
     let platforms = Platform::ALL;
@@ -61,5 +61,5 @@ async fn fan_out(devices: u64) -> Result<Taken> {
     let seen = stage.sandbox.counts();
     assert_eq!((seen.accepted, seen.accepted_tokens), (devices, devices), "{seen:?}");
     let memory = stage.server.memory_peak()?.saturating_sub(memory);
-    Ok(Taken { memory, disk: stage.bytes().await?.saturating_sub(disk) })
+    Ok(Usage { memory, disk: stage.bytes().await?.saturating_sub(disk) })
 }

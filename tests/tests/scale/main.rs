@@ -16,9 +16,9 @@ const DEVICES_A_WAIT: u64 = 10_000;
 
 /// Devices of the largest audience, and whether the environment sets them.
 fn devices(default: u64) -> (u64, bool) {
-    let told = std::env::var("NOTIFY_SCALE_DEVICES").ok();
-    let told = told.map(|text| text.parse().expect("NOTIFY_SCALE_DEVICES is a number"));
-    (told.unwrap_or(default), told.is_some())
+    let setting = std::env::var("NOTIFY_SCALE_DEVICES").ok();
+    let setting = setting.map(|text| text.parse().expect("NOTIFY_SCALE_DEVICES is a number"));
+    (setting.unwrap_or(default), setting.is_some())
 }
 
 /// Longest wait for so many deliveries.

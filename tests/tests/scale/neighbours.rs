@@ -27,7 +27,7 @@ const P99_MS_MAX: u128 = 1_000;
 /// One round, the slowest of its messages.
 #[derive(Debug, Clone, Copy)]
 struct Round {
-    /// Messages of the large one that went out meanwhile.
+    /// Messages of the large one that were sent during the round.
     passed: u64,
     took_ms: u128,
 }

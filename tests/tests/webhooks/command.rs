@@ -36,8 +36,8 @@ async fn a_webhook_can_be_managed_with_commands_alone() -> Result<()> {
     assert_eq!((&listed["url"], &listed["description"]), (&json!(sink.url), &json!("shop")));
     assert_eq!(listed["events"], json!(["notification.completed"]));
 
-    let told = notify.json(&["webhooks", "test", id]).await?;
-    assert_eq!((&told["outcome"], &told["status"]), (&json!("delivered"), &json!(204)));
+    let delivered = notify.json(&["webhooks", "test", id]).await?;
+    assert_eq!((&delivered["outcome"], &delivered["status"]), (&json!("delivered"), &json!(204)));
     let rotated = notify.json(&["webhooks", "rotate", id]).await?;
     assert_ne!(text(&rotated, "secret")?, secret);
     assert!(only().await?["previous_secret_until"].is_i64(), "the one before signs too");
@@ -63,7 +63,8 @@ async fn a_webhook_can_be_managed_with_commands_alone() -> Result<()> {
     until("it is delivered at last", async || {
         let all = notify.json(&["webhooks", "attempts", id, "--all"]).await?;
         let all = all["attempts"].as_array().context("a list")?;
-        let again = all.iter().find(|one| one["id"] == failed["id"]).context("it is listed")?;
+        let again =
+            all.iter().find(|attempt| attempt["id"] == failed["id"]).context("it is listed")?;
         Ok((again["outcome"] == "delivered").then_some(()))
     })
     .await?;
@@ -71,7 +72,7 @@ async fn a_webhook_can_be_managed_with_commands_alone() -> Result<()> {
     let recover = ["webhooks", "recover", id, "--since", "1h"];
     assert_eq!(notify.json(&recover).await?, json!({"recovered": 0, "more": false}));
     let ids: Vec<_> = sink.got().iter().map(|got| got.header("webhook-id").to_owned()).collect();
-    assert_eq!(ids, [text(&told, "id")?, text(&failed, "id")?, text(&failed, "id")?]);
+    assert_eq!(ids, [text(&delivered, "id")?, text(&failed, "id")?, text(&failed, "id")?]);
 
     let change = ["webhooks", "update", id, "--every-event", "--description", "all"];
     notify.json(&change).await?;
@@ -81,8 +82,8 @@ async fn a_webhook_can_be_managed_with_commands_alone() -> Result<()> {
     assert_eq!(only().await?["enabled"], false);
     assert_eq!(notify.json(&["webhooks", "delete", id]).await?, success);
     assert_eq!(notify.json(&["webhooks", "list"]).await?["webhooks"], json!([]));
-    for gone in [&["webhooks", "delete", id][..], &["webhooks", "attempts", id]] {
-        assert_eq!(notify.run(gone).await?.status, Some(5), "{gone:?}");
+    for command in [&["webhooks", "delete", id][..], &["webhooks", "attempts", id]] {
+        assert_eq!(notify.run(command).await?.status, Some(5), "{command:?}");
     }
     server.stop().await;
     Ok(())

@@ -13,10 +13,10 @@ use crate::sink::{Mode, Sink};
 const HOUR: Duration = Duration::from_secs(3_600);
 
 /// Sends a notification and waits until its event was tried once at the webhook.
-async fn told_once(fixture: &Fixture, webhook: &str) -> Result<Value> {
-    let known = fixture.attempts(webhook, |_| true).await?.len();
+async fn tried_once(fixture: &Fixture, webhook: &str) -> Result<Value> {
+    let before = fixture.attempts(webhook, |_| true).await?.len();
     fixture.send().await?;
-    let tried = |all: &[Value]| all.len() > known && all[0]["attempts"] != json!(0);
+    let tried = |all: &[Value]| all.len() > before && all[0]["attempts"] != json!(0);
     let all = fixture.attempts(webhook, tried).await?;
     all.into_iter().next().context("the newest")
 }
@@ -31,7 +31,7 @@ async fn a_webhook_that_fails_for_120_hours_is_disabled_unless_it_succeeds_in_be
     let (broken_path, _) = fixture.webhook(&broken.url, only).await?;
     let (flaky_path, _) = fixture.webhook(&flaky.url, only).await?;
     let read = async |path: &str| fixture.caller.get(path).await.ok();
-    told_once(&fixture, &broken_path).await?;
+    tried_once(&fixture, &broken_path).await?;
     let since = until("both fail", async || {
         let (broken, flaky) = (read(&broken_path).await, read(&flaky_path).await);
         Ok(broken["failing_since"].as_i64().zip(flaky["failing_since"].as_i64()))
@@ -40,12 +40,12 @@ async fn a_webhook_that_fails_for_120_hours_is_disabled_unless_it_succeeds_in_be
     // Halfway the one takes what comes, and then nothing any more.
     fixture.advance(HOUR * 60);
     flaky.answers(Mode::status(200));
-    let taken = told_once(&fixture, &flaky_path).await?;
-    assert_eq!(taken["outcome"], "delivered");
+    let attempt = tried_once(&fixture, &flaky_path).await?;
+    assert_eq!(attempt["outcome"], "delivered");
     flaky.answers(Mode::status(500));
-    told_once(&fixture, &flaky_path).await?;
+    tried_once(&fixture, &flaky_path).await?;
     fixture.advance(HOUR * 59);
-    told_once(&fixture, &broken_path).await?;
+    tried_once(&fixture, &broken_path).await?;
     let hook = read(&broken_path).await;
     assert_eq!((&hook["enabled"], &hook["failing_since"]), (&json!(true), &json!(since.0)));
 
@@ -74,9 +74,9 @@ async fn a_webhook_that_fails_for_120_hours_is_disabled_unless_it_succeeds_in_be
     let before = broken.got().len();
     let next = fixture.send().await?;
     let got = came(&broken, before + 1).await?;
-    let told: Value = serde_json::from_slice(&got[before].body)?;
-    assert_eq!(told["data"]["notification_id"], json!(next.id));
-    assert_ne!(told["data"]["notification_id"], json!(missed.id));
+    let event: Value = serde_json::from_slice(&got[before].body)?;
+    assert_eq!(event["data"]["notification_id"], json!(next.id));
+    assert_ne!(event["data"]["notification_id"], json!(missed.id));
     fixture.server.stop().await;
     Ok(())
 }
@@ -87,7 +87,7 @@ async fn an_endpoint_that_returns_410_is_disabled_and_starts_over_when_enabled()
     let gone = Sink::start(Mode::status(500)).await?;
     let (path, _) = fixture.webhook(&gone.url, &["notification.completed"]).await?;
     // One waits for its next attempt while the endpoint goes.
-    told_once(&fixture, &path).await?;
+    tried_once(&fixture, &path).await?;
     gone.answers(Mode::status(410));
     fixture.send().await?;
     let disabled = until("it is disabled", async || {
@@ -97,7 +97,8 @@ async fn an_endpoint_that_returns_410_is_disabled_and_starts_over_when_enabled()
     .await?;
     assert_eq!((&disabled["disabled_reason"], &disabled["pending"]), (&json!("gone"), &json!(0)));
     let all = fixture.attempts(&path, |all| all.len() == 2).await?;
-    let reasons: Vec<_> = all.iter().map(|one| one["reason"].as_str().unwrap_or("")).collect();
+    let reasons: Vec<_> =
+        all.iter().map(|attempt| attempt["reason"].as_str().unwrap_or("")).collect();
     assert_eq!(reasons, ["gone", "webhook_disabled"]);
     fixture.advance(HOUR * 24);
     fixture.send().await?;
@@ -105,8 +106,8 @@ async fn an_endpoint_that_returns_410_is_disabled_and_starts_over_when_enabled()
     fixture.change(&path, &json!({"enabled": true})).await?;
     let next = fixture.send().await?;
     let got = came(&gone, 3).await?;
-    let told: Value = serde_json::from_slice(&got[2].body)?;
-    assert_eq!(told["data"]["notification_id"], json!(next.id), "nothing of before is told");
+    let event: Value = serde_json::from_slice(&got[2].body)?;
+    assert_eq!(event["data"]["notification_id"], json!(next.id), "no earlier event is sent");
     fixture.server.stop().await;
     Ok(())
 }

@@ -73,8 +73,9 @@ async fn events_are_delivered_once_and_signed() -> Result<()> {
         "notification.failed",
     ];
     assert_eq!(kinds, expected);
-    let attempts =
-        fixture.attempts(&path, |all| all.iter().all(|one| one["outcome"] == "delivered")).await?;
+    let attempts = fixture
+        .attempts(&path, |all| all.iter().all(|attempt| attempt["outcome"] == "delivered"))
+        .await?;
     assert_eq!(attempts.len(), 5);
     assert_eq!((&attempts[0]["status"], &attempts[0]["attempts"]), (&json!(204), &json!(1)));
     fixture.server.stop().await;
@@ -142,12 +143,12 @@ async fn pending_messages_can_be_sent_as_soon_as_the_endpoint_recovers() -> Resu
         fixture.send().await?;
     }
     let waiting = fixture
-        .attempts(&path, |all| all.len() == 3 && all.iter().all(|one| one["attempts"] == 1))
+        .attempts(&path, |all| all.len() == 3 && all.iter().all(|attempt| attempt["attempts"] == 1))
         .await?;
     sink.answers(Mode::status(200));
     let first = waiting[0]["id"].as_str().context("an id")?;
     fixture.caller.post(&format!("{path}/attempts/{first}/redeliver"), &json!({})).await.ok();
-    let is_done = |one: &&Value| one["outcome"] == "delivered";
+    let is_done = |attempt: &&Value| attempt["outcome"] == "delivered";
     fixture.attempts(&path, |all| all.iter().filter(is_done).count() == 1).await?;
     let since = json!({"since": waiting[2]["created_at"]});
     let recovered = fixture.caller.post(&format!("{path}/recover"), &since).await.ok();
@@ -184,16 +185,22 @@ async fn hanging_redirecting_and_endless_endpoints_delay_no_others() -> Result<(
         assert_eq!(record.counts.sent, 1, "the push path does not wait for any of them");
     }
     let all = |outcome: &'static str| {
-        move |all: &[Value]| all.len() == 12 && all.iter().all(|one| one["outcome"] == outcome)
+        move |all: &[Value]| {
+            all.len() == 12 && all.iter().all(|attempt| attempt["outcome"] == outcome)
+        }
     };
     fixture.attempts(&good_path, all("delivered")).await?;
     fixture.attempts(&endless_path, all("delivered")).await?;
     let redirected = fixture
         .attempts(&redirecting_path, |all| {
-            all.len() == 12 && all.iter().all(|one| one["attempts"] == 1)
+            all.len() == 12 && all.iter().all(|attempt| attempt["attempts"] == 1)
         })
         .await?;
-    assert!(redirected.iter().all(|one| one["reason"] == "redirected" && one["status"] == 307));
+    assert!(
+        redirected
+            .iter()
+            .all(|attempt| attempt["reason"] == "redirected" && attempt["status"] == 307)
+    );
     assert_eq!(redirecting.got().len(), 12, "no redirect is followed");
     let disabled = until("the one that is gone is disabled", async || {
         let hook = fixture.caller.get(&gone_path).await.ok();
@@ -201,19 +208,20 @@ async fn hanging_redirecting_and_endless_endpoints_delay_no_others() -> Result<(
     })
     .await?;
     assert_eq!((&disabled["disabled_reason"], &disabled["pending"]), (&json!("gone"), &json!(0)));
-    let told = gone.got().len();
+    let received = gone.got().len();
     assert!(began.elapsed() < Duration::from_secs(18), "none waited for the one that hangs");
     // Its slots are taken; what is beyond them waits in the log.
     let hangs = fixture.attempts(&hanging_path, |all| !all.is_empty()).await?;
-    assert!(hangs.iter().all(|one| one["attempts"] == 0), "its attempts are under way");
+    assert!(hangs.iter().all(|attempt| attempt["attempts"] == 0), "its attempts are under way");
     assert_eq!(hanging.got().len(), 8, "an endpoint has so many slots");
     fixture.send().await?;
     fixture.attempts(&good_path, |all| all.len() == 13 && all[0]["outcome"] == "delivered").await?;
-    assert_eq!(gone.got().len(), told, "nothing is sent to what is gone");
+    assert_eq!(gone.got().len(), received, "nothing is sent to what is gone");
     // Too slow is a failure like others, with at least a minute to the next attempt.
-    let slow =
-        fixture.attempts(&hanging_path, |all| all.iter().any(|one| one["attempts"] == 1)).await?;
-    let slow = slow.iter().find(|one| one["attempts"] == 1).context("one")?;
+    let slow = fixture
+        .attempts(&hanging_path, |all| all.iter().any(|attempt| attempt["attempts"] == 1))
+        .await?;
+    let slow = slow.iter().find(|attempt| attempt["attempts"] == 1).context("one")?;
     assert_eq!(slow["reason"], "timeout");
     let wait = slow["next_attempt_at"].as_i64().zip(slow["last_attempt_at"].as_i64());
     assert!(wait.is_some_and(|(next, last)| next - last >= 60_000), "{slow}");
@@ -227,8 +235,11 @@ async fn a_webhook_is_tested_rotated_and_disabled_by_hand() -> Result<()> {
     let fixture = Fixture::start().await?;
     let sink = Sink::start(Mode::status(200)).await?;
     let (path, first) = fixture.webhook(&sink.url, &[]).await?;
-    let told = fixture.caller.post(&format!("{path}/test"), &json!({})).await.ok();
-    assert_eq!((&told["outcome"], &told["event"]), (&json!("delivered"), &json!("webhook.test")));
+    let delivered = fixture.caller.post(&format!("{path}/test"), &json!({})).await.ok();
+    assert_eq!(
+        (&delivered["outcome"], &delivered["event"]),
+        (&json!("delivered"), &json!("webhook.test"))
+    );
     let second = fixture.caller.post(&format!("{path}/rotate"), &json!({})).await.ok();
     let second = second["secret"].as_str().context("a secret")?.to_owned();
     assert_ne!(first, second);
@@ -238,8 +249,8 @@ async fn a_webhook_is_tested_rotated_and_disabled_by_hand() -> Result<()> {
     verified(&second, &got[1])?;
     fixture.advance(Duration::from_secs(24 * 3_600));
     sink.answers(Mode::status(503));
-    let told = fixture.caller.post(&format!("{path}/test"), &json!({})).await.ok();
-    assert_eq!((&told["outcome"], &told["status"]), (&json!("failed"), &json!(503)));
+    let failed = fixture.caller.post(&format!("{path}/test"), &json!({})).await.ok();
+    assert_eq!((&failed["outcome"], &failed["status"]), (&json!("failed"), &json!(503)));
     let got = sink.got();
     assert!(verified(&first, &got[2]).is_err(), "a day later it does not");
     verified(&second, &got[2])?;
@@ -274,9 +285,12 @@ async fn private_addresses_are_rejected_on_creation_and_on_delivery() -> Result<
     let path = format!("/v1/webhooks/{}", made["id"].as_str().context("an id")?);
     server.restart_with(|config| config.allow_private_networks = false).await;
     let caller = server.caller();
-    let told = caller.post(&format!("{path}/test"), &json!({})).await.ok();
-    assert_eq!((&told["reason"], &told["attempts"]), (&json!("address_not_allowed"), &json!(1)));
-    assert_eq!((&told["outcome"], &told["status"]), (&json!("failed"), &json!(null)));
+    let refused = caller.post(&format!("{path}/test"), &json!({})).await.ok();
+    assert_eq!(
+        (&refused["reason"], &refused["attempts"]),
+        (&json!("address_not_allowed"), &json!(1))
+    );
+    assert_eq!((&refused["outcome"], &refused["status"]), (&json!("failed"), &json!(null)));
     for url in [
         sink.url.as_str(),
         "https://127.0.0.1/",

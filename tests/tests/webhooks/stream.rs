@@ -34,7 +34,9 @@ async fn a_stream_resumes_exactly_where_it_ended() -> Result<()> {
     for _ in 0..3 {
         shown.push(stream.next().await?.context("an event")?);
     }
-    assert!(shown.iter().all(|one| one.kind == "poll.answered" && one.data["type"] == one.kind));
+    assert!(
+        shown.iter().all(|event| event.kind == "poll.answered" && event.data["type"] == event.kind)
+    );
     assert!(shown[0].data["timestamp"].as_str().context("a time")?.ends_with('Z'));
     drop(stream);
     // Events during a disconnection are there for a reader that returns.
@@ -47,7 +49,7 @@ async fn a_stream_resumes_exactly_where_it_ended() -> Result<()> {
         let again = [stream.next().await?, stream.next().await?];
         assert_eq!(again, [Some(shown[1].clone()), Some(shown[2].clone())]);
         let last = stream.next().await?.context("the fourth")?;
-        assert!(shown.iter().all(|one| one.id != last.id), "each comes once");
+        assert!(shown.iter().all(|event| event.id != last.id), "each comes once");
     }
     let mut opened = Reading::open(at, "?types=engagement.opened", Some(&shown[0].id)).await?;
     open_one(&caller, "first").await?;
@@ -112,12 +114,12 @@ async fn a_vote_on_the_poll_page_is_one_event_without_a_device() -> Result<()> {
         assert_eq!(voted.status, 303, "{}", voted.text);
     }
     caller.post(&call, &json!({})).await.ok();
-    let told = json!({"poll_id": poll, "answer_id": answer, "device_id": null});
+    let data = json!({"poll_id": poll, "answer_id": answer, "device_id": null});
     for _ in 0..3 {
-        assert_eq!(stream.next().await?.context("an event")?.data["data"], told);
+        assert_eq!(stream.next().await?.context("an event")?.data["data"], data);
     }
     let read = caller.get(&format!("/v1/polls/{poll}")).await.ok();
-    assert_eq!(read["answers"][0]["clicks"], 3, "as many as were told");
+    assert_eq!(read["answers"][0]["clicks"], 3, "as many as events were sent");
     drop(stream);
     server.stop().await;
     Ok(())

@@ -24,7 +24,7 @@ fn widest(text: &str) -> usize {
 #[test]
 fn a_terminal_of_unknown_size_has_80_columns() {
     for (reported, known) in [(0, 80), (1, 1), (200, 200)] {
-        assert_eq!(known_width(reported), known);
+        assert_eq!(width_or_default(reported), known);
     }
 }
 

@@ -185,8 +185,8 @@ impl EventStream {
         }
     }
 
-    /// Waits until it is time to read, and sends heartbeats meanwhile; false when the stream has to
-    /// end.
+    /// Waits until it is time to read, and sends heartbeats in the meantime; false when the stream
+    /// has to end.
     async fn wait(&mut self, intervals: &mut Intervals, cursor: &str) -> Result<bool, StoreError> {
         loop {
             tokio::select! {

@@ -126,7 +126,7 @@ async fn check_size(
     let checked = payload::check_size(&draft.outgoing(), &targeted, as_data);
     let Err(too_large) = checked else { return Ok(()) };
     let mut broken: Vec<String> =
-        too_large.iter().map(|one| format!("{}: {one}", one.platform)).collect();
+        too_large.iter().map(|report| format!("{}: {report}", report.platform)).collect();
     // Otherwise the store checks the campaign, but this notification does not get there. All
     // violations are reported at once.
     match check_campaign(ctx, notification).await {

@@ -47,7 +47,7 @@ pub(crate) async fn subscribe(
     let (secret, hash) = make_device_secret();
     let browser = NewBrowser {
         subscription: browser.subscription,
-        known: browser.device.map(|device| (device.device_id, sha256(device.secret.as_bytes()))),
+        existing: browser.device.map(|device| (device.device_id, sha256(device.secret.as_bytes()))),
         made: DeviceId::from(Uuid::now_v7()),
         secret: hash,
         tags: browser.tags,

@@ -87,8 +87,10 @@ fn every_rule_belongs_to_a_field() {
         let model = schemas.get(format!("{}Input", rules.model)).or(schemas.get(rules.model));
         let model = model.unwrap_or_else(|| panic!("there is no model {}", rules.model));
         let variants = model["oneOf"].as_array().cloned().unwrap_or_else(|| vec![model.clone()]);
-        for ((field, _), variant) in
-            rules.fields.iter().flat_map(|field| variants.iter().map(move |one| (field, one)))
+        for ((field, _), variant) in rules
+            .fields
+            .iter()
+            .flat_map(|field| variants.iter().map(move |variant| (field, variant)))
         {
             // A property that only the rule created has no type.
             let property = &variant["properties"][*field];
@@ -153,8 +155,10 @@ fn query_parameters_have_types() {
     let names = operations(&document).into_iter().find_map(|(name, operation)| {
         name.starts_with("get /web/").then_some(operation)?;
         let parameters = operation["parameters"].as_array()?.iter();
-        let query: Vec<_> =
-            parameters.filter(|one| one["in"] == "query").map(|one| one["name"].clone()).collect();
+        let query: Vec<_> = parameters
+            .filter(|parameter| parameter["in"] == "query")
+            .map(|parameter| parameter["name"].clone())
+            .collect();
         (!query.is_empty()).then_some(query)
     });
     assert_eq!(names, Some(vec![json!("notification_id")]));
@@ -299,8 +303,8 @@ fn every_example_of_a_provider_is_valid() {
         let kind = kind.unwrap_or_else(|| panic!("{name} is no provider"));
         let mut config = example["value"].clone();
         ProviderConfig::fill_defaults(kind, &mut config, None);
-        let taken = ProviderConfig::parse(kind, &config);
-        assert!(taken.is_ok(), "{name}: {taken:?}");
+        let parsed = ProviderConfig::parse(kind, &config);
+        assert!(parsed.is_ok(), "{name}: {parsed:?}");
     }
     assert_eq!(shown.keys().collect::<Vec<_>>(), ["apns", "messenger", "telegram", "webpush"]);
 }

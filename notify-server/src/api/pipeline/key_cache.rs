@@ -41,7 +41,7 @@ impl KeyCache {
             revocations: AtomicU64::new(0),
             last_used: Mutex::default(),
         });
-        store.subscribe(Arc::new(Ear(Arc::downgrade(&cache))));
+        store.subscribe(Arc::new(CacheInvalidator(Arc::downgrade(&cache))));
         cache
     }
 
@@ -78,8 +78,8 @@ impl KeyCache {
         self.get_or_load(&self.web_apps, app, load).await
     }
 
-    /// The cached value, or the loaded one, which is then cached unless a key was revoked
-    /// meanwhile.
+    /// The cached value, or the loaded one, which is then cached unless a key was revoked during
+    /// the load.
     async fn get_or_load<K, V>(
         &self,
         cache: &Cache<K, V>,
@@ -133,9 +133,9 @@ where
 
 /// Clears the cache when the store changes. Weak: the store holds the listener, and the cache holds
 /// the store.
-struct Ear(Weak<KeyCache>);
+struct CacheInvalidator(Weak<KeyCache>);
 
-impl ChangeListener for Ear {
+impl ChangeListener for CacheInvalidator {
     fn on_change(&self, change: Change) {
         match change {
             Change::App(_) | Change::KeyRevoked | Change::Resync => {

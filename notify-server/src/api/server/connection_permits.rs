@@ -88,11 +88,11 @@ impl ConnPermits {
         let address = network(peer);
         let is_capped = !limits.trusted_proxies.contains(peer.to_canonical());
         let mut by_address = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
-        let taken = by_address.get(&address).copied().unwrap_or_default();
-        if is_capped && taken >= self.address_max {
+        let open = by_address.get(&address).copied().unwrap_or_default();
+        if is_capped && open >= self.address_max {
             return None;
         }
-        by_address.insert(address, taken + 1);
+        by_address.insert(address, open + 1);
         Some(ConnPermit { by_address: self.by_address.clone(), address, _permit: permit.0 })
     }
 
@@ -120,9 +120,9 @@ impl ConnPermits {
 impl Drop for ConnPermit {
     fn drop(&mut self) {
         let mut by_address = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(taken) = by_address.get_mut(&self.address) {
-            *taken -= 1;
-            if *taken == 0 {
+        if let Some(open) = by_address.get_mut(&self.address) {
+            *open -= 1;
+            if *open == 0 {
                 by_address.remove(&self.address);
             }
         }
@@ -178,16 +178,16 @@ mod tests {
     async fn no_address_gets_more_than_half_of_the_permits() {
         let limits = limits(8, 8_192);
         let permits = ConnPermits::new(&limits);
-        let mut taken = Vec::new();
+        let mut permits_held = Vec::new();
         for _ in 0..4 {
-            taken.push(take(&permits, "1.1.1.1", &limits).await.unwrap());
+            permits_held.push(take(&permits, "1.1.1.1", &limits).await.unwrap());
         }
         assert!(take(&permits, "1.1.1.1", &limits).await.is_none());
         assert!(take(&permits, "::ffff:1.1.1.1", &limits).await.is_none(), "the same address");
         for _ in 0..4 {
-            taken.push(take(&permits, "10.0.0.1", &limits).await.unwrap());
+            permits_held.push(take(&permits, "10.0.0.1", &limits).await.unwrap());
         }
-        drop(taken);
+        drop(permits_held);
         assert!(take(&permits, "1.1.1.1", &limits).await.is_some(), "permits are released");
     }
 
@@ -220,10 +220,10 @@ mod tests {
         let limits = limits(6_000, 0);
         let permits = ConnPermits::new(&limits);
         let (many, other) = ("1.1.1.1".parse().unwrap(), "1.1.1.2".parse().unwrap());
-        let mut taken = Vec::new();
+        let mut permits_held = Vec::new();
         for (connections, streams) in [(1, 100), (20, 100), (40, 50), (500, 4), (5_000, 4)] {
-            while taken.len() < connections {
-                taken.push(take(&permits, "1.1.1.1", &limits).await.unwrap());
+            while permits_held.len() < connections {
+                permits_held.push(take(&permits, "1.1.1.1", &limits).await.unwrap());
             }
             assert_eq!(permits.streams_max(many, false), streams, "{connections}");
             assert_eq!(permits.streams_max(many, true), STREAMS_MAX, "a proxy's");

@@ -49,7 +49,7 @@ impl Stage {
         serde_json::from_slice(&ready.body).unwrap()
     }
 
-    async fn is_gone(&self, campaign: CampaignRef) -> bool {
+    async fn is_missing(&self, campaign: CampaignRef) -> bool {
         let found = self.answers.get(self.app, campaign).await;
         matches!(found, Err(StoreError::NotFound))
     }
@@ -156,7 +156,7 @@ async fn visible_changes_invalidate_the_cache() {
     stage.fetch(NOW.plus_ms(1), &["2", "3"]).await;
     assert_eq!(titles(&stage.shows(campaign).await), ["a 2", "a 3"]);
     // The template, and with it the default.
-    assert!(stage.is_gone(CampaignRef::Default).await);
+    assert!(stage.is_missing(CampaignRef::Default).await);
     one.template.features[0].position = 2;
     one.template.is_default = true;
     stage.store.replace_campaign(app, one.clone()).await.unwrap();
@@ -171,15 +171,15 @@ async fn visible_changes_invalidate_the_cache() {
     // Its state.
     let CampaignRef::Id(id) = campaign else { unreachable!() };
     stage.store.set_campaign_status(app, id, CampaignStatus::Disabled).await.unwrap();
-    assert!(stage.is_gone(campaign).await);
+    assert!(stage.is_missing(campaign).await);
     stage.store.set_campaign_status(app, id, CampaignStatus::Active).await.unwrap();
     assert_eq!(stage.shows(campaign).await["features"][0]["position"], 2);
     stage.store.delete_campaign(app, id).await.unwrap();
-    assert!(stage.is_gone(campaign).await);
+    assert!(stage.is_missing(campaign).await);
     // The application.
     assert_eq!(stage.shows(other).await["features"], json!([]));
     stage.store.delete_app(stage.id).await.unwrap();
-    assert!(stage.is_gone(other).await && stage.is_gone(CampaignRef::Default).await);
+    assert!(stage.is_missing(other).await && stage.is_missing(CampaignRef::Default).await);
 }
 
 #[tokio::test]
@@ -188,14 +188,14 @@ async fn writes_of_other_servers_show_after_seconds() {
     let campaign = stage.make(draft(CampaignLayout::ContentWithTwo, &[])).await;
     stage.shows(campaign).await;
     let file = stage.folder.path().join("notify.db");
-    let beside = SqliteOptions { lock: false, ..SqliteOptions::default() };
-    let other = sqlite::open(&file, beside).unwrap();
+    let unlocked = SqliteOptions { lock: false, ..SqliteOptions::default() };
+    let other = sqlite::open(&file, unlocked).unwrap();
     let CampaignRef::Id(id) = campaign else { unreachable!() };
     other.set_campaign_status(stage.app, id, CampaignStatus::Disabled).await.unwrap();
     tokio::time::pause();
     tokio::time::advance(AGE_MAX).await;
     tokio::time::resume();
-    assert!(stage.is_gone(campaign).await);
+    assert!(stage.is_missing(campaign).await);
 }
 
 #[tokio::test]

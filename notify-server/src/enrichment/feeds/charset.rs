@@ -92,7 +92,7 @@ fn in_order(
         true => UTF_8_CHARACTERS_MIN,
         false => 1,
     };
-    let beyond_ascii = |text: &str| text.chars().filter(|one| !one.is_ascii()).take(needed).count();
+    let beyond_ascii = |text: &str| text.chars().filter(|c| !c.is_ascii()).take(needed).count();
     if utf_8.is_some_and(|text| beyond_ascii(text) == needed) {
         return [Some(UTF_8), header, declared];
     }
@@ -119,7 +119,7 @@ fn guess(bytes: &[u8]) -> Decoded<'_> {
 fn utf_8_characters(bytes: &[u8]) -> (usize, usize) {
     let (mut characters, mut broken) = (0, 0);
     for chunk in bytes.utf8_chunks() {
-        characters += chunk.valid().chars().filter(|one| !one.is_ascii()).count();
+        characters += chunk.valid().chars().filter(|c| !c.is_ascii()).count();
         broken += usize::from(!chunk.invalid().is_empty());
     }
     (characters, broken)

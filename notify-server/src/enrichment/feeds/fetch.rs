@@ -124,16 +124,20 @@ impl FeedClient {
     }
 
     /// Asks for a feed.
-    pub(crate) async fn get(&self, url: &str, known: &Validators) -> Result<Answer, FetchError> {
-        let fetching = self.follow(url, known);
+    pub(crate) async fn get(
+        &self,
+        url: &str,
+        validators: &Validators,
+    ) -> Result<Answer, FetchError> {
+        let fetching = self.follow(url, validators);
         tokio::time::timeout(self.timeout, fetching).await.unwrap_or(Err(FetchError::Unreachable))
     }
 
-    async fn follow(&self, url: &str, known: &Validators) -> Result<Answer, FetchError> {
+    async fn follow(&self, url: &str, validators: &Validators) -> Result<Answer, FetchError> {
         let mut url = self.guard.page(url).map_err(|_| FetchError::Blocked)?;
         let (mut head, mut is_for_good) = (Head::default(), true);
         for _ in 0..=REDIRECTS_MAX {
-            let response = self.request(&url, known).await?;
+            let response = self.request(&url, validators).await?;
             let status = response.status();
             if !is_redirect(status) {
                 return answer(response, url, head).await;
@@ -157,10 +161,10 @@ impl FeedClient {
     async fn request(
         &self,
         url: &Url,
-        known: &Validators,
+        validators: &Validators,
     ) -> Result<reqwest::Response, FetchError> {
         let client = self.client.get_or_init(|| guarded_client(&self.guard));
-        let sent = client.get(url.clone()).headers(asked_with(known)).send().await;
+        let sent = client.get(url.clone()).headers(asked_with(validators)).send().await;
         sent.map_err(|error| match unreachable(&error) {
             Some(Unreachable::NotAllowed) => FetchError::PrivateAddress,
             Some(Unreachable::Unresolved(_)) => FetchError::Unresolved,
@@ -173,13 +177,15 @@ fn is_redirect(status: StatusCode) -> bool {
     matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
 }
 
-fn asked_with(known: &Validators) -> HeaderMap {
+fn asked_with(validators: &Validators) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(header::ACCEPT, HeaderValue::from_static(ACCEPT));
     headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
     headers.insert(header::USER_AGENT, HeaderValue::from_static(USER_AGENT));
-    let conditions =
-        [(header::IF_NONE_MATCH, &known.etag), (header::IF_MODIFIED_SINCE, &known.last_modified)];
+    let conditions = [
+        (header::IF_NONE_MATCH, &validators.etag),
+        (header::IF_MODIFIED_SINCE, &validators.last_modified),
+    ];
     for (name, value) in conditions {
         if let Some(value) = value.as_ref().and_then(|value| HeaderValue::from_str(value).ok()) {
             headers.insert(name, value);

@@ -51,8 +51,8 @@ impl HostLimiter {
 
     /// Begins the feed that has waited longest, among those whose host has a free slot.
     pub(super) fn begin(&mut self, now: Timestamp) -> Option<(Host, FeedClaim)> {
-        let is_over = |since: Timestamp| now.ms_since(since) >= WAIT_MAX_MS;
-        while self.waiting.front().is_some_and(|(since, ..)| is_over(*since)) {
+        let has_expired = |since: Timestamp| now.ms_since(since) >= WAIT_MAX_MS;
+        while self.waiting.front().is_some_and(|(since, ..)| has_expired(*since)) {
             self.waiting.pop_front();
         }
         if self.under_way.values().sum::<usize>() >= FETCHES_MAX {
@@ -100,7 +100,7 @@ mod tests {
     }
 
     /// The urls that begin, in order.
-    fn begun(limiter: &mut HostLimiter, now: Timestamp) -> Vec<String> {
+    fn begin_all(limiter: &mut HostLimiter, now: Timestamp) -> Vec<String> {
         std::iter::from_fn(|| limiter.begin(now)).map(|(_, claim)| claim.url).collect()
     }
 
@@ -113,20 +113,20 @@ mod tests {
         // One host, however it is written and whatever its port.
         limiter.wait(claim("http://SLOW.example:8080/9"), NOW);
         let slow = |number: u32| format!("https://slow.example/{number}");
-        assert_eq!(begun(&mut limiter, NOW), [slow(0), slow(1)]);
+        assert_eq!(begin_all(&mut limiter, NOW), [slow(0), slow(1)]);
         assert_eq!(limiter.check_capacity(), 6, "those that wait take no slot");
         for number in 0..7 {
             limiter.wait(claim(&format!("https://{number}.example/")), NOW);
         }
         let others: Vec<_> = (0..6).map(|number| format!("https://{number}.example/")).collect();
-        assert_eq!(begun(&mut limiter, NOW), others);
+        assert_eq!(begin_all(&mut limiter, NOW), others);
         assert_eq!(limiter.check_capacity(), 0);
         // The longest wait goes first, if its host has a free slot.
         limiter.end(&Host::of("https://5.example/"));
-        assert_eq!(begun(&mut limiter, NOW), ["https://6.example/"]);
+        assert_eq!(begin_all(&mut limiter, NOW), ["https://6.example/"]);
         limiter.end(&Host::of("https://slow.example/"));
         limiter.end(&Host::of("https://slow.example/"));
-        assert_eq!(begun(&mut limiter, NOW), [slow(2), slow(3)]);
+        assert_eq!(begin_all(&mut limiter, NOW), [slow(2), slow(3)]);
     }
 
     #[test]

@@ -94,7 +94,7 @@ pub(crate) fn parse(source: &Source<'_>) -> Result<ParsedFeed, ParseError> {
 /// Where a document starts: behind empty lines, marks of byte order and control characters, and
 /// behind what a server's program printed before the declaration, where there is one.
 fn start(text: &str) -> usize {
-    let is_blank = |one: char| one.is_whitespace() || one.is_control() || one == '\u{feff}';
+    let is_blank = |c: char| c.is_whitespace() || c.is_control() || c == '\u{feff}';
     let blank = text.len() - text.trim_start_matches(is_blank).len();
     let near = &text[blank..text.floor_char_boundary(blank + PRINTED_BYTES_MAX)];
     let is_json = near.starts_with('{');

@@ -149,7 +149,7 @@ fn of_extension(url: &str) -> Likeness {
 /// does not belong to it.
 fn extension(url: &str) -> String {
     let Some((_, extension)) = file(url).rsplit_once('.') else { return String::new() };
-    let end = extension.find(|one: char| !one.is_ascii_alphanumeric()).unwrap_or(extension.len());
+    let end = extension.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(extension.len());
     extension[..end].to_ascii_lowercase()
 }
 

@@ -85,10 +85,14 @@ impl FeedReader {
     }
 
     /// Fetches and reads a feed.
-    pub(crate) async fn read(&self, url: &str, known: &Validators) -> Result<Read, FetchError> {
-        match self.client.get(url, known).await? {
+    pub(crate) async fn read(
+        &self,
+        url: &str,
+        validators: &Validators,
+    ) -> Result<Read, FetchError> {
+        match self.client.get(url, validators).await? {
             // No validator was sent that could match.
-            Answer::Unchanged(_) if *known == Validators::default() => {
+            Answer::Unchanged(_) if *validators == Validators::default() => {
                 Err(FetchError::Status { status: 304, retry_after_ms: None })
             }
             Answer::Unchanged(head) => Ok(Read::Unchanged(head)),

@@ -27,7 +27,7 @@ fn items(document: &mut Document<'_>, feed: &mut ParsedFeed) -> Result<(), Parse
     while let Some(piece) = document.next()? {
         let Piece::Start(element) = piece else { continue };
         match (element.ns, element.name.as_str()) {
-            // Items stand in the channel, in RSS 1.0 beside it, in RSS 1.1 in a list within.
+            // Items stand in the channel, in RSS 1.0 next to it, in RSS 1.1 in a list within it.
             (Ns::Rss | Ns::Atom, "channel" | "items") => {}
             (Ns::Rss | Ns::Atom, "item" | "entry") => {
                 // RSS 1.0 names an item by its address.

@@ -68,7 +68,7 @@ pub(super) fn line(html: &str) -> Option<String> {
     let decoded = decoded(&without_tags);
     let mut line = String::new();
     let mut chars = 0;
-    for word in decoded.split(|one: char| one.is_whitespace() || one.is_control()) {
+    for word in decoded.split(|c: char| c.is_whitespace() || c.is_control()) {
         if word.is_empty() {
             continue;
         }
@@ -218,7 +218,7 @@ pub(super) fn push_entity(name: &str, text: &mut String) -> bool {
             Some(hex) => u32::from_str_radix(hex, 16),
             None => number.parse(),
         };
-        let character = code.ok().and_then(char::from_u32).filter(|one| *one != '\0');
+        let character = code.ok().and_then(char::from_u32).filter(|c| *c != '\0');
         text.extend(character);
         return character.is_some();
     }
@@ -284,7 +284,7 @@ pub(super) fn first_picture(html: &str, base: &Url) -> Option<String> {
             found.map(|(_, value)| value.trim())
         };
         search.look_at(&name.to_ascii_lowercase(), attribute, base);
-        if search.is_over() {
+        if search.is_complete() {
             break;
         }
     }
@@ -308,7 +308,7 @@ impl PictureSearch {
         attribute: impl Fn(&str) -> Option<&'v str>,
         base: &Url,
     ) {
-        if !matches!(name, "img" | "amp-img" | "source" | "video") || self.is_over() {
+        if !matches!(name, "img" | "amp-img" | "source" | "video") || self.is_complete() {
             return;
         }
         self.seen += 1;
@@ -325,7 +325,7 @@ impl PictureSearch {
     }
 
     /// Whether further elements change nothing.
-    fn is_over(&self) -> bool {
+    fn is_complete(&self) -> bool {
         self.image.is_some() || self.seen == IMAGES_MAX
     }
 
@@ -364,14 +364,14 @@ fn usable(url: &str, base: &Url) -> Option<String> {
 /// The widest address of a `srcset` up to the limit, or the narrowest of those beyond it. Addresses
 /// may hold commas, so that a space ends them.
 fn best_of_set(set: &str, base: &Url) -> Option<String> {
-    let is_gap = |one: char| one.is_ascii_whitespace() || one == ',';
+    let is_gap = |c: char| c.is_ascii_whitespace() || c == ',';
     let (mut best, mut rest) = (None::<(f64, &str)>, set);
     for _ in 0..CANDIDATES_MAX {
         rest = rest.trim_start_matches(is_gap);
         if rest.is_empty() {
             break;
         }
-        let end = rest.find(|one: char| one.is_ascii_whitespace()).unwrap_or(rest.len());
+        let end = rest.find(|c: char| c.is_ascii_whitespace()).unwrap_or(rest.len());
         let (mut url, after) = rest.split_at(end);
         let mut descriptor = "";
         if url.ends_with(',') {
@@ -401,8 +401,8 @@ fn width_of(descriptor: &str) -> f64 {
 /// A side in pixels; a share of the page is none.
 fn pixels(side: &str) -> Option<u32> {
     let side = side.trim();
-    let digits = side.find(|one: char| !one.is_ascii_digit()).unwrap_or(side.len());
-    let unit = side[digits..].trim_start_matches(|one: char| one == '.' || one.is_ascii_digit());
+    let digits = side.find(|c: char| !c.is_ascii_digit()).unwrap_or(side.len());
+    let unit = side[digits..].trim_start_matches(|c: char| c == '.' || c.is_ascii_digit());
     matches!(unit.trim(), "" | "px").then(|| side[..digits].parse().ok())?
 }
 
@@ -420,7 +420,7 @@ fn is_hidden_by(style: &str) -> bool {
 
 /// The name of a tag that may hold a picture, as it is written.
 fn image_name(tag: &str) -> Option<&str> {
-    let name = tag[1..].split(|one: char| !one.is_ascii_alphanumeric() && one != '-').next()?;
+    let name = tag[1..].split(|c: char| !c.is_ascii_alphanumeric() && c != '-').next()?;
     let wanted = ["img", "amp-img", "source", "video"];
     wanted.iter().any(|wanted| name.eq_ignore_ascii_case(wanted)).then_some(name)
 }
@@ -430,8 +430,8 @@ fn attributes(tag: &str) -> Vec<(&str, Cow<'_, str>)> {
     let mut attributes = Vec::new();
     let mut rest = tag.strip_suffix('>').unwrap_or(tag);
     for _ in 0..TAG_ATTRIBUTES_MAX {
-        rest = rest.trim_start_matches(|one: char| one.is_ascii_whitespace() || one == '/');
-        let Some(end) = rest.find(|one: char| one.is_ascii_whitespace() || one == '=') else {
+        rest = rest.trim_start_matches(|c: char| c.is_ascii_whitespace() || c == '/');
+        let Some(end) = rest.find(|c: char| c.is_ascii_whitespace() || c == '=') else {
             break;
         };
         let (name, after) = rest.split_at(end);
@@ -443,8 +443,9 @@ fn attributes(tag: &str) -> Vec<(&str, Cow<'_, str>)> {
         let quote = value.chars().next().filter(|first| matches!(first, '"' | '\''));
         let (value, after) = match quote {
             Some(quote) => value[1..].split_once(quote).unwrap_or((&value[1..], "")),
-            None => value
-                .split_at(value.find(|one: char| one.is_ascii_whitespace()).unwrap_or(value.len())),
+            None => {
+                value.split_at(value.find(|c: char| c.is_ascii_whitespace()).unwrap_or(value.len()))
+            }
         };
         if is_picture_attribute(&name.to_ascii_lowercase()) {
             attributes.push((name, decoded(value)));

@@ -61,11 +61,11 @@ impl Loose {
         let mut rest = text.as_str();
         while let Some(first) = rest.chars().next() {
             let is_same: fn(char) -> bool = match first {
-                one if one.is_ascii_digit() => |one| one.is_ascii_digit(),
-                one if one.is_alphabetic() => char::is_alphabetic,
+                c if c.is_ascii_digit() => |c| c.is_ascii_digit(),
+                c if c.is_alphabetic() => char::is_alphabetic,
                 _ => |_| false,
             };
-            let end = rest.find(|one| !is_same(one)).unwrap_or(rest.len()).max(first.len_utf8());
+            let end = rest.find(|c| !is_same(c)).unwrap_or(rest.len()).max(first.len_utf8());
             let (part, after) = rest.split_at(end);
             rest = after;
             tokens.push(match (part.parse(), first.is_alphabetic()) {

@@ -236,9 +236,9 @@ fn well(now: Timestamp, claim: &FeedClaim, head: &Head, items: Option<FeedItems>
 }
 
 /// How often in a row the answers named one address.
-fn moved(known: Option<&Moved>, to: Option<&str>) -> Option<Moved> {
+fn moved(previous: Option<&Moved>, to: Option<&str>) -> Option<Moved> {
     let to = to?;
-    let times = known.filter(|known| known.to == to).map_or(0, |known| known.times);
+    let times = previous.filter(|previous| previous.to == to).map_or(0, |previous| previous.times);
     Some(Moved { to: to.to_owned(), times: times.saturating_add(1) })
 }
 

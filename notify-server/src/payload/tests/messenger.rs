@@ -48,7 +48,7 @@ fn quick(number: u8, title: &str) -> Value {
 }
 
 fn message(text: &str, url: Option<&str>, image: Option<&str>) -> Given {
-    let [url, image_url] = [url, image].map(|one| one.map(str::to_owned));
+    let [url, image_url] = [url, image].map(|url| url.map(str::to_owned));
     Given::message(Message { text: text.to_owned(), url, image_url, ..Message::default() })
 }
 

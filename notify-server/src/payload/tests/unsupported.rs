@@ -12,11 +12,11 @@ const SCHEME: &str = "the url has a custom scheme, which no button opens here: l
 const BELOW: &str = "the text is too long for a caption: the image goes as a link below it";
 const NOWHERE: &str =
     "the text is too long for a caption and for the image's link: the image is left out";
-const BESIDE: &str = "the text is shortened to fit beside the image";
+const SHORTENED: &str = "the text is shortened to fit beside the image";
 const NO_ROOM: &str = "the url does not fit below the text: left out";
 
 fn message(text_chars: usize, url: Option<&str>, image: Option<&str>, label: &str) -> Given {
-    let [url, image_url] = [url, image].map(|one| one.map(str::to_owned));
+    let [url, image_url] = [url, image].map(|url| url.map(str::to_owned));
     Given::message(Message {
         text: "ü".repeat(text_chars),
         url,
@@ -54,11 +54,11 @@ fn unsupported_features_are_listed() {
             &["view_button is shortened to 20 characters"],
             &["view_button is shortened to 64 characters"],
         ),
-        (message(161, None, Some(IMAGE), "Open"), &[BESIDE], &[]),
-        (message(1_025, None, Some(IMAGE), "Open"), &[BESIDE], &[BELOW]),
+        (message(161, None, Some(IMAGE), "Open"), &[SHORTENED], &[]),
+        (message(1_025, None, Some(IMAGE), "Open"), &[SHORTENED], &[BELOW]),
         (message(1_980, Some(URL), None, "Open"), &[], &[]),
         (message(1_981, Some(URL), None, "Open"), &[NO_ROOM], &[]),
-        (message(4_090, None, Some(IMAGE), "Open"), &[BESIDE], &[NOWHERE]),
+        (message(4_090, None, Some(IMAGE), "Open"), &[SHORTENED], &[NOWHERE]),
         (poll(13, 20, false), &[], &[]),
         (
             poll(2, 65, false),

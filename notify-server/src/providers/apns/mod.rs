@@ -206,7 +206,7 @@ fn delivery_id(headers: &HeaderMap, token: &str) -> Option<HeaderValue> {
 }
 
 // Checking the credentials of APNs: a push to an impossible device token. Apple checks
-// the provider token and at the topic first, so that `BadDeviceToken` means that both were taken.
+// the provider token and at the topic first, so that `BadDeviceToken` means that both were accepted.
 
 /// A device token by its form, of no device.
 const IMPOSSIBLE_TOKEN: &str = "0000000000000000000000000000000000000000000000000000000000000000";
@@ -266,7 +266,7 @@ mod check_tests {
 
     #[test]
     fn key_for_one_environment_passes_the_check() {
-        let taken = SendResult::Unregistered {
+        let accepted = SendResult::Unregistered {
             reason: "BadDeviceToken".into(),
             ambiguous: true,
             since: None,
@@ -274,23 +274,23 @@ mod check_tests {
         let config = |reason: &'static str| SendResult::AuthRejected { reason: reason.into() };
         let (other, wrong) = (config(OTHER_ENVIRONMENT[0]), config("InvalidProviderToken"));
         let reason = "connect_timeout".into();
-        let gone = SendResult::Retry { reason, after: None, outcome: Processing::NotProcessed };
+        let retried = SendResult::Retry { reason, after: None, outcome: Processing::NotProcessed };
         let reason = "TooManyProviderTokenUpdates".into();
         let many = SendResult::Throttle { reason, after: None, scope: Scope::Provider };
         for (production, sandbox, ok) in [
-            (&taken, &taken, true),
-            (&taken, &other, true),
-            (&other, &taken, true),
+            (&accepted, &accepted, true),
+            (&accepted, &other, true),
+            (&other, &accepted, true),
             (&other, &other, false),
-            (&taken, &wrong, false),
+            (&accepted, &wrong, false),
             (&wrong, &wrong, false),
-            (&taken, &gone, false),
-            (&many, &taken, false),
+            (&accepted, &retried, false),
+            (&many, &accepted, false),
         ] {
             let checked = combine(production, sandbox);
             assert_eq!(checked.ok, ok, "{}", checked.detail);
         }
-        let detail = combine(&taken, &wrong).detail;
+        let detail = combine(&accepted, &wrong).detail;
         let expected = "production: the credentials are accepted; sandbox: the credentials are \
                         refused: InvalidProviderToken";
         assert_eq!(detail, expected);

@@ -147,7 +147,7 @@ impl Provider for Telegram {
     }
 }
 
-// Distinguishes a 429 for one chat from one for the whole bot, which Telegram does not tell apart.
+// Distinguishes a 429 for one chat from one for the whole bot; Telegram's response is the same.
 
 /// If within this time, in milliseconds, …
 const WITHIN_MS: i64 = 1_000;

@@ -117,10 +117,10 @@ async fn every_error_of_messenger_is_classified() {
         let answer = messenger.attempt(&prepared, &person(&format!("24-{word}"))).await;
         assert_eq!(describe(&answer), expected, "{word}");
     }
-    let mut stranger = fixture.sandbox.messenger_config();
-    stranger["page_access_token"] = json!("EAAstranger");
-    let stranger = fixture.build(ProviderKind::Messenger, &stranger);
-    let answer = stranger.attempt(&prepared, &person("24")).await;
+    let mut unauthorized = fixture.sandbox.messenger_config();
+    unauthorized["page_access_token"] = json!("EAAunauthorized");
+    let unauthorized = fixture.build(ProviderKind::Messenger, &unauthorized);
+    let answer = unauthorized.attempt(&prepared, &person("24")).await;
     assert_eq!(describe(&answer), "config access_token_refused (190)");
 }
 
@@ -278,11 +278,11 @@ async fn every_error_of_telegram_is_classified() {
         let answer = telegram.attempt(&prepared, &chat(&format!("24-{word}"))).await;
         assert_eq!(describe(&answer), expected, "{word}");
     }
-    let mut stranger = fixture.sandbox.telegram_config();
-    for (token, expected) in [("1:stranger", "config http_401"), ("none", "config http_404")] {
-        stranger["bot_token"] = json!(token);
-        let stranger = fixture.build(ProviderKind::Telegram, &stranger);
-        assert_eq!(describe(&stranger.attempt(&prepared, &chat("24")).await), expected);
+    let mut unauthorized = fixture.sandbox.telegram_config();
+    for (token, expected) in [("1:unauthorized", "config http_401"), ("none", "config http_404")] {
+        unauthorized["bot_token"] = json!(token);
+        let unauthorized = fixture.build(ProviderKind::Telegram, &unauthorized);
+        assert_eq!(describe(&unauthorized.attempt(&prepared, &chat("24")).await), expected);
     }
 }
 

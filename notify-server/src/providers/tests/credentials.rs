@@ -72,7 +72,7 @@ async fn revoked_access_token_is_fetched_again_once() {
     }
     let counts = fixture.sandbox.counts();
     let exchanges = counts.answers.iter().filter(|count| count.provider == Provider::Oauth);
-    assert_eq!(exchanges.map(|count| count.count).sum::<u64>(), 2, "no storm of fresh tokens");
+    assert_eq!(exchanges.map(|count| count.count).sum::<u64>(), 2, "no further token exchanges");
 }
 
 #[tokio::test]
@@ -132,14 +132,14 @@ async fn credentials_work_again_when_the_wall_clock_is_corrected() {
     let (apns, fcm, web_push) = (fixture.apns(), fixture.fcm(), fixture.web_push());
     let wanted = ScriptedResponse::ok();
     let to = browser(&fixture, &wanted);
-    let (taken, refused) = ("delivered", "service refused http_401 errno_109");
+    let (accepted, refused) = ("delivered", "service refused http_401 errno_109");
     // More than any of them allows a clock to be wrong.
     let day = 24 * 60;
     for (ahead_minutes, at_apple, at_mozilla, at_google) in [
-        (0, taken, taken, taken),
+        (0, accepted, accepted, accepted),
         // Google's access token has a life of its own, an hour, of which the clock knows nothing.
-        (day, "config InvalidProviderToken", refused, taken),
-        (0, taken, taken, taken),
+        (day, "config InvalidProviderToken", refused, accepted),
+        (0, accepted, accepted, accepted),
         (-day, "config ExpiredProviderToken", refused, "config oauth http_400 invalid_grant"),
     ] {
         fixture.clock.set_wall_ahead(ahead_minutes * 60_000);

@@ -89,12 +89,12 @@ async fn every_push_service_error_is_classified() {
         }
     }
     for status in [200, 201, 202, 204] {
-        let told = attempt(&fixture, &web_push, &ScriptedResponse::status(status)).await;
-        assert_eq!(told, "delivered", "{status}");
+        let outcome = attempt(&fixture, &web_push, &ScriptedResponse::status(status)).await;
+        assert_eq!(outcome, "delivered", "{status}");
     }
     for status in [301, 302, 303, 307, 308, 418] {
-        let told = attempt(&fixture, &web_push, &ScriptedResponse::status(status)).await;
-        assert_eq!(told, format!("unknown http_{status}"));
+        let outcome = attempt(&fixture, &web_push, &ScriptedResponse::status(status)).await;
+        assert_eq!(outcome, format!("unknown http_{status}"));
     }
 }
 

@@ -283,8 +283,10 @@ impl Pool {
     pub(crate) fn max_concurrency(&self) -> Option<usize> {
         let state = self.state();
         let last = state.connections.last()?;
-        let limits: usize = state.connections.iter().map(|one| one.stats.limit()).sum();
-        let in_flight: usize = state.connections.iter().map(|one| one.stats.in_flight()).sum();
+        let limits: usize =
+            state.connections.iter().map(|connection| connection.stats.limit()).sum();
+        let in_flight: usize =
+            state.connections.iter().map(|connection| connection.stats.in_flight()).sum();
         let may_grow = in_flight >= limits && state.wants_connection();
         let growth = if may_grow { last.stats.limit().min(STREAMS_ASSUMED) } else { 0 };
         Some(limits + growth)
@@ -390,7 +392,7 @@ where
 }
 
 /// Limits how often a failing origin is retried. All pools of an origin share one, so that many
-/// applications together do not cause a storm.
+/// applications together do not overload it with connections.
 #[derive(Debug, Default)]
 pub(super) struct ReconnectBackoff {
     /// While the origin fails: when the next connection may begin.

@@ -171,7 +171,7 @@ pub(super) struct Services {
     guard: Outbound,
     services: Cache<(Trust, Box<str>), Arc<Sender>>,
     /// The same as a list, since iterating the cache for each message would cost a tenth of sending.
-    known: Arc<Mutex<Vec<KnownService>>>,
+    known_services: Arc<Mutex<Vec<KnownService>>>,
     http1: Cache<Trust, Http1>,
 }
 
@@ -194,7 +194,7 @@ impl Services {
             .time_to_idle(SERVICE_IDLE)
             .build();
         let http1 = Cache::new(HTTP1_CLIENTS_MAX);
-        Self { pools, guard, services, known: Arc::default(), http1 }
+        Self { pools, guard, services, known_services: Arc::default(), http1 }
     }
 
     /// Parses the endpoint of a subscription. It was allowed when it was registered, but need not be
@@ -219,10 +219,10 @@ impl Services {
                 .get_with(trust.clone(), || Http1::guarded(self.pools.tls(), trust, &self.guard));
             let of = (trust.clone(), http1);
             let service = Arc::new(Sender::guarded(&self.pools, &base_url, of, &self.guard));
-            let mut known = self.known.lock().expect("nothing panics under this lock");
+            let mut services = self.known_services.lock().expect("nothing panics under this lock");
             let (trust, origin) = (trust.clone(), to.origin.clone());
-            known.push(KnownService { trust, origin, service: Arc::downgrade(&service) });
-            drop(known);
+            services.push(KnownService { trust, origin, service: Arc::downgrade(&service) });
+            drop(services);
             service
         })
     }
@@ -230,18 +230,19 @@ impl Services {
     /// How many attempts can run at the same time to the push service of an endpoint.
     fn concurrency_of(&self, endpoint: &str, trust: &Trust) -> usize {
         let origin = service_of(endpoint);
-        let known = self.known.lock().expect("nothing panics under this lock");
-        let mut its = known.iter().filter(|one| *one.origin == *origin && one.trust == *trust);
-        let service = its.find_map(|known| known.service.upgrade());
+        let services = self.known_services.lock().expect("nothing panics under this lock");
+        let mut its =
+            services.iter().filter(|entry| *entry.origin == *origin && entry.trust == *trust);
+        let service = its.find_map(|entry| entry.service.upgrade());
         service.map_or(STREAMS_ASSUMED, |service| service.max_concurrency())
     }
 
     /// How many can run at the same time to all known services and one more.
     fn slots(&self, trust: &Trust) -> usize {
-        let mut known = self.known.lock().expect("nothing panics under this lock");
-        known.retain(|known| known.service.strong_count() > 0);
-        let of_trust = known.iter().filter(|known| known.trust == *trust);
-        let slots = of_trust.filter_map(|known| Some(known.service.upgrade()?.max_concurrency()));
+        let mut services = self.known_services.lock().expect("nothing panics under this lock");
+        services.retain(|entry| entry.service.strong_count() > 0);
+        let of_trust = services.iter().filter(|entry| entry.trust == *trust);
+        let slots = of_trust.filter_map(|entry| Some(entry.service.upgrade()?.max_concurrency()));
         slots.sum::<usize>() + STREAMS_ASSUMED
     }
 

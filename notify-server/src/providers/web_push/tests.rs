@@ -138,7 +138,7 @@ fn retry_after_and_message_location_are_passed_on() {
     };
     let known = "https://push.example/message/1";
     assert_eq!(place(known), SendResult::Delivered { message_id: Some(known.into()) });
-    assert_eq!(place(&"x".repeat(513)), delivered(), "nobody keeps so long an id");
+    assert_eq!(place(&"x".repeat(513)), delivered(), "so long an id is not stored");
 }
 
 fn config(subject: &str) -> WebPushConfig {
@@ -176,21 +176,22 @@ fn vapid_token_has_subject_audience_and_expiry() {
 #[test]
 fn vapid_token_is_cached_by_key_contact_and_origin() {
     let tokens = VapidTokens::default();
-    let (one, other) = (config("mailto:push@shop.com"), config("mailto:push@shop.com"));
+    let (first_config, second_config) =
+        (config("mailto:push@shop.com"), config("mailto:push@shop.com"));
     let get = |config: &WebPushConfig, origin: &str, after_ms: i64| {
         let token = tokens.get(&Signer::of(config), origin, None, NOW.plus_ms(after_ms)).unwrap();
         token.authorization.clone()
     };
-    let first = get(&one, "https://a.example", 0);
-    assert_eq!(get(&one, "https://a.example", 11 * HOUR_MS - 1), first);
-    assert_ne!(get(&one, "https://b.example", 0), first);
-    assert_ne!(get(&other, "https://a.example", 0), first);
-    let moved = WebPushConfig { subject: "mailto:new@shop.com".to_owned(), ..one.clone() };
+    let first = get(&first_config, "https://a.example", 0);
+    assert_eq!(get(&first_config, "https://a.example", 11 * HOUR_MS - 1), first);
+    assert_ne!(get(&first_config, "https://b.example", 0), first);
+    assert_ne!(get(&second_config, "https://a.example", 0), first);
+    let moved = WebPushConfig { subject: "mailto:new@shop.com".to_owned(), ..first_config.clone() };
     assert_ne!(get(&moved, "https://a.example", 0), first);
-    let second = get(&one, "https://a.example", 11 * HOUR_MS);
+    let second = get(&first_config, "https://a.example", 11 * HOUR_MS);
     assert_ne!(second, first);
     // A clock that was set back: a token from the future would not be taken.
-    assert_ne!(get(&one, "https://a.example", 0), second);
+    assert_ne!(get(&first_config, "https://a.example", 0), second);
 }
 
 #[test]

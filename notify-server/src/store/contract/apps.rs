@@ -175,7 +175,7 @@ async fn providers_are_stored_sealed_with_versions(store: &Store) {
     let names: Vec<_> = rows.iter().map(|row| row.provider).collect();
     assert_eq!(names, [ProviderKind::Apns, ProviderKind::Fcm]);
     assert_eq!(rows[1].sealed, b"three");
-    assert!(rows[1].updated_at > NOW, "two versions at one instant are told apart");
+    assert!(rows[1].updated_at > NOW, "two versions of one instant differ");
     let (bound_to, found) = store.provider(no, ProviderKind::Fcm).await.unwrap().unwrap();
     assert_eq!((bound_to, found.sealed.as_slice()), (id, b"three".as_slice()));
     assert_eq!(store.provider(no, ProviderKind::WebPush).await.unwrap(), None);
@@ -205,15 +205,15 @@ async fn dropped_configurations_are_not_returned_as_sealed(store: &Store) {
 
 /// Records changes.
 #[derive(Default)]
-pub(crate) struct Heard(Mutex<Vec<Change>>);
+pub(crate) struct ChangeRecorder(Mutex<Vec<Change>>);
 
-impl ChangeListener for Heard {
+impl ChangeListener for ChangeRecorder {
     fn on_change(&self, change: Change) {
         self.0.lock().unwrap().push(change);
     }
 }
 
-impl Heard {
+impl ChangeRecorder {
     pub(crate) fn take(&self) -> Vec<Change> {
         std::mem::take(&mut self.0.lock().unwrap())
     }
@@ -222,24 +222,24 @@ impl Heard {
 #[apply(contract)]
 async fn listeners_are_called_before_the_write_returns(store: &Store) {
     let (id, app) = fixtures::named_app(store, "Shop").await;
-    let heard = Arc::new(Heard::default());
-    store.subscribe(heard.clone());
+    let changes = Arc::new(ChangeRecorder::default());
+    store.subscribe(changes.clone());
     fixtures::accepted(store, app, fixtures::broadcast(&[notify_core::Platform::Ios])).await;
-    assert_eq!(heard.take(), [Change::Delivery(DeliveryChange::NotificationDue)]);
+    assert_eq!(changes.take(), [Change::Delivery(DeliveryChange::NotificationDue)]);
     let mut later = fixtures::broadcast(&[notify_core::Platform::Ios]);
     later.schedule = notify_core::Schedule::At(Timestamp(NOW.0 + 1));
     let later = fixtures::accepted(store, app, later).await;
-    assert_eq!(heard.take(), [Change::Delivery(DeliveryChange::NotificationScheduled)]);
+    assert_eq!(changes.take(), [Change::Delivery(DeliveryChange::NotificationScheduled)]);
     store.cancel_notification(app, later.clone(), NOW).await.unwrap();
     assert!(matches!(
-        heard.take()[..],
+        changes.take()[..],
         [Change::Delivery(DeliveryChange::NotificationCanceled(_))]
     ));
     fixtures::devices(store, app, 1).await;
-    assert!(matches!(heard.take()[..], [Change::Delivery(DeliveryChange::Device(_))]));
+    assert!(matches!(changes.take()[..], [Change::Delivery(DeliveryChange::Device(_))]));
     store.change_app(id, AppChange::default()).await.unwrap();
-    assert_eq!(heard.take(), [Change::App(app)]);
+    assert_eq!(changes.take(), [Change::App(app)]);
     assert!(store.cancel_notification(app, later, NOW).await.is_err());
     assert!(is_unknown(&store.device(AppNo(app.0 + 1), fixtures::id("d000")).await));
-    assert_eq!(heard.take(), [], "what failed changed nothing");
+    assert_eq!(changes.take(), [], "what failed changed nothing");
 }

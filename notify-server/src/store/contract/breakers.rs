@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use notify_core::{Platform, ProviderKind, ProviderStatus, Timestamp};
 
-use super::apps::Heard;
+use super::apps::ChangeRecorder;
 use super::fixtures::{self, INSTANCE, NOW};
 use super::is_unknown;
 use crate::store::{
@@ -83,14 +83,14 @@ async fn one_of_many_concurrent_publishers_succeeds(store: &Store) {
     });
     let published = futures_util::future::join_all(published).await;
     let published: Vec<_> = published.into_iter().map(Result::unwrap).collect();
-    assert!(published.iter().all(|one| *one == published[0]), "{published:?}");
+    assert!(published.iter().all(|breaker| *breaker == published[0]), "{published:?}");
 }
 
 #[apply(contract)]
 async fn records_are_read_in_order_after_the_last_one(store: &Store) {
-    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
+    let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     let mut numbers = Vec::new();
-    for (app, service) in [(app, ""), (other, ""), (app, "https://push.example")] {
+    for (app, service) in [(app, ""), (other_app, ""), (app, "https://push.example")] {
         let new = BreakerUpdate { key: key(app, service), ..update(app, rejected(), 0) };
         numbers.push(store.publish_breaker(new).await.unwrap().no);
     }
@@ -110,20 +110,20 @@ async fn an_administrator_closes_every_breaker(store: &Store) {
     let (id, app) = fixtures::named_app(store, "Shop").await;
     let row = ProviderRow { provider: ProviderKind::Fcm, sealed: vec![1], updated_at: NOW };
     store.put_provider(id, row.clone()).await.unwrap();
-    let heard = Arc::new(Heard::default());
-    store.subscribe(heard.clone());
+    let changes = Arc::new(ChangeRecorder::default());
+    store.subscribe(changes.clone());
     let mut known = 0;
     for round in 0..3 {
         let published = store.publish_breaker(update(app, rejected(), known)).await.unwrap();
         let breaker = Change::Delivery(DeliveryChange::Breaker(app, Platform::Android));
-        assert_eq!(heard.take(), [breaker]);
+        assert_eq!(changes.take(), [breaker]);
         let released: Result<(), StoreError> = match round {
             0 => store.release_provider(id, ProviderKind::Fcm).await,
             1 => store.put_provider(id, row.clone()).await,
             _ => store.delete_provider(id, ProviderKind::Fcm).await,
         };
         released.unwrap();
-        assert!(heard.take().contains(&breaker));
+        assert!(changes.take().contains(&breaker));
         let [closed] = &all(store).await[..] else { panic!("one record") };
         assert_eq!((&closed.status, closed.by), (&ProviderStatus::Available, None));
         assert!(closed.no > published.no);

@@ -95,10 +95,10 @@ async fn campaign_reads_back_with_feeds_by_id(store: &Store) {
 
 #[apply(contract)]
 async fn unknown_feed_is_refused_with_its_path(store: &Store) {
-    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
+    let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     let elsewhere = draft(with_feeds("A", vec![url("https://a.example/")]));
     let foreign = elsewhere.feed_ids[0];
-    create(store, other, elsewhere).await;
+    create(store, other_app, elsewhere).await;
     let feeds = vec![url("https://new.example/"), FeedRef::Id { id: foreign }];
     let refused = store.create_campaign(app, draft(with_feeds("A", feeds)), None).await;
     assert!(refusal(refused).starts_with("features[0].data.feeds[1].id: "));
@@ -207,13 +207,13 @@ async fn disabled_campaigns_enrich_nothing(store: &Store) {
 
 #[apply(contract)]
 async fn campaigns_of_other_applications_are_unknown(store: &Store) {
-    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
+    let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     let id = made(store, app, "A").await;
-    assert!(is_unknown(&store.campaign(other, id).await));
-    assert!(is_unknown(&store.delete_campaign(other, id).await));
+    assert!(is_unknown(&store.campaign(other_app, id).await));
+    assert!(is_unknown(&store.delete_campaign(other_app, id).await));
     let active = CampaignStatus::Active;
-    assert!(is_unknown(&store.set_campaign_status(other, id, active).await));
+    assert!(is_unknown(&store.set_campaign_status(other_app, id, active).await));
     let stolen = CampaignDraft { id, ..draft(template("Mine")) };
-    assert!(is_unknown(&store.replace_campaign(other, stolen).await));
+    assert!(is_unknown(&store.replace_campaign(other_app, stolen).await));
     assert_eq!(store.campaign(app, id).await.unwrap().campaign.name, "A");
 }

@@ -190,18 +190,18 @@ async fn delivery_of_an_erased_device_has_no_id(store: &Store) {
 
 #[apply(contract)]
 async fn delivery_listing_contains_one_notification(store: &Store) {
-    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
+    let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     let notification = under_way(store, app).await.notification_id;
     let elsewhere = fixtures::accepted(store, app, fixtures::broadcast(&[Platform::Ios])).await;
     let list = |app, id: &NotificationId, page| store.list_deliveries(app, id.clone(), None, page);
     let next = list(app, &notification, fixtures::page(1)).await.unwrap().next;
     let refused = list(app, &elsewhere, fixtures::next_page(1, next)).await;
     assert_eq!(refusal(refused), "cursor: is not one that a page of this listing gave");
-    assert!(is_unknown(&list(other, &notification, fixtures::page(1)).await));
+    assert!(is_unknown(&list(other_app, &notification, fixtures::page(1)).await));
     let ghost = NotificationId::new("ghost").unwrap();
     assert!(is_unknown(&list(app, &ghost, fixtures::page(1)).await));
     let facts = |app, device| store.delivery_facts(app, notification.clone(), id(device));
-    assert!(is_unknown(&facts(other, "d000").await) && is_unknown(&facts(app, "ghost").await));
+    assert!(is_unknown(&facts(other_app, "d000").await) && is_unknown(&facts(app, "ghost").await));
     assert_eq!(list(app, &elsewhere, fixtures::page(1)).await.unwrap().rows, []);
 }
 
@@ -325,8 +325,8 @@ impl NewTagged<'_> {
 
 #[apply(contract)]
 async fn audience_is_counted_as_it_is_now(store: &Store) {
-    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
-    fixtures::devices(store, other, 2).await;
+    let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
+    fixtures::devices(store, other_app, 2).await;
     fixtures::devices(store, app, 4).await;
     let disabled = notify_core::Registration { push_disabled: true, ..fixtures::android("off") };
     fixtures::registered(store, app, disabled).await;
@@ -345,7 +345,7 @@ async fn audience_is_counted_as_it_is_now(store: &Store) {
         any: Vec::new(),
     };
     let any = Target::Devices {
-        android: ["d000", "nobody"].map(id).to_vec(),
+        android: ["d000", "missing"].map(id).to_vec(),
         ios: Vec::new(),
         any: ["i", "off", "d001", "ghost", "phantom"].map(id).to_vec(),
     };
@@ -373,8 +373,8 @@ async fn audience_is_counted_as_it_is_now(store: &Store) {
         assert_eq!((reached.platforms, reached.unknown), (expected, unknown), "{audience:?}");
     }
     // Changes count at once: a token moves, a token is removed.
-    let taken = Endpoint::Android { push_token: Some("token-d003".into()) };
-    fixtures::registered(store, app, fixtures::registration("bare", taken)).await;
+    let reused = Endpoint::Android { push_token: Some("token-d003".into()) };
+    fixtures::registered(store, app, fixtures::registration("bare", reused)).await;
     let android = Audience { target: Target::Platforms(vec![Platform::Android]), tag: None };
     let reached = store.reach(app, android.clone()).await.unwrap().platforms;
     assert_eq!(reached, [reach(Platform::Android, 4)]);

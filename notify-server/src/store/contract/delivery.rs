@@ -127,7 +127,7 @@ async fn named_ids_are_resolved_and_unknown_ones_counted(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 3).await;
     let dispatch =
-        fixtures::dispatch(store, app, fixtures::direct(&["d002", "d000", "nobody"], &["d001"]))
+        fixtures::dispatch(store, app, fixtures::direct(&["d002", "d000", "missing"], &["d001"]))
             .await;
     let AudienceSource::Named { keys, tag: None } = &dispatch.source else {
         panic!("{dispatch:?}")
@@ -155,7 +155,7 @@ async fn started(store: &Store, lanes: &[(AppNo, Platform)]) -> Started {
 async fn start_opens_the_page_of_a_single_device(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 2).await;
-    let id = fixtures::accepted(store, app, fixtures::direct(&["d001", "nobody"], &[])).await;
+    let id = fixtures::accepted(store, app, fixtures::direct(&["d001", "missing"], &[])).await;
     let Started { dispatches, mut opened, agenda } =
         started(store, &[(app, Platform::Android)]).await;
     assert_eq!((dispatches, opened.len(), agenda), (vec![], 1, Agenda::default()));
@@ -203,7 +203,7 @@ async fn start_opens_no_page_unless_it_is_the_only_one(store: &Store) {
         ("a disabled device", fixtures::direct(&["off"], &[]), 1),
         ("a device without the tag", tagged, 1),
         ("a poll", with_poll, 1),
-        ("nobody", fixtures::direct(&["nobody"], &[]), 0),
+        ("missing", fixtures::direct(&["missing"], &[]), 0),
     ];
     for (what, new, dispatches) in cases {
         fixtures::accepted(store, app, new).await;
@@ -215,8 +215,8 @@ async fn start_opens_no_page_unless_it_is_the_only_one(store: &Store) {
 /// The scanned rows are bounded, not the matching ones.
 #[apply(contract)]
 async fn batch_bounds_the_rows_it_scans(store: &Store) {
-    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
-    fixtures::devices(store, other, 2).await;
+    let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
+    fixtures::devices(store, other_app, 2).await;
     for number in 0..5 {
         let mut device = android(&format!("d{number}"));
         device.push_disabled = number % 2 == 0;
@@ -268,14 +268,14 @@ async fn tag_audience_scans_only_devices_with_the_tag(store: &Store) {
     assert_eq!(eligible, [false, true, false]);
 }
 
-/// The engine can tell that a token was sent to under another device.
+/// The engine detects that a token was sent to under another device.
 #[apply(contract)]
 async fn moved_token_names_its_previous_owner(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 2).await;
-    let taken =
+    let reused =
         fixtures::registration("d001", Endpoint::Android { push_token: Some("token-d000".into()) });
-    store.register_device(app, taken, NOW.plus_ms(9), None).await.unwrap();
+    store.register_device(app, reused, NOW.plus_ms(9), None).await.unwrap();
     let dispatch = fixtures::android_dispatch(store, app).await;
     let devices = store.read_batch(&dispatch, dispatch.cursor, 10).await.unwrap().devices;
     assert_eq!((devices[0].address.as_deref(), devices[0].previous_owner), (None, None));

@@ -72,16 +72,16 @@ async fn unchanged_registration_updates_only_its_time(store: &Store) {
 
 #[apply(contract)]
 async fn push_token_moves_to_the_registering_device(store: &Store) {
-    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
+    let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     fixtures::registered(store, app, android("old")).await;
-    fixtures::registered(store, other, android("old")).await;
+    fixtures::registered(store, other_app, android("old")).await;
     let same = registration("new", Endpoint::Android { push_token: Some("token-old".into()) });
     fixtures::registered(store, app, same).await;
     let old = store.device(app, id("old")).await.unwrap();
     assert_eq!((old.push_token, old.enabled), (None, true));
     let new = store.device(app, id("new")).await.unwrap();
     assert_eq!(new.push_token.as_deref(), Some("token-old"));
-    let elsewhere = store.device(other, id("old")).await.unwrap();
+    let elsewhere = store.device(other_app, id("old")).await.unwrap();
     assert_eq!(elsewhere.push_token.as_deref(), Some("token-old"), "another application's token");
 }
 
@@ -119,14 +119,14 @@ async fn changing_the_platform_keeps_tags_and_creation_time(store: &Store) {
 
 #[apply(contract)]
 async fn devices_of_other_applications_are_unknown(store: &Store) {
-    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
+    let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     fixtures::devices(store, app, 1).await;
-    assert!(is_unknown(&store.device(other, id("d000")).await));
-    assert!(is_unknown(&store.delete_device(other, id("d000"), NOW).await));
-    assert!(is_unknown(&store.set_tags(other, id("d000"), vec![], None).await));
-    let listed = store.list_devices(other, DeviceFilter::default(), fixtures::page(10)).await;
+    assert!(is_unknown(&store.device(other_app, id("d000")).await));
+    assert!(is_unknown(&store.delete_device(other_app, id("d000"), NOW).await));
+    assert!(is_unknown(&store.set_tags(other_app, id("d000"), vec![], None).await));
+    let listed = store.list_devices(other_app, DeviceFilter::default(), fixtures::page(10)).await;
     assert_eq!(listed.unwrap().rows, []);
-    let nowhere = AppNo(other.0 + 1);
+    let nowhere = AppNo(other_app.0 + 1);
     assert!(is_unknown(&store.register_device(nowhere, android("x"), NOW, None).await));
     assert!(store.device(app, id("d000")).await.is_ok());
 }
@@ -157,7 +157,7 @@ async fn devices_are_listed_by_platform_and_tag(store: &Store) {
     assert_eq!(list(Some(Platform::Ios), None).await, ["phone"]);
     assert_eq!(list(None, Some("vip")).await, ["d000", "d002", "phone"]);
     assert_eq!(list(Some(Platform::Android), Some("vip")).await, ["d000", "d002"]);
-    assert_eq!(list(None, Some("unheard")).await, Vec::<String>::new());
+    assert_eq!(list(None, Some("missing")).await, Vec::<String>::new());
 }
 
 /// With the most and the longest tags, each character of which takes six bytes of JSON.
@@ -195,11 +195,11 @@ async fn page_of_devices_is_bounded_by_bytes(store: &Store) {
 
 #[apply(contract)]
 async fn cursor_of_another_listing_is_refused(store: &Store) {
-    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
+    let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     fixtures::devices(store, app, 2).await;
     let first = store.list_devices(app, DeviceFilter::default(), fixtures::page(1)).await.unwrap();
     let cursor = fixtures::next_page(1, first.next);
-    let foreign = store.list_devices(other, DeviceFilter::default(), cursor.clone()).await;
+    let foreign = store.list_devices(other_app, DeviceFilter::default(), cursor.clone()).await;
     assert!(refusal(foreign).starts_with("cursor: "));
     assert!(refusal(store.list_notifications(app, cursor).await).starts_with("cursor: "));
     for made_up in ["", "x", "AAAAAAAAAAAAAAAAAAA"] {
@@ -245,8 +245,8 @@ async fn subscription_keeps_its_id_or_takes_the_requested_one(store: &Store) {
 async fn subscription_with_id_of_another_platform_is_refused(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 1).await;
-    let taken = browser("https://push.example/1", Some("d000"));
-    let done = store.subscribe_device(app, taken, id("made"), NOW, None).await;
+    let conflicting = browser("https://push.example/1", Some("d000"));
+    let done = store.subscribe_device(app, conflicting, id("made"), NOW, None).await;
     assert!(refusal(done).starts_with("device_id: "));
     assert_eq!(store.device(app, id("d000")).await.unwrap().platform, Platform::Android);
 }

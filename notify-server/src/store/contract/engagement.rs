@@ -44,18 +44,18 @@ async fn event_counts_once(store: &Store) {
 
 #[apply(contract)]
 async fn unknown_name_ignores_only_that_event(store: &Store) {
-    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
+    let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     fixtures::devices(store, app, 1).await;
     let notification =
         fixtures::accepted(store, app, fixtures::broadcast(&[Platform::Android])).await;
     let foreign = fixtures::broadcast(&[Platform::Android]);
-    let foreign = fixtures::accepted(store, other, foreign).await;
+    let foreign = fixtures::accepted(store, other_app, foreign).await;
     let answer = record(
         store,
         app,
         vec![
             event(EventType::Opened, &foreign, "d000"),
-            event(EventType::Opened, &notification, "nobody"),
+            event(EventType::Opened, &notification, "missing"),
             event(EventType::Opened, &notification, "d000"),
         ],
     )
@@ -67,18 +67,18 @@ async fn unknown_name_ignores_only_that_event(store: &Store) {
 
 #[apply(contract)]
 async fn names_are_looked_up_within_the_application(store: &Store) {
-    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
+    let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     fixtures::devices(store, app, 1).await;
     let notification =
         fixtures::accepted(store, app, fixtures::broadcast(&[Platform::Android])).await;
-    let unheard = NotificationId::new("unheard").unwrap();
+    let missing = NotificationId::new("missing").unwrap();
     for (app, notification, device, exist) in [
         (app, None, None, true),
         (app, Some(&notification), Some("d000"), true),
-        (app, Some(&unheard), Some("d000"), false),
-        (app, Some(&notification), Some("nobody"), false),
-        (other, Some(&notification), None, false),
-        (other, None, Some("d000"), false),
+        (app, Some(&missing), Some("d000"), false),
+        (app, Some(&notification), Some("missing"), false),
+        (other_app, Some(&notification), None, false),
+        (other_app, None, Some("d000"), false),
     ] {
         let found = store.names_exist(app, notification.cloned(), device.map(id)).await;
         assert_eq!(found.unwrap(), exist, "{notification:?} {device:?}");
@@ -119,7 +119,7 @@ fn nothing_on(days: i64) -> DayCount {
 
 #[apply(contract)]
 async fn daily_counters_count_on_the_day_of_recording(store: &Store) {
-    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
+    let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     assert_eq!(counts(store, app, -1, 9).await, []);
     fixtures::devices(store, app, 4).await;
     let dispatch = fixtures::android_dispatch(store, app).await;
@@ -165,7 +165,7 @@ async fn daily_counters_count_on_the_day_of_recording(store: &Store) {
     ];
     assert_eq!(counts(store, app, -1, 9).await, expected);
     assert_eq!(counts(store, app, 1, 2).await, expected[1..2]);
-    assert_eq!(counts(store, other, -1, 9).await, []);
+    assert_eq!(counts(store, other_app, -1, 9).await, []);
     // From the beginning, as far back as a response goes.
     for (days, kept) in [(9, 3), (365, 3), (366, 2), (369, 0)] {
         let period = DayPeriod { first: None, last: Day::of(NOW.plus_ms(days * DAY_MS)) };
@@ -186,7 +186,7 @@ async fn daily_counters_survive_deletion(store: &Store) {
     let before = counts(store, app, 0, 0).await;
     assert_eq!(before, [DayCount { sent: 1, clicked: 1, ..nothing_on(0) }]);
     let later = NOW.plus_ms(DAY_MS);
-    let over = RetentionCutoffs {
+    let cutoffs = RetentionCutoffs {
         answers_before: Timestamp(0),
         outcomes_before: Some(later),
         events_before: Some(later),
@@ -194,7 +194,7 @@ async fn daily_counters_survive_deletion(store: &Store) {
         anonymous_before: None,
         at: NOW,
     };
-    while store.delete_expired(over).await.unwrap().more {}
+    while store.delete_expired(cutoffs).await.unwrap().more {}
     store.delete_device(app, id("d000"), later).await.unwrap();
     assert_eq!(counts(store, app, 0, 0).await, before);
 }

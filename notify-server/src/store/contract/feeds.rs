@@ -8,7 +8,7 @@ use notify_core::{
 };
 use uuid::Uuid;
 
-use super::apps::Heard;
+use super::apps::ChangeRecorder;
 use super::fixtures::{self, NOW};
 use super::{campaigns, is_unknown, refusal};
 use crate::store::{
@@ -34,11 +34,11 @@ pub(super) async fn one_of_each(store: &Store, app: AppNo) {
 
 #[apply(contract)]
 async fn same_url_is_one_feed(store: &Store) {
-    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
+    let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     let id = made(store, app, "https://a.example/").await;
     assert_eq!(made(store, app, "https://a.example/").await, id);
     assert_ne!(made(store, app, "https://b.example/").await, id);
-    assert_ne!(made(store, other, "https://a.example/").await, id);
+    assert_ne!(made(store, other_app, "https://a.example/").await, id);
     let feeds = store.list_feeds(app, fixtures::page(10)).await.unwrap().rows;
     let feed = &feeds[1];
     assert_eq!(
@@ -63,7 +63,7 @@ async fn same_long_url_is_one_feed(store: &Store) {
 
 #[apply(contract)]
 async fn feeds_per_application_are_limited(store: &Store) {
-    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
+    let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     for number in 0..FEEDS_MAX {
         made(store, app, &format!("https://{number}.example/")).await;
     }
@@ -72,7 +72,7 @@ async fn feeds_per_application_are_limited(store: &Store) {
     let feed = NewFeed { url: "https://more.example/".to_owned(), name: "News".to_owned() };
     let broken = refusal(store.create_feed(app, FeedId(Uuid::now_v7()), feed, NOW, None).await);
     assert_eq!(broken, format!("url: an application has at most {FEEDS_MAX} feeds"));
-    made(store, other, "https://more.example/").await;
+    made(store, other_app, "https://more.example/").await;
 }
 
 #[apply(contract)]
@@ -102,14 +102,14 @@ async fn creating_an_idle_feed_again_makes_it_due(store: &Store) {
 
 #[apply(contract)]
 async fn used_feed_cannot_be_deleted(store: &Store) {
-    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
+    let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     let (used, free) = (
         made(store, app, "https://a.example/").await,
         made(store, app, "https://b.example/").await,
     );
     campaigns::made_with_feed(store, app, used).await;
     assert!(refusal(store.delete_feed(app, used).await).starts_with("id: "));
-    assert!(is_unknown(&store.delete_feed(other, free).await));
+    assert!(is_unknown(&store.delete_feed(other_app, free).await));
     store.delete_feed(app, free).await.unwrap();
     assert!(is_unknown(&store.delete_feed(app, free).await));
 }
@@ -255,8 +255,8 @@ async fn failing_feed_keeps_its_items(store: &Store) {
 async fn unchanged_items_are_not_written(store: &Store) {
     let app = fixtures::app(store).await;
     made(store, app, "https://a.example/").await;
-    let heard = Arc::new(Heard::default());
-    store.subscribe(heard.clone());
+    let changes = Arc::new(ChangeRecorder::default());
+    store.subscribe(changes.clone());
     let steps = [
         (fetch(&["a"]), &[Change::Enrichment(EnrichmentChange::FeedItems(app))][..]),
         (fetch(&["a"]), &[]),
@@ -267,7 +267,7 @@ async fn unchanged_items_are_not_written(store: &Store) {
     for (number, (fetch, expected)) in steps.into_iter().enumerate() {
         let claim = claimed(store, NEXT.plus_ms(number as i64 * 900_000)).await.remove(0);
         finish(store, &claim, fetch).await;
-        assert_eq!(heard.take(), expected, "{number}");
+        assert_eq!(changes.take(), expected, "{number}");
     }
     assert_eq!(the_feed(store, app).await.items, 2);
 }
@@ -308,9 +308,9 @@ async fn feeds_of_a_suspended_application_are_not_due(store: &Store) {
 
 #[apply(contract)]
 async fn campaign_shows_the_newest_items(store: &Store) {
-    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
+    let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     let id = made(store, app, "https://a.example/").await;
-    made(store, other, "https://a.example/").await;
+    made(store, other_app, "https://a.example/").await;
     let campaign = CampaignRef::Id(campaigns::made_with_feed(store, app, id).await);
     for (claim, titles) in claimed(store, NOW).await.iter().zip([["a", "b", "c"], ["x", "y", "z"]])
     {
@@ -320,6 +320,6 @@ async fn campaign_shows_the_newest_items(store: &Store) {
     let titles: Vec<_> = shown.feeds[0].items.iter().map(|item| item.title.as_str()).collect();
     // Two, as its layout shows.
     assert_eq!((shown.feeds.len(), shown.feeds[0].id, titles), (1, id, vec!["a", "b"]));
-    assert!(is_unknown(&store.shown_campaign(other, campaign).await));
+    assert!(is_unknown(&store.shown_campaign(other_app, campaign).await));
     assert!(is_unknown(&store.shown_campaign(app, CampaignRef::Default).await));
 }

@@ -46,13 +46,16 @@ async fn refusals_are_not_replayed(store: &Store) {
     assert!(is_unknown(&unknown));
     fixtures::devices(store, app, 1).await;
     let done = store.set_tags(app, id("d000"), tags, key).await.unwrap();
-    assert!(matches!(done, Idempotent::Executed(_)), "what did not happen is judged anew");
+    assert!(
+        matches!(done, Idempotent::Executed(_)),
+        "a request that was not executed is evaluated again"
+    );
 }
 
 #[apply(contract)]
 async fn key_is_scoped_to_path_and_application(store: &Store) {
-    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
-    for (app, path) in [(app, "/v1/devices"), (other, "/v1/devices"), (app, "/v1/other")] {
+    let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
+    for (app, path) in [(app, "/v1/devices"), (other_app, "/v1/devices"), (app, "/v1/other")] {
         let key = Some(once(path, "k", 1));
         let done = store.register_device(app, fixtures::android("x"), NOW, key).await.unwrap();
         assert!(matches!(done, Idempotent::Executed(_)), "{app:?} {path}");

@@ -83,13 +83,13 @@ fn pair(device: &str, address: &str) -> (String, String) {
 
 #[apply(contract)]
 async fn person_who_writes_is_registered_once(store: &Store) {
-    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
+    let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     let german = NewContact { language: Some("de".to_owned()), ..made("d1") };
     take(store, app, [wrote(person("7"), german, NOW), wrote(person("7"), made("d2"), NOW)]).await;
     take(store, app, [wrote(person("7"), made("d3"), NOW), wrote(chat("7"), made("d4"), NOW)])
         .await;
     assert_eq!(devices(store, app).await, [pair("d1", "7"), pair("d4", "7")]);
-    assert_eq!(devices(store, other).await, []);
+    assert_eq!(devices(store, other_app).await, []);
     let device = store.device(app, id("d1")).await.unwrap();
     assert_eq!((device.platform, device.enabled), (Platform::FbMessenger, true));
     assert_eq!(device.details.language.as_deref(), Some("de"));
@@ -113,7 +113,7 @@ async fn requested_id_does_not_take_over_a_device(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 1).await;
     take(store, app, [wrote(chat("1"), brought("made-1", "mine"), NOW)]).await;
-    assert_eq!(devices(store, app).await[1..], [pair("mine", "1")], "nobody had it");
+    assert_eq!(devices(store, app).await[1..], [pair("mine", "1")], "the id was free");
     // The id of another platform, of another chat, and one that two request at once.
     take(
         store,
@@ -173,13 +173,13 @@ async fn last_message_time_is_written_once_a_minute(store: &Store) {
     ];
     for (inbound, last, writes) in rows {
         take(store, app, [inbound.clone()]).await;
-        let known = last_inbound(store, app, Platform::FbMessenger).await;
-        assert_eq!(known, [("1".to_owned(), Some(last))], "{inbound:?}");
+        let stored = last_inbound(store, app, Platform::FbMessenger).await;
+        assert_eq!(stored, [("1".to_owned(), Some(last))], "{inbound:?}");
         assert_eq!(changes.0.load(Ordering::SeqCst), writes, "{inbound:?}");
     }
     take(store, app, [Inbound { at: None, ..wrote(chat("1"), made("d3"), NOW) }]).await;
-    let known = last_inbound(store, app, Platform::ChatApp).await;
-    assert_eq!(known, [("1".to_owned(), None)], "nobody knows when");
+    let stored = last_inbound(store, app, Platform::ChatApp).await;
+    assert_eq!(stored, [("1".to_owned(), None)], "the time is unknown");
 }
 
 #[apply(contract)]
@@ -196,16 +196,16 @@ async fn last_message_time_moves_with_the_address(store: &Store) {
     };
     take(store, app, [wrote(person("1"), made("d1"), NOW)]).await;
     subscribe("1").await;
-    let known = async || {
-        let known = last_inbound(store, app, Platform::FbMessenger).await;
-        known.into_iter().filter(|(address, _)| !address.is_empty()).collect::<Vec<_>>()
+    let stored = async || {
+        let stored = last_inbound(store, app, Platform::FbMessenger).await;
+        stored.into_iter().filter(|(address, _)| !address.is_empty()).collect::<Vec<_>>()
     };
-    assert_eq!(known().await, [("1".to_owned(), Some(NOW))], "to a new device");
+    assert_eq!(stored().await, [("1".to_owned(), Some(NOW))], "to a new device");
     subscribe("2").await;
-    assert_eq!(known().await, [("2".to_owned(), None)], "another person has not written");
+    assert_eq!(stored().await, [("2".to_owned(), None)], "another person has not written");
     take(store, app, [wrote(person("3"), made("d3"), NOW.plus_ms(3))]).await;
     subscribe("3").await;
-    assert_eq!(known().await, [("3".to_owned(), Some(NOW.plus_ms(3)))], "to one that was there");
+    assert_eq!(stored().await, [("3".to_owned(), Some(NOW.plus_ms(3)))], "to one that was there");
 }
 
 async fn is_enabled(store: &Store, app: AppNo, device: &str) -> bool {
@@ -239,9 +239,9 @@ async fn newer_message_enables_a_device_again(store: &Store) {
         take(store, app, [wrote(person("1"), made("d2"), NOW.plus_ms(after))]).await;
         assert_eq!(is_enabled(store, app, "d1").await, enabled, "{after}");
     }
-    let known = last_inbound(store, app, Platform::FbMessenger).await;
+    let stored = last_inbound(store, app, Platform::FbMessenger).await;
     let revived = Some(NOW.plus_ms(1_001));
-    assert_eq!(known, [("1".to_owned(), revived)], "what revives is written at once");
+    assert_eq!(stored, [("1".to_owned(), revived)], "what revives is written at once");
 }
 
 #[apply(contract)]
@@ -327,11 +327,11 @@ async fn concurrent_button_presses_count_once_per_device(store: &Store) {
 
 #[apply(contract)]
 async fn unknown_references_are_ignored(store: &Store) {
-    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
+    let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     let (ours, [yes, _]) = poll(store, app).await;
-    let (theirs, [their_yes, _]) = poll(store, other).await;
+    let (theirs, [their_yes, _]) = poll(store, other_app).await;
     let message = fixtures::accepted(store, app, fixtures::broadcast(&[Platform::Ios])).await;
-    let unheard = NotificationId::new("unheard").unwrap();
+    let missing = NotificationId::new("missing").unwrap();
     take(
         store,
         app,
@@ -344,14 +344,14 @@ async fn unknown_references_are_ignored(store: &Store) {
             voted(chat("1"), &ours, their_yes),
             voted(chat("1"), &theirs, their_yes),
             voted(chat("1"), &message, yes),
-            voted(chat("1"), &unheard, yes),
+            voted(chat("1"), &missing, yes),
         ],
     )
     .await;
     assert_eq!(devices(store, app).await, [pair("d1", "1")]);
     assert_eq!(clicks(store, app, &ours).await, [0, 0]);
-    assert_eq!(clicks(store, other, &theirs).await, [0, 0]);
-    let nowhere = AppNo(other.0 + 1);
-    let taken = store.take_inbound(nowhere, vec![left(chat("1"), NOW)], NOW).await;
-    assert!(is_unknown(&taken));
+    assert_eq!(clicks(store, other_app, &theirs).await, [0, 0]);
+    let nowhere = AppNo(other_app.0 + 1);
+    let result = store.take_inbound(nowhere, vec![left(chat("1"), NOW)], NOW).await;
+    assert!(is_unknown(&result));
 }

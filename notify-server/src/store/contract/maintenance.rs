@@ -29,10 +29,10 @@ const NOTHING: RetentionCutoffs = RetentionCutoffs {
 };
 
 /// Deletes until nothing is left; returns the sum and the number of steps.
-async fn delete_all(store: &Store, over: RetentionCutoffs) -> (RetentionProgress, u32) {
+async fn delete_all(store: &Store, cutoffs: RetentionCutoffs) -> (RetentionProgress, u32) {
     let (mut sum, mut steps) = (RetentionProgress::default(), 0);
     loop {
-        let step = store.delete_expired(over).await.unwrap();
+        let step = store.delete_expired(cutoffs).await.unwrap();
         steps += 1;
         sum.answers += step.answers;
         sum.outcomes += step.outcomes;
@@ -46,9 +46,9 @@ async fn delete_all(store: &Store, over: RetentionCutoffs) -> (RetentionProgress
 
 /// Deletes everything that has ended.
 pub(super) async fn delete_everything(store: &Store) {
-    let over =
+    let cutoffs =
         RetentionCutoffs { notifications_before: Some(LATER.plus_ms(999 * DAY_MS)), ..NOTHING };
-    assert!(delete_all(store, over).await.0.notifications > 0);
+    assert!(delete_all(store, cutoffs).await.0.notifications > 0);
 }
 
 /// A notification to three devices: sent, failed, and sent by a retry.
@@ -89,12 +89,12 @@ async fn expired_outcomes_are_deleted_and_counters_stay(store: &Store) {
     assert_eq!((before.counts.sent, before.counts.failed, before.failures.len()), (2, 1, 1));
     let key = dispatch.until;
     assert!(store.delivery_outcome(dispatch.no, key).await.unwrap().is_some());
-    let over = RetentionCutoffs { outcomes_before: Some(LATER), ..NOTHING };
-    let (deleted, _) = delete_all(store, over).await;
+    let cutoffs = RetentionCutoffs { outcomes_before: Some(LATER), ..NOTHING };
+    let (deleted, _) = delete_all(store, cutoffs).await;
     assert_eq!(deleted, RetentionProgress { outcomes: 1, ..RetentionProgress::default() });
     assert_eq!(store.delivery_outcome(dispatch.no, key).await.unwrap(), None);
     assert_eq!(read(store, app, &notification).await, before);
-    let (again, _) = delete_all(store, over).await;
+    let (again, _) = delete_all(store, cutoffs).await;
     assert_eq!(again, RetentionProgress::default(), "once is enough");
     store.delete_device(app, id("d002"), LATER).await.unwrap();
     assert_eq!(read(store, app, &notification).await.counts, before.counts);
@@ -140,8 +140,8 @@ async fn expired_notification_is_deleted_completely(store: &Store) {
     let events = vec![event(&notification, EventType::Opened), event(&reported, EventType::Opened)];
     store.record_events(app, events, NOW, None).await.unwrap();
     assert_eq!(refusal(store.record_report(app, report(), None).await), "id: is in use already");
-    let over = RetentionCutoffs { notifications_before: Some(LATER), ..NOTHING };
-    let (deleted, _) = delete_all(store, over).await;
+    let cutoffs = RetentionCutoffs { notifications_before: Some(LATER), ..NOTHING };
+    let (deleted, _) = delete_all(store, cutoffs).await;
     assert_eq!(deleted, RetentionProgress { notifications: 2, ..RetentionProgress::default() });
     for id in [&notification, &reported] {
         assert!(is_unknown(&store.notification(app, id.clone()).await));
@@ -159,8 +159,8 @@ async fn deleted_events_do_not_count_again(store: &Store) {
     let (notification, _) = ended(store, app).await;
     let opened = || vec![event(&notification, EventType::Opened)];
     store.record_events(app, opened(), NOW, None).await.unwrap();
-    let over = RetentionCutoffs { events_before: Some(LATER), ..NOTHING };
-    let (deleted, _) = delete_all(store, over).await;
+    let cutoffs = RetentionCutoffs { events_before: Some(LATER), ..NOTHING };
+    let (deleted, _) = delete_all(store, cutoffs).await;
     assert_eq!(deleted, RetentionProgress { events: 1, ..RetentionProgress::default() });
     let answer = fixtures::now(store.record_events(app, opened(), LATER, None).await.unwrap());
     assert_eq!((answer.accepted, answer.ignored.len()), (0, 1));
@@ -169,7 +169,7 @@ async fn deleted_events_do_not_count_again(store: &Store) {
     assert_eq!(read(store, app, &notification).await.engagement.opened, 1);
     // The rest is deleted at its own time.
     let (deleted, _) =
-        delete_all(store, RetentionCutoffs { outcomes_before: Some(LATER), ..over }).await;
+        delete_all(store, RetentionCutoffs { outcomes_before: Some(LATER), ..cutoffs }).await;
     assert_eq!(deleted, RetentionProgress { outcomes: 1, ..RetentionProgress::default() });
 }
 
@@ -184,8 +184,8 @@ async fn idempotency_records_expire_without_requests(store: &Store) {
         delete_all(store, RetentionCutoffs { answers_before: NOW.plus_ms(-1), ..NOTHING }).await;
     assert_eq!(kept, RetentionProgress::default());
     let at = NOW.plus_ms(REPLAY_KEPT_MS);
-    let over = RetentionCutoffs { answers_before: at.plus_ms(-REPLAY_KEPT_MS), ..NOTHING };
-    let (deleted, _) = delete_all(store, over).await;
+    let cutoffs = RetentionCutoffs { answers_before: at.plus_ms(-REPLAY_KEPT_MS), ..NOTHING };
+    let (deleted, _) = delete_all(store, cutoffs).await;
     assert_eq!(deleted, RetentionProgress { answers: 3, ..RetentionProgress::default() });
 }
 
@@ -198,10 +198,10 @@ async fn deletion_steps_are_bounded(store: &Store) {
         let new = fixtures::report(&format!("own-{number}"));
         store.record_report(app, new, None).await.unwrap();
     }
-    let over = RetentionCutoffs { notifications_before: Some(LATER), ..NOTHING };
-    let first = store.delete_expired(over).await.unwrap();
+    let cutoffs = RetentionCutoffs { notifications_before: Some(LATER), ..NOTHING };
+    let first = store.delete_expired(cutoffs).await.unwrap();
     assert!(first.more && (1..=1_000).contains(&first.notifications), "{first:?}");
-    let (rest, steps) = delete_all(store, over).await;
+    let (rest, steps) = delete_all(store, cutoffs).await;
     assert_eq!(first.notifications + rest.notifications, 1_200);
     assert!(steps < 10);
     assert!(store.list_notifications(app, fixtures::page(10)).await.unwrap().rows.is_empty());
@@ -220,7 +220,7 @@ async fn queues_report_waiting_work(store: &Store) {
     };
     let due = |platform| Queue { oldest_due_at: Some(NOW), ..Queue::empty(platform) };
     let (android, web) = (Platform::Android, Platform::Web);
-    assert_eq!(of(android, NOW).await, due(android), "accepted, and not begun");
+    assert_eq!(of(android, NOW).await, due(android), "accepted, and not started");
     assert_eq!(of(web, NOW).await, due(web));
     assert_eq!(of(android, NOW.plus_ms(-1)).await, Queue::empty(android), "not due yet");
     let (started, _) = store.start_due(NOW, 10).await.unwrap();
@@ -244,7 +244,7 @@ async fn queues_report_waiting_work(store: &Store) {
     let then = NOW.plus_ms(1_000);
     let ready = Queue { retry_due: 2, oldest_due_at: Some(then), ..Queue::empty(android) };
     assert_eq!(of(android, then).await, ready);
-    assert_eq!(of(web, then).await, Queue::empty(web), "nobody is there");
+    assert_eq!(of(web, then).await, Queue::empty(web), "there are no devices");
 }
 
 #[apply(contract)]
@@ -292,7 +292,7 @@ async fn commits_wait_for_the_disk(store: &Store) {
 #[apply(contract)]
 async fn clock_doubt_is_stored_until_confirmed(store: &Store) {
     assert_eq!(store.clock_mark().await.unwrap(), None);
-    assert!(!store.confirm_clock().await.unwrap(), "nobody doubts it");
+    assert!(!store.confirm_clock().await.unwrap(), "it is not in doubt");
     let mark = |in_doubt| ClockMark { trusted_at: NOW, in_doubt };
     for mark in [mark(false), mark(true)] {
         assert!(!store.keep_clock(mark).await.unwrap());

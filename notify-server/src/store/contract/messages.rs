@@ -33,8 +33,8 @@ async fn message_is_claimed_once_until_it_ends(store: &Store) {
     // After the lease another claim takes it.
     let late = NOW.plus_ms(40_000);
     let other = WebhookClaim { claim: CLAIM + 1, ..claim(no, late, 5) };
-    let taken = store.claim_messages(other).await.unwrap().unwrap().messages;
-    assert_eq!(taken[0].id, first[0].id, "the same webhook-id");
+    let claimed_late = store.claim_messages(other).await.unwrap().unwrap().messages;
+    assert_eq!(claimed_late[0].id, first[0].id, "the same webhook-id");
     store.settle_message(outcome(no, &first[0], MessageStep::Delivered)).await.unwrap();
     let read = async || store.webhook_attempt(app, hook, first[0].id).await.unwrap();
     assert_eq!(read().await.outcome, WebhookOutcome::Pending, "the lost claim stored nothing");
@@ -137,8 +137,8 @@ async fn failed_messages_are_recovered(store: &Store) {
     store.change_webhook(app, hook, change, at).await.unwrap();
     let broken = refusal(store.recover_messages(app, hook, since, at, None).await);
     assert_eq!(broken, "id: names a webhook that is disabled");
-    let nobodys = notify_core::WebhookId(uuid::Uuid::nil());
-    let unknown = store.recover_messages(app, nobodys, since, at, None).await;
+    let missing = notify_core::WebhookId(uuid::Uuid::nil());
+    let unknown = store.recover_messages(app, missing, since, at, None).await;
     assert!(super::is_unknown(&unknown));
 }
 
@@ -169,8 +169,8 @@ async fn attempt_result_applies_to_the_current_webhook(store: &Store) {
     let change = WebhookChange { url: url.clone(), ..WebhookChange::default() };
     store.change_webhook(app, hook, change, late).await.unwrap();
     let later = late.plus_ms(5_000);
-    let gone = AttemptOutcome { is_gone: true, ..failed(3, later) };
-    assert_eq!(store.settle_message(gone).await.unwrap(), None);
+    let gone_endpoint = AttemptOutcome { is_gone: true, ..failed(3, later) };
+    assert_eq!(store.settle_message(gone_endpoint).await.unwrap(), None);
     let now = read().await;
     assert_eq!((now.enabled, now.failing_since), (true, None));
     let at_url = |outcome| AttemptOutcome { url: url.clone().unwrap(), ..outcome };
@@ -187,8 +187,9 @@ async fn disabling_a_webhook_ends_its_messages(store: &Store) {
     opened(store, app, "d000", EventType::Opened).await;
     let no = store.webhook_work(NOW).await.unwrap().ready[0];
     let messages = claimed(store, NOW, 5).await.messages;
-    let gone = AttemptOutcome { is_gone: true, ..outcome(no, &messages[0], MessageStep::Failed) };
-    assert_eq!(store.settle_message(gone).await.unwrap(), Some("gone"));
+    let gone_endpoint =
+        AttemptOutcome { is_gone: true, ..outcome(no, &messages[0], MessageStep::Failed) };
+    assert_eq!(store.settle_message(gone_endpoint).await.unwrap(), Some("gone"));
     let read = async || store.webhook(app, hook, NOW).await.unwrap();
     let disabled = read().await;
     assert_eq!((disabled.enabled, disabled.disabled_reason.as_deref()), (false, Some("gone")));

@@ -25,7 +25,7 @@ async fn ids_of_any_platform_resolve_to_their_platforms(store: &Store) {
     fixtures::now(store.subscribe_device(app, chat, id("made"), NOW, None).await.unwrap());
     let named = ["d000", "phone", "chat", "d001", "ghost", "phantom"];
     // `phone` is not an Android device, so only its naming for any platform counts.
-    let new = fixtures::to_any(&named, &["d001", "phone", "d002", "nobody"]);
+    let new = fixtures::to_any(&named, &["d001", "phone", "d002", "missing"]);
     let id_of = fixtures::accepted(store, app, new).await;
     let (started, _) = store.start_due(NOW, 10).await.unwrap();
     let mut reached = Vec::new();
@@ -91,7 +91,7 @@ async fn notification_without_known_devices_reports_it(store: &Store) {
     fixtures::devices(store, app, 1).await;
     webhook(store, app, &[]).await;
     let cases = [
-        (fixtures::to_any(&["ghost", "phantom"], &["nobody"]), Some(3)),
+        (fixtures::to_any(&["ghost", "phantom"], &["missing"]), Some(3)),
         (fixtures::direct(&["ghost"], &["d000"]), Some(2)),
         (fixtures::to_any(&["d000", "ghost"], &[]), None),
         (fixtures::direct(&["d000", "ghost"], &[]), None),
@@ -110,14 +110,14 @@ async fn notification_without_known_devices_reports_it(store: &Store) {
         let record = store.notification(app, id_of.clone()).await.unwrap();
         let counts = Counts { unknown: unknown.unwrap(), ..Default::default() };
         assert_eq!((record.status, record.counts), (NotificationStatus::Completed, counts));
-        let told = claimed(store, NOW, 10).await.messages.remove(0).data;
+        let data = claimed(store, NOW, 10).await.messages.remove(0).data;
         let ended = NotificationEnded {
             notification_id: id_of,
             status: NotificationStatus::Completed,
             counts,
             reason: Some("no_such_device".to_owned()),
         };
-        assert_eq!(told, WebhookData::NotificationFailed(ended), "{request}");
+        assert_eq!(data, WebhookData::NotificationFailed(ended), "{request}");
     }
     // The ids of later ones may exist by then.
     let mut later = fixtures::to_any(&["ghost"], &[]);

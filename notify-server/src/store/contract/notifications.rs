@@ -17,7 +17,7 @@ async fn read(store: &Store, app: AppNo, id: &NotificationId) -> NotificationRec
 
 #[apply(contract)]
 async fn accepted_notification_reads_back(store: &Store) {
-    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
+    let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     let new = fixtures::broadcast(&[Platform::Ios, Platform::Android]);
     let id = fixtures::accepted(store, app, new.clone()).await;
     let record = read(store, app, &id).await;
@@ -28,19 +28,19 @@ async fn accepted_notification_reads_back(store: &Store) {
     assert_eq!(record.counts, Counts::default());
     let platforms: Vec<_> = record.by_platform.iter().map(|row| row.platform).collect();
     assert_eq!(platforms, [Platform::Android, Platform::Ios]);
-    assert!(is_unknown(&store.notification(other, id.clone()).await));
-    assert!(is_unknown(&store.cancel_notification(other, id, NOW).await));
+    assert!(is_unknown(&store.notification(other_app, id.clone()).await));
+    assert!(is_unknown(&store.cancel_notification(other_app, id, NOW).await));
 }
 
 #[apply(contract)]
 async fn notification_id_is_unique_within_an_application(store: &Store) {
-    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
+    let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     let new = fixtures::broadcast(&[Platform::Ios]);
     fixtures::accepted(store, app, new.clone()).await;
     assert!(refusal(store.accept_notification(app, new.clone(), None).await).starts_with("id: "));
     let same = fixtures::report(new.id.as_str());
     assert!(refusal(store.record_report(app, same, None).await).starts_with("id: "));
-    fixtures::accepted(store, other, new).await;
+    fixtures::accepted(store, other_app, new).await;
 }
 
 /// The conditions are checked inside the transaction.
@@ -77,11 +77,11 @@ async fn reports_are_listed_and_never_due(store: &Store) {
 
 #[apply(contract)]
 async fn notifications_are_listed_newest_first(store: &Store) {
-    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
+    let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     let mut ids = Vec::new();
     for _ in 0..3 {
         ids.insert(0, fixtures::accepted(store, app, fixtures::broadcast(&[Platform::Ios])).await);
-        fixtures::accepted(store, other, fixtures::broadcast(&[Platform::Ios])).await;
+        fixtures::accepted(store, other_app, fixtures::broadcast(&[Platform::Ios])).await;
     }
     let first = store.list_notifications(app, fixtures::page(2)).await.unwrap();
     let rest = store.list_notifications(app, fixtures::next_page(2, first.next)).await.unwrap();
@@ -216,7 +216,7 @@ async fn page_of_large_requests_ends_early(store: &Store) {
             break;
         }
     }
-    assert_eq!(listed, ids, "nobody is left out, nobody comes twice");
+    assert_eq!(listed, ids, "none is left out, none is repeated");
     assert!(pages >= 2, "{pages}");
     let two = store.list_notifications(app, fixtures::page(2)).await.unwrap();
     assert_eq!((two.rows.len(), two.next.is_some()), (2, true), "the limit holds all the same");
@@ -244,15 +244,15 @@ async fn ended_notification_cannot_be_canceled(store: &Store) {
     store.record_report(app, fixtures::report("mine"), None).await.unwrap();
     let canceled = fixtures::accepted(store, app, fixtures::broadcast(&[Platform::Ios])).await;
     store.cancel_notification(app, canceled.clone(), NOW).await.unwrap();
-    let nobody = fixtures::accepted(store, app, fixtures::direct(&["nobody"], &[])).await;
+    let without_devices = fixtures::accepted(store, app, fixtures::direct(&["nobody"], &[])).await;
     store.start_due(NOW, 10).await.unwrap();
-    assert_eq!(read(store, app, &nobody).await.status, NotificationStatus::Completed);
-    for id in [NotificationId::new("mine").unwrap(), canceled, nobody] {
+    assert_eq!(read(store, app, &without_devices).await.status, NotificationStatus::Completed);
+    for id in [NotificationId::new("mine").unwrap(), canceled, without_devices] {
         let refused = store.cancel_notification(app, id, NOW).await;
         assert!(refusal(refused).starts_with("id: "));
     }
-    let unheard = NotificationId::new("unheard").unwrap();
-    assert!(is_unknown(&store.cancel_notification(app, unheard, NOW).await));
+    let missing = NotificationId::new("missing").unwrap();
+    assert!(is_unknown(&store.cancel_notification(app, missing, NOW).await));
 }
 
 #[apply(contract)]

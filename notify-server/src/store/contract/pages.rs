@@ -24,8 +24,8 @@ async fn dispatch_cursor_moves_once(store: &Store) {
     let rest = PageClaim { targeted: 2, ..fixtures::claim(&moved, moved.until, true) };
     store.open_page(rest).await.unwrap();
     assert!(store.dispatch(dispatch.no).await.unwrap().scan_done);
-    let over = fixtures::claim(&store.dispatch(dispatch.no).await.unwrap(), moved.until, true);
-    assert!(matches!(store.open_page(over).await, Err(StoreError::Fenced)));
+    let expired = fixtures::claim(&store.dispatch(dispatch.no).await.unwrap(), moved.until, true);
+    assert!(matches!(store.open_page(expired).await, Err(StoreError::Fenced)));
 }
 
 #[apply(contract)]
@@ -144,7 +144,7 @@ async fn repeated_checkpoint_is_stored_once(store: &Store) {
         finished: true,
         ..fixtures::checkpoint(next, 4)
     };
-    let over = store.checkpoint(last.clone()).await.unwrap();
+    let finished = store.checkpoint(last.clone()).await.unwrap();
     for other in [
         Checkpoint { settled: vec![fixtures::sent(keys[3])], ..last.clone() },
         Checkpoint { settled: vec![], ..last.clone() },
@@ -155,7 +155,7 @@ async fn repeated_checkpoint_is_stored_once(store: &Store) {
     ] {
         assert!(matches!(store.checkpoint(other).await, Err(StoreError::Fenced)));
     }
-    assert_eq!(store.checkpoint(last).await.unwrap(), over);
+    assert_eq!(store.checkpoint(last).await.unwrap(), finished);
     let record = store.notification(app, dispatch.notification_id).await.unwrap();
     assert_eq!(record.counts, Counts { targeted: 4, sent: 2, pending: 2, ..Counts::default() });
     assert_eq!(store.open_retries(app, Platform::Android).await.unwrap(), 2);

@@ -42,7 +42,7 @@ pub(super) async fn one_of_each(store: &Store, app: AppNo, device: &str) {
 
 #[apply(contract)]
 async fn poll_reads_back_with_answers_in_order(store: &Store) {
-    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
+    let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     let (notification, draft) = poll(store, app).await;
     let row = store.poll(app, notification.clone()).await.unwrap();
     assert_eq!((&row.id, row.public_id), (&notification, draft.public_id));
@@ -51,7 +51,7 @@ async fn poll_reads_back_with_answers_in_order(store: &Store) {
     let answers: Vec<_> =
         row.answers.iter().map(|answer| (answer.id, answer.text.as_str(), answer.clicks)).collect();
     assert_eq!(answers, [(draft.answers[0], "yes", 0), (draft.answers[1], "no", 0)]);
-    assert!(is_unknown(&store.poll(other, notification).await));
+    assert!(is_unknown(&store.poll(other_app, notification).await));
     let message = fixtures::accepted(store, app, fixtures::broadcast(&[Platform::Ios])).await;
     assert!(is_unknown(&store.poll(app, message).await), "a message is no poll");
 }
@@ -79,16 +79,16 @@ async fn device_votes_once(store: &Store) {
 
 #[apply(contract)]
 async fn vote_requires_known_poll_answer_and_device(store: &Store) {
-    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
-    fixtures::devices(store, other, 1).await;
+    let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
+    fixtures::devices(store, other_app, 1).await;
     let (notification, draft) = poll(store, app).await;
     let (_, second) = poll(store, app).await;
     let yes = draft.answers[0];
     let unknown_device = vote(store, app, &notification, yes, Some("d000")).await;
     assert!(refusal(unknown_device).starts_with("device_id: "));
-    let unheard = NotificationId::new("unheard").unwrap();
-    assert!(is_unknown(&vote(store, app, &unheard, yes, None).await));
-    assert!(is_unknown(&vote(store, other, &notification, yes, None).await));
+    let missing = NotificationId::new("missing").unwrap();
+    assert!(is_unknown(&vote(store, app, &missing, yes, None).await));
+    assert!(is_unknown(&vote(store, other_app, &notification, yes, None).await));
     for answer in [AnswerId(Uuid::now_v7()), second.answers[0]] {
         assert!(is_unknown(&vote(store, app, &notification, answer, None).await));
     }
@@ -171,7 +171,7 @@ async fn poll_page_ends_with_its_application_and_notification(store: &Store) {
     assert!(is_unknown(&store.answer_public_poll(page, yes, visitor(2), NOW).await));
     set(AppStatus::Active).await;
     store.answer_public_poll(page, yes, visitor(2), NOW).await.unwrap();
-    let over = RetentionCutoffs {
+    let cutoffs = RetentionCutoffs {
         answers_before: notify_core::Timestamp(0),
         outcomes_before: None,
         events_before: None,
@@ -179,7 +179,7 @@ async fn poll_page_ends_with_its_application_and_notification(store: &Store) {
         anonymous_before: None,
         at: NOW,
     };
-    while store.delete_expired(over).await.unwrap().more {}
+    while store.delete_expired(cutoffs).await.unwrap().more {}
     assert!(is_unknown(&store.public_poll(page, None).await));
     store.delete_app(id).await.unwrap();
 }

@@ -9,8 +9,12 @@ use crate::store::{
 };
 
 fn settled(no: crate::store::RetryNo, settled: Outcome) -> RetryOutcome {
-    let result =
-        RetryResult::Final { settled, reason: Some("said".into()), attempts: 2, message_id: None };
+    let result = RetryResult::Final {
+        settled,
+        reason: Some("refused".into()),
+        attempts: 2,
+        message_id: None,
+    };
     RetryOutcome { no, result, dead: None, moved: None, verified: None }
 }
 
@@ -71,7 +75,7 @@ async fn excluded_retries_are_not_claimed(store: &Store) {
         ..fixtures::retry_claim(app)
     };
     let others = store.claim_retries(later.clone()).await.unwrap();
-    assert_eq!(others.len(), 2, "its claim is over, but it is at work on it");
+    assert_eq!(others.len(), 2, "its claim has expired, but it is at work on it");
     assert!(others.iter().all(|retry| retry.no != first[0].no));
     let all = RetryClaim { exclude: Vec::new(), ..later };
     assert_eq!(store.claim_retries(all).await.unwrap(), first, "taken up where it broke off");
@@ -82,16 +86,20 @@ async fn lost_retry_claim_is_reclaimed(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::retried(store, app, 3).await;
     let one = RetryClaim { limit: 1, ..fixtures::retry_claim(app) };
-    let heard = store.claim_retries(one.clone()).await.unwrap();
+    let received = store.claim_retries(one.clone()).await.unwrap();
     let lost = store.claim_retries(one).await.unwrap();
     let other = RetryClaim { instance: InstanceId(12), limit: 1, ..fixtures::retry_claim(app) };
     let others = store.claim_retries(other).await.unwrap();
-    let exclude = vec![heard[0].no];
+    let exclude = vec![received[0].no];
     let usual = RetryClaim { exclude, ..fixtures::retry_claim(app) };
     assert_eq!(store.claim_retries(usual.clone()).await.unwrap(), []);
     let again = RetryClaim { reclaim_own: true, ..usual };
-    assert_eq!(store.claim_retries(again).await.unwrap(), lost, "neither in hand nor another's");
-    assert_eq!((heard.len(), lost.len(), others.len()), (1, 1, 1));
+    assert_eq!(
+        store.claim_retries(again).await.unwrap(),
+        lost,
+        "neither excluded nor another server's"
+    );
+    assert_eq!((received.len(), lost.len(), others.len()), (1, 1, 1));
 }
 
 #[apply(contract)]
@@ -115,7 +123,7 @@ async fn last_retry_ends_the_dispatch(store: &Store) {
     let record = read().await;
     assert_eq!((record.status, record.completed_at), (NotificationStatus::Completed, Some(at)));
     assert_eq!(record.counts, Counts { targeted: 2, sent: 1, failed: 1, ..Counts::default() });
-    assert_eq!((record.failures[0].reason.as_str(), record.failures[0].count), ("said", 1));
+    assert_eq!((record.failures[0].reason.as_str(), record.failures[0].count), ("refused", 1));
     let outcome = store.delivery_outcome(dispatch.no, keys[1]).await.unwrap().unwrap();
     assert_eq!((outcome.settled, outcome.attempts), (Outcome::Failed, 2));
 }
@@ -195,17 +203,17 @@ async fn ended_retry_is_not_changed(store: &Store) {
 #[apply(contract)]
 async fn agenda_contains_lanes_with_due_retries(store: &Store) {
     assert_eq!(store.agenda(NOW).await.unwrap().next_retry_due, None);
-    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
+    let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     fixtures::retried(store, app, 3).await;
-    fixtures::retried(store, other, 2).await;
+    fixtures::retried(store, other_app, 2).await;
     let due = NOW.plus_ms(1_000);
     assert_eq!(store.agenda(NOW).await.unwrap().next_retry_due, Some(due));
     assert_eq!(store.agenda(NOW).await.unwrap().retry_lanes, []);
-    let lanes = [(app, Platform::Android), (other, Platform::Android)];
+    let lanes = [(app, Platform::Android), (other_app, Platform::Android)];
     assert_eq!(store.agenda(due).await.unwrap().retry_lanes, lanes);
     store.claim_retries(fixtures::retry_claim(app)).await.unwrap();
     assert_eq!(store.agenda(due).await.unwrap().retry_lanes, lanes[1..]);
-    assert_eq!((open(store, app).await, open(store, other).await), (3, 2));
+    assert_eq!((open(store, app).await, open(store, other_app).await), (3, 2));
 }
 
 /// Under an explicit `collapse_key` a newer notification replaces what an older retry would show.

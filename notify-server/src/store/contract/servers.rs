@@ -32,11 +32,19 @@ async fn live_servers_are_counted(store: &Store) {
     assert_eq!(store.heartbeat(beat(OTHER, NOW.plus_ms(1_000))).await.unwrap().servers, 2);
     let later = NOW.plus_ms(14_999);
     assert_eq!(store.heartbeat(beat(OTHER, later)).await.unwrap().servers, 2);
-    let over = NOW.plus_ms(15_000);
-    assert_eq!(store.heartbeat(beat(OTHER, over)).await.unwrap().servers, 1, "the lease is over");
-    assert_eq!(store.heartbeat(beat(INSTANCE, over)).await.unwrap().servers, 2, "it lives again");
+    let expired = NOW.plus_ms(15_000);
+    assert_eq!(
+        store.heartbeat(beat(OTHER, expired)).await.unwrap().servers,
+        1,
+        "the lease has expired"
+    );
+    assert_eq!(
+        store.heartbeat(beat(INSTANCE, expired)).await.unwrap().servers,
+        2,
+        "it lives again"
+    );
     store.leave(OTHER).await.unwrap();
-    assert_eq!(store.heartbeat(beat(INSTANCE, over)).await.unwrap(), alone, "it left");
+    assert_eq!(store.heartbeat(beat(INSTANCE, expired)).await.unwrap(), alone, "it left");
 }
 
 #[apply(contract)]

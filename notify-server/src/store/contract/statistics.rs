@@ -18,14 +18,14 @@ async fn all(store: &Store, app: AppNo) -> Vec<PlatformCount> {
 
 #[apply(contract)]
 async fn devices_are_counted_by_platform_and_state(store: &Store) {
-    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
+    let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     assert_eq!(all(store, app).await, []);
     fixtures::devices(store, app, 3).await;
     fixtures::registered(store, app, ios("phone")).await;
     let mut off = ios("off");
     off.push_disabled = true;
     fixtures::registered(store, app, off).await;
-    fixtures::devices(store, other, 5).await;
+    fixtures::devices(store, other_app, 5).await;
     assert_eq!(all(store, app).await, [count(Platform::Android, 3, 0), count(Platform::Ios, 1, 1)]);
 }
 

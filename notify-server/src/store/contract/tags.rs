@@ -17,7 +17,7 @@ async fn setting_tags_keeps_other_tags(store: &Store) {
     store.set_tags(app, device.clone(), vec![tag("vip", false)], None).await.unwrap();
     let tags = store.device(app, device).await.unwrap().tags;
     assert_eq!(tags, [tag("news", true), tag("vip", false)]);
-    assert!(is_unknown(&store.set_tags(app, id("nobody"), vec![], None).await));
+    assert!(is_unknown(&store.set_tags(app, id("missing"), vec![], None).await));
 }
 
 /// Also for concurrent requests that exceed the limit together.
@@ -37,7 +37,7 @@ async fn tags_per_device_are_limited(store: &Store) {
     );
     let outcomes = [a, b, c];
     let refused: Vec<_> = outcomes.into_iter().filter_map(Result::err).collect();
-    assert_eq!(refused.len(), 1, "one of three is over: {refused:?}");
+    assert_eq!(refused.len(), 1, "one of three exceeds the limit: {refused:?}");
     let Some(StoreError::Refused(what)) = refused.into_iter().next() else { panic!("refused") };
     assert_eq!(what.as_slice(), ["tags: must leave the device at most 1000 tags"]);
     let tags = || async { store.device(app, id("d000")).await.unwrap().tags };
@@ -62,7 +62,7 @@ async fn removing_a_tag_twice_is_not_found(store: &Store) {
     store.remove_tag(app, id("d000"), "vip".into()).await.unwrap();
     assert_eq!(store.device(app, id("d000")).await.unwrap().tags, []);
     assert!(is_unknown(&store.remove_tag(app, id("d000"), "vip".into()).await));
-    assert!(is_unknown(&store.remove_tag(app, id("nobody"), "vip".into()).await));
+    assert!(is_unknown(&store.remove_tag(app, id("missing"), "vip".into()).await));
 }
 
 #[apply(contract)]
@@ -89,11 +89,11 @@ async fn tags_are_listed_by_name_with_device_counts(store: &Store) {
 
 #[apply(contract)]
 async fn tags_of_other_applications_are_unknown(store: &Store) {
-    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
+    let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     fixtures::devices(store, app, 1).await;
-    fixtures::devices(store, other, 1).await;
+    fixtures::devices(store, other_app, 1).await;
     fixtures::tagged(store, app, "d000", "vip", true).await;
-    assert_eq!(store.list_tags(other, fixtures::page(10)).await.unwrap().rows, []);
-    assert!(is_unknown(&store.remove_tag(other, id("d000"), "vip".into()).await));
-    assert_eq!(store.device(other, id("d000")).await.unwrap().tags, []);
+    assert_eq!(store.list_tags(other_app, fixtures::page(10)).await.unwrap().rows, []);
+    assert!(is_unknown(&store.remove_tag(other_app, id("d000"), "vip".into()).await));
+    assert_eq!(store.device(other_app, id("d000")).await.unwrap().tags, []);
 }

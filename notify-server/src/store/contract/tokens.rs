@@ -38,7 +38,7 @@ async fn concurrent_token_updates_store_one(store: &Store) {
     let kept = signed.map(|token| store.keep_provider_token([1; 32], token, Some(NOW)));
     let kept = futures_util::future::join_all(kept).await;
     let kept: Vec<_> = kept.into_iter().map(Result::unwrap).collect();
-    assert!(kept[0].issued_at > NOW && kept.iter().all(|one| *one == kept[0]), "{kept:?}");
+    assert!(kept[0].issued_at > NOW && kept.iter().all(|token| *token == kept[0]), "{kept:?}");
 }
 
 #[apply(contract)]

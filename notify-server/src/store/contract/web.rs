@@ -29,7 +29,7 @@ fn browser(endpoint: &str, keys: char, made: &str) -> NewBrowser {
         utc_offset_minutes: 0,
         details: DeviceDetails::default(),
     };
-    NewBrowser { subscription, known: None, made: id(made), secret: secret(made), tags: vec![] }
+    NewBrowser { subscription, existing: None, made: id(made), secret: secret(made), tags: vec![] }
 }
 
 /// Allows a site, and subscribes one of its browsers.
@@ -70,12 +70,12 @@ async fn browser_access_is_stored_until_cleared(store: &Store) {
 
 #[apply(contract)]
 async fn browser_is_identified_by_its_secret(store: &Store) {
-    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
+    let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     let first = subscribed(store, app, browser("1", 'k', "a")).await;
     assert_eq!(first, SubscribedBrowser { id: id("a"), has_new_secret: true });
     // Another address, as after a change of the server's key.
     let mut again = browser("2", 'l', "b");
-    again.known = Some((id("a"), secret("a")));
+    again.existing = Some((id("a"), secret("a")));
     again.tags = vec![fixtures::tag("vip", true)];
     let again = subscribed(store, app, again).await;
     assert_eq!(again, SubscribedBrowser { id: id("a"), has_new_secret: false });
@@ -84,11 +84,11 @@ async fn browser_is_identified_by_its_secret(store: &Store) {
     assert!(is_unknown(&store.device(app, id("b")).await));
     // Neither a wrong secret nor the right one in another application.
     let mut wrong = browser("3", 'm', "c");
-    wrong.known = Some((id("a"), secret("c")));
+    wrong.existing = Some((id("a"), secret("c")));
     assert_eq!(subscribed(store, app, wrong).await.id, id("c"));
     let mut elsewhere = browser("4", 'n', "d");
-    elsewhere.known = Some((id("a"), secret("a")));
-    assert_eq!(subscribed(store, other, elsewhere).await.id, id("d"));
+    elsewhere.existing = Some((id("a"), secret("a")));
+    assert_eq!(subscribed(store, other_app, elsewhere).await.id, id("d"));
 }
 
 #[apply(contract)]
@@ -101,18 +101,18 @@ async fn address_alone_does_not_identify_a_browser(store: &Store) {
     assert!(!store.opens_device(app, id("a"), secret("a")).await.unwrap());
     assert!(store.opens_device(app, id("a"), secret("b")).await.unwrap());
     // With other keys it is another browser: the device keeps everything except the address.
-    let stranger = subscribed(store, app, browser("1", 'x', "c")).await;
-    assert_eq!(stranger.id, id("c"));
+    let other_browser = subscribed(store, app, browser("1", 'x', "c")).await;
+    assert_eq!(other_browser.id, id("c"));
     assert!(!store.opens_device(app, id("a"), secret("c")).await.unwrap());
     assert!(store.opens_device(app, id("a"), secret("b")).await.unwrap());
 }
 
 #[apply(contract)]
 async fn secret_is_deleted_with_its_device(store: &Store) {
-    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
+    let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     subscribed(store, app, browser("1", 'k', "a")).await;
     assert!(store.opens_device(app, id("a"), secret("a")).await.unwrap());
-    for (app, device, with) in [(other, "a", "a"), (app, "a", "b"), (app, "b", "a")] {
+    for (app, device, with) in [(other_app, "a", "a"), (app, "a", "b"), (app, "b", "a")] {
         assert!(!store.opens_device(app, id(device), secret(with)).await.unwrap());
     }
     store.delete_device(app, id("a"), NOW).await.unwrap();
@@ -178,7 +178,7 @@ async fn web_address_is_verified_by_its_first_message(store: &Store) {
     assert_eq!(trust(store, app).await, [Anonymous, Unverified, Unverified]);
     // So does a browser's own.
     let mut moved = browser("6", 'k', "y");
-    moved.known = Some((id("a"), secret("a")));
+    moved.existing = Some((id("a"), secret("a")));
     subscribed(store, app, moved).await;
     assert_eq!(trust(store, app).await, [Unverified; 3]);
     // A device of another platform is always verified.
@@ -205,7 +205,7 @@ async fn anonymous_devices_expire_before_their_first_message(store: &Store) {
     // The backend registers the fifth with its API key.
     subscribed(store, app, browser("5", 'k', "e")).await;
     subscribed_by_backend(store, app, "5", "e").await;
-    let over = |before| RetentionCutoffs {
+    let cutoffs = |before| RetentionCutoffs {
         answers_before: Timestamp(0),
         outcomes_before: None,
         events_before: None,
@@ -222,7 +222,7 @@ async fn anonymous_devices_expire_before_their_first_message(store: &Store) {
     ] {
         let mut sum = 0;
         loop {
-            let deleted = store.delete_expired(over(before)).await.unwrap();
+            let deleted = store.delete_expired(cutoffs(before)).await.unwrap();
             sum += deleted.anonymous_devices;
             if !deleted.more {
                 break;

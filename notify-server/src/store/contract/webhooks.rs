@@ -99,12 +99,12 @@ async fn oldest_webhook_is_served_first(store: &Store) {
 
 #[apply(contract)]
 async fn webhook_reads_back_after_creation_and_change(store: &Store) {
-    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
+    let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
     let id = webhook(store, app, &[WebhookEventType::PollAnswered]).await;
     let made = store.webhook(app, id, NOW).await.unwrap();
     assert_eq!((made.id, made.enabled, made.pending, made.dropped), (id, true, 0, 0));
     assert_eq!(made.events, [WebhookEventType::PollAnswered]);
-    assert!(is_unknown(&store.webhook(other, id, NOW).await));
+    assert!(is_unknown(&store.webhook(other_app, id, NOW).await));
     let change = WebhookChange {
         events: Some(Vec::new()),
         description: Some("shop".into()),
@@ -143,8 +143,8 @@ async fn webhooks_per_application_are_limited(store: &Store) {
 
 #[apply(contract)]
 async fn events_without_subscribers_are_not_stored(store: &Store) {
-    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
-    webhook(store, other, &[]).await;
+    let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
+    webhook(store, other_app, &[]).await;
     let quiet = webhook(store, app, &[WebhookEventType::PollAnswered]).await;
     fixtures::devices(store, app, 1).await;
     opened(store, app, "d000", EventType::Opened).await;
@@ -187,9 +187,9 @@ async fn events_contain_their_references(store: &Store) {
     let answers: Vec<_> = answered
         .iter()
         .map(|message| match &message.data {
-            WebhookData::PollAnswered(told) => {
-                assert_eq!(told.poll_id, poll);
-                (told.answer_id, told.device_id.clone())
+            WebhookData::PollAnswered(answered) => {
+                assert_eq!(answered.poll_id, poll);
+                (answered.answer_id, answered.device_id.clone())
             }
             other => panic!("{other:?}"),
         })
@@ -219,7 +219,7 @@ async fn completion_event_depends_on_the_result(store: &Store) {
     fixtures::whole_page(store, &dispatch).await;
     let canceled = fixtures::accepted(store, app, fixtures::broadcast(&[Platform::Web])).await;
     store.cancel_notification(app, canceled, NOW).await.unwrap();
-    let told: Vec<(String, NotificationStatus, u64)> = claimed(store, NOW, 10)
+    let ended: Vec<(String, NotificationStatus, u64)> = claimed(store, NOW, 10)
         .await
         .messages
         .into_iter()
@@ -241,7 +241,7 @@ async fn completion_event_depends_on_the_result(store: &Store) {
         ("completed".to_owned(), completed, 0),
         ("completed".to_owned(), NotificationStatus::Canceled, 0),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(ended, expected);
 }
 
 #[apply(contract)]

@@ -20,7 +20,7 @@ const LOOK_EVERY_MS: i64 = 15 * 60_000;
 /// A notification with zones that are not due yet, or that has to be ended.
 struct LocalTimeNotification {
     due: DueNotification,
-    has_begun: bool,
+    has_started: bool,
     /// The local time, as if it were UTC.
     time: Timestamp,
     accepted_at: Timestamp,
@@ -62,7 +62,7 @@ pub(super) fn due(
                     audience: row.get(4)?,
                     due_at: now,
                 },
-                has_begun: row.get(5)?,
+                has_started: row.get(5)?,
                 time: Timestamp(row.get(6)?),
                 accepted_at: Timestamp(row.get(7)?),
                 open_dispatches: row.get(8)?,
@@ -99,20 +99,20 @@ fn start_due_zones(
         None => scanned(tx, local)?,
         Some(request) => {
             let resolved = start::resolve(tx, &local.due, request)?;
-            if !local.has_begun {
+            if !local.has_started {
                 tx.prepare_cached("update notifications set unknown = ?2 where no = ?1")?
                     .execute([local.due.no.0, resolved.unknown])?;
             }
             named(tx, local, resolved.parts)?
         }
     };
-    let (begun, to_come): (Vec<_>, Vec<_>) =
+    let (due_parts, to_come): (Vec<_>, Vec<_>) =
         parts.into_iter().partition(|(offset, _)| local.due_at(*offset) <= now);
     let mut made = Vec::new();
-    if !begun.is_empty() {
-        begin(tx, local, begun.len(), now)?;
+    if !due_parts.is_empty() {
+        begin(tx, local, due_parts.len(), now)?;
     }
-    for (offset, part) in &begun {
+    for (offset, part) in &due_parts {
         made.push(start::insert(
             tx,
             &local.due,
@@ -125,7 +125,7 @@ fn start_due_zones(
     let next = match next {
         Some(next) => Some(next.min(now.plus_ms(LOOK_EVERY_MS))),
         None if !made.is_empty() || local.open_dispatches > 0 => None,
-        None if local.has_begun => {
+        None if local.has_started => {
             made = start_catch_up(tx, local, now)?;
             if made.is_empty() {
                 settle::end(tx, local.due.no, false, now)?;
@@ -197,11 +197,11 @@ fn named(
             Ok((platform_of(row.get(0)?), start::keys_of(&row.get::<Vec<u8>>(1)?)))
         })?
         .collect::<Result<Vec<_>, _>>()?;
-    let is_begun = |platform: Platform| before.iter().any(|(begun, _)| *begun == platform);
+    let has_started = |platform: Platform| before.iter().any(|(started, _)| *started == platform);
     let mut parts = BTreeMap::<(i64, Platform), PlatformAudience>::new();
     for part in named {
         // Unknown ids are counted once, with the first zone.
-        let mut unknown = if is_begun(part.platform) { 0 } else { part.unknown };
+        let mut unknown = if has_started(part.platform) { 0 } else { part.unknown };
         for key in part.named.into_iter().flatten() {
             if before.iter().any(|(_, keys)| keys.binary_search(&key).is_ok()) {
                 continue;

@@ -17,7 +17,7 @@ use crate::store::{
 const LEFT: &str = "blocked";
 
 /// Whether an event changes anything.
-pub(in crate::store) fn is_news(
+pub(in crate::store) fn changes_anything(
     connection: &Connection,
     app: AppNo,
     inbound: &Inbound,
@@ -42,14 +42,14 @@ enum Plan {
     /// Registers a device whose person was active at that time.
     Register(Box<DeviceUpsert>, Option<Timestamp>),
     /// Changes a device from the first state to the second.
-    Change(Known, Known),
+    Change(InboundState, InboundState),
     /// Counts a vote of a device.
     Vote(NotificationNo, AnswerId, DeviceKey),
 }
 
 /// The state of a device and its person.
 #[derive(Clone, Copy)]
-struct Known {
+struct InboundState {
     key: DeviceKey,
     push_disabled: bool,
     dead_at: Option<Timestamp>,
@@ -78,9 +78,9 @@ impl Plan {
         };
         match act {
             InboundAction::Wrote(_) | InboundAction::Returned => {
-                Ok(Known::read(connection, key)?.seen(*at))
+                Ok(InboundState::read(connection, key)?.seen(*at))
             }
-            InboundAction::Left => Ok(Known::read(connection, key)?.blocked(*at)),
+            InboundAction::Left => Ok(InboundState::read(connection, key)?.blocked(*at)),
             InboundAction::Voted { poll, answer } => {
                 let Some(no) = poll::with_answer(connection, app, poll, *answer)? else {
                     return Ok(Self::Nothing);
@@ -109,9 +109,9 @@ impl Plan {
     }
 }
 
-impl Known {
+impl InboundState {
     fn read(connection: &Connection, key: DeviceKey) -> Result<Self, StoreError> {
-        let known = connection
+        let state = connection
             .prepare_cached(
                 "select push_disabled, dead_at, last_inbound_at, created_at from devices
                  where key = ?1",
@@ -125,7 +125,7 @@ impl Known {
                     created_at: Timestamp(row.get(3)?),
                 })
             })?;
-        Ok(known)
+        Ok(state)
     }
 
     /// The person was active at that time. The newest time counts. It is written if it enables the
@@ -165,8 +165,8 @@ impl Known {
 
 fn write(
     tx: &mut WriteTx<'_>,
-    before: Known,
-    after: Known,
+    before: InboundState,
+    after: InboundState,
     now: Timestamp,
 ) -> Result<(), StoreError> {
     // A separate statement, since the state is in an index.

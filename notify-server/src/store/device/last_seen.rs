@@ -62,7 +62,7 @@ impl LastSeenBuffer {
         self.lock().at.get(&key).copied()
     }
 
-    /// The batch to write if there are many and nobody else is writing one; otherwise every caller
+    /// The batch to write if there are many and no other is being written; otherwise every caller
     /// would write the same batch.
     pub(super) fn batch_when_many(&self) -> Option<Batch<'_>> {
         let mut held = self.lock();
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_registration_that_came_meanwhile_stays() {
+    fn a_registration_during_a_write_stays() {
         let seen = noted(1);
         let batch = seen.next_batch().unwrap();
         seen.record(DeviceKey(1), Timestamp(9));

@@ -59,8 +59,8 @@ pub(super) fn register(
         Some(row) => change_platform(tx, app, &row, wanted, at)?,
         None => {
             let key = next_key(tx, app, wanted)?;
-            let taken = take(tx, app, AddressLookup::of(wanted), key, at)?;
-            insert(tx, wanted, &NewRow { key, taken, created_at: at, registered_at: at })?;
+            let displaced = take(tx, app, AddressLookup::of(wanted), key, at)?;
+            insert(tx, wanted, &NewRow { key, displaced, created_at: at, registered_at: at })?;
             counts::changed(tx, None, Some(State::of_wanted(key, wanted, at)))?;
             key
         }
@@ -101,7 +101,7 @@ fn next_key(tx: &Connection, app: AppNo, wanted: &DeviceUpsert) -> Result<Device
 /// The row of a device that has no row of its platform yet.
 struct NewRow {
     key: DeviceKey,
-    taken: Option<DisplacedOwner>,
+    displaced: Option<DisplacedOwner>,
     /// Earlier than `registered_at` if the device only changes its platform.
     created_at: Timestamp,
     registered_at: Timestamp,
@@ -109,7 +109,7 @@ struct NewRow {
 
 /// Writes a new row.
 fn insert(tx: &Connection, wanted: &DeviceUpsert, row: &NewRow) -> Result<(), StoreError> {
-    let NewRow { key, taken, created_at, registered_at } = row;
+    let NewRow { key, displaced, created_at, registered_at } = row;
     let fields = &wanted.fields;
     tx.prepare_cached(
         "insert into devices (key, app_no, device_id, address, address_hash, ios_env,
@@ -129,9 +129,9 @@ fn insert(tx: &Connection, wanted: &DeviceUpsert, row: &NewRow) -> Result<(), St
         fields.details,
         fields.p256dh,
         fields.auth,
-        taken.as_ref().map(|taken| taken.from.0),
-        taken.as_ref().map(|taken| taken.at.as_ms()),
-        taken.as_ref().and_then(|taken| taken.last_inbound_at),
+        displaced.as_ref().map(|displaced| displaced.from.0),
+        displaced.as_ref().map(|displaced| displaced.at.as_ms()),
+        displaced.as_ref().and_then(|displaced| displaced.last_inbound_at),
         created_at.as_ms(),
         registered_at.as_ms(),
     ])?;
@@ -152,8 +152,8 @@ fn replace(
     // Another token or host is another address, so reports about the old one no longer apply.
     let revived = moved || same_host(row.fields.ios_env) != same_host(fields.ios_env);
     if moved {
-        let taken = take(tx, key.app(), AddressLookup::of(wanted), key, at)?;
-        write(tx, key, AddressLookup::of(wanted), taken.as_ref())?;
+        let displaced = take(tx, key.app(), AddressLookup::of(wanted), key, at)?;
+        write(tx, key, AddressLookup::of(wanted), displaced.as_ref())?;
         inbound::start(tx, key, at)?;
     } else {
         inbound::refresh(tx, key, at)?;
@@ -212,8 +212,8 @@ fn change_platform(
         tx.prepare_cached(sql)?.execute([row.key.0])?;
     }
     tx.changed(DeliveryChange::Device(row.key));
-    let taken = take(tx, app, AddressLookup::of(wanted), key, at)?;
-    insert(tx, wanted, &NewRow { key, taken, created_at: row.created_at, registered_at: at })?;
+    let displaced = take(tx, app, AddressLookup::of(wanted), key, at)?;
+    insert(tx, wanted, &NewRow { key, displaced, created_at: row.created_at, registered_at: at })?;
     for sql in [
         "update device_tags set device_key = ?2 where device_key = ?1",
         "update engagement set device_key = ?2 where device_key = ?1",
@@ -316,7 +316,7 @@ pub(super) fn take(
     if sought.hash.is_none() {
         return Ok(None);
     }
-    let mut taken = None;
+    let mut displaced = None;
     for (holder, last_inbound_at) in holders(tx, app, sought)? {
         if holder != key {
             tx.prepare_cached(
@@ -328,11 +328,11 @@ pub(super) fn take(
             // A dispatch of another platform never sent to this address through this platform's
             // provider.
             if holder.platform() == key.platform() {
-                taken = Some(DisplacedOwner { from: holder, at, last_inbound_at });
+                displaced = Some(DisplacedOwner { from: holder, at, last_inbound_at });
             }
         }
     }
-    Ok(taken)
+    Ok(displaced)
 }
 
 /// Writes the address of a device, and where it came from.
@@ -340,7 +340,7 @@ pub(super) fn write(
     tx: &Connection,
     key: DeviceKey,
     sought: AddressLookup<'_>,
-    taken: Option<&DisplacedOwner>,
+    displaced: Option<&DisplacedOwner>,
 ) -> Result<(), StoreError> {
     tx.prepare_cached(
         "update devices set address = ?2, address_hash = ?3, moved_from = ?4, moved_at = ?5,
@@ -350,9 +350,9 @@ pub(super) fn write(
         key.0,
         sought.address,
         sought.hash,
-        taken.map(|taken| taken.from.0),
-        taken.map(|taken| taken.at.as_ms()),
-        taken.and_then(|taken| taken.last_inbound_at)
+        displaced.map(|displaced| displaced.from.0),
+        displaced.map(|displaced| displaced.at.as_ms()),
+        displaced.and_then(|displaced| displaced.last_inbound_at)
     ])?;
     Ok(())
 }
@@ -368,8 +368,8 @@ pub(crate) fn replace_moved(tx: &mut WriteTx<'_>, moved: &MovedAddress) -> Resul
     }
     let hash = Some(address_hash(app, platform, &moved.to));
     let sought = AddressLookup { platform, address: Some(&moved.to), hash };
-    let taken = take(tx, app, sought, moved.key, moved.at)?;
-    write(tx, moved.key, sought, taken.as_ref())?;
+    let displaced = take(tx, app, sought, moved.key, moved.at)?;
+    write(tx, moved.key, sought, displaced.as_ref())?;
     tx.changed(DeliveryChange::Device(moved.key));
     Ok(())
 }
@@ -384,7 +384,7 @@ pub(in crate::store) fn subscribe_browser(
     browser: NewBrowser,
     at: Timestamp,
 ) -> Result<SubscribedBrowser, StoreError> {
-    let shown = match browser.known {
+    let shown = match browser.existing {
         Some((id, secret)) if opens(tx, app, &id, secret)? => Some(id),
         Some(_) | None => None,
     };

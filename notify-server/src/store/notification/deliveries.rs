@@ -46,13 +46,13 @@ pub(super) fn list(
         pages_seen: 0,
         pages_read: 0,
     };
-    let is_over = walk.walk(notification)?;
+    let is_complete = walk.walk(notification)?;
     let mut found = walk.found;
     let next = if found.len() == walk.wanted {
         found.pop();
         found.last().map(|(place, ..)| *place)
     } else {
-        (!is_over).then_some(walk.place)
+        (!is_complete).then_some(walk.place)
     };
     let rows = named(connection, found)?;
     Ok(Page { rows, next: next.map(|place| listing.at_number(place.number())) })

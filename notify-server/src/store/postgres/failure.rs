@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_passes_is_told_from_defects() {
+    fn temporary_failures_are_distinguished_from_defects() {
         for (code, passes) in [
             ("08006", true),
             ("53100", true),

@@ -44,7 +44,7 @@ impl ListenThread {
             Listener { target, listeners, server, stopping: stopping.clone(), listening };
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let thread = std::thread::Builder::new()
-            .name("store-hearing".to_owned())
+            .name("store-listener".to_owned())
             .spawn(move || runtime.block_on(listener.run()))?;
         // From here on every change of what is read is received; if it connects later, it begins with a
         // resync.
@@ -74,7 +74,7 @@ struct Listener {
 impl Listener {
     async fn run(self) {
         let stopping = self.stopping.clone();
-        let hearing = async {
+        let listening = async {
             loop {
                 // The error is not used, since the readers run into the same one and report it.
                 match self.target.listener().await {
@@ -91,7 +91,7 @@ impl Listener {
         };
         tokio::select! {
             () = stopping.cancelled() => {}
-            () = hearing => {}
+            () = listening => {}
         }
     }
 

@@ -67,9 +67,9 @@ fn open_here(url: &DatabaseUrl, options: PostgresOptions) -> Result<Arc<Store>, 
     let mut held: Option<CloseGuard> = None;
     if options.serves {
         resume_erasing(&connection).map_err(|error| failed(&place, error.into()))?;
-        let ear = ListenThread::start(Arc::clone(&target), Arc::clone(&listeners), server)
+        let listener = ListenThread::start(Arc::clone(&target), Arc::clone(&listeners), server)
             .map_err(|error| failed(&place, error.into()))?;
-        held = Some(Box::new(ear));
+        held = Some(Box::new(listener));
     }
     let busy = Arc::new(AtomicU64::new(0));
     let writer =

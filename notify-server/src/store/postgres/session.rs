@@ -174,17 +174,17 @@ impl Session {
     /// trip.
     pub(in crate::store) fn begin_write_checked(&self) -> Result<bool> {
         self.state.set(State::Open);
-        let said = self.query_blocking(self.client.simple_query(&format!(
+        let messages = self.query_blocking(self.client.simple_query(&format!(
             "begin isolation level read committed; select pg_advisory_xact_lock({WRITE_LOCK});
              select no from moves"
         )))?;
-        let is_mark = |said: &SimpleQueryMessage| match said {
+        let is_mark = |message: &SimpleQueryMessage| match message {
             SimpleQueryMessage::Row(row) => {
                 row.columns().first().is_some_and(|of| of.name() == "no")
             }
             _ => false,
         };
-        Ok(said.iter().any(is_mark))
+        Ok(messages.iter().any(is_mark))
     }
 
     /// Begins a read transaction on one snapshot.

@@ -200,9 +200,9 @@ async fn a_database_of_a_newer_server_is_refused_and_left_alone() {
 #[tokio::test]
 async fn servers_that_start_at_once_bring_the_tables_up_to_date_one_after_another() {
     let own = PostgresBackend::new();
-    let beside = PostgresOptions { serves: false, readers: 1 };
+    let options = PostgresOptions { serves: false, readers: 1 };
     let openings = [own.url(), own.url(), own.url()]
-        .map(|url| tokio::task::spawn_blocking(move || postgres::open(&url, beside)));
+        .map(|url| tokio::task::spawn_blocking(move || postgres::open(&url, options)));
     for opening in openings {
         opening.await.unwrap().unwrap().close().await;
     }
@@ -267,24 +267,26 @@ async fn tls_is_as_strict_as_the_url_says() {
 
 /// Records changes.
 #[derive(Default)]
-struct Heard(std::sync::Mutex<Vec<crate::store::Change>>, tokio::sync::Notify);
+struct ChangeRecorder(std::sync::Mutex<Vec<crate::store::Change>>, tokio::sync::Notify);
 
-impl crate::store::ChangeListener for Heard {
+impl crate::store::ChangeListener for ChangeRecorder {
     fn on_change(&self, change: crate::store::Change) {
         self.0.lock().unwrap().push(change);
         self.1.notify_one();
     }
 }
 
-impl Heard {
+impl ChangeRecorder {
     /// Returns once a wanted change was recorded.
-    async fn hears(&self, wanted: impl Fn(&crate::store::Change) -> bool) {
-        let heard = async {
+    async fn wait_for(&self, wanted: impl Fn(&crate::store::Change) -> bool) {
+        let recorded = async {
             while !self.0.lock().unwrap().iter().any(&wanted) {
                 self.1.notified().await;
             }
         };
-        tokio::time::timeout(std::time::Duration::from_secs(30), heard).await.expect("it is heard");
+        tokio::time::timeout(std::time::Duration::from_secs(30), recorded)
+            .await
+            .expect("it is recorded");
     }
 }
 
@@ -292,23 +294,23 @@ impl Heard {
 async fn servers_receive_the_changes_of_other_servers() {
     use crate::store::Change;
     let own = PostgresBackend::new();
-    let (one, other) = (own.open(), own.open());
-    let heard = Arc::new(Heard::default());
-    other.subscribe(heard.clone());
-    let (id, app) = fixtures::named_app(&one, "Shop").await;
-    fixtures::accepted(&one, app, fixtures::broadcast(&[Platform::Android])).await;
-    heard.hears(|change| *change == Change::Delivery(DeliveryChange::NotificationDue)).await;
+    let (first, second) = (own.open(), own.open());
+    let changes = Arc::new(ChangeRecorder::default());
+    second.subscribe(changes.clone());
+    let (id, app) = fixtures::named_app(&first, "Shop").await;
+    fixtures::accepted(&first, app, fixtures::broadcast(&[Platform::Android])).await;
+    changes.wait_for(|change| *change == Change::Delivery(DeliveryChange::NotificationDue)).await;
     // A broken connection is replaced, and followed by a resync.
     let listening = "select pg_terminate_backend(pid) from pg_stat_activity where query = ";
     TestCluster::shared().execute(&format!(
         "{listening}'' and datname = '{0}' or query = 'listen notify_changes' and datname = '{0}'",
         own.0.name()
     ));
-    heard.hears(|change| *change == Change::Resync).await;
-    one.delete_app(id).await.unwrap();
-    heard.hears(|change| *change == Change::App(app)).await;
-    other.close().await;
-    one.close().await;
+    changes.wait_for(|change| *change == Change::Resync).await;
+    first.delete_app(id).await.unwrap();
+    changes.wait_for(|change| *change == Change::App(app)).await;
+    second.close().await;
+    first.close().await;
 }
 
 /// Its changes are lost with its reply; the caller does not know the result either.
@@ -316,20 +318,20 @@ async fn servers_receive_the_changes_of_other_servers() {
 async fn commit_with_a_lost_reply_causes_a_resync() {
     use crate::store::Change;
     let own = PostgresBackend::new();
-    let (one, other) = (own.open(), own.open());
-    let (id, _) = fixtures::named_app(&one, "Shop").await;
-    let (here, there) = (Arc::new(Heard::default()), Arc::new(Heard::default()));
-    one.subscribe(here.clone());
-    other.subscribe(there.clone());
-    one.fail(Fault::Answer(1));
-    let lost = one.delete_app(id).await;
+    let (first, second) = (own.open(), own.open());
+    let (id, _) = fixtures::named_app(&first, "Shop").await;
+    let (here, there) = (Arc::new(ChangeRecorder::default()), Arc::new(ChangeRecorder::default()));
+    first.subscribe(here.clone());
+    second.subscribe(there.clone());
+    first.fail(Fault::Answer(1));
+    let lost = first.delete_app(id).await;
     assert!(matches!(lost, Err(StoreError::Unavailable(_))), "{lost:?}");
-    assert_eq!(*here.0.lock().unwrap(), [], "nobody knows");
-    fixtures::named_app(&one, "Another").await;
-    here.hears(|change| *change == Change::Resync).await;
-    there.hears(|change| *change == Change::Resync).await;
-    other.close().await;
-    one.close().await;
+    assert_eq!(*here.0.lock().unwrap(), [], "the result is not known");
+    fixtures::named_app(&first, "Another").await;
+    here.wait_for(|change| *change == Change::Resync).await;
+    there.wait_for(|change| *change == Change::Resync).await;
+    second.close().await;
+    first.close().await;
 }
 
 #[tokio::test]

@@ -33,7 +33,7 @@ pub(in crate::store) fn unavailable(what: impl Into<String>) -> StoreError {
     "{} was deleted or replaced while the server runs, and nothing is written: put the file back, or \
      stop the server and restore a backup", .0.display()
 )]
-pub struct Gone(pub(in crate::store) std::path::PathBuf);
+pub struct FileMissing(pub(in crate::store) std::path::PathBuf);
 
 /// An error of a database, or an unexpected result.
 #[derive(Debug, thiserror::Error)]
@@ -58,7 +58,7 @@ pub(in crate::store) enum Error {
     Moved(Moved),
     /// A file of the database was deleted or replaced.
     #[error(transparent)]
-    Gone(#[from] Gone),
+    FileMissing(#[from] FileMissing),
     /// A statement rolled back the whole transaction.
     #[error("a statement ended the transaction of its batch")]
     TransactionAborted,
@@ -84,7 +84,7 @@ impl Error {
             | Self::Column(_)
             | Self::UnexpectedValue(..)
             | Self::Moved(_)
-            | Self::Gone(_)
+            | Self::FileMissing(_)
             | Self::TransactionAborted => false,
             #[cfg(any(test, feature = "testing"))]
             Self::Fault => false,
@@ -114,7 +114,7 @@ impl Error {
             ),
             Self::Postgres(failure) => failure.is_transient(),
             // An operator has to stop this server. Until then it neither sends nor accepts anything.
-            Self::TransactionAborted | Self::Moved(_) | Self::Gone(_) => true,
+            Self::TransactionAborted | Self::Moved(_) | Self::FileMissing(_) => true,
             Self::NoRow | Self::Column(_) | Self::UnexpectedValue(..) => false,
             #[cfg(any(test, feature = "testing"))]
             Self::Fault => true,

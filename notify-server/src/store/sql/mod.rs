@@ -17,7 +17,7 @@ pub(super) mod value;
 pub(super) mod writer;
 
 pub(in crate::store) use connection::{Connection, OptionalExtension};
-pub use error::Gone;
+pub use error::FileMissing;
 pub(in crate::store) use error::{Error, Result};
 #[cfg(any(test, feature = "testing"))]
 pub use fault::Fault;

@@ -9,7 +9,7 @@ use crate::store::sql::{Connection, Error, OptionalExtension, Result};
 pub(in crate::store) enum MoveState {
     /// It receives the rows of another database.
     Importing,
-    /// Its rows are copied to another one, unless somebody uses it again.
+    /// Its rows are copied to another one, unless it is used again.
     Exporting,
     /// Its rows are in another database, which is in use now.
     Retired,
@@ -109,6 +109,6 @@ pub(in crate::store) fn ensure_usable(connection: &Connection) -> Result<()> {
         Err(error) if error.is_busy() && mark.state == MoveState::Exporting => {
             Err(Error::Moved(Moved::Exporting(mark.place)))
         }
-        begun => begun.and_then(|()| connection.commit()),
+        checked => checked.and_then(|()| connection.commit()),
     }
 }

@@ -212,11 +212,11 @@ impl Writer {
         let mut inline = inline.lock().unwrap_or_else(PoisonError::into_inner);
         let (work, waiting) = &mut *inline;
         let batch: Vec<_> = waiting.try_iter().take(most.min(WRITES_PER_COMMIT_MAX)).collect();
-        let taken = batch.len();
-        if taken > 0 {
+        let count = batch.len();
+        if count > 0 {
             work.commit(batch);
         }
-        taken
+        count
     }
 
     /// Runs a write and returns once it is durable.
@@ -481,6 +481,6 @@ fn reached(batch: &[Box<dyn Job>], stage: Stage) {
         batch
             .iter()
             .filter_map(|job| job.op_name())
-            .for_each(|one| failpoint::reach(one.as_str(), stage));
+            .for_each(|operation| failpoint::reach(operation.as_str(), stage));
     }
 }

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::store::sql::Gone;
+use crate::store::sql::FileMissing;
 
 /// Device and inode of a file.
 type Identity = (u64, u64);
@@ -21,9 +21,9 @@ impl Places {
     }
 
     /// Checks each path with two system calls, without opening a file.
-    pub(super) fn check(&self) -> Result<(), Gone> {
-        let is_gone = |file: &&(PathBuf, Identity)| identity(&file.0) != Some(file.1);
-        self.0.iter().find(is_gone).map_or(Ok(()), |(path, _)| Err(Gone(path.clone())))
+    pub(super) fn check(&self) -> Result<(), FileMissing> {
+        let is_missing = |file: &&(PathBuf, Identity)| identity(&file.0) != Some(file.1);
+        self.0.iter().find(is_missing).map_or(Ok(()), |(path, _)| Err(FileMissing(path.clone())))
     }
 }
 

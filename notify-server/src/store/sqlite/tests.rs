@@ -180,8 +180,8 @@ async fn a_second_server_on_the_file_is_refused_and_a_subcommand_is_not() {
     let second = open(&folder.file(), SqliteOptions::default()).unwrap_err();
     assert!(matches!(&second, OpenError::InUse(path) if *path == folder.file()));
     assert!(second.to_string().contains("in use by another notify-server"), "{second}");
-    let beside = SqliteOptions { lock: false, ..SqliteOptions::default() };
-    let subcommand = open(&folder.file(), beside).unwrap();
+    let unlocked = SqliteOptions { lock: false, ..SqliteOptions::default() };
+    let subcommand = open(&folder.file(), unlocked).unwrap();
     let app = fixtures::app(&subcommand).await;
     fixtures::devices(&store, app, 1).await;
     subcommand.close().await;
@@ -318,7 +318,7 @@ async fn write_after_its_deadline_is_not_run() {
         async move { store.accept_notification(app, new, None).await }
     };
     let (let_go, held) = std::sync::mpsc::channel::<()>();
-    let (begins, begun) = tokio::sync::oneshot::channel();
+    let (begins, started) = tokio::sync::oneshot::channel();
     let hanging = tokio::spawn({
         let store = Arc::clone(&store);
         with_deadline(PATIENCE, async move {
@@ -331,7 +331,7 @@ async fn write_after_its_deadline_is_not_run() {
             writing.await
         })
     });
-    begun.await.unwrap();
+    started.await.unwrap();
     let behind = with_deadline(PATIENCE, accept(Arc::clone(&store), Platform::Android)).await;
     assert!(matches!(behind, Err(StoreError::Unavailable(_))), "{behind:?}");
     let under_way = hanging.await.unwrap();
@@ -344,7 +344,7 @@ async fn write_after_its_deadline_is_not_run() {
         .read(move |tx| Ok(tx.prepare_cached(counted)?.query_row([], |row| row.get::<i64>(0))?));
     assert_eq!(with_deadline(PATIENCE, read).await.unwrap(), 7_i64, "it was under way");
     let listed = store.list_notifications(app, fixtures::page(9)).await.unwrap();
-    assert_eq!(listed.rows.len(), 1, "the one whom nobody waited for was not accepted");
+    assert_eq!(listed.rows.len(), 1, "the notification whose caller gave up was not accepted");
     store.close().await;
 }
 
@@ -354,7 +354,7 @@ async fn read_after_its_deadline_is_not_run() {
     let options = SqliteOptions { readers: 1, ..SqliteOptions::default() };
     let store = open(&folder.file(), options).unwrap();
     let (let_go, held) = std::sync::mpsc::channel::<()>();
-    let (begins, begun) = tokio::sync::oneshot::channel();
+    let (begins, started) = tokio::sync::oneshot::channel();
     let hanging = tokio::spawn({
         let store = Arc::clone(&store);
         async move {
@@ -366,7 +366,7 @@ async fn read_after_its_deadline_is_not_run() {
             reading.await
         }
     });
-    begun.await.unwrap();
+    started.await.unwrap();
     let looked = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let looks = Arc::clone(&looked);
     let read = store.read(move |_| {

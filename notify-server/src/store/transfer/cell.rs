@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn digests_tell_values_and_where_they_end() {
+    fn digests_distinguish_values_and_their_boundaries() {
         let text = |text: &str| Cell::Text(text.to_owned());
         let all = [
             vec![],

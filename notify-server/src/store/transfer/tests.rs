@@ -309,8 +309,8 @@ fn file_in_transfer_cannot_be_opened() {
     let mut refused = Vec::new();
     let watch = |now: Progress<'_>| {
         if now.step == Step::Comparing && now.table == "tags" && refused.is_empty() {
-            let beside = SqliteOptions { lock: false, readers: 1 };
-            refused.push(sqlite::open(&path, beside).map(drop).unwrap_err());
+            let options = SqliteOptions { lock: false, readers: 1 };
+            refused.push(sqlite::open(&path, options).map(drop).unwrap_err());
         }
     };
     watched(&home.file(), &home.postgres(), watch).unwrap();

@@ -183,7 +183,7 @@ pub(super) fn recover(
     let fitting = &failed[..failed.len().min(room)];
     let mut recovered = waiting;
     if !fitting.is_empty() {
-        // One may have been redelivered meanwhile.
+        // Another request may have redelivered one.
         recovered += tx
             .prepare_cached(&format!(
                 "update webhook_messages set state = 0, attempts = 0, claim = null,
@@ -267,8 +267,8 @@ pub(super) fn work(connection: &Connection, now: Timestamp) -> Result<WebhookWor
     let mut work = WebhookWork::default();
     while let Some(row) = rows.next()? {
         let due = row.get::<Option<i64>>(1)?.map(Timestamp);
-        let untold: bool = row.get(2)?;
-        if untold || due.is_some_and(|due| due <= now) {
+        let has_new_events: bool = row.get(2)?;
+        if has_new_events || due.is_some_and(|due| due <= now) {
             work.ready.push(WebhookNo(row.get(0)?));
         } else {
             work.next_at = work.next_at.into_iter().chain(due).min();
@@ -477,8 +477,8 @@ fn judge(tx: &Connection, outcome: &AttemptOutcome) -> Result<Option<&'static st
         tx.prepare_cached("update webhooks set failing_since = ?2 where no = ?1")?
             .execute(params![outcome.webhook.0, is_failing.then_some(outcome.at.as_ms())])?;
     }
-    let is_over = is_failing && since.is_some_and(|since| since <= outcome.failing_before);
-    let reason = match (outcome.is_gone, is_over) {
+    let is_past_limit = is_failing && since.is_some_and(|since| since <= outcome.failing_before);
+    let reason = match (outcome.is_gone, is_past_limit) {
         (true, _) => WEBHOOK_GONE,
         (false, true) => WEBHOOK_FAILING,
         (false, false) => return Ok(None),

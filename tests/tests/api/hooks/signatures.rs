@@ -13,7 +13,7 @@ const HUB: &str = "X-Hub-Signature-256";
 const TOKEN: &str = "X-Telegram-Bot-Api-Secret-Token";
 const UNKNOWN_ID: &str = "0190a7c0-0000-7000-8000-00000000ffff";
 
-/// An answer as a stranger sees it: all but what is different every time.
+/// A response as an unauthenticated caller sees it, without what is different every time.
 fn seen(answer: &Response) -> (u16, String, Vec<(String, String)>) {
     let headers = answer.headers.iter();
     let headers = headers

@@ -47,8 +47,8 @@ pub(super) async fn administration(server: &TestServer) -> Result<()> {
     admin.set_web_access(app, &pages).await?;
     assert_eq!(admin.get_web_access(app).await?.allowed_origins, pages.allowed_origins);
     admin.clear_web_access(app).await?;
-    let gone = admin.get_web_access(app).await;
-    assert!(matches!(gone, Err(Error::NotFound { .. })), "{gone:?}");
+    let deleted = admin.get_web_access(app).await;
+    assert!(matches!(deleted, Err(Error::NotFound { .. })), "{deleted:?}");
     assert_eq!(admin.app_diagnostics(app).await?.ios.sampled, 0);
     assert_eq!(admin.diagnostics().await?.obstacles, Vec::<String>::new());
     assert!(client.server().ready().await?.date.is_some());
@@ -62,7 +62,7 @@ pub(super) async fn administration(server: &TestServer) -> Result<()> {
         (&["default".to_owned(), "Shop".to_owned()][..], 2)
     );
     admin.delete_app(app).await?;
-    let gone = admin.get_app(app).await;
-    assert!(matches!(gone, Err(Error::NotFound { .. })), "{gone:?}");
+    let deleted = admin.get_app(app).await;
+    assert!(matches!(deleted, Err(Error::NotFound { .. })), "{deleted:?}");
     Ok(())
 }

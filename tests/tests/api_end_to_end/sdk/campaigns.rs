@@ -89,8 +89,8 @@ pub(super) async fn campaigns_feeds_and_enrichment(client: &Client) -> Result<()
     let all = ListCampaigns { status: Some("all".into()), ..ListCampaigns::default() };
     assert_eq!(client.campaigns().list(&all).await?.campaigns.len(), 1);
     client.campaigns().delete(id).await?;
-    let gone = client.campaigns().get(id).await;
-    assert!(matches!(gone, Err(Error::NotFound { .. })), "{gone:?}");
+    let deleted = client.campaigns().get(id).await;
+    assert!(matches!(deleted, Err(Error::NotFound { .. })), "{deleted:?}");
     Ok(())
 }
 

@@ -27,9 +27,9 @@ use super::websocket::{Frame, Outgoing, accept};
 const FRAMES_WAITING_MAX: usize = 16;
 const ENDPOINTS: &str = "/wpush/v2/";
 
-/// What the service knows.
+/// The state of the service.
 #[derive(Default)]
-struct Known {
+struct State {
     /// Subscriptions, each with the key that its messages have to be signed with.
     channels: BTreeMap<String, String>,
     browser: Option<mpsc::Sender<Reply>>,
@@ -50,7 +50,7 @@ pub(super) struct PushService {
     pub(super) url: String,
     /// What servers have to trust, as PEM.
     pub(super) certificate: String,
-    known: Arc<Mutex<Known>>,
+    state: Arc<Mutex<State>>,
     serving: [JoinHandle<()>; 2],
 }
 
@@ -60,8 +60,8 @@ impl Drop for PushService {
     }
 }
 
-fn lock(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
-    known.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl PushService {
@@ -73,12 +73,12 @@ impl PushService {
             .with_no_client_auth()
             .with_single_cert(vec![made.cert.der().clone()], key.into())?;
         let tls = TlsAcceptor::from(Arc::new(tls));
-        let known = Arc::<Mutex<Known>>::default();
+        let state = Arc::<Mutex<State>>::default();
         let (servers, browsers) =
             (TcpListener::bind("127.0.0.1:0").await?, TcpListener::bind("127.0.0.1:0").await?);
         let endpoints = format!("https://{}{ENDPOINTS}", servers.local_addr()?);
         let url = format!("ws://{}/", browsers.local_addr()?);
-        let (its, seen) = (known.clone(), known.clone());
+        let (its, seen) = (state.clone(), state.clone());
         let serving = [
             tokio::spawn(async move {
                 while let Ok((stream, _)) = servers.accept().await {
@@ -92,37 +92,37 @@ impl PushService {
                 }
             }),
         ];
-        Ok(Self { url, certificate: made.cert.pem(), known, serving })
+        Ok(Self { url, certificate: made.cert.pem(), state, serving })
     }
 
     /// Headers of the messages that came.
     pub(super) fn posted(&self) -> Vec<http::HeaderMap> {
-        lock(&self.known).posted.clone()
+        lock(&self.state).posted.clone()
     }
 
     /// What the browser has acknowledged.
     pub(super) fn acknowledged(&self) -> Vec<Value> {
-        lock(&self.known).acknowledged.clone()
+        lock(&self.state).acknowledged.clone()
     }
 
     /// The key of the only subscription.
     pub(super) fn key(&self) -> Option<String> {
-        lock(&self.known).channels.values().next().cloned()
+        lock(&self.state).channels.values().next().cloned()
     }
 
     /// Ends every subscription, as when a browser was not seen for months.
     pub(super) fn forget(&self) {
-        lock(&self.known).channels.clear();
+        lock(&self.state).channels.clear();
     }
 }
 
 /// Serves one connection of a server.
-async fn posts(stream: TcpStream, tls: TlsAcceptor, known: Arc<Mutex<Known>>) -> Result<()> {
+async fn posts(stream: TcpStream, tls: TlsAcceptor, state: Arc<Mutex<State>>) -> Result<()> {
     let stream = tls.accept(stream).await?;
     let post = service_fn(move |request: http::Request<Body>| {
-        let known = known.clone();
+        let state = state.clone();
         async move {
-            let status = take(request, &known).await.unwrap_or(http::StatusCode::BAD_REQUEST);
+            let status = take(request, &state).await.unwrap_or(http::StatusCode::BAD_REQUEST);
             let mut answer = http::Response::new(Empty::<Bytes>::new());
             *answer.status_mut() = status;
             Ok::<_, Infallible>(answer)
@@ -133,18 +133,18 @@ async fn posts(stream: TcpStream, tls: TlsAcceptor, known: Arc<Mutex<Known>>) ->
 }
 
 /// Takes a message and hands it on as it is: the service cannot read it.
-async fn take(request: http::Request<Body>, known: &Mutex<Known>) -> Result<http::StatusCode> {
+async fn take(request: http::Request<Body>, state: &Mutex<State>) -> Result<http::StatusCode> {
     let (head, body) = request.into_parts();
     let channel = head.uri.path().strip_prefix(ENDPOINTS).context("an endpoint")?.to_owned();
     let encoding = head.headers.get("content-encoding").context("an encoding")?.to_str()?;
     let data = URL_SAFE_NO_PAD.encode(body.collect().await?.to_bytes());
     let (browser, version) = {
-        let mut known = lock(known);
-        if !known.channels.contains_key(&channel) {
+        let mut state = lock(state);
+        if !state.channels.contains_key(&channel) {
             return Ok(http::StatusCode::GONE);
         }
-        known.posted.push(head.headers.clone());
-        (known.browser.clone().context("a browser")?, known.posted.len())
+        state.posted.push(head.headers.clone());
+        (state.browser.clone().context("a browser")?, state.posted.len())
     };
     let message = json!({"messageType": "notification", "channelID": channel,
         "version": format!("message-{version}"), "data": data, "headers": {"encoding": encoding}});
@@ -153,7 +153,7 @@ async fn take(request: http::Request<Body>, known: &Mutex<Known>) -> Result<http
 }
 
 /// Serves a browser until it goes.
-async fn browser(stream: TcpStream, endpoints: String, known: Arc<Mutex<Known>>) -> Result<()> {
+async fn browser(stream: TcpStream, endpoints: String, state: Arc<Mutex<State>>) -> Result<()> {
     let (mut incoming, outgoing) = accept(stream).await?;
     let (replies, waiting) = mpsc::channel(FRAMES_WAITING_MAX);
     tokio::spawn(write(outgoing, waiting));
@@ -162,7 +162,7 @@ async fn browser(stream: TcpStream, endpoints: String, known: Arc<Mutex<Known>>)
             Frame::Close => return Ok(()),
             Frame::Ping(bytes) => Some(Reply::Pong(bytes)),
             Frame::Text(text) => {
-                answer(&serde_json::from_str(&text)?, &endpoints, &known, &replies)?
+                answer(&serde_json::from_str(&text)?, &endpoints, &state, &replies)?
             }
         };
         if let Some(reply) = reply {
@@ -185,30 +185,30 @@ async fn write(mut outgoing: Outgoing, mut waiting: mpsc::Receiver<Reply>) -> Re
 fn answer(
     asked: &Value,
     endpoints: &str,
-    known: &Mutex<Known>,
+    state: &Mutex<State>,
     replies: &mpsc::Sender<Reply>,
 ) -> Result<Option<Reply>> {
     let kind = &asked["messageType"];
     let channel = &asked["channelID"];
-    let mut known = lock(known);
+    let mut state = lock(state);
     let answer = match kind.as_str() {
         Some("hello") => {
-            known.browser = Some(replies.clone());
+            state.browser = Some(replies.clone());
             json!({"uaid": "0123456789abcdef0123456789abcdef", "use_webpush": true,
                 "broadcasts": {}})
         }
         Some("register") => {
             let (name, key) = (channel.as_str().context("a channel")?, &asked["key"]);
             let key = key.as_str().context("a key")?.trim_end_matches('=');
-            known.channels.insert(name.to_owned(), key.to_owned());
+            state.channels.insert(name.to_owned(), key.to_owned());
             json!({"channelID": channel, "pushEndpoint": format!("{endpoints}{name}")})
         }
         Some("unregister") => {
-            known.channels.remove(channel.as_str().context("a channel")?);
+            state.channels.remove(channel.as_str().context("a channel")?);
             json!({"channelID": channel})
         }
         Some("ack") => {
-            known.acknowledged.extend(asked["updates"].as_array().into_iter().flatten().cloned());
+            state.acknowledged.extend(asked["updates"].as_array().into_iter().flatten().cloned());
             return Ok(None);
         }
         Some("ping") => return Ok(Some(Reply::Text(json!({})))),

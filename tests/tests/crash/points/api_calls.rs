@@ -96,13 +96,13 @@ impl Around {
         for key in body.get_mut("keys").and_then(Value::as_array_mut).into_iter().flatten() {
             key["last_used_at"] = Value::Null;
         }
-        // Feeds are fetched meanwhile.
+        // Feeds are fetched in the background.
         for feed in body.get_mut("feeds").and_then(Value::as_array_mut).into_iter().flatten() {
             for fetched in ["status", "items", "last_fetched_at", "last_error"] {
                 feed[fetched] = Value::Null;
             }
         }
-        // Messages of events are retried meanwhile; a test message ends with its response.
+        // Messages of events are retried in the background; a test message ends with its response.
         if let Some(attempts) = body.get_mut("attempts").and_then(Value::as_array_mut) {
             attempts.retain(|attempt| attempt["event"] == "webhook.test");
         }

@@ -78,11 +78,11 @@ async fn send_until_it_ends(
             CreateNotification::to_devices(["one"], [], &text).expect("a device is named");
         let Ok(created) = client.notifications().create(&notification).await else { return };
         accepted.insert(created.id.clone(), text);
-        let over = until("it completes, or the server ends", async || {
+        let completion = until("it completes, or the server ends", async || {
             let record = client.notifications().get(&created.id).await?;
             Ok((record.status == NotificationStatus::Completed).then_some(()))
         });
-        if over.await.is_err() {
+        if completion.await.is_err() {
             return;
         }
     }

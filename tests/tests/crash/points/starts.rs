@@ -35,17 +35,17 @@ async fn keys_that_a_crashed_first_start_did_not_show_are_shown_by_the_next() ->
     let folder = tempfile::tempdir()?;
     for operation in ["bootstrap", "replace_unshown_keys"] {
         for stage in STAGES {
-            let (status, said) = dying(folder.path(), operation, stage, 1).answered().await?;
+            let (status, output) = dying(folder.path(), operation, stage, 1).answered().await?;
             ensure_aborted(status).with_context(|| format!("{operation} {stage}"))?;
-            assert_eq!(said, "", "{operation} {stage}");
+            assert_eq!(output, "", "{operation} {stage}");
         }
     }
     let mut shown = Vec::new();
     for stage in STAGES {
-        let (status, said) = dying(folder.path(), "keys_shown", stage, 1).answered().await?;
+        let (status, output) = dying(folder.path(), "keys_shown", stage, 1).answered().await?;
         ensure_aborted(status).with_context(|| format!("keys_shown {stage}"))?;
-        let key = said.lines().find_map(|line| line.strip_prefix("admin key: "));
-        shown.push(key.with_context(|| format!("{stage}: {said}"))?.to_owned());
+        let key = output.lines().find_map(|line| line.strip_prefix("admin key: "));
+        shown.push(key.with_context(|| format!("{stage}: {output}"))?.to_owned());
     }
     let server = launch(folder.path()).start().await?;
     assert_eq!(server.admin_key, None, "they were shown");
@@ -65,13 +65,13 @@ async fn a_clock_confirmation_is_atomic() -> Result<()> {
     DatabaseInspector::of(folder.path())?.change("update installation set clock_in_doubt = 1")?;
     for (stage, left) in STAGES.into_iter().zip([1, 0]) {
         let command = dying(folder.path(), "confirm_clock", stage, 1).argument("confirm-clock");
-        let (status, said) = command.answered().await?;
+        let (status, output) = command.answered().await?;
         ensure_aborted(status).with_context(|| format!("confirm_clock {stage}"))?;
-        assert_eq!((doubts()?, said.as_str()), (left, ""), "{stage}");
+        assert_eq!((doubts()?, output.as_str()), (left, ""), "{stage}");
     }
-    let (status, said) = launch(folder.path()).argument("confirm-clock").answered().await?;
+    let (status, output) = launch(folder.path()).argument("confirm-clock").answered().await?;
     ensure!(status.success(), "{status}");
-    assert!(said.contains("there is nothing to confirm"), "{said}");
+    assert!(output.contains("there is nothing to confirm"), "{output}");
     Ok(())
 }
 
@@ -83,9 +83,9 @@ async fn the_creation_of_an_admin_key_is_atomic() -> Result<()> {
     for (stage, made) in STAGES.into_iter().zip([0, 1]) {
         let before = keys()?;
         let command = admin_key_create(&dying(folder.path(), "add_admin_key", stage, 1));
-        let (status, said) = command.answered().await?;
+        let (status, output) = command.answered().await?;
         ensure_aborted(status).with_context(|| format!("add_admin_key {stage}"))?;
-        assert_eq!((keys()? - before, said.as_str()), (made, ""), "{stage}");
+        assert_eq!((keys()? - before, output.as_str()), (made, ""), "{stage}");
     }
     Ok(())
 }
@@ -176,8 +176,8 @@ async fn a_feed_fetch_interrupted_anywhere_is_repeated() -> Result<()> {
         let listed = caller.get("/v1/feeds").await.ok();
         let feeds = listed["feeds"].as_array().context("feeds")?;
         // What the one before left is due at a start, which may end before it is asked for another.
-        let is_over = !feeds.is_empty() && feeds.iter().all(|feed| feed["status"] == "failing");
-        Ok(is_over.then_some(()))
+        let is_done = !feeds.is_empty() && feeds.iter().all(|feed| feed["status"] == "failing");
+        Ok(is_done.then_some(()))
     })
     .await?;
     server.stop().await?;

@@ -22,7 +22,7 @@ async fn a_webhook_message_survives_a_crash_at_any_point() -> Result<()> {
     let hook = json!({"url": "https://127.0.0.1:9/"});
     let hook = server.caller().post("/v1/webhooks", &hook).await.ok();
     let path = format!("/v1/webhooks/{}", hook["id"].as_str().context("an id")?);
-    for (told, (operation, stage)) in
+    for (earlier, (operation, stage)) in
         ["claim_messages", "settle_message"].iter().flat_map(|o| STAGES.map(|s| (o, s))).enumerate()
     {
         server.kill(CREDIT).await?;
@@ -38,12 +38,12 @@ async fn a_webhook_message_survives_a_crash_at_any_point() -> Result<()> {
         let attempts = until("every message has ended", async || {
             let listed = caller.get(&format!("{path}/attempts")).await.ok();
             let attempts = listed["attempts"].as_array().context("a list")?.clone();
-            let is_over = |one: &Value| one["outcome"] != "pending";
-            Ok(attempts.iter().all(is_over).then_some(attempts))
+            let is_final = |attempt: &Value| attempt["outcome"] != "pending";
+            Ok(attempts.iter().all(is_final).then_some(attempts))
         })
         .await?;
-        assert_eq!(attempts.len(), told + 1, "{operation} {stage}");
-        assert!(attempts.iter().all(|one| one["attempts"] == 1), "{attempts:?}");
+        assert_eq!(attempts.len(), earlier + 1, "{operation} {stage}");
+        assert!(attempts.iter().all(|attempt| attempt["attempts"] == 1), "{attempts:?}");
     }
     // Of several servers none frees what another one claimed: those claims run out.
     let at_starts: &[&str] = match Backend::chosen() {

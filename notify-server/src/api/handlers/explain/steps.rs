@@ -526,10 +526,10 @@ impl ExplanationBuilder<'_> {
             return;
         }
         let plural = if attempts == 1 { "" } else { "s" };
-        let said = reason
+        let last_answer = reason
             .filter(|reason| !OWN_REASONS.contains(reason))
-            .map_or_else(String::new, |said| format!(", the last answer: {said}"));
-        self.add(first, StepKind::Attempted, format!("{attempts} attempt{plural}{said}"));
+            .map_or_else(String::new, |reason| format!(", the last answer: {reason}"));
+        self.add(first, StepKind::Attempted, format!("{attempts} attempt{plural}{last_answer}"));
     }
 
     fn add_cancel_request(&mut self) -> bool {

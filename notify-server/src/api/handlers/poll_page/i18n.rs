@@ -127,7 +127,7 @@ impl Strings {
     }
 
     /// The texts of a language, if there are any.
-    fn known(code: &str) -> Option<&'static Self> {
+    fn in_language(code: &str) -> Option<&'static Self> {
         let primary = primary(code);
         let primary = if primary == "iw" { "he" } else { &*primary };
         LANGUAGES.iter().find(|strings| strings.lang == primary)
@@ -135,13 +135,13 @@ impl Strings {
 
     /// The texts in a poll's language.
     pub(super) fn of(poll: &Poll) -> &'static Self {
-        Self::known(&poll.lang).unwrap_or(Self::english())
+        Self::in_language(&poll.lang).unwrap_or(Self::english())
     }
 
     /// The texts in the first known language of `Accept-Language`.
     pub(super) fn accepted(accept_language: &str) -> &'static Self {
         let codes = accept_language.split(',').filter_map(|range| range.split(';').next());
-        codes.filter_map(Self::known).next().unwrap_or(Self::english())
+        codes.filter_map(Self::in_language).next().unwrap_or(Self::english())
     }
 }
 
@@ -164,7 +164,7 @@ mod tests {
             ("ja", "en", "ltr"),
             ("", "en", "ltr"),
         ] {
-            let strings = Strings::known(code).unwrap_or(Strings::english());
+            let strings = Strings::in_language(code).unwrap_or(Strings::english());
             assert_eq!((strings.lang, direction(code)), (lang, dir), "{code}");
         }
         assert_eq!(Strings::accepted("ja, de-CH;q=0.8, en;q=0.5").lang, "de");

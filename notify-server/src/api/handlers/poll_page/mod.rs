@@ -45,13 +45,13 @@ struct Form {
 /// `GET /polls/{public_id}`.
 pub(crate) async fn show(ctx: RequestCtx) -> Result<Response, ApiError> {
     let public_id: Uuid = ctx.id("public_id")?;
-    let known = VisitorId::from_cookies(ctx.headers().get_all(header::COOKIE).iter());
-    let hashed = known.as_ref().map(VisitorId::hashed);
+    let visitor_cookie = VisitorId::from_cookies(ctx.headers().get_all(header::COOKIE).iter());
+    let hashed = visitor_cookie.as_ref().map(VisitorId::hashed);
     let (poll, chosen) = ctx.api.store.public_poll(public_id, hashed).await?;
     let poll = polls::poll_response(&ctx, poll);
     let state = match chosen {
         Some(answer) => VoteState::Voted(answer),
-        None => VoteState::Open(known.unwrap_or_else(VisitorId::random)),
+        None => VoteState::Open(visitor_cookie.unwrap_or_else(VisitorId::random)),
     };
     Ok(render::poll(&poll, public_id, &state))
 }
@@ -66,8 +66,8 @@ pub(crate) async fn vote(ctx: RequestCtx) -> Result<Response, ApiError> {
     let form = parse_form(&ctx.body.bytes)?;
     // The cookie first: a visitor who has voted keeps the id. The field of the form makes a form
     // that is sent twice count once before there is a cookie.
-    let known = VisitorId::from_cookies(ctx.headers().get_all(header::COOKIE).iter());
-    let visitor = known.or(form.visitor).unwrap_or_else(VisitorId::random);
+    let visitor_cookie = VisitorId::from_cookies(ctx.headers().get_all(header::COOKIE).iter());
+    let visitor = visitor_cookie.or(form.visitor).unwrap_or_else(VisitorId::random);
     let (api, hashed) = (&ctx.api, visitor.hashed());
     api.store.answer_public_poll(public_id, form.answer, hashed, api.clock.now()).await?;
     let mut response = StatusCode::SEE_OTHER.into_response();

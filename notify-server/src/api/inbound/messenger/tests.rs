@@ -115,7 +115,7 @@ fn skips_invalid_events_of_a_batch() {
         entry(json!([message("3")])),
     ]});
     let people: Vec<_> =
-        parse_call(&batch, NOW, made).iter().map(|one| one.who.address().to_owned()).collect();
+        parse_call(&batch, NOW, made).iter().map(|event| event.who.address().to_owned()).collect();
     assert_eq!(people, ["1", "2", "3"]);
 }
 

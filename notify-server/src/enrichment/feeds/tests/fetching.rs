@@ -215,10 +215,10 @@ async fn private_addresses_are_unreachable_by_url_redirect_or_name() {
     assert!(reader.read("http://mixed.example/", &none).await.is_ok());
     assert_eq!(public.requests().len(), 1);
     // A name with a private address gives the same error as an unknown name.
-    let nobody = reader.read("http://nobody.example/", &none).await.err();
+    let unresolved = reader.read("http://nobody.example/", &none).await.err();
     let named = reader.read("http://inside.example/", &none).await.err();
     let text = |error: Option<FetchError>| error.map(|error| error.to_string());
-    assert_eq!((nobody, text(nobody)), (Some(FetchError::Unresolved), text(named)));
+    assert_eq!((unresolved, text(unresolved)), (Some(FetchError::Unresolved), text(named)));
     assert_eq!(inside.requests(), [""; 0]);
 }
 

@@ -120,8 +120,8 @@ fn digest_depends_on_items() {
         vec![item("a", "b", None, Some(0))],
         vec![item("a", "b", None, None), item("a", "b", None, None)],
     ];
-    for (place, one) in lists.iter().enumerate() {
-        assert_eq!(digest(one), digest(&one.clone()));
-        assert!(lists[..place].iter().all(|other| digest(other) != digest(one)), "{one:?}");
+    for (place, list) in lists.iter().enumerate() {
+        assert_eq!(digest(list), digest(&list.clone()));
+        assert!(lists[..place].iter().all(|earlier| digest(earlier) != digest(list)), "{list:?}");
     }
 }

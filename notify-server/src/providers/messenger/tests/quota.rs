@@ -121,7 +121,7 @@ fn a_throttle_without_a_time_waits_a_minute_doubling_to_an_hour() {
         now = until;
     }
     quota.delivered();
-    assert_eq!(quota.throttled(None, now), minutes(1), "a success begins anew");
+    assert_eq!(quota.throttled(None, now), minutes(1), "a success resets it");
     let named = quota.throttled(Some(minutes(45)), now);
     assert_eq!(named, minutes(45), "what Meta says counts");
 }

@@ -98,16 +98,16 @@ async fn recreated_authority_error_has_a_remedy() {
     let (before, after) = (start().await, start().await);
     let (port, pem) = (after.addr().port(), before.ca_certificate());
     let failure = send_to("127.0.0.1", port, Some(pem), Protocols::Http2).await.unwrap_err();
-    let told = "invalid peer certificate: BadSignature; ca_certificate is another one: was the \
+    let cause = "invalid peer certificate: BadSignature; ca_certificate is another one: was the \
                 sandbox restarted?";
-    assert_eq!(failure.reason, format!("tls_failed: {told}"));
+    assert_eq!(failure.reason, format!("tls_failed: {cause}"));
 
     // The token endpoint is asked over HTTP/1.1.
     let http1 = Http1::new(&TlsConfigs::default(), &Some(ExtraRoots::parse(pem).unwrap()));
     let url = format!("{}/token", after.origin());
     let deadline = Instant::now() + Duration::from_secs(30);
     let failure = http1.post(&url, HeaderMap::new(), Bytes::new(), deadline).await.unwrap_err();
-    assert_eq!(failure.reason, format!("connect_failed: {told}"));
+    assert_eq!(failure.reason, format!("connect_failed: {cause}"));
 }
 
 #[test]
@@ -118,11 +118,11 @@ fn untrusted_authority_error_has_a_remedy() {
         TransportError::unconnected("tls_failed", &error, has_extra_trust).reason.into_owned()
     };
     let unknown = || Error::InvalidCertificate(CertificateError::UnknownIssuer);
-    let told = "tls_failed: invalid peer certificate: UnknownIssuer; ca_certificate is";
-    assert_eq!(reason(unknown(), true), format!("{told} another one: was the sandbox restarted?"));
+    let cause = "tls_failed: invalid peer certificate: UnknownIssuer; ca_certificate is";
+    assert_eq!(reason(unknown(), true), format!("{cause} another one: was the sandbox restarted?"));
     assert_eq!(
         reason(unknown(), false),
-        format!("{told} not set, and the system does not trust it")
+        format!("{cause} not set, and the system does not trust it")
     );
     let expired = Error::InvalidCertificate(CertificateError::Expired);
     assert_eq!(reason(expired, true), "tls_failed: invalid peer certificate: Expired");

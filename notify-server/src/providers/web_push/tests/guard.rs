@@ -86,7 +86,7 @@ impl Control {
         let address = listener.local_addr().unwrap();
         let answer = Arc::new(Mutex::new("201 Created".to_owned()));
         let requests = Arc::new(AtomicUsize::new(0));
-        let (told, counted) = (Arc::clone(&answer), Arc::clone(&requests));
+        let (status_line, counted) = (Arc::clone(&answer), Arc::clone(&requests));
         tokio::spawn(async move {
             while let Ok((tcp, _)) = listener.accept().await {
                 let Ok(mut tls) = acceptor.accept(tcp).await else { continue };
@@ -102,7 +102,7 @@ impl Control {
                     continue;
                 }
                 counted.fetch_add(1, Ordering::SeqCst);
-                let head = told.lock().unwrap().clone();
+                let head = status_line.lock().unwrap().clone();
                 let head =
                     format!("HTTP/1.1 {head}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
                 let _ = tls.write_all(head.as_bytes()).await;
@@ -193,7 +193,7 @@ impl Fixture {
 
     /// A name that leads inside is tried again, like one that leads nowhere.
     async fn is_as_unknown(&self, endpoint: &str) {
-        let nowhere = self.attempt("https://nobody.com/").await;
+        let nowhere = self.attempt("https://unresolved.com/").await;
         assert_eq!(self.attempt(endpoint).await, nowhere, "{endpoint}");
         let reason = "connect_failed".into();
         let outcome = Processing::NotProcessed;

@@ -107,7 +107,7 @@ fn tables_that_are_no_versions_are_refused_with_what_to_do() {
     let error = file.upgraded().unwrap_err();
     assert!(
         matches!(error, OpenError::Migration { found: 3, .. }),
-        "half of version 4 beside all of version 3: {error:?}"
+        "half of version 4 next to all of version 3: {error:?}"
     );
     file.connection().execute_batch("drop table feed_items").unwrap();
     let error = file.upgraded().unwrap_err();

@@ -103,7 +103,7 @@ fn dead(facts: &mut DeliveryFacts) {
     facts.device.dead = Some(("BadDeviceToken".into(), SETTLED));
 }
 
-fn begun(rest: &str) -> String {
+fn after_start(rest: &str) -> String {
     format!("{BEGUN} {rest}")
 }
 
@@ -113,41 +113,41 @@ fn settled_rows() -> Vec<Row> {
         (
             settled(Outcome::Sent, None, 1),
             Sent,
-            begun("enabled@4000 has_address@4000 attempted@4000 sent@4000"),
+            after_start("enabled@4000 has_address@4000 attempted@4000 sent@4000"),
         ),
         (
             with(settled(Outcome::Sent, None, 3), tag),
             Sent,
-            begun("has_tag@3000 enabled@3000 has_address@3000 attempted@3000 sent@4000"),
+            after_start("has_tag@3000 enabled@3000 has_address@3000 attempted@3000 sent@4000"),
         ),
         (
             settled(Outcome::Failed, Some("provider_not_configured"), 0),
             Failed,
-            begun("enabled@4000 has_address@4000 provider_not_configured@4000 failed@4000"),
+            after_start("enabled@4000 has_address@4000 provider_not_configured@4000 failed@4000"),
         ),
         (
             with(settled(Outcome::Unregistered, Some("BadDeviceToken"), 1), dead),
             Unregistered,
-            begun(
+            after_start(
                 "enabled@4000 has_address@4000 attempted@4000 unregistered@4000 address_dead@4000",
             ),
         ),
         (
             settled(Outcome::Unregistered, Some("BadDeviceToken"), 1),
             Unregistered,
-            begun("enabled@4000 has_address@4000 attempted@4000 unregistered@4000 enabled"),
+            after_start("enabled@4000 has_address@4000 attempted@4000 unregistered@4000 enabled"),
         ),
         (
             settled(Outcome::Expired, Some("credentials_refused"), 0),
             Expired,
-            begun("enabled@4000 has_address@4000 credentials_refused@4000 expired@4000"),
+            after_start("enabled@4000 has_address@4000 credentials_refused@4000 expired@4000"),
         ),
         (
             with(settled(Outcome::Canceled, Some("canceled"), 0), |facts| {
                 facts.notification.cancel_requested_at = Some(TRIED);
             }),
             Canceled,
-            begun("enabled@4000 has_address@4000 cancel_requested@3000 canceled@4000"),
+            after_start("enabled@4000 has_address@4000 cancel_requested@3000 canceled@4000"),
         ),
     ]
 }
@@ -158,7 +158,7 @@ fn rows_to_come() -> Vec<Row> {
         (
             retrying(),
             Pending,
-            begun("enabled@3000 has_address@3000 attempted@3000 next_attempt@9000"),
+            after_start("enabled@3000 has_address@3000 attempted@3000 next_attempt@9000"),
         ),
         (
             with(retrying(), |facts| {
@@ -166,20 +166,20 @@ fn rows_to_come() -> Vec<Row> {
                 facts.device.has_address = false;
             }),
             Pending,
-            begun(
+            after_start(
                 "enabled@3000 has_address@3000 attempted@3000 disabled no_address next_attempt@9000",
             ),
         ),
-        (facts(DeliveryProgress::NotReached), Pending, begun("enabled has_address waiting")),
+        (facts(DeliveryProgress::NotReached), Pending, after_start("enabled has_address waiting")),
         (
             with(facts(DeliveryProgress::InOpenPage), tag),
             NotTargeted,
-            begun("lacks_tag enabled has_address passed_over"),
+            after_start("lacks_tag enabled has_address passed_over"),
         ),
         (
             with(facts(DeliveryProgress::Skipped), |facts| facts.device.moved_at = Some(TRIED)),
             NotTargeted,
-            begun("enabled has_address passed_over address_moved@3000"),
+            after_start("enabled has_address passed_over address_moved@3000"),
         ),
         (
             with(facts(DeliveryProgress::Skipped), |facts| {
@@ -189,7 +189,7 @@ fn rows_to_come() -> Vec<Row> {
                 facts.device.has_address = false;
             }),
             NotTargeted,
-            begun("has_tag address_dead@4000 no_address passed_over"),
+            after_start("has_tag address_dead@4000 no_address passed_over"),
         ),
     ]
 }

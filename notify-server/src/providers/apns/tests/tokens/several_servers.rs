@@ -17,11 +17,11 @@ struct Memory {
 }
 
 impl Memory {
-    fn answer<T>(&self, told: T) -> Result<T, TokenStoreError> {
+    fn answer<T>(&self, value: T) -> Result<T, TokenStoreError> {
         self.looks.fetch_add(1, Ordering::SeqCst);
         match self.fails.load(Ordering::SeqCst) {
             true => Err(TokenStoreError::Storage("gone".into())),
-            false => Ok(told),
+            false => Ok(value),
         }
     }
 
@@ -37,7 +37,7 @@ impl Memory {
 impl TokenStore for Memory {
     async fn get(&self, name: &TokenName) -> Result<Option<StoredToken>, TokenStoreError> {
         let read = self.read(name);
-        // Others may look meanwhile, and see the same.
+        // Other servers may read in between, and see the same.
         tokio::task::yield_now().await;
         self.answer(read)
     }
@@ -98,22 +98,22 @@ fn minutes(count: i64) -> Reading {
 #[tokio::test]
 async fn servers_share_a_signed_token() {
     let servers = Servers::new();
-    let (one, other) = (servers.start(), servers.start());
-    let first = one.current(minutes(0)).await.unwrap();
-    assert_eq!(other.current(minutes(49)).await.unwrap(), first);
-    let second = other.current(minutes(50)).await.unwrap();
+    let (first_server, second_server) = (servers.start(), servers.start());
+    let first = first_server.current(minutes(0)).await.unwrap();
+    assert_eq!(second_server.current(minutes(49)).await.unwrap(), first);
+    let second = second_server.current(minutes(50)).await.unwrap();
     assert_ne!(second, first);
-    assert_eq!(one.current(minutes(50)).await.unwrap(), second, "signed once for both");
+    assert_eq!(first_server.current(minutes(50)).await.unwrap(), second, "signed once for both");
     assert_eq!(servers.start().current(minutes(60)).await.unwrap(), second, "a restart signs none");
     let looks = servers.looks();
     for minute in 60..100 {
-        assert_eq!(one.current(minutes(minute)).await.unwrap(), second);
+        assert_eq!(first_server.current(minutes(minute)).await.unwrap(), second);
     }
     assert_eq!(servers.looks(), looks, "storage is not asked while a token lasts");
-    assert!(one.current(minutes(60)).await.unwrap().is_sensitive());
+    assert!(first_server.current(minutes(60)).await.unwrap().is_sensitive());
 }
 
-/// Both see the same old token, both sign, and one is first.
+/// Both see the same old token, both sign, and first_server is first.
 #[tokio::test]
 async fn concurrent_signatures_end_with_one_token() {
     let servers = Servers::new();
@@ -129,7 +129,7 @@ async fn concurrent_signatures_end_with_one_token() {
 #[tokio::test]
 async fn stored_token_is_installed_depending_on_the_own_one() {
     let servers = Servers::new();
-    // Age of what is kept, whether the server has one of its own, whether it is taken.
+    // Age of what is kept, whether the server has one of its own, whether it is installed.
     let rows = [
         (0, false, true),
         (49, false, true),
@@ -140,7 +140,7 @@ async fn stored_token_is_installed_depending_on_the_own_one() {
         (-1, false, true),
         (-2, false, false),
     ];
-    for (age, has_own, is_taken) in rows {
+    for (age, has_own, is_installed) in rows {
         let server = servers.start();
         servers.memory.kept.lock().unwrap().clear();
         if has_own {
@@ -149,7 +149,7 @@ async fn stored_token_is_installed_depending_on_the_own_one() {
         }
         let kept = servers.start().current(minutes(1_000 - age)).await.unwrap();
         let sent = server.current(minutes(1_000)).await.unwrap();
-        assert_eq!(sent == kept, is_taken, "{age} minutes old, {has_own}");
+        assert_eq!(sent == kept, is_installed, "{age} minutes old, {has_own}");
     }
 }
 
@@ -176,50 +176,50 @@ async fn undecryptable_token_is_signed_again() {
 #[tokio::test]
 async fn server_signs_its_own_token_without_storage() {
     let servers = Servers::new();
-    let (one, other) = (servers.start(), servers.start());
-    let first = one.current(minutes(0)).await.unwrap();
-    other.current(minutes(0)).await.unwrap();
+    let (first_server, second_server) = (servers.start(), servers.start());
+    let first = first_server.current(minutes(0)).await.unwrap();
+    second_server.current(minutes(0)).await.unwrap();
     servers.memory.fails.store(true, Ordering::SeqCst);
-    let own = one.current(minutes(50)).await.unwrap();
+    let own = first_server.current(minutes(50)).await.unwrap();
     assert_ne!(own, first);
-    assert_ne!(other.current(minutes(50)).await.unwrap(), own);
+    assert_ne!(second_server.current(minutes(50)).await.unwrap(), own);
     let looks = servers.looks();
-    assert_eq!(one.current(minutes(70)).await.unwrap(), own);
+    assert_eq!(first_server.current(minutes(70)).await.unwrap(), own);
     assert_eq!(servers.looks(), looks, "it is not asked again for each message");
     servers.memory.fails.store(false, Ordering::SeqCst);
-    let both = one.current(minutes(100)).await.unwrap();
-    assert_eq!(other.current(minutes(100)).await.unwrap(), both, "together again");
+    let both = first_server.current(minutes(100)).await.unwrap();
+    assert_eq!(second_server.current(minutes(100)).await.unwrap(), both, "together again");
 }
 
 #[tokio::test]
 async fn freeze_applies_to_all_servers() {
     let servers = Servers::new();
-    let (one, other) = (servers.start(), servers.start());
-    let first = one.current(minutes(0)).await.unwrap();
-    other.current(minutes(0)).await.unwrap();
-    one.freeze(minutes(45).now).await;
+    let (first_server, second_server) = (servers.start(), servers.start());
+    let first = first_server.current(minutes(0)).await.unwrap();
+    second_server.current(minutes(0)).await.unwrap();
+    first_server.freeze(minutes(45).now).await;
     let looks = servers.looks();
-    one.freeze(minutes(45).now).await;
-    assert_eq!(servers.looks(), looks, "told once");
-    for server in [&one, &other, &servers.start()] {
+    first_server.freeze(minutes(45).now).await;
+    assert_eq!(servers.looks(), looks, "written once");
+    for server in [&first_server, &second_server, &servers.start()] {
         assert_eq!(server.current(minutes(55)).await.unwrap(), first);
         assert!(!server.renew(&first, minutes(55)).await);
     }
-    let second = other.current(minutes(59)).await.unwrap();
+    let second = second_server.current(minutes(59)).await.unwrap();
     assert_ne!(second, first, "Apple would refuse it at sixty");
-    assert_eq!(one.current(minutes(59)).await.unwrap(), second);
+    assert_eq!(first_server.current(minutes(59)).await.unwrap(), second);
 }
 
 #[tokio::test]
 async fn expired_token_is_replaced_for_all_servers() {
     let servers = Servers::new();
-    let (one, other) = (servers.start(), servers.start());
-    let first = one.current(minutes(0)).await.unwrap();
-    other.current(minutes(0)).await.unwrap();
-    assert!(!one.renew(&first, minutes(19)).await);
-    assert!(one.renew(&first, minutes(25)).await);
-    let second = one.current(minutes(25)).await.unwrap();
+    let (first_server, second_server) = (servers.start(), servers.start());
+    let first = first_server.current(minutes(0)).await.unwrap();
+    second_server.current(minutes(0)).await.unwrap();
+    assert!(!first_server.renew(&first, minutes(19)).await);
+    assert!(first_server.renew(&first, minutes(25)).await);
+    let second = first_server.current(minutes(25)).await.unwrap();
     assert_ne!(second, first);
-    assert!(other.renew(&first, minutes(26)).await);
-    assert_eq!(other.current(minutes(26)).await.unwrap(), second);
+    assert!(second_server.renew(&first, minutes(26)).await);
+    assert_eq!(second_server.current(minutes(26)).await.unwrap(), second);
 }
