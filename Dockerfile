@@ -4,8 +4,8 @@ FROM rust:1.95-bookworm AS build
 WORKDIR /src
 COPY . .
 RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,target=/src/target \
-    cargo build --release --locked -p notify-server -p notify-cli \
-    && install -D -t /out/bin target/release/notify-server target/release/notify \
+    cargo build --profile dist --locked -p notify-server -p notify-cli \
+    && install -D -t /out/bin target/dist/notify-server target/dist/notify \
     && install -d -m 0700 /out/lib/notify
 
 # The same Debian as above, whose C library the binaries need.

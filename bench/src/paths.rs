@@ -45,18 +45,22 @@ impl Paths {
     }
 }
 
-/// Always builds the server in release, so that no old binary is measured; this is fast when it is fresh.
+/// Profiles whose binaries are measured.
+const MEASURED: [&str; 2] = ["dist", "release"];
+
+/// Always builds a server that is measured, so that no old binary is; this is fast when it is fresh.
 /// Other profiles use an existing binary, since they do not measure.
 fn build_server(folder: &Path, server: &Path) -> anyhow::Result<()> {
-    let is_release = folder.file_name() == Some(OsStr::new("release"));
+    let profile = folder.file_name().and_then(OsStr::to_str);
+    let measured = profile.filter(|profile| MEASURED.contains(profile));
     let Some(cargo) = std::env::var_os("CARGO") else { return Ok(()) };
-    if server.exists() && !is_release {
+    if server.exists() && measured.is_none() {
         return Ok(());
     }
     let mut command = Command::new(cargo);
     command.args(["build", "-p", "notify-server", "--bin", "notify-server"]);
-    if is_release {
-        command.arg("--release");
+    if let Some(profile) = measured {
+        command.args(["--profile", profile]);
     }
     let status = command.current_dir(env!("CARGO_MANIFEST_DIR")).status()?;
     if !status.success() {

@@ -2,6 +2,7 @@
 
 mod api;
 pub mod app;
+mod bounded_cache;
 mod cached_body;
 mod certificates;
 pub mod cli;

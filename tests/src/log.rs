@@ -3,7 +3,9 @@
 use std::io::Write;
 use std::sync::{LazyLock, Mutex, Once, PoisonError};
 
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// What is captured: everything that could quote a secret.
 const FILTER: &str = "notify_server=trace,hyper=debug,warp=debug";
@@ -28,9 +30,11 @@ pub fn capture_log() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         tracing_subscriber::fmt()
-            .with_env_filter(EnvFilter::new(FILTER))
+            .with_max_level(LevelFilter::TRACE)
             .with_ansi(false)
             .with_writer(|| Capture)
+            .finish()
+            .with(FILTER.parse::<Targets>().expect("the filter is valid"))
             .init();
     });
 }

@@ -277,10 +277,9 @@ where
             // Before validation: a repeated request gets the same response even if its instants
             // are no longer valid.
             if replay == Replay::Stored
-                && let Some(key) = ctx.idempotency_key()?
-                && let Some(json) = ctx.api.store.replay(ctx.app_no(), &key).await?
+                && let Some(stored) = stored_response(&ctx).await?
             {
-                return Ok(JsonReply::<Res>::replayed(json).into_response());
+                return Ok(stored);
             }
             NoQuery::parse(&ctx.query()?, ctx.received_at)?;
             let request = R::parse(&ctx.body.bytes, ctx.received_at)?;
@@ -291,6 +290,13 @@ where
         Some(RequestBody::Json { shape: Shape::of::<R>(), required: R::NEEDS_BODY });
     endpoint.docs.response = Some(Shape::of::<Res>());
     endpoint
+}
+
+/// The response to an earlier request with the same `Idempotency-Key`.
+async fn stored_response(ctx: &RequestCtx) -> Result<Option<Response>, ApiError> {
+    let Some(key) = ctx.idempotency_key()? else { return Ok(None) };
+    let json = ctx.api.store.replay(ctx.app_no(), &key).await?;
+    Ok(json.map(|json| JsonReply::<Value>::replayed(json).into_response()))
 }
 
 /// The name of a placeholder, if the segment of a template is one.

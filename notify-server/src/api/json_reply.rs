@@ -21,11 +21,16 @@ const REPLAYED: header::HeaderName = header::HeaderName::from_static("idempotenc
 
 /// A successful response with the JSON of a `T`.
 pub(crate) struct JsonReply<T> {
+    parts: Parts,
+    model: PhantomData<fn() -> T>,
+}
+
+/// A response, whatever its model.
+struct Parts {
     status: StatusCode,
     body: Bytes,
     etag: Option<HeaderValue>,
     is_replay: bool,
-    model: PhantomData<fn() -> T>,
 }
 
 impl<T: Serialize> JsonReply<T> {
@@ -50,14 +55,15 @@ impl<T: Serialize> JsonReply<T> {
         let body = if is_unchanged { Bytes::new() } else { cached.body.clone() };
         let mut reply = Self::new(body, false);
         if is_unchanged {
-            reply.status = StatusCode::NOT_MODIFIED;
+            reply.parts.status = StatusCode::NOT_MODIFIED;
         }
-        reply.etag = Some(cached.etag.clone());
+        reply.parts.etag = Some(cached.etag.clone());
         reply
     }
 
     fn new(body: Bytes, is_replay: bool) -> Self {
-        Self { status: StatusCode::OK, body, etag: None, is_replay, model: PhantomData }
+        let parts = Parts { status: StatusCode::OK, body, etag: None, is_replay };
+        Self { parts, model: PhantomData }
     }
 }
 
@@ -69,6 +75,12 @@ impl JsonReply<Success> {
 }
 
 impl<T> Reply for JsonReply<T> {
+    fn into_response(self) -> Response {
+        self.parts.into_response()
+    }
+}
+
+impl Parts {
     fn into_response(self) -> Response {
         let mut response = json_response(self.status, self.body);
         let headers = response.headers_mut();

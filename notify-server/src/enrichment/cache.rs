@@ -7,19 +7,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use moka::sync::Cache;
 use notify_core::{CampaignId, CampaignRef, Enrichment, FeedId, FeedItem, FeedRef};
 use tokio::time::Instant;
 
+use crate::bounded_cache::BoundedCache;
 use crate::cached_body::CachedBody;
 use crate::store::{
     AppNo, Change, ChangeListener, EnrichmentChange, SharedStore, ShownCampaign, StoreError,
 };
 
 /// Most bytes of cached responses, including [`ENTRY_BYTES`] for each.
-const CACHE_BYTES_MAX: u64 = 32 * 1_024 * 1_024;
+const CACHE_BYTES_MAX: usize = 32 * 1_024 * 1_024;
 /// Approximate overhead of a cached response, in bytes.
-const ENTRY_BYTES: u32 = 512;
+const ENTRY_BYTES: usize = 512;
 /// Longest age of a cached response. Writes by another server of the same database
 /// do not invalidate it.
 const AGE_MAX: Duration = Duration::from_secs(5);
@@ -41,7 +41,7 @@ struct CachedResponse {
 /// Cached responses of campaigns.
 pub(crate) struct EnrichmentCache {
     store: SharedStore,
-    cache: Cache<Key, CachedResponse>,
+    cache: BoundedCache<Key, CachedResponse>,
     generations: Arc<Generations>,
 }
 
@@ -50,11 +50,7 @@ impl EnrichmentCache {
     pub(crate) fn new(store: SharedStore) -> Self {
         let generations = Arc::new(Generations::default());
         store.subscribe(generations.clone());
-        let weigh = |_: &Key, cached: &CachedResponse| {
-            u32::try_from(cached.body.body.len()).unwrap_or(u32::MAX).saturating_add(ENTRY_BYTES)
-        };
-        let cache = Cache::builder().max_capacity(CACHE_BYTES_MAX).weigher(weigh).build();
-        Self { store, cache, generations }
+        Self { store, cache: BoundedCache::new(CACHE_BYTES_MAX), generations }
     }
 
     /// The response for an active campaign.
@@ -83,7 +79,9 @@ impl EnrichmentCache {
         let body = serde_json::to_vec(&rendered(&shown))
             .map_err(|error| StoreError::Backend(error.into()))?;
         let ready = Arc::new(CachedBody::of(body.into()));
-        self.cache.insert((app, id), CachedResponse { generation, read_at, body: ready.clone() });
+        let bytes = ready.body.len() + ENTRY_BYTES;
+        let cached = CachedResponse { generation, read_at, body: ready.clone() };
+        self.cache.insert((app, id), cached, bytes);
         Ok(ready)
     }
 }

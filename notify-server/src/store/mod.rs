@@ -179,36 +179,40 @@ impl Store {
     }
 
     /// Reads one snapshot on a read-only connection.
-    async fn read<T, F>(&self, work: F) -> Result<T, StoreError>
+    fn read<T, F>(&self, work: F) -> impl Future<Output = Result<T, StoreError>> + Send
     where
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
-        self.readers.read(work).await
+        self.readers.read(work)
     }
 
     /// Writes, and returns once the commit is durable.
-    async fn write<T, F>(&self, operation: Operation, work: F) -> Result<T, StoreError>
+    fn write<T, F>(
+        &self,
+        operation: Operation,
+        work: F,
+    ) -> impl Future<Output = Result<T, StoreError>> + Send
     where
         T: Send + 'static,
         F: FnOnce(&mut WriteTx<'_>) -> Result<T, StoreError> + Send + 'static,
     {
-        self.writer.write(operation, work).await
+        self.writer.write(operation, work)
     }
 
     /// Writes a request that the caller may send again.
-    async fn write_once<T, F>(
+    fn write_once<T, F>(
         &self,
         operation: Operation,
         app: AppNo,
         once: Option<IdempotentRequest>,
         work: F,
-    ) -> Result<Idempotent<T>, StoreError>
+    ) -> impl Future<Output = Result<Idempotent<T>, StoreError>> + Send
     where
         T: Serialize + Send + 'static,
         F: FnOnce(&mut WriteTx<'_>) -> Result<T, StoreError> + Send + 'static,
     {
-        self.write(operation, move |tx| idempotency::run(tx, app, once.as_ref(), work)).await
+        self.write(operation, move |tx| idempotency::run(tx, app, once.as_ref(), work))
     }
 
     /// Reads and writes once, for `readyz`.

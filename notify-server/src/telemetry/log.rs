@@ -6,7 +6,9 @@ use std::io::{IsTerminal, Stderr, Write};
 use std::sync::LazyLock;
 
 use notify_core::{is_unprintable, push_escape};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, ParseError, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 
 use crate::config::LogFormat;
 
@@ -15,10 +17,10 @@ use crate::config::LogFormat;
 pub(crate) enum LogError {
     /// The filter is invalid.
     #[error("log: not a filter, such as `info` or `notify_server=debug`")]
-    Filter(#[source] tracing_subscriber::filter::ParseError),
+    Filter(#[source] ParseError),
     /// Another subscriber is installed already.
     #[error("log: already begun")]
-    AlreadyStarted(#[source] Box<dyn std::error::Error + Send + Sync>),
+    AlreadyStarted(#[source] TryInitError),
 }
 
 /// Starts logging to standard error; once per process.
@@ -26,15 +28,15 @@ pub(crate) enum LogError {
 /// # Errors
 /// When the filter is malformed, or logging has been started already.
 pub(crate) fn start_log(filter: &str, format: LogFormat) -> Result<(), LogError> {
-    let filter = EnvFilter::try_new(filter).map_err(LogError::Filter)?;
+    let filter: Targets = filter.parse().map_err(LogError::Filter)?;
     let colours = std::io::stderr().is_terminal() && format == LogFormat::Text;
     let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+        .with_max_level(LevelFilter::TRACE)
         .with_writer(move || OneLine::<Stderr> { to: std::io::stderr(), colours })
         .with_ansi(colours);
     match format {
-        LogFormat::Text => log.try_init(),
-        LogFormat::Json => log.json().try_init(),
+        LogFormat::Text => log.finish().with(filter).try_init(),
+        LogFormat::Json => log.json().finish().with(filter).try_init(),
     }
     .map_err(LogError::AlreadyStarted)
 }

@@ -5,18 +5,21 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use moka::sync::Cache;
 use notify_core::{AppId, AppStatus, KeyId, Timestamp};
 
+use crate::bounded_cache::BoundedCache;
 use crate::error_chain::error_chain;
 use crate::store::{AppAccess, Change, ChangeListener, SharedStore, StoreError, WebApp};
 
 /// How long an entry is used: another process may have revoked the key.
 const CACHE_TTL: Duration = Duration::from_secs(5);
 /// Most entries of each kind.
-const CACHE_ENTRIES_MAX: u64 = 100_000;
+const CACHE_ENTRIES_MAX: usize = 100_000;
+
+/// Values and when they were read.
+type Cache<K, V> = BoundedCache<K, (V, Instant)>;
 
 /// Keys in use, by their hash.
 pub(crate) struct KeyCache {
@@ -35,9 +38,9 @@ impl KeyCache {
     pub(crate) fn new(store: &SharedStore) -> Arc<Self> {
         let cache = Arc::new(Self {
             store: store.clone(),
-            apps: new_cache(),
-            admin_keys: new_cache(),
-            web_apps: new_cache(),
+            apps: Cache::new(CACHE_ENTRIES_MAX),
+            admin_keys: Cache::new(CACHE_ENTRIES_MAX),
+            web_apps: Cache::new(CACHE_ENTRIES_MAX),
             revocations: AtomicU64::new(0),
             last_used: Mutex::default(),
         });
@@ -87,26 +90,28 @@ impl KeyCache {
         load: impl Future<Output = Result<Option<V>, StoreError>>,
     ) -> Result<Option<V>, StoreError>
     where
-        K: Hash + Eq + Copy + Send + Sync + 'static,
-        V: Clone + Send + Sync + 'static,
+        K: Hash + Eq + Copy,
+        V: Clone,
     {
-        if let Some(cached) = cache.get(&key) {
+        if let Some((cached, read_at)) = cache.get(&key)
+            && read_at.elapsed() < CACHE_TTL
+        {
             return Ok(Some(cached));
         }
         let before = self.revocations.load(Ordering::SeqCst);
         let Some(loaded) = load.await? else { return Ok(None) };
-        cache.insert(key, loaded.clone());
+        cache.insert(key, (loaded.clone(), Instant::now()), 1);
         if self.revocations.load(Ordering::SeqCst) != before {
-            cache.invalidate(&key);
+            cache.remove(&key);
         }
         Ok(Some(loaded))
     }
 
     fn clear(&self) {
         self.revocations.fetch_add(1, Ordering::SeqCst);
-        self.apps.invalidate_all();
-        self.admin_keys.invalidate_all();
-        self.web_apps.invalidate_all();
+        self.apps.clear();
+        self.admin_keys.clear();
+        self.web_apps.clear();
     }
 
     /// Writes when keys were last used; called periodically.
@@ -121,14 +126,6 @@ impl KeyCache {
             tracing::warn!(cause, "writing the last use of keys failed");
         }
     }
-}
-
-fn new_cache<K, V>() -> Cache<K, V>
-where
-    K: Hash + Eq + Send + Sync + 'static,
-    V: Clone + Send + Sync + 'static,
-{
-    Cache::builder().max_capacity(CACHE_ENTRIES_MAX).time_to_live(CACHE_TTL).build()
 }
 
 /// Clears the cache when the store changes. Weak: the store holds the listener, and the cache holds

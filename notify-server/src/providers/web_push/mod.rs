@@ -9,13 +9,11 @@ mod encrypt;
 mod tests;
 mod vapid;
 
-use std::sync::{Arc, Mutex, Weak};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use http::Uri;
 use http::header::{AUTHORIZATION, HeaderValue};
-use moka::policy::EvictionPolicy;
-use moka::sync::Cache;
 
 use self::classify::{classify, refuses_token};
 use self::encrypt::{Receiver, encrypt};
@@ -151,17 +149,18 @@ fn bad(reason: &'static str) -> SendResult {
 
 /// Most push services kept; the least recently used one is dropped. Browsers use a
 /// handful, Windows' service one for each of its sites.
-const SERVICES_MAX: u64 = 64;
+const SERVICES_MAX: usize = 64;
 /// How long an unused push service is kept.
 const SERVICE_IDLE: Duration = Duration::from_secs(600);
-/// Most sets of extra roots whose HTTP/1.1 clients are kept.
-const HTTP1_CLIENTS_MAX: u64 = 64;
 
-/// A push service, as long as it is in use.
+/// A push service that was used lately.
 struct KnownService {
     trust: Trust,
     origin: Box<str>,
-    service: Weak<Sender>,
+    /// The HTTP/1.1 client, which services of the same trust share.
+    http1: Http1,
+    service: Arc<Sender>,
+    used_at: Instant,
 }
 
 /// All push services of the server.
@@ -169,10 +168,9 @@ struct KnownService {
 pub(super) struct Services {
     pools: Arc<Pools>,
     guard: Outbound,
-    services: Cache<(Trust, Box<str>), Arc<Sender>>,
-    /// The same as a list, since iterating the cache for each message would cost a tenth of sending.
-    known_services: Arc<Mutex<Vec<KnownService>>>,
-    http1: Cache<Trust, Http1>,
+    /// A list: there are few, and each message looks at all of one trust.
+    known: Arc<Mutex<Vec<KnownService>>>,
+    services_max: usize,
 }
 
 /// The destination of one message.
@@ -187,14 +185,8 @@ impl Services {
         Self::keeping(pools, guard, SERVICES_MAX)
     }
 
-    fn keeping(pools: Arc<Pools>, guard: Outbound, services_max: u64) -> Self {
-        let services = Cache::builder()
-            .max_capacity(services_max)
-            .eviction_policy(EvictionPolicy::lru())
-            .time_to_idle(SERVICE_IDLE)
-            .build();
-        let http1 = Cache::new(HTTP1_CLIENTS_MAX);
-        Self { pools, guard, services, known_services: Arc::default(), http1 }
+    fn keeping(pools: Arc<Pools>, guard: Outbound, services_max: usize) -> Self {
+        Self { pools, guard, known: Arc::default(), services_max }
     }
 
     /// Parses the endpoint of a subscription. It was allowed when it was registered, but need not be
@@ -210,46 +202,68 @@ impl Services {
         Ok(Destination { uri, origin })
     }
 
+    /// The push services that were used lately.
+    fn known(&self) -> MutexGuard<'_, Vec<KnownService>> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        known.retain(|known| now.duration_since(known.used_at) < SERVICE_IDLE);
+        known
+    }
+
     /// The push service of a destination.
     fn get(&self, to: &Destination, trust: &Trust) -> Arc<Sender> {
-        self.services.get_with((trust.clone(), to.origin.clone()), || {
-            let base_url = BaseUrl::parse(&to.origin).expect("the origin of a url is one");
-            let http1 = self
-                .http1
-                .get_with(trust.clone(), || Http1::guarded(self.pools.tls(), trust, &self.guard));
-            let of = (trust.clone(), http1);
-            let service = Arc::new(Sender::guarded(&self.pools, &base_url, of, &self.guard));
-            let mut services = self.known_services.lock().expect("nothing panics under this lock");
-            let (trust, origin) = (trust.clone(), to.origin.clone());
-            services.push(KnownService { trust, origin, service: Arc::downgrade(&service) });
-            drop(services);
-            service
-        })
+        let mut known = self.known();
+        if let Some(recent) = known.iter_mut().find(|known| known.is(&to.origin, trust)) {
+            recent.used_at = Instant::now();
+            return Arc::clone(&recent.service);
+        }
+        if known.len() >= self.services_max {
+            let unused = known.iter().enumerate().min_by_key(|(_, known)| known.used_at);
+            if let Some((unused, _)) = unused {
+                known.swap_remove(unused);
+            }
+        }
+        let base_url = BaseUrl::parse(&to.origin).expect("the origin of a url is one");
+        let http1 = known.iter().find(|known| known.trust == *trust).map_or_else(
+            || Http1::guarded(self.pools.tls(), trust, &self.guard),
+            |known| known.http1.clone(),
+        );
+        let of = (trust.clone(), http1.clone());
+        let service = Arc::new(Sender::guarded(&self.pools, &base_url, of, &self.guard));
+        known.push(KnownService {
+            trust: trust.clone(),
+            origin: to.origin.clone(),
+            http1,
+            service: Arc::clone(&service),
+            used_at: Instant::now(),
+        });
+        service
     }
 
     /// How many attempts can run at the same time to the push service of an endpoint.
     fn concurrency_of(&self, endpoint: &str, trust: &Trust) -> usize {
         let origin = service_of(endpoint);
-        let services = self.known_services.lock().expect("nothing panics under this lock");
-        let mut its =
-            services.iter().filter(|entry| *entry.origin == *origin && entry.trust == *trust);
-        let service = its.find_map(|entry| entry.service.upgrade());
-        service.map_or(STREAMS_ASSUMED, |service| service.max_concurrency())
+        let known = self.known();
+        let service = known.iter().find(|known| known.is(&origin, trust));
+        service.map_or(STREAMS_ASSUMED, |known| known.service.max_concurrency())
     }
 
     /// How many can run at the same time to all known services and one more.
     fn slots(&self, trust: &Trust) -> usize {
-        let mut services = self.known_services.lock().expect("nothing panics under this lock");
-        services.retain(|entry| entry.service.strong_count() > 0);
-        let of_trust = services.iter().filter(|entry| entry.trust == *trust);
-        let slots = of_trust.filter_map(|entry| Some(entry.service.upgrade()?.max_concurrency()));
-        slots.sum::<usize>() + STREAMS_ASSUMED
+        let known = self.known();
+        let of_trust = known.iter().filter(|known| known.trust == *trust);
+        of_trust.map(|known| known.service.max_concurrency()).sum::<usize>() + STREAMS_ASSUMED
     }
 
     /// How many push services are kept.
     #[cfg(test)]
-    fn kept(&self) -> u64 {
-        self.services.run_pending_tasks();
-        self.services.entry_count()
+    fn kept(&self) -> usize {
+        self.known().len()
+    }
+}
+
+impl KnownService {
+    fn is(&self, origin: &str, trust: &Trust) -> bool {
+        *self.origin == *origin && self.trust == *trust
     }
 }

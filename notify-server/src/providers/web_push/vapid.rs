@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use http::HeaderValue;
 use jsonwebtoken::{Algorithm, Header};
-use moka::sync::Cache;
 use notify_core::Timestamp;
 use serde::Serialize;
 
+use crate::bounded_cache::BoundedCache;
 use crate::provider_config::{VapidKey, WebPushConfig};
 
 /// Lifetime of a token, in seconds: half of the maximum of push services (RFC 8292 §2).
@@ -19,18 +19,18 @@ const REPLACED_BEFORE_END_MS: i64 = 3_600_000;
 /// changed or a token that expired early shows after a while, a wrong key at once.
 const REFRESH_AGE_MS: i64 = 5 * 60_000;
 /// Most tokens kept.
-const TOKENS_MAX: u64 = 4_096;
+const TOKENS_MAX: usize = 4_096;
 
 /// Public key and contact, and origin of the push service.
 type TokenKey = (Arc<str>, Box<str>);
 
 /// All VAPID tokens of the server.
 #[derive(Clone)]
-pub(in crate::providers) struct VapidTokens(Cache<TokenKey, Arc<VapidToken>>);
+pub(in crate::providers) struct VapidTokens(Arc<BoundedCache<TokenKey, Arc<VapidToken>>>);
 
 impl Default for VapidTokens {
     fn default() -> Self {
-        Self(Cache::new(TOKENS_MAX))
+        Self(Arc::new(BoundedCache::new(TOKENS_MAX)))
     }
 }
 
@@ -96,7 +96,7 @@ impl VapidTokens {
             return kept;
         }
         let signed = Arc::new(sign(&signer.key, &signer.subject, origin, wall)?);
-        self.0.insert(key, Arc::clone(&signed));
+        self.0.insert(key, Arc::clone(&signed), 1);
         Some(signed)
     }
 }

@@ -213,23 +213,31 @@ fn count_statement() {
 impl Statement<'_> {
     /// Runs the statement; returns the number of changed rows.
     pub(in crate::store) fn execute(&mut self, params: impl Params) -> Result<usize> {
+        params.with(|values| self.execute_values(values))
+    }
+
+    fn execute_values(&mut self, values: &[Value<'_>]) -> Result<usize> {
         count_statement();
-        params.with(|values| match self {
+        match self {
             Self::Sqlite(statement) => Ok(statement.execute(params_from_iter(values))?),
             Self::Postgres(session, text) => session.execute(*text, values),
-        })
+        }
     }
 
     /// Runs the statement; returns its rows.
     pub(in crate::store) fn query(&mut self, params: impl Params) -> Result<Rows<'_>> {
+        params.with(|values| self.query_values(values))
+    }
+
+    fn query_values(&mut self, values: &[Value<'_>]) -> Result<Rows<'_>> {
         count_statement();
-        params.with(|values| match self {
+        match self {
             Self::Sqlite(statement) => Ok(Rows::Sqlite(statement.query(params_from_iter(values))?)),
             Self::Postgres(session, text) => {
                 let rest = session.query(*text, values)?.into_iter();
                 Ok(Rows::Postgres { rest, row: None })
             }
-        })
+        }
     }
 
     /// As [`Statement::query`], but stops after the row with which the rows reach that many bytes,

@@ -1,6 +1,7 @@
 //! Runs the store's SQL: one writer thread with group commit, some read-only connections, and
 //! statements and rows that are the same for both databases. Never logs.
 
+mod answer;
 pub(super) mod connection;
 pub(super) mod error;
 pub(super) mod fault;

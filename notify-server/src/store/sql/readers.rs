@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use crate::store::StoreError;
 use crate::store::deadline::{before_deadline, deadline};
+use crate::store::sql::answer::{Answer, pack, unpack};
 use crate::store::sql::connection::Connection;
 #[cfg(any(test, feature = "testing"))]
 use crate::store::sql::connection::statements_of_thread;
@@ -22,6 +23,9 @@ use crate::store::sql::reconnecting::{ConnectFn, ReconnectingConnection};
 pub const READS_WAITING_MAX: usize = 8_192;
 
 type Job = Box<dyn FnOnce(&mut ReconnectingConnection) + Send>;
+
+/// What a read does.
+type Work = Box<dyn FnOnce(&Connection) -> Result<Answer, StoreError> + Send>;
 
 /// The pool of reader threads.
 pub(in crate::store) struct Readers {
@@ -124,7 +128,7 @@ impl Readers {
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
-        self.run(false, work).await
+        self.run(false, Box::new(|connection| work(connection).map(pack))).await.map(unpack)
     }
 
     /// Runs a read of one statement, which needs no transaction for its snapshot.
@@ -133,14 +137,10 @@ impl Readers {
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
-        self.run(true, work).await
+        self.run(true, Box::new(|connection| work(connection).map(pack))).await.map(unpack)
     }
 
-    async fn run<T, F>(&self, is_one_statement: bool, work: F) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
-    {
+    async fn run(&self, is_one_statement: bool, work: Work) -> Result<Answer, StoreError> {
         let (caller, answer) = oneshot::channel();
         let busy = Arc::clone(&self.busy);
         let given_up_at = deadline();

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use crate::failpoint::{self, Stage};
 use crate::store::deadline::{before_deadline, deadline};
 use crate::store::delivery::start::{self, StartInCommit};
+use crate::store::sql::answer::{Answer, pack, unpack};
 use crate::store::sql::connection::Connection;
 use crate::store::sql::error::{Error, Result as SqlResult, internal, unavailable};
 use crate::store::sql::fault::Faults;
@@ -60,36 +61,27 @@ impl std::ops::Deref for WriteTx<'_> {
     }
 }
 
-/// A waiting write with any result type.
-trait Job: Send {
-    /// Whether its caller still waits.
-    fn is_awaited(&self) -> bool;
-    /// Runs it once; false if it failed and its savepoint has to be rolled back.
-    fn run(&mut self, tx: &mut WriteTx<'_>) -> bool;
-    /// Sends its caller the result, or the cause if the whole batch failed.
-    fn answer(self: Box<Self>, lost: Option<&str>);
-    /// Its operation, if it succeeded.
-    fn op_name(&self) -> Option<Operation>;
-}
-
-struct Write<T, F> {
+/// A waiting write. What it does and returns is behind a box, so that one version of this code serves
+/// every operation.
+struct Job {
     operation: Operation,
-    work: Option<F>,
+    work: Option<Work>,
     /// When its caller stops waiting.
     given_up_at: Option<Instant>,
-    result: Option<Result<T, StoreError>>,
-    caller: oneshot::Sender<Result<T, StoreError>>,
+    result: Option<Result<Answer, StoreError>>,
+    caller: oneshot::Sender<Result<Answer, StoreError>>,
 }
 
-impl<T, F> Job for Write<T, F>
-where
-    T: Send,
-    F: FnOnce(&mut WriteTx<'_>) -> Result<T, StoreError> + Send,
-{
+/// What a write does.
+type Work = Box<dyn FnOnce(&mut WriteTx<'_>) -> Result<Answer, StoreError> + Send>;
+
+impl Job {
+    /// Whether its caller still waits.
     fn is_awaited(&self) -> bool {
         self.given_up_at.is_none_or(|at| Instant::now() < at)
     }
 
+    /// Runs it once; false if it failed and its savepoint has to be rolled back.
     fn run(&mut self, tx: &mut WriteTx<'_>) -> bool {
         let Some(work) = self.work.take() else { return false };
         let result = catch_unwind(AssertUnwindSafe(|| work(tx)))
@@ -99,7 +91,8 @@ where
         keep
     }
 
-    fn answer(self: Box<Self>, lost: Option<&str>) {
+    /// Sends its caller the result, or the cause if the whole batch failed.
+    fn answer(self, lost: Option<&str>) {
         let result = match (lost, self.result) {
             // Even a refusal may depend on data that was lost with the batch.
             (Some(cause), _) => Err(unavailable(cause)),
@@ -112,6 +105,7 @@ where
         let _ = self.caller.send(result);
     }
 
+    /// Its operation, if it succeeded.
     fn op_name(&self) -> Option<Operation> {
         let is_kept = self.result.as_ref().is_some_and(Result::is_ok);
         is_kept.then_some(self.operation)
@@ -137,11 +131,11 @@ pub(in crate::store) trait WriterBackend: Send + 'static {
 
 /// The writer loop without a thread, and its queue.
 #[cfg(any(test, feature = "testing"))]
-type Inline = (WriterLoop, Receiver<Box<dyn Job>>);
+type Inline = (WriterLoop, Receiver<Box<Job>>);
 
 /// The handle of the writer thread.
 pub(in crate::store) struct Writer {
-    jobs: RwLock<Option<SyncSender<Box<dyn Job>>>>,
+    jobs: RwLock<Option<SyncSender<Box<Job>>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     /// Transactions that were committed.
     pub(in crate::store) commits: Arc<AtomicU64>,
@@ -229,21 +223,20 @@ impl Writer {
         T: Send + 'static,
         F: FnOnce(&mut WriteTx<'_>) -> Result<T, StoreError> + Send + 'static,
     {
+        let work = Box::new(|tx: &mut WriteTx<'_>| work(tx).map(pack));
+        self.run(operation, work).await.map(unpack)
+    }
+
+    async fn run(&self, operation: Operation, work: Work) -> Result<Answer, StoreError> {
         let (caller, answer) = oneshot::channel();
-        let given_up_at = deadline();
-        self.send(Box::new(Write {
-            operation,
-            work: Some(work),
-            given_up_at,
-            result: None,
-            caller,
-        }))?;
+        let (work, given_up_at) = (Some(work), deadline());
+        self.send(Box::new(Job { operation, work, given_up_at, result: None, caller }))?;
         before_deadline(answer)
             .await?
             .unwrap_or_else(|_| Err(unavailable("the writer has stopped")))
     }
 
-    fn send(&self, job: Box<dyn Job>) -> Result<(), StoreError> {
+    fn send(&self, job: Box<Job>) -> Result<(), StoreError> {
         let jobs = self.jobs.read().unwrap_or_else(PoisonError::into_inner);
         let Some(jobs) = jobs.as_ref() else { return Err(unavailable("the store is closed")) };
         jobs.try_send(job).map_err(|error| match error {
@@ -318,7 +311,7 @@ impl WriterLoop {
         }
     }
 
-    fn run(&mut self, waiting: &Receiver<Box<dyn Job>>) {
+    fn run(&mut self, waiting: &Receiver<Box<Job>>) {
         while let Ok(first) = waiting.recv() {
             let mut batch = vec![first];
             while batch.len() < WRITES_PER_COMMIT_MAX {
@@ -330,7 +323,7 @@ impl WriterLoop {
     }
 
     /// Commits a batch and sends the results. Writes whose callers no longer wait are dropped.
-    fn commit(&mut self, mut batch: Vec<Box<dyn Job>>) {
+    fn commit(&mut self, mut batch: Vec<Box<Job>>) {
         batch.retain(|job| job.is_awaited());
         if batch.is_empty() {
             return;
@@ -362,7 +355,7 @@ impl WriterLoop {
     /// Runs a batch in one transaction. Any error means that nothing of it is stored.
     fn attempt(
         &mut self,
-        batch: &mut [Box<dyn Job>],
+        batch: &mut [Box<Job>],
         start: &mut Option<StartInCommit>,
     ) -> SqlResult<Vec<Change>> {
         let connection = begin(&mut self.connection, &mut *self.source)?;
@@ -476,7 +469,7 @@ fn begin<'k>(
 }
 
 /// Fail points, where tests kill the process.
-fn reached(batch: &[Box<dyn Job>], stage: Stage) {
+fn reached(batch: &[Box<Job>], stage: Stage) {
     if cfg!(any(test, feature = "testing")) {
         batch
             .iter()
