@@ -1,11 +1,11 @@
-//! What servers in this process log.
+//! Captures the log of the servers in this process.
 
 use std::io::Write;
 use std::sync::{LazyLock, Mutex, Once, PoisonError};
 
 use tracing_subscriber::EnvFilter;
 
-/// What is captured: everything that could quote a secret.
+/// The captured log lines: all lines that could contain a secret.
 const FILTER: &str = "notify_server=trace,hyper=debug,warp=debug";
 
 static LOG: LazyLock<Mutex<Vec<u8>>> = LazyLock::new(Mutex::default);
@@ -23,7 +23,7 @@ impl Write for Capture {
     }
 }
 
-/// Captures what this process logs from now on.
+/// Captures all log lines of this process from now on.
 pub fn capture_log() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -35,7 +35,7 @@ pub fn capture_log() {
     });
 }
 
-/// Everything that any test of this process has logged since [`capture_log`].
+/// The log lines of all tests of this process since [`capture_log`].
 #[must_use]
 pub fn logged() -> String {
     String::from_utf8_lossy(&LOG.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()

@@ -10,4 +10,4 @@ mod credentials;
 mod hanging;
 mod limits;
 mod manual_clock;
-mod storms;
+mod outages;
