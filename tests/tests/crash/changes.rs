@@ -29,7 +29,7 @@ const CHANGE_EVERY: Duration = Duration::from_millis(5);
 const PARALLEL: usize = 16;
 /// The delay of the providers' responses. With it, a notification takes some seconds.
 const ANSWER_MS: u64 = 100;
-/// The difference between the seed of a new token and the seed of the token that it replaces.
+/// The seeds of later devices and tokens are multiples of this number above the first seeds.
 const LATER: u64 = 1_000_000;
 /// A message that was on the wire when a change was acknowledged may arrive this much later. The limit is far
 /// below the second for which the server may cache an address.

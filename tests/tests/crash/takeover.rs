@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 /// How often the database is queried.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// The epochs of servers that hold unfinished pages or retries.
+/// Selects the epochs of servers that hold unfinished pages or retries.
 const HOLDING: &str = "select epoch from pages where finished = 0
     union select epoch from retries where epoch is not null";
 
