@@ -4,13 +4,13 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# The most generated requests for each operation, in addition to those at every bound, and the most
-# sequences of requests: more take long and find little.
+# The most generated requests for each operation, in addition to the requests at every bound, and the most
+# sequences of requests. Higher numbers take long and find little.
 EXAMPLES_MAX=${FUZZ_EXAMPLES:-10}
 SEQUENCES_MAX=${FUZZ_SEQUENCES:-40}
-# Longest line of a finding that is shown: a request may hold 64 KiB.
+# The longest line of a finding that is shown. A request can have 64 KiB.
 LINE_CHARS_MAX=1000
-# The same requests in each run.
+# The seed makes each run send the same requests.
 SEED=${FUZZ_SEED:-1}
 
 server=${CARGO_TARGET_DIR:-target}/debug/notify-server
@@ -41,7 +41,7 @@ api_key=$(member api_key <"$scratch/app.json")
 app=$(member id <"$scratch/app.json")
 admin_key=$("$server" admin-key create --json "${settings[@]}" | member admin_key)
 
-# All requests come from one address, and rate limits are not tested here.
+# All requests come from one address, which the rate limits would block.
 "$server" serve "${settings[@]}" --listen 127.0.0.1:0 --rate-limit 0 --auth-failures-per-minute 0 \
   --poll-votes-per-minute 0 --web-requests-per-minute 0 --web-subscriptions-per-minute 0 \
   >"$scratch/listening" 2>"$scratch/log" &
@@ -85,10 +85,10 @@ run "routes without a key" --exclude-path-regex '^/(v1|admin/v1|web/v1)/' "${eac
 run "/v1 with an API key" -H "X-API-Key: $api_key" --include-path-regex '^/v1/' "${each[@]}"
 run "/v1 with an API key, in sequences" -H "X-API-Key: $api_key" --include-path-regex '^/v1/' \
   --phases stateful --max-examples "$SEQUENCES_MAX"
-# Last: it may delete the application.
+# These operations come last, because they may delete the application.
 run "/admin/v1 with an admin key" -H "Authorization: Bearer $admin_key" \
   --include-path-regex '^/admin/v1/' "${each[@]}"
 
-# A server that ended by itself is a finding too.
+# A server that has crashed is also a finding.
 kill -0 "$server_pid" || { cat "$scratch/log"; failed=1; }
 exit "$failed"

@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# The highest allowed exposure in `systemd-analyze security`, in tenths: the rest is the network.
+# The highest allowed exposure in `systemd-analyze security`, in tenths. The remaining exposure is the network access.
 EXPOSURE_MAX=11
 
 tools=target/lint-deploy

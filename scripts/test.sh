@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 PARTS=(lint docs unit store simulation e2e browsers postgres)
-# Pinned, since each version has other findings.
+# The version is pinned, because each version has other findings.
 CARGO_DENY_VERSION=0.20.2
 # Timeout of the download of the advisory database, in seconds.
 ADVISORIES_SECONDS_MAX=120
@@ -23,9 +23,9 @@ for name in "${PARTS[@]}"; do
   if runs "$name"; then chosen+=("$name"); fi
 done
 
-# The part that runs now; a failure names it.
+# The name of the running part, for the message of a failure.
 part=
-# Each step prints its start time: the whole run has 30 minutes.
+# Each step prints its start time, because the whole run may take at most 30 minutes.
 step() { printf '\n== %d:%02d %s: %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$part" "$*"; }
 
 scratch=$(mktemp -d)
@@ -41,7 +41,7 @@ trap finish EXIT
 export CARGO_TERM_COLOR="${CARGO_TERM_COLOR:-never}"
 # Backtraces are for people; without them the tests' own messages stay readable.
 export RUST_BACKTRACE=0
-# Long tests wait for leases and timeouts, hardly for the processor.
+# Long tests mostly wait for leases and timeouts and use little CPU time.
 export RUST_TEST_THREADS="${RUST_TEST_THREADS:-4}"
 
 # -- What the parts need -------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ postgres_needs() { need_compiler; need_postgres; need_bad_disks; need_chromium; 
 
 # -- What the parts do ---------------------------------------------------------------------------------
 
-# Always the whole workspace: one package alone is built with other features, which costs minutes.
+# Cargo always gets the whole workspace. It builds a single package with other features, which takes minutes.
 cargo_test() { cargo test --workspace --all-features "$@"; }
 # Cargo locks its target folder, so checks that run concurrently with the tests have their own.
 cargo_beside() { CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/lints" cargo "$@"; }
@@ -113,7 +113,7 @@ suites() {
 docs_suites=(--test=docs --test=tidy)
 browsers_suites=(--test=browser --test=polls)
 mapfile -t unit_suites < <(suites notify-core notify-server notify-client notify-cli)
-# Every suite that no other part has, so that a new suite runs.
+# All suites that no other part runs, so that a new suite is never left out.
 mapfile -t e2e_suites < <(suites tests bench |
   grep -vxF -e "$(printf '%s\n' "${docs_suites[@]}" "${browsers_suites[@]}")")
 postgres_suites=(--test=api --test=api_end_to_end --test=delivery --test=webhooks --test=polls
@@ -129,7 +129,7 @@ lint() {
 lint_compile() {
   step "Clippy"
   cargo_beside clippy --workspace --all-targets --all-features -- -D warnings
-  # As users build them, without the features for tests.
+  # The binaries are built as users build them, without the features for tests.
   cargo_beside clippy -p notify-server -p notify-cli -- -D warnings
   step "dependencies"
   deny
@@ -208,7 +208,7 @@ browsers() {
 postgres() {
   build "${postgres_suites[@]}" --test=crash
   step "suites on PostgreSQL"
-  # Two at once: a request has 4 seconds for its storage here too.
+  # Two tests run at a time. With more, requests would exceed their 4 seconds for storage.
   NOTIFY_TEST_BACKEND=postgres RUST_TEST_THREADS=2 cargo_test "${postgres_suites[@]}"
   look_at_checks
   step "crash tests on PostgreSQL"
@@ -227,7 +227,7 @@ checks() {
     fi
   done
 }
-# They run at low priority: tests wait more than they compute.
+# The checks run at low priority, because the tests have timeouts.
 begin_checks() {
   step "Clippy, dependencies and rustdoc start concurrently with the tests"
   set -m # a process group of its own, which can be killed as one

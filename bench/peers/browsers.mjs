@@ -1,4 +1,5 @@
-// Browsers of a second implementation, http_ece: generates their keys, then decrypts their messages.
+// Browsers that use http_ece, a second implementation of the encryption. The script generates their keys,
+// then decrypts their messages.
 import { createECDH, randomBytes } from "node:crypto";
 import { createInterface } from "node:readline";
 import ece from "http_ece";

@@ -1,5 +1,5 @@
-// graphile-worker: jobs in batches, then a pool with a local queue and batched completions, with the
-// settings of its own benchmark; the task does nothing.
+// graphile-worker: adds jobs in batches, then runs them in a pool with a local queue and batched
+// completions. The settings are those of graphile-worker's own benchmark. The task does nothing.
 import { Logger, makeWorkerUtils, run } from "graphile-worker";
 import pg from "pg";
 import { orders, perform } from "./orders.mjs";
@@ -48,7 +48,7 @@ async function work(count) {
     taskList: { deliver },
   });
   await finished;
-  // What is completed but not written yet is written now.
+  // Stopping writes the completions that are not written yet.
   await runner.stop();
   const { rows } = await pool.query("select count(*)::int as left from graphile_worker.jobs");
   if (rows[0].left !== 0) throw new Error(`${rows[0].left} jobs are left`);

@@ -1,4 +1,4 @@
-// @parse/node-apn: as many tokens a call as there are streams, one call after another.
+// @parse/node-apn: sends to 1,000 tokens a call, one for each stream, one call after another.
 import apn from "@parse/node-apn";
 import { orders, perform } from "./orders.mjs";
 
@@ -13,7 +13,7 @@ const provider = new apn.Provider({
   ca: config.ca_certificate,
   production: true,
 });
-// The sandbox keeps APNs below a path of its own.
+// The sandbox serves APNs below a path, which node-apn cannot be configured with.
 const makePath = provider.client.makePath;
 provider.client.makePath = (type, below) => endpoint.pathname + makePath(type, below);
 
@@ -30,7 +30,7 @@ async function send(tokens) {
   if (failed.length > 0) throw new Error(JSON.stringify(failed[0]));
 }
 
-// The connection, and what the compiler has to see first.
+// Warm up: open the connection and let the JIT compiler optimise.
 await send(tokens.slice(0, 1));
 for (let round = 0; round < 5; round += 1) await send(tokens.slice(0, STREAMS));
 await perform(async () => {

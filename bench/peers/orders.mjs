@@ -1,5 +1,5 @@
-// The protocol of a peer, by lines: it reads its orders, reports that it is ready, waits for the start
-// signal, does the work, and reports the duration in microseconds.
+// The protocol between the benchmark and a peer, in lines. The peer reads its parameters, reports that it is
+// ready, waits for the start signal, does the work, and reports the duration in microseconds.
 import { createInterface } from "node:readline";
 
 const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
@@ -18,6 +18,6 @@ export async function perform(work) {
   const started = process.hrtime.bigint();
   await work();
   console.log(String((process.hrtime.bigint() - started) / 1000n));
-  // The parent reads our CPU time once more, then the input ends.
+  // The parent reads our CPU time before it closes the input, so this process must not end earlier.
   await readLine();
 }

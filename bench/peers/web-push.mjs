@@ -1,4 +1,4 @@
-// web-push: kept connections over HTTP/1.1, the only protocol that it speaks.
+// web-push: persistent connections over HTTP/1.1, the only protocol that it supports.
 import { createECDH } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { Agent } from "node:https";

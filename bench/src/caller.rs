@@ -1,4 +1,4 @@
-//! A client of one server, with the keys of an application and of an administrator.
+//! A client of one server, with the key of an application and the admin key.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use serde_json::Value;
 use crate::http_load::call;
 use crate::servers::{Keys, Sandbox};
 
-/// How often a notification's status is read; one request costs the server some 50 µs.
+/// How often a notification's status is read. One request costs the server about 50 µs.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// An application and the admin of a server.
+/// A client with the keys of a server's first application and administrator.
 pub(crate) struct Caller {
     pub(crate) address: SocketAddr,
     pub(crate) keys: Keys,
@@ -28,8 +28,8 @@ impl Caller {
         call(self.address, method, path, &[("x-api-key", &self.keys.api_key)], body).await
     }
 
-    /// Configures providers to send to a sandbox.
-    pub(crate) async fn send_to(
+    /// Configures `providers` of the first application to send to a sandbox.
+    pub(crate) async fn configure_providers(
         &self,
         sandbox: &Sandbox,
         providers: &[&str],
@@ -56,7 +56,8 @@ impl Caller {
         Ok((record["status"] == "completed").then_some(record))
     }
 
-    /// Sends a notification and returns when it is completed and every message was sent.
+    /// Sends a notification to `devices` devices and waits until it is completed. Fails if any message was
+    /// not sent.
     pub(crate) async fn fan_out(&self, body: &Value, devices: u64) -> anyhow::Result<()> {
         let path = self.post(body).await?;
         let record = loop {

@@ -1,6 +1,6 @@
-//! A cheap load generator: HTTP/1.1 with persistent connections over plain sockets; sends prepared bytes
-//! and parses only status and length. Any status but 200 ends the run, since failing requests would falsify
-//! the figures.
+//! A load generator that costs little CPU. It uses HTTP/1.1 with persistent connections, sends prepared
+//! bytes and parses only the status and the length of a response. Any status except 200 ends the run,
+//! because failed requests would falsify the figures.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use tokio::net::TcpStream;
 
 use crate::proc::{Cost, cpu_us};
 
-/// Initial size of the buffer of a response.
+/// The initial size of the buffer for a response, in bytes.
 const BUFFER_BYTES: usize = 16_384;
 
-/// Writes the `number`th request of a phase.
-pub(crate) type Make = Arc<dyn Fn(u64, &mut Vec<u8>) + Send + Sync>;
+/// Writes the request with this number, counted from 0 in each phase.
+pub(crate) type MakeRequest = Arc<dyn Fn(u64, &mut Vec<u8>) + Send + Sync>;
 
 /// A persistent connection.
 pub(crate) struct Connection {
@@ -33,7 +33,7 @@ impl Connection {
         Ok(Self { stream, buffer: Vec::with_capacity(BUFFER_BYTES) })
     }
 
-    /// Sends a request and reads the response: status and body.
+    /// Sends a request, reads the response, and returns its status and body.
     pub(crate) async fn exchange(&mut self, request: &[u8]) -> anyhow::Result<(u16, &[u8])> {
         self.stream.write_all(request).await?;
         self.buffer.clear();
@@ -49,7 +49,7 @@ impl Connection {
             let (name, value) = line.split_once(':')?;
             name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>())
         });
-        let end = head + length.context("an answer with a length")??;
+        let end = head + length.context("a response with a length")??;
         while self.buffer.len() < end {
             self.read().await?;
         }
@@ -64,7 +64,7 @@ impl Connection {
     }
 }
 
-/// Writes a request.
+/// Appends a request to `into`. A body gets the headers of JSON.
 pub(crate) fn write_request(
     into: &mut Vec<u8>,
     (method, path): (&str, &str),
@@ -103,7 +103,7 @@ pub(crate) async fn call(
     Ok(serde_json::from_slice(answer)?)
 }
 
-/// The text of a GET without a key.
+/// The body of the response to a GET without a key.
 pub(crate) async fn text(address: SocketAddr, path: &str) -> anyhow::Result<String> {
     let mut request = Vec::new();
     write_request(&mut request, ("GET", path), &[], b"");
@@ -113,22 +113,23 @@ pub(crate) async fn text(address: SocketAddr, path: &str) -> anyhow::Result<Stri
     Ok(String::from_utf8(answer.to_vec())?)
 }
 
-/// Keeps `connections` busy for a while; the CPU is that of the process `pid`.
+/// Sends requests over `connections` connections, each without a pause, for the time `lasting`. The CPU
+/// time in the result is that of the process in `target`.
 pub(crate) async fn load(
     target: (SocketAddr, u32),
     connections: usize,
     lasting: Duration,
-    make: &Make,
+    make: &MakeRequest,
 ) -> anyhow::Result<Cost> {
     Ok(load_timed(target, connections, lasting, make).await?.0)
 }
 
-/// The same, with the duration of each request in no particular order.
+/// Like [`load`], and returns also the duration of each request, in no particular order.
 pub(crate) async fn load_timed(
     (address, pid): (SocketAddr, u32),
     connections: usize,
     lasting: Duration,
-    make: &Make,
+    make: &MakeRequest,
 ) -> anyhow::Result<(Cost, Vec<Duration>)> {
     let mut opened = Vec::new();
     for _ in 0..connections {
@@ -142,23 +143,23 @@ pub(crate) async fn load_timed(
     for connection in opened {
         tasks.spawn(keep_busy(connection, until, Arc::clone(&numbers), Arc::clone(make)));
     }
-    let mut took = Vec::new();
+    let mut durations = Vec::new();
     while let Some(done) = tasks.join_next().await {
-        took.extend(done??);
+        durations.extend(done??);
     }
     let wall = started.elapsed();
-    let cost = Cost { count: took.len() as u64, wall, cpu_us: cpu_us(pid)? - cpu_before };
-    Ok((cost, took))
+    let cost = Cost { count: durations.len() as u64, wall, cpu_us: cpu_us(pid)? - cpu_before };
+    Ok((cost, durations))
 }
 
 async fn keep_busy(
     mut connection: Connection,
     until: Instant,
     numbers: Arc<AtomicU64>,
-    make: Make,
+    make: MakeRequest,
 ) -> anyhow::Result<Vec<Duration>> {
     let mut request = Vec::with_capacity(BUFFER_BYTES);
-    let (mut took, mut began) = (Vec::new(), Instant::now());
+    let (mut durations, mut began) = (Vec::new(), Instant::now());
     while began < until {
         request.clear();
         make(numbers.fetch_add(1, Ordering::Relaxed), &mut request);
@@ -167,8 +168,8 @@ async fn keep_busy(
             bail!("{status} {}", String::from_utf8_lossy(body));
         }
         let ended = Instant::now();
-        took.push(ended - began);
+        durations.push(ended - began);
         began = ended;
     }
-    Ok(took)
+    Ok(durations)
 }

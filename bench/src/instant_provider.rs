@@ -1,5 +1,5 @@
-//! The server's engine and store with a provider that responds immediately, in a process of its own:
-//! measures the queue alone.
+//! The server's engine and store with a provider that responds immediately, in a separate process. The row
+//! "queue" measures it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,40 +27,40 @@ use crate::proc::Cost;
 use crate::process::{self, run_measured, start_worker};
 use crate::seed::{first_app, notification};
 
-/// Attempts that may run at the same time.
+/// The number of attempts that may run at the same time.
 const CONCURRENCY: usize = 1_000;
 /// How often the notification's status is read.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// How long the engine may take to stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The child's task.
+/// The parameters of the child process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Parameters {
-    /// A seeded database, which is changed.
+    /// A seeded database, which the child changes.
     pub(crate) file: PathBuf,
     pub(crate) devices: u64,
 }
 
-/// Runs them in a child process.
+/// Sends one notification to every device in a child process and returns the cost.
 pub(crate) fn run(parameters: &Parameters) -> anyhow::Result<Cost> {
     start_worker("instant-provider", parameters)?.measure(parameters.devices)
 }
 
-/// The child's side: one notification to every device.
+/// Runs in the child process.
 pub(crate) async fn serve() -> anyhow::Result<()> {
     let Parameters { file, devices } = process::read_parameters()?;
     let store = sqlite::open(&file, SqliteOptions::default())?;
     let app = first_app(&store).await?;
     let clock = Arc::new(SystemClock::start());
-    let around = EngineDeps {
+    let dependencies = EngineDeps {
         store: store.clone(),
         providers: Arc::new(Source(Arc::new(InstantProvider))),
         clock: clock.clone(),
         public_url: String::new(),
         metrics: Default::default(),
     };
-    let engine = Engine::start(around, EngineConfig::default())?;
+    let engine = Engine::start(dependencies, EngineConfig::default())?;
     run_measured(async {
         let id = accept(&store, app, clock.as_ref()).await?;
         loop {
@@ -80,15 +80,16 @@ pub(crate) async fn serve() -> anyhow::Result<()> {
 
 async fn accept(store: &Store, app: AppNo, clock: &SystemClock) -> anyhow::Result<NotificationId> {
     let (body, at) = (notification(&["android", "ios"], None).to_string(), clock.now());
-    let valid = CreateNotification::parse(body.as_bytes(), at)
-        .map_err(|broken| anyhow::anyhow!("a notification of our own is wrong: {broken:?}"))?;
+    let valid = CreateNotification::parse(body.as_bytes(), at).map_err(|violations| {
+        anyhow::anyhow!("a generated notification is invalid: {violations:?}")
+    })?;
     let id = NotificationId::from(uuid::Uuid::now_v7());
     let new = NewNotification::of(id.clone(), body, valid, None, at);
     store.accept_notification(app, new, None).await?;
     Ok(id)
 }
 
-/// Every application's provider.
+/// Gives every application the same provider.
 struct Source(Arc<InstantProvider>);
 
 #[async_trait]
@@ -106,7 +107,7 @@ impl ProviderSource for Source {
     }
 }
 
-/// Accepts everything.
+/// A provider that accepts every message immediately.
 struct InstantProvider;
 
 #[async_trait]

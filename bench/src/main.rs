@@ -1,5 +1,6 @@
-//! Benchmarks in one command: starts the real binaries, measures them and baselines in the same run, and
-//! prints one table. Only the bare SQLite loop is measured inside this process.
+//! All benchmarks in one command. It starts the real binaries, measures them and their baselines in the
+//! same run, and prints one table. Everything runs in separate processes, except the bare SQLite loop,
+//! which runs in this process.
 
 mod bare;
 mod benches;
@@ -14,7 +15,6 @@ mod process;
 mod scale;
 mod seed;
 mod servers;
-mod stats;
 mod table;
 
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ use crate::peers::Peers;
 use crate::scale::Scale;
 use crate::table::Report;
 
-/// The server's allocator, so that baselines do not differ by it.
+/// The server's allocator. With another allocator, the baselines would not be comparable.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -47,11 +47,11 @@ struct Arguments {
     #[arg(long, global = true)]
     without_peers: bool,
     #[command(subcommand)]
-    what: Option<What>,
+    benchmark: Option<Benchmark>,
 }
 
 #[derive(Subcommand, Clone, Copy, PartialEq)]
-enum What {
+enum Benchmark {
     /// Notifications to one device each until their outcomes are stored, and a POST that only stores
     Single,
     /// Durable notifications and registrations: 64 connections, one connection, bare SQLite
@@ -98,59 +98,60 @@ enum What {
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
-    // One thread, so that the load generator leaves the cores to the measured processes.
+    // The load generator uses one thread and leaves the other cores to the measured processes.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(run(arguments))
 }
 
 async fn run(arguments: Arguments) -> anyhow::Result<()> {
-    let what = arguments.what.unwrap_or(What::All);
-    let wanted = |row: What| what == row || what == What::All;
-    match &what {
-        What::Sandbox { journal } => return servers::serve_sandbox(*journal).await,
-        What::BareClient => return bare::h2_client::serve().await,
-        What::BarePages => return bare::pages::serve().await,
-        What::BareWebPush => return bare::web_push::serve().await,
-        What::InstantProvider => return instant_provider::serve().await,
+    let benchmark = arguments.benchmark.unwrap_or(Benchmark::All);
+    let is_selected = |row: Benchmark| benchmark == row || benchmark == Benchmark::All;
+    match &benchmark {
+        Benchmark::Sandbox { journal } => return servers::serve_sandbox(*journal).await,
+        Benchmark::BareClient => return bare::h2_client::serve().await,
+        Benchmark::BarePages => return bare::pages::serve().await,
+        Benchmark::BareWebPush => return bare::web_push::serve().await,
+        Benchmark::InstantProvider => return instant_provider::serve().await,
         _ => {}
     }
     let mut scale = if arguments.quick { Scale::quick() } else { Scale::full() };
     scale.rounds = arguments.rounds.unwrap_or(scale.rounds);
     let paths = Paths::find(arguments.seeds)?;
-    let has_peers = [What::Send, What::WebPush, What::Queue].into_iter().any(wanted);
-    let peers = Peers::find(has_peers && !arguments.without_peers);
+    let needs_peers =
+        [Benchmark::Send, Benchmark::WebPush, Benchmark::Queue].into_iter().any(is_selected);
+    let peers = Peers::find(needs_peers && !arguments.without_peers);
     let mut report = Report::default();
-    if wanted(What::Accept) {
+    if is_selected(Benchmark::Accept) {
         report.add(benches::accept::run(&scale, &paths).await?);
     }
-    if wanted(What::Single) {
+    if is_selected(Benchmark::Single) {
         report.add(benches::single::run(&scale, &paths).await?);
     }
-    if wanted(What::Send) {
+    if is_selected(Benchmark::Send) {
         report.add(benches::send::run(&scale, &paths, &peers).await?);
     }
-    if wanted(What::WebPush) {
+    if is_selected(Benchmark::WebPush) {
         report.add(benches::web_push::run(&scale, &paths, &peers).await?);
     }
-    if wanted(What::Queue) {
+    if is_selected(Benchmark::Queue) {
         report.add(benches::queue::run(&scale, &paths, &peers).await?);
     }
-    if wanted(What::FanOut) {
+    if is_selected(Benchmark::FanOut) {
         report.add(benches::fan_out::run(&scale, &paths).await?);
     }
-    if wanted(What::Trouble) {
+    if is_selected(Benchmark::Trouble) {
         report.add(benches::trouble::run(&scale, &paths).await?);
     }
-    if wanted(What::Memory) {
+    if is_selected(Benchmark::Memory) {
         report.add(benches::memory::run(&scale, &paths).await?);
     }
-    if wanted(What::Statistics) {
+    if is_selected(Benchmark::Statistics) {
         report.add(benches::statistics::run(&scale, &paths).await?);
     }
-    if wanted(What::Enrichment) {
+    if is_selected(Benchmark::Enrichment) {
         report.add(benches::enrichment::run(&scale, &paths).await?);
     }
-    if wanted(What::Databases) {
+    if is_selected(Benchmark::Databases) {
         report.add(benches::databases::run(&scale, &paths).await?);
     }
     report.print();

@@ -1,4 +1,4 @@
-//! Paths of a run: the server's binary next to our own, and a folder on a real disk for databases.
+//! The paths of a run: the server's binary next to this binary, and a folder on a real disk for databases.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -9,16 +9,16 @@ use tempfile::TempDir;
 
 /// The paths of one run.
 pub(crate) struct Paths {
-    /// The server that is measured.
+    /// The binary of the measured server.
     pub(crate) server: PathBuf,
-    /// Seeded databases, by number of devices.
+    /// The folder of seeded databases. Each has a folder named by its number of devices.
     pub(crate) seeds: PathBuf,
-    /// Everything else; deleted at the end.
+    /// The folder of all other files, which is deleted at the end.
     scratch: TempDir,
 }
 
 impl Paths {
-    /// Finds the binaries, building the server where that is not done.
+    /// Finds the binaries and builds the server where necessary; see [`build_server`].
     pub(crate) fn find(seeds: Option<PathBuf>) -> anyhow::Result<Self> {
         let own = std::env::current_exe()?;
         let folder = own.parent().context("an executable has a folder")?;
@@ -27,19 +27,19 @@ impl Paths {
         if !server.exists() {
             bail!("{} is missing: build notify-server first", server.display());
         }
-        // In the build folder and not in /tmp, which may be in memory: flushes must be real.
+        // The scratch folder lies in the build folder. `/tmp` may be in memory, where a flush costs nothing.
         let scratch = tempfile::Builder::new().prefix("notify-bench-").tempdir_in(folder)?;
         let seeds = seeds.unwrap_or_else(|| scratch.path().join("seeds"));
         std::fs::create_dir_all(&seeds)?;
         Ok(Self { server, seeds, scratch })
     }
 
-    /// A new folder.
+    /// Creates an empty folder.
     pub(crate) fn folder(&self) -> anyhow::Result<TempDir> {
         Ok(tempfile::tempdir_in(self.scratch.path())?)
     }
 
-    /// A folder on the disk that is measured.
+    /// A folder on the disk that holds the databases.
     pub(crate) fn disk(&self) -> &Path {
         self.scratch.path()
     }
@@ -48,8 +48,9 @@ impl Paths {
 /// Profiles whose binaries are measured.
 const MEASURED: [&str; 2] = ["dist", "release"];
 
-/// Always builds a server that is measured, so that no old binary is; this is fast when it is fresh.
-/// Other profiles use an existing binary, since they do not measure.
+/// Builds the server with cargo, if this program runs under cargo. In a profile that is measured it always
+/// builds, so that the benchmark never measures an old binary. Other profiles are not used to measure, so
+/// an existing binary is good enough for them.
 fn build_server(folder: &Path, server: &Path) -> anyhow::Result<()> {
     let profile = folder.file_name().and_then(OsStr::to_str);
     let measured = profile.filter(|profile| MEASURED.contains(profile));

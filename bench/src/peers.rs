@@ -1,5 +1,5 @@
-//! Peers from npm, installed on first use. If one cannot be installed, its row shows the reason instead of
-//! a figure.
+//! Peers from npm, which are installed on first use. If they cannot be installed, their lines of the table
+//! show the reason instead of a figure.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,28 +7,28 @@ use std::process::Command;
 use crate::process::Process;
 use crate::table::print_line;
 
-/// The scripts and what they need.
+/// The folder with the peers' scripts and packages, or the reason why the peers are not available.
 pub(crate) struct Peers(Result<PathBuf, String>);
 
 impl Peers {
-    /// Installs them if they are needed and not yet installed.
-    pub(crate) fn find(wanted: bool) -> Self {
-        if !wanted {
+    /// Installs the peers if they are requested and not yet installed.
+    pub(crate) fn find(is_requested: bool) -> Self {
+        if !is_requested {
             return Self(Err("not requested".to_owned()));
         }
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers");
-        // npm writes this file last.
-        let is_there = folder.join("node_modules/.package-lock.json").exists();
-        Self(if is_there { Ok(folder) } else { install(folder) })
+        // npm writes this file last, so it marks a complete installation.
+        let is_installed = folder.join("node_modules/.package-lock.json").exists();
+        Self(if is_installed { Ok(folder) } else { install(folder) })
     }
 
-    /// Why they are not available.
+    /// The reason why the peers are not available, if they are not.
     pub(crate) fn missing(&self) -> Option<&str> {
         self.0.as_ref().err().map(String::as_str)
     }
 
-    /// Starts a peer with its parameters and waits until it is ready; the inner error is why it is not
-    /// available.
+    /// Starts a peer with its parameters and waits until it is ready. The inner error is the reason why the
+    /// peers are not available.
     pub(crate) fn start(
         &self,
         script: &str,
@@ -46,7 +46,7 @@ impl Peers {
     }
 }
 
-/// Installs exactly what the lock file names, without running install scripts.
+/// Installs the packages of the lock file without running their install scripts.
 fn install(folder: PathBuf) -> Result<PathBuf, String> {
     print_line("installing the peers from npm");
     let mut npm = Command::new("npm");

@@ -11,10 +11,10 @@ use tempfile::TempDir;
 use crate::paths::Paths;
 use crate::proc::{Usage, cpu_us, cpu_us_with_ended, written};
 
-/// The user that runs PostgreSQL when we are root, as which it refuses to run.
+/// The user that runs PostgreSQL when the benchmark runs as root. PostgreSQL refuses to run as root.
 const USER: &str = "postgres";
 
-/// A running server; dropping it stops it.
+/// A running PostgreSQL server. Dropping it stops it.
 pub(crate) struct Postgres {
     pg_ctl: PathBuf,
     data: PathBuf,
@@ -23,19 +23,20 @@ pub(crate) struct Postgres {
 }
 
 impl Postgres {
-    /// Creates a cluster with default settings and starts it; the inner error is why there is none.
+    /// Creates a cluster with default settings and starts it. The inner error is the reason why PostgreSQL is
+    /// not available.
     pub(crate) fn start(paths: &Paths) -> anyhow::Result<Result<Self, String>> {
         let (Some(initdb), Some(pg_ctl)) = (program("initdb"), program("pg_ctl")) else {
             return Ok(Err("no PostgreSQL".to_owned()));
         };
         let folder = paths.folder()?;
         if is_root()? {
-            // The other user must be able to enter.
+            // The other user must be able to enter the folders.
             for above in [paths.disk(), folder.path()] {
                 std::fs::set_permissions(above, std::fs::Permissions::from_mode(0o755))?;
             }
-            let made = Command::new("chown").arg(USER).arg(folder.path()).status()?;
-            if !made.success() {
+            let status = Command::new("chown").arg(USER).arg(folder.path()).status()?;
+            if !status.success() {
                 return Ok(Err(format!("no user {USER} to run PostgreSQL")));
             }
         }
@@ -60,7 +61,7 @@ impl Postgres {
         Ok(String::from_utf8(output.stdout)?.trim().to_owned())
     }
 
-    /// CPU time and bytes written by all its processes so far.
+    /// The CPU time and the bytes written to disk of all processes of PostgreSQL so far.
     pub(crate) fn usage(&self) -> anyhow::Result<Usage> {
         let file = std::fs::read_to_string(self.data.join("postmaster.pid"))?;
         let postmaster: u32 = file.lines().next().context("a process id")?.parse()?;
@@ -88,12 +89,12 @@ impl Drop for Postgres {
         let stop = as_user(&self.pg_ctl).map(|mut stop| {
             stop.args(["stop", "--mode=immediate", "--silent", "--pgdata"]).arg(&self.data).status()
         });
-        // Nothing can be done if it does not stop.
+        // Nothing can be done if PostgreSQL does not stop.
         drop(stop);
     }
 }
 
-/// A program of PostgreSQL: on the path, or in Debian's folder.
+/// The path of a program of PostgreSQL. It is searched on `PATH` and in Debian's folders.
 fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let on_path = std::env::split_paths(&path).map(|folder| folder.join(name));
@@ -113,7 +114,7 @@ fn as_user(program: &Path) -> anyhow::Result<Command> {
     }
     let mut command = Command::new("runuser");
     command.args(["-u", USER, "--"]).arg(program);
-    // A folder that the user can enter.
+    // The user may not be allowed to enter the current folder.
     command.current_dir("/");
     Ok(command)
 }

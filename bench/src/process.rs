@@ -1,5 +1,5 @@
-//! Child processes that are controlled by lines on standard input and output. Each ends with this
-//! process.
+//! Child processes that are controlled by lines on standard input and output. Dropping a [`Process`] kills
+//! it.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -45,7 +45,8 @@ impl Process {
         Ok(line.trim_end().to_owned())
     }
 
-    /// Starts the work of a child that is ready (see [`run_measured`]) and measures its CPU until the end.
+    /// Starts the work of a child that is ready (see [`run_measured`]). Returns the duration that the child
+    /// reports and the CPU time that the work took.
     pub(crate) fn measure(&mut self, count: u64) -> anyhow::Result<Cost> {
         let cpu_before = cpu_us(self.id())?;
         self.send_line("go")?;
@@ -53,12 +54,12 @@ impl Process {
         Ok(Cost { count, wall, cpu_us: cpu_us(self.id())? - cpu_before })
     }
 
-    /// Sends SIGTERM and waits.
+    /// Sends SIGTERM and waits until the process has ended. Fails after [`STOP_TIMEOUT`].
     pub(crate) fn stop(mut self) -> anyhow::Result<()> {
         Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status()?;
-        let until = Instant::now() + STOP_TIMEOUT;
+        let deadline = Instant::now() + STOP_TIMEOUT;
         while self.child.try_wait()?.is_none() {
-            if Instant::now() > until {
+            if Instant::now() > deadline {
                 bail!("a process did not end");
             }
             std::thread::sleep(Duration::from_millis(5));
@@ -69,31 +70,32 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // An error means that the process has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Starts this program as a child, sends its parameters on one line, and waits until it is ready.
+/// Starts this program as a child with a hidden subcommand, sends the parameters on one line, and waits
+/// until the child is ready.
 pub(crate) fn start_worker(
-    what: &str,
+    subcommand: &str,
     parameters: &impl serde::Serialize,
 ) -> anyhow::Result<Process> {
     let mut command = Command::new(std::env::current_exe()?);
-    let mut child = Process::start(command.arg(what))?;
+    let mut child = Process::start(command.arg(subcommand))?;
     child.send_line(&serde_json::to_string(parameters)?)?;
     child.read_line()?;
     Ok(child)
 }
 
-/// The child's side: reads the parameters.
+/// Runs in the child of [`start_worker`]: reads the parameters.
 pub(crate) fn read_parameters<T: serde::de::DeserializeOwned>() -> anyhow::Result<T> {
     Ok(serde_json::from_str(&read_stdin_line()?)?)
 }
 
-/// The child's side of [`Process::measure`]: reports that it is ready, waits for the start signal, does
-/// the work and reports its duration in microseconds.
+/// Runs in the child of [`Process::measure`]: reports that the child is ready, waits for the start
+/// signal, does the work and reports its duration in microseconds.
 pub(crate) async fn run_measured(
     work: impl Future<Output = anyhow::Result<()>>,
 ) -> anyhow::Result<()> {
@@ -102,7 +104,7 @@ pub(crate) async fn run_measured(
     let started = Instant::now();
     work.await?;
     crate::table::print_line(&started.elapsed().as_micros().to_string());
-    // The parent reads our CPU time once more, then closes the input.
+    // The parent reads our CPU time before it closes the input, so the child must not end earlier.
     read_stdin_line().map(drop)
 }
 

@@ -1,42 +1,45 @@
-//! The size of the measurements. The small scale only proves that the benchmark works.
+//! The size of the measurements. The figures of the small scale are meaningless; it only shows that the
+//! benchmark works.
 
 use std::time::Duration;
 
-/// Amounts of one run.
+/// The sizes of one run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scale {
-    /// Interleaved rounds; the table shows medians.
+    /// The number of interleaved rounds. The table shows medians over the rounds.
     pub(crate) rounds: usize,
-    /// How long one phase of load lasts.
+    /// The duration of one phase of load.
     pub(crate) phase: Duration,
-    /// Connections of a loaded phase.
+    /// The number of connections of a phase with many connections.
     pub(crate) connections: usize,
-    /// Devices of the large database: accept, memory, statistics, fan-out.
+    /// The devices of the large database, which most rows use.
     pub(crate) devices_many: u64,
-    /// Devices of the small fan-out of the memory row.
+    /// The devices of the small fan-out of the memory row.
     pub(crate) memory_few: u64,
-    /// Devices of the small application of the statistics row.
+    /// The devices of the small application of the statistics row and of the enrichment row.
     pub(crate) statistics_few: u64,
-    /// Devices per provider of the send row, and of the trouble row.
+    /// The devices of each provider in the send row and in the trouble row.
     pub(crate) send_devices: u64,
-    /// Sends to one device each, over many connections: few, and many; and one at a time.
+    /// The single-device notifications of the small measurement over many connections.
     pub(crate) singles: u64,
+    /// The single-device notifications of the large measurement over many connections.
     pub(crate) singles_many: u64,
+    /// The single-device notifications that are sent one at a time.
     pub(crate) singles_alone: u64,
-    /// Requests between two `GOAWAY` of the trouble row.
+    /// The number of requests between two `GOAWAY` of the trouble row.
     pub(crate) goaway_every: u64,
-    /// Messages of node-apn, whose cost per message does not depend on their number.
+    /// The messages of node-apn. Its cost per message does not depend on their number.
     pub(crate) peer_devices: u64,
-    /// Browsers of the web push row.
+    /// The browsers of the web push row.
     pub(crate) browsers: u64,
-    /// Messages of npm's web-push.
+    /// The messages of npm's web-push.
     pub(crate) peer_browsers: u64,
-    /// Jobs of graphile-worker.
+    /// The jobs of graphile-worker.
     pub(crate) peer_jobs: u64,
 }
 
 impl Scale {
-    /// The scale of the goals.
+    /// The scale for which the goals are set.
     pub(crate) fn full() -> Self {
         Self {
             rounds: 3,
@@ -57,7 +60,7 @@ impl Scale {
         }
     }
 
-    /// A few seconds in total, even in a debug build.
+    /// A scale whose run takes a few seconds, even in a debug build.
     pub(crate) fn quick() -> Self {
         Self {
             rounds: 1,

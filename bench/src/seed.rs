@@ -1,5 +1,6 @@
-//! Databases with many devices, created once and copied. The server creates the file and its own store
-//! fills it, so indexes and counters are as in production. Every device is derived from its number.
+//! Databases with many devices, which are created once and copied for each use. The server creates the
+//! file and the server's store fills it, so indexes and counters are as in production. All values of a
+//! device are derived from its number.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,9 +19,10 @@ use crate::paths::Paths;
 use crate::servers::{Keys, Server};
 use crate::table::print_line;
 
-/// Concurrent registrations while seeding: two full commits.
+/// The number of concurrent registrations while seeding: enough for two full commits.
 const SEEDING_AT_ONCE: usize = 512;
-/// How long ago the first device registered; the others follow evenly. Statistics count by the hour.
+/// The number of days before now when the first device registered. The other devices follow at equal
+/// intervals, because the statistics count registrations by the hour.
 pub(crate) const DAYS: i64 = 30;
 pub(crate) const DAY_MS: i64 = 86_400_000;
 
@@ -29,7 +31,7 @@ pub(crate) fn now() -> Timestamp {
     SystemClock::start().now()
 }
 
-/// A pseudorandom number, the same in every run.
+/// A pseudorandom number, which is the same for the same `number` in every run.
 pub(crate) fn splitmix64(number: u64) -> u64 {
     let mut hash = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -37,18 +39,18 @@ pub(crate) fn splitmix64(number: u64) -> u64 {
     hash ^ (hash >> 31)
 }
 
-/// Whether the device of that number is an Android one; the others are iPhones.
+/// Whether the device with this number is an Android device. All other devices are iPhones.
 pub(crate) fn is_android(number: u64) -> bool {
     number.is_multiple_of(2)
 }
 
-/// The id of a device, which sorts as random ones do.
+/// The id of a device. The ids are in random order, as in production.
 pub(crate) fn device_id(number: u64) -> String {
     format!("{:016x}{:016x}", splitmix64(number), splitmix64(number ^ u64::MAX))
 }
 
-/// The push token of a device: 64 hex digits on iOS, 142 characters on Android. The sandbox reads
-/// scripts from the ends of tokens (`…dead4100`, `…-429`); these contain none.
+/// The push token of a device: 64 hex digits on iOS, 142 characters on Android. No token ends in a script
+/// of the sandbox (`…dead4100`, `…-429`).
 pub(crate) fn push_token(number: u64) -> String {
     let [a, b, c, d] = [0_u64, 1, 2, 3].map(|part| splitmix64(number.wrapping_mul(8) + part));
     if is_android(number) {
@@ -89,7 +91,7 @@ pub(crate) struct Seed {
 }
 
 impl Seed {
-    /// A database with that many devices: the existing one, or a new one.
+    /// A database with this number of devices. An existing database is reused.
     pub(crate) async fn with(paths: &Paths, devices: u64) -> anyhow::Result<Self> {
         let folder = paths.seeds.join(devices.to_string());
         let keys_file = folder.join("keys.json");
@@ -102,12 +104,12 @@ impl Seed {
         let keys = keys.with_context(|| format!("{} is half seeded", folder.display()))?;
         server.stop()?;
         fill(&folder.join("notify.db"), devices).await?;
-        // Last: a folder without it is not ready.
+        // The file is written last: it marks the folder as complete.
         std::fs::write(&keys_file, serde_json::to_vec(&keys)?)?;
         Ok(Self { folder, keys })
     }
 
-    /// A copy for one server.
+    /// Copies the database for one server.
     pub(crate) fn copy(&self, paths: &Paths) -> anyhow::Result<TempDir> {
         let copy = paths.folder()?;
         for name in ["notify.db", "master.key"] {
@@ -133,8 +135,8 @@ async fn fill(file: &Path, devices: u64) -> anyhow::Result<()> {
                     return anyhow::Ok(());
                 }
                 let at = first.plus_ms(step * i64::try_from(number)?);
-                let valid = registration(number, 0).validate(at).map_err(|broken| {
-                    anyhow::anyhow!("a registration of our own is wrong: {broken:?}")
+                let valid = registration(number, 0).validate(at).map_err(|violations| {
+                    anyhow::anyhow!("a generated registration is invalid: {violations:?}")
                 })?;
                 store.register_device(app, valid, at, None).await?;
             }
@@ -144,33 +146,34 @@ async fn fill(file: &Path, devices: u64) -> anyhow::Result<()> {
         done??;
     }
     store.close().await;
-    empty_log(file)
+    checkpoint_log(file)
 }
 
+/// The application that the server creates on its first start.
 pub(crate) async fn first_app(store: &Store) -> anyhow::Result<AppNo> {
     let apps = store.list_apps(PageRequest { limit: 1, cursor: None }).await?;
     let app = apps.rows.first().context("a first start makes an application")?;
     Ok(store.app(app.id).await?.0)
 }
 
-/// Sets the registration time of every device to now: only then does an unchanged registration write
-/// nothing. The creation times stay.
-pub(crate) fn registered_now(folder: &Path) -> anyhow::Result<()> {
+/// Sets the registration time of every device to now. The server writes nothing for an unchanged
+/// registration only if the last registration is recent. The creation times stay.
+pub(crate) fn set_registered_now(folder: &Path) -> anyhow::Result<()> {
     let file = folder.join("notify.db");
     let connection = Connection::open(&file)?;
     connection.execute("update devices set registered_at = ?1", [now().as_ms()])?;
     drop(connection);
-    empty_log(&file)
+    checkpoint_log(&file)
 }
 
-/// Checkpoints the write-ahead log, so that the file alone can be copied.
-pub(crate) fn empty_log(file: &Path) -> anyhow::Result<()> {
+/// Moves the write-ahead log into the database file. The file can then be copied without its log.
+pub(crate) fn checkpoint_log(file: &Path) -> anyhow::Result<()> {
     let connection = Connection::open(file)?;
     connection.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(()))?;
     Ok(())
 }
 
-/// A notification of some 600 bytes, as a shop would send it.
+/// A notification of about 600 bytes, as a shop would send it.
 pub(crate) fn notification(platforms: &[&str], send_at: Option<Timestamp>) -> Value {
     let mut body = json!({
         "text": "Your order 4711-0815 left our warehouse this morning and is on its way to you. \

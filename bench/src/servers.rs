@@ -14,10 +14,10 @@ use crate::paths::Paths;
 use crate::proc::{Cost, cpu_us};
 use crate::process::Process;
 
-/// How long the server caches its metrics.
-const METRICS_KEPT: Duration = Duration::from_millis(1_100);
+/// A time after which the server no longer responds with cached metrics. It caches them for one second.
+const METRICS_CACHE_TIME: Duration = Duration::from_millis(1_100);
 
-/// The keys of a first start.
+/// The keys that the server prints on its first start.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Keys {
     pub(crate) api_key: String,
@@ -36,7 +36,8 @@ impl Server {
         Self::start_on(paths, data, None)
     }
 
-    /// The same on a PostgreSQL database, with the master key of the folder.
+    /// Starts the binary on a data folder. With `database_url`, its database is on PostgreSQL and only the
+    /// master key comes from the folder. Returns the keys if the database was empty.
     pub(crate) fn start_on(
         paths: &Paths,
         data: &Path,
@@ -71,15 +72,15 @@ impl Server {
         self.process.id()
     }
 
-    /// Transactions committed so far.
+    /// The number of transactions committed so far.
     pub(crate) async fn commits(&self) -> anyhow::Result<u64> {
-        tokio::time::sleep(METRICS_KEPT).await;
+        tokio::time::sleep(METRICS_CACHE_TIME).await;
         let metrics = text(self.address, "/metrics").await?;
         let value = metrics.lines().find_map(|line| line.strip_prefix("notify_db_commits_total "));
         Ok(value.context("a counter of commits")?.parse()?)
     }
 
-    /// Measures what `work` costs the server.
+    /// Runs `work`, which makes the server do `count` operations, and returns their cost to the server.
     pub(crate) async fn measure(
         &self,
         count: u64,
@@ -97,14 +98,14 @@ impl Server {
     }
 }
 
-/// The fake providers.
+/// The fake providers in a child process.
 pub(crate) struct Sandbox {
     _process: Process,
     pub(crate) address: SocketAddr,
 }
 
 impl Sandbox {
-    /// Starts them; the newest `journal` messages are kept in full.
+    /// Starts the sandbox, which keeps the newest `journal` messages in full.
     pub(crate) fn start(journal: usize) -> anyhow::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("sandbox").arg(journal.to_string());
@@ -128,7 +129,7 @@ impl Sandbox {
         call(self.address, "GET", "/sandbox/counts", &[], None).await
     }
 
-    /// The counts since the last call.
+    /// The counts since the last call. Clears the counts and the messages.
     pub(crate) async fn take_accepted(&self) -> anyhow::Result<Accepted> {
         let counts = self.counts().await?;
         call(self.address, "DELETE", "/sandbox/received", &[], None).await?;
@@ -137,23 +138,24 @@ impl Sandbox {
     }
 }
 
-/// What a sandbox counted.
+/// The counts of a sandbox.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Accepted {
-    /// Different tokens of accepted messages.
+    /// The number of different tokens of accepted messages.
     pub(crate) tokens: u64,
-    /// Connections opened, including those that read the counts.
+    /// The number of connections opened, including the connections that read the counts.
     pub(crate) connections: u64,
 }
 
-/// The child's side of [`Sandbox`]: serves until standard input ends.
+/// Runs in the child of [`Sandbox`]: serves until standard input ends.
 pub(crate) async fn serve_sandbox(journal: usize) -> anyhow::Result<()> {
     let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let config = SandboxConfig { log_entries_max: journal, ..SandboxConfig::default() };
     let sandbox = FakeProviders::start(listener, config).await?;
     crate::table::print_line(&sandbox.addr().to_string());
     let (ended, end) = tokio::sync::oneshot::channel();
-    // A thread, since tokio's standard input is one too and would keep the runtime from ending.
+    // Tokio reads standard input in a thread of the runtime, which would keep the runtime from ending. A
+    // plain thread does not.
     std::thread::spawn(move || {
         let read = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
         let _ = ended.send(read);

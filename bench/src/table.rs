@@ -1,4 +1,4 @@
-//! The printed table and the notes below it. The only file that writes to standard output.
+//! The printed table and the notes below it. No other file writes to standard output.
 
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ use crate::proc::machine;
 pub(crate) enum Goal {
     AtLeast(f64),
     AtMost(f64),
-    /// Growth in megabytes.
+    /// A growth in megabytes.
     MegabytesAtMost(f64),
-    /// Bytes of each.
+    /// The bytes of one item.
     BytesAtMost(f64),
     /// A number of cases.
     CountAtMost(f64),
-    /// A figure in the unit that its line names.
+    /// A figure in the unit that the line names.
     FigureAtMost(f64),
-    /// No goal: shown for comparison.
+    /// The line has no goal and is shown for comparison.
     Open,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Line {
     pub(crate) what: String,
     pub(crate) figure: String,
     pub(crate) baseline: String,
-    /// Median over the rounds, in the goal's unit; NaN where it could not be measured.
+    /// The median over the rounds, in the goal's unit. NaN when the ratio could not be measured.
     pub(crate) ratio: f64,
     pub(crate) goal: Goal,
 }
@@ -38,29 +38,29 @@ pub(crate) struct Line {
 impl Line {
     fn cells(&self) -> [String; 7] {
         let ratio = self.ratio;
-        let met = |is_met: bool| match (ratio.is_nan(), is_met) {
+        let verdict = |is_met: bool| match (ratio.is_nan(), is_met) {
             (true, _) => "not measured".to_owned(),
             (false, true) => "yes".to_owned(),
             (false, false) => "no".to_owned(),
         };
         let (ratio, goal, met) = match self.goal {
             Goal::AtLeast(goal) => {
-                (format!("{ratio:.2}×"), format!("≥ {goal}×"), met(ratio >= goal))
+                (format!("{ratio:.2}×"), format!("≥ {goal}×"), verdict(ratio >= goal))
             }
             Goal::AtMost(goal) => {
-                (format!("{ratio:.2}×"), format!("≤ {goal}×"), met(ratio <= goal))
+                (format!("{ratio:.2}×"), format!("≤ {goal}×"), verdict(ratio <= goal))
             }
             Goal::MegabytesAtMost(goal) => {
-                (format!("{ratio:+.1} MB"), format!("≤ {goal} MB"), met(ratio <= goal))
+                (format!("{ratio:+.1} MB"), format!("≤ {goal} MB"), verdict(ratio <= goal))
             }
             Goal::BytesAtMost(goal) => {
-                (format!("{ratio:.2} bytes"), format!("≤ {goal} bytes"), met(ratio <= goal))
+                (format!("{ratio:.2} bytes"), format!("≤ {goal} bytes"), verdict(ratio <= goal))
             }
             Goal::CountAtMost(goal) => {
-                (format!("{ratio:.0}"), format!("≤ {goal}"), met(ratio <= goal))
+                (format!("{ratio:.0}"), format!("≤ {goal}"), verdict(ratio <= goal))
             }
             Goal::FigureAtMost(goal) => {
-                (format!("{ratio:.2}"), format!("≤ {goal}"), met(ratio <= goal))
+                (format!("{ratio:.2}"), format!("≤ {goal}"), verdict(ratio <= goal))
             }
             Goal::Open => (format!("{ratio:.2}×"), "–".to_owned(), "–".to_owned()),
         };
@@ -81,14 +81,14 @@ pub(crate) struct Section {
     pub(crate) other_load: Vec<f64>,
 }
 
-/// Everything that was measured.
+/// The results of all benchmarks of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     sections: Vec<Section>,
 }
 
 impl Report {
-    /// Adds results and prints them at once, since a run takes long.
+    /// Adds the results of a benchmark. Prints them at once, because a whole run takes half an hour.
     pub(crate) fn add(&mut self, section: Section) {
         for line in &section.lines {
             print_line(&line.cells().join(" | "));
@@ -120,7 +120,7 @@ impl Report {
     }
 }
 
-/// The median.
+/// The median; NaN without values.
 pub(crate) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -131,21 +131,21 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// The median of the ratios of each pair.
+/// The median of the ratios of figure and baseline in each round.
 pub(crate) fn median_ratio(figures: &[f64], baseline: &[f64]) -> f64 {
     let ratios: Vec<f64> =
         figures.iter().zip(baseline).map(|(figure, base)| figure / base).collect();
     median(&ratios)
 }
 
-/// Median, minimum and maximum.
+/// A text with the median, the minimum and the maximum.
 pub(crate) fn spread(values: &[f64], unit: &str, digits: usize) -> String {
     let least = values.iter().copied().fold(f64::INFINITY, f64::min);
     let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     format!("{:.digits$} {unit} ({least:.digits$} to {most:.digits$})", median(values))
 }
 
-/// A whole number with thousands separators.
+/// Formats a number without decimals and with thousands separators.
 pub(crate) fn grouped(number: f64) -> String {
     let digits = format!("{number:.0}");
     let mut text = String::new();
@@ -159,7 +159,7 @@ pub(crate) fn grouped(number: f64) -> String {
 }
 
 /// Prints a line.
-#[expect(clippy::print_stdout, reason = "the table is what this program is for")]
+#[expect(clippy::print_stdout, reason = "the program exists to print the table")]
 pub(crate) fn print_line(line: &str) {
     println!("{line}");
 }

@@ -1,4 +1,5 @@
-//! The benchmark with small numbers must run to its end, so that it keeps working between measurements.
+//! Runs the benchmark with small numbers. Without this test, a change could break it unnoticed until the next
+//! measurement.
 
 use std::process::Command;
 
@@ -22,7 +23,7 @@ fn quick_run_prints_every_row() {
         ("statistics", 2),
     ];
     for (row, lines) in expected {
-        let found = rows.iter().filter(|found| **found == row).count();
-        assert_eq!(found, lines, "{row}: {printed}");
+        let count = rows.iter().filter(|name| **name == row).count();
+        assert_eq!(count, lines, "{row}: {printed}");
     }
 }

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Creates the secrets of compose.yaml in the folder `secrets` next to this script. Existing ones stay:
-# another master key could not open the stored credentials, nor another password the database.
+# Creates the secrets of compose.yaml in the folder `secrets` next to this script. Existing
+# secrets stay, because a new master key could not decrypt the stored credentials, and the database would
+# refuse a new password.
 set -eu
 umask 077
 cd "$(dirname "$0")"

@@ -1,6 +1,6 @@
 //! Fake APNs: <https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns>.
-//! HTTP/2 only. Checks the method, path, provider token, headers, payload and the token's topic, in
-//! that order, then responds as scripted.
+//! The fake accepts only HTTP/2. It checks the method, path, provider token, device token, headers,
+//! topic, payload and the app of the device token, in that order. Then it responds as scripted.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Response, Version};
@@ -13,11 +13,11 @@ use crate::handler::{
     with_retry_after,
 };
 use crate::jwt::{Algorithm, Jwt, VerifiedCache};
-use crate::rules::Scripted;
+use crate::rules::RequestScript;
 use crate::script::{Environment, Fault, Provider, ScriptedResponse};
 use crate::state::{SandboxState, lock};
 
-/// The topics that APNs knows, one for each team.
+/// The topics that the fake knows, one for each team.
 pub(crate) const TOPICS: [&str; 2] = ["com.example.notify", "com.example.second"];
 
 /// Handles one notification.
@@ -28,7 +28,7 @@ pub(crate) fn handle(ctx: Context<'_>, environment: Environment, path: &str) -> 
     let token = path.strip_prefix("/3/device/").unwrap_or_default().to_ascii_lowercase();
     let scripted = match validate(ctx, environment, path, &token) {
         Ok(()) => ctx.state.rules.scripted(Provider::Apns, &token, parse_token(&token)),
-        Err(reason) => Scripted::from(ScriptedResponse::reason(reason.name)),
+        Err(reason) => RequestScript::from(ScriptedResponse::reason(reason.name)),
     };
     let limit = if scripted.response.is_success() {
         StreamLimit::Raise
@@ -52,7 +52,7 @@ pub(crate) fn handle(ctx: Context<'_>, environment: Environment, path: &str) -> 
 
 fn resolve(script: &ScriptedResponse) -> (u16, Option<&str>) {
     let usual_reason = |status| ApnsReason::first_of(status).map(|reason| reason.name);
-    script.resolve(200, usual_reason, |name| Some(ApnsReason::named(name)?.status))
+    script.resolve(200, usual_reason, |name| Some(ApnsReason::by_name(name)?.status))
 }
 
 fn render(
@@ -95,7 +95,7 @@ fn random_uuid() -> String {
 /// The largest payload, in bytes.
 const PAYLOAD_BYTES_MAX: usize = 4_096;
 
-/// The same for `voip`.
+/// The largest payload of a `voip` push, in bytes.
 const VOIP_PAYLOAD_BYTES_MAX: usize = 5_120;
 
 /// The longest `apns-collapse-id`, in bytes.
@@ -119,7 +119,7 @@ const PUSH_TYPES: [(&str, &str); 11] = [
     ("controls", ".push-type.controls"),
 ];
 
-/// Headers that a request may not repeat.
+/// Headers that may occur only once in a request.
 const SINGLE_HEADERS: [&str; 7] = [
     "authorization",
     "apns-topic",
@@ -130,7 +130,7 @@ const SINGLE_HEADERS: [&str; 7] = [
     "apns-id",
 ];
 
-/// Checks everything that APNs checks.
+/// Checks a request as APNs does, and binds the connection to the request's provider token and app.
 fn validate(
     ctx: Context<'_>,
     environment: Environment,
@@ -155,20 +155,22 @@ fn validate(
     let topic = check_topic(headers, push_type)?;
     check_payload(&request.body, push_type)?;
 
-    // Apple ties a connection to a key, so the first request decides its app.
-    let bound = auth.topic.get_or_insert_with(|| topic.to_owned());
-    if bound != topic {
+    // APNs accepts one signing key on a connection. Here a key belongs to one app, so the first request
+    // decides the app of the connection.
+    let bound_topic = auth.topic.get_or_insert_with(|| topic.to_owned());
+    if bound_topic != topic {
         return Err(ApnsReason::UNRELATED_KEY_ID_IN_TOKEN);
     }
     if token.bytes().all(|digit| digit == b'0') {
-        // A valid token of no device, to which a server sends when it checks its credentials.
+        // A server sends to this token to check its credentials. The token is well-formed, but no device
+        // has it.
         return Err(ApnsReason::BAD_DEVICE_TOKEN);
     }
     let info = state.token_info(token);
-    if info.environment.is_some_and(|its| its != environment) {
+    if info.environment.is_some_and(|expected| expected != environment) {
         return Err(ApnsReason::BAD_DEVICE_TOKEN);
     }
-    if info.topic.is_some_and(|its| its != topic) {
+    if info.topic.is_some_and(|expected| expected != topic) {
         return Err(ApnsReason::DEVICE_TOKEN_NOT_FOR_TOPIC);
     }
     Ok(())
@@ -185,7 +187,7 @@ fn check_token(token: &str) -> Result<(), ApnsReason> {
     Ok(())
 }
 
-/// Checks the headers that depend on no other, and returns the push type, by default `alert`.
+/// Checks the headers except the topic, and returns the push type. The default push type is `alert`.
 fn check_headers(headers: &HeaderMap) -> Result<&'static str, ApnsReason> {
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("\u{fffd}"));
     if text("apns-id").is_some_and(|id| !is_apns_id(id)) {
@@ -194,7 +196,7 @@ fn check_headers(headers: &HeaderMap) -> Result<&'static str, ApnsReason> {
     if text("apns-expiration").is_some_and(|at| at.parse::<u64>().is_err()) {
         return Err(ApnsReason::BAD_EXPIRATION_DATE);
     }
-    // Not read as text, since bytes above 127 are allowed.
+    // The id is not parsed as text, because it may contain bytes above 127.
     let collapse_id = headers.get("apns-collapse-id");
     if collapse_id.is_some_and(|id| id.is_empty() || id.len() > COLLAPSE_ID_BYTES_MAX) {
         return Err(ApnsReason::BAD_COLLAPSE_ID);
@@ -209,7 +211,7 @@ fn check_headers(headers: &HeaderMap) -> Result<&'static str, ApnsReason> {
     }
 }
 
-/// The topic without the suffix of the push type.
+/// Checks the topic and returns the app's part of it, without the suffix of the push type.
 fn check_topic<'a>(headers: &'a HeaderMap, push_type: &str) -> Result<&'a str, ApnsReason> {
     let topic = headers.get("apns-topic").ok_or(ApnsReason::MISSING_TOPIC)?;
     let topic = topic.to_str().map_err(|_| ApnsReason::BAD_TOPIC)?;
@@ -217,7 +219,8 @@ fn check_topic<'a>(headers: &'a HeaderMap, push_type: &str) -> Result<&'a str, A
     if topic.is_empty() || !topic.bytes().all(is_bundle_id) {
         return Err(ApnsReason::BAD_TOPIC);
     }
-    let suffix = PUSH_TYPES.iter().find(|(known, _)| *known == push_type).map_or("", |of| of.1);
+    let entry = PUSH_TYPES.iter().find(|(name, _)| *name == push_type);
+    let suffix = entry.map_or("", |(_, suffix)| *suffix);
     let app = topic.strip_suffix(suffix).ok_or(ApnsReason::INVALID_PUSH_TYPE)?;
     if TOPICS.contains(&app) { Ok(app) } else { Err(ApnsReason::TOPIC_DISALLOWED) }
 }
@@ -233,12 +236,12 @@ fn check_payload(body: &[u8], push_type: &str) -> Result<(), ApnsReason> {
     if body.len() > limit {
         return Err(ApnsReason::PAYLOAD_TOO_LARGE);
     }
-    // APNs has no reason of its own for a body that is not a JSON object with an `aps` object.
+    // APNs has no separate reason for a body that is not a JSON object with an `aps` object.
     serde_json::from_slice::<Payload>(body).map_err(|_| ApnsReason::PAYLOAD_EMPTY)?;
     Ok(())
 }
 
-/// Whether it is a UUID of the form 8-4-4-4-12 in lower case.
+/// Whether `id` is a UUID of the form 8-4-4-4-12 in lower case.
 pub(super) fn is_apns_id(id: &str) -> bool {
     let is_lower = !id.bytes().any(|byte| byte.is_ascii_uppercase());
     is_lower && id.len() == 36 && uuid::Uuid::try_parse(id).is_ok()
@@ -247,13 +250,14 @@ pub(super) fn is_apns_id(id: &str) -> bool {
 /// The age at which a provider token expires: an hour, in seconds.
 const TOKEN_AGE_S_MAX: i64 = 3_600;
 
-/// The least time between two tokens of one connection: 20 minutes, in seconds.
+/// The shortest time between the issue of two tokens on one connection: 20 minutes, in seconds.
 const TOKEN_UPDATE_S_MIN: i64 = 1_200;
 
-/// How far in the future a token may be issued, in seconds, since clocks differ.
+/// How far in the future a token may be issued, in seconds, because clocks differ.
 const CLOCK_SKEW_S: i64 = 60;
 
-/// Tokens kept for one connection: the current one, and those still in flight.
+/// The number of tokens that a connection accepts at a time: the current token and earlier tokens, which
+/// requests in flight may still use.
 const TOKENS_PER_CONNECTION: usize = 4;
 
 /// A provider token with a valid signature.
@@ -265,7 +269,7 @@ pub(crate) struct VerifiedToken {
 
 pub(crate) type VerifiedTokens = VerifiedCache<VerifiedToken>;
 
-/// The tokens and the app to which the first requests bind a connection.
+/// The provider tokens and the app that a connection is bound to.
 #[derive(Debug, Default)]
 pub(crate) struct ConnAuth {
     tokens: Vec<(HeaderValue, VerifiedToken)>,
@@ -278,7 +282,7 @@ struct Claims {
     iat: i64,
 }
 
-/// Checks the provider token, and binds it to its connection as Apple does.
+/// Checks the provider token and binds it to its connection, as APNs does.
 fn check_authorization(
     state: &SandboxState,
     auth: &mut ConnAuth,
@@ -288,7 +292,7 @@ fn check_authorization(
     let cached = auth.tokens.iter().find(|(value, _)| value == header).map(|(_, token)| *token);
     let token = match cached {
         Some(token) => token,
-        None => verified(state, header).ok_or(ApnsReason::INVALID_PROVIDER_TOKEN)?,
+        None => verify_header(state, header).ok_or(ApnsReason::INVALID_PROVIDER_TOKEN)?,
     };
     let age_s = state.clock.now().as_seconds().saturating_sub(token.issued_at_s);
     if age_s < -CLOCK_SKEW_S {
@@ -303,7 +307,8 @@ fn check_authorization(
     Ok(())
 }
 
-/// Binds another token to a connection, if its key is the same and it is not too early.
+/// Binds another token to a connection. Fails when the token has another key, or when it was issued less
+/// than [`TOKEN_UPDATE_S_MIN`] from the newest token.
 fn bind_token(
     auth: &mut ConnAuth,
     header: &HeaderValue,
@@ -324,15 +329,16 @@ fn bind_token(
     Ok(())
 }
 
-fn verified(state: &SandboxState, header: &HeaderValue) -> Option<VerifiedToken> {
+/// Verifies the `authorization` header, with the result of an earlier request where there is one.
+fn verify_header(state: &SandboxState, header: &HeaderValue) -> Option<VerifiedToken> {
     let (kind, jwt) = header.to_str().ok()?.split_once(' ')?;
     if !kind.eq_ignore_ascii_case("bearer") {
         return None;
     }
-    state.verified_tokens.get_or_verify(jwt, |jwt| verify(&state.credentials, jwt))
+    state.verified_tokens.get_or_verify(jwt, |jwt| verify_token(&state.credentials, jwt))
 }
 
-fn verify(credentials: &Credentials, token: &str) -> Option<VerifiedToken> {
+fn verify_token(credentials: &Credentials, token: &str) -> Option<VerifiedToken> {
     let jwt = Jwt::parse_for_apns(token)?;
     let key_id = jwt.header.kid.as_deref()?;
     let key = credentials.apns_keys.iter().position(|key| key.key_id == key_id)?;
@@ -356,7 +362,7 @@ macro_rules! reasons {
         impl ApnsReason {
             $(pub const $constant: Self = Self { status: $status, name: $name };)*
 
-            /// All reasons; the token scheme has the same order within a status.
+            /// All reasons. Within a status, the order gives the index of a reason in token scripts.
             pub const ALL: &'static [Self] = &[$(Self::$constant),*];
         }
     };
@@ -399,7 +405,7 @@ reasons! {
 
 impl ApnsReason {
     /// The reason with this name.
-    pub(crate) fn named(name: &str) -> Option<Self> {
+    pub(crate) fn by_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|reason| reason.name == name)
     }
 
@@ -413,24 +419,24 @@ impl ApnsReason {
     }
 }
 
-/// Hex digits of a token as Apple makes them now.
+/// The number of hex digits in the tokens that Apple issues today.
 const TOKEN_DIGITS: usize = 64;
 
-/// Hex digits of the script at a token's end.
+/// The number of hex digits of the script at the end of a token.
 const SCRIPT_DIGITS: usize = 8;
 
-/// A device token, distinct for each `seed`, that gets `response` (see the scheme in the
-/// documentation of the crate).
+/// A device token that gets `response`, different for each `seed`. The documentation of the crate
+/// describes the scripts in tokens.
 ///
 /// # Panics
-/// When a token cannot ask for it: an unknown reason, more than nine attempts or a `Retry-After`
-/// need a [`Rule`](crate::Rule).
+/// When no script selects the response: it has an unknown reason, more than nine attempts or a
+/// `Retry-After`. Such a response needs a [`Rule`](crate::Rule).
 #[must_use]
 pub fn apns_token(seed: u64, response: &ScriptedResponse) -> String {
     let script = if response.is_success() {
         "ffffffff".to_owned()
     } else {
-        write_token_script(response).expect("a token can ask for the response")
+        write_token_script(response).expect("a token script can select the response")
     };
     let digits = TOKEN_DIGITS - SCRIPT_DIGITS;
     format!("{seed:0digits$x}{script}")
@@ -447,7 +453,7 @@ fn write_token_script(response: &ScriptedResponse) -> Option<String> {
     }
     let (status, index) = if response.fault == Fault::None {
         let reason = match (&response.reason, response.status) {
-            (Some(name), _) => ApnsReason::named(name)?,
+            (Some(name), _) => ApnsReason::by_name(name)?,
             (None, Some(status)) => ApnsReason::first_of(status)?,
             (None, None) => return None,
         };

@@ -1,5 +1,6 @@
-//! A browser's keys, and decryption with them (RFC 8291). Written from the text of the RFC, and apart
-//! from the server's encryption, so that neither hides a mistake of the other.
+//! A browser's keys, and decryption with them (RFC 8291). The code follows the text of the RFC and shares
+//! nothing with the server's encryption. Shared code would let a mistake in both directions pass
+//! unnoticed.
 
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::agreement::{ECDH_P256, PrivateKey, UnparsedPublicKey, agree};
@@ -11,11 +12,11 @@ use notify_core::WebSubscription;
 
 use crate::credentials::SandboxError;
 
-/// Salt, record size and length of the key id (RFC 8188 section 2.1), in bytes.
+/// The bytes before the key id: salt, record size and length of the key id (RFC 8188 section 2.1).
 const HEAD_BYTES: usize = 16 + 4 + 1;
-/// Length of the key id: the sender's public key, an uncompressed point, in bytes.
+/// The length of the key id, in bytes. The key id is the sender's public key, an uncompressed point.
 const POINT_BYTES: usize = 65;
-/// Length of what AES-GCM adds to a record, in bytes.
+/// The length of the tag that AES-GCM adds to a record, in bytes.
 const TAG_BYTES: usize = 16;
 
 /// A browser that can subscribe.
@@ -52,8 +53,8 @@ impl Browser {
         }
     }
 
-    /// Decrypts a message, which must be one record (RFC 8291 section 4); `None` when it is not for
-    /// this browser.
+    /// Decrypts a message, which must be one record (RFC 8291 section 4). `None` when the message is
+    /// malformed or not encrypted for this browser.
     #[must_use]
     pub fn decrypt(&self, body: &[u8]) -> Option<Vec<u8>> {
         let (head, rest) = body.split_at_checked(HEAD_BYTES)?;
@@ -75,7 +76,7 @@ impl Browser {
         (padded[end] == 2).then(|| padded[..end].to_vec())
     }
 
-    /// Content encryption key and nonce (RFC 8291 section 3.4).
+    /// Derives the content encryption key and the nonce (RFC 8291 section 3.4).
     fn keys(&self, salt: &[u8], sender: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
         let sender_key = UnparsedPublicKey::new(&ECDH_P256, sender);
         let shared =
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_example_of_rfc_8291_appendix_a_is_read() {
+    fn the_example_of_rfc_8291_appendix_a_is_decrypted() {
         assert_eq!(
             browser().decrypt(&message()).unwrap(),
             b"When I grow up, I want to be a watermelon"
@@ -143,22 +144,23 @@ mod tests {
     }
 
     #[test]
-    fn a_message_with_any_bit_changed_is_refused() {
+    fn a_message_with_a_changed_bit_is_refused() {
         let message = message();
         for byte in 0..message.len() {
             for bit in [0, 7] {
                 let mut changed = message.clone();
                 changed[byte] ^= 1 << bit;
-                // A larger record size says the same of one record.
-                let says_the_same = (16..20).contains(&byte) && {
+                // The record size is an upper limit, so a larger size is valid for the same record.
+                let is_larger_size = (16..20).contains(&byte) && {
                     let size: [u8; 4] = changed[16..20].try_into().unwrap();
                     u32::from_be_bytes(size) > 58
                 };
-                assert_eq!(browser().decrypt(&changed).is_some(), says_the_same, "{byte} {bit}");
+                let decrypted = browser().decrypt(&changed);
+                assert_eq!(decrypted.is_some(), is_larger_size, "byte {byte}, bit {bit}");
             }
         }
         for length in 0..message.len() {
-            assert!(browser().decrypt(&message[..length]).is_none(), "{length}");
+            assert!(browser().decrypt(&message[..length]).is_none(), "the first {length} bytes");
         }
     }
 }

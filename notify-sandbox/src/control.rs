@@ -1,18 +1,18 @@
-//! The control API. It has no key, so only the person who runs the sandbox may reach it.
+//! The control API. It requires no key, so the port must be reachable only by its operator.
 //!
-//! | call | what |
+//! | call | effect or response |
 //! |---|---|
 //! | `GET /` | the page: the last messages |
 //! | `GET /sandbox/config`, `/sandbox/config/apns`, …`/fcm`, …`/webpush`, …`/messenger`, …`/telegram` | the bodies for `PUT …/providers/:provider` |
 //! | `GET /sandbox/ca.pem` | the certificate to trust |
 //! | `GET /sandbox/received?provider=&token=&limit=` | the last messages, oldest first |
-//! | `DELETE /sandbox/received` | clears them and the counts |
+//! | `DELETE /sandbox/received` | clears the messages and the counts |
 //! | `GET /sandbox/counts` | how often each response was given |
 //! | `GET`, `POST`, `DELETE /sandbox/rules` | a [`Rule`] as JSON, or a list of them |
 //! | `POST /sandbox/subscriptions` | subscribes a browser: `{application_server_key?, keys?, script?}` |
-//! | `DELETE /sandbox/connections` | ends every open connection, this one included |
-//! | `POST /sandbox/tokens` | where an APNs token belongs: `{token, environment?, topic?}` |
-//! | `GET`, `POST /sandbox/settings` | [`Settings`]; a field left out keeps its value |
+//! | `DELETE /sandbox/connections` | closes every open connection, including the caller's |
+//! | `POST /sandbox/tokens` | sets the environment and topic of an APNs token: `{token, environment?, topic?}` |
+//! | `GET`, `POST /sandbox/settings` | [`Settings`]; an absent field keeps its value |
 
 use bytes::Bytes;
 use http::{Method, Response};
@@ -27,10 +27,10 @@ use crate::script::Provider;
 use crate::state::{SandboxState, Settings, TokenInfo};
 use crate::{page, webpush};
 
-/// Messages that one response lists by default.
+/// The number of messages that one response lists by default.
 const RECEIVED_LISTED_DEFAULT: usize = 1_000;
 
-/// The providers of messages.
+/// The providers that receive messages.
 const PROVIDERS: [Provider; 5] =
     [Provider::Apns, Provider::Fcm, Provider::WebPush, Provider::Messenger, Provider::Telegram];
 
@@ -43,7 +43,7 @@ enum ControlError {
 
 type ControlResult = Result<Response<Bytes>, ControlError>;
 
-/// Handles a request that is not for a provider.
+/// Responds to a request that is not for a provider.
 pub(crate) fn handle(state: &SandboxState, request: &Request) -> Response<Bytes> {
     let (status, error) = match route(state, request) {
         Ok(response) => return response,
@@ -139,7 +139,7 @@ fn rules(state: &SandboxState, request: &Request) -> ControlResult {
         Method::POST => {
             let rules = match parse(request)? {
                 Value::Array(list) => list,
-                one => vec![one],
+                rule => vec![rule],
             };
             for rule in rules {
                 let rule: Rule = serde_json::from_value(rule).map_err(|error| invalid(&error))?;

@@ -1,4 +1,5 @@
-//! The keys and certificates of a sandbox. They are generated at its start and valid nowhere else.
+//! The keys and certificates of a sandbox. A sandbox generates them when it starts, and only this sandbox
+//! accepts them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, OnceLock};
@@ -13,7 +14,7 @@ use rustls::ServerConfig;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde::{Deserialize, Serialize};
 
-/// Columns of base64 in a PEM file (RFC 7468 section 2).
+/// The length of a base64 line in a PEM file (RFC 7468 section 2).
 const PEM_COLUMNS: usize = 64;
 
 /// Why a sandbox does not start.
@@ -36,7 +37,7 @@ pub enum SandboxError {
     Interrupted,
 }
 
-/// An APNs signing key and the team it belongs to.
+/// An APNs signing key and its team.
 pub(crate) struct ApnsKey {
     pub(crate) team_id: &'static str,
     pub(crate) key_id: &'static str,
@@ -44,7 +45,7 @@ pub(crate) struct ApnsKey {
     pub(crate) public_key: Vec<u8>,
 }
 
-/// The contents of a Google service account file, and the public key.
+/// The contents of a Google service account file, and the public key of the account.
 pub(crate) struct ServiceAccount {
     pub(crate) project_id: &'static str,
     pub(crate) private_key_id: &'static str,
@@ -55,13 +56,13 @@ pub(crate) struct ServiceAccount {
 
 /// The VAPID key of [`super::Sandbox::webpush_config`].
 pub(crate) struct VapidKey {
-    /// The scalar in base64url.
+    /// The private scalar in base64url.
     pub(crate) private_key: String,
-    /// An uncompressed point.
+    /// The public key as an uncompressed point.
     pub(crate) public_key: Vec<u8>,
 }
 
-/// A page on Messenger and the app that sends for it.
+/// The credentials of a Messenger page and of the app that sends for the page.
 pub(crate) struct Page {
     pub(crate) access_token: String,
     pub(crate) app_secret: String,
@@ -87,7 +88,7 @@ pub(crate) struct Credentials {
 }
 
 impl Credentials {
-    /// Generates all; the certificate names `listen` and the loopback addresses.
+    /// Generates all keys and certificates. The certificate names `listen` and the loopback addresses.
     pub(crate) fn generate(listen: IpAddr) -> Result<Self, SandboxError> {
         let (ca_pem, tls) = Certificates::generate(listen)?;
         let rsa = rsa_key()?;
@@ -121,7 +122,7 @@ fn bot() -> Bot {
     Bot { id, token: format!("{id}:{}", secret(35)), webhook_secret: secret(32) }
 }
 
-/// A random secret.
+/// A random alphanumeric secret of `chars` characters.
 fn secret(chars: usize) -> String {
     (0..chars).map(|_| fastrand::alphanumeric()).collect()
 }
@@ -150,7 +151,8 @@ struct RsaKey {
     public_key: Vec<u8>,
 }
 
-/// One RSA key for all sandboxes of a process: it takes up to a second, and tests start many.
+/// The RSA key that all sandboxes of a process share. Generating it takes up to a second, and tests start
+/// many sandboxes.
 fn rsa_key() -> Result<&'static RsaKey, SandboxError> {
     static KEY: OnceLock<RsaKey> = OnceLock::new();
     if let Some(key) = KEY.get() {
@@ -185,14 +187,14 @@ const EXPIRED_YEAR: i32 = 2_001;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Certificate {
-    /// A valid one of the authority that clients trust.
+    /// A valid certificate of the authority that clients trust.
     #[default]
     Good,
-    /// An expired one.
+    /// An expired certificate.
     Expired,
-    /// One for another name.
+    /// A certificate for another host name.
     Elsewhere,
-    /// One of an unknown authority.
+    /// A certificate of an unknown authority.
     Stranger,
 }
 
@@ -207,7 +209,7 @@ pub(crate) struct Certificates {
 type Authority = Issuer<'static, KeyPair>;
 
 impl Certificates {
-    /// Generates them, and the certificate of the authority as PEM.
+    /// Generates the certificates. Returns the trusted authority's certificate as PEM with them.
     pub(crate) fn generate(listen: IpAddr) -> Result<(String, Self), SandboxError> {
         let (ca_pem, authority) = generate_authority("Notify sandbox CA")?;
         let (_, unknown_authority) = generate_authority("Unknown CA")?;
@@ -262,7 +264,7 @@ fn server_config(
     let leaf_key = KeyPair::generate()?;
     let certificate = leaf.signed_by(&leaf_key, authority)?;
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(leaf_key.serialize_der()));
-    // Named, since the default panics when the build contains a second provider.
+    // The default provider panics when the build contains a second provider.
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let mut tls = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?

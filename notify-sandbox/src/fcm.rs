@@ -1,6 +1,6 @@
 //! Fake FCM: <https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages/send>.
-//! Checks the path, access token, project, the types of the JSON and FCM's own rules, in that order,
-//! then responds as scripted.
+//! The fake checks the path, access token, project, the types of the JSON and FCM's further rules, in
+//! that order. Then it responds as scripted.
 
 mod schema;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::handler::{Context, Outcome, Reaction, Recipient, json, respond};
 use crate::page::escape;
-use crate::rules::Scripted;
+use crate::rules::RequestScript;
 use crate::script::{self, Fault, Provider, ScriptedResponse};
 use schema::field;
 
@@ -24,14 +24,14 @@ pub(crate) fn handle(ctx: Context<'_>, path: &str) -> Reaction {
         return Reaction::respond(not_found(path));
     };
     let (token, scripted, outcome) = match validate(ctx, project) {
-        Ok(Validated { target, validate_only }) => {
+        Ok(ValidMessage { target, validate_only }) => {
             let script = parse_token(&target);
             let scripted = ctx.state.rules.scripted(Provider::Fcm, &target, script);
             let outcome = send(project, validate_only, &scripted.response);
             (Some(target), scripted, outcome)
         }
         Err(failure) => {
-            (target_of(&ctx.request.payload()), Scripted::default(), failure.into_outcome())
+            (target_of(&ctx.request.payload()), RequestScript::default(), failure.into_outcome())
         }
     };
     let recipient = Recipient { provider: Provider::Fcm, environment: None, token };
@@ -62,13 +62,13 @@ fn not_found(path: &str) -> Response<Bytes> {
 }
 
 /// A valid message.
-struct Validated {
+struct ValidMessage {
     /// The token, topic or condition.
     target: String,
     validate_only: bool,
 }
 
-fn validate(ctx: Context<'_>, project: &str) -> Result<Validated, Failure> {
+fn validate(ctx: Context<'_>, project: &str) -> Result<ValidMessage, Failure> {
     let Context { state, request, .. } = ctx;
     let token = request.bearer().ok_or_else(Failure::missing_credentials)?;
     let grant = state.access_tokens.grant(token, state.clock.now());
@@ -87,20 +87,20 @@ fn validate(ctx: Context<'_>, project: &str) -> Result<Validated, Failure> {
     validate_message(&body)
 }
 
-/// The most bytes of keys and values in a message to a device.
+/// The most bytes of keys and values in a message to a device; see [`payload_bytes`].
 const PAYLOAD_BYTES_MAX: usize = 4_096;
 
-/// The same to a topic or condition.
+/// The most bytes of keys and values in a message to a topic or condition.
 const TOPIC_PAYLOAD_BYTES_MAX: usize = 2_048;
 
 /// The longest `ttl`: four weeks, in seconds.
 const TTL_S_MAX: f64 = 2_419_200.0;
 
-/// The longest registration token.
+/// The longest registration token, in bytes.
 const TOKEN_BYTES_MAX: usize = 4_096;
 
-/// Checks a whole request.
-fn validate_message(request: &Value) -> Result<Validated, Failure> {
+/// Checks the body of a request.
+fn validate_message(request: &Value) -> Result<ValidMessage, Failure> {
     schema::check(request)?;
     let message = field(request, "message")
         .ok_or_else(|| Failure::invalid("message", "Message is not set."))?;
@@ -115,31 +115,32 @@ fn validate_message(request: &Value) -> Result<Validated, Failure> {
         return Err(Failure::invalid("message.token", INVALID_TOKEN));
     }
     let validate_only = field(request, "validate_only").and_then(Value::as_bool);
-    Ok(Validated { target: target.to_owned(), validate_only: validate_only.unwrap_or(false) })
+    Ok(ValidMessage { target: target.to_owned(), validate_only: validate_only.unwrap_or(false) })
 }
 
-/// The target of a request, valid or not.
+/// The target of a request, even if the request is invalid.
 fn target_of(request: &Value) -> Option<String> {
     let message = field(request, "message")?;
     let target = ["token", "topic", "condition"].into_iter().find_map(|kind| field(message, kind));
     Some(target?.as_str()?.to_owned())
 }
 
+/// Returns the kind of the only target and the target itself.
 fn check_target(message: &Value) -> Result<(&'static str, &str), Failure> {
-    let mut found: Option<(&'static str, &str)> = None;
+    let mut only_target: Option<(&'static str, &str)> = None;
     for kind in ["token", "topic", "condition"] {
         let Some(target) = field(message, kind).and_then(Value::as_str) else { continue };
-        if let Some((first, _)) = found {
+        if let Some((first, _)) = only_target {
             let text = format!(
                 "Invalid value at 'message' (oneof), oneof field 'target' is already set by \
                  '{first}'. Cannot set '{kind}'"
             );
             return Err(Failure::bad_field("message", text));
         }
-        found = Some((kind, target));
+        only_target = Some((kind, target));
     }
     let missing = || Failure::invalid("message", "Recipient of the message is not set.");
-    found.filter(|(_, target)| !target.is_empty()).ok_or_else(missing)
+    only_target.filter(|(_, target)| !target.is_empty()).ok_or_else(missing)
 }
 
 fn check_data(message: &Value) -> Result<(), Failure> {
@@ -173,7 +174,8 @@ fn check_ttl(message: &Value) -> Result<(), Failure> {
     Err(Failure::invalid("message.android.ttl", text))
 }
 
-/// Keys and values of the data and of the notification, as an Android device receives them.
+/// The bytes of all keys and values of the data and of the notification, as an Android device receives
+/// them.
 fn payload_bytes(message: &Value) -> usize {
     let android = field(message, "android");
     let blocks = [
@@ -194,15 +196,16 @@ const FCM_ERROR: &str = "type.googleapis.com/google.firebase.fcm.v1.FcmError";
 const BAD_REQUEST: &str = "type.googleapis.com/google.rpc.BadRequest";
 const QUOTA_FAILURE: &str = "type.googleapis.com/google.rpc.QuotaFailure";
 
-/// The message for a malformed or foreign registration token.
+/// The error text for a registration token that is malformed or belongs to another sender.
 const INVALID_TOKEN: &str = "The registration token is not a valid FCM registration token";
 
 const UNAUTHENTICATED: &str = "Request had invalid authentication credentials. Expected OAuth 2 \
      access token, login cookie or other valid authentication credential. See \
      https://developers.google.com/identity/sign-in/web/devconsole-project.";
 
-/// The errors that a script can ask for: name, HTTP status, canonical status, whether the name is
-/// the `errorCode` of an `FcmError` detail, message. The first one of a status is its usual error.
+/// The errors that a script can select. The columns are the name, the HTTP status, the canonical status,
+/// whether the name is the `errorCode` of an `FcmError` detail, and the message. The first error with a
+/// status is the usual error of the status.
 const ERRORS: [(&str, u16, &str, bool, &str); 15] = [
     ("INVALID_ARGUMENT", 400, "INVALID_ARGUMENT", true, INVALID_TOKEN),
     (
@@ -251,7 +254,7 @@ const ERRORS: [(&str, u16, &str, bool, &str); 15] = [
     ),
 ];
 
-/// The status of a scriptable error.
+/// The status of the error with this name, if a script can select it.
 pub(crate) fn status_of(reason: &str) -> Option<u16> {
     ERRORS.iter().find(|error| error.0 == reason).map(|error| error.1)
 }
@@ -261,8 +264,8 @@ fn usual_reason(status: u16) -> Option<&'static str> {
     ERRORS.iter().find(|error| error.1 == status).map(|error| error.0)
 }
 
-/// An error response in Google's model: by the HTTP status, the canonical status and the details, a
-/// sender distinguishes a dead token from a wrong project or a wrong message.
+/// An error response in Google's model. A sender needs the HTTP status, the canonical status and the
+/// details to distinguish an invalid token from a wrong project or a wrong message.
 #[derive(Debug)]
 struct Failure {
     http: u16,
@@ -270,7 +273,7 @@ struct Failure {
     error_code: Option<String>,
     message: String,
     details: Vec<Value>,
-    /// The content type when the body is the message alone instead of Google's JSON.
+    /// The content type of a body that is only `message`. When absent, the body is Google's JSON.
     plain_type: Option<&'static str>,
 }
 
@@ -301,23 +304,24 @@ impl Failure {
         Self::new(404, "NOT_FOUND", "Requested entity was not found.")
     }
 
-    /// A body that is not JSON: without details.
+    /// The error of a body that is not JSON. It has no details.
     fn malformed(message: &str) -> Self {
         Self::new(400, "INVALID_ARGUMENT", message)
     }
 
-    /// A value of the wrong type, or an unknown name, which is refused before FCM sees it.
+    /// The error of a value with the wrong type or a field with an unknown name. Google's JSON mapping
+    /// refuses it before FCM sees the message, so it has no FCM error code.
     fn bad_field(field: &str, message: impl Into<String>) -> Self {
         Self::new(400, "INVALID_ARGUMENT", message).with_violation(field)
     }
 
-    /// A violation of FCM's own rules.
+    /// The error of a violation of FCM's rules.
     fn invalid(field: &str, message: impl Into<String>) -> Self {
         let failure = Self::new(400, "INVALID_ARGUMENT", message);
         failure.with_code("INVALID_ARGUMENT").with_violation(field)
     }
 
-    /// The failure that a rule or a token asks for.
+    /// The failure that a rule or a token script selects.
     fn scripted(script: &ScriptedResponse) -> Self {
         let usual = script.status.and_then(usual_reason);
         let reason = script.reason.as_deref().or(usual).unwrap_or_default();
@@ -357,7 +361,8 @@ impl Failure {
         self
     }
 
-    /// Logged with the error code, or else the canonical status, as its reason.
+    /// The outcome of the message. Its reason in the log is the error code, or the canonical status when
+    /// there is no error code.
     fn into_outcome(self) -> Outcome {
         let reason = self.error_code.as_deref().unwrap_or(self.status).to_owned();
         Outcome::failed(self.into_response(), reason)
@@ -393,22 +398,26 @@ const KEYWORDS: [(&str, &str); 13] = [
     ("empty", "EMPTY"),
 ];
 
-/// A registration token, distinct for each `seed`, that gets `response`.
+/// A registration token that gets `response`, different for each `seed`.
 ///
 /// # Panics
-/// When a token cannot ask for it: a reason without a keyword needs a [`Rule`](crate::Rule).
+/// When no script selects the response, because its reason has no keyword. Such a response needs a
+/// [`Rule`](crate::Rule).
 #[must_use]
 pub fn fcm_token(seed: u64, response: &ScriptedResponse) -> String {
     if response.is_success() {
         return format!("fcm{seed:012}:sandbox");
     }
-    let script = write_script(response).expect("a token can ask for the response");
+    let script = write_script(response).expect("a token script can select the response");
     format!("fcm{seed:012}:sandbox-{script}")
 }
 
 fn write_script(response: &ScriptedResponse) -> Option<String> {
     script::write_script(response, |response| match (&response.reason, response.status) {
-        (Some(reason), _) => Some(KEYWORDS.iter().find(|(_, known)| known == reason)?.0.to_owned()),
+        (Some(reason), _) => {
+            let (keyword, _) = KEYWORDS.iter().find(|(_, name)| name == reason)?;
+            Some((*keyword).to_owned())
+        }
         (None, status) => {
             usual_reason(status?)?;
             Some(status?.to_string())

@@ -1,5 +1,5 @@
-//! Routes a request to its provider and decides the reaction. The transports know no provider, and
-//! the providers know no transport.
+//! Routes a request to the fake of its provider, which decides the reaction. The transport then
+//! performs the reaction. The modules of the transports and of the providers do not use each other.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,13 +9,13 @@ use http::request::Parts;
 use http::{HeaderValue, Response, StatusCode, header};
 use serde_json::Value;
 
-use crate::request_log::{Counted, ReceivedRequest, logged_headers};
-use crate::rules::{Scripted, TrailingBytes};
+use crate::request_log::{CountKey, ReceivedRequest, logged_headers};
+use crate::rules::{RequestScript, TrailingBytes};
 use crate::script::{Environment, Fault, Provider};
 use crate::state::SandboxState;
 use crate::{apns, control, fcm, messenger, oauth, telegram, webpush};
 
-/// The largest request body that is read: 1 MiB; the rest of a larger one stays unread.
+/// The largest request body that is read: 1 MiB. The rest of a larger body stays unread.
 pub(crate) const BODY_BYTES_MAX: usize = 1_048_576;
 
 pub(crate) const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
@@ -39,18 +39,19 @@ impl Request {
         scheme.eq_ignore_ascii_case("bearer").then_some(token)
     }
 
-    /// The body as JSON, or else as a string.
+    /// The body as JSON, or as a JSON string when it is not valid JSON.
     pub(crate) fn payload(&self) -> Value {
         payload(&self.body)
     }
 }
 
+/// Parses `body` as JSON. A body that is not valid JSON becomes a JSON string.
 pub(crate) fn payload(body: &[u8]) -> Value {
     serde_json::from_slice(body)
         .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(body).into_owned()))
 }
 
-/// What a connection remembers between requests.
+/// The state of a connection that outlives a request.
 pub(crate) struct ConnState {
     pub(crate) number: u64,
     pub(crate) apns: Mutex<apns::ConnAuth>,
@@ -68,7 +69,7 @@ impl ConnState {
     }
 }
 
-/// What the transport does.
+/// What the transport does with a request.
 pub(crate) enum TransportAction {
     Respond(Response<Bytes>),
     /// Sends nothing, and keeps the stream open.
@@ -78,22 +79,23 @@ pub(crate) enum TransportAction {
     /// `RST_STREAM` with `REFUSED_STREAM`.
     Refuse,
     Goaway {
-        /// The last stream that it names as processed; the actual one when absent.
+        /// The last stream that the frame declares as processed. When absent, the frame declares the
+        /// last stream that was actually processed.
         last: Option<u32>,
-        /// The reason in the debug data.
+        /// The reason that the frame carries in its debug data.
         reason: String,
     },
-    /// Ends the connection.
+    /// Closes the connection.
     Cut,
 }
 
-/// What a request changes about the stream limit of its connection.
+/// How a request changes the stream limit of its connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StreamLimit {
     Keep,
-    /// Raise it to the full limit.
+    /// Raises the stream limit to `max_concurrent_streams`.
     Raise,
-    /// Restore the initial limit.
+    /// Lowers the stream limit to `max_concurrent_streams_at_start`.
     Lower,
 }
 
@@ -102,7 +104,7 @@ pub(crate) struct Reaction {
     pub(crate) action: TransportAction,
     pub(crate) delay_ms: u64,
     pub(crate) limit: StreamLimit,
-    /// Sent after the body.
+    /// The bytes that follow the body.
     pub(crate) trailing: TrailingBytes,
 }
 
@@ -116,9 +118,9 @@ impl Reaction {
         }
     }
 
-    /// The scripted fault, or the response with the overrides of its rule.
-    pub(crate) fn scripted(scripted: Scripted, response: Response<Bytes>) -> Self {
-        let Scripted { response: script, delay_ms, overrides } = scripted;
+    /// The scripted fault. Without a fault, `response` with the overrides of the rule.
+    pub(crate) fn scripted(scripted: RequestScript, response: Response<Bytes>) -> Self {
+        let RequestScript { response: script, delay_ms, overrides } = scripted;
         let action = match script.fault {
             Fault::None => TransportAction::Respond(overrides.apply(response)),
             Fault::Silence => TransportAction::Silence,
@@ -141,7 +143,8 @@ pub(crate) struct Recipient {
     pub(crate) token: Option<String>,
 }
 
-/// The provider's answer to a message; the default stands in where a fault replaces it.
+/// The provider's response to a message. The default value is a placeholder for a response that a
+/// fault replaces.
 #[derive(Default)]
 pub(crate) struct Outcome {
     pub(crate) response: Response<Bytes>,
@@ -163,7 +166,7 @@ impl Outcome {
     }
 }
 
-/// A request and what it came by.
+/// A request, its connection and the sandbox.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
     pub(crate) state: &'a SandboxState,
@@ -172,11 +175,11 @@ pub(crate) struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// Logs a message and reacts to it.
+    /// Logs a message and returns the reaction to it.
     pub(crate) fn finish(
         self,
         recipient: Recipient,
-        scripted: Scripted,
+        scripted: RequestScript,
         outcome: Outcome,
         payload: impl FnOnce() -> Value,
     ) -> Reaction {
@@ -186,9 +189,8 @@ impl Context<'_> {
             Fault::None => (response.status().as_u16(), reason),
             fault => (0, Some(fault.as_str().to_owned())),
         };
-        let counted =
-            Counted { provider, token: token.as_deref(), status, reason: reason.as_deref() };
-        self.state.log.record(counted, || ReceivedRequest {
+        let key = CountKey { provider, token: token.as_deref(), status, reason: reason.as_deref() };
+        self.state.log.record(key, || ReceivedRequest {
             at_ms: self.state.clock.now().as_ms(),
             provider,
             environment,
@@ -205,7 +207,7 @@ impl Context<'_> {
     }
 }
 
-/// Handles a request.
+/// Routes a request by its path and returns the reaction to it.
 pub(crate) fn handle(ctx: Context<'_>) -> Reaction {
     let path = ctx.request.head.uri.path();
     let reaction = if let Some(rest) = strip_route(path, "/apns") {
@@ -237,18 +239,20 @@ pub(crate) fn handle(ctx: Context<'_>) -> Reaction {
     reaction
 }
 
-/// Whether the first request of a connection is not for APNs, which alone has the initial limit.
+/// Whether a connection whose first request has this `head` gets the full stream limit at once. Only
+/// APNs starts a connection with a lower limit.
 pub(crate) fn skips_initial_stream_limit(head: &Parts) -> bool {
     let path = head.uri.path();
     let has_prefix = ["/apns", "/apns-sandbox"].iter().any(|at| strip_route(path, at).is_some());
     !has_prefix && !is_bare_apns(path)
 }
 
-/// Whether the path is that of APNs without a prefix; most clients have it fixed.
+/// Whether the path is that of APNs without the prefix `/apns`. Most APNs clients cannot add a prefix.
 fn is_bare_apns(path: &str) -> bool {
     strip_route(path, "/3/device").is_some()
 }
 
+/// The rest of `path` after `route`, if `path` is `route` or lies below it.
 fn strip_route<'a>(path: &'a str, route: &str) -> Option<&'a str> {
     path.strip_prefix(route).filter(|rest| rest.is_empty() || rest.starts_with('/'))
 }

@@ -1,5 +1,5 @@
-//! Verifies the signature of a JWT, but none of its claims. It uses the cryptography library directly
-//! and not the crate that the server signs with, so that a mistake of that crate shows.
+//! Verifies the signature of a JWT, but none of its claims. The server signs with a JWT crate; this
+//! module uses the cryptography library directly, so that a mistake of that crate is detected.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -39,13 +39,13 @@ pub(crate) enum Algorithm {
 }
 
 impl<'a> Jwt<'a> {
-    /// Parses a token.
+    /// Parses a token, or returns `None` when it is malformed.
     pub(crate) fn parse(token: &'a str) -> Option<Self> {
         Self::parse_with(token, |part| URL_SAFE_NO_PAD.decode(part).ok())
     }
 
-    /// Parses a token whose parts may also be in padded base64, which the crate `a2` writes and APNs
-    /// accepts.
+    /// Parses a token whose parts are in base64url or in padded base64. The crate `a2` writes padded
+    /// base64, and APNs accepts it.
     pub(crate) fn parse_for_apns(token: &'a str) -> Option<Self> {
         let decode =
             |part: &str| URL_SAFE_NO_PAD.decode(part).or_else(|_| STANDARD.decode(part)).ok();
@@ -63,7 +63,7 @@ impl<'a> Jwt<'a> {
         })
     }
 
-    /// The claims, if the header names `algorithm` and `public_key` verifies the signature.
+    /// Returns the claims if the header names `algorithm` and `public_key` verifies the signature.
     pub(crate) fn verify<Claims: DeserializeOwned>(
         &self,
         algorithm: Algorithm,
@@ -83,10 +83,11 @@ impl<'a> Jwt<'a> {
     }
 }
 
-/// Entries of a [`VerifiedCache`] at most; when there are more, all are dropped.
+/// The most entries of a [`VerifiedCache`]. A full cache drops all its entries.
 const CACHE_ENTRIES_MAX: usize = 256;
 
-/// Caches what signed texts verify to, so that each costs one signature check.
+/// Caches the result of verifying a signed text, so that each text costs one signature check. The result
+/// is `None` for an invalid text.
 #[derive(Debug)]
 pub(crate) struct VerifiedCache<T>(Mutex<HashMap<String, Option<T>>>);
 

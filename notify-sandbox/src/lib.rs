@@ -1,10 +1,13 @@
 //! Fake providers on one port: APNs, FCM, the push services of browsers, Messenger and Telegram.
-//! They check requests as strictly as the real services, respond as scripted and show what they
-//! received. `notify-server sandbox` runs them for users, and the tests run them in process. A fake
-//! must share no code with the server that it checks, nor accept what the real service refuses.
+//! The fakes check requests as strictly as the real services, respond as scripted and list the
+//! requests that they received. `notify-server sandbox` runs them for users, and the tests run them
+//! in process.
+//!
+//! Two rules keep the fakes useful as a check. A fake shares no code with the server, because a
+//! shared mistake would go unnoticed. A fake never accepts a request that the real service refuses.
 //! The crate prints and logs nothing.
 //!
-//! | path | what |
+//! | path | service |
 //! |---|---|
 //! | `/apns/3/device/TOKEN`, `/apns-sandbox/3/device/TOKEN` | APNs, production and development |
 //! | `/3/device/TOKEN` | APNs, production, for clients with a fixed path |
@@ -14,29 +17,31 @@
 //! | `/telegram/botTOKEN/METHOD` | Telegram's Bot API: `sendMessage`, `sendPhoto`, `getMe` |
 //! | `/`, `/sandbox/…` | the page and the control API, see `control.rs` |
 //!
-//! The port speaks TLS (ALPN `h2`, `http/1.1`) and, by the first byte, plain HTTP/1.1 and
-//! HTTP/2 with prior knowledge. `docs/sandbox.md` describes the settings, the rules and the scripts.
+//! The port accepts TLS (ALPN `h2`, `http/1.1`), plain HTTP/1.1 and plain HTTP/2 with prior
+//! knowledge. The first bytes of a connection tell them apart. `docs/sandbox.md` describes the
+//! settings, the rules and the scripts.
 //!
 //! # Token scripts
 //!
-//! A token can say which response it gets. Only a request that passes every check is scripted, so
-//! that a script never hides a mistake.
+//! The end of a token can be a script, which selects the response that the token gets. The script
+//! applies only to a request that passes every check, so a script never hides a mistake.
 //!
-//! FCM, Messenger, Telegram and the id of a Web Push subscription: what follows the last `-` is a
-//! status, a keyword or a fault (`silence`, `reset`, `refuse`, `goaway`, `cut`), then `:N` for
-//! `Retry-After: N`, and `xN` for the first N attempts only: `phone-429:3`, `phone-503x2`.
+//! For FCM, Messenger, Telegram and the id of a Web Push subscription, the script follows the last
+//! `-`. It is a status, a keyword or a fault (`silence`, `reset`, `refuse`, `goaway`, `cut`).
+//! `:N` after it adds `Retry-After: N`, and `xN` limits it to the first N attempts. Examples are
+//! `phone-429:3` and `phone-503x2`.
 //!
-//! APNs: the last eight hex digits are `dea`, the attempts (`d` for all, `1` to `9` for the first so
-//! many), the status in three digits, and the index of the reason among those of the status in
-//! [`ApnsReason::ALL`]: `…dead4100` is 410 `Unregistered`, `…dea25030` is 503 twice, then 200.
-//! Status `000` is a fault, by its index in the list above.
+//! For APNs, the script is the last eight hex digits of the token: `dea`, one digit for the attempts
+//! (`d` for all attempts, `1` to `9` for the first 1 to 9 attempts), three digits for the status, and
+//! the index of the reason. The index counts the reasons with this status in [`ApnsReason::ALL`].
+//! `…dead4100` is 410 `Unregistered`; `…dea25030` is 503 twice, then 200. With status `000` the index
+//! selects a fault from the list above.
 //!
 //! [`apns_token`], [`fcm_token`], [`messenger_recipient`], [`telegram_chat`] and
 //! [`Sandbox::subscribe`] make such tokens.
 
 mod apns;
 mod browser;
-mod clock;
 mod control;
 mod credentials;
 mod fcm;
@@ -67,20 +72,19 @@ use tokio_util::task::TaskTracker;
 
 pub use apns::{ApnsReason, apns_token};
 pub use browser::Browser;
-pub use clock::Clock;
 pub use credentials::{Certificate, SandboxError};
 pub use fcm::fcm_token;
 pub use messenger::{messenger_keywords, messenger_recipient};
 pub use request_log::{Count, Counts, ReceivedRequest};
 pub use rules::{Rule, RuleError};
 pub use script::{Environment, Fault, Provider, ScriptedResponse};
-pub use state::{SandboxConfig, Settings};
+pub use state::{Clock, SandboxConfig, Settings};
 pub use telegram::{telegram_chat, telegram_keywords};
 pub use webpush::{SubscribeError, WebPushError};
 
 use state::SandboxState;
 
-/// A running sandbox, which stops when it is dropped.
+/// A running sandbox. Dropping it stops it.
 pub struct Sandbox {
     state: Arc<SandboxState>,
     address: SocketAddr,
@@ -107,13 +111,13 @@ impl Sandbox {
         Ok(Self { state, address, shutdown, tasks })
     }
 
-    /// The address that it listens on.
+    /// The address that the sandbox listens on.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
         self.address
     }
 
-    /// `https://` and the address.
+    /// The origin for clients: `https://` and the address.
     #[must_use]
     pub fn origin(&self) -> String {
         self.state.origin.clone()
@@ -131,7 +135,8 @@ impl Sandbox {
         self.state.config(Provider::Apns)
     }
 
-    /// The same for a second team, which must not share a connection with the first.
+    /// The body for `PUT …/providers/apns` with the credentials of a second team. APNs refuses
+    /// requests of two teams on one connection.
     #[must_use]
     pub fn second_apns_config(&self) -> serde_json::Value {
         self.state.apns_config(1)
@@ -161,13 +166,13 @@ impl Sandbox {
         self.state.config(Provider::Telegram)
     }
 
-    /// Subscribes a browser whose push service responds as scripted. `application_server_key` is the
-    /// public VAPID key that the page subscribes with, in base64url; by default that of
-    /// [`webpush_config`](Self::webpush_config).
+    /// Subscribes a browser whose push service gives `response` to every message.
+    /// `application_server_key` is the public VAPID key that the page subscribes with, in base64url.
+    /// The default is the key of [`webpush_config`](Self::webpush_config).
     ///
     /// # Errors
-    /// When the key is invalid, or the response has a reason without a keyword, which needs a
-    /// [`Rule`].
+    /// When the key is invalid, or when the reason of the response has no keyword. A [`Rule`] can give
+    /// a response without a keyword.
     pub fn subscribe(
         &self,
         application_server_key: Option<&str>,
@@ -177,20 +182,21 @@ impl Sandbox {
         webpush::subscribe(&self.state, application_server_key, None, &script)
     }
 
-    /// The messages received, oldest first; the oldest go when the log is full.
+    /// The messages in the log, oldest first. A full log drops its oldest message for each new one.
     #[must_use]
     pub fn received(&self) -> Vec<ReceivedRequest> {
         self.state.log.entries()
     }
 
-    /// The counts by response, which cover all messages.
+    /// The counts of all messages since the start or the last [`clear`](Self::clear), also of those
+    /// that the log has dropped.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.state.log.counts()
     }
 
-    /// Waits until `count` messages arrived since the start or the last [`clear`](Self::clear), at
-    /// most for `timeout`, and returns the messages in the log.
+    /// Waits until `count` messages have arrived since the start or the last [`clear`](Self::clear),
+    /// or until `timeout` has passed. Returns the messages in the log in both cases.
     pub async fn wait_for(&self, count: usize, timeout: Duration) -> Vec<ReceivedRequest> {
         self.state.log.wait_for(count, timeout).await;
         self.received()
@@ -204,12 +210,12 @@ impl Sandbox {
         self.state.rules.add(rule)
     }
 
-    /// Replaces the settings, on open connections too.
+    /// Replaces the settings, which also apply to open connections.
     pub fn set(&self, settings: Settings) {
         self.state.settings.send_replace(settings);
     }
 
-    /// Ends every open connection without notice.
+    /// Closes every open connection without `GOAWAY`.
     pub fn drop_connections(&self) {
         self.state.drop_connections();
     }
@@ -221,7 +227,7 @@ impl Sandbox {
         self.state.rules.clear();
     }
 
-    /// What to configure and where to look, for people.
+    /// A text for users: how to configure an application to send here, and how to see what arrives.
     #[must_use]
     pub fn instructions(&self) -> String {
         page::instructions(&self.state)

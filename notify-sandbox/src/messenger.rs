@@ -1,6 +1,6 @@
 //! Fake Graph API of Messenger: <https://developers.facebook.com/docs/messenger-platform/reference/send-api>.
-//! Checks the path, page token, proof and message, in that order, then responds as scripted and
-//! within its rate limit.
+//! The fake checks the path, page token, proof and message, in that order, and then responds as
+//! scripted. Successful messages count against a rate limit.
 
 use aws_lc_rs::hmac;
 use bytes::Bytes;
@@ -9,11 +9,11 @@ use serde_json::{Map, Value, json};
 
 use crate::handler::{Context, Outcome, Reaction, Recipient, json, respond};
 use crate::rate_limits::Limit;
-use crate::rules::Scripted;
+use crate::rules::RequestScript;
 use crate::script::{self, Fault, Provider, ScriptedResponse};
 use crate::state::SandboxState;
 
-/// The page that sends everything.
+/// The id of the page that sends all messages.
 const PAGE_ID: &str = "104000000000001";
 
 const TEXT_CHARS_MAX: usize = 2_000;
@@ -33,7 +33,7 @@ enum Route {
 
 /// Handles one request.
 pub(crate) fn handle(ctx: Context<'_>, path: &str) -> Reaction {
-    let route = match (route(path), &ctx.request.head.method) {
+    let route = match (parse_route(path), &ctx.request.head.method) {
         (Some(Route::Page), &Method::GET) => Route::Page,
         (Some(Route::Messages), &Method::POST) => Route::Messages,
         _ => return Reaction::respond(unknown_path()),
@@ -53,7 +53,7 @@ pub(crate) fn handle(ctx: Context<'_>, path: &str) -> Reaction {
             let outcome = send(ctx.state, &recipient, &scripted.response);
             (Some(recipient), scripted, outcome)
         }
-        Err(failure) => (recipient_of(&body), Scripted::default(), failure.into_outcome()),
+        Err(failure) => (recipient_of(&body), RequestScript::default(), failure.into_outcome()),
     };
     let outcome = Outcome { response: with_usage(ctx.state, outcome.response), ..outcome };
     let recipient = Recipient { provider: Provider::Messenger, environment: None, token };
@@ -70,14 +70,14 @@ fn send(state: &SandboxState, recipient: &str, script: &ScriptedResponse) -> Out
     let per_second = state.settings.borrow().messenger_per_second;
     let limit = Limit { burst: per_second, per_second: f64::from(per_second) };
     if per_second > 0 && state.rate_limits.take("messenger", limit, state.clock.now()).is_err() {
-        return Failure::named("messengerlimit").into_outcome();
+        return Failure::for_keyword("messengerlimit").into_outcome();
     }
     let id = format!("m_{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..));
     Outcome::sent(json(200, &json!({ "recipient_id": recipient, "message_id": id })), id)
 }
 
-/// `/vN.N/me` or `/vN.N/PAGE`, with or without `/messages`.
-fn route(path: &str) -> Option<Route> {
+/// Parses `/vN.N/me` or `/vN.N/PAGE`, with or without `/messages`.
+fn parse_route(path: &str) -> Option<Route> {
     let (version, rest) = path.strip_prefix("/v")?.split_once('/')?;
     let (major, minor) = version.split_once('.')?;
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -102,20 +102,20 @@ fn unknown_path() -> Response<Bytes> {
     json(400, &json!({ "error": error }))
 }
 
-/// Checks the page's token, and its proof where it is present or required.
+/// Checks the page's token, and the proof of the token where it is present or required.
 fn authorize(Context { state, request, .. }: Context<'_>, body: &Value) -> Result<(), Failure> {
-    let given = |name: &str| {
+    let argument = |name: &str| {
         let query = request.head.uri.query().unwrap_or_default();
         let mut pairs = url::form_urlencoded::parse(query.as_bytes());
         let in_query = pairs.find(|(key, _)| key == name).map(|(_, value)| value.into_owned());
         in_query.or_else(|| Some(body.get(name)?.as_str()?.to_owned()))
     };
     let page = &state.credentials.page;
-    let token = request.bearer().map(str::to_owned).or_else(|| given("access_token"));
+    let token = request.bearer().map(str::to_owned).or_else(|| argument("access_token"));
     if token.as_deref() != Some(page.access_token.as_str()) {
-        return Err(Failure::named("token"));
+        return Err(Failure::for_keyword("token"));
     }
-    match given("appsecret_proof") {
+    match argument("appsecret_proof") {
         Some(proof) if proof != proof_of(&page.access_token, &page.app_secret) => {
             Err(Failure::invalid("Invalid appsecret_proof provided in the API argument"))
         }
@@ -133,7 +133,7 @@ fn proof_of(token: &str, app_secret: &str) -> String {
     proof.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Adds the usage headers where the settings ask for them.
+/// Adds the usage headers, unless `messenger_usage_percent` is 0.
 fn with_usage(state: &SandboxState, mut response: Response<Bytes>) -> Response<Bytes> {
     let (percent, minutes) = {
         let settings = state.settings.borrow();
@@ -160,7 +160,7 @@ fn with_usage(state: &SandboxState, mut response: Response<Bytes>) -> Response<B
     response
 }
 
-/// The body without its tokens, since the log never holds a credential.
+/// Masks the tokens in the body, because the log never holds a credential.
 fn without_secrets(mut payload: Value) -> Value {
     for name in ["access_token", "appsecret_proof"] {
         if let Some(secret) = payload.get_mut(name) {
@@ -170,10 +170,10 @@ fn without_secrets(mut payload: Value) -> Value {
     payload
 }
 
-type Validated = Result<(), Failure>;
+type CheckResult = Result<(), Failure>;
 type Object = Map<String, Value>;
 
-/// Checks a whole request, and returns its recipient.
+/// Checks the body of a request and returns its recipient.
 fn validate(request: &Value) -> Result<String, Failure> {
     let request = object("body", request)?;
     let members = [
@@ -192,21 +192,21 @@ fn validate(request: &Value) -> Result<String, Failure> {
     let id = text("recipient[id]", field("recipient[id]", recipient, "id")?, 1, usize::MAX)?;
     check_type(request)?;
     check_message(object("message", field("message", request, "message")?)?)?;
-    if is_person(id) { Ok(id.to_owned()) } else { Err(Failure::named("nouser")) }
+    if is_person(id) { Ok(id.to_owned()) } else { Err(Failure::for_keyword("nouser")) }
 }
 
-/// The recipient of a request, valid or not.
+/// The recipient of a request, even if the request is invalid.
 fn recipient_of(request: &Value) -> Option<String> {
     Some(request.get("recipient")?.get("id")?.as_str()?.to_owned())
 }
 
-/// A page-scoped id is a number, which a `-` and a script may follow.
+/// Whether `id` is a page-scoped id: a number with an optional `-` and script after it.
 fn is_person(id: &str) -> bool {
     let number = id.split('-').next().unwrap_or_default();
     !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-fn check_type(request: &Object) -> Validated {
+fn check_type(request: &Object) -> CheckResult {
     let one_of = |name: &str, value: &Value, names: &[&str]| {
         let is_known = value.as_str().is_some_and(|value| names.contains(&value));
         let rule = || format!("Param {name} must be one of {{{}}}", names.join(", "));
@@ -215,7 +215,7 @@ fn check_type(request: &Object) -> Validated {
     let messaging_type = field("messaging_type", request, "messaging_type")?;
     one_of("messaging_type", messaging_type, &["RESPONSE", "UPDATE", "MESSAGE_TAG"])?;
     if messaging_type == "MESSAGE_TAG" || request.contains_key("tag") {
-        // The only tag that Meta still has is for people who write by hand.
+        // The only tag that Meta still accepts is for messages that a person writes by hand.
         return Err(Failure::invalid("Invalid parameter"));
     }
     match request.get("notification_type") {
@@ -224,17 +224,17 @@ fn check_type(request: &Object) -> Validated {
     }
 }
 
-fn check_message(message: &Object) -> Validated {
+fn check_message(message: &Object) -> CheckResult {
     only("message", message, &["text", "attachment", "quick_replies", "metadata"])?;
     match (message.get("text"), message.get("attachment")) {
         (Some(value), None) => {
             if value == "" {
-                return Err(Failure::named("empty"));
+                return Err(Failure::for_keyword("empty"));
             }
             text("message[text]", value, 1, TEXT_CHARS_MAX)?;
         }
         (None, Some(attachment)) => check_attachment(attachment)?,
-        (None, None) => return Err(Failure::named("empty")),
+        (None, None) => return Err(Failure::for_keyword("empty")),
         (Some(_), Some(_)) => {
             return Err(Failure::invalid("Only one of text and attachment may be set"));
         }
@@ -249,36 +249,36 @@ fn check_message(message: &Object) -> Validated {
         if reply.get("content_type").is_none_or(|kind| kind != "text") {
             return Err(Failure::invalid(format!("Param {at}[content_type] must be text")));
         }
-        member(&at, reply, "title", LABEL_CHARS_MAX)?;
-        member(&at, reply, "payload", PAYLOAD_CHARS_MAX)?;
-        link(&at, reply, "image_url")?;
+        required_text(&at, reply, "title", LABEL_CHARS_MAX)?;
+        required_text(&at, reply, "payload", PAYLOAD_CHARS_MAX)?;
+        check_link(&at, reply, "image_url")?;
     }
     Ok(())
 }
 
-fn check_attachment(attachment: &Value) -> Validated {
+fn check_attachment(attachment: &Value) -> CheckResult {
     let at = "message[attachment]";
     let attachment = object(at, attachment)?;
     only(at, attachment, &["type", "payload"])?;
-    let kind = member(at, attachment, "type", usize::MAX)?;
+    let kind = required_text(at, attachment, "type", usize::MAX)?;
     let at = "message[attachment][payload]";
     let payload = object(at, field(at, attachment, "payload")?)?;
     match kind {
         "image" | "video" | "audio" | "file" => {
             only(at, payload, &["url", "is_reusable"])?;
             field(at, payload, "url")?;
-            link(at, payload, "url")
+            check_link(at, payload, "url")
         }
         "template" => check_template(at, payload),
         _ => Err(Failure::invalid("Invalid attachment type")),
     }
 }
 
-fn check_template(at: &str, payload: &Object) -> Validated {
-    match member(at, payload, "template_type", usize::MAX)? {
+fn check_template(at: &str, payload: &Object) -> CheckResult {
+    match required_text(at, payload, "template_type", usize::MAX)? {
         "button" => {
             only(at, payload, &["template_type", "text", "buttons", "sharable"])?;
-            member(at, payload, "text", BUTTON_TEMPLATE_CHARS_MAX)?;
+            required_text(at, payload, "text", BUTTON_TEMPLATE_CHARS_MAX)?;
             check_buttons(at, field(at, payload, "buttons")?)
         }
         "generic" => {
@@ -293,52 +293,53 @@ fn check_template(at: &str, payload: &Object) -> Validated {
     }
 }
 
-fn check_element(at: &str, element: &Object) -> Validated {
+fn check_element(at: &str, element: &Object) -> CheckResult {
     let other_members = ["subtitle", "image_url", "default_action", "buttons"];
     only(at, element, &[&["title"], &other_members[..]].concat())?;
-    member(at, element, "title", TITLE_CHARS_MAX)?;
+    required_text(at, element, "title", TITLE_CHARS_MAX)?;
     if !other_members.iter().any(|name| element.contains_key(*name)) {
         return Err(Failure::invalid(format!("Param {at} must have more than a title")));
     }
     if element.contains_key("subtitle") {
-        member(at, element, "subtitle", TITLE_CHARS_MAX)?;
+        required_text(at, element, "subtitle", TITLE_CHARS_MAX)?;
     }
-    link(at, element, "image_url")?;
+    check_link(at, element, "image_url")?;
     if let Some(action) = element.get("default_action") {
         let at = format!("{at}[default_action]");
         let action = object(&at, action)?;
         only(&at, action, &["type", "url", "webview_height_ratio", "messenger_extensions"])?;
-        if member(&at, action, "type", usize::MAX)? != "web_url" {
+        if required_text(&at, action, "type", usize::MAX)? != "web_url" {
             return Err(Failure::invalid(format!("Param {at}[type] must be web_url")));
         }
         field(&at, action, "url")?;
-        link(&at, action, "url")?;
+        check_link(&at, action, "url")?;
     }
     element.get("buttons").map_or(Ok(()), |buttons| check_buttons(at, buttons))
 }
 
-fn check_buttons(at: &str, buttons: &Value) -> Validated {
+fn check_buttons(at: &str, buttons: &Value) -> CheckResult {
     for (at, button) in list(&format!("{at}[buttons]"), buttons, BUTTONS_MAX)? {
         let button = object(&at, button)?;
-        match member(&at, button, "type", usize::MAX)? {
+        match required_text(&at, button, "type", usize::MAX)? {
             "web_url" => {
                 let more = ["webview_height_ratio", "messenger_extensions", "fallback_url"];
                 only(&at, button, &[&["type", "title", "url"], &more[..]].concat())?;
                 field(&at, button, "url")?;
-                link(&at, button, "url")?;
+                check_link(&at, button, "url")?;
             }
             "postback" => {
                 only(&at, button, &["type", "title", "payload"])?;
-                member(&at, button, "payload", PAYLOAD_CHARS_MAX)?;
+                required_text(&at, button, "payload", PAYLOAD_CHARS_MAX)?;
             }
             _ => return Err(Failure::invalid(format!("Param {at}[type] is no button type"))),
         }
-        member(&at, button, "title", LABEL_CHARS_MAX)?;
+        required_text(&at, button, "title", LABEL_CHARS_MAX)?;
     }
     Ok(())
 }
 
-fn only(at: &str, object: &Object, members: &[&str]) -> Validated {
+/// Checks that `object` has no members other than `members`. `at` is the path of the object in errors.
+fn only(at: &str, object: &Object, members: &[&str]) -> CheckResult {
     match object.keys().find(|key| !members.contains(&key.as_str())) {
         None => Ok(()),
         Some(key) => {
@@ -351,11 +352,13 @@ fn object<'a>(at: &str, value: &'a Value) -> Result<&'a Object, Failure> {
     value.as_object().ok_or_else(|| Failure::invalid(format!("Param {at} must be a JSON object")))
 }
 
+/// A required member of `object`.
 fn field<'a>(at: &str, object: &'a Object, name: &str) -> Result<&'a Value, Failure> {
     let missing = || Failure::invalid(format!("The parameter {name} is required ({at})"));
     object.get(name).filter(|value| !value.is_null()).ok_or_else(missing)
 }
 
+/// Checks that `value` is a string of `min` to `max` characters.
 fn text<'a>(at: &str, value: &'a Value, min: usize, max: usize) -> Result<&'a str, Failure> {
     let text =
         value.as_str().ok_or_else(|| Failure::invalid(format!("Param {at} must be a string")))?;
@@ -370,13 +373,18 @@ fn text<'a>(at: &str, value: &'a Value, min: usize, max: usize) -> Result<&'a st
     Ok(text)
 }
 
-/// A required text, 1 to `max` characters long.
-fn member<'a>(at: &str, object: &'a Object, name: &str, max: usize) -> Result<&'a str, Failure> {
+/// A required text member of 1 to `max` characters.
+fn required_text<'a>(
+    at: &str,
+    object: &'a Object,
+    name: &str,
+    max: usize,
+) -> Result<&'a str, Failure> {
     text(&format!("{at}[{name}]"), field(at, object, name)?, 1, max)
 }
 
-/// An optional URL for a browser.
-fn link(at: &str, object: &Object, name: &str) -> Validated {
+/// Checks an optional member that must be an `http` or `https` URL.
+fn check_link(at: &str, object: &Object, name: &str) -> CheckResult {
     let Some(value) = object.get(name) else { return Ok(()) };
     let is_web = value
         .as_str()
@@ -386,7 +394,7 @@ fn link(at: &str, object: &Object, name: &str) -> Validated {
     if is_web { Ok(()) } else { Err(Failure::invalid(rule())) }
 }
 
-/// The elements of a list of 1 to `max`, each with its path.
+/// The elements of a list, each with its path in errors. The list must have 1 to `max` elements.
 fn list<'a>(at: &str, value: &'a Value, max: usize) -> Result<Vec<(String, &'a Value)>, Failure> {
     let list = value.as_array().filter(|list| (1..=max).contains(&list.len()));
     let rule = || Failure::invalid(format!("Param {at} must be an array of 1 to {max}"));
@@ -394,13 +402,13 @@ fn list<'a>(at: &str, value: &'a Value, max: usize) -> Result<Vec<(String, &'a V
     Ok(list.iter().enumerate().map(|(index, item)| (format!("{at}[{index}]"), item)).collect())
 }
 
-/// An error that a script can ask for.
+/// An error that a script can select.
 struct ErrorCase {
     /// The keyword in token scripts.
     keyword: &'static str,
     http: u16,
     code: u64,
-    /// 0 where there is none.
+    /// The subcode; 0 when the error has none.
     subcode: u64,
     message: &'static str,
 }
@@ -414,7 +422,7 @@ const fn error(
     ErrorCase { keyword, http, code, subcode, message }
 }
 
-/// All errors; the first one of a status is its usual error.
+/// All errors. The first error with a status is the usual error of the status.
 const ERRORS: &[ErrorCase] = &[
     error("invalid", 400, (100, 0), "(#100) Invalid parameter"),
     error("temporary", 500, (1200, 0), "Temporary send message failure. Please try again later."),
@@ -510,7 +518,7 @@ const ERRORS: &[ErrorCase] = &[
     ),
 ];
 
-/// Statuses of an edge server, which come with a page.
+/// The statuses of an edge server. Their body is an HTML page.
 const PAGE_STATUSES: [u16; 4] = [429, 502, 503, 504];
 
 fn find_error(reason: &str) -> Option<&'static ErrorCase> {
@@ -518,7 +526,7 @@ fn find_error(reason: &str) -> Option<&'static ErrorCase> {
 }
 
 impl ErrorCase {
-    /// `code` or `code/subcode`.
+    /// The text `code` or `code/subcode`.
     fn code(&self) -> String {
         code_text(self.code, self.subcode)
     }
@@ -528,12 +536,12 @@ fn code_text(code: u64, subcode: u64) -> String {
     if subcode == 0 { code.to_string() } else { format!("{code}/{subcode}") }
 }
 
-/// The keywords by which a recipient can ask for an error.
+/// The keywords in recipients that select an error.
 pub fn messenger_keywords() -> impl Iterator<Item = &'static str> {
     ERRORS.iter().map(|error| error.keyword)
 }
 
-/// The status of a scriptable error, by its keyword or code.
+/// The status of the error with this keyword or code.
 pub(crate) fn status_of(reason: &str) -> Option<u16> {
     find_error(reason).map(|error| error.http)
 }
@@ -552,10 +560,11 @@ fn parse_recipient(recipient: &str) -> Option<ScriptedResponse> {
     })
 }
 
-/// A page-scoped id, distinct for each `seed`, that gets `response`.
+/// A page-scoped id that gets `response`, different for each `seed`.
 ///
 /// # Panics
-/// When an id cannot ask for it: a reason without a keyword needs a [`Rule`](crate::Rule).
+/// When no script selects the response, because its reason has no keyword. Such a response needs a
+/// [`Rule`](crate::Rule).
 #[must_use]
 pub fn messenger_recipient(seed: u64, response: &ScriptedResponse) -> String {
     if response.is_success() {
@@ -566,39 +575,43 @@ pub fn messenger_recipient(seed: u64, response: &ScriptedResponse) -> String {
             (Some(reason), _) => find_error(reason).map(|error| error.keyword.to_owned()),
             (None, status) => status.map(|status| status.to_string()),
         });
-    format!("24{seed:014}-{}", script.expect("an id can ask for the response"))
+    format!("24{seed:014}-{}", script.expect("a script can select the response"))
 }
 
-/// An error response. Its code and subcode name the cause; the HTTP status hardly does.
+/// An error response. The code and subcode identify the cause. The HTTP status does not, because many
+/// errors share it.
 #[derive(Debug)]
 struct Failure {
     http: u16,
     code: u64,
     subcode: u64,
     message: String,
+    /// Whether the body is an HTML page instead of JSON.
     is_page: bool,
 }
 
 impl Failure {
-    /// A violation of Meta's rules for a message.
+    /// The error of a violation of Meta's rules for a message.
     fn invalid(message: impl Into<String>) -> Self {
         let message = format!("(#100) {}", message.into());
         Self { http: 400, code: 100, subcode: 0, message, is_page: false }
     }
 
     /// The error with this keyword.
-    fn named(keyword: &str) -> Self {
+    fn for_keyword(keyword: &str) -> Self {
         Self::scripted(&ScriptedResponse::reason(keyword))
     }
 
-    /// The failure that a rule or a recipient asks for.
+    /// The failure that a rule or the script of a recipient selects.
     fn scripted(script: &ScriptedResponse) -> Self {
-        let usual = || {
-            let status = script.status.filter(|status| !PAGE_STATUSES.contains(status))?;
-            ERRORS.iter().find(|error| error.http == status)
-        };
         let reason = script.reason.as_deref();
-        let error_case = reason.map_or_else(usual, find_error);
+        let error_case = match (reason, script.status) {
+            (Some(reason), _) => find_error(reason),
+            (None, Some(status)) if !PAGE_STATUSES.contains(&status) => {
+                ERRORS.iter().find(|error| error.http == status)
+            }
+            (None, _) => None,
+        };
         let (code, subcode) = match (error_case, reason) {
             (Some(error), _) => (error.code, error.subcode),
             (None, Some(reason)) => {
@@ -617,7 +630,7 @@ impl Failure {
         }
     }
 
-    /// Logged with the code and subcode as its reason.
+    /// The outcome of the message. Its reason in the log is the code with the subcode.
     fn into_outcome(self) -> Outcome {
         let reason =
             if self.is_page { "html".to_owned() } else { code_text(self.code, self.subcode) };

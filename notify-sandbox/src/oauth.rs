@@ -1,5 +1,5 @@
-//! Google's OAuth2 token endpoint for service accounts (RFC 7523). It verifies assertions and issues
-//! access tokens that expire.
+//! A fake of Google's OAuth2 token endpoint for service accounts (RFC 7523). It verifies assertions and
+//! issues access tokens that expire.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -12,11 +12,11 @@ use serde_json::json;
 
 use crate::handler::{Reaction, Request, json, with_retry_after};
 use crate::jwt::{Algorithm, Jwt};
-use crate::request_log::Counted;
+use crate::request_log::CountKey;
 use crate::script::{Fault, Provider};
 use crate::state::{SandboxState, lock};
 
-/// The scopes that allow sending.
+/// The scopes that allow a sender to send messages.
 const SEND_SCOPES: [&str; 2] = [
     "https://www.googleapis.com/auth/firebase.messaging",
     "https://www.googleapis.com/auth/cloud-platform",
@@ -24,27 +24,27 @@ const SEND_SCOPES: [&str; 2] = [
 
 const GRANT_TYPE: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 
-/// The audience that Google accepts whatever the account's `token_uri` is; google-auth for Python
-/// always signs this one.
+/// An audience that Google accepts for any `token_uri` of the account. google-auth for Python always
+/// signs this audience.
 const GOOGLE_AUDIENCE: &str = "https://oauth2.googleapis.com/token";
 
-/// The longest an assertion may last, in seconds.
+/// The longest lifetime of an assertion, in seconds.
 const ASSERTION_S_MAX: i64 = 3_600;
 
-/// How far clocks may differ, in seconds.
+/// How far in the future an assertion may be issued, in seconds, because clocks differ.
 const CLOCK_SKEW_S: i64 = 300;
 
-/// Access tokens kept at most; when there are more, all are dropped, as if revoked.
+/// The most access tokens. At this number all tokens are dropped, as if Google had revoked them.
 const ACCESS_TOKENS_MAX: usize = 10_000;
 
-/// What an access token allows, and until when.
+/// The permission and the expiry of an access token.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Grant {
     expires_at: Timestamp,
     pub(crate) may_send: bool,
 }
 
-/// The access tokens issued.
+/// The access tokens that the endpoint has issued.
 #[derive(Debug, Default)]
 pub(crate) struct AccessTokens(Mutex<HashMap<String, Grant>>);
 
@@ -79,10 +79,10 @@ struct Claims {
     exp: i64,
 }
 
-/// A refused token request: status, `error`, `error_description`.
+/// The status, `error` and `error_description` of the response to a refused token request.
 type TokenError = (u16, String, String);
 
-/// Handles one token request.
+/// Handles one token request. A rule can replace a success by an error, and any response by a fault.
 pub(crate) fn handle(state: &SandboxState, request: &Request) -> Reaction {
     let validated = validate(state, request);
     let scripted = state.rules.scripted(Provider::Oauth, "", None);
@@ -101,7 +101,7 @@ pub(crate) fn handle(state: &SandboxState, request: &Request) -> Reaction {
         (Ok(_), Fault::None) => (200, None),
         (_, fault) => (0, Some(fault.as_str())),
     };
-    state.log.count(Counted { provider: Provider::Oauth, token: None, status, reason });
+    state.log.count(CountKey { provider: Provider::Oauth, token: None, status, reason });
     let response = match outcome {
         _ if script.fault != Fault::None => Response::default(),
         Ok(grant) => issue(state, grant),
@@ -162,7 +162,7 @@ fn check_assertion(state: &SandboxState, assertion: &str) -> Result<Grant, Token
     if claims.iss != account.client_email {
         return Err(invalid_grant("Invalid grant: account not found"));
     }
-    // The same port speaks plain HTTP, for clients without TLS.
+    // A client that cannot use TLS asks for tokens over plain HTTP, on the same port.
     let token_uri = state.token_uri();
     let plain_uri = token_uri.replacen("https", "http", 1);
     if ![token_uri.as_str(), plain_uri.as_str(), GOOGLE_AUDIENCE].contains(&claims.aud.as_str()) {
@@ -170,9 +170,9 @@ fn check_assertion(state: &SandboxState, assertion: &str) -> Result<Grant, Token
     }
     let now = state.clock.now();
     let now_s = now.as_seconds();
-    let lasts_s = claims.exp.saturating_sub(claims.iat);
-    let is_now = claims.iat <= now_s.saturating_add(CLOCK_SKEW_S) && claims.exp > now_s;
-    if !(0..=ASSERTION_S_MAX).contains(&lasts_s) || !is_now {
+    let lifetime_s = claims.exp.saturating_sub(claims.iat);
+    let is_current = claims.iat <= now_s.saturating_add(CLOCK_SKEW_S) && claims.exp > now_s;
+    if !(0..=ASSERTION_S_MAX).contains(&lifetime_s) || !is_current {
         return Err(invalid_grant(
             "Invalid JWT: Token must be a short-lived token (60 minutes) and in a reasonable \
              timeframe. Check your iat and exp values in the JWT claim.",
@@ -184,7 +184,7 @@ fn check_assertion(state: &SandboxState, assertion: &str) -> Result<Grant, Token
             "Invalid OAuth scope or ID token audience provided.",
         ));
     }
-    let lasts_ms = i64::from(state.settings.borrow().access_token_seconds) * 1_000;
+    let lifetime_ms = i64::from(state.settings.borrow().access_token_seconds) * 1_000;
     let may_send = claims.scope.split(' ').any(|scope| SEND_SCOPES.contains(&scope));
-    Ok(Grant { expires_at: now.plus_ms(lasts_ms), may_send })
+    Ok(Grant { expires_at: now.plus_ms(lifetime_ms), may_send })
 }

@@ -1,4 +1,4 @@
-// Adds new messages to the page as they arrive, without moving what is being read.
+// Adds new messages to the page as they arrive. The rows in the window do not move.
 "use strict";
 const PERIOD_MS = 3000;
 const ROWS_MAX = 200;

@@ -1,5 +1,5 @@
-//! The page of received messages, and the instructions. The page escapes everything from outside,
-//! loads nothing from elsewhere and runs only its own script.
+//! The page of received messages, and the instructions. The page escapes all text from requests,
+//! loads nothing from other origins and runs only its own script.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use crate::request_log::ReceivedRequest;
 use crate::script::{Environment, Provider};
 use crate::state::SandboxState;
 
-/// Messages the page shows, newest first; the script keeps as many.
+/// The number of messages on the page, newest first. `page.js` has the same limit.
 const ROWS_MAX: usize = 200;
 
 /// The address of the script.
@@ -21,8 +21,9 @@ const SCRIPT: &str = include_str!("page.js");
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'self'; \
     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-// The script keeps the scroll position itself, since not every browser does. Column widths that depend
-// on the messages would change the heights of the rows.
+// `overflow-anchor:none`: the script keeps the scroll position itself, because not every browser does.
+// `table-layout:fixed`: column widths that depend on the messages would change the heights of rows when
+// a message arrives.
 const STYLE: &str = "html{overflow-anchor:none}\
     body{font:15px/1.45 system-ui,sans-serif;margin:2rem;max-width:75rem}\
     table{border-collapse:collapse;width:100%;table-layout:fixed}th:first-child{width:7em}\
@@ -66,8 +67,8 @@ pub(crate) fn script() -> Response<Bytes> {
     respond(200, "text/javascript; charset=utf-8", SCRIPT)
 }
 
-/// Whether a server checks its credentials with it, as for `notify providers test` and
-/// `notify doctor`: the token belongs to no device, or the message is a dry run.
+/// Whether the message only checks a server's credentials, as `notify providers test` and
+/// `notify doctor` do. The token of such a message belongs to no device, or the message is a dry run.
 fn is_check(entry: &ReceivedRequest) -> bool {
     match entry.provider {
         Provider::Apns => {
@@ -113,7 +114,7 @@ fn push_row(page: &mut String, number: u64, entry: &ReceivedRequest) {
     );
 }
 
-/// What to configure and where to look.
+/// A text for users: how to configure an application to send here, and how to see what arrives.
 pub(crate) fn instructions(state: &SandboxState) -> String {
     let origin = &state.origin;
     let plain = origin.replacen("https", "http", 1);
@@ -155,7 +156,7 @@ pub(crate) fn instructions(state: &SandboxState) -> String {
     )
 }
 
-/// Text as HTML.
+/// Escapes text for HTML.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

@@ -1,4 +1,5 @@
-//! Token buckets, each with its own key: chat platforms answer 429 when one is empty.
+//! Token buckets by key, for the rate limits of the chat platforms. A platform responds with 429 when a
+//! bucket is empty.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -7,7 +8,7 @@ use notify_core::Timestamp;
 
 use crate::state::lock;
 
-/// Buckets kept at most; when there are more, all are dropped and so are full again.
+/// The most buckets. At this number all buckets are dropped, which makes every bucket full again.
 const BUCKETS_MAX: usize = 100_000;
 
 /// The size of a bucket, and how fast it refills.
@@ -23,30 +24,32 @@ pub(crate) struct RateLimits(Mutex<HashMap<String, Bucket>>);
 
 #[derive(Debug, Clone, Copy)]
 struct Bucket {
-    left: f64,
-    at: Timestamp,
+    tokens: f64,
+    updated_at: Timestamp,
 }
 
 impl RateLimits {
-    /// Takes a token from the bucket of `key`.
+    /// Takes a token from the bucket of `key`, which is full at first.
     ///
     /// # Errors
-    /// The whole seconds, at least one, until there is a token again.
+    /// When the bucket is empty. The error is the number of seconds until the bucket has a token,
+    /// rounded up and at least 1.
     pub(crate) fn take(&self, key: &str, limit: Limit, now: Timestamp) -> Result<(), u64> {
-        let mut all = lock(&self.0);
-        if all.len() >= BUCKETS_MAX {
-            all.clear();
+        let mut buckets = lock(&self.0);
+        if buckets.len() >= BUCKETS_MAX {
+            buckets.clear();
         }
-        let full = Bucket { left: f64::from(limit.burst), at: now };
-        let bucket = all.entry(key.to_owned()).or_insert(full);
-        let seconds = f64::from(u32::try_from(now.ms_since(bucket.at)).unwrap_or(0)) / 1_000.0;
-        bucket.left = (bucket.left + seconds * limit.per_second).min(f64::from(limit.burst));
-        bucket.at = now;
-        if bucket.left >= 1.0 {
-            bucket.left -= 1.0;
+        let full = Bucket { tokens: f64::from(limit.burst), updated_at: now };
+        let bucket = buckets.entry(key.to_owned()).or_insert(full);
+        let elapsed_ms = u32::try_from(now.ms_since(bucket.updated_at)).unwrap_or(0);
+        let refill = f64::from(elapsed_ms) / 1_000.0 * limit.per_second;
+        bucket.tokens = (bucket.tokens + refill).min(f64::from(limit.burst));
+        bucket.updated_at = now;
+        if bucket.tokens >= 1.0 {
+            bucket.tokens -= 1.0;
             return Ok(());
         }
-        let wait = ((1.0 - bucket.left) / limit.per_second).ceil().max(1.0);
+        let wait = ((1.0 - bucket.tokens) / limit.per_second).ceil().max(1.0);
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -66,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bucket_gives_its_burst_and_then_as_it_fills() {
+    fn a_bucket_allows_its_burst_and_then_one_token_per_refill() {
         let limits = RateLimits::default();
         let limit = Limit { burst: 2, per_second: 0.5 };
         let rows = [

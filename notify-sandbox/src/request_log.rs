@@ -1,5 +1,5 @@
-//! The request log: the last messages in full, and counts of all. It never holds a credential: of
-//! `authorization` it keeps only the scheme.
+//! The request log: the last messages in full, and counts of all messages. The log never holds a
+//! credential. It keeps only the scheme of an `authorization` header.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,17 +17,17 @@ use crate::state::lock;
 /// A message and its response.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReceivedRequest {
-    /// When, in unix milliseconds.
+    /// The time of receipt, in unix milliseconds.
     pub at_ms: i64,
     /// The provider that received it.
     pub provider: Provider,
-    /// APNs: the environment.
+    /// The environment; only for APNs.
     pub environment: Option<Environment>,
-    /// The device token, topic or condition; of a browser the end of its endpoint.
+    /// The device token, topic or condition. For Web Push, the last segment of the endpoint.
     pub token: Option<String>,
-    /// Its headers by name; values of one name are joined by `, `.
+    /// The headers of the request by name. Several values of one name are joined by `, `.
     pub headers: BTreeMap<String, String>,
-    /// The body, decrypted: as JSON, or else as a string.
+    /// The decrypted body as JSON, or as a string when it is not JSON.
     pub payload: serde_json::Value,
     /// The status of the response; 0 for a fault.
     pub status: u16,
@@ -35,9 +35,9 @@ pub struct ReceivedRequest {
     pub reason: Option<String>,
     /// `apns-id`, FCM's `name`, a push service's `Location`, or the message id of a chat.
     pub message_id: Option<String>,
-    /// The number of its connection, from 1.
+    /// The number of the connection, from 1.
     pub connection: u64,
-    /// Its HTTP/2 stream; on HTTP/1.1 the number of the request.
+    /// The HTTP/2 stream. On HTTP/1.1, the number of the request on its connection.
     pub stream: u32,
 }
 
@@ -57,13 +57,13 @@ pub struct Count {
 /// All counts since the start or the last clear.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// Messages received, whatever the response.
+    /// Messages received, with any response.
     pub received: u64,
     /// Messages that are no longer in the log.
     pub dropped: u64,
     /// Messages answered with success.
     pub accepted: u64,
-    /// Distinct tokens among the accepted; the difference is duplicates.
+    /// Distinct tokens of the accepted messages. `accepted` is higher when a token got several messages.
     pub accepted_tokens: u64,
     /// Connections opened.
     pub connections: u64,
@@ -71,7 +71,7 @@ pub struct Counts {
     pub failed_handshakes: u64,
     /// Streams refused because of the stream limit.
     pub refused_streams: u64,
-    /// By response.
+    /// The number of times that each response was given.
     pub answers: Vec<Count>,
 }
 
@@ -96,9 +96,9 @@ pub(crate) struct RequestLog {
     received: watch::Sender<u64>,
 }
 
-/// What the counts need of a request.
+/// The provider, the token and the response of a request, by which it is key.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Counted<'a> {
+pub(crate) struct CountKey<'a> {
     pub(crate) provider: Provider,
     pub(crate) token: Option<&'a str>,
     pub(crate) status: u16,
@@ -110,15 +110,15 @@ impl RequestLog {
         Self { entries_max, inner: Mutex::default(), received: watch::Sender::new(0) }
     }
 
-    /// Counts a message and, where the log keeps entries, keeps the one that `entry` makes.
-    pub(crate) fn record(&self, counted: Counted<'_>, entry: impl FnOnce() -> ReceivedRequest) {
+    /// Counts a message. Calls `entry` and keeps its result, unless the log keeps no entries.
+    pub(crate) fn record(&self, key: CountKey<'_>, entry: impl FnOnce() -> ReceivedRequest) {
         let entry = (self.entries_max > 0).then(entry);
         let received = {
             let mut inner = self.inner();
-            inner.count(counted);
+            inner.count(key);
             inner.received += 1;
-            match (counted.status, counted.token) {
-                (200..300, Some(token)) => inner.accept(counted.provider, token),
+            match (key.status, key.token) {
+                (200..300, Some(token)) => inner.accept(key.provider, token),
                 (200..300, None) => inner.accepted += 1,
                 _ => {}
             }
@@ -129,17 +129,17 @@ impl RequestLog {
             inner.entries.extend(entry);
             inner.received
         };
-        // Two threads may get here in the other order, and the count must not go back.
-        self.received.send_if_modified(|seen| {
-            let grows = *seen < received;
-            *seen = (*seen).max(received);
-            grows
+        // Another thread with a higher count may have come first, and the published count must not fall.
+        self.received.send_if_modified(|published| {
+            let is_higher = *published < received;
+            *published = (*published).max(received);
+            is_higher
         });
     }
 
     /// Counts a request that is not a message.
-    pub(crate) fn count(&self, counted: Counted<'_>) {
-        self.inner().count(counted);
+    pub(crate) fn count(&self, key: CountKey<'_>) {
+        self.inner().count(key);
     }
 
     pub(crate) fn connection_opened(&self) {
@@ -158,7 +158,7 @@ impl RequestLog {
         self.inner().entries.iter().cloned().collect()
     }
 
-    /// The last entries, and the number of the newest, from 1.
+    /// The last `max` entries, oldest first, and the number of the newest entry, key from 1.
     pub(crate) fn latest(&self, max: usize) -> (Vec<ReceivedRequest>, u64) {
         let inner = self.inner();
         let older = inner.entries.len().saturating_sub(max);
@@ -187,10 +187,11 @@ impl RequestLog {
         }
     }
 
+    /// Returns when `count` messages have arrived, or after `within`.
     pub(crate) async fn wait_for(&self, count: usize, within: Duration) {
         let mut received = self.received.subscribe();
-        let enough = received.wait_for(|seen| *seen >= count as u64);
-        // The caller sees by the length of the log whether time ran out.
+        let enough = received.wait_for(|received| *received >= count as u64);
+        // The caller sees by the length of the log whether the time ran out.
         let _ = tokio::time::timeout(within, enough).await;
     }
 
@@ -205,17 +206,17 @@ impl RequestLog {
 }
 
 impl Inner {
-    fn count(&mut self, counted: Counted<'_>) {
-        let reasons = self.answers.entry((counted.provider, counted.status)).or_default();
-        let reason = counted.reason.unwrap_or_default();
+    fn count(&mut self, key: CountKey<'_>) {
+        let reasons = self.answers.entry((key.provider, key.status)).or_default();
+        let reason = key.reason.unwrap_or_default();
         match reasons.get_mut(reason) {
             Some(count) => *count += 1,
             None => drop(reasons.insert(reason.to_owned(), 1)),
         }
     }
 
-    /// Stores a 64-bit hash of the token: a million take 32 MB, and two of them collide once in
-    /// forty million runs.
+    /// Counts an accepted message and stores a 64-bit hash of its token. A million hashes take 32 MB. Two
+    /// of a million tokens have the same hash in one of forty million runs.
     fn accept(&mut self, provider: Provider, token: &str) {
         let mut hasher = DefaultHasher::new();
         token.hash(&mut hasher);
@@ -224,7 +225,7 @@ impl Inner {
     }
 }
 
-/// The headers without credentials.
+/// The headers as the log keeps them: without credentials.
 pub(crate) fn logged_headers(headers: &HeaderMap) -> BTreeMap<String, String> {
     let mut logged = BTreeMap::<String, String>::new();
     for (name, value) in headers {

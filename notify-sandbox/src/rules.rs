@@ -1,5 +1,6 @@
-//! Rules for the responses to the next requests, and the attempts of scripted tokens. The first rule
-//! that matches applies; a rule that is used up is removed.
+//! Rules for the responses to the next requests, and the number of attempts of each scripted token.
+//! The first rule that matches a request applies to it. A rule is removed when it has applied `times`
+//! times.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
@@ -19,59 +20,64 @@ const RULES_MAX: usize = 10_000;
 /// The longest delay a rule can ask for: an hour, in milliseconds.
 const DELAY_MS_MAX: u64 = 3_600_000;
 
-/// The most bytes that a rule can add to a response: a gibibyte.
+/// The most bytes that a rule can add to a response: 1 GiB.
 const MORE_BYTES_MAX: u64 = 1 << 30;
 
-/// How one provider responds.
+/// A rule for the responses of one provider.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
     /// The provider.
     pub provider: Provider,
-    /// Only requests to this token; all when absent.
+    /// The token whose requests the rule applies to; all tokens when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
     /// A fault in place of the response.
     #[serde(default, rename = "action")]
     pub fault: Fault,
-    /// The HTTP status; with neither status nor reason the ordinary response comes, delayed.
+    /// The HTTP status. A rule with neither a status nor a reason keeps the ordinary response and only
+    /// adds its delay and overrides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// APNs' reason, FCM's error code, OAuth's error, the reason of a push service, Messenger's code
-    /// (`551/1545041`) or keyword, or Telegram's keyword; on a push service's redirect, its location.
+    /// The reason of the response: APNs' reason, FCM's error code, OAuth's error, the reason of a push
+    /// service, Messenger's code (`551/1545041`) or keyword, or Telegram's keyword. For a redirect of
+    /// a push service, the location.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// `Retry-After`, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<u64>,
-    /// APNs 410: since when the token is dead, in unix milliseconds.
+    /// For APNs 410: the time when the token became invalid, in unix milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timestamp_ms: Option<i64>,
-    /// `GOAWAY`: the last processed stream that it names; the actual one when absent.
+    /// For `GOAWAY`: the last stream that the frame declares as processed. When absent, the frame
+    /// declares the last stream that was actually processed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_stream_id: Option<u32>,
-    /// The number of requests that it applies to; all when absent.
+    /// The number of requests that the rule applies to; all when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<u32>,
-    /// The number of matching requests that it skips first.
+    /// The number of matching requests that the rule skips first.
     #[serde(default)]
     pub after: u32,
-    /// From then on it applies to the first matching request and every n-th after it.
+    /// After the skipped requests, the rule applies to the first matching request and to every n-th
+    /// request from there. When absent, it applies to all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<u32>,
-    /// How long it waits first, in milliseconds.
+    /// The delay before the response or the fault, in milliseconds.
     #[serde(default)]
     pub delay_ms: u64,
-    /// Header fields of the response; they replace its own of the same name.
+    /// Header fields of the response. They replace the provider's fields of the same name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
-    /// The body of the response, in place of its own.
+    /// The body of the response, in place of the provider's body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
-    /// The number of bytes after the body.
+    /// The number of meaningless bytes that follow the body.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more_bytes: u64,
-    /// The time before each of these, in milliseconds; with 0 they come as fast as the client reads.
+    /// The time before each of the `more_bytes`, in milliseconds. With 0 they are sent as fast as the
+    /// client reads.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub byte_every_ms: u64,
 }
@@ -84,10 +90,10 @@ fn is_zero(count: &u64) -> bool {
 /// Why a rule is not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RuleError {
-    /// The status is not that of a final response.
+    /// The status is not the status of a final response.
     #[error("status: must be between 200 and 599")]
     Status,
-    /// The reason does not imply a status.
+    /// The provider does not know the reason, so the rule needs a status.
     #[error("status: is required with a reason that the provider does not know")]
     UnknownReason,
     /// A delay is too long.
@@ -96,7 +102,7 @@ pub enum RuleError {
     /// There are too many bytes.
     #[error("more_bytes: must be at most {MORE_BYTES_MAX}")]
     MoreBytes,
-    /// A name or a value is not that of a header field.
+    /// A name or a value is not valid in a header field.
     #[error("headers: must be names and values of header fields")]
     Headers,
     /// There are too many rules.
@@ -105,7 +111,8 @@ pub enum RuleError {
 }
 
 impl Rule {
-    /// Requests to `provider` get `response`; its attempts become the rule's `times`.
+    /// A rule that gives `response` to requests to `provider`. The attempts of the response become the
+    /// `times` of the rule.
     #[must_use]
     pub fn on(provider: Provider, response: ScriptedResponse) -> Self {
         Self {
@@ -128,44 +135,46 @@ impl Rule {
         }
     }
 
-    /// Only for requests to `token`.
+    /// Limits the rule to requests to `token`.
     #[must_use]
     pub fn token(self, token: &str) -> Self {
         Self { token: Some(token.to_owned()), ..self }
     }
 
-    /// After the first `skipped` matching requests.
+    /// Skips the first `skipped` matching requests.
     #[must_use]
     pub fn after(self, skipped: u32) -> Self {
         Self { after: skipped, ..self }
     }
 
-    /// From then on for every `nth` matching request only.
+    /// After the skipped requests, limits the rule to the first matching request and to every `nth`
+    /// request from there.
     #[must_use]
     pub fn every(self, nth: u32) -> Self {
         Self { every: Some(nth), ..self }
     }
 
-    /// With a delay.
+    /// Adds a delay in milliseconds.
     #[must_use]
     pub fn delay_ms(self, delay_ms: u64) -> Self {
         Self { delay_ms, ..self }
     }
 
-    /// With a header field.
+    /// Adds a header field.
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.insert(name.to_owned(), value.to_owned());
         self
     }
 
-    /// With another body.
+    /// Replaces the body.
     #[must_use]
     pub fn body(self, body: &str) -> Self {
         Self { body: Some(body.to_owned()), ..self }
     }
 
-    /// With bytes after the body, one every `byte_every_ms` or, when 0, as fast as the client reads.
+    /// Adds `more_bytes` after the body: one every `byte_every_ms` milliseconds, or as fast as the client
+    /// reads when `byte_every_ms` is 0.
     #[must_use]
     pub fn more_bytes(self, more_bytes: u64, byte_every_ms: u64) -> Self {
         Self { more_bytes, byte_every_ms, ..self }
@@ -186,7 +195,7 @@ impl Rule {
         }
         let is_known = match (self.provider, &self.reason) {
             (_, None) => true,
-            (Provider::Apns, Some(reason)) => apns::ApnsReason::named(reason).is_some(),
+            (Provider::Apns, Some(reason)) => apns::ApnsReason::by_name(reason).is_some(),
             (Provider::Fcm, Some(reason)) => fcm::status_of(reason).is_some(),
             (Provider::Oauth, Some(_)) => true,
             (Provider::WebPush, Some(reason)) => webpush::status_of(reason).is_some(),
@@ -196,7 +205,7 @@ impl Rule {
         if is_known || self.status.is_some() { Ok(()) } else { Err(RuleError::UnknownReason) }
     }
 
-    fn into_scripted(self) -> Scripted {
+    fn into_scripted(self) -> RequestScript {
         let response = ScriptedResponse {
             fault: self.fault,
             status: self.status,
@@ -208,25 +217,26 @@ impl Rule {
         };
         let trailing = TrailingBytes { count: self.more_bytes, every_ms: self.byte_every_ms };
         let overrides = ResponseOverride { headers: self.headers, body: self.body, trailing };
-        Scripted { response, delay_ms: self.delay_ms, overrides }
+        RequestScript { response, delay_ms: self.delay_ms, overrides }
     }
 }
 
-/// What a script asks for on one request.
+/// The scripted response to one request, with its delay and overrides.
 #[derive(Debug, Default)]
-pub(crate) struct Scripted {
+pub(crate) struct RequestScript {
     pub(crate) response: ScriptedResponse,
     pub(crate) delay_ms: u64,
     pub(crate) overrides: ResponseOverride,
 }
 
-impl From<ScriptedResponse> for Scripted {
+impl From<ScriptedResponse> for RequestScript {
     fn from(response: ScriptedResponse) -> Self {
         Self { response, ..Self::default() }
     }
 }
 
-/// What a rule replaces in a response, to make responses that no provider should give.
+/// The parts of a response that a rule replaces. With them a rule can make a response that a provider
+/// should never give.
 #[derive(Debug, Default)]
 pub(crate) struct ResponseOverride {
     headers: BTreeMap<String, String>,
@@ -251,20 +261,20 @@ fn parse_header(name: &str, value: &str) -> Option<(HeaderName, HeaderValue)> {
     Some((name.parse().ok()?, value.parse().ok()?))
 }
 
-/// Meaningless bytes after a body.
+/// Meaningless bytes that follow a body.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct TrailingBytes {
     pub(crate) count: u64,
-    /// The time before each byte; with 0 they come as fast as the client reads.
+    /// The time before each byte. With 0 the bytes are sent as fast as the client reads.
     pub(crate) every_ms: u64,
 }
 
-/// The most bytes sent at a time: those of a frame.
+/// The most bytes sent at a time: the payload of an HTTP/2 frame.
 const CHUNK_BYTES_MAX: usize = 16_384;
 static FILLER: [u8; CHUNK_BYTES_MAX] = [b'x'; CHUNK_BYTES_MAX];
 
 impl TrailingBytes {
-    /// The size of the next chunk.
+    /// The size of the next chunk, in bytes; 0 when none remain.
     pub(crate) fn next_len(self) -> usize {
         let max = if self.every_ms > 0 { 1 } else { CHUNK_BYTES_MAX };
         usize::try_from(self.count).map_or(max, |left| left.min(max))
@@ -278,11 +288,11 @@ impl TrailingBytes {
     }
 }
 
-/// The rules, and the attempts of each scripted token.
+/// The rules, and the number of attempts of each scripted token.
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
     list: Mutex<Vec<Rule>>,
-    /// The length of the list, so that a benchmark without rules takes no lock.
+    /// The length of `list`. With it, a benchmark without rules takes no lock.
     length: AtomicUsize,
     attempts: Mutex<HashMap<(Provider, String), u32>>,
 }
@@ -309,21 +319,25 @@ impl Rules {
         lock(&self.attempts).clear();
     }
 
-    /// The response to the next request: that of a rule, or else of its token, or else success.
+    /// The response to the next request to `token`. A matching rule decides. Without one, the script
+    /// of the token decides while it has attempts left. Otherwise the response is success.
     pub(crate) fn scripted(
         &self,
         provider: Provider,
         token: &str,
         token_script: Option<ScriptedResponse>,
-    ) -> Scripted {
-        if let Some(rule) = self.take(provider, token) {
+    ) -> RequestScript {
+        if let Some(rule) = self.take_rule(provider, token) {
             return rule.into_scripted();
         }
-        let response = token_script.filter(|response| self.applies_now(provider, token, response));
-        Scripted::from(response.unwrap_or_default())
+        let response =
+            token_script.filter(|response| self.count_attempt(provider, token, response));
+        RequestScript::from(response.unwrap_or_default())
     }
 
-    fn take(&self, provider: Provider, token: &str) -> Option<Rule> {
+    /// Finds the rule that applies to this request and counts the request for each matching rule before
+    /// it.
+    fn take_rule(&self, provider: Provider, token: &str) -> Option<Rule> {
         if self.length.load(Ordering::Acquire) == 0 {
             return None;
         }
@@ -351,11 +365,13 @@ impl Rules {
         None
     }
 
-    fn applies_now(&self, provider: Provider, token: &str, response: &ScriptedResponse) -> bool {
+    /// Counts an attempt of `token` if its script limits the attempts. Returns whether the script applies
+    /// to the attempt.
+    fn count_attempt(&self, provider: Provider, token: &str, response: &ScriptedResponse) -> bool {
         let Some(limit) = response.attempts else { return true };
         let mut attempts = lock(&self.attempts);
-        let made = attempts.entry((provider, token.to_owned())).or_default();
-        *made = made.saturating_add(1);
-        *made <= limit
+        let count = attempts.entry((provider, token.to_owned())).or_default();
+        *count = count.saturating_add(1);
+        *count <= limit
     }
 }

@@ -1,8 +1,9 @@
-//! Scripted responses: their providers, their faults, and the scripts at the end of a token.
+//! RequestScript responses, the providers and the faults that they name, and the scripts at the end of a
+//! token.
 
 use serde::{Deserialize, Serialize};
 
-/// A service that the sandbox plays.
+/// A service that the sandbox fakes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Provider {
@@ -10,7 +11,7 @@ pub enum Provider {
     Apns,
     /// Firebase Cloud Messaging.
     Fcm,
-    /// Google's OAuth2 token endpoint; its requests are counted, but are not messages.
+    /// Google's OAuth2 token endpoint. Its requests are counted but not logged as messages.
     Oauth,
     /// The push service of a browser.
     WebPush,
@@ -39,29 +40,29 @@ impl Provider {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Environment {
-    /// `/apns`
+    /// Production, at `/apns`.
     Production,
-    /// `/apns-sandbox`
+    /// Development, at `/apns-sandbox`.
     Sandbox,
 }
 
-/// What takes the place of a response. Over HTTP/1.1 every fault but `Silence` closes the connection.
+/// A fault in place of a response. Over HTTP/1.1 every fault except `Silence` closes the connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Fault {
-    /// Nothing: the response is sent.
+    /// No fault: the response is sent.
     #[default]
     #[serde(rename = "answer")]
     None,
-    /// No response ever comes.
+    /// The request never gets a response.
     Silence,
-    /// `RST_STREAM` with `INTERNAL_ERROR`: whether the request was processed stays unknown.
+    /// `RST_STREAM` with `INTERNAL_ERROR`. The client cannot know whether the request was processed.
     Reset,
-    /// `RST_STREAM` with `REFUSED_STREAM`: the request was not processed.
+    /// `RST_STREAM` with `REFUSED_STREAM`. The client knows that the request was not processed.
     Refuse,
-    /// `GOAWAY`, by default with the last stream before this one.
+    /// `GOAWAY`, by default with the last stream that was processed, which excludes this request.
     Goaway,
-    /// The connection ends without notice.
+    /// The connection is closed without `GOAWAY`.
     Cut,
 }
 
@@ -84,24 +85,26 @@ impl Fault {
     }
 }
 
-/// A response that a script asks for; without status and reason it is the provider's success.
+/// A response that a script selects. Without a fault, a status and a reason it is the provider's
+/// success.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ScriptedResponse {
     /// A fault in place of the response.
     pub fault: Fault,
-    /// The HTTP status; the reason's own when absent.
+    /// The HTTP status; the usual status of the reason when absent.
     pub status: Option<u16>,
-    /// APNs' reason, FCM's error code, Messenger's code or Telegram's keyword; the first one of the
-    /// status when absent.
+    /// APNs' reason, FCM's error code, the reason of a push service, Messenger's code or Telegram's
+    /// keyword. When absent, the usual reason of the status.
     pub reason: Option<String>,
     /// `Retry-After`, in seconds.
     pub retry_after: Option<u64>,
-    /// APNs 410: since when the token is dead, in unix milliseconds; now when absent.
+    /// For APNs 410: the time when the token became invalid, in unix milliseconds; now when absent.
     pub timestamp_ms: Option<i64>,
-    /// `GOAWAY`: the last processed stream that it names; the actual one when absent. The stream
-    /// that asks for `GOAWAY` never gets a response itself.
+    /// For `GOAWAY`: the last stream that the frame declares as processed. When absent, the frame
+    /// declares the last stream that was actually processed. The request that causes the `GOAWAY`
+    /// never gets a response.
     pub last_stream_id: Option<u32>,
-    /// The number of attempts of a token that get this response; all when absent.
+    /// The number of attempts of a token that get this response; all attempts when absent.
     pub attempts: Option<u32>,
 }
 
@@ -130,19 +133,20 @@ impl ScriptedResponse {
         Self { fault, ..Self::default() }
     }
 
-    /// With `Retry-After`.
+    /// Adds `Retry-After`, in seconds.
     #[must_use]
     pub fn retry_after(self, seconds: u64) -> Self {
         Self { retry_after: Some(seconds), ..self }
     }
 
-    /// For the first `attempts` attempts of a token only.
+    /// Limits the response to the first `attempts` attempts of a token. Later attempts succeed.
     #[must_use]
     pub fn first(self, attempts: u32) -> Self {
         Self { attempts: Some(attempts), ..self }
     }
 
-    /// The status and reason, each by default from the other. `success` is the status without both.
+    /// The status and the reason. A missing status is derived from the reason, and a missing reason from
+    /// the status. Without both, the status is `success`.
     pub(crate) fn resolve(
         &self,
         success: u16,
@@ -164,37 +168,39 @@ impl ScriptedResponse {
     }
 }
 
-/// Parses the script that follows the last `-` of a token.
+/// Parses the script that follows the last `-` of a token. `parse_keyword` parses a status or keyword of
+/// the provider.
 pub(crate) fn parse_token(
     token: &str,
-    keyword: impl Fn(&str) -> Option<ScriptedResponse>,
+    parse_keyword: impl Fn(&str) -> Option<ScriptedResponse>,
 ) -> Option<ScriptedResponse> {
-    parse_script(token.rsplit_once('-')?.1, keyword)
+    parse_script(token.rsplit_once('-')?.1, parse_keyword)
 }
 
-/// Parses a fault or a keyword of the provider, then `:N` for `Retry-After` and `xN` for the first N
-/// attempts only.
+/// Parses a script: a fault or a keyword of the provider, then optionally `:N` for `Retry-After` and
+/// `xN` for the first N attempts only.
 pub(crate) fn parse_script(
     script: &str,
-    keyword: impl Fn(&str) -> Option<ScriptedResponse>,
+    parse_keyword: impl Fn(&str) -> Option<ScriptedResponse>,
 ) -> Option<ScriptedResponse> {
     let (script, attempts) = split_number(script, 'x');
     let (script, retry_after) = split_number(script, ':');
     let response = match Fault::ALL.into_iter().find(|fault| fault.as_str() == script) {
         Some(fault) => ScriptedResponse::fault(fault),
-        None => keyword(script)?,
+        None => parse_keyword(script)?,
     };
     let attempts = attempts.and_then(|attempts| u32::try_from(attempts).ok());
     Some(ScriptedResponse { attempts, retry_after, ..response })
 }
 
-/// Writes the script that asks for a response; `keyword` names it where it is not a fault.
+/// Writes the script that selects `response`. `keyword_of` returns the keyword of a response that is not
+/// a fault. `None` when the response has no keyword.
 pub(crate) fn write_script(
     response: &ScriptedResponse,
-    keyword: impl FnOnce(&ScriptedResponse) -> Option<String>,
+    keyword_of: impl FnOnce(&ScriptedResponse) -> Option<String>,
 ) -> Option<String> {
     let mut script = match response.fault {
-        Fault::None => keyword(response)?,
+        Fault::None => keyword_of(response)?,
         fault => fault.as_str().to_owned(),
     };
     if let Some(seconds) = response.retry_after {
@@ -206,7 +212,7 @@ pub(crate) fn write_script(
     Some(script)
 }
 
-/// Splits `mark` and a number off the end.
+/// Splits `mark` and the number after it off the end of `script`.
 fn split_number(script: &str, mark: char) -> (&str, Option<u64>) {
     let split = script.rsplit_once(mark);
     let number = split.and_then(|(rest, digits)| Some((rest, digits.parse().ok()?)));

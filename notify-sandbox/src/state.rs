@@ -1,17 +1,18 @@
-//! What the connections of a sandbox share, and its settings.
+//! The state that the connections of a sandbox share, its settings and its clock.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
 
+use notify_core::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::apns::{self, VerifiedTokens};
-use crate::clock::Clock;
 use crate::credentials::{Certificate, Credentials, SandboxError};
 use crate::oauth::AccessTokens;
 use crate::rate_limits::RateLimits;
@@ -20,18 +21,18 @@ use crate::rules::Rules;
 use crate::script::{Environment, Provider};
 use crate::webpush::{Subscriptions, VerifiedVapid};
 
-/// Messages the log keeps by default.
+/// The number of messages that the log keeps by default.
 const LOG_ENTRIES_MAX: usize = 10_000;
 
 /// The most APNs tokens with a [`TokenInfo`].
 const TOKEN_INFOS_MAX: usize = 1_000_000;
 
-/// How a sandbox starts.
+/// The configuration of a new sandbox.
 #[derive(Debug, Clone)]
 pub struct SandboxConfig {
-    /// Messages the log keeps in full; with 0 it only counts, which suits benchmarks.
+    /// The number of messages that the log keeps in full. With 0 the log only counts, for benchmarks.
     pub log_entries_max: usize,
-    /// Tells the time.
+    /// The clock of the sandbox.
     pub clock: Clock,
     /// The initial settings.
     pub settings: Settings,
@@ -47,32 +48,34 @@ impl Default for SandboxConfig {
     }
 }
 
-/// What can change while a sandbox runs.
+/// The settings that can change while a sandbox runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
     /// `MAX_CONCURRENT_STREAMS` of FCM, and of an APNs connection after its first success.
     pub max_concurrent_streams: u32,
-    /// The same before an APNs connection's first success.
+    /// `MAX_CONCURRENT_STREAMS` of an APNs connection before its first success.
     pub max_concurrent_streams_at_start: u32,
     /// Whether an APNs rejection restores the initial limit until the next success.
     pub drop_streams_on_rejection: bool,
-    /// How long an access token lasts, in seconds.
+    /// The lifetime of an access token, in seconds.
     pub access_token_seconds: u32,
-    /// The used share of the page's quota in Messenger's usage headers, in percent; 0 omits them.
+    /// The used share of the page's quota in Messenger's usage headers, in percent. With 0 the headers
+    /// are absent.
     pub messenger_usage_percent: u32,
-    /// The minutes until access returns, in the same headers.
+    /// The minutes until the page may send again, in Messenger's usage headers.
     pub messenger_regain_minutes: u32,
     /// Whether Messenger refuses calls without `appsecret_proof`.
     pub messenger_requires_proof: bool,
-    /// Messages a second that Messenger accepts; 0 is no limit.
+    /// The messages a second that Messenger accepts; 0 means no limit.
     pub messenger_per_second: u32,
-    /// Messages a second that Telegram accepts from the bot; 0 is no limit.
+    /// The messages a second that Telegram accepts from the bot; 0 means no limit.
     pub telegram_per_second: u32,
-    /// Messages at once that Telegram accepts to one chat, refilled at one a second (to a group at
-    /// 20 a minute); 0 is no limit.
+    /// The messages that Telegram accepts to one chat at once; 0 means no limit. One message a second
+    /// becomes possible again. A group has a fixed limit instead: 20 messages at once and 20 a minute.
     pub telegram_chat_burst: u32,
-    /// Bytes that a client may send ahead on a stream of a new connection; with 0 no body arrives.
+    /// The initial flow-control window of a stream on a new connection, in bytes. With 0 a client
+    /// cannot send a body.
     pub stream_window_bytes: u32,
     /// The certificate of new connections.
     pub certificate: Certificate,
@@ -97,13 +100,42 @@ impl Default for Settings {
     }
 }
 
-/// Where an APNs token belongs; an absent field is not checked.
+/// The clock of a sandbox: the system's clock, or a clock that a test sets.
+#[derive(Debug, Clone, Default)]
+pub struct Clock(Option<watch::Receiver<i64>>);
+
+impl Clock {
+    /// A clock that shows the unix milliseconds in `now_ms`.
+    #[must_use]
+    pub fn manual(now_ms: watch::Receiver<i64>) -> Self {
+        Self(Some(now_ms))
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        let system_ms = || jiff::Timestamp::now().as_millisecond();
+        Timestamp(self.0.as_ref().map_or_else(system_ms, |now_ms| *now_ms.borrow()))
+    }
+
+    /// Sleeps for `ms` milliseconds of this clock.
+    pub(crate) async fn sleep_ms(&self, ms: u64) {
+        let Some(mut now_ms) = self.0.clone() else {
+            return tokio::time::sleep(Duration::from_millis(ms)).await;
+        };
+        let until_ms = self.now().plus_ms(i64::try_from(ms).unwrap_or(i64::MAX)).as_ms();
+        if now_ms.wait_for(|now_ms| *now_ms >= until_ms).await.is_err() {
+            // The test has dropped its clock, so the time never advances.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// The environment and topic of an APNs token. An absent field is not checked.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct TokenInfo {
-    /// In the other environment the token is `BadDeviceToken`.
+    /// The environment of the token. A request in the other environment gets `BadDeviceToken`.
     pub(crate) environment: Option<Environment>,
-    /// For another topic the token is `DeviceTokenNotForTopic`.
+    /// The topic of the token. A request for another topic gets `DeviceTokenNotForTopic`.
     pub(crate) topic: Option<String>,
 }
 
@@ -122,14 +154,14 @@ pub(crate) struct SandboxState {
     pub(crate) verified_vapid: VerifiedVapid,
     token_infos: Mutex<HashMap<String, TokenInfo>>,
     connections: AtomicU64,
-    /// Cancelled to drop the connections that are open.
-    open: Mutex<CancellationToken>,
+    /// Cancelling this token closes the connections that are open now. A new token then replaces it.
+    drop_signal: Mutex<CancellationToken>,
 }
 
 impl SandboxState {
     pub(crate) fn new(address: SocketAddr, config: SandboxConfig) -> Result<Self, SandboxError> {
         Ok(Self {
-            origin: format!("https://{}", reachable(address)),
+            origin: format!("https://{}", connectable_address(address)),
             credentials: Credentials::generate(address.ip())?,
             clock: config.clock,
             log: RequestLog::new(config.log_entries_max),
@@ -142,7 +174,7 @@ impl SandboxState {
             verified_vapid: VerifiedVapid::default(),
             token_infos: Mutex::default(),
             connections: AtomicU64::new(0),
-            open: Mutex::default(),
+            drop_signal: Mutex::default(),
         })
     }
 
@@ -152,14 +184,14 @@ impl SandboxState {
         self.connections.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Tells a connection that is open now when to end.
+    /// The token by which [`Self::drop_connections`] closes a connection that is open now.
     pub(crate) fn drop_signal(&self) -> CancellationToken {
-        lock(&self.open).clone()
+        lock(&self.drop_signal).clone()
     }
 
-    /// Ends every connection that is open now.
+    /// Closes every connection that is open now.
     pub(crate) fn drop_connections(&self) {
-        std::mem::take(&mut *lock(&self.open)).cancel();
+        std::mem::take(&mut *lock(&self.drop_signal)).cancel();
     }
 
     /// The body for `PUT …/providers/{provider}`.
@@ -201,6 +233,7 @@ impl SandboxState {
         }
     }
 
+    /// The body for `PUT …/providers/apns` with the credentials of a team, 0 or 1.
     pub(crate) fn apns_config(&self, team: usize) -> Value {
         let key = &self.credentials.apns_keys[team];
         json!({
@@ -218,7 +251,8 @@ impl SandboxState {
         format!("{}/token", self.origin)
     }
 
-    /// Says where a token belongs; beyond the limit this has no effect.
+    /// Sets the environment and topic of an APNs token. Does nothing when [`TOKEN_INFOS_MAX`] tokens
+    /// have an entry already.
     pub(crate) fn set_token_info(&self, token: &str, info: TokenInfo) {
         let mut infos = lock(&self.token_infos);
         if infos.len() < TOKEN_INFOS_MAX {
@@ -226,6 +260,7 @@ impl SandboxState {
         }
     }
 
+    /// The environment and topic of an APNs token, which is in lower case.
     pub(crate) fn token_info(&self, token: &str) -> TokenInfo {
         lock(&self.token_infos).get(token).cloned().unwrap_or_default()
     }
@@ -235,8 +270,9 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("nothing panics while it holds a lock")
 }
 
-/// An address that a client on this machine can connect to and that is on the certificate.
-fn reachable(address: SocketAddr) -> SocketAddr {
+/// An address that a client on this machine can connect to and that the certificate names. An
+/// unspecified address is replaced by the loopback address.
+fn connectable_address(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),

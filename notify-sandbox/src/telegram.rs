@@ -1,6 +1,6 @@
-//! Fake Bot API of Telegram: <https://core.telegram.org/bots/api>. Checks the token, method and
-//! message, in that order, then responds as scripted and within its rate limits, of which the bot
-//! has one and each chat another.
+//! Fake Bot API of Telegram: <https://core.telegram.org/bots/api>. The fake checks the token, method
+//! and message, in that order, and then responds as scripted. Successful messages count against two
+//! rate limits: one of the bot and one of the chat.
 
 use bytes::Bytes;
 use http::{Response, header};
@@ -10,11 +10,11 @@ use crate::handler::{
     Context, Outcome, Reaction, Recipient, json, respond, status, with_retry_after,
 };
 use crate::rate_limits::Limit;
-use crate::rules::Scripted;
+use crate::rules::RequestScript;
 use crate::script::{self, Fault, Provider, ScriptedResponse};
 use crate::state::SandboxState;
 
-/// Messages a minute to a group.
+/// The messages a minute that a group accepts.
 const GROUP_PER_MINUTE: u32 = 20;
 
 const TEXT_CHARS_MAX: usize = 4_096;
@@ -26,10 +26,10 @@ const BUTTONS_MAX: usize = 100;
 /// Handles one call.
 pub(crate) fn handle(ctx: Context<'_>, path: &str) -> Reaction {
     let parameters = ctx.request.payload();
-    let validated = match method(ctx.state, path) {
+    let validated = match parse_method(ctx.state, path) {
         Ok(Method::GetMe) => return Reaction::respond(get_me(ctx.state)),
         Ok(Method::Unknown) => {
-            return Reaction::respond(Failure::named("nomethod").into_response());
+            return Reaction::respond(Failure::for_keyword("nomethod").into_response());
         }
         Ok(method) => {
             let is_photo = method == Method::SendPhoto;
@@ -38,7 +38,7 @@ pub(crate) fn handle(ctx: Context<'_>, path: &str) -> Reaction {
                 Err(failure) => Err((chat_of(&parameters), failure)),
             }
         }
-        // Logged, since a message with a wrong token is worth seeing.
+        // The message is logged in spite of its wrong token or path, so that the user can see the mistake.
         Err(failure) => Err((None, failure)),
     };
     let (token, scripted, outcome) = match validated {
@@ -48,7 +48,7 @@ pub(crate) fn handle(ctx: Context<'_>, path: &str) -> Reaction {
             let outcome = send(ctx.state, &chat, &scripted.response);
             (Some(chat), scripted, outcome)
         }
-        Err((chat, failure)) => (chat, Scripted::default(), failure.into_outcome()),
+        Err((chat, failure)) => (chat, RequestScript::default(), failure.into_outcome()),
     };
     let recipient = Recipient { provider: Provider::Telegram, environment: None, token };
     ctx.finish(recipient, scripted, outcome, || parameters)
@@ -62,9 +62,9 @@ enum Method {
     Unknown,
 }
 
-/// The method of a path; Telegram ignores its case.
-fn method(state: &SandboxState, path: &str) -> Result<Method, Failure> {
-    let not_found = || Failure::named("notthere");
+/// The method of a path, whose token is checked. Telegram ignores the case of the method.
+fn parse_method(state: &SandboxState, path: &str) -> Result<Method, Failure> {
+    let not_found = || Failure::for_keyword("notthere");
     let (token, method) =
         path.strip_prefix("/bot").and_then(|rest| rest.split_once('/')).ok_or_else(not_found)?;
     let (number, secret) = token.split_once(':').ok_or_else(not_found)?;
@@ -72,7 +72,7 @@ fn method(state: &SandboxState, path: &str) -> Result<Method, Failure> {
         return Err(not_found());
     }
     if token != state.credentials.bot.token {
-        return Err(Failure::named("unauthorized"));
+        return Err(Failure::for_keyword("unauthorized"));
     }
     Ok(match method.to_ascii_lowercase().as_str() {
         "getme" => Method::GetMe,
@@ -111,10 +111,10 @@ fn send(state: &SandboxState, chat: &str, script: &ScriptedResponse) -> Outcome 
     Outcome::sent(json(200, &json!({ "ok": true, "result": sent })), id.to_string())
 }
 
-/// Takes a message from the limits of the bot and of the chat; a limit of 0 is none.
+/// Counts a message against the rate limits of the bot and of the chat. A setting of 0 means no limit.
 ///
 /// # Errors
-/// The seconds until there is room again.
+/// When a limit is exceeded. The error is the number of seconds until the limit allows a message.
 fn take_from_limits(state: &SandboxState, chat: &str) -> Result<(), u64> {
     let (per_second, burst) = {
         let settings = state.settings.borrow();
@@ -137,58 +137,59 @@ fn take_from_limits(state: &SandboxState, chat: &str) -> Result<(), u64> {
     state.rate_limits.take(&key, limit, now)
 }
 
-/// The number of a chat without its script.
+/// The number at the start of a chat id, without the script. `None` for the name of a channel.
 fn number_of(chat: &str) -> Option<i64> {
     let (sign, number) = chat.strip_prefix('-').map_or((1, chat), |number| (-1, number));
     let number: i64 = number.split('-').next()?.parse().ok()?;
     Some(sign * number)
 }
 
-type Validated = Result<(), Failure>;
+type CheckResult = Result<(), Failure>;
 
-fn bad(rule: &str) -> Failure {
+fn bad_request(rule: &str) -> Failure {
     Failure::new(400, format!("Bad Request: {rule}"))
 }
 
-/// Checks the parameters of a call, and returns its chat.
+/// Checks the parameters of a call and returns its chat.
 fn validate(ctx: Context<'_>, parameters: &Value, is_photo: bool) -> Result<String, Failure> {
     let content_type = ctx.request.header(header::CONTENT_TYPE.as_str()).unwrap_or_default();
     if !content_type.to_ascii_lowercase().starts_with("application/json") {
-        // Telegram reads forms as well.
-        return Err(bad("the sandbox reads JSON alone"));
+        // The real service also accepts forms. The sandbox does not.
+        return Err(bad_request("the sandbox reads JSON alone"));
     }
     let chat = chat_of(parameters);
-    let parameters = parameters.as_object().ok_or_else(|| bad("can't parse JSON object"))?;
-    let chat = chat.ok_or_else(|| bad("chat_id is empty"))?;
+    let parameters =
+        parameters.as_object().ok_or_else(|| bad_request("can't parse JSON object"))?;
+    let chat = chat.ok_or_else(|| bad_request("chat_id is empty"))?;
     if is_photo {
-        let photo =
-            text(parameters, "photo")?.ok_or_else(|| bad("there is no photo in the request"))?;
-        if !is_web(photo) {
-            return Err(bad("wrong file identifier/HTTP URL specified"));
+        let photo = text(parameters, "photo")?
+            .ok_or_else(|| bad_request("there is no photo in the request"))?;
+        if !is_web_url(photo) {
+            return Err(bad_request("wrong file identifier/HTTP URL specified"));
         }
         let caption = text(parameters, "caption")?.unwrap_or_default();
         if caption.chars().count() > CAPTION_CHARS_MAX {
-            return Err(bad("message caption is too long"));
+            return Err(bad_request("message caption is too long"));
         }
     } else {
         let text = text(parameters, "text")?.unwrap_or_default();
         if text.trim().is_empty() {
-            return Err(Failure::named("empty"));
+            return Err(Failure::for_keyword("empty"));
         }
         if text.chars().count() > TEXT_CHARS_MAX {
-            return Err(Failure::named("toolong"));
+            return Err(Failure::for_keyword("toolong"));
         }
     }
     if let Some(mode) = text(parameters, "parse_mode")?
         && !["HTML", "Markdown", "MarkdownV2"].contains(&mode)
     {
-        return Err(bad("unsupported parse_mode"));
+        return Err(bad_request("unsupported parse_mode"));
     }
     check_markup(parameters.get("reply_markup"))?;
-    if is_chat(&chat) { Ok(chat) } else { Err(Failure::named("notfound")) }
+    if is_chat(&chat) { Ok(chat) } else { Err(Failure::for_keyword("notfound")) }
 }
 
-/// The chat of a call as text, valid or not.
+/// The chat of a call as text, even if the call is invalid.
 fn chat_of(parameters: &Value) -> Option<String> {
     match parameters.get("chat_id")? {
         Value::String(chat) if !chat.is_empty() => Some(chat.clone()),
@@ -197,7 +198,7 @@ fn chat_of(parameters: &Value) -> Option<String> {
     }
 }
 
-/// Whether it is the name of a channel, or a number, which a `-` and a script may follow.
+/// Whether `chat` is the name of a channel, or a number with an optional `-` and script after it.
 fn is_chat(chat: &str) -> bool {
     if let Some(name) = chat.strip_prefix('@') {
         return !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
@@ -207,37 +208,38 @@ fn is_chat(chat: &str) -> bool {
     !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
 }
 
+/// An optional string parameter.
 fn text<'a>(parameters: &'a Map<String, Value>, name: &str) -> Result<Option<&'a str>, Failure> {
     match parameters.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(bad(&format!("can't parse field \"{name}\": it must be a String"))),
+        Some(_) => Err(bad_request(&format!("can't parse field \"{name}\": it must be a String"))),
     }
 }
 
-fn is_web(text: &str) -> bool {
+fn is_web_url(text: &str) -> bool {
     let url = url::Url::parse(text).ok();
     url.is_some_and(|url| matches!(url.scheme(), "http" | "https") && url.host().is_some())
 }
 
-fn check_markup(markup: Option<&Value>) -> Validated {
+fn check_markup(markup: Option<&Value>) -> CheckResult {
     let Some(markup) = markup else { return Ok(()) };
-    let broken = || bad("can't parse reply keyboard markup JSON object");
+    let broken = || bad_request("can't parse reply keyboard markup JSON object");
     let rows = markup.get("inline_keyboard").and_then(Value::as_array).ok_or_else(broken)?;
     let mut count = 0;
     for row in rows {
         let row = row.as_array().ok_or_else(broken)?;
         count += row.len();
         if row.len() > BUTTONS_PER_ROW_MAX || count > BUTTONS_MAX {
-            return Err(Failure::named("markup"));
+            return Err(Failure::for_keyword("markup"));
         }
         row.iter().try_for_each(check_button)?;
     }
     Ok(())
 }
 
-fn check_button(button: &Value) -> Validated {
-    let broken = |rule: &str| bad(&format!("can't parse inline keyboard button: {rule}"));
+fn check_button(button: &Value) -> CheckResult {
+    let broken = |rule: &str| bad_request(&format!("can't parse inline keyboard button: {rule}"));
     let button =
         button.as_object().ok_or_else(|| broken("InlineKeyboardButton must be an Object"))?;
     let members = ["text", "url", "callback_data"];
@@ -248,19 +250,19 @@ fn check_button(button: &Value) -> Validated {
         return Err(broken("Text buttons must have non-empty text"));
     }
     match (text(button, "url")?, text(button, "callback_data")?) {
-        (Some(url), None) if is_web(url) || url.starts_with("tg://") => Ok(()),
-        (Some(_), None) => Err(Failure::named("button")),
+        (Some(url), None) if is_web_url(url) || url.starts_with("tg://") => Ok(()),
+        (Some(_), None) => Err(Failure::for_keyword("button")),
         (None, Some(data)) if (1..=CALLBACK_DATA_BYTES_MAX).contains(&data.len()) => Ok(()),
-        (None, Some(_)) => Err(bad("BUTTON_DATA_INVALID")),
+        (None, Some(_)) => Err(bad_request("BUTTON_DATA_INVALID")),
         _ => Err(broken("exactly one of the optional fields must be used")),
     }
 }
 
-/// The `retry_after` of a 429 by default, in seconds.
+/// The default `retry_after` of a 429, in seconds.
 const RETRY_AFTER_S: u64 = 5;
 
-/// The errors that a script can ask for: keyword, status, description. The first one of a status is
-/// its usual error.
+/// The errors that a script can select: keyword, status and description. The first error with a status
+/// is the usual error of the status.
 const ERRORS: &[(&str, u16, &str)] = &[
     ("empty", 400, "Bad Request: message text is empty"),
     ("toolong", 400, "Bad Request: message is too long"),
@@ -288,22 +290,22 @@ const ERRORS: &[(&str, u16, &str)] = &[
     ("timeout", 504, "Gateway Timeout"),
 ];
 
-/// Errors of a photo only; a text to the same chat succeeds.
+/// Keywords that apply only to a photo. A text to the same chat succeeds.
 const PHOTO_ERRORS: [&str; 4] = ["parse", "photo", "fetch", "dimensions"];
 
-/// Statuses of the front server, which come with a page.
+/// The statuses of the front server. Their body is an HTML page.
 const PAGE_STATUSES: [u16; 2] = [502, 503];
 
 fn find_error(keyword: &str) -> Option<&'static (&'static str, u16, &'static str)> {
     ERRORS.iter().find(|error| error.0 == keyword)
 }
 
-/// The keywords by which a chat can ask for an error.
+/// The keywords in chat ids that select an error.
 pub fn telegram_keywords() -> impl Iterator<Item = &'static str> {
     ERRORS.iter().map(|error| error.0)
 }
 
-/// The status of a scriptable error.
+/// The status of the error with this keyword.
 pub(crate) fn status_of(reason: &str) -> Option<u16> {
     find_error(reason).map(|error| error.1)
 }
@@ -329,10 +331,11 @@ fn parse_chat(chat: &str, is_photo: bool) -> Option<ScriptedResponse> {
     })
 }
 
-/// A chat id, distinct for each `seed`, that gets `response`.
+/// A chat id that gets `response`, different for each `seed`.
 ///
 /// # Panics
-/// When an id cannot ask for it: a reason without a keyword needs a [`Rule`](crate::Rule).
+/// When no script selects the response, because its reason has no keyword. Such a response needs a
+/// [`Rule`](crate::Rule).
 #[must_use]
 pub fn telegram_chat(seed: u64, response: &ScriptedResponse) -> String {
     let number = 5_000_000_000 + seed;
@@ -344,16 +347,18 @@ pub fn telegram_chat(seed: u64, response: &ScriptedResponse) -> String {
             (Some(reason), _) => find_error(reason).map(|error| error.0.to_owned()),
             (None, status) => status.map(|status| status.to_string()),
         });
-    format!("{number}-{}", script.expect("an id can ask for the response"))
+    format!("{number}-{}", script.expect("a script can select the response"))
 }
 
-/// An error response: a status, and a description of the cause.
+/// An error response.
 #[derive(Debug)]
 struct Failure {
     http: u16,
     description: String,
     retry_after: Option<u64>,
+    /// The supergroup that has replaced the chat.
     migrate_to: Option<i64>,
+    /// Whether the body is an HTML page instead of JSON.
     is_page: bool,
 }
 
@@ -364,21 +369,23 @@ impl Failure {
     }
 
     /// The error with this keyword.
-    fn named(keyword: &str) -> Self {
+    fn for_keyword(keyword: &str) -> Self {
         Self::scripted(&ScriptedResponse::reason(keyword), "")
     }
 
-    /// The error of an exceeded rate limit.
+    /// The error of an exceeded rate limit, with the seconds to wait.
     fn flood(retry_after: u64) -> Self {
         let description = format!("Too Many Requests: retry after {retry_after}");
         Self { retry_after: Some(retry_after), ..Self::new(429, description) }
     }
 
-    /// The failure that a rule or a chat asks for.
+    /// The failure that a rule or the script of a chat selects.
     fn scripted(script: &ScriptedResponse, chat: &str) -> Self {
-        let usual = || ERRORS.iter().find(|error| Some(error.1) == script.status);
-        let found = script.reason.as_deref().map_or_else(usual, find_error);
-        let Some(&(keyword, http, description)) = found else {
+        let error = match script.reason.as_deref() {
+            Some(reason) => find_error(reason),
+            None => ERRORS.iter().find(|error| Some(error.1) == script.status),
+        };
+        let Some(&(keyword, http, description)) = error else {
             let reason = script.reason.clone();
             let is_page = reason.is_none();
             let failure = Self::new(script.status.unwrap_or(500), reason.unwrap_or_default());
@@ -394,7 +401,7 @@ impl Failure {
         }
     }
 
-    /// Logged with the description as its reason.
+    /// The outcome of the message. Its reason in the log is the description.
     fn into_outcome(self) -> Outcome {
         let reason = if self.is_page { "html" } else { self.description.as_str() }.to_owned();
         Outcome::failed(self.into_response(), reason)
@@ -424,7 +431,7 @@ impl Failure {
     }
 }
 
-/// The supergroup that a group becomes: `-100` and its number.
+/// The supergroup that replaces a group. Its id is `-100` and the number of the group.
 fn supergroup_of(chat: &str) -> i64 {
     let chat = chat.trim_start_matches('-');
     let number: String = chat.chars().take_while(char::is_ascii_digit).collect();

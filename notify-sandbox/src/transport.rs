@@ -1,6 +1,8 @@
-//! Accepts connections and detects their protocol: TLS by its first byte, HTTP/2 with prior knowledge
-//! by its preface, or else HTTP/1.1. Over TLS the negotiated protocol decides. Without one the preface
-//! does, since aioapns offers none and speaks HTTP/2, which APNs accepts.
+//! Accepts connections and detects their protocol.
+//!
+//! The first byte identifies TLS. Over TLS, the protocol that ALPN negotiated is used. Without TLS or
+//! without ALPN, a connection that starts with the HTTP/2 preface is HTTP/2, and any other connection
+//! is HTTP/1.1. The client library aioapns sends HTTP/2 over TLS without ALPN, and APNs accepts it.
 
 mod frame_filter;
 mod http1;
@@ -21,10 +23,12 @@ use tokio_util::task::TaskTracker;
 
 use crate::state::SandboxState;
 
-/// How long a client may take until its protocol is known.
+/// How long a client may take for each of: its first bytes, the TLS handshake, the HTTP/2 handshake
+/// and the head of an HTTP/1.1 request.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long to wait after a failed accept, mostly for a file descriptor.
+/// How long to wait after a failed accept. Most of these failures mean that the process has no free
+/// file descriptor.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
 /// The first byte of a TLS record with a handshake.
@@ -56,9 +60,9 @@ pub(crate) async fn accept(
     }
 }
 
-/// Serves one connection. Its errors are left to the client.
+/// Serves one connection. An error ends the connection, and only the client sees it.
 async fn serve(state: Arc<SandboxState>, stream: TcpStream) {
-    // Small frames must not wait for each other.
+    // Nagle's algorithm would delay small frames.
     let _ = stream.set_nodelay(true);
     let Some((first, stream)) = peek(stream).await else { return };
     if first[0] != TLS_HANDSHAKE {
@@ -76,7 +80,8 @@ async fn serve(state: Arc<SandboxState>, stream: TcpStream) {
     serve_http(state, is_http2(first), stream).await;
 }
 
-/// The first bytes of a stream, and the stream with them.
+/// Reads the first bytes of `stream`. Returns them and a stream that yields them again. `None` when the
+/// stream ends or [`HANDSHAKE_TIMEOUT`] passes before.
 async fn peek<S>(mut stream: S) -> Option<([u8; 3], impl AsyncRead + AsyncWrite + Unpin)>
 where
     S: AsyncRead + AsyncWrite + Unpin,

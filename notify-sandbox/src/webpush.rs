@@ -1,5 +1,5 @@
-//! A fake push service (RFC 8030). Checks the endpoint, size, headers and VAPID token, decrypts the
-//! message as the browser would, then responds as scripted. Its errors have the forms of Mozilla,
+//! A fake push service (RFC 8030). It checks the endpoint, size, headers and VAPID token, decrypts the
+//! message as the browser would, and then responds as scripted. Its errors have the forms of Mozilla,
 //! Apple, Google and Windows.
 
 use std::collections::HashMap;
@@ -20,11 +20,12 @@ use crate::handler::{
     status, with_retry_after,
 };
 use crate::jwt::{Algorithm, Jwt, VerifiedCache};
-use crate::rules::Scripted;
+use crate::rules::RequestScript;
 use crate::script::{self, Fault, Provider, ScriptedResponse};
 use crate::state::{SandboxState, lock};
 
-/// The largest accepted body: what every service has to accept (RFC 8030 section 7.2).
+/// The largest accepted body, in bytes. Every push service must accept this size (RFC 8030 section 7.2),
+/// and some accept no more.
 const BODY_BYTES_MAX: usize = 4_096;
 /// The longest `Topic`, in bytes (RFC 8030 section 5.4).
 const TOPIC_BYTES_MAX: usize = 32;
@@ -42,7 +43,7 @@ const AUTH_BYTES: usize = 16;
 /// Handles one message.
 pub(crate) fn handle(ctx: Context<'_>, path: &str) -> Reaction {
     let Some(id) = path.strip_prefix('/').filter(|id| !id.contains('/')) else {
-        return Reaction::respond(render(NO_ENDPOINT.status, Some(NO_ENDPOINT.reason)));
+        return Reaction::respond(error_response(NO_ENDPOINT.status, Some(NO_ENDPOINT.reason)));
     };
     if ctx.request.head.method != Method::POST {
         return Reaction::respond(respond(405, PLAIN_TEXT, ""));
@@ -52,7 +53,7 @@ pub(crate) fn handle(ctx: Context<'_>, path: &str) -> Reaction {
             let script = script::parse_token(id, parse_keyword);
             (payload, ctx.state.rules.scripted(Provider::WebPush, id, script))
         }
-        Err(error) => (Value::Null, Scripted::from(error.to_response())),
+        Err(error) => (Value::Null, RequestScript::from(error.to_response())),
     };
     let outcome = match scripted.response.fault {
         Fault::None => outcome(ctx, &scripted.response),
@@ -68,8 +69,8 @@ fn outcome(ctx: Context<'_>, script: &ScriptedResponse) -> Outcome {
     let message_id = is_success(code)
         .then(|| format!("{}/push-messages/{:032x}", ctx.state.origin, fastrand::u128(..)));
     let response = match &message_id {
-        Some(location) => accepted(code, location, ctx.request),
-        None => render(code, reason),
+        Some(location) => accepted_response(code, location, ctx.request),
+        None => error_response(code, reason),
     };
     Outcome {
         response: with_retry_after(response, script.retry_after),
@@ -79,7 +80,7 @@ fn outcome(ctx: Context<'_>, script: &ScriptedResponse) -> Outcome {
 }
 
 /// The response to an accepted message.
-fn accepted(code: u16, location: &str, request: &Request) -> Response<Bytes> {
+fn accepted_response(code: u16, location: &str, request: &Request) -> Response<Bytes> {
     let mut response = empty(code);
     let headers = response.headers_mut();
     let location = HeaderValue::from_str(location).expect("a URL is a header value");
@@ -90,8 +91,8 @@ fn accepted(code: u16, location: &str, request: &Request) -> Response<Bytes> {
     response
 }
 
-/// Checks a message, and returns it as the browser reads it, or encrypted if the sandbox does not
-/// have the browser's keys.
+/// Checks a message and returns its decrypted payload. A message to a browser whose keys the sandbox does
+/// not have stays encrypted.
 fn validate(
     state: &SandboxState,
     id: &str,
@@ -115,7 +116,7 @@ fn validate(
     }
     let urgency = request.header("urgency").unwrap_or("normal");
     if !URGENCIES.contains(&urgency) {
-        // Mozilla has no error number for this.
+        // Mozilla has no error number for an invalid `Urgency`.
         return Err(&BAD_CRYPTO);
     }
     let authorization = request.header(header::AUTHORIZATION.as_str());
@@ -143,7 +144,7 @@ pub(crate) struct VapidToken {
     claims: Claims,
 }
 
-/// The claims; `exp` is a number, as Mozilla demands.
+/// The claims of a VAPID token. Mozilla requires `exp` to be a number.
 #[derive(Debug, Clone, Deserialize)]
 struct Claims {
     aud: String,
@@ -151,8 +152,8 @@ struct Claims {
     sub: String,
 }
 
-/// Checks the VAPID header (RFC 8292) for a subscription to `key`, including what Apple and Mozilla
-/// demand beyond the RFC.
+/// Checks the VAPID header (RFC 8292) for a subscription to `key`. Apple and Mozilla require more than
+/// the RFC, and the sandbox requires the same: the claim `sub` as a `mailto:` or `https:` URL.
 fn check_vapid(
     state: &SandboxState,
     header: Option<&str>,
@@ -172,21 +173,16 @@ fn check_vapid(
     if is_valid { Ok(()) } else { Err(&BAD_VAPID) }
 }
 
-/// Reads `vapid t=TOKEN, k=KEY`.
+/// Parses the header `vapid t=TOKEN, k=KEY` and verifies the token with the key.
 fn verify_vapid(header: &str) -> Option<VapidToken> {
     let (scheme, parameters) = header.split_once(' ')?;
     if !scheme.eq_ignore_ascii_case("vapid") {
         return None;
     }
-    let parameter = |name: &str| {
-        let mut named = parameters.split(',').filter_map(|parameter| {
-            parameter
-                .trim()
-                .strip_prefix(name)?
-                .strip_prefix('=')
-                .map(|value| value.trim_matches('"'))
-        });
-        named.next()
+    let parameter = |wanted: &str| {
+        let mut pairs = parameters.split(',').filter_map(|pair| pair.trim().split_once('='));
+        let (_, value) = pairs.find(|(name, _)| *name == wanted)?;
+        Some(value.trim_matches('"'))
     };
     let key = URL_SAFE_NO_PAD.decode(parameter("k")?).ok()?;
     let claims = Jwt::parse(parameter("t")?)?.verify(Algorithm::Es256, &key)?;
@@ -195,13 +191,14 @@ fn verify_vapid(header: &str) -> Option<VapidToken> {
 
 /// A subscription of a browser.
 struct Subscription {
-    /// Absent when the browser is not the sandbox's, which then cannot decrypt.
+    /// The browser with its private key. Absent for a browser outside the sandbox, whose messages the
+    /// sandbox cannot decrypt.
     browser: Option<Browser>,
-    /// The public VAPID key that must sign its messages.
+    /// The public VAPID key. Messages must be signed with its private key.
     application_server_key: Vec<u8>,
 }
 
-/// The public keys of a browser that is not the sandbox's, in base64url.
+/// The keys in the subscription of a browser outside the sandbox, in base64url.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct BrowserKeys {
@@ -222,7 +219,7 @@ pub enum SubscribeError {
     /// A browser cannot have these keys.
     #[error("keys: must be a P-256 public key, 65 bytes, and 16 bytes, both in base64url")]
     BrowserKeys,
-    /// The script is unknown, or no script can ask for the response.
+    /// The script is invalid, or no script selects the response.
     #[error("script: is not known")]
     Script,
     /// There are too many subscriptions.
@@ -239,9 +236,9 @@ impl Subscriptions {
     }
 }
 
-/// Subscribes a browser to the responses of `script`, which comes without its `-`. The key is by
-/// default that of `/sandbox/config/webpush`. The browser is the sandbox's own unless there are
-/// `keys` of another.
+/// Subscribes a browser whose messages get the response of `script`, which has no leading `-`. The
+/// default `application_server_key` is the key of `/sandbox/config/webpush`. With `keys`, the
+/// subscription is for a browser outside the sandbox; without, the sandbox creates a browser.
 pub(crate) fn subscribe(
     state: &SandboxState,
     application_server_key: Option<&str>,
@@ -267,20 +264,19 @@ pub(crate) fn subscribe(
         }
         Some(BrowserKeys { p256dh, auth }) => {
             let secret = URL_SAFE_NO_PAD.decode(&auth);
-            if decode_key(&p256dh).is_none()
-                || secret.map_or(0, |secret| secret.len()) != AUTH_BYTES
-            {
+            let is_secret = secret.is_ok_and(|secret| secret.len() == AUTH_BYTES);
+            if decode_key(&p256dh).is_none() || !is_secret {
                 return Err(SubscribeError::BrowserKeys);
             }
             (None, WebSubscription { endpoint, p256dh, auth })
         }
     };
-    let subscribed = Arc::new(Subscription { browser, application_server_key });
-    let mut all = lock(&state.subscriptions.0);
-    if all.len() >= SUBSCRIPTIONS_MAX {
+    let entry = Arc::new(Subscription { browser, application_server_key });
+    let mut entries = lock(&state.subscriptions.0);
+    if entries.len() >= SUBSCRIPTIONS_MAX {
         return Err(SubscribeError::Full);
     }
-    all.insert(id, subscribed);
+    entries.insert(id, entry);
     Ok(subscription)
 }
 
@@ -301,7 +297,7 @@ pub struct WebPushError {
     body: Body,
 }
 
-/// The body of an error, by the service that sends it.
+/// The body of an error, in the form of one service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Body {
     /// Mozilla's `errno` and message.
@@ -310,7 +306,7 @@ enum Body {
     Apple,
     /// Google's text.
     Text(&'static str),
-    /// Nothing, as from Windows and edge servers.
+    /// No body, as sent by Windows and by edge servers.
     Empty,
 }
 
@@ -334,7 +330,7 @@ const fn mozilla(
 
 /// A VAPID header or token that every service refuses.
 const BAD_VAPID: WebPushError = mozilla(401, "errno_109", 109, "Invalid authentication");
-/// A message signed with another key than the subscription was made with.
+/// A message that is signed with another key than the key of the subscription.
 const KEY_MISMATCH: WebPushError = error(
     Some("mismatch"),
     403,
@@ -358,7 +354,7 @@ const NO_ENDPOINT: WebPushError = mozilla(404, "errno_102", 102, "Invalid URL en
 const TOO_LARGE: WebPushError = mozilla(413, "errno_104", 104, "Data payload too large");
 
 impl WebPushError {
-    /// All errors; the first one of a status is its usual error.
+    /// All errors. The first error with a status is the usual error of the status.
     pub const ALL: &'static [Self] = &[
         BAD_CRYPTO,
         MISSING_HEADER,
@@ -398,7 +394,7 @@ impl WebPushError {
         error(None, 504, "timeout", Body::Empty),
     ];
 
-    fn named(reason: &str) -> Option<&'static Self> {
+    fn by_reason(reason: &str) -> Option<&'static Self> {
         Self::ALL.iter().find(|error| error.reason == reason)
     }
 
@@ -406,27 +402,28 @@ impl WebPushError {
         ScriptedResponse { status: Some(self.status), ..ScriptedResponse::reason(self.reason) }
     }
 
-    fn usual(status: u16) -> Option<&'static Self> {
+    fn first_of(status: u16) -> Option<&'static Self> {
         Self::ALL.iter().find(|error| error.status == status)
     }
 }
 
-/// The status of a scriptable error.
+/// The status of the error with this reason.
 pub(crate) fn status_of(reason: &str) -> Option<u16> {
-    WebPushError::named(reason).map(|error| error.status)
+    WebPushError::by_reason(reason).map(|error| error.status)
 }
 
-/// Whether a push service means success (RFC 8030 section 5; some send 200 or 204).
+/// Whether the status means success. RFC 8030 section 5 has 201, and 202 for a message whose sender
+/// wants a receipt. Some services send 200 or 204.
 fn is_success(status: u16) -> bool {
     matches!(status, 200 | 201 | 202 | 204)
 }
 
 fn resolve(script: &ScriptedResponse) -> (u16, Option<&str>) {
-    script.resolve(201, |status| Some(WebPushError::usual(status)?.reason), status_of)
+    script.resolve(201, |status| Some(WebPushError::first_of(status)?.reason), status_of)
 }
 
-/// The response of an error. The reason of a redirect is its location.
-fn render(code: u16, reason: Option<&str>) -> Response<Bytes> {
+/// The response with an error. For a redirect, the reason is the location.
+fn error_response(code: u16, reason: Option<&str>) -> Response<Bytes> {
     if (300..400).contains(&code) {
         let mut response = empty(code);
         if let Some(to) = reason.and_then(|to| HeaderValue::from_str(to).ok()) {
@@ -434,7 +431,7 @@ fn render(code: u16, reason: Option<&str>) -> Response<Bytes> {
         }
         return response;
     }
-    let body = reason.and_then(WebPushError::named).map_or(Body::Empty, |error| error.body);
+    let body = reason.and_then(WebPushError::by_reason).map_or(Body::Empty, |error| error.body);
     match body {
         Body::Mozilla(errno, message) => {
             let name = status(code).canonical_reason().unwrap_or("Error");
@@ -455,14 +452,14 @@ fn parse_keyword(keyword: &str) -> Option<ScriptedResponse> {
     Some(ScriptedResponse::status(status))
 }
 
-/// The script that asks for a response; empty for a success. `None` when a reason has no keyword,
-/// which needs a [`Rule`](crate::Rule).
+/// The script that selects `response`; empty for a success. `None` when the reason has no keyword. Such a
+/// response needs a [`Rule`](crate::Rule).
 pub(crate) fn script(response: &ScriptedResponse) -> Option<String> {
     if response.fault == Fault::None && response.reason.is_none() && response.status.is_none() {
         return Some(String::new());
     }
     script::write_script(response, |response| match (&response.reason, response.status) {
-        (Some(reason), _) => Some(WebPushError::named(reason)?.keyword?.to_owned()),
+        (Some(reason), _) => Some(WebPushError::by_reason(reason)?.keyword?.to_owned()),
         (None, status) => status.map(|status| status.to_string()),
     })
 }

@@ -1,4 +1,4 @@
-//! What the server reports at the end of a run, over its API.
+//! Reads the server's reports at the end of a run, over its API.
 
 use anyhow::Result;
 use notify_client::Client;
@@ -7,16 +7,16 @@ use serde_json::Value;
 
 use crate::checker::NotificationReport;
 
-/// Notifications of a page.
+/// The notifications of a page.
 const NOTIFICATIONS: u32 = 100;
-/// Deliveries of a page: the maximum.
+/// The deliveries of a page: the maximum.
 const PAGE_ROWS: u32 = 1_000;
 
 impl NotificationReport {
     /// Reads every notification of an application with the outcome of each device.
     ///
     /// # Errors
-    /// When something cannot be read.
+    /// When a request fails.
     pub async fn of(client: &Client) -> Result<Vec<Self>> {
         let mut reports = Vec::new();
         let query = PageQuery { limit: Some(NOTIFICATIONS), cursor: None };
@@ -33,7 +33,7 @@ impl NotificationReport {
         let mut all = client.notifications().all_deliveries(&record.id, &query);
         while let Some(delivery) = all.next().await {
             let delivery = delivery?;
-            // Who was erased since has no id any more.
+            // The deliveries of an erased device have no id.
             let device = delivery.device_id.map(|id| id.to_string()).unwrap_or_default();
             deliveries.push((device, delivery.outcome));
         }

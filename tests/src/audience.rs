@@ -1,4 +1,4 @@
-//! Many devices at once.
+//! Devices for tests, with tokens that select the sandbox's responses.
 
 use anyhow::Result;
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -6,13 +6,13 @@ use notify_client::Client;
 use notify_core::{DeviceId, PushKeys, PushSubscription, RegisterDevice, Subscribe};
 use notify_sandbox::{Sandbox, ScriptedResponse, apns_token, fcm_token};
 
-/// Registrations under way at a time.
+/// The number of concurrent registrations.
 const PARALLEL: usize = 64;
 
 /// Registers devices, many at a time.
 ///
 /// # Errors
-/// The first that fails.
+/// When a registration fails.
 pub async fn register(
     client: &Client,
     devices: impl IntoIterator<Item = RegisterDevice>,
@@ -25,26 +25,26 @@ pub async fn register(
     Ok(())
 }
 
-/// An Android device `a{seed}` whose token makes the sandbox respond like that.
+/// An Android device `a{seed}` whose token makes the sandbox respond with `answer`.
 #[must_use]
 pub fn android(seed: u64, answer: &ScriptedResponse) -> RegisterDevice {
     RegisterDevice::android(format!("a{seed}"), fcm_token(seed, answer))
 }
 
-/// An iOS device `i{seed}` whose token makes the sandbox respond like that.
+/// An iOS device `i{seed}` whose token makes the sandbox respond with `answer`.
 #[must_use]
 pub fn ios(seed: u64, answer: &ScriptedResponse) -> RegisterDevice {
     RegisterDevice::ios(format!("i{seed}"), apns_token(seed, answer))
 }
 
-/// That many reachable devices, half on each of the two platforms.
+/// `count` reachable devices, half of them on Android and half on iOS.
 pub fn crowd(count: u64) -> impl Iterator<Item = RegisterDevice> {
     let ok = ScriptedResponse::ok();
     (0..count).map(move |seed| if seed % 2 == 0 { android(seed, &ok) } else { ios(seed, &ok) })
 }
 
-/// Subscribes a browser at the sandbox, whose push service responds to it like that, and registers
-/// it as that device.
+/// Subscribes a browser at the sandbox, whose push service responds with `answer` to its messages. Registers
+/// the browser as a device and returns the device id.
 ///
 /// # Errors
 /// When the sandbox or the server refuses.
@@ -58,7 +58,7 @@ pub async fn browser(
     Ok(client.subscriptions().create(&subscribe).await?.id)
 }
 
-/// The same; returns its endpoint.
+/// Like [`browser`], but returns the browser's endpoint.
 ///
 /// # Errors
 /// When the sandbox or the server refuses.

@@ -1,5 +1,5 @@
-//! Which database the kit's servers work on: SQLite in their folder, or a PostgreSQL database that
-//! belongs to the folder. Whole suites run on either: `NOTIFY_TEST_BACKEND=postgres`.
+//! The database of the kit's servers: SQLite in the data folder, or a PostgreSQL database that belongs to the
+//! data folder. `NOTIFY_TEST_BACKEND=postgres` runs whole suites on PostgreSQL.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -11,13 +11,13 @@ use base64::prelude::BASE64_STANDARD;
 use notify_server::config::{Config, Sources};
 use notify_server::store::postgres::testing::{TestCluster, TestDatabase};
 
-/// Selects the backend of every server that does not select one itself.
+/// The environment variable that selects the backend of every test that does not select a backend itself.
 const VARIABLE: &str = "NOTIFY_TEST_BACKEND";
-/// Bytes of a master key.
+/// The length of a master key, in bytes.
 const KEY_BYTES: usize = 32;
 
-/// Databases by the data folder that they belong to: a server that is started again on the same folder
-/// gets the same one. They are deleted with this process.
+/// The databases by their data folder. A server that is started again on the same folder gets the same
+/// database. The databases are deleted when this process ends.
 static INSTALLATIONS: LazyLock<Mutex<HashMap<PathBuf, Installation>>> =
     LazyLock::new(Mutex::default);
 
@@ -26,15 +26,15 @@ static INSTALLATIONS: LazyLock<Mutex<HashMap<PathBuf, Installation>>> =
 pub enum Backend {
     /// A file in the data folder.
     Sqlite,
-    /// A database of a server that this process starts.
+    /// A database on a PostgreSQL server that this process starts.
     Postgres,
 }
 
 impl Backend {
-    /// What the environment selects; SQLite by default.
+    /// The backend that `NOTIFY_TEST_BACKEND` selects; SQLite by default.
     ///
     /// # Panics
-    /// When it selects something else than `sqlite` or `postgres`.
+    /// When the variable is neither `sqlite` nor `postgres`.
     #[must_use]
     pub fn chosen() -> Self {
         match std::env::var(VARIABLE).as_deref() {
@@ -45,42 +45,43 @@ impl Backend {
     }
 }
 
-/// Calls a function with the database of a folder.
+/// Calls `use_database` with the PostgreSQL database of a data folder and returns the result.
 ///
 /// # Errors
-/// When there is none.
+/// When the folder has no PostgreSQL database.
 pub(crate) fn with_database_of<T>(
     data_dir: &Path,
-    look: impl FnOnce(&TestDatabase) -> T,
+    use_database: impl FnOnce(&TestDatabase) -> T,
 ) -> Result<T> {
-    let all = INSTALLATIONS.lock().unwrap_or_else(PoisonError::into_inner);
-    let its = all.get(data_dir).context("a server was started on this folder")?;
-    Ok(look(its.database()))
+    let installations = INSTALLATIONS.lock().unwrap_or_else(PoisonError::into_inner);
+    let installation =
+        installations.get(data_dir).context("no server was started on this folder")?;
+    Ok(use_database(installation.database()))
 }
 
-/// A PostgreSQL database in the place of a data folder's file.
+/// A PostgreSQL database and its master key.
 pub struct Installation {
     database: TestDatabase,
     master_key: String,
 }
 
 impl Installation {
-    /// A new, empty one.
+    /// Creates an empty database and a master key.
     ///
     /// # Panics
-    /// When there is no PostgreSQL.
+    /// When PostgreSQL is not installed.
     #[must_use]
     pub fn make() -> Self {
         Self { database: TestCluster::shared().database(), master_key: new_master_key() }
     }
 
-    /// Its database.
+    /// The database.
     #[must_use]
     pub fn database(&self) -> &TestDatabase {
         &self.database
     }
 
-    /// Its database and key, as settings.
+    /// The settings with which a server uses the database.
     #[must_use]
     pub fn settings(&self) -> Settings {
         Settings { database_url: self.database.url(), master_key: self.master_key.clone() }
@@ -108,24 +109,25 @@ impl Settings {
         Self { database_url, master_key: new_master_key() }
     }
 
-    /// Settings of the database of a folder, which is created by the first call; `None` on
-    /// SQLite.
+    /// The settings of the database of a data folder. The first call creates the database. `None` on SQLite.
     #[must_use]
     pub fn of(backend: Backend, data_dir: &Path) -> Option<Self> {
         match backend {
             Backend::Sqlite => None,
             Backend::Postgres => {
-                let mut all = INSTALLATIONS.lock().unwrap_or_else(PoisonError::into_inner);
-                let its = all.entry(data_dir.to_owned()).or_insert_with(Installation::make);
-                Some(its.settings())
+                let mut installations =
+                    INSTALLATIONS.lock().unwrap_or_else(PoisonError::into_inner);
+                let installation =
+                    installations.entry(data_dir.to_owned()).or_insert_with(Installation::make);
+                Some(installation.settings())
             }
         }
     }
 
-    /// A configuration with these, and defaults for the rest.
+    /// A server configuration with these settings and defaults for all others.
     ///
     /// # Errors
-    /// When the server rejects them.
+    /// When the server rejects the settings.
     pub fn config(&self) -> Result<Config> {
         let flag = |name: &str| (name == "database-url").then(|| self.database_url.clone());
         let variable = |name: &str| (name == "NOTIFY_MASTER_KEY").then(|| self.master_key.clone());
@@ -154,7 +156,7 @@ mod tests {
         anyhow::ensure!(!folder.path().join("notify.db").exists(), "nothing in the folder");
 
         let again = launch.start().await?;
-        anyhow::ensure!(again.api_key.is_none(), "it finds what it left");
+        anyhow::ensure!(again.api_key.is_none(), "a second start finds the keys of the first");
         anyhow::ensure!(again.terminate().await?.success());
 
         let mut server = TestServer::start_on(Backend::Postgres, |_| {}).await;

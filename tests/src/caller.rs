@@ -1,4 +1,4 @@
-//! Plain HTTP, for requests that the SDK cannot make, and the checks that every response must pass.
+//! A plain HTTP client for requests that the SDK cannot make, and the checks that every response must pass.
 
 use anyhow::{Context, Result};
 use http::{HeaderMap, Method};
@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 
 use crate::WAIT_MAX;
 
-/// A client with a key, or without.
+/// A client that sends one header, usually a key, with each request.
 #[derive(Debug, Clone)]
 pub struct Caller {
     http: reqwest::Client,
@@ -45,16 +45,16 @@ impl Caller {
         Self { http, origin: origin.to_owned(), header: (name, value.into()) }
     }
 
-    /// A request, to be sent with [`Response::of`].
+    /// Builds a request. [`Response::of`] sends it.
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let url = format!("{}{path}", self.origin);
         self.http.request(method, url).header(self.header.0, &self.header.1)
     }
 
-    /// Sends a request to a server that may fail: the response is not checked.
+    /// Sends a request without checking the response, for a server that may fail.
     ///
     /// # Errors
-    /// When no whole response arrives.
+    /// When no complete response arrives.
     pub async fn send(
         &self,
         method: &Method,
@@ -64,10 +64,10 @@ impl Caller {
         self.send_with(method, path, body, &[]).await
     }
 
-    /// The same with more headers.
+    /// Like [`Self::send`], with additional headers.
     ///
     /// # Errors
-    /// When no whole response arrives.
+    /// When no complete response arrives.
     pub async fn send_with(
         &self,
         method: &Method,
@@ -118,14 +118,14 @@ impl Caller {
         Response::of(self.request(Method::PATCH, path).body(body.to_string())).await
     }
 
-    /// Sends bytes on a connection of their own and reads until it is closed.
+    /// Sends bytes on a new connection and reads until the server closes it.
     ///
     /// # Panics
-    /// When it is not closed in time.
+    /// When the server does not close the connection in time.
     pub async fn exchange(&self, bytes: &[u8]) -> String {
         let address = self.origin.trim_start_matches("http://");
         let mut stream = TcpStream::connect(address).await.expect("the server takes connections");
-        // The server may close before it has taken everything.
+        // The server may close the connection before it has read all bytes.
         let _ = stream.write_all(bytes).await;
         read_to_end(&mut stream).await
     }
@@ -134,11 +134,11 @@ impl Caller {
 /// Reads until the other side closes the connection.
 ///
 /// # Panics
-/// When it does not do so in time.
+/// When the other side does not close the connection in time.
 pub async fn read_to_end(stream: &mut (impl AsyncRead + Unpin)) -> String {
     let mut bytes = Vec::new();
     let read = tokio::time::timeout(WAIT_MAX, stream.read_to_end(&mut bytes)).await;
-    // A reset after the response is an end, too.
+    // A reset after the response also ends the connection.
     let _ = read.expect("the server closes the connection");
     String::from_utf8_lossy(&bytes).into_owned()
 }
@@ -146,21 +146,21 @@ pub async fn read_to_end(stream: &mut (impl AsyncRead + Unpin)) -> String {
 /// A response of the server.
 #[derive(Debug, Clone)]
 pub struct Response {
-    /// Its status.
+    /// The status.
     pub status: u16,
-    /// Its headers.
+    /// The headers.
     pub headers: HeaderMap,
-    /// Its body.
+    /// The body.
     pub text: String,
-    /// Whether it is a page for people: those of polls.
+    /// Whether it is an HTML page, as polls have.
     is_page: bool,
 }
 
 impl Response {
-    /// Sends a request and checks what every response of the server has.
+    /// Sends a request and checks the rules for all responses of the server.
     ///
     /// # Panics
-    /// When no whole response arrives, or it lacks one of these.
+    /// When no complete response arrives, or it breaks a rule.
     pub async fn of(request: RequestBuilder) -> Self {
         let response = Self::read(request).await.expect("the server responds");
         response.check();
@@ -204,10 +204,10 @@ impl Response {
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// The body of a success.
+    /// The body of a successful response.
     ///
     /// # Panics
-    /// When it is not one.
+    /// When the status is not 200.
     #[track_caller]
     pub fn ok(&self) -> Value {
         assert_eq!(self.status, 200, "{self:?}");
@@ -215,34 +215,34 @@ impl Response {
         self.json()
     }
 
-    /// The id of a success.
+    /// The id in a successful response.
     ///
     /// # Panics
-    /// When it is not one.
+    /// When the status is not 200.
     #[track_caller]
     pub fn id(&self) -> String {
         self.ok()["id"].as_str().expect("the response has an id").to_owned()
     }
 
-    /// Checks status and errors of a failure.
+    /// Checks the status and the errors of a failure.
     ///
     /// # Panics
-    /// When it is another one.
+    /// When the status or the errors differ.
     #[track_caller]
     pub fn rejected(&self, status: u16, errors: &[&str]) {
         assert_eq!((self.status, self.json()), (status, json!({"errors": errors})), "{self:?}");
     }
 
-    /// Checks the status alone, of a failure whose text is tested elsewhere.
+    /// Checks only the status, for a failure whose text is tested elsewhere.
     ///
     /// # Panics
-    /// When it is another one.
+    /// When the status differs.
     #[track_caller]
     pub fn is(&self, status: u16) {
         assert_eq!(self.status, status, "{self:?}");
     }
 
-    /// The errors, when the response has the shape of errors.
+    /// The errors, if the body is an error body with at least one error.
     #[must_use]
     pub fn errors(&self) -> Option<Vec<String>> {
         #[derive(serde::Deserialize)]

@@ -1,4 +1,4 @@
-//! A headless Chromium, driven by its `DevTools` protocol over pipes: no port, no socket.
+//! A headless Chromium, which is driven by its `DevTools` protocol over pipes, without a port.
 
 use std::process::Stdio;
 
@@ -9,10 +9,10 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use crate::WAIT_MAX;
 
-/// The protocol's pipes are the files 3 and 4 of the process.
+/// A script that starts Chromium with the pipes of the protocol as file descriptors 3 and 4.
 const WITH_PIPES: &str = r#"exec "$0" "$@" 3<&0 4>&1 0</dev/null 1>/dev/null 2>/dev/null"#;
-/// Flags of a browser that shows no dialogs and makes no requests of its own. Tests run as root in
-/// containers, where Chromium's own sandbox cannot be set up.
+/// The arguments of Chromium, with which it shows no dialogs and makes no background requests. Tests run as
+/// root in containers, where Chromium's process sandbox cannot be set up.
 const ARGUMENTS: [&str; 8] = [
     "--headless",
     "--no-sandbox",
@@ -24,7 +24,7 @@ const ARGUMENTS: [&str; 8] = [
     "about:blank",
 ];
 
-/// A running browser with a profile of its own.
+/// A running browser with a new profile.
 pub struct Chromium {
     child: Child,
     input: ChildStdin,
@@ -34,15 +34,15 @@ pub struct Chromium {
     events: Vec<Value>,
 }
 
-/// A page or a worker that was attached to.
+/// The session of a page or a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attached(String);
 
 impl Chromium {
-    /// Starts it.
+    /// Starts the browser.
     ///
     /// # Errors
-    /// When it is not installed (Debian: `chromium`) or does not answer.
+    /// When Chromium is not installed (Debian: `chromium`) or does not respond.
     pub async fn start() -> Result<Self> {
         let profile = tempfile::tempdir()?;
         let mut child = Command::new("sh")
@@ -61,10 +61,10 @@ impl Chromium {
         Ok(started)
     }
 
-    /// Calls a method of the protocol, of the browser or of what is attached.
+    /// Calls a method of the protocol: of a page or worker, or of the browser when `at` is `None`.
     ///
     /// # Errors
-    /// When it fails, or is not answered in time.
+    /// When the method fails, or gets no response in time.
     pub async fn call(
         &mut self,
         at: Option<&Attached>,
@@ -91,10 +91,11 @@ impl Chromium {
         }
     }
 
-    /// Opens a page, runs `first` in it before its own scripts, and waits until it has loaded.
+    /// Opens a page, runs the script `first` before the page's own scripts, and waits until the page has
+    /// loaded.
     ///
     /// # Errors
-    /// When it does not load.
+    /// When the page does not load.
     pub async fn open(&mut self, url: &str, first: &str) -> Result<Attached> {
         let made = self.call(None, "Target.createTarget", json!({"url": "about:blank"})).await?;
         let page = self.attach(&made["targetId"]).await?;
@@ -105,10 +106,10 @@ impl Chromium {
         Ok(page)
     }
 
-    /// Loads a url in a page, and waits until it has loaded.
+    /// Loads a URL in a page and waits until it has loaded.
     ///
     /// # Errors
-    /// When it does not load.
+    /// When the URL does not load.
     pub async fn load(&mut self, page: &Attached, url: &str) -> Result<()> {
         self.events.clear();
         let response = self.call(Some(page), "Page.navigate", json!({"url": url})).await?;
@@ -117,10 +118,10 @@ impl Chromium {
         Ok(())
     }
 
-    /// Attaches to the service worker of an origin, once it is there.
+    /// Waits for the service worker of an origin and attaches to it.
     ///
     /// # Errors
-    /// When there is none in time.
+    /// When the origin has no service worker in time.
     pub async fn worker(&mut self, origin: &str) -> Result<Attached> {
         let until = tokio::time::Instant::now() + WAIT_MAX;
         while tokio::time::Instant::now() < until {
@@ -143,10 +144,10 @@ impl Chromium {
         Ok(Attached(attached["sessionId"].as_str().context("a session")?.to_owned()))
     }
 
-    /// Clicks the middle of the first element of a selector, as a mouse does.
+    /// Clicks the middle of the first element that matches a selector, as a mouse does.
     ///
     /// # Errors
-    /// When there is none, or it is not drawn.
+    /// When no element matches, or the element is not visible.
     pub async fn click(&mut self, page: &Attached, selector: &str) -> Result<()> {
         self.events.clear();
         let document = self.call(Some(page), "DOM.getDocument", json!({"depth": 0})).await?;
@@ -167,10 +168,10 @@ impl Chromium {
         Ok(())
     }
 
-    /// Runs an expression as after a click, waits for its promise, and returns its value.
+    /// Evaluates an expression as if the user had clicked, waits for its promise, and returns its value.
     ///
     /// # Errors
-    /// When it throws, or does not end in time.
+    /// When the expression throws, or does not end in time.
     pub async fn run(&mut self, at: &Attached, expression: &str) -> Result<Value> {
         let how = json!({"expression": expression, "awaitPromise": true, "returnByValue": true,
             "userGesture": true});
@@ -180,10 +181,10 @@ impl Chromium {
         Ok(answer["result"]["value"].clone())
     }
 
-    /// The next event of that name; others before it are skipped.
+    /// Returns the next event of this method and skips all events before it.
     ///
     /// # Errors
-    /// When there is none in time.
+    /// When no such event arrives in time.
     pub async fn event(&mut self, method: &str) -> Result<Value> {
         if let Some(place) = self.events.iter().position(|event| event["method"] == method) {
             return self.events.drain(..=place).next_back().context("it is there");
@@ -197,12 +198,12 @@ impl Chromium {
         }
     }
 
-    /// The id of the registration of an origin's worker, as [`Chromium::push`] needs it.
+    /// The registration id of an origin's service worker, for [`Chromium::push`].
     ///
     /// # Errors
-    /// When none is reported in time.
+    /// When the browser reports no registration in time.
     pub async fn registration(&mut self, page: &Attached, origin: &str) -> Result<String> {
-        // It is reported when this begins, and not again.
+        // The browser reports existing registrations only when the domain is enabled.
         self.call(Some(page), "ServiceWorker.disable", json!({})).await?;
         self.events.clear();
         self.call(Some(page), "ServiceWorker.enable", json!({})).await?;
@@ -218,7 +219,7 @@ impl Chromium {
         }
     }
 
-    /// Delivers a message as a push service does.
+    /// Delivers a push message to a registration, as a push service does.
     ///
     /// # Errors
     /// When the browser rejects it.
@@ -235,13 +236,15 @@ impl Chromium {
         Ok(())
     }
 
-    /// Ends it.
+    /// Closes the browser.
     ///
     /// # Errors
-    /// When it does not end in time.
+    /// When the browser does not end in time.
     pub async fn stop(mut self) -> Result<()> {
         self.call(None, "Browser.close", json!({})).await?;
-        tokio::time::timeout(WAIT_MAX, self.child.wait()).await.context("it ends")??;
+        tokio::time::timeout(WAIT_MAX, self.child.wait())
+            .await
+            .context("chromium did not end in time")??;
         self.profile.close()?;
         Ok(())
     }
@@ -249,7 +252,9 @@ impl Chromium {
     async fn next(&mut self) -> Result<Value> {
         let mut bytes = Vec::new();
         let reading = self.output.read_until(0, &mut bytes);
-        tokio::time::timeout(WAIT_MAX, reading).await.context("chromium says nothing")??;
+        tokio::time::timeout(WAIT_MAX, reading)
+            .await
+            .context("chromium did not respond in time")??;
         ensure!(bytes.pop() == Some(0), "chromium ended");
         Ok(serde_json::from_slice(&bytes)?)
     }

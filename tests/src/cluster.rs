@@ -1,6 +1,5 @@
-//! A PostgreSQL server that a test kills, stops and starts, or makes a standby of another one.
-//! Unlike the
-//! one that tests share, it flushes to disk. Its data is deleted with it.
+//! A PostgreSQL server that a test kills, stops and starts, or makes a standby of another server. It flushes
+//! to disk, which the server that tests share does not. Dropping it deletes its data.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -11,19 +10,20 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-/// Longest time that one command takes: a start after a crash, or the copy of another server.
+/// The longest time that one command may take. The slowest commands are a start after a crash and the copy
+/// of another server.
 const COMMAND_WAIT: Duration = Duration::from_secs(60);
-/// Reads commands, one per line, and answers each with a line. When its input ends, which it does
-/// with this process however that ends, it kills the server and deletes its folder. Arguments: folder,
-/// programs, port.
+/// A shell script that reads commands, one per line, and answers each with a line. Its input ends when this
+/// process ends, also when the process is killed. The script then kills the server and deletes its folder.
+/// Its arguments are the folder, the folder of PostgreSQL's programs and the port.
 const SCRIPT: &str = r#"
 data="$1/data"
 port="$3"
 PATH="$2:$PATH"
 postmaster() { sed -n 1p "$data/postmaster.pid"; }
-everybody() { pid=$(postmaster) && echo "$pid" $(cat "/proc/$pid/task/$pid/children"); }
+all_pids() { pid=$(postmaster) && echo "$pid" $(cat "/proc/$pid/task/$pid/children"); }
 end() {
-    everybody=$(everybody 2>/dev/null) && kill -KILL $everybody
+    pids=$(all_pids 2>/dev/null) && kill -KILL $pids
     rm -rf "$1"
 }
 trap 'end "$1"' EXIT
@@ -40,7 +40,7 @@ while read -r command of; do
             pg_basebackup --no-sync -D "$data" -h 127.0.0.1 -p "$of" -U postgres -R -X stream -c fast &&
             run "$1" ;;
         start)
-            # Those who outlive a server that was killed end by themselves; until then none can start.
+            # Child processes survive a killed postmaster for a moment. Until they end, no server can start.
             for _ in $(seq 100); do
                 run "$1" && break
                 sleep 0.1
@@ -49,33 +49,33 @@ while read -r command of; do
         stop) pg_ctl -D "$data" -w -m "$of" stop ;;
         kill) kill -KILL "$(postmaster)" ;;
         freeze)
-            if [ "$of" = all ]; then kill -STOP $(everybody); else kill -STOP "$(postmaster)"; fi ;;
-        thaw) kill -CONT $(everybody) ;;
+            if [ "$of" = all ]; then kill -STOP $(all_pids); else kill -STOP "$(postmaster)"; fi ;;
+        thaw) kill -CONT $(all_pids) ;;
         promote) pg_ctl -D "$data" -w promote ;;
-        ask) psql -h 127.0.0.1 -p "$port" -U postgres -d postgres -v ON_ERROR_STOP=1 -Atc "$of" >"$1/answer" ;;
+        query) psql -h 127.0.0.1 -p "$port" -U postgres -d postgres -v ON_ERROR_STOP=1 -Atc "$of" >"$1/answer" ;;
     esac >>"$1/output" 2>&1 </dev/null && echo done || echo failed
 done
 "#;
 
-/// How a server is stopped in order.
+/// How a server is stopped without killing it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopMode {
-    /// Sessions are closed, and everything is written.
+    /// Closes the sessions and writes all data.
     Fast,
-    /// As if it had crashed: the next start recovers.
+    /// Ends at once, as in a crash. The next start recovers.
     Immediate,
 }
 
-/// What is frozen.
+/// The processes that are frozen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Frozen {
-    /// The process that takes new connections.
+    /// The process that accepts new connections.
     Postmaster,
     /// Every process of the server.
     All,
 }
 
-/// A server.
+/// A PostgreSQL server.
 pub struct Cluster {
     folder: TempDir,
     port: u16,
@@ -85,20 +85,20 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// A new one, which runs.
+    /// Creates a server and starts it.
     ///
     /// # Errors
-    /// When there is no PostgreSQL, or it does not start.
+    /// When PostgreSQL is not installed or does not start.
     pub async fn make() -> Result<Self> {
         let mut cluster = Self::keep()?;
         cluster.run_command("make").await?;
         Ok(cluster)
     }
 
-    /// A standby of another one, which runs.
+    /// Creates a standby of `primary` and starts it.
     ///
     /// # Errors
-    /// When the other one cannot be copied.
+    /// When `primary` cannot be copied.
     pub async fn standby_of(primary: &Self) -> Result<Self> {
         let mut cluster = Self::keep()?;
         cluster.follow(primary).await?;
@@ -131,16 +131,16 @@ impl Cluster {
         }
     }
 
-    /// The port of loopback on which it listens.
+    /// The loopback port on which the server listens.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Stops it, and returns when it has.
+    /// Stops the server and waits until it has stopped.
     ///
     /// # Errors
-    /// When it does not run.
+    /// When the server does not run.
     pub async fn stop(&mut self, mode: StopMode) -> Result<()> {
         self.run_command(match mode {
             StopMode::Fast => "stop fast",
@@ -149,26 +149,26 @@ impl Cluster {
         .await
     }
 
-    /// Kills its main process (SIGKILL), which ends all others.
+    /// Kills the postmaster (SIGKILL). The other processes then end.
     ///
     /// # Errors
-    /// When it does not run.
+    /// When the server does not run.
     pub async fn kill(&mut self) -> Result<()> {
         self.run_command("kill").await
     }
 
-    /// Starts it again, and returns when it takes connections.
+    /// Starts the server again and waits until it accepts connections.
     ///
     /// # Errors
-    /// When it does not.
+    /// When the server does not start.
     pub async fn start(&mut self) -> Result<()> {
         self.run_command("start").await
     }
 
-    /// Suspends its processes (SIGSTOP): the kernel still accepts connections and bytes for them.
+    /// Suspends processes (SIGSTOP). The kernel still accepts connections and bytes for them.
     ///
     /// # Errors
-    /// When it does not run.
+    /// When the server does not run.
     pub async fn freeze(&mut self, what: Frozen) -> Result<()> {
         self.run_command(match what {
             Frozen::Postmaster => "freeze postmaster",
@@ -177,36 +177,36 @@ impl Cluster {
         .await
     }
 
-    /// Resumes them.
+    /// Resumes all processes.
     ///
     /// # Errors
-    /// When it does not run.
+    /// When the server does not run.
     pub async fn thaw(&mut self) -> Result<()> {
         self.run_command("thaw").await
     }
 
-    /// Makes a standby the primary, and returns when it accepts writes.
+    /// Makes a standby the primary and waits until it accepts writes.
     ///
     /// # Errors
-    /// When it is none.
+    /// When the server is not a standby.
     pub async fn promote(&mut self) -> Result<()> {
         self.run_command("promote").await
     }
 
-    /// Makes a stopped one a standby of another one, from a new copy.
+    /// Makes a stopped server a standby of `primary`. Its data is replaced by a copy of the primary's.
     ///
     /// # Errors
-    /// When the other one cannot be copied.
+    /// When `primary` cannot be copied.
     pub async fn follow(&mut self, primary: &Self) -> Result<()> {
         self.run_command(&format!("follow {}", primary.port)).await
     }
 
-    /// The first value that a statement of one line returns, as text.
+    /// Executes a statement without line breaks and returns its result as text.
     ///
     /// # Errors
-    /// When it fails.
-    pub async fn ask(&mut self, sql: &str) -> Result<String> {
-        self.run_command(&format!("ask {sql}")).await?;
+    /// When the statement fails.
+    pub async fn query(&mut self, sql: &str) -> Result<String> {
+        self.run_command(&format!("query {sql}")).await?;
         Ok(std::fs::read_to_string(self.folder.path().join("answer"))?.trim().to_owned())
     }
 }
@@ -215,7 +215,7 @@ impl Cluster {
 mod tests {
     use super::*;
 
-    /// Whether its port is open.
+    /// Whether the server's port is open.
     async fn takes_connections(cluster: &Cluster) -> bool {
         tokio::net::TcpStream::connect(("127.0.0.1", cluster.port())).await.is_ok()
     }
@@ -223,11 +223,11 @@ mod tests {
     #[tokio::test]
     async fn a_restarted_server_and_a_promoted_standby_have_every_commit() -> Result<()> {
         let mut cluster = Cluster::make().await?;
-        cluster.ask("create table kept (n int)").await?;
+        cluster.query("create table kept (n int)").await?;
         for (nth, mode) in
             [None, Some(StopMode::Immediate), Some(StopMode::Fast)].iter().enumerate()
         {
-            cluster.ask(&format!("insert into kept values ({nth})")).await?;
+            cluster.query(&format!("insert into kept values ({nth})")).await?;
             match mode {
                 None => cluster.kill().await?,
                 Some(mode) => {
@@ -236,21 +236,21 @@ mod tests {
                 }
             }
             cluster.start().await?;
-            assert_eq!(cluster.ask("select count(*) from kept").await?, (nth + 1).to_string());
+            assert_eq!(cluster.query("select count(*) from kept").await?, (nth + 1).to_string());
         }
         let mut standby = Cluster::standby_of(&cluster).await?;
-        assert_eq!(standby.ask("select pg_is_in_recovery()").await?, "t");
-        assert!(standby.ask("insert into kept values (4)").await.is_err(), "it only reads");
+        assert_eq!(standby.query("select pg_is_in_recovery()").await?, "t");
+        assert!(standby.query("insert into kept values (4)").await.is_err(), "it only reads");
         cluster.kill().await?;
         standby.promote().await?;
-        standby.ask("insert into kept values (4)").await?;
-        assert_eq!(standby.ask("select count(*) from kept").await?, "4");
-        let (process, port) = (standby.ask("show data_directory").await?, standby.port());
+        standby.query("insert into kept values (4)").await?;
+        assert_eq!(standby.query("select count(*) from kept").await?, "4");
+        let (process, port) = (standby.query("show data_directory").await?, standby.port());
         drop(standby);
         let ended = async || {
             let refused = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_err();
             Ok((refused && !std::path::Path::new(&process).exists()).then_some(()))
         };
-        crate::until("it ends with the process that made it", ended).await
+        crate::until("the server ends and its data is deleted", ended).await
     }
 }

@@ -1,4 +1,4 @@
-//! The `notify` command as people run it: a process with its settings in the environment.
+//! The `notify` command as users run it: a process with its settings in the environment.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -10,21 +10,22 @@ use tokio::process::{Child, ChildStdout, Command};
 
 use crate::{WAIT_MAX, binary};
 
-/// The command with an address and keys. It never sees the caller's own settings.
+/// The command with an address and keys. It does not inherit the environment of the test, so it never sees
+/// the developer's own settings.
 #[derive(Debug, Clone)]
 pub struct Notify {
     binary: PathBuf,
     environment: Vec<(&'static str, String)>,
 }
 
-/// What a command printed.
+/// The result of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Output {
-    /// Exit status; `None` when a signal ended it.
+    /// The exit status; `None` when a signal ended the command.
     pub status: Option<i32>,
-    /// Its standard output: the result.
+    /// The standard output, which has the result.
     pub stdout: String,
-    /// Its standard error: errors, one per line.
+    /// The standard error, which has the errors, one per line.
     pub stderr: String,
 }
 
@@ -32,7 +33,7 @@ impl Notify {
     /// The command for a server.
     ///
     /// # Errors
-    /// When it is not built.
+    /// When the command is not built.
     pub fn new(origin: &str, api_key: &str, admin_key: &str) -> Result<Self> {
         let environment = vec![
             ("NOTIFY_URL", origin.to_owned()),
@@ -42,7 +43,7 @@ impl Notify {
         Ok(Self { binary: binary("notify")?, environment })
     }
 
-    /// The same with one setting changed.
+    /// Changes an environment variable of the command.
     #[must_use]
     pub fn with(mut self, variable: &'static str, value: &str) -> Self {
         self.environment.retain(|(name, _)| *name != variable);
@@ -65,7 +66,7 @@ impl Notify {
     /// Starts a command that runs until it is interrupted.
     ///
     /// # Errors
-    /// When it does not start.
+    /// When the command does not start.
     pub fn follow(&self, arguments: &[&str]) -> Result<Following> {
         let home = tempfile::tempdir()?;
         let mut child = self.command(home.path(), arguments).stdout(Stdio::piped()).spawn()?;
@@ -73,14 +74,16 @@ impl Notify {
         Ok(Following { child, lines, _home: home })
     }
 
-    /// Runs it.
+    /// Runs a command to its end.
     ///
     /// # Errors
-    /// When it does not start or does not end in time.
+    /// When the command does not start or does not end in time.
     pub async fn run(&self, arguments: &[&str]) -> Result<Output> {
         let home = tempfile::tempdir()?;
         let running = self.command(home.path(), arguments).output();
-        let output = tokio::time::timeout(WAIT_MAX, running).await.context("notify ends")??;
+        let output = tokio::time::timeout(WAIT_MAX, running)
+            .await
+            .context("notify did not end in time")??;
         Ok(Output {
             status: output.status.code(),
             stdout: String::from_utf8(output.stdout)?,
@@ -88,10 +91,10 @@ impl Notify {
         })
     }
 
-    /// Runs it, expects success, and reads the result as JSON.
+    /// Runs a command that must succeed, and parses its result as JSON.
     ///
     /// # Errors
-    /// When it fails.
+    /// When the command fails or its result is not JSON.
     pub async fn json(&self, arguments: &[&str]) -> Result<Value> {
         let output = self.run(arguments).await?;
         anyhow::ensure!(output.status == Some(0), "notify {arguments:?}: {output:?}");
@@ -107,24 +110,25 @@ pub struct Following {
 }
 
 impl Following {
-    /// Its next line; `None` when it has ended.
+    /// The next line of its output; `None` when the command has ended.
     ///
     /// # Errors
-    /// When there is none in time.
+    /// When no line arrives in time.
     pub async fn line(&mut self) -> Result<Option<String>> {
         let line = tokio::time::timeout(WAIT_MAX, self.lines.next_line()).await;
-        Ok(line.context("a line comes")??)
+        Ok(line.context("no line arrived in time")??)
     }
 
-    /// Interrupts it as Ctrl-C does (SIGINT), and waits until it has ended; its exit status.
+    /// Interrupts the command as Ctrl-C does (SIGINT), waits until it has ended, and returns its exit
+    /// status.
     ///
     /// # Errors
-    /// When it does not end in time.
+    /// When the command does not end in time.
     pub async fn interrupt(mut self) -> Result<Option<i32>> {
         let process = self.child.id().context("it runs")?.to_string();
         let status = Command::new("kill").args(["-INT", &process]).status().await?;
         anyhow::ensure!(status.success(), "kill -INT failed");
         let ended = tokio::time::timeout(WAIT_MAX, self.child.wait()).await;
-        Ok(ended.context("it ends")??.code())
+        Ok(ended.context("the command did not end in time")??.code())
     }
 }

@@ -1,5 +1,5 @@
-//! Reads the database of a server that has stopped or was killed: its file, or the PostgreSQL database
-//! of its folder.
+//! Reads and changes the database of a server that has stopped or was killed: the SQLite file, or the
+//! PostgreSQL database that belongs to the data folder.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::backend::with_database_of;
 
-/// Rows that must not exist when all work is done, by table and condition.
+/// The tables and conditions of rows that must not exist when all work is done.
 const UNFINISHED: [(&str, &str); 4] = [
     ("notifications", "status in ('queued', 'sending')"),
     ("dispatches", "completed_at is null or open_pages > 0 or open_retries > 0"),
@@ -19,14 +19,14 @@ const UNFINISHED: [(&str, &str); 4] = [
 /// The database of a server that does not run.
 #[derive(Debug)]
 pub enum DatabaseInspector {
-    /// A file.
+    /// A SQLite file.
     File(Connection),
-    /// The PostgreSQL database of a folder.
+    /// The PostgreSQL database of this data folder.
     Database(PathBuf),
 }
 
 impl DatabaseInspector {
-    /// The database of a data folder.
+    /// Opens the database of a data folder.
     ///
     /// # Errors
     /// When the file is damaged.
@@ -35,10 +35,10 @@ impl DatabaseInspector {
         if file.exists() { Self::file(&file) } else { Ok(Self::Database(data_dir.to_owned())) }
     }
 
-    /// A file, after an integrity check.
+    /// Opens a SQLite file and checks its integrity.
     ///
     /// # Errors
-    /// When it is damaged.
+    /// When the file is damaged.
     pub fn file(path: &Path) -> Result<Self> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection =
@@ -49,7 +49,7 @@ impl DatabaseInspector {
         Ok(Self::File(connection))
     }
 
-    /// The number that a query of one row returns.
+    /// Runs a query that returns one number.
     ///
     /// # Errors
     /// When the file cannot be read.
@@ -66,7 +66,7 @@ impl DatabaseInspector {
         }
     }
 
-    /// Changes rows.
+    /// Executes a statement that changes rows.
     ///
     /// # Errors
     /// When the file cannot be written.
@@ -82,10 +82,10 @@ impl DatabaseInspector {
         }
     }
 
-    /// Checks that no work in it is unfinished.
+    /// Checks that no work in the database is unfinished.
     ///
     /// # Errors
-    /// When something is.
+    /// When a table has unfinished rows.
     pub fn ensure_settled(&self) -> Result<()> {
         for (table, condition) in UNFINISHED {
             let stuck = self.number(&format!("select count(*) from {table} where {condition}"))?;

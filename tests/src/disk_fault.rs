@@ -1,4 +1,4 @@
-//! A failing disk: `strace` makes system calls of a running process fail.
+//! A failing disk. `strace` makes system calls of a running process fail.
 
 use std::process::Stdio;
 
@@ -8,14 +8,14 @@ use tokio::process::{Child, Command};
 
 use crate::WAIT_MAX;
 
-/// A fault that lasts until it is ended.
+/// A fault, which lasts until [`Self::end`] or until it is dropped.
 pub struct DiskFault {
     tracer: Child,
 }
 
 impl DiskFault {
-    /// Makes system calls of a process fail, such as `fdatasync:error=EIO:when=1+3`: the first, and
-    /// then every third of each thread.
+    /// Makes system calls of a process fail. With `fdatasync` and `error=EIO:when=1+3`, in each thread the
+    /// first call of `fdatasync` and every third call after it fail.
     ///
     /// # Errors
     /// When the process cannot be traced.
@@ -34,15 +34,15 @@ impl DiskFault {
         let line = tokio::time::timeout(WAIT_MAX, lines.next_line()).await.context("strace")??;
         let line = line.unwrap_or_default();
         ensure!(line.contains("attached"), "the process cannot be traced: {line}");
-        // It reports every new thread; a full pipe would end it, and the fault with it.
+        // strace reports every new thread. If nobody read its output, a full pipe would block strace.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         Ok(Self { tracer })
     }
 
-    /// Ends the fault, and returns when the process runs without it.
+    /// Ends the fault. Returns when the process runs without it.
     ///
     /// # Errors
-    /// When the tracer has ended before, and the fault with it, or does not end now.
+    /// When strace, and with it the fault, ended earlier, or when strace does not end in time.
     pub async fn end(mut self) -> Result<()> {
         ensure!(self.tracer.try_wait()?.is_none(), "strace ended before the fault did");
         let tracer = self.tracer.id().context("the tracer runs")?.to_string();

@@ -1,5 +1,4 @@
-//! One of each resource of an application, and a request with its ids for every route: for tests that go
-//! through all routes.
+//! For tests that call all routes: one of each resource of an application, and a request for every route.
 
 use anyhow::{Context, Result};
 use http::Method;
@@ -16,7 +15,7 @@ pub struct Route {
     pub template: String,
 }
 
-/// Every operation that the server lists below `/v1` and `/admin/v1`.
+/// All operations below `/v1` and `/admin/v1` in the server's OpenAPI document.
 ///
 /// # Errors
 /// When the document cannot be read.
@@ -43,7 +42,7 @@ pub struct Resources {
     pub device: String,
     /// A tag.
     pub tag: String,
-    /// A notification that is scheduled.
+    /// A scheduled notification.
     pub notification: String,
     /// A poll.
     pub poll: String,
@@ -53,7 +52,7 @@ pub struct Resources {
     pub campaign: String,
     /// A feed that no campaign uses.
     pub feed: String,
-    /// A webhook for answers to polls alone, of which there are none.
+    /// A webhook that subscribes only to answers to polls. No poll is answered, so it is never called.
     pub webhook: String,
     /// The application itself, for admin routes.
     pub app: String,
@@ -62,10 +61,10 @@ pub struct Resources {
 }
 
 impl Resources {
-    /// Creates one of each. None is ever sent.
+    /// Creates one of each resource. The notifications are scheduled for tomorrow, so they are never sent.
     ///
     /// # Errors
-    /// When the server refuses something.
+    /// When a response has no id.
     pub async fn create(caller: &Caller, device: &str) -> Result<Self> {
         let body = json!({"device_id": device, "platform": "android", "sdk_type": "android_push"});
         caller.post("/v1/devices", &body).await.ok();
@@ -113,10 +112,10 @@ impl Resources {
         }
     }
 
-    /// A route with these ids in place of its placeholders.
+    /// The path of a route with these ids in place of its placeholders.
     ///
     /// # Panics
-    /// When the route has a placeholder without a value here: add it.
+    /// When the route has a placeholder that this function does not replace yet.
     #[must_use]
     pub fn path(&self, template: &str) -> String {
         let id = match template {
@@ -141,14 +140,14 @@ impl Resources {
     }
 }
 
-/// An id of the server's form that does not exist.
+/// An id in the server's format that does not exist.
 const UNKNOWN_ID: &str = "0190a7c0-0000-7000-8000-00000000ffff";
 
 fn id(answer: &Value) -> Result<String> {
     Ok(answer["id"].as_str().context("the answer has an id")?.to_owned())
 }
 
-/// A template that is accepted.
+/// A valid campaign with this name.
 #[must_use]
 pub fn template(name: &str) -> Value {
     json!({"name": name, "layout_id": "content_with_two", "settings": {"small_view": false},
@@ -157,10 +156,10 @@ pub fn template(name: &str) -> Value {
             "data": {"type": "nav", "lat": 48.2, "lng": 16.37, "data": {"a": [1, null]}}}]})
 }
 
-/// A body that a route accepts; `None` where it reads none.
+/// A body that a route accepts; `None` for a route that reads no body.
 ///
 /// # Panics
-/// When the route has no body here: add it.
+/// When the function has no body for the route yet.
 #[must_use]
 pub fn body(route: &Route) -> Option<Value> {
     if matches!(route.method, Method::GET | Method::DELETE) {

@@ -1,6 +1,6 @@
 //! The test kit.
 //!
-//! | A test of | uses |
+//! | to test | use |
 //! |---|---|
 //! | the API alone | [`TestServer::without_providers`] |
 //! | sends to fake providers | [`TestServer::start`], or [`TestServer::with_manual_clock`] where hours pass |
@@ -9,8 +9,9 @@
 //! | the command `notify` | [`Notify`] |
 //! | pages in a browser | [`Chromium`] |
 //!
-//! [`Caller`] sends requests that the SDK cannot make, and checks every response. What a test takes for
-//! granted panics; what may fail during a fault returns a [`Result`].
+//! [`Caller`] sends requests that the SDK cannot make, and checks every response. A function panics when a
+//! step fails that always works without a bug. A function that may fail during a fault returns a
+//! [`Result`].
 
 mod api_report;
 mod audience;
@@ -65,13 +66,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-/// Longest time a test waits for an event before it counts as lost.
+/// The longest time that a test waits for an event. After it, the event counts as lost.
 pub const WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// The binary of that name, built with this test.
+/// The path of the workspace's binary `name`, which is built next to this test.
 fn binary(name: &str) -> Result<PathBuf> {
-    let here = std::env::current_exe()?;
-    let found = here.ancestors().skip(1).take(3).map(|folder| folder.join(name));
-    let found = found.into_iter().find(|path| path.is_file());
-    found.with_context(|| format!("{name} is not built: run `cargo build --workspace --bins`"))
+    let test = std::env::current_exe()?;
+    let mut candidates = test.ancestors().skip(1).take(3).map(|folder| folder.join(name));
+    let binary = candidates.find(|path| path.is_file());
+    binary.with_context(|| format!("{name} is not built: run `cargo build --workspace --bins`"))
 }

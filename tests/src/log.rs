@@ -1,4 +1,4 @@
-//! What servers in this process log.
+//! Captures the log of the servers in this process.
 
 use std::io::Write;
 use std::sync::{LazyLock, Mutex, Once, PoisonError};
@@ -7,7 +7,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// What is captured: everything that could quote a secret.
+/// The captured log lines: all lines that could contain a secret.
 const FILTER: &str = "notify_server=trace,hyper=debug,warp=debug";
 
 static LOG: LazyLock<Mutex<Vec<u8>>> = LazyLock::new(Mutex::default);
@@ -25,7 +25,7 @@ impl Write for Capture {
     }
 }
 
-/// Captures what this process logs from now on.
+/// Captures all log lines of this process from now on.
 pub fn capture_log() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -39,7 +39,7 @@ pub fn capture_log() {
     });
 }
 
-/// Everything that any test of this process has logged since [`capture_log`].
+/// The log lines of all tests of this process since [`capture_log`].
 #[must_use]
 pub fn logged() -> String {
     String::from_utf8_lossy(&LOG.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()

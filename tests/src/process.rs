@@ -1,4 +1,4 @@
-//! A server as a process of its own, which a test can kill.
+//! A server in a separate process, which a test can kill.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -11,12 +11,12 @@ use tokio::process::{Child, Command};
 
 use crate::{Backend, Caller, Settings, WAIT_MAX, binary};
 
-/// How a server is started.
+/// The settings with which a server process is started.
 #[derive(Debug, Clone)]
 pub struct Launch {
     data_dir: PathBuf,
     program: &'static str,
-    /// A command that ends with `exec` of the command that follows it.
+    /// A command that replaces itself by the command after it (`exec`).
     wrapper: Vec<String>,
     arguments: Vec<String>,
     variables: Vec<(&'static str, String)>,
@@ -26,7 +26,7 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// On this data folder, with errors alone in the log.
+    /// A server on this data folder, which logs only errors.
     #[must_use]
     pub fn on(data_dir: &Path) -> Self {
         Self {
@@ -41,56 +41,56 @@ impl Launch {
         }
     }
 
-    /// Its data folder.
+    /// The data folder.
     #[must_use]
     pub fn data_dir(&self) -> &Path {
         &self.data_dir
     }
 
-    /// With another binary in place of the server's.
+    /// Starts another binary in place of `notify-server`.
     #[must_use]
     pub fn program(mut self, name: &'static str) -> Self {
         self.program = name;
         self
     }
 
-    /// Below a command that ends with `exec` of the command that follows it. The process
-    /// then stays the one that was started.
+    /// Starts the server through a command that replaces itself by the command after it (`exec`). The
+    /// server then has the process id of the wrapper.
     #[must_use]
     pub fn within<'a>(mut self, wrapper: impl IntoIterator<Item = &'a str>) -> Self {
         self.wrapper = wrapper.into_iter().map(str::to_owned).collect();
         self
     }
 
-    /// With a variable in its environment.
+    /// Adds a variable to the environment.
     #[must_use]
     pub fn variable(mut self, name: &'static str, value: &str) -> Self {
         self.variables.push((name, value.to_owned()));
         self
     }
 
-    /// On a database of PostgreSQL, whatever the environment selects.
+    /// Uses a PostgreSQL database, even if `NOTIFY_TEST_BACKEND` selects SQLite.
     #[must_use]
     pub fn installation(mut self, settings: &Settings) -> Self {
         self.installation = Some(settings.clone());
         self
     }
 
-    /// On the file in its folder, whatever the environment selects.
+    /// Uses SQLite, even if `NOTIFY_TEST_BACKEND` selects PostgreSQL.
     #[must_use]
     pub fn on_file(mut self) -> Self {
         self.installation = None;
         self
     }
 
-    /// With one more argument.
+    /// Adds an argument.
     #[must_use]
     pub fn argument(mut self, argument: &str) -> Self {
         self.arguments.push(argument.to_owned());
         self
     }
 
-    /// With a log of that filter in that file.
+    /// Appends the log to a file, with this filter.
     #[must_use]
     pub fn log(mut self, filter: &str, file: &Path) -> Self {
         filter.clone_into(&mut self.log_filter);
@@ -118,7 +118,7 @@ impl Launch {
             .args(["--listen", "127.0.0.1:0"])
             .args(&self.arguments)
             .env("NOTIFY_LOG", &self.log_filter)
-            // The same on every machine: memory is counted by thread.
+            // The memory of a server depends on its number of threads, so all machines use the same number.
             .env("TOKIO_WORKER_THREADS", "2")
             .envs(self.variables.iter().map(|(name, value)| (*name, value)))
             .stdout(Stdio::piped())
@@ -128,10 +128,10 @@ impl Launch {
         Ok(child)
     }
 
-    /// Starts the built binary and waits until it listens.
+    /// Starts the server and waits until it listens.
     ///
     /// # Errors
-    /// When it ends, or does not listen in time.
+    /// When the server ends, or does not listen in time.
     pub async fn start(&self) -> Result<ServerProcess> {
         match self.begin().await? {
             Ok(running) => Ok(running),
@@ -139,10 +139,11 @@ impl Launch {
         }
     }
 
-    /// Starts the built binary and waits until it listens, or has ended before; then its status.
+    /// Starts the server and waits until it listens or has ended. The inner error is the exit status of a
+    /// server that ended before it listened.
     ///
     /// # Errors
-    /// When it does neither in time.
+    /// When the server neither listens nor ends in time.
     pub async fn begin(&self) -> Result<Result<ServerProcess, ExitStatus>> {
         let stderr = match &self.log_file {
             Some(path) => File::options().create(true).append(true).open(path)?.into(),
@@ -169,12 +170,12 @@ impl Launch {
         Ok(Ok(ServerProcess { origin, api_key, admin_key, child }))
     }
 
-    /// Starts the built binary, and kills it as soon as it listens, if it has not ended by then. Answers
-    /// its admin key, when it printed one, and whether it listened.
+    /// Starts the server and kills it as soon as it listens, if it has not ended before. Returns the admin
+    /// key, if the server printed one, and whether the server listened.
     ///
     /// # Errors
-    /// When it does neither in time.
-    pub async fn killed_when_listening(&self) -> Result<(Option<String>, bool)> {
+    /// When the server neither listens nor ends in time.
+    pub async fn kill_when_listening(&self) -> Result<(Option<String>, bool)> {
         let mut child = self.spawn(Stdio::inherit())?;
         let stdout = child.stdout.take().context("stdout is piped")?;
         let mut lines = BufReader::new(stdout).lines();
@@ -187,17 +188,18 @@ impl Launch {
             anyhow::Ok((admin_key, listened))
         };
         let printed = tokio::time::timeout(WAIT_MAX, reading).await.context("not in time")??;
-        // One that was killed already cannot be killed again.
+        // An error means that the process has already ended.
         let _ = child.start_kill();
         child.wait().await?;
         Ok(printed)
     }
 
-    /// Starts the built binary and kills it (SIGKILL) after that time, even during its start.
+    /// Starts the server and kills it (SIGKILL) after the time `after`, even if it has not finished its
+    /// start.
     ///
     /// # Errors
-    /// When it cannot be started, or ends before it is killed.
-    pub async fn killed_after(&self, after: Duration) -> Result<()> {
+    /// When the server cannot be started, or ends before it is killed.
+    pub async fn kill_after(&self, after: Duration) -> Result<()> {
         let mut child = self.spawn(Stdio::inherit())?;
         if let Ok(status) = tokio::time::timeout(after, child.wait()).await {
             bail!("the server ended before it was killed: {}", status?);
@@ -206,35 +208,39 @@ impl Launch {
         Ok(())
     }
 
-    /// Runs the built binary where it ends by itself, since it is refused or the argument is a
-    /// subcommand; returns its status and its standard error.
+    /// Runs the server to its end: it refuses to start, or an argument is a subcommand. Returns the exit
+    /// status and the standard error.
     ///
     /// # Errors
-    /// When it does not end in time.
+    /// When the server does not end in time.
     pub async fn ended(&self) -> Result<(ExitStatus, String)> {
         let ending = self.spawn(Stdio::piped())?.wait_with_output();
-        let output = tokio::time::timeout(WAIT_MAX, ending).await.context("it ends")??;
+        let output = tokio::time::timeout(WAIT_MAX, ending)
+            .await
+            .context("the server did not end in time")??;
         Ok((output.status, String::from_utf8(output.stderr)?))
     }
 
-    /// The same; returns its standard output.
+    /// Like [`Self::ended`], but returns the standard output.
     ///
     /// # Errors
-    /// When it does not end in time.
+    /// When the server does not end in time.
     pub async fn answered(&self) -> Result<(ExitStatus, String)> {
         let ending = self.spawn(Stdio::inherit())?.wait_with_output();
-        let output = tokio::time::timeout(WAIT_MAX, ending).await.context("it ends")??;
+        let output = tokio::time::timeout(WAIT_MAX, ending)
+            .await
+            .context("the server did not end in time")??;
         Ok((output.status, String::from_utf8(output.stdout)?))
     }
 }
 
 /// A running `notify-server` process.
 pub struct ServerProcess {
-    /// Where it serves.
+    /// The origin of its API.
     pub origin: String,
-    /// The API key, when this was the first start.
+    /// The API key, which only the first start prints.
     pub api_key: Option<String>,
-    /// The admin key, when this was the first start.
+    /// The admin key, which only the first start prints.
     pub admin_key: Option<String>,
     child: Child,
 }
@@ -266,7 +272,7 @@ impl ServerProcess {
         Caller::admin(&self.origin, self.admin_key.as_deref().expect("this was the first start"))
     }
 
-    /// Kills it (SIGKILL).
+    /// Kills the server (SIGKILL).
     ///
     /// # Errors
     /// When the process cannot be waited for.
@@ -275,19 +281,19 @@ impl ServerProcess {
         Ok(())
     }
 
-    /// Asks it to stop (SIGTERM) and waits until it has.
+    /// Sends SIGTERM and waits until the server has ended.
     ///
     /// # Errors
-    /// When it does not end in time.
+    /// When the server does not end in time.
     pub async fn terminate(self) -> Result<ExitStatus> {
         self.ask_to_stop().await?;
         self.ended().await
     }
 
-    /// Asks it to stop (SIGTERM), and does not wait.
+    /// Sends SIGTERM and does not wait.
     ///
     /// # Errors
-    /// When it cannot be asked.
+    /// When the signal cannot be sent.
     pub async fn ask_to_stop(&self) -> Result<()> {
         let process = self.id()?.to_string();
         let status = Command::new("kill").args(["-TERM", &process]).status().await?;
@@ -295,24 +301,24 @@ impl ServerProcess {
         Ok(())
     }
 
-    /// Waits until it has ended, by whatever cause.
+    /// Waits until the server has ended, for any reason.
     ///
     /// # Errors
-    /// When it does not end in time.
+    /// When the server does not end in time.
     pub async fn ended(mut self) -> Result<ExitStatus> {
         let ended = tokio::time::timeout(WAIT_MAX, self.child.wait()).await;
-        Ok(ended.context("the server ends")??)
+        Ok(ended.context("the server did not end in time")??)
     }
 
-    /// Its process id.
+    /// The process id.
     ///
     /// # Errors
-    /// When it has ended.
+    /// When the server has ended.
     pub fn id(&self) -> Result<u32> {
         self.child.id().context("the process runs")
     }
 
-    /// The most memory that it ever held, in bytes.
+    /// The peak memory of the process so far, in bytes.
     ///
     /// # Errors
     /// When the kernel does not report it.
@@ -325,7 +331,7 @@ impl ServerProcess {
     }
 }
 
-/// Copies the database of a data folder with `notify-server backup`.
+/// Copies the database of a data folder to `file` with `notify-server backup`.
 ///
 /// # Errors
 /// When the command fails.

@@ -1,4 +1,4 @@
-//! What the sandbox received, by device.
+//! The messages that the sandbox received.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -23,31 +23,24 @@ impl ReceivedByToken {
         Self { by_token }
     }
 
-    /// Devices whose message the provider accepted.
+    /// The number of devices whose provider accepted a message.
     #[must_use]
     pub fn reached(&self) -> usize {
-        let took = |messages: &&Vec<ReceivedRequest>| messages.iter().any(is_accepted);
-        self.by_token.values().filter(took).count()
+        self.by_token.values().filter(|messages| messages.iter().any(is_accepted)).count()
     }
 
-    /// For each message that was accepted, and still followed by another to the same device, the first
-    /// of the two.
+    /// The accepted messages after which the same device got another message, although it needed none.
     #[must_use]
     pub fn repeated(&self) -> Vec<&ReceivedRequest> {
-        let accepted_places = |messages: &'_ [ReceivedRequest]| -> Vec<usize> {
-            let numbered = messages.iter().enumerate();
-            numbered.filter(|(_, message)| is_accepted(message)).map(|(place, _)| place).collect()
-        };
         let mut repeated = Vec::new();
         for messages in self.by_token.values() {
-            let places = accepted_places(messages);
-            let last = messages.len() - 1;
-            repeated.extend(places.iter().filter(|at| **at < last).map(|at| &messages[*at]));
+            let Some((_, earlier)) = messages.split_last() else { continue };
+            repeated.extend(earlier.iter().filter(|message| is_accepted(message)));
         }
         repeated
     }
 
-    /// Every collapse identity that arrived.
+    /// All collapse identities of the messages.
     #[must_use]
     pub fn identities(&self) -> HashSet<String> {
         self.by_token
@@ -58,27 +51,27 @@ impl ReceivedByToken {
     }
 }
 
-/// One message as the checker needs it, of any provider.
+/// The parts of a message that the checker needs, for any provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arrival {
-    /// Its text, which is the key of its request: the only mark that all five platforms carry.
+    /// The text, which is the key of the request. No other field arrives on all five platforms.
     pub text: String,
-    /// Token, end of the endpoint, person or chat.
+    /// The token, the last segment of the endpoint, the person or the chat.
     pub address: String,
     /// The provider that received it.
     pub provider: Provider,
-    /// What lets a device recognise a repeat; `None` on the platforms without such a thing.
+    /// The value by which a device recognises a repeat; `None` on platforms that have no such value.
     pub identity: Option<String>,
     /// The status of the response; 0 for a fault.
     pub status: u16,
-    /// The number of its connection.
+    /// The number of the connection.
     pub connection: u64,
-    /// Time of arrival, in unix milliseconds.
+    /// The time of arrival, in unix milliseconds.
     pub at_ms: i64,
 }
 
 impl Arrival {
-    /// The relevant part of a message.
+    /// Takes the relevant parts of a message.
     #[must_use]
     pub fn of(message: &ReceivedRequest) -> Self {
         Self {
@@ -92,14 +85,14 @@ impl Arrival {
         }
     }
 
-    /// Whether the provider accepted it.
+    /// Whether the provider accepted the message.
     #[must_use]
     pub fn is_accepted(&self) -> bool {
         is_success(self.status)
     }
 
-    /// Whether the provider refused it for good. Any other answer, and a fault, asks for another
-    /// attempt. True to the errors that these suites ask the sandbox for, not to all there are.
+    /// Whether the provider refused the message permanently. After any other error or a fault, the server
+    /// tries again. The rule covers only the errors that the tests select, not all errors of the providers.
     #[must_use]
     pub fn is_refused(&self) -> bool {
         matches!(self.status, 400 | 404 | 410)
@@ -111,12 +104,12 @@ fn is_success(status: u16) -> bool {
     (200..300).contains(&status)
 }
 
-/// Whether the provider accepted it; push services respond with 201.
+/// Whether the provider accepted the message.
 fn is_accepted(message: &ReceivedRequest) -> bool {
     is_success(message.status)
 }
 
-/// Its visible text.
+/// The visible text of a message.
 fn text(message: &ReceivedRequest) -> Option<&str> {
     let payload = &message.payload;
     let text = match message.provider {
@@ -129,12 +122,12 @@ fn text(message: &ReceivedRequest) -> Option<&str> {
     text.as_str()
 }
 
-/// What lets a device recognise a repeat.
+/// The value by which a device recognises a repeat of the message.
 fn identity(message: &ReceivedRequest) -> Option<String> {
     match message.provider {
         Provider::Apns => message.headers.get("apns-collapse-id").cloned(),
         Provider::WebPush => message.headers.get("topic").cloned(),
-        // Nothing by which a chat would know a repeat.
+        // Chat messages have no collapse identity.
         Provider::Messenger | Provider::Telegram => None,
         Provider::Fcm | Provider::Oauth => {
             let tag = &message.payload["message"]["android"]["notification"]["tag"];

@@ -1,5 +1,5 @@
-//! A log of requests: each is written before it is sent, and its response after, so that the checker does
-//! not depend on what the server says of a run.
+//! A log of the requests that a test sends. Each request is logged before it is sent, and its response when
+//! it arrives. With this log, the checker need not trust the server's own account of a run.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -15,26 +15,26 @@ use serde::{Deserialize, Serialize};
 /// A request to send a notification.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoggedRequest {
-    /// Its `Idempotency-Key` and its text, unique in a run.
+    /// The `Idempotency-Key`, which is also the text of the notification. It is unique in a run.
     pub key: String,
-    /// The name of its audience.
+    /// The name of the audience.
     pub audience: String,
 }
 
 /// The response to a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LoggedResponse {
-    /// 200 with this id: it is on disk.
+    /// 200 with this id. The notification must be on disk.
     Accepted(String),
-    /// A 4xx: it has no effect.
+    /// A 4xx status. The request must have no effect.
     Rejected(u16),
-    /// No response, or a 5xx: it may have had its effect. After a 5xx, too: the next process may still
-    /// find what a failed commit left in the database's log.
+    /// No response, or a 5xx status. The request may or may not have an effect. A 5xx does not exclude an
+    /// effect: a failed commit may be in the database's log, where the next process finds it.
     Unknown(String),
 }
 
 impl LoggedResponse {
-    /// The result of a call.
+    /// Classifies the result of a call of the SDK.
     #[must_use]
     pub fn of(answer: &Result<NotificationCreated, Error>) -> Self {
         match answer {
@@ -47,7 +47,7 @@ impl LoggedResponse {
     }
 }
 
-/// A request and its responses; several when it was sent again.
+/// A request and its responses. A request that was sent again can have several responses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogEntry {
     /// The request.
@@ -62,7 +62,7 @@ enum Line {
     Response { key: String, response: LoggedResponse },
 }
 
-/// The file. Each line in it is whole: the process that writes it is never killed.
+/// The log file. It never ends in half a line, because the process that writes it is never killed.
 #[derive(Debug)]
 pub struct RequestLog {
     path: PathBuf,
@@ -87,7 +87,7 @@ impl RequestLog {
         self.append(&Line::Request(request.clone()))
     }
 
-    /// Logs the response to the request with that key.
+    /// Logs a response to the request with this key.
     ///
     /// # Errors
     /// When the file cannot be written.
@@ -102,23 +102,24 @@ impl RequestLog {
         Ok(file.write_all(text.as_bytes())?)
     }
 
-    /// Reads everything back.
+    /// Reads all requests with their responses.
     ///
     /// # Errors
     /// When the file cannot be read, or has a response to a request that is not in it.
     pub fn entries(&self) -> Result<Vec<LogEntry>> {
         let mut entries = Vec::new();
-        let mut places = BTreeMap::new();
+        let mut positions = BTreeMap::new();
         for line in std::fs::read_to_string(&self.path)?.lines() {
             match serde_json::from_str(line).with_context(|| line.to_owned())? {
                 Line::Request(request) => {
-                    places.insert(request.key.clone(), entries.len());
+                    positions.insert(request.key.clone(), entries.len());
                     entries.push(LogEntry { request, responses: Vec::new() });
                 }
                 Line::Response { key, response } => {
-                    let place =
-                        places.get(&key).with_context(|| format!("{key} was never requested"))?;
-                    entries[*place].responses.push(response);
+                    let position = positions
+                        .get(&key)
+                        .with_context(|| format!("{key} was never requested"))?;
+                    entries[*position].responses.push(response);
                 }
             }
         }

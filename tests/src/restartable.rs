@@ -1,4 +1,5 @@
-//! A server process that is killed, stopped and started again: the folder, the keys and the sandbox stay.
+//! A server process that a test kills, stops and starts again. The data folder, the keys and the sandbox stay
+//! the same.
 
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -12,24 +13,24 @@ use crate::checker::EndedProcess;
 use crate::received::Arrival;
 use crate::{Caller, Launch, ServerProcess, start_sandbox_with};
 
-/// Messages that the sandbox's log keeps: more than any run sends.
+/// The number of messages that the sandbox's log keeps. No run sends more.
 const JOURNAL_MAX: usize = 1_000_000;
-/// Longest time that a stop in order may take: the grace of `--shutdown-grace`.
+/// The longest time that a clean stop may take: the default of `--shutdown-grace`.
 const STOP_MAX: Duration = Duration::from_secs(30);
 
 /// A server that is killed, stopped and started again, with its sandbox.
 pub struct RestartableServer {
-    /// How it is started.
+    /// The settings with which the server is started.
     pub launch: Launch,
     /// The fake providers.
     pub sandbox: Sandbox,
-    /// Where it serves now; each start takes another port.
+    /// The current origin of its API. Each start uses another port.
     pub origin: watch::Sender<String>,
-    /// The processes that ended.
+    /// The processes that have ended, in order.
     pub ended: Vec<EndedProcess>,
-    /// Key of the first application.
+    /// The key of the first application.
     pub api_key: String,
-    /// Admin key.
+    /// The admin key.
     pub admin_key: String,
     running: Option<ServerProcess>,
 }
@@ -50,16 +51,15 @@ impl RestartableServer {
         Ok(Self { launch, sandbox, origin, ended, api_key, admin_key, running })
     }
 
-    /// The process that runs.
+    /// The running process.
     ///
     /// # Errors
-    /// When there is none.
+    /// When the server does not run.
     pub fn running(&self) -> Result<&ServerProcess> {
         self.running.as_ref().context("the server runs")
     }
 
-    /// A client of the first application without retries: a test has to see each failure
-    /// itself.
+    /// A client of the first application. The client does not retry, so that the test sees each failure.
     ///
     /// # Errors
     /// When the client cannot be built.
@@ -67,7 +67,7 @@ impl RestartableServer {
         self.client_of(&self.api_key)
     }
 
-    /// The same with the key of an application.
+    /// A client without retries that uses the key of another application.
     ///
     /// # Errors
     /// When the client cannot be built.
@@ -88,7 +88,7 @@ impl RestartableServer {
         Caller::admin(&self.origin.borrow(), &self.admin_key)
     }
 
-    /// Kills it (SIGKILL). `credit` is how many messages that may repeat.
+    /// Kills the server (SIGKILL). `credit` is the number of messages that the kill may repeat.
     ///
     /// # Errors
     /// When the process cannot be waited for.
@@ -98,21 +98,21 @@ impl RestartableServer {
         Ok(())
     }
 
-    /// Starts it again and kills it after that time, even during its start.
+    /// Starts the server again and kills it after the time `after`, even if it has not finished its start.
     ///
     /// # Errors
-    /// When it ends by itself.
-    pub async fn killed_at_start(&mut self, after: Duration, credit: usize) -> Result<()> {
+    /// When the server ends before it is killed.
+    pub async fn kill_at_start(&mut self, after: Duration, credit: usize) -> Result<()> {
         ensure!(self.running.is_none(), "the server runs");
-        self.launch.killed_after(after).await?;
+        self.launch.kill_after(after).await?;
         self.note_end(credit);
         Ok(())
     }
 
-    /// Starts it in another way, in which it ends by itself during its start.
+    /// Starts the server with other settings, which make it end during its start.
     ///
     /// # Errors
-    /// When it does not end in time.
+    /// When the server does not end in time.
     pub async fn ended_at_start(&mut self, launch: &Launch, credit: usize) -> Result<ExitStatus> {
         ensure!(self.running.is_none(), "the server runs");
         let (status, _) = launch.answered().await?;
@@ -120,25 +120,26 @@ impl RestartableServer {
         Ok(status)
     }
 
-    /// Waits until it ends by itself, as a `dying-server` does.
+    /// Waits until the server ends without a signal, as a `dying-server` does.
     ///
     /// # Errors
-    /// When it does not end in time.
+    /// When the server does not end in time.
     pub async fn ended(&mut self, credit: usize) -> Result<ExitStatus> {
         let status = self.running.take().context("the server runs")?.ended().await?;
         self.note_end(credit);
         Ok(status)
     }
 
-    /// Stops it cleanly (SIGTERM), which repeats nothing; returns how long it took.
+    /// Stops the server cleanly (SIGTERM), which may not repeat any message. Returns the time that the stop
+    /// took.
     ///
     /// # Errors
-    /// When it does not end cleanly, or not within 30 s.
+    /// When the server does not end cleanly, or not within 30 s.
     pub async fn stop(&mut self) -> Result<Duration> {
         let running = self.running.take().context("the server runs")?;
-        let asked = std::time::Instant::now();
+        let signaled = std::time::Instant::now();
         let status = running.terminate().await?;
-        let took = asked.elapsed();
+        let took = signaled.elapsed();
         ensure!(status.code() == Some(0), "it ended with {status}");
         ensure!(took <= STOP_MAX, "it took {took:?} to stop");
         self.note_end(0);
@@ -150,30 +151,30 @@ impl RestartableServer {
         self.ended.push(EndedProcess { last_connection, repeats_max });
     }
 
-    /// Starts it again on the same folder.
+    /// Starts the server again on the same folder.
     ///
     /// # Errors
-    /// When it does not start.
+    /// When the server does not start.
     pub async fn start_again(&mut self) -> Result<()> {
         let launch = self.launch.clone();
         self.start_again_as(&launch).await
     }
 
-    /// The same in another way.
+    /// Starts the server again with other settings.
     ///
     /// # Errors
-    /// When it does not start.
+    /// When the server does not start.
     pub async fn start_again_as(&mut self, launch: &Launch) -> Result<()> {
         let ended = self.begin_again_as(launch, 0).await?;
         ensure!(ended.is_none(), "the server ended before it listened: {ended:?}");
         Ok(())
     }
 
-    /// The same for one that may end before it listens; then its status. `credit` is what that may
-    /// repeat.
+    /// Starts the server again with settings that may make it end before it listens. Returns the exit status
+    /// if it ended. `credit` is the number of messages that this end may repeat.
     ///
     /// # Errors
-    /// When it does not start.
+    /// When the server neither listens nor ends in time.
     pub async fn begin_again_as(
         &mut self,
         launch: &Launch,
@@ -193,12 +194,12 @@ impl RestartableServer {
         Ok(None)
     }
 
-    /// What the sandbox received.
+    /// The messages that the sandbox received.
     ///
     /// # Errors
-    /// When its log had to drop something.
+    /// When the sandbox's log has dropped a message.
     pub fn arrivals(&self) -> Result<Vec<Arrival>> {
-        ensure!(self.sandbox.counts().dropped == 0, "the journal holds everything");
+        ensure!(self.sandbox.counts().dropped == 0, "the sandbox's log has dropped messages");
         Ok(self.sandbox.received().iter().map(Arrival::of).collect())
     }
 }

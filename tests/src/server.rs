@@ -1,5 +1,5 @@
-//! A server in this process: on port 0, with its data in a temporary folder, and a sandbox as its push
-//! providers unless the test needs none.
+//! A server in this process, on a free port, with its data in a temporary folder. A sandbox is its push
+//! providers, unless the test needs no providers.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -22,11 +22,12 @@ use crate::backend::Installation;
 use crate::log::capture_log;
 use crate::{Backend, Caller};
 
-/// Where a clock that the test moves starts: 2026-11-21.
+/// The time at which a manual clock starts: 2026-11-21.
 pub const NOW: Timestamp = Timestamp(1_795_219_200_000);
-/// Messages a second that no test reaches.
+/// A rate limit, in messages a second, that no test reaches.
 const UNPACED_PER_SECOND: u32 = 10_000;
-/// Connections for reading of a server without providers on PostgreSQL: many run at once.
+/// The read connections of a server without providers on PostgreSQL. The number is low, because many such
+/// servers run at the same time.
 const READERS: usize = 2;
 
 /// Starts a sandbox on a free port.
@@ -37,7 +38,7 @@ pub async fn start_sandbox() -> Result<Sandbox> {
     start_sandbox_with(SandboxConfig::default()).await
 }
 
-/// The same with another configuration.
+/// Starts a sandbox with this configuration on a free port.
 ///
 /// # Errors
 /// When there is no free port.
@@ -46,10 +47,10 @@ pub async fn start_sandbox_with(config: SandboxConfig) -> Result<Sandbox> {
     Ok(Sandbox::start(listener, config).await?)
 }
 
-/// Lets the first application send to a sandbox over APNs, FCM and Web Push; returns the application.
+/// Configures APNs, FCM and Web Push of the first application to send to a sandbox. Returns the application.
 ///
 /// # Errors
-/// When the client has no admin key.
+/// When a request fails, for example because the client has no admin key.
 pub async fn configure_providers(client: &Client, sandbox: &Sandbox) -> Result<AppId> {
     let admin = client.admin();
     let apps = admin.list_apps(&PageQuery::default()).await?;
@@ -60,11 +61,11 @@ pub async fn configure_providers(client: &Client, sandbox: &Sandbox) -> Result<A
     Ok(app)
 }
 
-/// Lets an application send to a sandbox on all five platforms, without the rate limits of Messenger
-/// and Telegram.
+/// Configures an application to send to a sandbox on all five platforms. Removes the rate limits of the
+/// sandbox's Messenger and Telegram.
 ///
 /// # Errors
-/// When the client has no admin key.
+/// When a request fails, for example because the client has no admin key.
 pub async fn configure_all(client: &Client, app: AppId, sandbox: &Sandbox) -> Result<()> {
     let mut configs = [
         (ProviderKind::Apns, sandbox.apns_config()),
@@ -81,7 +82,7 @@ pub async fn configure_all(client: &Client, app: AppId, sandbox: &Sandbox) -> Re
     Ok(())
 }
 
-/// Settings of a sandbox without rate limits of its own.
+/// The settings of a sandbox without rate limits.
 #[must_use]
 pub fn unlimited() -> Settings {
     Settings {
@@ -92,13 +93,13 @@ pub fn unlimited() -> Settings {
     }
 }
 
-/// A running server with one application and its keys. Its functions panic when something fails that a
-/// test takes for granted.
+/// A running server with one application and its keys. Its functions panic when a step fails that always
+/// works without a bug.
 ///
-/// [`Self::start`] starts it with the machine's clock and a sandbox behind APNs, FCM and Web Push.
-/// [`Self::with_manual_clock`] is for tests in which hours pass: its clock, which is the sandbox's too,
-/// stands at [`NOW`] until the test moves it. [`Self::without_providers`] is for tests of the API alone:
-/// it starts quickly, its clock is a manual one, and [`logged`](crate::logged) has what it logs.
+/// [`Self::start`] uses the machine's clock and a sandbox for APNs, FCM and Web Push.
+/// [`Self::with_manual_clock`] is for tests in which hours pass. The server and the sandbox share a clock
+/// that shows [`NOW`] until the test moves it. [`Self::without_providers`] is for tests of the API alone. It
+/// starts quickly and uses a manual clock, and [`logged`](crate::logged) returns its log.
 pub struct TestServer {
     /// The first application.
     pub app_id: AppId,
@@ -109,25 +110,25 @@ pub struct TestServer {
     api_key: String,
     admin_key: String,
     folder: TempDir,
-    /// Shared with the other servers on it, and dropped with the last.
+    /// The PostgreSQL database, which all servers on it share. It is deleted with the last server.
     installation: Option<Arc<Installation>>,
 }
 
 impl TestServer {
-    /// Starts a server, starts a sandbox, and configures APNs, FCM and Web Push to send to it.
+    /// Starts a server and a sandbox, and configures APNs, FCM and Web Push to send to the sandbox.
     pub async fn start() -> Self {
         Self::start_with(|_| {}).await
     }
 
-    /// The same with settings changed.
+    /// Like [`Self::start`], with changed settings.
     pub async fn start_with(change: impl FnOnce(&mut Config)) -> Self {
         Self::start_on(Backend::chosen(), change).await
     }
 
-    /// The same on a backend, whatever the environment selects.
+    /// Like [`Self::start_with`], on this backend, whichever backend `NOTIFY_TEST_BACKEND` selects.
     ///
     /// # Panics
-    /// When one of the two does not start.
+    /// When the server or the sandbox does not start.
     pub async fn start_on(backend: Backend, change: impl FnOnce(&mut Config)) -> Self {
         let mut server = Self::launch(backend, None, |config| {
             // The push service of browsers is the sandbox on this machine.
@@ -147,13 +148,13 @@ impl TestServer {
         Self::without_providers_with(|_| {}).await
     }
 
-    /// The same on SQLite, whatever the environment selects.
+    /// Like [`Self::without_providers`], on SQLite, even if `NOTIFY_TEST_BACKEND` selects PostgreSQL.
     pub async fn without_providers_on_sqlite() -> Self {
         capture_log();
         Self::launch(Backend::Sqlite, Some(ManualClock::at(NOW)), |_| {}).await
     }
 
-    /// The same with settings changed.
+    /// Like [`Self::without_providers`], with changed settings.
     pub async fn without_providers_with(change: impl FnOnce(&mut Config)) -> Self {
         capture_log();
         let backend = Backend::chosen();
@@ -167,10 +168,10 @@ impl TestServer {
         .await
     }
 
-    /// Starts a server and a sandbox on one clock that the test moves. No provider is configured.
+    /// Starts a server and a sandbox that share a clock, which the test moves. No provider is configured.
     ///
     /// # Panics
-    /// When one of the two does not start.
+    /// When the server or the sandbox does not start.
     pub async fn with_manual_clock(settings: Settings) -> Self {
         let clock = ManualClock::at(NOW);
         let sandbox = SandboxConfig {
@@ -217,12 +218,12 @@ impl TestServer {
     /// Starts another server on the same PostgreSQL database.
     ///
     /// # Panics
-    /// When it does not start, or makes keys of its own.
+    /// When the server does not start, or creates keys again.
     pub async fn start_another(&self) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder is made");
         let config = Config { data_dir: folder.path().join("data"), ..self.config.clone() };
         let app = run(&config, self.clock.as_ref()).await;
-        assert!(app.first_keys.is_none(), "keys are made once");
+        assert!(app.first_keys.is_none(), "keys are created only once");
         Self {
             app_id: self.app_id,
             app: Some(app),
@@ -236,43 +237,43 @@ impl TestServer {
         }
     }
 
-    /// Its origin, such as `http://127.0.0.1:8080`.
+    /// The origin, such as `http://127.0.0.1:8080`.
     #[must_use]
     pub fn origin(&self) -> &str {
         &self.app().origin
     }
 
-    /// The address that it listens on.
+    /// The address on which the server listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.app().address
     }
 
-    /// Its application's key.
+    /// The key of the first application.
     #[must_use]
     pub fn api_key(&self) -> &str {
         &self.api_key
     }
 
-    /// Its admin key.
+    /// The admin key.
     #[must_use]
     pub fn admin_key(&self) -> &str {
         &self.admin_key
     }
 
-    /// Its data folder.
+    /// The data folder.
     #[must_use]
     pub fn data_dir(&self) -> &Path {
         &self.config.data_dir
     }
 
-    /// The file of its database on SQLite.
+    /// The database file on SQLite.
     #[must_use]
     pub fn database_file(&self) -> PathBuf {
         self.data_dir().join("notify.db")
     }
 
-    /// Its store, to inject faults and to read what no route returns.
+    /// The store, to inject faults and to read data that no route returns.
     #[must_use]
     pub fn store(&self) -> &SharedStore {
         &self.app().store
@@ -281,7 +282,7 @@ impl TestServer {
     /// The clock that the test moves.
     ///
     /// # Panics
-    /// When the server follows the machine's clock.
+    /// When the server uses the machine's clock.
     #[must_use]
     pub fn clock(&self) -> &ManualClock {
         self.clock.as_deref().expect("the server is on a manual clock")
@@ -324,10 +325,10 @@ impl TestServer {
         Caller::with_header(self.origin(), "x-nothing", "at all")
     }
 
-    /// Makes another application; returns its id and a caller with its key.
+    /// Creates another application. Returns its id and a caller with its key.
     ///
     /// # Panics
-    /// When it cannot be made.
+    /// When the application cannot be created.
     pub async fn create_app(&self, name: &str) -> (String, Caller) {
         let admin = self.admin();
         let id = admin.post("/admin/v1/apps", &json!({"name": name})).await.id();
@@ -337,40 +338,40 @@ impl TestServer {
         (id, caller)
     }
 
-    /// A bare connection.
+    /// Opens a TCP connection to the server.
     ///
     /// # Panics
-    /// When it is not accepted.
+    /// When the server does not accept the connection.
     pub async fn connect(&self) -> TcpStream {
         TcpStream::connect(self.address()).await.expect("the server takes connections")
     }
 
-    /// Reads a notification until it is completed or canceled. Bounded.
+    /// Reads a notification until it is completed or canceled, and returns its record.
     ///
     /// # Errors
-    /// When it is not read, or not completed in time.
+    /// When the notification cannot be read, or is not completed in time.
     pub async fn completed(&self, id: &NotificationId) -> Result<NotificationRecord> {
         crate::completed(&self.client(), id).await
     }
 
-    /// Stops the server in order and starts it again on the same data.
+    /// Stops the server cleanly and starts it again on the same data.
     pub async fn restart(&mut self) {
         self.restart_with(|_| {}).await;
     }
 
-    /// The same with other settings.
+    /// Like [`Self::restart`], with changed settings.
     ///
     /// # Panics
-    /// When it does not stop in time, or does not start.
+    /// When the server does not stop in time, or does not start.
     pub async fn restart_with(&mut self, change: impl FnOnce(&mut Config)) {
         change(&mut self.config);
         self.stop_app().await;
         let app = run(&self.config, self.clock.as_ref()).await;
-        assert!(app.first_keys.is_none(), "keys are made once");
+        assert!(app.first_keys.is_none(), "keys are created only once");
         self.app = Some(app);
     }
 
-    /// Stops everything.
+    /// Stops the server and the sandbox, and deletes the data.
     ///
     /// # Panics
     /// When the server does not stop in time.

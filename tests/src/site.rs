@@ -1,4 +1,5 @@
-//! A web site of files in memory, on `localhost`, where browsers allow service workers without TLS.
+//! A web site whose files are in memory. It is on `localhost`, because browsers allow service workers without
+//! TLS only there.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,15 +9,15 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-/// A running site; it ends when it is dropped.
+/// A running site. Dropping it ends it.
 pub struct Site {
-    /// Where it is.
+    /// The origin of the site.
     pub origin: String,
     serving: JoinHandle<()>,
 }
 
 impl Site {
-    /// Starts one on a free port, with files by their path.
+    /// Starts a site on a free port. `files` are pairs of a path and its text.
     ///
     /// # Errors
     /// When there is no free port.
@@ -28,8 +29,8 @@ impl Site {
         let serving = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let files = files.clone();
-                // A browser that disconnects early misses nothing.
-                tokio::spawn(async move { drop(answer(stream, &files).await) });
+                // An error means that the browser has disconnected.
+                tokio::spawn(async move { drop(respond(stream, &files).await) });
             }
         });
         Ok(Self { origin, serving })
@@ -42,8 +43,8 @@ impl Drop for Site {
     }
 }
 
-/// Answers one request, and closes.
-async fn answer(stream: TcpStream, files: &BTreeMap<String, String>) -> Result<()> {
+/// Responds to one request and closes the connection.
+async fn respond(stream: TcpStream, files: &BTreeMap<String, String>) -> Result<()> {
     let mut stream = BufReader::new(stream);
     let mut first = String::new();
     stream.read_line(&mut first).await?;

@@ -8,40 +8,40 @@ use notify_sandbox::{Sandbox, ScriptedResponse, messenger_recipient, telegram_ch
 use crate::checker::{Expected, Member};
 use crate::{android, browser_endpoint, configure_all, ios, register};
 
-/// Seeds of one application; those of the next one follow them.
+/// The number of seeds of each application. Application `n` uses the seeds from `n` times this number.
 const SEEDS_PER_APP: u64 = 1_000;
 
-/// How many people an application has. In addition, one address on Android and one on iOS are dead, and
-/// FCM rejects the messages for one.
+/// The numbers of people of an application. There are three more devices: one Android and one iOS device
+/// are unregistered, and FCM rejects the messages to another Android device.
 #[derive(Debug, Clone, Copy)]
 pub struct AudienceSize {
-    /// On Android and on iOS, each.
+    /// The number of people on Android, and the same number on iOS.
     pub phones: u64,
-    /// With a browser.
+    /// The number of people with a browser.
     pub browsers: u64,
-    /// On Messenger and in the chat app, each.
+    /// The number of people on Messenger, and the same number in the chat app.
     pub chats: u64,
 }
 
 /// An application with its people.
 #[derive(Debug, Clone)]
 pub struct Tenant {
-    /// Its id.
+    /// The id of the application.
     pub id: AppId,
-    /// Its key.
+    /// The key of the application.
     pub api_key: String,
-    /// Its people, except those in the chat app.
+    /// The people of the application, except those in the chat app.
     pub members: Vec<Member>,
-    /// Its people in the chat app, who accept one message a second each.
+    /// The people in the chat app. Each accepts one message a second.
     pub chats: Vec<Member>,
 }
 
 impl Tenant {
-    /// Creates the application of that number, lets it send to the sandbox on all five platforms, and
-    /// registers its people.
+    /// Creates the application with this number, configures it to send to the sandbox on all five platforms,
+    /// and registers its people.
     ///
     /// # Errors
-    /// When the server refuses something.
+    /// When the server refuses a request.
     pub async fn make(
         client_of: impl Fn(&str) -> Result<Client>,
         sandbox: &Sandbox,
@@ -74,12 +74,10 @@ async fn populate(
         phones.push((android(seed, &ok), Expected::Delivered));
         phones.push((ios(seed, &ok), Expected::Delivered));
     }
-    let behind = first + crowd.phones;
-    phones
-        .push((android(behind, &ScriptedResponse::reason("UNREGISTERED")), Expected::Unregistered));
-    phones.push((ios(behind, &ScriptedResponse::status(410)), Expected::Unregistered));
-    phones
-        .push((android(behind + 1, &ScriptedResponse::reason("BAD_REQUEST")), Expected::Rejected));
+    let next = first + crowd.phones;
+    phones.push((android(next, &ScriptedResponse::reason("UNREGISTERED")), Expected::Unregistered));
+    phones.push((ios(next, &ScriptedResponse::status(410)), Expected::Unregistered));
+    phones.push((android(next + 1, &ScriptedResponse::reason("BAD_REQUEST")), Expected::Rejected));
     let mut members = Vec::new();
     for (phone, expected) in &phones {
         let addresses = vec![phone.push_token.clone().context("a phone has a token")?];
@@ -89,14 +87,14 @@ async fn populate(
     for seed in first..first + crowd.browsers {
         let device = format!("w{seed}");
         let endpoint = browser_endpoint(client, sandbox, &device, &ok).await?;
-        // The sandbox names a browser by the end of its endpoint.
+        // The sandbox logs the last segment of the endpoint as the browser's token.
         let id = endpoint.rsplit('/').next().context("an endpoint is a path")?;
-        members.push(reached(device, id.to_owned()));
+        members.push(reachable_member(device, id.to_owned()));
     }
     for seed in first..first + crowd.chats {
         let (device, person) = (format!("m{seed}"), messenger_recipient(seed, &ok));
         subscribe(client, &device, Subscribe::messenger(person.clone())).await?;
-        members.push(reached(device, person));
+        members.push(reachable_member(device, person));
     }
     Ok(members)
 }
@@ -107,12 +105,12 @@ async fn populate_chats(client: &Client, first: u64, crowd: AudienceSize) -> Res
     for seed in first..first + crowd.chats {
         let (device, chat) = (format!("c{seed}"), telegram_chat(seed, &ScriptedResponse::ok()));
         subscribe(client, &device, Subscribe::chat(chat.clone())).await?;
-        members.push(reached(device, chat));
+        members.push(reachable_member(device, chat));
     }
     Ok(members)
 }
 
-fn reached(device: String, address: String) -> Member {
+fn reachable_member(device: String, address: String) -> Member {
     Member { device, addresses: vec![address], expected: Expected::Delivered }
 }
 

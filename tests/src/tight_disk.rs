@@ -1,5 +1,5 @@
-//! A small disk for a server: a tmpfs in a mount namespace, which ends with the test. Where the kernel
-//! forbids such namespaces, the test fails with a message.
+//! A small disk for a server: a tmpfs in a mount namespace. The namespace ends with the test. If the kernel
+//! forbids such namespaces, the test fails.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -12,21 +12,21 @@ use tokio::process::{Child, Command};
 
 use crate::WAIT_MAX;
 
-/// Bytes that are written at once to fill the disk; the last ones in small steps.
+/// The sizes of the writes that fill the disk, in bytes. Large writes come first; small writes fill the rest.
 const FILL_STEPS: [usize; 2] = [65_536, 512];
 
-/// A small disk, visible in its namespace alone.
+/// A small disk, which is visible only in its namespace.
 pub struct TightDisk {
-    /// The process that keeps the namespace: it ends when its standard input does.
+    /// The process that keeps the namespace alive. It ends when its standard input is closed.
     holder: Child,
     folder: PathBuf,
 }
 
 impl TightDisk {
-    /// Mounts one of that many bytes at an existing folder.
+    /// Mounts a disk of `bytes` bytes at an existing folder.
     ///
     /// # Errors
-    /// When the kernel allows no such namespace.
+    /// When the kernel does not allow such a namespace.
     pub async fn mount(folder: &Path, bytes: u64) -> Result<Self> {
         let script = "mount -t tmpfs -o size=$1 tmpfs \"$0\" && echo mounted && exec cat";
         let mut holder = Command::new("unshare")
@@ -37,15 +37,15 @@ impl TightDisk {
             .stdout(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
-            .context("unshare (util-linux) is needed for a disk of its own")?;
+            .context("unshare (util-linux) is needed to mount a small disk")?;
         let stdout = holder.stdout.take().context("stdout is piped")?;
         let mut lines = BufReader::new(stdout).lines();
         let line = tokio::time::timeout(WAIT_MAX, lines.next_line()).await.context("mount")??;
-        ensure!(line.as_deref() == Some("mounted"), "no disk of its own: are namespaces allowed?");
+        ensure!(line.as_deref() == Some("mounted"), "no disk was mounted: are namespaces allowed?");
         Ok(Self { holder, folder: folder.to_owned() })
     }
 
-    /// The words in front of a command that run it in the namespace, in the same process.
+    /// The command line before a command that runs it in the namespace, in the same process.
     ///
     /// # Errors
     /// When the namespace is gone.
@@ -55,7 +55,7 @@ impl TightDisk {
         Ok(words.map(str::to_owned).to_vec())
     }
 
-    /// A path on the disk, for processes outside of the namespace.
+    /// The path of a file on the disk, for processes outside the namespace.
     ///
     /// # Errors
     /// When the namespace is gone.
@@ -65,20 +65,20 @@ impl TightDisk {
         Ok(Path::new("/proc").join(holder.to_string()).join("root").join(inside).join(name))
     }
 
-    /// Fills it to the last byte.
+    /// Fills the disk to the last byte.
     ///
     /// # Errors
-    /// When anything else than a full disk prevents it.
+    /// When a write fails for another reason than a full disk.
     pub fn fill(&self) -> Result<()> {
         let path = self.path("filler")?;
         let mut filler = OpenOptions::new().create(true).append(true).open(path)?;
         FILL_STEPS.into_iter().try_for_each(|step| fill(&mut filler, step))
     }
 
-    /// Fills it except for that many bytes.
+    /// Fills the disk except for `bytes` bytes.
     ///
     /// # Errors
-    /// As [`TightDisk::fill`].
+    /// When a write fails for another reason than a full disk.
     pub fn fill_but(&self, bytes: u64) -> Result<()> {
         self.fill()?;
         let filler = OpenOptions::new().write(true).open(self.path("filler")?)?;
@@ -89,7 +89,7 @@ impl TightDisk {
     /// Frees the space.
     ///
     /// # Errors
-    /// When it was not filled.
+    /// When the disk was not filled.
     pub fn free(&self) -> Result<()> {
         Ok(std::fs::remove_file(self.path("filler")?)?)
     }

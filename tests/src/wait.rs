@@ -1,4 +1,4 @@
-//! Bounded waiting. No test sleeps: it polls at every tick until its condition holds.
+//! Waiting with a time limit. A test does not sleep for a fixed time; it polls until a condition holds.
 
 use std::time::Duration;
 
@@ -9,41 +9,43 @@ use notify_server::clock::{Clock, SystemClock};
 
 use crate::WAIT_MAX;
 
-/// Time between two polls.
+/// The time between two polls.
 const TICK: Duration = Duration::from_millis(10);
 /// A day, in milliseconds.
 const DAY_MS: i64 = 86_400_000;
 
-/// An instant after the end of every test.
+/// The time in a day, when every test has ended.
 #[must_use]
 pub fn tomorrow() -> Timestamp {
     SystemClock::start().now().plus_ms(DAY_MS)
 }
 
-/// Polls until `look` returns something, at most [`WAIT_MAX`].
+/// Calls `poll` until it returns a value, and returns the value.
 ///
 /// # Errors
-/// When `look` fails, or returns nothing in time; then `what` says what was missing.
-pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
+/// When `poll` fails, or returns no value within [`WAIT_MAX`]. The error of the second case starts with
+/// `what`, the description of the awaited event.
+pub async fn until<T>(what: &str, mut poll: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
     let mut ticks = tokio::time::interval(TICK);
-    let looking = async {
+    let polling = async {
         loop {
             ticks.tick().await;
-            if let Some(found) = look().await? {
-                return Ok(found);
+            if let Some(value) = poll().await? {
+                return Ok(value);
             }
         }
     };
-    match tokio::time::timeout(WAIT_MAX, looking).await {
-        Ok(found) => found,
+    match tokio::time::timeout(WAIT_MAX, polling).await {
+        Ok(result) => result,
         Err(_) => bail!("{what}: not in time"),
     }
 }
 
-/// Reads a notification until it is completed or canceled.
+/// Reads a notification until it is completed or canceled, and returns its record.
 ///
 /// # Errors
-/// When it cannot be read, or is not completed in time; then the error shows how far it came.
+/// When the notification cannot be read, or is not completed in time. The error has the last record that
+/// was read.
 pub async fn completed(client: &Client, id: &NotificationId) -> Result<NotificationRecord> {
     let mut last = None;
     let reading = until("the notification is completed", async || {

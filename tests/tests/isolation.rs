@@ -6,10 +6,10 @@ use http::Method;
 use notify_tests::{Caller, Resources, TestServer, body, routes};
 use serde_json::{Value, json};
 
-/// What fetching changes of a feed, at whatever moment.
+/// The fields of a feed that a fetch changes at any time.
 const FETCHED: [&str; 4] = ["status", "items", "last_fetched_at", "last_error"];
 
-/// Everything that an application can read of itself, but what changes by itself.
+/// Reads all data that an application can read, except fields that change without a request.
 async fn everything(caller: &Caller, resources: &Resources) -> Result<Vec<Value>> {
     let mut all = Vec::new();
     for path in [
@@ -93,7 +93,7 @@ async fn bodies_and_queries_cannot_reach_into_another_application() -> Result<()
     template["features"] = json!([{"type": "content_feed", "position": 1,
         "data": {"feeds": [{"id": owned.feed}]}}]);
     assert_eq!(post("/v1/campaigns", template).await?.status, 400);
-    // Each id exists in one of the applications, but not both in the same.
+    // Each id exists in one of the applications, but the two ids do not exist in the same application.
     for (notification, device) in
         [(&owned.notification, &own.device), (&own.notification, &owned.device)]
     {
@@ -129,7 +129,7 @@ async fn two_applications_may_use_the_same_ids_and_keys() -> Result<()> {
     let server = TestServer::start().await;
     let owner = server.caller();
     let (_, other_app) = server.create_app("other").await;
-    // An id that the server made for one is free for a report of the other.
+    // An id that the server created for one application can be reported by the other.
     let made =
         owner.post("/v1/notifications", &json!({"text": "t", "platforms": ["ios"]})).await.id();
     let same = json!({"id": made, "text": "t", "platforms": ["ios"]});
@@ -144,7 +144,7 @@ async fn two_applications_may_use_the_same_ids_and_keys() -> Result<()> {
         let path = "/v1/notifications/notify";
         let reply = caller.send_with(&Method::POST, path, report.clone(), &key).await?;
         assert_eq!((reply.status, reply.header("idempotency-replayed")), (200, ""), "{language}");
-        // Another body under the same key is a conflict within an application alone.
+        // Another body under the same key is a conflict only within one application.
         let mut body = device("the-same-token");
         body["language"] = json!(language);
         let reply = caller.send_with(&Method::POST, "/v1/devices", body.to_string(), &key).await?;
@@ -174,7 +174,7 @@ async fn keys_open_only_their_own_api_and_nothing_once_revoked() -> Result<()> {
         for (caller, below) in &swapped {
             if route.template.starts_with(below) {
                 let path = resources.path(&route.template);
-                // 401 comes before anything is read from the body.
+                // The server responds with 401 before it reads the body.
                 let reply = caller.send(&route.method, &path, "{").await?;
                 assert_eq!(reply.status, 401, "{route:?}");
                 assert!(reply.errors().is_some(), "{}", reply.text);

@@ -1,4 +1,4 @@
-//! The master key of an installation: a server does not start when it cannot open what is sealed,
+//! The master key of an installation. A server does not start if it cannot decrypt the stored credentials,
 //! and a lost key loses no message.
 
 use std::fs;
@@ -19,7 +19,7 @@ fn client(server: &ServerProcess, api_key: &str, admin_key: &str) -> Result<Clie
     Ok(Client::builder(&server.origin).api_key(api_key).admin_key(admin_key).build()?)
 }
 
-/// What a server says that does not start on this folder.
+/// The error of a server that does not start on this folder.
 async fn refusal(data_dir: &Path) -> Result<String> {
     let (status, words) = Launch::on(data_dir).ended().await?;
     assert_eq!(status.code(), Some(1), "{words}");
@@ -27,7 +27,7 @@ async fn refusal(data_dir: &Path) -> Result<String> {
     Ok(words)
 }
 
-/// An installation that sends to a sandbox, stopped; its API key and admin key.
+/// Creates an installation that sends to a sandbox, and stops it. Returns its API key and admin key.
 async fn installation(data_dir: &Path, sandbox: &Sandbox) -> Result<[String; 2]> {
     let server = ServerProcess::start(data_dir).await?;
     let api_key = server.api_key.clone().context("a first start shows a key")?;
@@ -79,7 +79,7 @@ async fn a_lost_key_is_regenerated_when_nothing_is_sealed() -> Result<()> {
     Ok(())
 }
 
-/// Messages wait for new credentials when those of a lost key are forgotten; they do not fail.
+/// When the credentials of a lost key are deleted, messages do not fail. They wait for new credentials.
 #[tokio::test]
 async fn a_lost_key_loses_no_message() -> Result<()> {
     let (folder, sandbox) = (tempfile::tempdir()?, start_sandbox().await?);

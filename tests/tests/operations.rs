@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 const GOOD: &str = "the credentials are accepted";
 
-/// Puts a configuration that differs in one field, and checks it.
+/// Puts a configuration that differs in one field, and tests it.
 async fn check_with(
     server: &TestServer,
     provider: ProviderKind,
@@ -84,7 +84,7 @@ async fn a_held_channel_is_reported_and_can_be_resumed() -> Result<()> {
     };
     let held = "notify_channel_paused{channel=\"apns\",why=\"credentials\"}";
     until("the channel is held", async || has_line(&format!("{held} 1")).await).await?;
-    // The next probe would be a minute away.
+    // Without the resume, the next probe would come after a minute.
     client.admin().resume_provider(server.app_id, ProviderKind::Apns).await?;
     let record = server.completed(&id).await?;
     assert_eq!(record.counts.sent, 1, "{record:?}");
@@ -99,8 +99,8 @@ async fn a_held_channel_is_reported_and_can_be_resumed() -> Result<()> {
     Ok(())
 }
 
-/// Good credentials deliver nothing while a channel is stopped or held, a platform has no provider,
-/// or the application is suspended: the doctor says which, and is not well.
+/// Good credentials deliver nothing while a channel is stopped or held, while a platform has no provider, or
+/// while the application is suspended. The doctor must report which of these applies, and fail.
 #[tokio::test]
 async fn the_doctor_reports_what_delays_deliveries() -> Result<()> {
     let server = TestServer::start().await;
@@ -174,7 +174,7 @@ async fn the_doctor_finds_problems_and_gives_hints() -> Result<()> {
         assert!(checks.iter().any(|check| is(check, name)), "{name}: {found}");
     }
     let ill: Vec<&Value> = checks.iter().filter(|check| check["ok"] == false).collect();
-    // The machine of the test may be short of room, which is no fault of the server.
+    // The machine of the test may have little free space, which is not a fault of the server.
     let is_well = ill.iter().all(|check| is(check, "disk"));
     assert!(is_well && well.status == Some(i32::from(!ill.is_empty())), "{well:?}");
 
@@ -219,7 +219,7 @@ async fn the_json_log_is_one_object_per_line_with_the_request_id() -> Result<()>
     let launch = Launch::on(&data).log("debug", &log).argument("--log-format").argument("json");
     let server = launch.start().await?;
     let caller = server.caller();
-    // What comes percent-encoded, quoted and broken over lines must not become a line of its own.
+    // Percent-encoded, quoted and multi-line input must not become a separate line of the log.
     for path in ["/v1/devices/a%0AERROR%20forged", "/v1/devices?x=%0D%0A{", "/v1/%00"] {
         caller.send(&Method::GET, path, "").await?;
     }

@@ -1,5 +1,5 @@
-//! Secrets: those planted in credentials, tokens and texts must not be in anything that leaves the
-//! server: its log at the most detailed level, its responses, its metrics, its files.
+//! Secrets in credentials, tokens and texts must not appear in anything that leaves the server: its log at
+//! the most detailed level, its responses, its metrics and its files.
 
 use std::path::Path;
 
@@ -16,21 +16,22 @@ use notify_tests::{
 };
 use serde_json::{Value, json};
 
-/// Bytes of a private key that no other text holds by chance.
+/// A length of a piece of a private key that no other text contains by chance.
 const CHUNK: usize = 40;
 
-/// A secret, and pieces of it that must not be found.
+/// A secret, and the pieces of it that must not appear.
 #[derive(Clone)]
 struct Secret {
     name: &'static str,
     needles: Vec<String>,
 }
 
-/// A PEM key: pieces of each line, so that a key broken into other lines is found as well.
+/// A PEM key, with pieces of each line, so that a key with other line breaks is also found.
 fn pem(name: &'static str, pem: &Value) -> Result<Secret> {
     let text = pem.as_str().context("a key is text")?;
     let lines = text.lines().filter(|line| !line.starts_with("-----") && line.len() >= CHUNK);
-    // From the end: the first line begins alike in all keys of a kind.
+    // The pieces are taken from the end of a line, because the first line starts with the same text in all
+    // keys of a kind.
     let needles: Vec<_> = lines.map(|line| line[line.len() - CHUNK..].to_owned()).collect();
     anyhow::ensure!(!needles.is_empty(), "{name} has lines");
     Ok(Secret { name, needles })
@@ -40,14 +41,14 @@ fn text(name: &'static str, text: &str) -> Secret {
     Secret { name, needles: vec![text.to_owned()] }
 }
 
-/// Which of the secrets are in these bytes.
+/// Returns which of the secrets these bytes contain.
 fn found(secrets: &[&Secret], bytes: &[u8]) -> Vec<&'static str> {
     let holds = |needle: &String| bytes.windows(needle.len()).any(|at| at == needle.as_bytes());
     let found = secrets.iter().filter(|secret| secret.needles.iter().any(holds));
     found.map(|secret| secret.name).collect()
 }
 
-/// Sends, fails, is refused: traffic with every secret in it.
+/// Makes traffic with every secret in it: messages that are sent, that fail and that are refused.
 async fn traffic(client: &Client, valid: [Caller; 2], texts: &[&str]) -> Result<()> {
     let notification = |text: &str| {
         let platforms = Platform::ALL;
@@ -60,7 +61,7 @@ async fn traffic(client: &Client, valid: [Caller; 2], texts: &[&str]) -> Result<
         completed(client, &id).await?;
     }
     let text = texts[0];
-    // Bodies that are refused, with what they should not be quoted with in a log.
+    // Bodies that are refused. The log must not quote their secrets.
     for body in [
         format!(r#"{{"text":"{text}","platforms":["android"]"#),
         format!(r#"{{"text":"{text}","platforms":["{text}"],"{text}":1}}"#),
@@ -78,7 +79,8 @@ async fn traffic(client: &Client, valid: [Caller; 2], texts: &[&str]) -> Result<
     Ok(())
 }
 
-/// Subscribes a browser. The end of its endpoint is a secret: it is enough to send to it.
+/// Subscribes a browser. The end of its endpoint is a secret, because whoever knows the endpoint can send to
+/// it.
 async fn subscribe(client: &Client, sandbox: &Sandbox) -> Result<[Secret; 2]> {
     let made = sandbox.subscribe(None, &ScriptedResponse::ok())?;
     let end = made.endpoint.rsplit_once('/').context("an id")?.1.to_owned();
@@ -88,7 +90,7 @@ async fn subscribe(client: &Client, sandbox: &Sandbox) -> Result<[Secret; 2]> {
     Ok([text("an endpoint", &end), text("its secret", &made.auth)])
 }
 
-/// All that the admin API and the metrics answer.
+/// Returns all responses of the admin API and the metrics.
 async fn answers(admin: &Caller, client: &Client) -> Result<Vec<u8>> {
     let mut all = Vec::new();
     let apps = admin.get("/admin/v1/apps").await.ok();
@@ -119,11 +121,11 @@ async fn answers(admin: &Caller, client: &Client) -> Result<Vec<u8>> {
         assert_eq!(reply.status, 200, "{path}");
         all.extend(reply.text.into_bytes());
     }
-    // A configuration that is refused must not be quoted in full.
+    // The error for a refused configuration must not quote all of it.
     let provider = client.admin().get_provider(app.parse()?, ProviderKind::Apns).await?;
     let mut config = provider.config;
     config["private_key"] = json!("-----BEGIN PRIVATE KEY-----\nPLANTED-in-a-broken-key");
-    // Nor may one that is refused for something else.
+    // The error must not quote the secrets either when another field is refused.
     let secret = "PLANTED-in-a-broken-key";
     for (provider, config) in [
         ("apns", config),
@@ -140,8 +142,8 @@ async fn answers(admin: &Caller, client: &Client) -> Result<Vec<u8>> {
     Ok(all)
 }
 
-/// Configures the chat platforms and subscribes to them. The token of one is part of every path, so
-/// that it goes over plain HTTP/1.1 as well, by another client.
+/// Configures the chat platforms and subscribes to them. The token of one platform is part of every path, so
+/// the test also sends it over plain HTTP/1.1 with another client.
 async fn chat(client: &Client, app: AppId, sandbox: &Sandbox) -> Result<Vec<Secret>> {
     let (messenger, mut telegram) = (sandbox.messenger_config(), sandbox.telegram_config());
     let endpoint = telegram["endpoint"].as_str().context("an endpoint")?;
@@ -175,7 +177,7 @@ fn files(folder: &Path) -> Result<Vec<u8>> {
     Ok(all)
 }
 
-/// Registers phones whose tokens bring every kind of answer.
+/// Registers phones whose tokens select every kind of response.
 async fn phones(client: &Client) -> Result<()> {
     let dead = format!("PLANTED-push-token{}", "-unregistered");
     let mut alive = RegisterDevice::android("alive", "PLANTED-push-token:sandbox");
@@ -264,7 +266,7 @@ async fn secrets_appear_in_no_log_response_metric_or_file() -> Result<()> {
     let log = String::from_utf8_lossy(&logged);
     assert!(log.contains("not delivered") && log.contains("…#"), "addresses are masked");
     assert_eq!(found(&everything, &answered), nothing, "in the answers");
-    // Push tokens and texts are what the database is there for; credentials are sealed or hashed.
+    // The database must contain push tokens and texts. Credentials in it are encrypted or hashed.
     let kept: Vec<&Secret> = credentials.iter().chain(&chat).collect();
     let stored = files(&data)?;
     assert_eq!(found(&kept, &stored), nothing, "in the files");

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Most lines of a source file, tests apart: a type with all that belongs to it fits in.
+/// The most lines of a source file, without tests.
 const FILE_LINES_MAX: usize = 1_000;
 
 /// The sources of the product.
@@ -44,12 +44,12 @@ fn is_test(name: &str) -> bool {
     name.contains("/tests") || name.starts_with("tests/") || name.starts_with("bench/")
 }
 
-/// The simulation of the engine plays its surroundings too.
+/// The simulation of the engine also implements the engine's dependencies.
 fn is_simulation(name: &str) -> bool {
     name.contains("delivery/simulation/")
 }
 
-/// Folder, what it must not name, why.
+/// A folder, the names that it must not use, and the reason.
 const LAYERS: &[(&str, &[&str], &str)] = &[
     (
         "notify-core/src",
@@ -134,7 +134,7 @@ fn layers_depend_downwards_only() {
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
-/// What names a driver of a database: the backends, and the layer over which operations run.
+/// The places that may name a database driver: the backends, and the layer over which operations run.
 const DRIVERS: &[(&str, &[&str])] = &[
     ("rusqlite", &["store/sqlite/", LAYER[0], LAYER[1], LAYER[2], "commands/backup.rs"]),
     ("tokio_postgres", &["store/postgres/", LAYER[0], LAYER[1], LAYER[2]]),

@@ -1,5 +1,5 @@
-//! A bare h2 client: the requests that the server sends, from one thread over one TLS connection,
-//! with nothing stored. It runs in a process of its own, so that its CPU can be measured.
+//! A bare h2 client. It sends the requests that the server sends, from one thread over one TLS connection,
+//! and stores nothing. It runs in a separate process, so that its CPU time can be measured.
 
 use std::net::SocketAddr;
 
@@ -20,43 +20,43 @@ use crate::seed::{now, push_token, splitmix64};
 /// The placeholder of a device's token in path and body.
 pub(crate) const TOKEN: &str = "{token}";
 
-/// The client's task.
+/// The parameters of the child process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Parameters {
     pub(crate) address: SocketAddr,
     /// The body of `PUT …/providers/:provider`.
     pub(crate) config: Value,
-    /// Origin and path.
+    /// The origin and the path, with [`TOKEN`] in place of a token.
     pub(crate) url: String,
     pub(crate) headers: Vec<(String, String)>,
-    /// Whether each request has an `apns-id` of its own.
+    /// Whether each request has a different `apns-id`.
     pub(crate) has_id: bool,
     pub(crate) body: String,
-    /// The number of the first device; every second one is of its platform.
+    /// The number of the first device. Every second device from there has the same platform.
     pub(crate) first: u64,
     pub(crate) count: u64,
 }
 
-/// Runs them in a child process.
+/// Sends the requests in a child process and returns the cost.
 pub(crate) fn run(parameters: &Parameters) -> anyhow::Result<Cost> {
     start_worker("bare-client", parameters)?.measure(parameters.count)
 }
 
-/// The child's side.
+/// Runs in the child process.
 pub(crate) async fn serve() -> anyhow::Result<()> {
     let parameters: Parameters = process::read_parameters()?;
     let authorization = authorization(&parameters).await?;
     let requests = Requests::of(&parameters, authorization)?;
     let ca = parameters.config["ca_certificate"].as_str().context("a certificate")?;
     let connection = H2::open(parameters.address, ca).await?;
-    // A device that is not among those counted.
-    let other = parameters.first + 2 * parameters.count;
-    connection.send(std::iter::once_with(|| requests.to(other))).await?;
+    // The first request, which warms up the connection, goes to a device outside the measured range.
+    let warm_up = parameters.first + 2 * parameters.count;
+    connection.send(std::iter::once_with(|| requests.to(warm_up))).await?;
     let numbers = (parameters.first..).step_by(2).take(usize::try_from(parameters.count)?);
     run_measured(connection.send(numbers.map(|number| requests.to(number)))).await
 }
 
-/// A text, with or without a placeholder for the token.
+/// A text that is split at the placeholder for the token, if it has one.
 struct Text {
     before: Bytes,
     after: Option<Bytes>,
@@ -81,7 +81,7 @@ impl Text {
     }
 }
 
-/// Makes the requests.
+/// The parts from which the requests are made.
 struct Requests {
     headers: HeaderMap,
     has_id: bool,
@@ -97,7 +97,7 @@ impl Requests {
         Ok(Self { headers, has_id: parameters.has_id, url, body })
     }
 
-    /// The request to the device of this number.
+    /// The request to the device with this number.
     fn to(&self, number: u64) -> anyhow::Result<(Request<()>, Bytes)> {
         let token = push_token(number);
         let mut request = Request::new(());
@@ -113,7 +113,7 @@ impl Requests {
     }
 }
 
-/// Header fields of the parameters.
+/// Converts the header fields of the parameters.
 pub(crate) fn headers(fields: &[(String, String)]) -> anyhow::Result<HeaderMap> {
     let mut headers = HeaderMap::new();
     for (name, value) in fields {
@@ -122,7 +122,8 @@ pub(crate) fn headers(fields: &[(String, String)]) -> anyhow::Result<HeaderMap> 
     Ok(headers)
 }
 
-/// A provider token for APNs, or a Google access token.
+/// The `authorization` header: with a provider token for APNs, or with an access token from the sandbox for
+/// FCM.
 async fn authorization(parameters: &Parameters) -> anyhow::Result<HeaderValue> {
     let text = |value: &Value| value.as_str().map(str::to_owned).context("a text");
     let at = now().as_seconds();

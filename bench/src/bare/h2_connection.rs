@@ -1,4 +1,5 @@
-//! One HTTP/2 connection over TLS, kept full of requests: the `h2` crate with nothing around it.
+//! One HTTP/2 connection over TLS with as many concurrent requests as its streams allow. It uses the `h2`
+//! crate directly.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,18 +13,18 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-/// Concurrent requests; APNs and the sandbox offer as many streams.
+/// The number of concurrent requests. APNs and the sandbox allow the same number of streams.
 const STREAMS: usize = 1_000;
-/// Flow-control window for responses, as in the server.
+/// The flow-control window for responses, in bytes, as in the server.
 const WINDOW_BYTES: u32 = 1_048_576;
 
-/// A connection.
+/// An open connection.
 pub(crate) struct H2 {
     send: SendRequest<Bytes>,
 }
 
 impl H2 {
-    /// Opens it; `ca` (PEM) signs the peer's certificate.
+    /// Opens a connection to a server whose certificate is signed by `ca` (PEM).
     pub(crate) async fn open(address: SocketAddr, ca: &str) -> anyhow::Result<Self> {
         let mut roots = rustls::RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(ca.as_bytes())?)?;
@@ -44,7 +45,7 @@ impl H2 {
         Ok(Self { send })
     }
 
-    /// Sends requests; fails at the first response that is not a success.
+    /// Sends the requests and waits for all responses. Fails at the first response that is not a success.
     pub(crate) async fn send(
         &self,
         requests: impl Iterator<Item = anyhow::Result<(Request<()>, Bytes)>>,

@@ -1,6 +1,5 @@
-//! The baselines: the same work without a server around it.
+//! The baselines, which do the server's work with as little code as possible.
 
-pub(crate) mod encryption;
 pub(crate) mod h2_client;
 pub(crate) mod h2_connection;
 pub(crate) mod pages;

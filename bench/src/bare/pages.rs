@@ -1,6 +1,5 @@
-//! The database work of a fan-out alone: every device read in slices of a page, and a page's commits, each
-//! flushed. It runs in a process of its own, so that its
-//! CPU can be measured.
+//! The database work of a fan-out alone: reading all devices page by page, and the commits of each page,
+//! each flushed. It runs in a separate process, so that its CPU time can be measured.
 
 use std::path::{Path, PathBuf};
 
@@ -11,14 +10,15 @@ use serde::{Deserialize, Serialize};
 use crate::proc::Cost;
 use crate::process::{self, run_measured, start_worker};
 
-/// Devices of a page, and outcomes of a checkpoint, as in the server.
+/// The number of devices of a page, as in the server.
 const PAGE_ROWS: u32 = 1_000;
+/// The number of outcomes that one commit stores, as in the server.
 const CHECKPOINT_ROWS: u32 = 200;
-/// Bytes of a stored outcome of a successful delivery to a device with consecutive keys.
+/// The bytes of a stored outcome when the delivery succeeded and the device has the next key.
 const OUTCOME_BYTES: usize = 1;
 
-/// The columns of an audience, in the server's order.
-const SLICE: &str = "select key, address, ios_env, push_disabled = 0 and dead_at is null, \
+/// Reads a page of devices, with the columns of the server in the server's order.
+const SELECT_PAGE: &str = "select key, address, ios_env, push_disabled = 0 and dead_at is null, \
     moved_from, moved_at, p256dh, auth, last_inbound_at, utc_offset_minutes, zone_changed_at \
     from devices where key > ?1 order by key limit ?2";
 const TABLES: &str = "create table dispatches (no integer primary key, cursor integer not null,
@@ -37,47 +37,49 @@ const MOVE_CURSOR: &str = "update dispatches set cursor = ?1, open_pages = open_
 const OPEN_PAGE: &str = "insert into pages values (?1, 1, ?2, ?3, 1, 0, ?4, 0, ?5, 0)";
 const CHECKPOINT: &str = "update pages set checkpoint_no = checkpoint_no + 1, sent = sent + ?2,
     lease_until = ?3, finished = ?4 where no = ?1 and epoch = 1";
-const KEEP: &str = "insert into outcomes values (?1, ?2, ?3, ?4)";
+const INSERT_OUTCOMES: &str = "insert into outcomes values (?1, ?2, ?3, ?4)";
 const CLOSE_PAGE: &str = "update dispatches set open_pages = open_pages - 1";
 
-/// The child's task.
+/// The parameters of the child process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Parameters {
     /// A seeded database to read, or a new one to write.
     pub(crate) file: PathBuf,
     pub(crate) devices: u64,
-    pub(crate) what: What,
+    pub(crate) part: Part,
 }
 
-/// The two parts.
+/// The part of the work to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum What {
+pub(crate) enum Part {
+    /// Reading all devices.
     Scan,
+    /// Committing all pages.
     Commit,
 }
 
-/// Runs them in a child process.
+/// Does one part of the work in a child process and returns the cost.
 pub(crate) fn run(parameters: &Parameters) -> anyhow::Result<Cost> {
     start_worker("bare-pages", parameters)?.measure(parameters.devices)
 }
 
-/// The child's side.
+/// Runs in the child process.
 pub(crate) async fn serve() -> anyhow::Result<()> {
-    let Parameters { file, devices, what } = process::read_parameters()?;
-    match what {
-        What::Scan => {
+    let Parameters { file, devices, part } = process::read_parameters()?;
+    match part {
+        Part::Scan => {
             let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
             let connection = Connection::open_with_flags(&file, flags)?;
             run_measured(async { scan(&connection, devices) }).await
         }
-        What::Commit => {
-            let mut connection = tables(&file)?;
+        Part::Commit => {
+            let mut connection = create_tables(&file)?;
             run_measured(async { commit(&mut connection, devices) }).await
         }
     }
 }
 
-/// A device as it is read.
+/// The values of a device that are read.
 struct Row {
     key: i64,
     _address: Option<Box<str>>,
@@ -87,7 +89,7 @@ struct Row {
 
 fn scan(connection: &Connection, devices: u64) -> anyhow::Result<()> {
     let (mut after, mut read) = (0, 0);
-    let mut select = connection.prepare(SLICE)?;
+    let mut select = connection.prepare(SELECT_PAGE)?;
     loop {
         let rows = select.query_map(params![after, PAGE_ROWS], |row| {
             let mut rest = [None; 7];
@@ -109,7 +111,7 @@ fn scan(connection: &Connection, devices: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn tables(file: &Path) -> anyhow::Result<Connection> {
+fn create_tables(file: &Path) -> anyhow::Result<Connection> {
     let connection = Connection::open(file)?;
     connection.pragma_update(None, "journal_mode", "wal")?;
     connection.pragma_update(None, "synchronous", "full")?;
@@ -121,23 +123,25 @@ fn commit(connection: &mut Connection, devices: u64) -> anyhow::Result<()> {
     let (devices, at) = (i64::try_from(devices)?, 1_900_000_000_000_i64);
     for from in (0..devices).step_by(usize::try_from(PAGE_ROWS)?) {
         let to = devices.min(from + i64::from(PAGE_ROWS));
-        // A page's number need not be dense.
+        // Page numbers may have gaps, so the last key of the page can be its number.
         let page = to;
-        let opened = connection.transaction()?;
-        opened.prepare_cached(MOVE_CURSOR)?.execute([to])?;
-        opened.prepare_cached(OPEN_PAGE)?.execute(params![page, from, to, at, to - from])?;
-        opened.commit()?;
+        let opening = connection.transaction()?;
+        opening.prepare_cached(MOVE_CURSOR)?.execute([to])?;
+        opening.prepare_cached(OPEN_PAGE)?.execute(params![page, from, to, at, to - from])?;
+        opening.commit()?;
         for chunk in (from..to).step_by(usize::try_from(CHECKPOINT_ROWS)?) {
             let sent = (to - chunk).min(i64::from(CHECKPOINT_ROWS));
-            let finished = chunk + sent == to;
-            let kept = connection.transaction()?;
-            kept.prepare_cached(CHECKPOINT)?.execute(params![page, sent, at, finished])?;
+            let is_finished = chunk + sent == to;
+            let checkpoint = connection.transaction()?;
+            checkpoint.prepare_cached(CHECKPOINT)?.execute(params![page, sent, at, is_finished])?;
             let entries = vec![8_u8; usize::try_from(sent)? * OUTCOME_BYTES];
-            kept.prepare_cached(KEEP)?.execute(params![page, chunk, at, entries])?;
-            if finished {
-                kept.prepare_cached(CLOSE_PAGE)?.execute([])?;
+            checkpoint
+                .prepare_cached(INSERT_OUTCOMES)?
+                .execute(params![page, chunk, at, entries])?;
+            if is_finished {
+                checkpoint.prepare_cached(CLOSE_PAGE)?.execute([])?;
             }
-            kept.commit()?;
+            checkpoint.commit()?;
         }
     }
     Ok(())

@@ -1,5 +1,5 @@
-//! A bare rusqlite loop: the columns of the server's tables, one unique index, 256 rows a commit,
-//! every commit flushed. The upper limit of disk and SQLite.
+//! A bare rusqlite loop. Its tables have the server's columns and one unique index. It writes 256 rows a
+//! commit and flushes every commit. Its rate is the upper limit of what the disk and SQLite can do.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -8,11 +8,12 @@ use rusqlite::{Connection, Statement, params};
 
 use crate::seed::{device_id, push_token, registration, splitmix64};
 
-/// Rows of one commit: the maximum of the server's writer.
+/// The rows of one commit: the maximum of the server's writer.
 const ROWS_PER_COMMIT: u64 = 256;
-/// Page cache, in KiB: more than the server uses.
+/// The size of the page cache, in KiB. The server uses less.
 const CACHE_KIB: i64 = 262_144;
-/// Pages of the log at which it is checkpointed: rarely enough to have no visible cost.
+/// The number of pages at which SQLite checkpoints the log. It is high, so that checkpoints have no visible
+/// cost.
 const CHECKPOINT_PAGES: i64 = 16_000;
 
 const DEVICES: &str = "create table devices (
@@ -40,10 +41,10 @@ const INSERT: &str = "insert into notifications (app_no, id, origin, status, cre
         request, platforms, names_devices, ttl_seconds)
     values (1, ?1, 'created', 'scheduled', ?2, ?3, ?4, 3, 0, 2419200)";
 
-/// When the devices registered, in Unix milliseconds.
+/// The registration time of all devices, in Unix milliseconds.
 const CREATED_AT_MS: i64 = 1_900_000_000_000;
 
-/// A device's row, prepared before the measurement.
+/// The row of a device. It is prepared before its commit is timed.
 struct Row {
     id: String,
     token: String,
@@ -72,16 +73,18 @@ impl Row {
     }
 }
 
-/// The tables, and how far the loops have come.
+/// The database of the loops.
 pub(crate) struct SqliteLoop {
     connection: Connection,
     devices: u64,
+    /// The request that every stored notification has.
     request: String,
+    /// The number of commits so far. A commit of devices uses it as their new version.
     versions: u64,
 }
 
 impl SqliteLoop {
-    /// Makes the tables, the first one with that many devices.
+    /// Creates the tables and inserts `devices` devices.
     pub(crate) fn open(folder: &Path, devices: u64, request: String) -> anyhow::Result<Self> {
         let connection = Connection::open(folder.join("bare.db"))?;
         connection.pragma_update(None, "journal_mode", "wal")?;
@@ -89,7 +92,7 @@ impl SqliteLoop {
         connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
         connection.execute_batch(&format!("{DEVICES}; {NOTIFICATIONS}; begin"))?;
         {
-            // Without the index first: it is faster made of all rows at once.
+            // The index is created after the rows, because that is faster.
             let mut insert = connection.prepare(INSERT_DEVICE)?;
             for number in 0..devices {
                 Row::of(number, 0).write(&mut insert)?;
@@ -102,7 +105,8 @@ impl SqliteLoop {
         Ok(Self { connection, devices, request, versions: 0 })
     }
 
-    /// Registers random devices again, each with another version, for a while.
+    /// Registers random devices again, each with another version, for the time `lasting`. Returns the
+    /// devices a second.
     pub(crate) fn register(&mut self, lasting: Duration) -> anyhow::Result<f64> {
         let sql = format!("{INSERT_DEVICE} {REPLACE_DEVICE}");
         self.per_second(lasting, |bare, version| {
@@ -120,7 +124,7 @@ impl SqliteLoop {
         })
     }
 
-    /// Inserts notifications for a while.
+    /// Inserts notifications for the time `lasting`. Returns the notifications a second.
     pub(crate) fn accept(&mut self, lasting: Duration) -> anyhow::Result<f64> {
         self.per_second(lasting, |bare, _| {
             let now = crate::seed::now().as_ms();
@@ -136,7 +140,8 @@ impl SqliteLoop {
         })
     }
 
-    /// Rows a second over the time that the commits take.
+    /// Calls `commit`, which commits [`ROWS_PER_COMMIT`] rows and returns the time that this took, until the
+    /// times add up to `lasting`. Returns the rows a second.
     fn per_second(
         &mut self,
         lasting: Duration,

@@ -5,15 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::bare::sqlite_loop::SqliteLoop;
-use crate::http_load::{Make, load, write_request};
+use crate::http_load::{MakeRequest, load, write_request};
 use crate::paths::Paths;
-use crate::proc::{OtherLoad, flush_p50};
+use crate::proc::{Costs, OtherLoad, flush_p50};
 use crate::scale::Scale;
 use crate::seed::{
-    DAY_MS, DAYS, Seed, notification, now, registered_now, registration, splitmix64,
+    DAY_MS, DAYS, Seed, notification, now, registration, set_registered_now, splitmix64,
 };
 use crate::servers::Server;
-use crate::stats::Costs;
 use crate::table::{Goal, Line, Section, grouped, median, median_ratio};
 
 fn text(costs: &Costs) -> String {
@@ -36,11 +35,11 @@ struct Measured {
     unchanged: Costs,
 }
 
-/// Measures the row.
+/// Runs the benchmark and returns its section of the report.
 pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section> {
     let seed = Seed::with(paths, scale.devices_many).await?;
     let data = seed.copy(paths)?;
-    registered_now(data.path())?;
+    set_registered_now(data.path())?;
     let later = now().plus_ms(DAYS * DAY_MS);
     let body = notification(&["android", "ios"], Some(later)).to_string();
     let bare_folder = paths.folder()?;
@@ -149,7 +148,7 @@ fn line(what: &str, figure: String, baseline: String, ratio: f64, goal: Goal) ->
     Line { row: "accept", what: what.to_owned(), figure, baseline, ratio, goal }
 }
 
-fn health() -> Make {
+fn health() -> MakeRequest {
     Arc::new(|_, into| write_request(into, ("GET", "/healthz"), &[], b""))
 }
 
@@ -157,22 +156,23 @@ pub(crate) fn post(
     path: &'static str,
     key: &str,
     body: impl Fn(u64) -> Vec<u8> + Send + Sync + 'static,
-) -> Make {
+) -> MakeRequest {
     let key = key.to_owned();
     Arc::new(move |number, into| {
         write_request(into, ("POST", path), &[("x-api-key", &key)], &body(number));
     })
 }
 
-/// Registrations of random devices. Changed and unchanged ones use different halves of the devices, which
-/// alternate in every table.
-pub(crate) fn registrations(seed: &Seed, devices: u64, is_changed: bool) -> Make {
-    let made = AtomicU64::new(0);
+/// Makes registrations of random devices. Changed and unchanged registrations use different halves of the
+/// devices. The halves alternate in pairs of devices, so both are spread over the whole table.
+pub(crate) fn registrations(seed: &Seed, devices: u64, is_changed: bool) -> MakeRequest {
+    let next = AtomicU64::new(0);
     post("/v1/devices", &seed.keys.api_key, move |_| {
-        let nth = made.fetch_add(1, Ordering::Relaxed);
-        // Pairs of platforms: every second pair belongs to the changing half.
-        let half = splitmix64(nth) % devices / 4 * 4;
-        let number = half + (splitmix64(!nth) & 1) + if is_changed { 2 } else { 0 };
+        let nth = next.fetch_add(1, Ordering::Relaxed);
+        // Of four devices, the first two are in the unchanged half and the last two in the changed half.
+        // Each pair has both platforms.
+        let group = splitmix64(nth) % devices / 4 * 4;
+        let number = group + (splitmix64(!nth) & 1) + if is_changed { 2 } else { 0 };
         let version = if is_changed { nth + 1 } else { 0 };
         serde_json::to_vec(&registration(number, version)).unwrap_or_default()
     })

@@ -1,5 +1,5 @@
-//! PostgreSQL with one server and with two, compared with SQLite; and the move of an installation from one
-//! database to the other and back.
+//! PostgreSQL with one server and with two servers, compared with SQLite; and the move of an installation to
+//! PostgreSQL and back.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,25 +13,24 @@ use crate::caller::Caller;
 use crate::http_load::load;
 use crate::paths::Paths;
 use crate::postgres::Postgres;
-use crate::proc::{Cost, OtherLoad, Usage, flush_p50, written};
+use crate::proc::{Cost, Costs, OtherLoad, Usage, flush_p50, written};
 use crate::scale::Scale;
 use crate::seed::{DAY_MS, DAYS, Seed, notification, now};
 use crate::servers::{Sandbox, Server};
-use crate::stats::Costs;
 use crate::table::{Goal, Line, Section, grouped, median, median_ratio, print_line};
 
-/// A fan-out on one database.
+/// The measurements of the fan-outs on one database.
 #[derive(Default)]
 struct FanOut {
-    /// CPU of the servers, and of the database where it is a process of its own.
+    /// The costs, with the CPU time of the servers and of PostgreSQL.
     costs: Costs,
-    /// Commits of the servers for each 1,000 devices.
+    /// The commits of the servers for each 1,000 devices.
     commits: Vec<f64>,
-    /// Bytes written to disk for each device.
+    /// The bytes written to disk for each device.
     bytes: Vec<f64>,
 }
 
-/// Everything on one kind of database.
+/// The measurements on one kind of database.
 #[derive(Default)]
 struct Kind {
     notify: Costs,
@@ -48,7 +47,7 @@ struct Database<'p> {
     postgres: Option<&'p Postgres>,
 }
 
-/// Measures the row.
+/// Runs the benchmark and returns its section of the report.
 pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section> {
     let mut section = Section::default();
     let postgres = match Postgres::start(paths)? {
@@ -61,24 +60,25 @@ pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section>
     let seed = Seed::with(paths, scale.devices_many).await?;
     let (file, moved) = (seed.copy(paths)?, seed.copy(paths)?);
     let there = move_installation(paths, moved.path(), &postgres.url(), None)?;
-    let on_file = Database { paths, seed: &seed, folder: file.path(), postgres: None };
-    let baseline = Database { paths, seed: &seed, folder: moved.path(), postgres: Some(&postgres) };
-    let (mut sqlite, mut servers) = (Kind::default(), Kind::default());
+    let sqlite_database = Database { paths, seed: &seed, folder: file.path(), postgres: None };
+    let postgres_database =
+        Database { paths, seed: &seed, folder: moved.path(), postgres: Some(&postgres) };
+    let (mut sqlite, mut on_postgres) = (Kind::default(), Kind::default());
     for _ in 0..scale.rounds {
         let other_load = OtherLoad::watch()?;
         section.flushes.push(flush_p50(paths.disk())?);
-        on_file.accept(scale, &mut sqlite).await?;
-        baseline.accept(scale, &mut servers).await?;
-        on_file.fan_out(scale.devices_many, 1, &mut sqlite.one).await?;
-        baseline.fan_out(scale.devices_many, 1, &mut servers.one).await?;
-        baseline.fan_out(scale.devices_many, 2, &mut servers.two).await?;
+        sqlite_database.accept(scale, &mut sqlite).await?;
+        postgres_database.accept(scale, &mut on_postgres).await?;
+        sqlite_database.fan_out(scale.devices_many, 1, &mut sqlite.one).await?;
+        postgres_database.fan_out(scale.devices_many, 1, &mut on_postgres.one).await?;
+        postgres_database.fan_out(scale.devices_many, 2, &mut on_postgres.two).await?;
         section.flushes.push(flush_p50(paths.disk())?);
         section.other_load.push(other_load.share()?);
     }
     let back = paths.folder()?;
     let to = format!("sqlite:{}", back.path().join("notify.db").display());
     let back = move_installation(paths, moved.path(), &to, Some(&postgres.url()))?;
-    section.lines = lines(scale, (&sqlite, &servers), (&there, &back));
+    section.lines = lines(scale, (&sqlite, &on_postgres), (&there, &back));
     section.notes.push(
         "databases: CPU is that of the servers and of PostgreSQL together, which has the settings that \
          it comes with; sandbox and load generator share the cores with them; bytes are those that \
@@ -89,7 +89,7 @@ pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section>
     Ok(section)
 }
 
-/// The rows of a moved installation, and the rate including the comparison at the end.
+/// The number of rows of a moved installation, and the rate of the move with its final comparison.
 struct MoveResult {
     rows: u64,
     per_second: f64,
@@ -124,7 +124,7 @@ impl Database<'_> {
         Ok(Server::start_on(self.paths, self.folder, url.as_deref())?.0)
     }
 
-    /// CPU time and bytes written by servers and database so far.
+    /// The CPU time and the bytes written of the servers and of PostgreSQL so far.
     fn usage(&self, servers: &[Server]) -> anyhow::Result<Usage> {
         let mut used = match self.postgres {
             Some(postgres) => postgres.usage()?,
@@ -137,7 +137,7 @@ impl Database<'_> {
         Ok(used)
     }
 
-    /// Durable accepts over many connections.
+    /// Measures durable accepts over many connections.
     async fn accept(&self, scale: &Scale, kind: &mut Kind) -> anyhow::Result<()> {
         let later = now().plus_ms(DAYS * DAY_MS);
         let body = notification(&["android", "ios"], Some(later)).to_string();
@@ -155,14 +155,14 @@ impl Database<'_> {
         server.stop()
     }
 
-    /// One notification to every device, through `count` servers.
+    /// Measures one notification to every device, with `count` servers.
     async fn fan_out(&self, devices: u64, count: usize, all: &mut FanOut) -> anyhow::Result<()> {
         let sandbox = Sandbox::start(0)?;
         let servers = (0..count).map(|_| self.serve()).collect::<anyhow::Result<Vec<_>>>()?;
         let caller = Caller { address: servers[0].address, keys: self.seed.keys.clone() };
-        caller.send_to(&sandbox, &PROVIDERS).await?;
+        caller.configure_providers(&sandbox, &PROVIDERS).await?;
         if let Some(postgres) = self.postgres {
-            // Flushes earlier writes, so that they are not counted.
+            // The checkpoint writes all earlier changes, so that they are not counted.
             postgres.query_value("checkpoint")?;
         }
         let (before, commits_before) = (self.usage(&servers)?, commits(&servers).await?);

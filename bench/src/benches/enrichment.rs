@@ -9,16 +9,15 @@ use notify_server::store::sqlite::{self, SqliteOptions};
 use notify_server::store::{FeedFetch, FeedItemRow, FeedItems, Idempotent, Validators};
 use serde_json::{Value, json};
 
-use crate::http_load::{Make, call, load_timed, write_request};
+use crate::http_load::{MakeRequest, call, load_timed, write_request};
 use crate::paths::Paths;
-use crate::proc::{OtherLoad, flush_p50};
+use crate::proc::{Costs, OtherLoad, flush_p50};
 use crate::scale::Scale;
-use crate::seed::{Seed, device_id, empty_log, first_app, notification, now, splitmix64};
+use crate::seed::{Seed, checkpoint_log, device_id, first_app, notification, now, splitmix64};
 use crate::servers::Server;
-use crate::stats::Costs;
 use crate::table::{Goal, Line, Section, grouped, median, median_ratio};
 
-/// Items of the feed: the maximum.
+/// The number of items in the feed: the maximum.
 const ITEMS: i64 = 500;
 
 /// The costs of one kind of request, and its 99th percentile in microseconds, over the rounds.
@@ -33,12 +32,13 @@ impl Kind {
         &mut self,
         target: (std::net::SocketAddr, u32),
         scale: &Scale,
-        make: &Make,
+        make: &MakeRequest,
     ) -> anyhow::Result<()> {
-        let (cost, mut took) = load_timed(target, scale.connections, scale.phase, make).await?;
-        took.sort_unstable();
-        let at = took.len() * 99 / 100;
-        let p99 = took.get(at).context("a request was answered")?;
+        let (cost, mut durations) =
+            load_timed(target, scale.connections, scale.phase, make).await?;
+        durations.sort_unstable();
+        let index = durations.len() * 99 / 100;
+        let p99 = durations.get(index).context("a request got a response")?;
         self.p99_us.push(p99.as_secs_f64() * 1e6);
         self.costs.0.push(cost);
         Ok(())
@@ -50,11 +50,11 @@ impl Kind {
     }
 }
 
-/// Measures the row.
+/// Runs the benchmark and returns its section of the report.
 pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section> {
     let seed = Seed::with(paths, scale.statistics_few).await?;
     let data = seed.copy(paths)?;
-    let feed = fill(&data.path().join("notify.db")).await?;
+    let feed = create_feed(&data.path().join("notify.db")).await?;
     let (server, _) = Server::start(paths, data.path())?;
     let target = (server.address, server.id());
     let key = [("x-api-key", seed.keys.api_key.as_str())];
@@ -66,33 +66,34 @@ pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section>
     let samples = call(server.address, "GET", &path, &key, None).await?;
     anyhow::ensure!(samples["features"][0]["data"]["items"].as_array().map(Vec::len) == Some(3));
 
-    let health: Make = Arc::new(|_, into| write_request(into, ("GET", "/healthz"), &[], b""));
+    let health: MakeRequest =
+        Arc::new(|_, into| write_request(into, ("GET", "/healthz"), &[], b""));
     let plain = get(&seed.keys.api_key, {
         let path = path.clone();
         move |_| path.clone()
     });
     let devices = scale.statistics_few;
-    let named = get(&seed.keys.api_key, move |number| {
+    let with_device = get(&seed.keys.api_key, move |number| {
         let device = device_id(splitmix64(number) % devices);
         format!("{path}?notification_id={}&device_id={device}", sent.as_str())
     });
     let mut section = Section::default();
-    let (mut baseline, mut kept, mut looked_up) =
+    let (mut baseline, mut campaign_only, mut device_lookup) =
         (Kind::default(), Kind::default(), Kind::default());
     for _ in 0..scale.rounds {
         let other_load = OtherLoad::watch()?;
         section.flushes.push(flush_p50(paths.disk())?);
         baseline.measure(target, scale, &health).await?;
-        kept.measure(target, scale, &plain).await?;
-        looked_up.measure(target, scale, &named).await?;
+        campaign_only.measure(target, scale, &plain).await?;
+        device_lookup.measure(target, scale, &with_device).await?;
         section.other_load.push(other_load.share()?);
     }
     server.stop()?;
     section.lines = vec![
-        rate("GET /v1/enrichments/:id", &kept, &baseline, Goal::AtLeast(0.7)),
-        p99("GET /v1/enrichments/:id, p99", &kept, &baseline),
-        rate("the same with notification and device", &looked_up, &baseline, Goal::Open),
-        p99("the same with notification and device, p99", &looked_up, &baseline),
+        rate("GET /v1/enrichments/:id", &campaign_only, &baseline, Goal::AtLeast(0.7)),
+        p99("GET /v1/enrichments/:id, p99", &campaign_only, &baseline),
+        rate("the same with notification and device", &device_lookup, &baseline, Goal::Open),
+        p99("the same with notification and device, p99", &device_lookup, &baseline),
     ];
     Ok(section)
 }
@@ -120,15 +121,15 @@ fn p99(what: &str, kind: &Kind, baseline: &Kind) -> Line {
     }
 }
 
-/// A feed with items that is not fetched again, so that the network has no influence.
-async fn fill(file: &std::path::Path) -> anyhow::Result<FeedId> {
+/// Creates a feed with items. The feed is never fetched, so the network has no influence on the figures.
+async fn create_feed(file: &std::path::Path) -> anyhow::Result<FeedId> {
     let store = sqlite::open(file, SqliteOptions::default())?;
     let app = first_app(&store).await?;
     let new = NewFeed { url: "https://news.example/feed".into(), name: "Example News".into() };
     let id = FeedId(uuid::Uuid::now_v7());
     let at = now();
     let Idempotent::Executed(_) = store.create_feed(app, id, new, at, None).await? else {
-        anyhow::bail!("nothing was made before")
+        anyhow::bail!("the feed exists already")
     };
     let claims = store.claim_feeds(at, at.plus_ms(1), 1).await?;
     let claim = claims.first().context("a new feed is due")?;
@@ -149,7 +150,7 @@ async fn fill(file: &std::path::Path) -> anyhow::Result<FeedId> {
     };
     store.finish_feed(claim.feed, claim.claim, fetch).await?;
     store.close().await;
-    empty_log(file)?;
+    checkpoint_log(file)?;
     Ok(id)
 }
 
@@ -171,7 +172,7 @@ fn campaign(feed: FeedId) -> Value {
                 "data": {"type": "url", "title": "Open", "url": "myapp://today"}}]})
 }
 
-fn get(key: &str, path: impl Fn(u64) -> String + Send + Sync + 'static) -> Make {
+fn get(key: &str, path: impl Fn(u64) -> String + Send + Sync + 'static) -> MakeRequest {
     let key = key.to_owned();
     Arc::new(move |number, into| {
         write_request(into, ("GET", &path(number)), &[("x-api-key", &key)], b"");

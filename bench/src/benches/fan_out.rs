@@ -1,24 +1,23 @@
-//! A fan-out to many stored devices, from the POST until every outcome is durable, compared with its parts
-//! measured alone: reading the devices, sending the requests, committing the pages.
+//! A fan-out to many stored devices, from the `POST` until every outcome is durable. The baseline is the sum
+//! of its parts, each measured alone: reading the devices, sending the requests and committing the pages.
 
 use std::path::Path;
 
 use anyhow::ensure;
 use rusqlite::Connection;
 
-use crate::bare::pages::{Parameters, What};
+use crate::bare::pages::{Parameters, Part};
 use crate::bare::{h2_client, pages};
 use crate::benches::messages::{CHANNELS, PROVIDERS, SampleMessages};
 use crate::caller::Caller;
 use crate::paths::Paths;
-use crate::proc::{Cost, OtherLoad, flush_p50, memory_kib};
+use crate::proc::{Cost, Costs, OtherLoad, flush_p50, memory_kib, sum};
 use crate::scale::Scale;
-use crate::seed::{Seed, empty_log, notification};
+use crate::seed::{Seed, checkpoint_log, notification};
 use crate::servers::{Sandbox, Server};
-use crate::stats::{Costs, sum};
 use crate::table::{Goal, Line, Section, grouped, median};
 
-/// Everything over the rounds.
+/// All measurements over the rounds.
 #[derive(Default)]
 struct Measured {
     ours: Costs,
@@ -26,15 +25,15 @@ struct Measured {
     send: Costs,
     commits: Costs,
     added: Costs,
-    /// Megabytes above the peak before the fan-out.
+    /// The growth of the peak memory by the fan-out, in megabytes.
     growth: Vec<f64>,
-    /// That peak, in megabytes.
+    /// The peak memory before the fan-out, in megabytes.
     idle: Vec<f64>,
-    /// Bytes of database for each device.
+    /// The growth of the database for each device, in bytes.
     disk: Vec<f64>,
 }
 
-/// Measures the row.
+/// Runs the benchmark and returns its section of the report.
 pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section> {
     let devices = scale.devices_many;
     let seed = Seed::with(paths, devices).await?;
@@ -70,7 +69,7 @@ async fn samples(paths: &Paths, seed: &Seed) -> anyhow::Result<SampleMessages> {
     Ok(samples)
 }
 
-/// One fan-out of a fresh server.
+/// Measures one fan-out of a fresh server.
 async fn measure(
     paths: &Paths,
     seed: &Seed,
@@ -82,7 +81,7 @@ async fn measure(
     let (server, _) = Server::start(paths, data.path())?;
     let sandbox = Sandbox::start(0)?;
     let caller = Caller { address: server.address, keys: seed.keys.clone() };
-    caller.send_to(&sandbox, &PROVIDERS).await?;
+    caller.configure_providers(&sandbox, &PROVIDERS).await?;
     let megabytes = || anyhow::Ok(memory_kib(server.id(), "VmHWM")? as f64 / 1_024.0);
     let idle = megabytes()?;
     let body = notification(&["android", "ios"], None);
@@ -92,12 +91,12 @@ async fn measure(
     let accepted = sandbox.take_accepted().await?;
     ensure!(accepted.tokens == devices, "accepted {}", accepted.tokens);
     server.stop()?;
-    empty_log(&data.path().join("notify.db"))?;
+    checkpoint_log(&data.path().join("notify.db"))?;
     all.disk.push((bytes(data.path())? - bytes_before) / devices as f64);
     Ok(())
 }
 
-/// Bytes of the database that are in use.
+/// The bytes of the database that are in use.
 fn bytes(folder: &Path) -> anyhow::Result<f64> {
     let connection = Connection::open(folder.join("notify.db"))?;
     let number = |pragma: &str| -> rusqlite::Result<f64> {
@@ -107,7 +106,7 @@ fn bytes(folder: &Path) -> anyhow::Result<f64> {
     Ok((number("page_count")? - number("freelist_count")?) * number("page_size")?)
 }
 
-/// The parts alone.
+/// Measures the parts alone.
 async fn baseline(
     paths: &Paths,
     seed: &Seed,
@@ -116,7 +115,7 @@ async fn baseline(
 ) -> anyhow::Result<()> {
     let data = seed.copy(paths)?;
     let file = data.path().join("notify.db");
-    let scan = pages::run(&Parameters { file, devices, what: What::Scan })?;
+    let scan = pages::run(&Parameters { file, devices, part: Part::Scan })?;
     let sandbox = Sandbox::start(0)?;
     let mut sent: Vec<Cost> = Vec::new();
     for channel in CHANNELS {
@@ -127,7 +126,7 @@ async fn baseline(
     }
     let send = sum(&sent, devices);
     let file = data.path().join("bare.db");
-    let commits = pages::run(&Parameters { file, devices, what: What::Commit })?;
+    let commits = pages::run(&Parameters { file, devices, part: Part::Commit })?;
     all.scan.0.push(scan);
     all.send.0.push(send);
     all.commits.0.push(commits);
@@ -160,9 +159,9 @@ fn lines(devices: u64, all: &Measured) -> Vec<Line> {
             (growth, Goal::MegabytesAtMost(64.0)),
         ),
         line(
-            "database, a device that went well",
+            "database, growth for a sent message",
             format!("{disk:.2} bytes"),
-            "nothing kept".to_owned(),
+            "nothing stored".to_owned(),
             (disk, Goal::BytesAtMost(8.0)),
         ),
     ]

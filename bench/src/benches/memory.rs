@@ -1,5 +1,5 @@
-//! Peak memory of a fan-out to many devices compared with few: a fresh server each time, both platforms
-//! at once.
+//! The peak memory of a fan-out to many devices, compared with a fan-out to few. Each fan-out runs on a fresh
+//! server and goes to both platforms at once.
 
 use crate::caller::Caller;
 use crate::paths::Paths;
@@ -9,20 +9,20 @@ use crate::seed::{Seed, notification};
 use crate::servers::{Sandbox, Server};
 use crate::table::{Goal, Line, Section, grouped, median, spread};
 
-/// Megabytes of one measurement.
+/// The megabytes of one measurement.
 #[derive(Debug, Clone, Copy)]
 struct Memory {
     /// `VmHWM` after the fan-out.
     peak: f64,
-    /// `VmHWM` before it.
+    /// `VmHWM` before the fan-out.
     before: f64,
-    /// `RssAnon` after it: without mapped files.
+    /// `RssAnon` after the fan-out: the memory without mapped files.
     own: f64,
-    /// `RssFile` after it: the program and mapped parts of the database.
+    /// `RssFile` after the fan-out: the program and the mapped parts of the database.
     mapped: f64,
 }
 
-/// Measures the row.
+/// Runs the benchmark and returns its section of the report.
 pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section> {
     let sizes = [scale.devices_many, scale.memory_few];
     let mut section = Section::default();
@@ -70,7 +70,7 @@ async fn fan_out(paths: &Paths, devices: u64) -> anyhow::Result<Memory> {
     let (server, _) = Server::start(paths, data.path())?;
     let sandbox = Sandbox::start(0)?;
     let caller = Caller { address: server.address, keys: seed.keys };
-    caller.send_to(&sandbox, &["fcm", "apns"]).await?;
+    caller.configure_providers(&sandbox, &["fcm", "apns"]).await?;
     let megabytes = |field| anyhow::Ok(memory_kib(server.id(), field)? as f64 / 1_024.0);
     let before = megabytes("VmHWM")?;
     caller.fan_out(&notification(&["android", "ios"], None), devices).await?;

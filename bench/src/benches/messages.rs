@@ -1,4 +1,4 @@
-//! Samples of the server's requests, so that bare clients can send the same.
+//! Samples of the server's requests. The bare clients send the same requests.
 
 use anyhow::Context;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use crate::http_load::call;
 use crate::seed::{device_id, notification, push_token};
 use crate::servers::Sandbox;
 
-/// Messages that the sampling sandbox keeps.
+/// The number of messages that the sampling sandbox keeps.
 const SAMPLES_MAX: usize = 16;
 
 /// A platform of seeded devices and its provider.
@@ -17,7 +17,7 @@ const SAMPLES_MAX: usize = 16;
 pub(crate) struct Channel {
     pub(crate) platform: &'static str,
     pub(crate) provider: &'static str,
-    /// The number of its first device; every second device belongs to it.
+    /// The number of the platform's first device. Every second device from there has the platform.
     pub(crate) first: u64,
 }
 
@@ -26,7 +26,7 @@ pub(crate) const CHANNELS: [Channel; 2] = [
     Channel { platform: "android", provider: "fcm", first: 0 },
     Channel { platform: "ios", provider: "apns", first: 1 },
 ];
-/// Their providers.
+/// The providers of [`CHANNELS`].
 pub(crate) const PROVIDERS: [&str; 2] = ["fcm", "apns"];
 
 /// One message of each kind, as a sandbox received it.
@@ -36,7 +36,7 @@ impl SampleMessages {
     /// Lets the server send one message of each kind to a separate sandbox.
     pub(crate) async fn capture(caller: &Caller) -> anyhow::Result<Self> {
         let sandbox = Sandbox::start(SAMPLES_MAX)?;
-        caller.send_to(&sandbox, &PROVIDERS).await?;
+        caller.configure_providers(&sandbox, &PROVIDERS).await?;
         for Channel { platform, first, .. } in CHANNELS {
             let mut body = notification(&[platform], None);
             body[format!("{platform}_device_ids")] = json!([device_id(first)]);
@@ -45,7 +45,7 @@ impl SampleMessages {
         received(&sandbox).await.map(Self)
     }
 
-    /// The same request for a bare client, to `count` devices.
+    /// The parameters with which a bare client sends the same request to `count` devices.
     pub(crate) async fn parameters(
         &self,
         channel: Channel,
@@ -69,7 +69,7 @@ impl SampleMessages {
     }
 }
 
-/// The messages that a sandbox kept in full.
+/// The messages in the log of a sandbox.
 pub(crate) async fn received(sandbox: &Sandbox) -> anyhow::Result<Vec<Value>> {
     let received = call(sandbox.address, "GET", "/sandbox/received", &[], None).await?;
     Ok(received["received"].as_array().context("a list")?.clone())
@@ -77,10 +77,10 @@ pub(crate) async fn received(sandbox: &Sandbox) -> anyhow::Result<Vec<Value>> {
 
 /// The headers of a message that are the same for every device.
 pub(crate) fn headers(message: &Value) -> anyhow::Result<Vec<(String, String)>> {
-    let own = ["authorization", "apns-id", "content-length"];
+    let varying = ["authorization", "apns-id", "content-length"];
     let headers = message["headers"].as_object().context("headers")?.iter();
     Ok(headers
-        .filter(|(name, _)| !own.contains(&name.as_str()))
+        .filter(|(name, _)| !varying.contains(&name.as_str()))
         .filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())))
         .collect())
 }

@@ -1,5 +1,5 @@
-//! The queue alone: a notification to many devices is enqueued, claimed and completed durably, with a
-//! provider that responds immediately; compared with jobs of graphile-worker on PostgreSQL.
+//! The queue alone, compared with graphile-worker on PostgreSQL. A notification to many devices is enqueued,
+//! claimed and completed durably, with a provider that responds immediately.
 
 use serde_json::json;
 
@@ -7,13 +7,12 @@ use crate::instant_provider::{self, Parameters};
 use crate::paths::Paths;
 use crate::peers::Peers;
 use crate::postgres::Postgres;
-use crate::proc::{Cost, OtherLoad, flush_p50};
+use crate::proc::{Cost, Costs, OtherLoad, flush_p50};
 use crate::scale::Scale;
 use crate::seed::Seed;
-use crate::stats::Costs;
 use crate::table::{Goal, Line, Section, grouped, median_ratio};
 
-/// Measures the row.
+/// Runs the benchmark and returns its section of the report.
 pub(crate) async fn run(scale: &Scale, paths: &Paths, peers: &Peers) -> anyhow::Result<Section> {
     let devices = scale.devices_many;
     let seed = Seed::with(paths, devices).await?;
@@ -26,7 +25,7 @@ pub(crate) async fn run(scale: &Scale, paths: &Paths, peers: &Peers) -> anyhow::
         let data = seed.copy(paths)?;
         let file = data.path().join("notify.db");
         ours.0.push(instant_provider::run(&Parameters { file, devices })?);
-        match peer(scale, paths, peers)? {
+        match run_peer(scale, paths, peers)? {
             Ok(cost) => npm.0.push(cost),
             Err(reason) => missing = reason,
         }
@@ -48,7 +47,8 @@ pub(crate) async fn run(scale: &Scale, paths: &Paths, peers: &Peers) -> anyhow::
     Ok(section)
 }
 
-fn peer(scale: &Scale, paths: &Paths, peers: &Peers) -> anyhow::Result<Result<Cost, String>> {
+/// Runs the jobs of graphile-worker. The inner error is the reason why it is not available.
+fn run_peer(scale: &Scale, paths: &Paths, peers: &Peers) -> anyhow::Result<Result<Cost, String>> {
     if let Some(missing) = peers.missing() {
         return Ok(Err(missing.to_owned()));
     }

@@ -10,14 +10,13 @@ use crate::benches::messages::{CHANNELS, PROVIDERS, SampleMessages};
 use crate::caller::Caller;
 use crate::paths::Paths;
 use crate::peers::Peers;
-use crate::proc::{OtherLoad, flush_p50};
+use crate::proc::{Costs, OtherLoad, flush_p50};
 use crate::scale::Scale;
 use crate::seed::{Seed, notification, push_token};
 use crate::servers::{Sandbox, Server};
-use crate::stats::Costs;
 use crate::table::{Goal, Line, Section, grouped};
 
-/// Measures the row.
+/// Runs the benchmark and returns its section of the report.
 pub(crate) async fn run(scale: &Scale, paths: &Paths, peers: &Peers) -> anyhow::Result<Section> {
     let seed = Seed::with(paths, scale.send_devices * 2).await?;
     let data = seed.copy(paths)?;
@@ -25,7 +24,7 @@ pub(crate) async fn run(scale: &Scale, paths: &Paths, peers: &Peers) -> anyhow::
     let caller = Caller { address: server.address, keys: seed.keys };
     let samples = SampleMessages::capture(&caller).await?;
     let sandbox = Sandbox::start(0)?;
-    caller.send_to(&sandbox, &PROVIDERS).await?;
+    caller.configure_providers(&sandbox, &PROVIDERS).await?;
 
     let mut section = Section::default();
     let mut costs = CHANNELS.map(|_| [Costs::default(), Costs::default()]);
@@ -38,7 +37,7 @@ pub(crate) async fn run(scale: &Scale, paths: &Paths, peers: &Peers) -> anyhow::
             let body = notification(&[channel.platform], None);
             ours.0.push(server.measure(count, caller.fan_out(&body, count)).await?);
             let accepted = sandbox.take_accepted().await?;
-            // One of them reads the counts.
+            // One connection reads the counts.
             connections += accepted.connections.saturating_sub(1);
             ensure!(accepted.tokens == count, "accepted {}", accepted.tokens);
 
@@ -87,7 +86,7 @@ fn line(
     Line { row: "send", what, figure: ours.text(), baseline, ratio, goal: Goal::AtMost(goal) }
 }
 
-/// The same messages for node-apn, which renders and signs by itself.
+/// The parameters for node-apn, which sends the same messages but renders and signs them itself.
 fn peer_parameters(scale: &Scale, parameters: &Parameters) -> anyhow::Result<Value> {
     let numbers = (parameters.first..).step_by(2).take(usize::try_from(scale.peer_devices)?);
     let tokens: Vec<String> = numbers.map(push_token).collect();

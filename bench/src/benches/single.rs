@@ -1,6 +1,6 @@
-//! One notification to one device, the most common call: many over 64 connections, and one at a time,
-//! from the start of the `POST` to the provider's receipt and to the stored outcome. The baseline is a
-//! `POST` that only stores.
+//! Single-device notifications, the most common call. They are sent over 64 connections and one at a time.
+//! The row measures the time from the start of the `POST` until the provider receives the message, and the
+//! cost until the outcome is stored. The baseline is a `POST` that only stores.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,36 +12,36 @@ use serde_json::{Value, json};
 
 use crate::benches::messages::PROVIDERS;
 use crate::caller::Caller;
-use crate::http_load::{Connection, Make, call, load, text, write_request};
+use crate::http_load::{Connection, MakeRequest, call, load, text, write_request};
 use crate::paths::Paths;
-use crate::proc::{OtherLoad, flush_p50, written};
+use crate::proc::{Costs, OtherLoad, flush_p50, written};
 use crate::scale::Scale;
 use crate::seed::{DAY_MS, DAYS, Seed, device_id, is_android, notification, now, push_token};
 use crate::servers::{Sandbox, Server};
-use crate::stats::Costs;
 use crate::table::{Goal, Line, Section, grouped, median};
 
-/// How often received messages and stored outcomes are counted.
+/// How often the number of stored outcomes is read.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-const POLL_INTERVAL_SHORT: Duration = Duration::from_millis(1);
-/// Longest wait for the last outcome.
+/// How often the number of received messages is read.
+const RECEIPT_POLL_INTERVAL: Duration = Duration::from_millis(1);
+/// The longest wait for the last outcome.
 const WAIT_MAX: Duration = Duration::from_secs(300);
-/// Messages that the sandbox keeps in full: more than are sent by a phase that measures latencies.
+/// The number of messages that the sandbox keeps in full. A phase that measures latencies sends fewer.
 const JOURNAL: usize = 10_000;
 
 /// The measurements of one kind of send, over all rounds.
 #[derive(Default)]
 struct Measured {
     costs: Costs,
-    /// Commits of the server for each send; each commit is flushed once.
+    /// The server's commits for each send, by round. Each commit is flushed once.
     commits: Vec<f64>,
-    /// Bytes written to disk for each send.
+    /// The bytes written to disk for each send, by round.
     bytes: Vec<f64>,
-    /// Milliseconds from the start of the `POST` to the receipt, of all rounds.
+    /// The milliseconds from the start of each `POST` to the receipt, of all rounds.
     latencies: Vec<f64>,
 }
 
-/// Measures the row.
+/// Runs the benchmark and returns its section of the report.
 pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section> {
     let devices = scale.send_devices * 2;
     let seed = Seed::with(paths, devices).await?;
@@ -49,9 +49,9 @@ pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section>
     let (server, _) = Server::start(paths, data.path())?;
     let sandbox = Sandbox::start(JOURNAL)?;
     let caller = Caller { address: server.address, keys: seed.keys.clone() };
-    caller.send_to(&sandbox, &PROVIDERS).await?;
+    caller.configure_providers(&sandbox, &PROVIDERS).await?;
     let setup = Setup { server, sandbox, key: seed.keys.api_key.clone(), devices };
-    // Opens the connections to both providers.
+    // The first sends open the connections to both providers.
     setup.send(scale.connections as u64, scale.connections).await?;
 
     let mut section = Section::default();
@@ -59,12 +59,12 @@ pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section>
         (Measured::default(), Measured::default(), Measured::default());
     let mut stored = Costs::default();
     let later = notification(&["android"], Some(now().plus_ms(DAYS * DAY_MS))).to_string();
-    let only_stored = post(&setup.key, move |_| later.clone());
+    let store_only = post(&setup.key, move |_| later.clone());
     for _ in 0..scale.rounds {
         let other_load = OtherLoad::watch()?;
         section.flushes.push(flush_p50(paths.disk())?);
         let target = (setup.server.address, setup.server.id());
-        stored.0.push(load(target, scale.connections, scale.phase, &only_stored).await?);
+        stored.0.push(load(target, scale.connections, scale.phase, &store_only).await?);
         setup.measure(&mut few, scale.singles, scale.connections).await?;
         setup.measure(&mut many, scale.singles_many, scale.connections).await?;
         setup.measure(&mut alone, scale.singles_alone, 1).await?;
@@ -114,7 +114,7 @@ impl Measured {
     }
 }
 
-/// A server with its providers.
+/// A server, its providers and its devices.
 struct Setup {
     server: Server,
     sandbox: Sandbox,
@@ -123,7 +123,7 @@ struct Setup {
 }
 
 impl Setup {
-    /// Sends to that many devices and adds the measurements.
+    /// Sends to `count` devices and adds the results to `measured`.
     async fn measure(
         &self,
         measured: &mut Measured,
@@ -154,13 +154,13 @@ impl Setup {
         Ok(())
     }
 
-    /// Sends to that many devices and waits until every outcome is stored. Returns when each `POST` began,
-    /// in Unix milliseconds.
+    /// Sends to `count` devices and waits until every outcome is stored. Returns the time at which each
+    /// `POST` began, in Unix milliseconds.
     async fn send(&self, count: u64, connections: usize) -> anyhow::Result<Vec<f64>> {
         ensure!(count <= self.devices, "there are {} devices", self.devices);
-        let sent = self.sent().await?;
+        let sent_before = self.sent().await?;
         let next = Arc::new(AtomicU64::new(0));
-        let make = post(&self.key, |number| one(number).to_string());
+        let make = post(&self.key, |number| single_notification(number).to_string());
         let mut tasks = tokio::task::JoinSet::new();
         for _ in 0..connections {
             let (mut connection, make, next) =
@@ -179,7 +179,7 @@ impl Setup {
                     let (status, body) = connection.exchange(&request).await?;
                     ensure!(status == 200, "{status} {}", String::from_utf8_lossy(body));
                     if connections == 1 {
-                        received(sandbox, number + 1).await?;
+                        wait_received(sandbox, number + 1).await?;
                     }
                 }
             });
@@ -191,14 +191,14 @@ impl Setup {
             }
         }
         let waiting = Instant::now();
-        while self.sent().await? < sent + count {
+        while self.sent().await? < sent_before + count {
             ensure!(waiting.elapsed() < WAIT_MAX, "not every outcome was stored");
             tokio::time::sleep(POLL_INTERVAL).await;
         }
         Ok(began)
     }
 
-    /// Deliveries whose outcome is stored as sent.
+    /// The number of deliveries whose stored outcome is "sent".
     async fn sent(&self) -> anyhow::Result<u64> {
         let metrics = text(self.server.address, "/metrics").await?;
         let lines = metrics.lines().filter(|line| {
@@ -207,25 +207,26 @@ impl Setup {
         lines.map(|line| Ok(line.rsplit(' ').next().context("a value")?.parse::<u64>()?)).sum()
     }
 
-    /// Milliseconds from the start of each `POST` to the sandbox's receipt.
+    /// The milliseconds from the start of each `POST` until the sandbox received its message.
     async fn latencies(&self, began: &[f64]) -> anyhow::Result<Vec<f64>> {
         let path = format!("/sandbox/received?limit={JOURNAL}");
         let journal = call(self.sandbox.address, "GET", &path, &[], None).await?;
         let received = journal["received"].as_array().context("a list of messages")?;
-        let at: HashMap<&str, f64> = received
+        let received_at: HashMap<&str, f64> = received
             .iter()
             .filter_map(|message| Some((message["token"].as_str()?, message["at_ms"].as_f64()?)))
             .collect();
         let tokens = (0..began.len() as u64).map(push_token);
         let latency = |(token, began): (String, &f64)| {
-            Ok((at.get(token.as_str()).context("a message that was received")? - began).max(0.0))
+            let received_at = received_at.get(token.as_str()).context("a received message")?;
+            Ok((received_at - began).max(0.0))
         };
         tokens.zip(began).map(latency).collect()
     }
 }
 
-/// Returns once the sandbox has accepted so many messages.
-async fn received(sandbox: std::net::SocketAddr, count: u64) -> anyhow::Result<()> {
+/// Waits until the sandbox has accepted `count` messages.
+async fn wait_received(sandbox: std::net::SocketAddr, count: u64) -> anyhow::Result<()> {
     let waiting = Instant::now();
     loop {
         let counts = call(sandbox, "GET", "/sandbox/counts", &[], None).await?;
@@ -233,12 +234,12 @@ async fn received(sandbox: std::net::SocketAddr, count: u64) -> anyhow::Result<(
             return Ok(());
         }
         ensure!(waiting.elapsed() < WAIT_MAX, "a message was not received");
-        tokio::time::sleep(POLL_INTERVAL_SHORT).await;
+        tokio::time::sleep(RECEIPT_POLL_INTERVAL).await;
     }
 }
 
-/// A notification to the device of that number.
-fn one(number: u64) -> Value {
+/// A notification to the device with this number. Device ids replace the platforms.
+fn single_notification(number: u64) -> Value {
     let list = if is_android(number) { "android_device_ids" } else { "ios_device_ids" };
     let mut body = notification(&["android"], None);
     body.as_object_mut().expect("an object").remove("platforms");
@@ -246,7 +247,7 @@ fn one(number: u64) -> Value {
     body
 }
 
-fn post(api_key: &str, body: impl Fn(u64) -> String + Send + Sync + 'static) -> Make {
+fn post(api_key: &str, body: impl Fn(u64) -> String + Send + Sync + 'static) -> MakeRequest {
     let key = api_key.to_owned();
     Arc::new(move |number, request| {
         let (body, headers) = (body(number), [("x-api-key", key.as_str())]);
@@ -254,7 +255,7 @@ fn post(api_key: &str, body: impl Fn(u64) -> String + Send + Sync + 'static) -> 
     })
 }
 
-/// A percentile; NaN without values.
+/// The percentile `percent`; NaN without values.
 fn percentile(values: &[f64], percent: usize) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);

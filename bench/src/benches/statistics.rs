@@ -1,8 +1,9 @@
-//! Device statistics over many devices compared with few; both registered evenly over the same 30 days.
+//! Device statistics over many devices, compared with few devices. Both sets of devices registered evenly
+//! over the same 30 days.
 
 use std::sync::Arc;
 
-use crate::http_load::{Make, load, write_request};
+use crate::http_load::{MakeRequest, load, write_request};
 use crate::paths::Paths;
 use crate::proc::{Cost, OtherLoad, flush_p50};
 use crate::scale::Scale;
@@ -10,10 +11,11 @@ use crate::seed::{DAY_MS, DAYS, Seed, now};
 use crate::servers::Server;
 use crate::table::{Goal, Line, Section, grouped, median, median_ratio};
 
-/// Phases of each kind in a round, since a request costs little and CPU ticks are coarse.
+/// The phases of each kind in a round. There are several, because a request costs little compared with the
+/// resolution of the CPU time.
 const PHASES: usize = 2;
 
-/// Measures the row.
+/// Runs the benchmark and returns its section of the report.
 pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section> {
     let mut servers = Vec::new();
     for devices in [scale.devices_many, scale.statistics_few] {
@@ -22,7 +24,8 @@ pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section>
         let (server, _) = Server::start(paths, data.path())?;
         servers.push((server, seed.keys.api_key, data));
     }
-    // Neither end falls on an hour, so that both edges have to be counted one by one.
+    // Neither end falls on a full hour, so the server must count the devices of both partial hours one by
+    // one.
     let from = now().plus_ms(-DAYS * DAY_MS * 7 / 10 + 1_234_567).as_ms();
     let to = now().plus_ms(-DAYS * DAY_MS * 2 / 10 + 2_345_678).as_ms();
     let queries = [
@@ -70,7 +73,7 @@ fn line(scale: &Scale, what: &str, many: &[Cost], few: &[Cost]) -> Line {
     }
 }
 
-fn get(path: &str, key: &str) -> Make {
+fn get(path: &str, key: &str) -> MakeRequest {
     let (path, key) = (path.to_owned(), key.to_owned());
     Arc::new(move |_, into| write_request(into, ("GET", &path), &[("x-api-key", &key)], b""))
 }

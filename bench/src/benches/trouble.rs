@@ -1,19 +1,19 @@
-//! A fan-out on APNs with errors and broken connections, compared with the same one without. Nothing may
-//! be lost or sent twice: the sandbox answers every request that it counts, or refuses it definitely.
+//! A fan-out on APNs with errors and broken connections, compared with a fan-out without them. No message may
+//! be lost or accepted twice. This is possible because the sandbox responds to every request that it counts,
+//! or refuses it in a way that shows that it was not processed.
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
 use crate::caller::Caller;
 use crate::paths::Paths;
-use crate::proc::{OtherLoad, flush_p50};
+use crate::proc::{Costs, OtherLoad, flush_p50};
 use crate::scale::Scale;
 use crate::seed::{Seed, notification};
 use crate::servers::{Sandbox, Server};
-use crate::stats::Costs;
 use crate::table::{Goal, Line, Section, grouped, median, spread};
 
-/// The stream limit falls to one at every fifth poll, and is restored at the next.
+/// The stream limit falls to one at every fifth poll of the status. The next poll restores it.
 const POLLS_PER_LIMIT_CHANGE: usize = 5;
 /// The usual stream limit.
 const STREAMS: u32 = 1_000;
@@ -23,17 +23,17 @@ const STREAMS: u32 = 1_000;
 struct Outcome {
     sent: u64,
     unregistered: u64,
-    /// Devices without an outcome, or with a wrong one.
+    /// The number of devices without an outcome or with a wrong outcome.
     lost: u64,
-    /// Messages that a device got twice.
+    /// The number of messages that were accepted a second time.
     repeats: u64,
-    /// Responses other than success, and faults.
+    /// The number of faults and of responses other than success.
     troubles: u64,
-    /// How often the stream limit fell to one.
+    /// The number of times that the stream limit fell to one.
     limits: u64,
 }
 
-/// Measures the row.
+/// Runs the benchmark and returns its section of the report.
 pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section> {
     let seed = Seed::with(paths, scale.send_devices * 2).await?;
     let mut section = Section::default();
@@ -52,8 +52,8 @@ pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section>
         spread(&outcomes.iter().map(|outcome| part(outcome) as f64).collect::<Vec<_>>(), "", 0)
     };
     section.notes.push(format!(
-        "trouble, a round: sent {}, unregistered {}, answers and faults baseline success {}, the stream \
-         limit fell to 1 {} times",
+        "trouble, a round: sent {}, unregistered {}, other responses and faults {}, the stream limit fell \
+         to 1 {} times",
         spread_of(|outcome| outcome.sent),
         spread_of(|outcome| outcome.unregistered),
         spread_of(|outcome| outcome.troubles),
@@ -62,8 +62,8 @@ pub(crate) async fn run(scale: &Scale, paths: &Paths) -> anyhow::Result<Section>
     Ok(section)
 }
 
-/// The behaviour of the fake APNs: of as many requests as there are devices, 10 % are unregistered, 2.5 %
-/// fail and 2.5 % are throttled. Later requests, which are retries, succeed.
+/// The rules of the fake APNs. Of the first requests, one for each device, 10 % are unregistered, 2.5 % fail
+/// and 2.5 % are throttled. The later requests, which are retries, succeed.
 fn rules(scale: &Scale) -> Value {
     let (devices, goaway) = (scale.send_devices, scale.goaway_every);
     json!([
@@ -76,7 +76,7 @@ fn rules(scale: &Scale) -> Value {
     ])
 }
 
-/// One fan-out of a fresh server, since unregistered devices are disabled afterwards.
+/// Measures one fan-out. Each fan-out needs a fresh server, because it disables the unregistered devices.
 async fn fan_out(
     scale: &Scale,
     paths: &Paths,
@@ -87,7 +87,7 @@ async fn fan_out(
     let (server, _) = Server::start(paths, data.path())?;
     let sandbox = Sandbox::start(0)?;
     let caller = Caller { address: server.address, keys: seed.keys.clone() };
-    caller.send_to(&sandbox, &["apns"]).await?;
+    caller.configure_providers(&sandbox, &["apns"]).await?;
     if in_trouble {
         sandbox.configure("/sandbox/rules", &rules(scale)).await?;
     }
@@ -125,12 +125,12 @@ impl Outcome {
         let tokens = number(&observed["accepted_tokens"])?;
         let answers = observed["answers"].as_array().context("a list of answers")?;
         let with = |status: u64| {
-            let of = answers.iter().filter(|answer| answer["status"] == status);
-            of.filter_map(|answer| answer["count"].as_u64()).sum::<u64>()
+            let matching = answers.iter().filter(|answer| answer["status"] == status);
+            matching.filter_map(|answer| answer["count"].as_u64()).sum::<u64>()
         };
         (self.sent, self.unregistered) =
             (number(&reported["sent"])?, number(&reported["unregistered"])?);
-        // Recorded as sent or unregistered, and neither.
+        // Devices that are recorded as sent or unregistered although the sandbox did not respond so.
         let untrue = self.sent.saturating_sub(tokens) + self.unregistered.saturating_sub(with(410));
         let recorded = self.sent + self.unregistered;
         self.lost = scale.send_devices.saturating_sub(recorded) + untrue;

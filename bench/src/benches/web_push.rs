@@ -1,6 +1,6 @@
-//! A fan-out to browsers with each message encrypted, compared with a bare loop that encrypts and sends,
-//! and with npm's web-push. The sandbox's browsers decrypt every message with independent code; messages
-//! that they cannot read are not counted as accepted.
+//! A fan-out to browsers, compared with a bare loop that encrypts and sends, and with npm's web-push. Each
+//! message is encrypted for its browser. The sandbox's browsers decrypt every message with independent code.
+//! A message that its browser cannot decrypt is not counted as accepted.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,28 +16,27 @@ use crate::caller::Caller;
 use crate::http_load::{Connection, call, write_request};
 use crate::paths::Paths;
 use crate::peers::Peers;
-use crate::proc::{OtherLoad, flush_p50};
+use crate::proc::{Costs, OtherLoad, flush_p50};
 use crate::scale::Scale;
 use crate::seed::notification;
 use crate::servers::{Sandbox, Server};
-use crate::stats::Costs;
 use crate::table::{Goal, Line, Section, grouped};
 
-/// Concurrent connections that subscribe.
+/// The number of concurrent connections that subscribe browsers.
 const SUBSCRIBE_CONNECTIONS: usize = 32;
-/// Browsers whose messages a second implementation reads.
+/// The number of browsers whose messages a second implementation decrypts.
 const SAMPLE: usize = 100;
 
-/// A sample of what the server sends to a browser.
+/// A message of the server to a browser.
 struct Sample {
     headers: Vec<(String, String)>,
     payload: String,
 }
 
-/// Measures the row.
+/// Runs the benchmark and returns its section of the report.
 pub(crate) async fn run(scale: &Scale, paths: &Paths, peers: &Peers) -> anyhow::Result<Section> {
     let count = scale.browsers;
-    let Sample { headers, payload } = samples(paths).await?;
+    let Sample { headers, payload } = capture_sample(paths).await?;
     let (server, caller, sandbox, _data) = start(paths, 0).await?;
     let all = subscribe(&caller, &sandbox, count).await?;
     let folder = paths.folder()?;
@@ -46,7 +45,7 @@ pub(crate) async fn run(scale: &Scale, paths: &Paths, peers: &Peers) -> anyhow::
     let config = sandbox.config("webpush").await?;
     let parameters =
         Parameters { address: sandbox.address, config, headers, payload, subscriptions, count };
-    let of_peer = Parameters { count: scale.peer_browsers, ..parameters.clone() };
+    let peer_parameters = Parameters { count: scale.peer_browsers, ..parameters.clone() };
 
     let mut section = Section::default();
     let [mut ours, mut bare, mut npm] = [(); 3].map(|()| Costs::default());
@@ -57,20 +56,20 @@ pub(crate) async fn run(scale: &Scale, paths: &Paths, peers: &Peers) -> anyhow::
         ours.0.push(
             server.measure(count, caller.fan_out(&notification(&["web"], None), count)).await?,
         );
-        accepted(&sandbox, count).await?;
+        ensure_accepted(&sandbox, count).await?;
         bare.0.push(web_push::run(&parameters)?);
-        accepted(&sandbox, count).await?;
-        match peers.start("web-push.mjs", &of_peer)? {
+        ensure_accepted(&sandbox, count).await?;
+        match peers.start("web-push.mjs", &peer_parameters)? {
             Ok(mut peer) => {
-                npm.0.push(peer.measure(of_peer.count)?);
-                accepted(&sandbox, of_peer.count).await?;
+                npm.0.push(peer.measure(peer_parameters.count)?);
+                ensure_accepted(&sandbox, peer_parameters.count).await?;
             }
             Err(reason) => missing = reason,
         }
         section.other_load.push(other_load.share()?);
     }
     server.stop()?;
-    let second = match read_elsewhere(paths, peers).await? {
+    let second = match decrypt_with_peer(paths, peers).await? {
         Ok(read) => format!("{read} more were read by http_ece of npm"),
         Err(reason) => format!("http_ece of npm read none: {reason}"),
     };
@@ -104,12 +103,12 @@ async fn start(
     let sandbox = Sandbox::start(journal)?;
     let keys = keys.context("a first start shows keys")?;
     let caller = Caller { address: server.address, keys };
-    caller.send_to(&sandbox, &["webpush"]).await?;
+    caller.configure_providers(&sandbox, &["webpush"]).await?;
     Ok((server, caller, sandbox, data))
 }
 
-/// Captures one message.
-async fn samples(paths: &Paths) -> anyhow::Result<Sample> {
+/// Lets the server send one message and returns it.
+async fn capture_sample(paths: &Paths) -> anyhow::Result<Sample> {
     let (server, caller, sandbox, _data) = start(paths, 1).await?;
     subscribe(&caller, &sandbox, 1).await?;
     caller.fan_out(&notification(&["web"], None), 1).await?;
@@ -120,9 +119,9 @@ async fn samples(paths: &Paths) -> anyhow::Result<Sample> {
     Ok(sent)
 }
 
-/// Lets browsers of a second implementation decrypt their messages; returns how many did, or why there
-/// are none.
-async fn read_elsewhere(paths: &Paths, peers: &Peers) -> anyhow::Result<Result<usize, String>> {
+/// Lets browsers of a second implementation decrypt their messages. Returns how many messages they
+/// decrypted. The inner error is the reason why the implementation is not available.
+async fn decrypt_with_peer(paths: &Paths, peers: &Peers) -> anyhow::Result<Result<usize, String>> {
     let mut browsers = match peers.start("browsers.mjs", &json!({ "count": SAMPLE }))? {
         Ok(browsers) => browsers,
         Err(reason) => return Ok(Err(reason)),
@@ -131,15 +130,15 @@ async fn read_elsewhere(paths: &Paths, peers: &Peers) -> anyhow::Result<Result<u
     let all: Vec<Value> = serde_json::from_str(&browsers.read_line()?)?;
     let (server, caller, sandbox, _data) = start(paths, SAMPLE).await?;
     let mut keys = HashMap::new();
-    for of_browser in all {
-        let ask = json!({ "keys": of_browser });
+    for browser_keys in all {
+        let ask = json!({ "keys": browser_keys });
         let made = call(sandbox.address, "POST", "/sandbox/subscriptions", &[], Some(&ask)).await?;
         let body = json!({ "platform": "web", "subscription": made });
         let key = [("x-api-key", caller.keys.api_key.as_str())];
         call(caller.address, "POST", "/v1/subscriptions", &key, Some(&body)).await?;
         let endpoint = made["endpoint"].as_str().context("an endpoint")?;
         let id = endpoint.rsplit('/').next().unwrap_or_default().to_owned();
-        keys.insert(id, of_browser["p256dh"].clone());
+        keys.insert(id, browser_keys["p256dh"].clone());
     }
     caller.fan_out(&notification(&["web"], None), SAMPLE as u64).await?;
     let sent = received(&sandbox).await?.into_iter().map(|message| {
@@ -157,7 +156,7 @@ async fn read_elsewhere(paths: &Paths, peers: &Peers) -> anyhow::Result<Result<u
     Ok(Ok(read.len()))
 }
 
-/// Subscribes browsers at the sandbox and registers them.
+/// Subscribes `count` browsers at the sandbox and registers them with the server.
 async fn subscribe(
     caller: &Caller,
     sandbox: &Sandbox,
@@ -197,8 +196,8 @@ async fn subscribe(
     Ok(all)
 }
 
-/// Checks that so many different browsers read a message since the last call.
-async fn accepted(sandbox: &Sandbox, count: u64) -> anyhow::Result<()> {
+/// Checks that `count` different browsers have decrypted a message since the last call.
+async fn ensure_accepted(sandbox: &Sandbox, count: u64) -> anyhow::Result<()> {
     let accepted = sandbox.take_accepted().await?;
     ensure!(accepted.tokens == count, "{} of {count} browsers read it", accepted.tokens);
     Ok(())

@@ -1,5 +1,5 @@
 //! A shop's backend that confirms orders by push, over a network that loses responses. Calls are
-//! retried, and the `Idempotency-Key` ensures that every customer is notified of an order once.
+//! retried. The `Idempotency-Key` ensures that a retry does not notify the customer again.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -18,8 +18,8 @@ struct Orders {
 }
 
 impl Orders {
-    /// Notifies a customer that an order was placed. Safe to call again, even after a crash: the key
-    /// is derived from the order, and the server repeats its first response.
+    /// Notifies a customer that an order was placed. The call can be repeated, even after a crash. The
+    /// key is derived from the order, and for a known key the server repeats its first response.
     async fn confirm(
         &self,
         order: u32,
@@ -67,8 +67,8 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A network that forwards every request, and loses the first `lost` responses. The server has
-/// processed the request by then, which the caller cannot know.
+/// A network that forwards every request but loses the first `lost` responses. The server has processed such
+/// a request, but the caller cannot know this.
 async fn lose_answers(origin: &str, lost: usize) -> anyhow::Result<SocketAddr> {
     let server = origin.strip_prefix("http://").context("the server speaks http")?.to_owned();
     let listener = TcpListener::bind("127.0.0.1:0").await?;

@@ -1,5 +1,5 @@
 //! Creates a campaign with a feature of every type, sends a notification with it, and reads the
-//! enrichment like the app on the phone.
+//! enrichment as the app on the phone does.
 
 use anyhow::{bail, ensure};
 use notify_client::notify_core::{

@@ -1,4 +1,4 @@
-//! Sends a poll, has three devices answer it, and reads the results.
+//! Sends a poll, answers it from three devices, and reads the results.
 
 use anyhow::ensure;
 use notify_client::Client;
@@ -26,7 +26,7 @@ async fn main() -> anyhow::Result<()> {
 
     let poll = notify.polls().get(&id).await?;
     let (harbour, park) = (poll.answers[0].id, poll.answers[1].id);
-    // bob taps twice, but one device has one vote.
+    // Bob taps twice, but a device has only one vote.
     for (name, answer) in [("ada", park), ("bob", harbour), ("bob", park), ("cyd", park)] {
         let by = AnswerPoll { device_id: Some(name.into()) };
         notify.polls().answer(&id, answer, &by).await?;

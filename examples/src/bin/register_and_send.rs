@@ -1,4 +1,4 @@
-//! Registers a device and sends to it; the sandbox, a fake FCM, shows what it received.
+//! Registers a device and sends a notification to it. The sandbox, a fake FCM, shows the received message.
 
 use anyhow::ensure;
 use notify_client::Client;
@@ -7,7 +7,7 @@ use notify_tests::{TestServer, WAIT_MAX};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    // In your program: the address of your server, and the key that it printed at its first start.
+    // Your program uses the address of your server and the key that the server printed on its first start.
     let server = TestServer::start().await;
     let notify = Client::builder(server.origin()).api_key(server.api_key()).build()?;
 

@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    // A server that may send to this machine; by default only https is allowed.
+    // This server may send to this machine. By default a server sends webhooks only to https URLs.
     let server = TestServer::start().await;
     let notify = server.client();
     let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -34,7 +34,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// Processes one message; `None` for a duplicate.
+/// Processes one message. Returns `None` for a duplicate.
 async fn receive(
     listener: &TcpListener,
     verifier: &Verifier,
@@ -43,7 +43,7 @@ async fn receive(
     let (mut stream, _) = listener.accept().await?;
     let (headers, body) = read_request(&mut stream).await?;
     let verified = verifier.verify(&headers, &body);
-    // Do the actual work after the response: the server waits 20 seconds.
+    // Do slow work after the response. The server waits only 20 seconds for it.
     let status = if verified.is_ok() { "204 No Content" } else { "401 Unauthorized" };
     let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
     stream.write_all(answer.as_bytes()).await?;

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::Failure;
 
-/// The type of a field.
+/// The type of a field. Every value is JSON; the comments give the protobuf meaning.
 enum Kind {
     Text,
     Flag,
@@ -13,13 +13,14 @@ enum Kind {
     Real,
     /// `google.protobuf.Duration`.
     Duration,
-    /// An enum with its values, in either case.
-    Name(&'static str, &'static [&'static str]),
-    /// String to string.
-    Strings,
+    /// An enum, by its type name and its values. The case of a value does not matter.
+    Enum(&'static str, &'static [&'static str]),
+    /// A map of strings to strings.
+    TextMap,
     /// Any JSON object.
-    Free,
-    Texts,
+    AnyObject,
+    /// A list of strings.
+    TextList,
     Message(&'static [Field]),
 }
 
@@ -39,9 +40,9 @@ const ANDROID_NOTIFICATION: &[Field] = &[
     ("tag", Kind::Text),
     ("click_action", Kind::Text),
     ("body_loc_key", Kind::Text),
-    ("body_loc_args", Kind::Texts),
+    ("body_loc_args", Kind::TextList),
     ("title_loc_key", Kind::Text),
-    ("title_loc_args", Kind::Texts),
+    ("title_loc_args", Kind::TextList),
     ("channel_id", Kind::Text),
     ("ticker", Kind::Text),
     ("sticky", Kind::Flag),
@@ -49,7 +50,7 @@ const ANDROID_NOTIFICATION: &[Field] = &[
     ("local_only", Kind::Flag),
     (
         "notification_priority",
-        Kind::Name(
+        Kind::Enum(
             "AndroidNotification.NotificationPriority",
             &[
                 "PRIORITY_UNSPECIFIED",
@@ -64,10 +65,10 @@ const ANDROID_NOTIFICATION: &[Field] = &[
     ("default_sound", Kind::Flag),
     ("default_vibrate_timings", Kind::Flag),
     ("default_light_settings", Kind::Flag),
-    ("vibrate_timings", Kind::Texts),
+    ("vibrate_timings", Kind::TextList),
     (
         "visibility",
-        Kind::Name(
+        Kind::Enum(
             "AndroidNotification.Visibility",
             &["VISIBILITY_UNSPECIFIED", "PRIVATE", "PUBLIC", "SECRET"],
         ),
@@ -93,7 +94,7 @@ const ANDROID_NOTIFICATION: &[Field] = &[
     ("bypass_proxy_notification", Kind::Flag),
     (
         "proxy",
-        Kind::Name(
+        Kind::Enum(
             "AndroidNotification.Proxy",
             &["PROXY_UNSPECIFIED", "ALLOW", "DENY", "IF_PRIORITY_LOWERED"],
         ),
@@ -102,10 +103,10 @@ const ANDROID_NOTIFICATION: &[Field] = &[
 
 const ANDROID: &[Field] = &[
     ("collapse_key", Kind::Text),
-    ("priority", Kind::Name("AndroidConfig.AndroidMessagePriority", &["NORMAL", "HIGH"])),
+    ("priority", Kind::Enum("AndroidConfig.AndroidMessagePriority", &["NORMAL", "HIGH"])),
     ("ttl", Kind::Duration),
     ("restricted_package_name", Kind::Text),
-    ("data", Kind::Strings),
+    ("data", Kind::TextMap),
     ("notification", Kind::Message(ANDROID_NOTIFICATION)),
     FCM_OPTIONS,
     ("direct_boot_ok", Kind::Flag),
@@ -115,15 +116,15 @@ const ANDROID: &[Field] = &[
 
 const MESSAGE: &[Field] = &[
     ("name", Kind::Text),
-    ("data", Kind::Strings),
+    ("data", Kind::TextMap),
     ("notification", Kind::Message(NOTIFICATION)),
     ("android", Kind::Message(ANDROID)),
     (
         "webpush",
         Kind::Message(&[
-            ("headers", Kind::Strings),
-            ("data", Kind::Strings),
-            ("notification", Kind::Free),
+            ("headers", Kind::TextMap),
+            ("data", Kind::TextMap),
+            ("notification", Kind::AnyObject),
             (
                 "fcm_options",
                 Kind::Message(&[("link", Kind::Text), ("analytics_label", Kind::Text)]),
@@ -133,8 +134,8 @@ const MESSAGE: &[Field] = &[
     (
         "apns",
         Kind::Message(&[
-            ("headers", Kind::Strings),
-            ("payload", Kind::Free),
+            ("headers", Kind::TextMap),
+            ("payload", Kind::AnyObject),
             ("live_activity_token", Kind::Text),
             (
                 "fcm_options",
@@ -150,15 +151,16 @@ const MESSAGE: &[Field] = &[
 
 const REQUEST: &[Field] = &[("message", Kind::Message(MESSAGE)), ("validate_only", Kind::Flag)];
 
-/// Checks names and types of a whole request.
+/// Checks the names and types of all fields of a request.
 pub(super) fn check(request: &Value) -> Result<(), Failure> {
     check_fields("", REQUEST, request)
 }
 
-/// A field by its name in snake case or camel case.
+/// The field with this name, which is in snake case. The message may spell the name in camel case. A
+/// null field counts as absent.
 pub(super) fn field<'a>(message: &'a Value, name: &str) -> Option<&'a Value> {
-    let named = message.as_object()?.iter().find(|(key, _)| snake_case(key) == name);
-    named.map(|(_, value)| value).filter(|value| !value.is_null())
+    let (_, value) = message.as_object()?.iter().find(|(key, _)| snake_case(key) == name)?;
+    (!value.is_null()).then_some(value)
 }
 
 fn check_fields(at: &str, fields: &[Field], value: &Value) -> Result<(), Failure> {
@@ -174,7 +176,7 @@ fn check_fields(at: &str, fields: &[Field], value: &Value) -> Result<(), Failure
             return Err(Failure::bad_field(at, text));
         };
         let inner = if at.is_empty() { (*name).to_owned() } else { format!("{at}.{name}") };
-        // Protobuf's JSON takes null for an absent field.
+        // Protobuf's JSON mapping treats null as an absent field.
         if !value.is_null() {
             check_kind(&inner, kind, value)?;
         }
@@ -183,25 +185,25 @@ fn check_fields(at: &str, fields: &[Field], value: &Value) -> Result<(), Failure
 }
 
 fn check_kind(at: &str, kind: &Kind, value: &Value) -> Result<(), Failure> {
-    let (fits, type_name) = match kind {
+    let (is_valid, type_name) = match kind {
         Kind::Text => (value.is_string(), "TYPE_STRING"),
         Kind::Flag => (value.is_boolean(), "TYPE_BOOL"),
         Kind::Whole => (value.is_i64(), "TYPE_INT32"),
         Kind::Real => (value.is_number(), "TYPE_FLOAT"),
-        Kind::Free => (value.is_object(), "type.googleapis.com/google.protobuf.Struct"),
+        Kind::AnyObject => (value.is_object(), "type.googleapis.com/google.protobuf.Struct"),
         Kind::Duration => (
             value.as_str().is_some_and(is_duration),
             "type.googleapis.com/google.protobuf.Duration",
         ),
-        Kind::Name(type_name, names) => {
-            let known = |text: &str| names.iter().any(|name| name.eq_ignore_ascii_case(text));
-            (value.as_str().is_some_and(known), *type_name)
+        Kind::Enum(type_name, names) => {
+            let is_name = |text: &str| names.iter().any(|name| name.eq_ignore_ascii_case(text));
+            (value.as_str().is_some_and(is_name), *type_name)
         }
-        Kind::Texts => return check_each(at, &Kind::Text, value),
-        Kind::Strings => return check_strings(at, value),
+        Kind::TextList => return check_each(at, &Kind::Text, value),
+        Kind::TextMap => return check_strings(at, value),
         Kind::Message(fields) => return check_fields(at, fields, value),
     };
-    if fits { Ok(()) } else { Err(wrong(at, type_name, value)) }
+    if is_valid { Ok(()) } else { Err(wrong(at, type_name, value)) }
 }
 
 fn check_each(at: &str, kind: &Kind, value: &Value) -> Result<(), Failure> {
@@ -226,7 +228,7 @@ fn wrong(at: &str, type_name: &str, value: &Value) -> Failure {
     Failure::bad_field(at, format!("Invalid value at '{at}' ({type_name}), {value}"))
 }
 
-/// Seconds with up to nine decimals, and an `s`.
+/// Whether `text` is a protobuf duration in JSON: seconds with up to nine decimals, then `s`.
 fn is_duration(text: &str) -> bool {
     let Some(number) = text.strip_suffix('s') else { return false };
     let number = number.strip_prefix('-').unwrap_or(number);

@@ -1,4 +1,4 @@
-//! Every refusal of APNs that a request can bring upon itself.
+//! Every refusal of APNs that a request can cause.
 
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ const ACCEPTED: &[(&str, Change)] = &[
     ("a token in upper case", |r| r.path(&format!("/apns/3/device/{}", DEVICE.to_uppercase()))),
 ];
 
-/// A payload of exactly so many bytes.
+/// A payload of exactly this many bytes.
 fn sized(bytes: usize) -> Value {
     let empty = json!({ "aps": { "alert": "" } }).to_string().len();
     json!({ "aps": { "alert": "x".repeat(bytes - empty) } })

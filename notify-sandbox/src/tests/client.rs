@@ -1,4 +1,4 @@
-//! An HTTP/2 client that sends exactly the headers, or even the frames, that a test gives.
+//! An HTTP/2 client that sends exactly the headers, or even the frames, of a test.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use tokio_rustls::client::TlsStream;
 use super::WITHIN;
 use crate::Sandbox;
 
-/// A request to be.
+/// A request that is not sent yet.
 #[derive(Clone)]
 pub(super) struct Request {
     pub(super) method: http::Method,
@@ -47,12 +47,12 @@ impl Request {
         Self { path: path.to_owned(), ..self }
     }
 
-    /// Sets a header in the place of those of its name.
+    /// Sets a header and removes existing headers of the same name.
     pub(super) fn header(self, name: &str, value: &str) -> Self {
         self.without(name).also(name, value)
     }
 
-    /// Adds a header to those of its name.
+    /// Adds a header and keeps existing headers of the same name.
     pub(super) fn also(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
@@ -72,12 +72,12 @@ impl Request {
     }
 }
 
-/// An answer, read to its end.
+/// A complete response.
 #[derive(Debug)]
 pub(super) struct Response {
     pub(super) status: u16,
     pub(super) headers: HeaderMap,
-    /// JSON, or a string where it is none.
+    /// The body as JSON, or as a string when it is not JSON.
     pub(super) body: Value,
 }
 
@@ -94,12 +94,12 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Over TLS.
+    /// Connects over TLS.
     pub(super) async fn connect(sandbox: &Sandbox) -> Self {
         Self::over(tls(sandbox, b"h2").await).await
     }
 
-    /// Without TLS, with prior knowledge.
+    /// Connects without TLS, with prior knowledge.
     pub(super) async fn connect_plainly(sandbox: &Sandbox) -> Self {
         Self::over(TcpStream::connect(sandbox.addr()).await.unwrap()).await
     }
@@ -112,19 +112,19 @@ impl Client {
         Self { requests, ended: tokio::spawn(connection) }
     }
 
-    /// Sends a request and reads its answer.
+    /// Sends a request and reads its response.
     pub(super) async fn send(&mut self, request: Request) -> Result<Response, h2::Error> {
         let answer = self.begin(request).await?;
         read(answer).await
     }
 
-    /// Sends a request when the connection has room for it.
+    /// Waits until the stream limit allows a request, then sends it.
     pub(super) async fn begin(&mut self, request: Request) -> Result<ResponseFuture, h2::Error> {
         let mut ready = self.requests.clone().ready().await?;
         Self::begin_on(&mut ready, request)
     }
 
-    /// Sends a request whether the connection has room or not.
+    /// Sends a request even if the stream limit does not allow it.
     pub(super) fn begin_on(
         requests: &mut SendRequest<Bytes>,
         request: Request,
@@ -144,7 +144,7 @@ impl Client {
     }
 }
 
-/// Waits for an answer and reads it.
+/// Waits for a response and reads it.
 pub(super) async fn read(answer: ResponseFuture) -> Result<Response, h2::Error> {
     tokio::time::timeout(WITHIN, async {
         let (head, mut body) = answer.await?.into_parts();
@@ -165,12 +165,12 @@ pub(super) async fn read(answer: ResponseFuture) -> Result<Response, h2::Error> 
     .expect("an answer comes in time")
 }
 
-/// A TLS connection that offers `protocol`; none when it is empty.
+/// Opens a TLS connection that offers `protocol`, or no protocol when it is empty.
 pub(super) async fn tls(sandbox: &Sandbox, protocol: &[u8]) -> TlsStream<TcpStream> {
     begin_tls(sandbox, protocol).await.unwrap()
 }
 
-/// The same, which may fail.
+/// Like [`tls`], but returns an error when the handshake fails.
 pub(super) async fn begin_tls(
     sandbox: &Sandbox,
     protocol: &[u8],
@@ -214,7 +214,7 @@ pub(super) struct Frame {
     pub(super) payload: Vec<u8>,
 }
 
-/// A connection over TLS that has sent its preface and empty settings.
+/// A connection over TLS that has sent the preface and empty settings.
 pub(super) struct Raw(TlsStream<TcpStream>);
 
 impl Raw {
@@ -231,7 +231,7 @@ impl Raw {
         self.0.write_all(payload).await.unwrap();
     }
 
-    /// The next frame that is wanted; others are passed over.
+    /// Returns the next frame of this type and skips all other frames.
     pub(super) async fn read_until(&mut self, is_wanted: impl Fn(&Frame) -> bool) -> Frame {
         let reading = async {
             loop {

@@ -1,4 +1,4 @@
-//! Other clients than Notify. The sandbox accepts what Apple and Google accept from them.
+//! Clients other than Notify. The sandbox accepts the requests that Apple and Google accept from them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -12,11 +12,11 @@ use super::{
 };
 use crate::{Environment, Sandbox};
 
-/// `:scheme: https:` as Node's HTTP/2 encodes it, to be indexed.
+/// `:scheme: https:` as Node's HTTP/2 encodes it, with indexing.
 const NODE_SCHEME: &[u8] = b"\x46\x85\x9d\x29\xad\x17\x3f";
-/// The first entry of the dynamic table, which that field then is.
+/// The first entry of the dynamic table, which is `:scheme: https:` after that.
 const NODE_SCHEME_AGAIN: &[u8] = b"\xbe";
-/// `GET`, and then path `/token` and authority `x`.
+/// `GET`, the path `/token` and the authority `x`.
 const GET: &[u8] = b"\x82";
 const TOKEN: &[u8] = b"\x04\x06/token\x01\x01x";
 
@@ -39,7 +39,7 @@ async fn http_1_without_alpn_is_accepted() {
     assert!(answer.starts_with(b"HTTP/1.1 200 OK\r\n"), "{}", String::from_utf8_lossy(&answer));
 }
 
-/// firebase-admin for Node sends `:scheme: https:`, at first in full and then by its index.
+/// firebase-admin for Node sends `:scheme: https:` in full first, and then by its index.
 #[tokio::test]
 async fn a_scheme_with_a_colon_is_accepted() {
     let (sandbox, _) = start().await;
@@ -53,7 +53,7 @@ async fn a_scheme_with_a_colon_is_accepted() {
     }
 }
 
-/// google-auth for Python signs Google's own audience, whatever `token_uri` says.
+/// google-auth for Python signs Google's audience for any `token_uri`.
 #[tokio::test]
 async fn an_assertion_for_googles_own_endpoint_is_accepted() {
     let (sandbox, _) = start().await;
@@ -93,7 +93,7 @@ async fn only_apns_accepts_a_token_in_padded_base64() {
     assert_eq!(refused.body["error"], "invalid_grant");
 }
 
-/// A provider token whose parts are in base64 with padding; a signature of 64 bytes has some.
+/// A provider token whose parts are in padded base64. A signature of 64 bytes needs padding.
 fn padded(sandbox: &Sandbox) -> String {
     let config = sandbox.apns_config();
     let header = json!({ "alg": "ES256", "kid": config["key_id"] });
@@ -107,7 +107,7 @@ fn padded(sandbox: &Sandbox) -> String {
     format!("{signed}.{signature}")
 }
 
-/// Most clients of APNs have a fixed path and let the user set only the host.
+/// Most APNs clients have a fixed path. Their users can set only the host.
 #[tokio::test]
 async fn a_fixed_path_is_production() {
     let (sandbox, _) = start().await;

@@ -36,7 +36,7 @@ async fn a_changed_limit_reaches_open_connections() {
     for limit in [7, 3, 2_000] {
         let settings = Settings { max_concurrent_streams: limit, ..Settings::default() };
         sandbox.set(settings);
-        // The new limit leaves before the answer to what comes after it.
+        // The server sends the new limit before the response to a later request.
         client.send(push(&sandbox)).await.unwrap();
         assert_eq!(client.requests.current_max_send_streams(), limit as usize);
     }
@@ -57,7 +57,7 @@ async fn the_limit_can_drop_with_each_rejection() {
     }
 }
 
-/// A provider token issued by the clock of the machine, which is the default of a sandbox.
+/// A provider token that is issued by the machine's clock, which a sandbox uses by default.
 fn now_jwt(sandbox: &Sandbox) -> String {
     let now_s = Clock::default().now().as_seconds();
     super::apns_jwt(&sandbox.apns_config(), now_s - super::NOW_S)
@@ -72,7 +72,7 @@ async fn streams_past_the_limit_are_refused_once_the_client_has_acknowledged_it(
         sandbox.add_rule(Rule::on(Provider::Oauth, silent)).unwrap();
         let mut raw = Raw::connect(&sandbox).await;
         if acknowledges {
-            // The limit, and the settings of the library below.
+            // The stream limit, and the settings of the `h2` crate.
             raw.write(SETTINGS, ACK, 0, b"").await;
             raw.write(SETTINGS, ACK, 0, b"").await;
         }
@@ -138,7 +138,7 @@ async fn goaway_lets_earlier_streams_finish_and_drops_later_ones() {
 
     clock.advance(Duration::from_secs(1));
     assert_eq!(read(before).await.unwrap().status, 200);
-    // Done with its last stream, the client leaves.
+    // The client closes the connection after its last stream.
     tokio::time::timeout(WITHIN, client.ended).await.unwrap().unwrap().unwrap();
     let streams: Vec<_> =
         sandbox.received().iter().map(|entry| (entry.stream, entry.status)).collect();
@@ -270,7 +270,7 @@ async fn the_client_that_the_product_sends_with_gets_all_of_a_cold_burst_through
     assert_eq!(counts.refused_streams, 0);
 }
 
-/// How long a test looks whether something comes that must not.
+/// The time for which a test checks that an event does not happen.
 const A_MOMENT: Duration = Duration::from_millis(50);
 
 #[tokio::test]
@@ -331,7 +331,7 @@ async fn a_closed_window_lets_no_body_through() {
     let settings = Settings { stream_window_bytes: 0, ..Settings::default() };
     let sandbox = start_with(SandboxConfig { settings, ..SandboxConfig::default() }).await;
     let mut client = Client::connect(&sandbox).await;
-    // What has no body comes through; by its answer the client knows the window.
+    // A request without a body arrives. After its response, the client has the window of the server.
     let answer = client.send(Request::get("/sandbox/counts")).await.unwrap();
     assert_eq!(answer.status, 200);
     let answer = client.begin(push_to(&sandbox, "00aa")).await.unwrap();

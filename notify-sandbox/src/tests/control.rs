@@ -1,4 +1,4 @@
-//! The control API, the page, the bounds of the log, and plain HTTP/1.1.
+//! The control API, the page, the limit of the log, and plain HTTP/1.1.
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -8,7 +8,7 @@ use super::client::{Client, Request, tls};
 use super::{TestClock, access_token, fcm_send, push, push_to, start, start_with};
 use crate::{Sandbox, SandboxConfig, Settings};
 
-/// One exchange over plain HTTP/1.1: status and body.
+/// Sends one request over plain HTTP/1.1. Returns the status and the body.
 async fn plain(sandbox: &Sandbox, method: &str, path: &str, body: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(sandbox.addr()).await.unwrap();
     let length = body.len();
@@ -212,7 +212,7 @@ async fn the_page_escapes_what_it_shows_and_runs_no_script_but_its_own() {
     assert!(status == 200 && script.contains("fetch(\"/\")"), "{script}");
 }
 
-/// How a server checks its credentials is no push that failed.
+/// A check of the credentials must not look like a failed push.
 #[tokio::test]
 async fn the_page_marks_checks_of_credentials() {
     let (sandbox, _) = start().await;
@@ -266,7 +266,7 @@ async fn fcm_takes_http_1_and_apns_does_not() {
         );
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut response = Vec::new();
-        // The server may close without TLS's own goodbye.
+        // The server may close the connection without a TLS close_notify.
         let _ = stream.read_to_end(&mut response).await;
         assert_eq!(std::str::from_utf8(&response).unwrap().get(9..12), Some(status), "{path}");
     }

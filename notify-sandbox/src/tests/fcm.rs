@@ -1,4 +1,4 @@
-//! What FCM and its token endpoint refuse, and what access tokens allow.
+//! The requests that FCM and its token endpoint refuse, and the permissions of access tokens.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::{Provider, Rule, ScriptedResponse};
 const FCM_ERROR: &str = "type.googleapis.com/google.firebase.fcm.v1.FcmError";
 const BAD_REQUEST: &str = "type.googleapis.com/google.rpc.BadRequest";
 
-/// A message, the field that is named, and the description.
+/// A message, the field in its error, and the description of the error.
 type Row = (Value, &'static str, String);
 
-/// Refused by the mapping from JSON, before FCM sees it.
+/// Messages that the mapping from JSON refuses before FCM sees them.
 fn mistyped() -> Vec<Row> {
     let row = |message, field, text: &str| (message, field, text.to_owned());
     let unknown = |name: &str, at: &str| {
@@ -62,7 +62,7 @@ fn mistyped() -> Vec<Row> {
     ]
 }
 
-/// Refused by FCM itself.
+/// Messages that FCM refuses.
 fn against_the_rules() -> Vec<Row> {
     let row = |message, field, text: &str| (message, field, text.to_owned());
     let (long, too_long) = ("v".repeat(2_048), "v".repeat(4_096));
@@ -190,7 +190,7 @@ async fn a_wrong_request_is_refused_before_its_message_is_checked() {
     }
 }
 
-/// A change to the claims, and the error that comes of it.
+/// A change to the claims, and the error that it causes.
 type ClaimsRow = (&'static str, Value, &'static str, &'static str);
 
 const LIFETIME: &str = "Invalid JWT: Token must be a short-lived token (60 minutes) and in a \

@@ -13,11 +13,11 @@ use crate::transport::{FrameInjector, filter};
 
 const REQUESTS: u32 = 20;
 
-/// A header too large for one frame, so that its block continues in a second.
+/// A header that is too large for one frame, so that its block continues in a second frame.
 const LARGE_HEADER_BYTES: usize = 20_000;
 
-/// A stream that takes and gives a few bytes at a time. (One that holds no more than a few would
-/// not do: two ends that both owe an acknowledgement would wait for each other.)
+/// A stream that reads and writes only a few bytes at a time. A stream with a small buffer would not work:
+/// two ends that must both send an acknowledgement would wait for each other.
 struct Chopped {
     inner: DuplexStream,
     bytes_max: usize,
@@ -56,7 +56,7 @@ impl AsyncWrite for Chopped {
     }
 }
 
-/// Answers each request, and announces a limit before each answer.
+/// Responds to each request, and announces a new limit before each response.
 async fn serve(stream: Chopped, sender: tokio::sync::oneshot::Sender<FrameInjector>) {
     let (filtered, injector) = filter(stream);
     injector.announce_streams(1);
@@ -95,7 +95,7 @@ async fn check_responses_and_limits(bytes_max: usize) {
         assert_eq!(length, 1_000);
         assert_eq!(requests.current_max_send_streams(), sent as usize + 1);
     }
-    // The client answered each SETTINGS in order; the last answer may still be under way.
+    // The client acknowledged each SETTINGS frame in order. The last acknowledgement may still be on its way.
     assert!(injector.acknowledged_streams().is_some_and(|limit| limit >= REQUESTS));
     drop(requests);
     connection.await.unwrap().unwrap();

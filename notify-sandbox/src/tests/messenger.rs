@@ -1,4 +1,4 @@
-//! What the fake Send API refuses of a message, and how each error of the table is asked for.
+//! The messages that the fake Send API refuses, and the selection of each error of the table.
 
 use std::time::Duration;
 
@@ -147,7 +147,7 @@ async fn what_is_missing_or_not_allowed_any_more_is_refused() {
     let rows = [
         (json!({"recipient": {"id": "1"}, "message": {"text": "t"}}), 100, None),
         (json!({"recipient": {"id": "1"}, "messaging_type": "NEWS", "message": {}}), 100, None),
-        // The tags that allowed messages at any time are gone.
+        // Meta has removed the tags that allowed messages at any time.
         (
             json!({"recipient": {"id": "1"}, "messaging_type": "MESSAGE_TAG",
                 "tag": "ACCOUNT_UPDATE", "message": {"text": "t"}}),

@@ -1,5 +1,5 @@
-//! The sandbox as a sender sees it: over real TLS and HTTP/2, with tokens signed by another crate
-//! than the one that verifies them.
+//! Tests of the sandbox from a sender's point of view, over real TLS and HTTP/2. The crate that signs the
+//! tokens is not the one that verifies them.
 
 mod apns;
 mod client;
@@ -25,10 +25,10 @@ use tokio::sync::watch;
 use crate::{Clock, Sandbox, SandboxConfig};
 use client::Request;
 
-/// The time that the clock of the tests shows first.
+/// The first time that the tests' clock shows.
 const NOW_S: i64 = 1_790_000_000;
 
-/// How long a test waits for what must come.
+/// The longest time that a test waits for an event.
 const WITHIN: Duration = Duration::from_secs(10);
 
 const DEVICE: &str = "00fc13adff785122b4ad28809a3420982341241421348097878e577c991de8f0";
@@ -61,8 +61,8 @@ async fn start_with(config: SandboxConfig) -> Sandbox {
     Sandbox::start(listener, config).await.unwrap()
 }
 
-/// A provider token of `config`, issued so many seconds from now. Signed once for each: two
-/// signatures of the same claims differ, and APNs counts them as two tokens.
+/// A provider token of `config`, issued this many seconds from now. Each token is signed only once. Two
+/// signatures of the same claims differ, and APNs would count them as two tokens.
 fn apns_jwt(config: &Value, issued_in_s: i64) -> String {
     static SIGNED: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
     let header = Header {

@@ -1,4 +1,4 @@
-//! Answers by script: one row for each answer that APNs and FCM have, by token and by rule.
+//! Responses by script: one row for each response of APNs and FCM, selected by token and by rule.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ async fn a_token_can_script_every_reason_of_apns() {
     }
 }
 
-/// What `details` of an FCM error hold: the error code, and the other types.
+/// The contents of the `details` of an FCM error: the error code, and the other types.
 fn details(body: &Value) -> (Option<&str>, Vec<&str>) {
     let details = body["error"]["details"].as_array().map_or(&[][..], Vec::as_slice);
     let code = details.iter().find_map(|detail| detail["errorCode"].as_str());
@@ -155,7 +155,7 @@ async fn a_delayed_response_waits_for_the_clock() {
     sandbox.add_rule(Rule::on(Provider::Apns, ScriptedResponse::ok()).delay_ms(700_000)).unwrap();
     let mut answer = client.begin(push(&sandbox)).await.unwrap();
     sandbox.wait_for(1, WITHIN).await;
-    // Whatever was sent before this answer would have come before it.
+    // The server would have sent an earlier response before this one.
     let mut other = Client::connect(&sandbox).await;
     other.send(super::client::Request::get("/sandbox/counts")).await.unwrap();
     assert!(futures_util::FutureExt::now_or_never(&mut answer).is_none());

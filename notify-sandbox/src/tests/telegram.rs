@@ -1,5 +1,4 @@
-//! What the fake Bot API refuses of a message, how each error of the table is asked for, and its
-//! limits.
+//! The messages that the fake Bot API refuses, the selection of each error of the table, and the rate limits.
 
 use std::time::Duration;
 
@@ -174,7 +173,7 @@ async fn a_chat_can_script_every_error_of_telegram() {
     expected["parameters"] = json!({"migrate_to_chat_id": -10_077});
     assert_eq!(moved.body, expected);
     assert_eq!(client.send(send(&sandbox, "-10077")).await.unwrap().status, 200);
-    // The id of a group is no script.
+    // The id of a group starts with `-` but is not a script.
     assert_eq!(client.send(send(&sandbox, "-403")).await.unwrap().status, 200);
     let page = client.send(send(&sandbox, "7-502")).await.unwrap();
     assert_eq!((page.status, page.header("content-type")), (502, Some("text/html")));

@@ -1,4 +1,4 @@
-//! The fake push service: what it demands, how it refuses, and the browsers that it makes.
+//! The fake push service: its requirements, its errors, and the browsers that it creates.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,7 +11,7 @@ use super::{NOW_S, start};
 use crate::webpush::script;
 use crate::{Provider, Rule, Sandbox, ScriptedResponse, SubscribeError, WebPushError};
 
-/// A page's server: its VAPID key.
+/// The server of a page, with its VAPID key.
 struct Page {
     signing: EncodingKey,
     public: String,
@@ -52,7 +52,7 @@ fn subscribe(sandbox: &Sandbox, page: &Page) -> WebSubscription {
     sandbox.subscribe(Some(&page.public), &ScriptedResponse::ok()).unwrap()
 }
 
-/// Mozilla's number, Apple's reason, or the text.
+/// Mozilla's error number, Apple's reason, or the text.
 fn word(response: &Response) -> String {
     let body = &response.body;
     match (&body["errno"], &body["reason"]) {
@@ -221,7 +221,7 @@ async fn a_browser_subscribes_over_http_as_it_would_for_a_page() {
         let response = client.send(push(&sandbox, &page, &to)).await.unwrap();
         assert_eq!(response.status, status);
     }
-    // Without a body: for the key of `/sandbox/config/webpush`.
+    // A request without a body subscribes with the key of `/sandbox/config/webpush`.
     let response = client.send(Request::post(path)).await.unwrap();
     assert_eq!(response.status, 200, "{}", response.body);
     for (wrong, error) in [

@@ -1,8 +1,11 @@
-//! Frames that the server of the `h2` crate cannot send: `SETTINGS` with a new stream limit on an
-//! open connection, and `GOAWAY` with a chosen last stream and debug data (RFC 9113 sections 6.5, 6.8).
-//! A layer below `h2` injects them between two of its frames and hides the acknowledgements from it.
-//! It also rewrites `:scheme: https:`, which `h2` resets as malformed and Google accepts from
-//! firebase-admin for Node.
+//! A layer between `h2` and the connection that injects two kinds of frames. The `h2` crate cannot
+//! send them: `SETTINGS` with a new stream limit on an open connection, and `GOAWAY` with a chosen
+//! last stream and debug data (RFC 9113 sections 6.5, 6.8). The layer injects a frame between two
+//! frames of `h2`. It removes the client's acknowledgement of injected settings, which `h2` would
+//! treat as an error.
+//!
+//! The layer also corrects the header field `:scheme: https:`, which firebase-admin for Node sends.
+//! Google accepts the field, but `h2` resets such a stream as malformed.
 
 use std::collections::VecDeque;
 use std::io;
@@ -26,29 +29,30 @@ const FLAG_END_HEADERS: u8 = 0x4;
 const PREFACE_BYTES: usize = 24;
 const MAX_CONCURRENT_STREAMS: u16 = 0x3;
 
-/// `:scheme: https:` as nghttp2 encodes it (RFC 7541): an indexed literal with the name of index 6 and
-/// a Huffman-coded value. Other text has these bytes with a probability of 2^-56.
+/// `:scheme: https:` as nghttp2 encodes it (RFC 7541): a literal whose name has index 6 and whose value
+/// is Huffman-coded. Seven random bytes equal these with a probability of 2^-56.
 const SCHEME_WITH_COLON: [u8; 7] = [0x46, 0x85, 0x9d, 0x29, 0xad, 0x17, 0x3f];
-/// `:scheme: https` without Huffman coding. It has the same length, so that the frame stays valid.
+/// `:scheme: https` without Huffman coding. It has the same length, so the frame's length stays valid.
 const SCHEME: [u8; 7] = *b"\x46\x05https";
 
 /// Bytes read from the connection at a time.
 const READ_BYTES: usize = 16_384;
 
-/// Injects frames into a connection, which sends them when it is next polled.
+/// Injects frames into a connection. The connection sends them when it is next polled.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FrameInjector(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
-    waiting: VecDeque<Injected>,
-    /// For each `SETTINGS` without acknowledgement: the stream limit, if the frame was injected.
+    waiting: VecDeque<InjectedFrame>,
+    /// One entry for each `SETTINGS` frame that the client has not acknowledged, oldest first: the
+    /// stream limit of an injected frame, `None` for a frame of `h2`.
     unacknowledged: VecDeque<Option<u32>>,
     acknowledged_streams: Option<u32>,
 }
 
 #[derive(Debug)]
-enum Injected {
+enum InjectedFrame {
     Streams(u32),
     Goaway { last: u32, debug: Vec<u8> },
 }
@@ -56,15 +60,16 @@ enum Injected {
 impl FrameInjector {
     /// Announces `MAX_CONCURRENT_STREAMS`.
     pub(crate) fn announce_streams(&self, limit: u32) {
-        self.state().waiting.push_back(Injected::Streams(limit));
+        self.state().waiting.push_back(InjectedFrame::Streams(limit));
     }
 
     /// Sends `GOAWAY` with `NO_ERROR`.
     pub(crate) fn goaway(&self, last: u32, debug: Vec<u8>) {
-        self.state().waiting.push_back(Injected::Goaway { last, debug });
+        self.state().waiting.push_back(InjectedFrame::Goaway { last, debug });
     }
 
-    /// The stream limit that the client has acknowledged, which alone binds it.
+    /// The last stream limit that the client has acknowledged. A client need not keep a limit before
+    /// it has acknowledged the limit.
     pub(crate) fn acknowledged_streams(&self) -> Option<u32> {
         self.state().acknowledged_streams
     }
@@ -75,7 +80,7 @@ impl FrameInjector {
 }
 
 /// A connection with a [`FrameInjector`].
-pub(crate) struct Filtered<S> {
+pub(crate) struct FilteredStream<S> {
     inner: S,
     injector: FrameInjector,
     outgoing: FrameScanner,
@@ -88,9 +93,9 @@ pub(crate) struct Filtered<S> {
     ready: BytesMut,
 }
 
-pub(crate) fn filter<S>(inner: S) -> (Filtered<S>, FrameInjector) {
+pub(crate) fn filter<S>(inner: S) -> (FilteredStream<S>, FrameInjector) {
     let injector = FrameInjector::default();
-    let filtered = Filtered {
+    let filtered = FilteredStream {
         inner,
         injector: injector.clone(),
         outgoing: FrameScanner::default(),
@@ -109,13 +114,13 @@ impl State {
     fn encode_waiting(&mut self, out: &mut BytesMut) {
         while let Some(frame) = self.waiting.pop_front() {
             match frame {
-                Injected::Streams(limit) => {
+                InjectedFrame::Streams(limit) => {
                     put_header(out, 6, SETTINGS);
                     out.put_u16(MAX_CONCURRENT_STREAMS);
                     out.put_u32(limit);
                     self.unacknowledged.push_back(Some(limit));
                 }
-                Injected::Goaway { last, debug } => {
+                InjectedFrame::Goaway { last, debug } => {
                     put_header(out, 8 + debug.len(), GOAWAY);
                     out.put_u32(last);
                     out.put_u32(h2::Reason::NO_ERROR.into());
@@ -125,8 +130,9 @@ impl State {
         }
     }
 
-    /// Whether this header acknowledges an injected frame.
-    fn acknowledges_injected(&mut self, header: [u8; HEADER_BYTES]) -> bool {
+    /// Notes an acknowledgement if this frame header is one. Returns whether the acknowledged frame was
+    /// injected, so that `h2` must not see the acknowledgement.
+    fn note_acknowledgement(&mut self, header: [u8; HEADER_BYTES]) -> bool {
         if header[3] != SETTINGS || header[4] & FLAG_ACK == 0 {
             return false;
         }
@@ -140,7 +146,7 @@ impl State {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Filtered<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for FilteredStream<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -154,7 +160,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Filtered<S> {
             if length == 0 {
                 return Poll::Ready(Ok(()));
             }
-            this.filter_read(length);
+            this.filter_incoming(length);
         }
         let length = this.ready.len().min(buffer.remaining());
         buffer.put_slice(&this.ready[..length]);
@@ -163,9 +169,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for Filtered<S> {
     }
 }
 
-impl<S> Filtered<S> {
-    /// Passes on what was read, without the acknowledgements of injected frames.
-    fn filter_read(&mut self, length: usize) {
+impl<S> FilteredStream<S> {
+    /// Moves the first `length` bytes of the read buffer to `ready`. Leaves out the acknowledgements of
+    /// injected frames and corrects the scheme in complete `HEADERS` frames.
+    fn filter_incoming(&mut self, length: usize) {
         let mut bytes = &self.read[..length];
         let preface = self.preface_left.min(bytes.len());
         self.ready.put_slice(&bytes[..preface]);
@@ -174,8 +181,8 @@ impl<S> Filtered<S> {
         while !bytes.is_empty() {
             let before = bytes;
             match self.incoming.advance(&mut bytes) {
-                FramePart::Header(header)
-                    if self.injector.state().acknowledges_injected(header) => {}
+                FramePart::Header(header) if self.injector.state().note_acknowledgement(header) => {
+                }
                 FramePart::Header(header) => {
                     self.ready.put_slice(&header);
                     self.block = (header[3] == HEADERS).then(BytesMut::new);
@@ -200,16 +207,16 @@ impl<S> Filtered<S> {
 }
 
 fn fix_scheme(block: &mut [u8]) {
-    let found = block.windows(SCHEME.len()).position(|bytes| bytes == SCHEME_WITH_COLON);
-    if let Some(at) = found {
-        block[at..at + SCHEME.len()].copy_from_slice(&SCHEME);
+    let start = block.windows(SCHEME.len()).position(|bytes| bytes == SCHEME_WITH_COLON);
+    if let Some(start) = start {
+        block[start..start + SCHEME.len()].copy_from_slice(&SCHEME);
     }
 }
 
-impl<S: AsyncWrite + Unpin> Filtered<S> {
+impl<S: AsyncWrite + Unpin> FilteredStream<S> {
     /// Sends the waiting frames if the connection is between two frames.
     fn poll_inject(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if !self.outgoing.is_between() {
+        if !self.outgoing.may_inject() {
             return Poll::Ready(Ok(()));
         }
         self.injector.state().encode_waiting(&mut self.pending);
@@ -224,7 +231,7 @@ impl<S: AsyncWrite + Unpin> Filtered<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Filtered<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for FilteredStream<S> {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -232,10 +239,10 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Filtered<S> {
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         ready!(this.poll_inject(cx))?;
-        // While a frame waits, the write stops at the end of the current one.
-        let waits = !this.injector.state().waiting.is_empty();
-        let most = if waits { this.outgoing.bytes_left() } else { bytes.len() };
-        let bytes = &bytes[..bytes.len().min(most)];
+        // While an injected frame waits, the write stops at the end of the current frame of `h2`.
+        let is_frame_waiting = !this.injector.state().waiting.is_empty();
+        let bytes_max = if is_frame_waiting { this.outgoing.bytes_left() } else { bytes.len() };
+        let bytes = &bytes[..bytes.len().min(bytes_max)];
         let written = ready!(Pin::new(&mut this.inner).poll_write(cx, bytes))?;
         let mut sent = &bytes[..written];
         while !sent.is_empty() {
@@ -266,8 +273,9 @@ struct FrameScanner {
     header: [u8; HEADER_BYTES],
     header_read: usize,
     payload_left: usize,
-    /// Nothing may come between a header block and its continuation (RFC 9113 section 6.10).
-    continues: bool,
+    /// Whether the next frame must be a `CONTINUATION` of the header block. No other frame may come
+    /// before it (RFC 9113 section 6.10).
+    expects_continuation: bool,
 }
 
 /// A part of a frame.
@@ -282,8 +290,8 @@ enum FramePart {
 
 impl FrameScanner {
     /// Whether a frame may be injected here.
-    fn is_between(&self) -> bool {
-        self.is_between_frames() && !self.continues
+    fn may_inject(&self) -> bool {
+        self.is_between_frames() && !self.expects_continuation
     }
 
     /// Whether the last frame is complete and the next one has not started.
@@ -312,13 +320,14 @@ impl FrameScanner {
         }
         self.header_read = 0;
         let [a, b, c, kind, flags, ..] = self.header;
-        self.continues = matches!(kind, HEADERS | CONTINUATION) && flags & FLAG_END_HEADERS == 0;
+        self.expects_continuation =
+            matches!(kind, HEADERS | CONTINUATION) && flags & FLAG_END_HEADERS == 0;
         self.payload_left = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
         FramePart::Header(self.header)
     }
 }
 
-/// Writes the header of a frame for the connection as a whole.
+/// Writes the header of a frame on stream 0, which stands for the whole connection.
 fn put_header(out: &mut BytesMut, payload_bytes: usize, kind: u8) {
     let length = u64::try_from(payload_bytes).expect("injected frames are short");
     out.put_uint(length, 3);

@@ -1,4 +1,5 @@
-//! An HTTP/1.1 connection. A fault that HTTP/1.1 cannot express closes it.
+//! An HTTP/1.1 connection. Every fault except `Silence` closes the connection, because HTTP/1.1 has no
+//! other way to fail a request.
 
 use std::convert::Infallible;
 use std::io;
@@ -37,7 +38,7 @@ where
         .timer(TokioTimer::new())
         .header_read_timeout(HANDSHAKE_TIMEOUT)
         .serve_connection(TokioIo::new(stream), service);
-    // An error means a scripted fault, or that the client has gone.
+    // An error means that a scripted fault applied or that the client closed the connection.
     let _ = connection.await;
 }
 
@@ -69,6 +70,7 @@ async fn respond(
     }
 }
 
+/// A body of `body` and the `trailing` bytes.
 fn with_trailing(state: Arc<SandboxState>, body: Bytes, trailing: TrailingBytes) -> Body {
     let rest = stream::unfold((state, trailing), |(state, mut trailing)| async move {
         let length = Some(trailing.next_len()).filter(|length| *length > 0)?;

@@ -28,25 +28,26 @@ const WINDOW_BYTES_MAX: u32 = (1 << 31) - 1;
 /// The flow-control window of a connection, in bytes.
 const CONNECTION_WINDOW_BYTES: u32 = 1 << 24;
 
-/// The most reset streams whose late frames are tolerated.
+/// The number of reset streams whose late frames are tolerated.
 const RESET_STREAMS_MAX: usize = 10_000;
 
-/// What a finished request asks of its connection.
+/// What the connection does after a request.
 enum Completion {
-    Limit(StreamLimit),
-    /// The script asks for `GOAWAY` in place of the response on `stream`.
+    ChangeLimit(StreamLimit),
+    /// Sends `GOAWAY` in place of the response on `stream`.
     Goaway {
         stream: u32,
         last: Option<u32>,
         reason: String,
         respond: SendResponse<Bytes>,
     },
-    /// The stream is above the last one of a `GOAWAY` sent before it was processed.
+    /// Keeps the stream without a response: a `GOAWAY` excluded it before it was processed.
     Unprocessed(SendResponse<Bytes>),
+    /// Closes the connection.
     Cut,
 }
 
-/// The highest stream, as long as there is no `GOAWAY`.
+/// The last stream to process before the connection sends a `GOAWAY`: there is no limit.
 const STREAM_MAX: u32 = u32::MAX;
 
 /// Serves a connection until the client leaves or a fault ends it.
@@ -78,10 +79,10 @@ where
                     return;
                 }
             }
-            Ok(()) = settings.changed() => streams.settings_changed(),
+            Ok(()) = settings.changed() => streams.announce_limit(),
             accepted = connection.accept() => match accepted {
                 Some(Ok((request, respond))) => {
-                    // A stream that was reset just before makes room for this one.
+                    // A stream that the client has just reset does not count against the limit.
                     while let Some(Some(completion)) = streams.open.next().now_or_never() {
                         if !streams.finish(completion) {
                             return;
@@ -101,11 +102,14 @@ struct Streams {
     conn: Arc<ConnState>,
     injector: FrameInjector,
     open: FuturesUnordered<BoxFuture<'static, Completion>>,
-    is_proven: bool,
+    /// Whether the full stream limit applies instead of the initial one.
+    has_full_limit: bool,
+    /// The stream limit that was announced last.
     announced: u32,
-    /// The last stream to process; a `GOAWAY` lowers it, also for open streams.
+    /// The last stream to process. A `GOAWAY` lowers it, which also affects open streams.
     last: Arc<AtomicU32>,
-    /// Streams that get neither a response nor a reset, which dropping their handles would send.
+    /// The handles of streams that get neither a response nor a reset. Dropping a handle would reset
+    /// its stream.
     unanswered: Vec<SendResponse<Bytes>>,
 }
 
@@ -117,7 +121,7 @@ impl Streams {
             conn: Arc::new(ConnState::new(number)),
             injector,
             open: FuturesUnordered::new(),
-            is_proven: false,
+            has_full_limit: false,
             announced,
             last: Arc::new(AtomicU32::new(STREAM_MAX)),
             unanswered: Vec::new(),
@@ -138,29 +142,32 @@ impl Streams {
         }
         let (head, body) = request.into_parts();
         if stream == 1 && skips_initial_stream_limit(&head) {
-            self.limit(StreamLimit::Raise);
+            self.change_limit(StreamLimit::Raise);
         }
         let (state, conn) = (Arc::clone(&self.state), Arc::clone(&self.conn));
         let last = Arc::clone(&self.last);
         self.open.push(Box::pin(async move {
-            let Ok(body) = read(body).await else { return Completion::Limit(StreamLimit::Keep) };
+            let Ok(body) = read_body(body).await else {
+                return Completion::ChangeLimit(StreamLimit::Keep);
+            };
             if stream > last.load(Ordering::Relaxed) {
                 return Completion::Unprocessed(respond);
             }
             let request = Request { head, body, stream };
             let reaction = handle(Context { state: &state, conn: &conn, request: &request });
-            act(&state, reaction, stream, respond).await
+            perform(&state, reaction, stream, respond).await
         }));
     }
 
-    /// Does what a finished request asks; false when the connection ends.
+    /// Performs `completion`. Returns false when the connection must be closed.
     fn finish(&mut self, completion: Completion) -> bool {
         match completion {
-            Completion::Limit(limit) => self.limit(limit),
+            Completion::ChangeLimit(limit) => self.change_limit(limit),
             Completion::Cut => return false,
             Completion::Unprocessed(respond) => self.unanswered.push(respond),
             Completion::Goaway { stream, last, reason, mut respond } => {
-                // By default the processed streams stay processed, and this one is not.
+                // By default the frame declares exactly the processed streams. A lower stream than the
+                // last processed one is then declared as processed too, so it needs its own reset.
                 let processed = self.conn.processed();
                 if last.is_none() && stream <= processed {
                     respond.send_reset(Reason::REFUSED_STREAM);
@@ -170,26 +177,27 @@ impl Streams {
                 let last = last.unwrap_or(processed);
                 let debug = serde_json::json!({ "reason": reason }).to_string().into_bytes();
                 let previous = self.last.fetch_min(last, Ordering::Relaxed);
-                // A later GOAWAY must not raise it again (RFC 9113 section 6.8).
+                // A later GOAWAY must not raise the last stream (RFC 9113 section 6.8).
                 self.injector.goaway(last.min(previous), debug);
             }
         }
         true
     }
 
-    fn limit(&mut self, limit: StreamLimit) {
+    fn change_limit(&mut self, limit: StreamLimit) {
         match limit {
             StreamLimit::Keep => return,
-            StreamLimit::Raise => self.is_proven = true,
-            StreamLimit::Lower => self.is_proven = false,
+            StreamLimit::Raise => self.has_full_limit = true,
+            StreamLimit::Lower => self.has_full_limit = false,
         }
-        self.settings_changed();
+        self.announce_limit();
     }
 
-    fn settings_changed(&mut self) {
+    /// Announces the stream limit that the settings give, unless it is announced already.
+    fn announce_limit(&mut self) {
         let limit = {
             let settings = self.state.settings.borrow();
-            if self.is_proven {
+            if self.has_full_limit {
                 settings.max_concurrent_streams
             } else {
                 settings.max_concurrent_streams_at_start
@@ -202,7 +210,8 @@ impl Streams {
     }
 }
 
-async fn act(
+/// Performs a reaction on its stream. Returns what remains to do on the connection.
+async fn perform(
     state: &SandboxState,
     reaction: Reaction,
     stream: u32,
@@ -211,11 +220,11 @@ async fn act(
     if reaction.delay_ms > 0 {
         tokio::select! {
             () = state.clock.sleep_ms(reaction.delay_ms) => {}
-            () = client_reset(&mut respond) => return Completion::Limit(StreamLimit::Keep),
+            () = client_reset(&mut respond) => return Completion::ChangeLimit(StreamLimit::Keep),
         }
     }
     match reaction.action {
-        // A client that has given up misses nothing.
+        // An error means that the client has reset the stream, so the response is not needed.
         TransportAction::Respond(response) => {
             let sent = send(&mut respond, response, reaction.trailing.count == 0);
             if let Ok(Some(stream)) = sent {
@@ -230,7 +239,7 @@ async fn act(
         }
         TransportAction::Cut => return Completion::Cut,
     }
-    Completion::Limit(reaction.limit)
+    Completion::ChangeLimit(reaction.limit)
 }
 
 /// Returns when the client resets the stream or the connection ends.
@@ -238,7 +247,7 @@ async fn client_reset(respond: &mut SendResponse<Bytes>) {
     let _ = poll_fn(|cx| respond.poll_reset(cx)).await;
 }
 
-/// Sends a response, and returns its stream unless it `ends`.
+/// Sends a response. Returns its stream for more data unless the response `ends` here.
 fn send(
     respond: &mut SendResponse<Bytes>,
     response: Response<Bytes>,
@@ -253,7 +262,7 @@ fn send(
     Ok((!ends).then_some(stream))
 }
 
-/// Sends the trailing bytes as slowly as asked, and as fast as the client reads.
+/// Sends the trailing bytes at the scripted pace, and never faster than the client reads.
 async fn send_trailing(
     state: &SandboxState,
     mut stream: SendStream<Bytes>,
@@ -275,8 +284,8 @@ async fn send_trailing(
     }
 }
 
-/// Reads a body to its end or its limit.
-async fn read(mut body: RecvStream) -> Result<Bytes, h2::Error> {
+/// Reads a body to its end, or until it exceeds [`BODY_BYTES_MAX`].
+async fn read_body(mut body: RecvStream) -> Result<Bytes, h2::Error> {
     let mut whole = BytesMut::new();
     while let Some(chunk) = body.data().await {
         let chunk = chunk?;

@@ -1,5 +1,6 @@
-//! `notify-server` that ends at the point in `NOTIFY_DIES_AT`: `what stage hit`, such as `checkpoint
-//! written 2` (see `notify_server::failpoint`). Without it, an ordinary server.
+//! A `notify-server` that ends at the point in `NOTIFY_DIES_AT`, such as `checkpoint written 2`. The three
+//! words are the operation, its stage and the number of the hit (see `notify_server::failpoint`). Without
+//! the variable it is an ordinary server.
 
 use anyhow::{Context, Result};
 use notify_server::{cli, commands, failpoint};
@@ -7,8 +8,8 @@ use notify_server::{cli, commands, failpoint};
 fn main() -> Result<()> {
     if let Ok(point) = std::env::var("NOTIFY_DIES_AT") {
         let words: Vec<&str> = point.split(' ').collect();
-        let [what, stage, hit] = words[..] else { anyhow::bail!("{point}: is no point") };
-        failpoint::die_at(what, stage, hit.parse().context("the hit is a number")?);
+        let [operation, stage, hit] = words[..] else { anyhow::bail!("{point}: is not a point") };
+        failpoint::die_at(operation, stage, hit.parse().context("the hit is a number")?);
     }
     let matches = cli::command().get_matches();
     let config = cli::settings(&matches, &|name| std::env::var(name).ok())?;

@@ -1,4 +1,4 @@
-//! One notification, device by device.
+//! Checks the deliveries of one notification, device by device.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,8 @@ use notify_sandbox::Provider;
 use super::{EndedProcess, Expected, Member, NotificationReport, Verdict};
 use crate::received::Arrival;
 
-/// What is known of the deliveries of one notification.
+/// The deliveries of one notification: the server's report, the audience, the arrivals and the ended
+/// processes.
 pub(super) struct Deliveries<'h> {
     pub(super) report: &'h NotificationReport,
     pub(super) members: &'h [Member],
@@ -17,46 +18,48 @@ pub(super) struct Deliveries<'h> {
 }
 
 impl Deliveries<'_> {
-    /// Judges them.
+    /// Adds the findings about these deliveries to `verdict`.
     pub(super) fn judge(&self, verdict: &mut Verdict) {
-        self.balance(verdict);
+        self.check_counts(verdict);
         let mut outcomes: BTreeMap<&str, Vec<DeliveryOutcome>> = BTreeMap::new();
         for (device, outcome) in &self.report.deliveries {
             outcomes.entry(device).or_default().push(*outcome);
         }
         let mut owner = BTreeMap::new();
-        for (place, member) in self.members.iter().enumerate() {
-            owner.extend(member.addresses.iter().map(|address| (address.as_str(), place)));
+        for (position, member) in self.members.iter().enumerate() {
+            owner.extend(member.addresses.iter().map(|address| (address.as_str(), position)));
         }
         let mut arrived: BTreeMap<usize, Vec<&Arrival>> = BTreeMap::new();
         for arrival in self.arrived {
             match owner.get(arrival.address.as_str()) {
-                Some(place) => arrived.entry(*place).or_default().push(arrival),
-                None => verdict.unexpected.push(self.of(&arrival.address, "is no member")),
+                Some(position) => arrived.entry(*position).or_default().push(arrival),
+                None => verdict.unexpected.push(self.finding(&arrival.address, "is not a member")),
             }
-            self.identity(verdict, arrival);
+            self.check_identity(verdict, arrival);
         }
-        for (place, member) in self.members.iter().enumerate() {
-            let arrived = arrived.remove(&place).unwrap_or_default();
+        for (position, member) in self.members.iter().enumerate() {
+            let arrived = arrived.remove(&position).unwrap_or_default();
             let outcomes = outcomes.remove(member.device.as_str()).unwrap_or_default();
             verdict.pairs += usize::from(!outcomes.is_empty());
             if outcomes.len() > 1 {
-                verdict.wrong_state.push(self.of(&member.device, "has several outcomes"));
+                verdict.wrong_state.push(self.finding(&member.device, "has several outcomes"));
             }
-            self.member(verdict, member, outcomes.first().copied(), &arrived);
-            self.repeats(verdict, &arrived);
+            self.check_member(verdict, member, outcomes.first().copied(), &arrived);
+            self.count_repeats(verdict, &arrived);
         }
         for device in outcomes.keys() {
-            verdict.unexpected.push(self.of(device, "has an outcome, and is no member"));
+            verdict.unexpected.push(self.finding(device, "has an outcome, but is not a member"));
         }
     }
 
-    fn of(&self, who: &str, what: &str) -> String {
-        format!("{} ({}) to {who}: {what}", self.report.key, self.report.id)
+    /// The text of a finding about one device or address.
+    fn finding(&self, recipient: &str, what: &str) -> String {
+        format!("{} ({}) to {recipient}: {what}", self.report.key, self.report.id)
     }
 
-    /// Every targeted device is in exactly one state, and the counts say so.
-    fn balance(&self, verdict: &mut Verdict) {
+    /// Checks that the notification is completed and that its counts match the listed outcomes. Each targeted
+    /// device must have exactly one outcome.
+    fn check_counts(&self, verdict: &mut Verdict) {
         let report = self.report;
         if report.status != NotificationStatus::Completed {
             let status = report.status.as_str();
@@ -79,9 +82,9 @@ impl Deliveries<'_> {
         }
     }
 
-    /// A repeat must be recognisable as one: by the id of its notification, on Web Push by a hash
-    /// that is one notification's own.
-    fn identity(&self, verdict: &mut Verdict, arrival: &Arrival) {
+    /// Checks the value by which a device recognises a repeat. On APNs and FCM it is the id of the
+    /// notification; on Web Push, a hash that differs between notifications.
+    fn check_identity(&self, verdict: &mut Verdict, arrival: &Arrival) {
         let identity = arrival.identity.as_deref();
         match arrival.provider {
             Provider::Apns | Provider::Fcm if identity == Some(&self.report.id) => {}
@@ -89,11 +92,14 @@ impl Deliveries<'_> {
                 verdict.note_topic(identity.unwrap_or_default(), &self.report.id);
             }
             Provider::Messenger | Provider::Telegram if identity.is_none() => {}
-            _ => verdict.unrecognisable.push(self.of(&arrival.address, &format!("{identity:?}"))),
+            _ => verdict
+                .unrecognisable
+                .push(self.finding(&arrival.address, &format!("{identity:?}"))),
         }
     }
 
-    fn member(
+    /// Checks that the outcome of a member matches its arrivals and the expected result.
+    fn check_member(
         &self,
         verdict: &mut Verdict,
         member: &Member,
@@ -103,50 +109,53 @@ impl Deliveries<'_> {
         let is_accepted = arrived.iter().any(|arrival| arrival.is_accepted());
         let is_refused = arrived.iter().any(|arrival| arrival.is_refused());
         let is_refused_last = arrived.last().is_some_and(|arrival| arrival.is_refused());
-        let story = || {
+        let finding = || {
             let statuses: Vec<u16> = arrived.iter().map(|arrival| arrival.status).collect();
-            self.of(&member.device, &format!("{:?}, {outcome:?}, {statuses:?}", member.expected))
+            self.finding(
+                &member.device,
+                &format!("{:?}, {outcome:?}, {statuses:?}", member.expected),
+            )
         };
-        let fate = member.expected;
+        let expected = member.expected;
         match outcome {
-            // Found dead by another notification after a crash took this one's outcome with it: the
-            // page is read again, and it is not in it any more.
-            None if fate == Expected::Unregistered && !is_accepted => {}
-            None if !arrived.is_empty() => verdict.unexpected.push(story()),
-            None if matches!(fate, Expected::Delivered | Expected::Rejected) => {
-                verdict.lost.push(story())
+            // The device was unregistered for this notification, but a crash lost the outcome. Then another
+            // notification disabled the device. When the page was read again, it no longer had the device.
+            None if expected == Expected::Unregistered && !is_accepted => {}
+            None if !arrived.is_empty() => verdict.unexpected.push(finding()),
+            None if matches!(expected, Expected::Delivered | Expected::Rejected) => {
+                verdict.lost.push(finding())
             }
             None => {}
-            Some(DeliveryOutcome::Pending) => verdict.lost.push(story()),
-            Some(DeliveryOutcome::Sent) if !is_accepted => verdict.lost.push(story()),
+            Some(DeliveryOutcome::Pending) => verdict.lost.push(finding()),
+            Some(DeliveryOutcome::Sent) if !is_accepted => verdict.lost.push(finding()),
             Some(DeliveryOutcome::Sent)
-                if matches!(fate, Expected::Unregistered | Expected::Rejected) =>
+                if matches!(expected, Expected::Unregistered | Expected::Rejected) =>
             {
-                verdict.wrong_state.push(story());
+                verdict.wrong_state.push(finding());
             }
             Some(DeliveryOutcome::Sent) => {}
-            Some(_) if is_accepted => verdict.wrong_state.push(story()),
-            Some(_) if fate == Expected::Delivered => verdict.lost.push(story()),
-            Some(DeliveryOutcome::Failed) if fate == Expected::Rejected && is_refused => {}
-            Some(DeliveryOutcome::Unregistered) if fate == Expected::Unregistered && is_refused => {
-            }
-            // Another notification had found out before it was tried again. That it was refused and
-            // is known as failed nevertheless would be wrong.
-            Some(DeliveryOutcome::Failed) if fate == Expected::Unregistered && !is_refused_last => {
-            }
-            Some(DeliveryOutcome::Canceled) if fate == Expected::Any => {}
-            Some(_) => verdict.wrong_state.push(story()),
+            Some(_) if is_accepted => verdict.wrong_state.push(finding()),
+            Some(_) if expected == Expected::Delivered => verdict.lost.push(finding()),
+            Some(DeliveryOutcome::Failed) if expected == Expected::Rejected && is_refused => {}
+            Some(DeliveryOutcome::Unregistered)
+                if expected == Expected::Unregistered && is_refused => {}
+            // Another notification disabled the device between two attempts of this one, so "failed" is
+            // right. It would be wrong if the last attempt of this notification had been refused.
+            Some(DeliveryOutcome::Failed)
+                if expected == Expected::Unregistered && !is_refused_last => {}
+            Some(DeliveryOutcome::Canceled) if expected == Expected::Any => {}
+            Some(_) => verdict.wrong_state.push(finding()),
         }
     }
 
-    /// Attributes each repeat after a final response to the process that got that response: it
-    /// was not on disk yet.
-    fn repeats(&self, verdict: &mut Verdict, arrived: &[&Arrival]) {
+    /// Counts each message after a final response as a repeat. The repeat is attributed to the process that got
+    /// the response, because this process ended before the response was on disk.
+    fn count_repeats(&self, verdict: &mut Verdict, arrived: &[&Arrival]) {
         let Some((_, before)) = arrived.split_last() else { return };
         for earlier in before.iter().filter(|arrival| arrival.is_accepted() || arrival.is_refused())
         {
             let process = self.ended.partition_point(|e| e.last_connection < earlier.connection);
-            verdict.repeat(process, self.of(&earlier.address, "repeated"));
+            verdict.repeat(process, self.finding(&earlier.address, "repeated"));
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Checks a run: joins the requests (our log), the arrivals (the sandbox's log) and the server's reports.
-//! It is pure, so its tests can plant a defect of every kind.
+//! Checks a run. The checker joins the requests (the test's log), the arrivals (the sandbox's log) and the
+//! server's reports. It reads only these values, so its own tests can plant a defect of every kind.
 //!
 //! ```text
 //! requests ─┐
@@ -21,40 +21,41 @@ pub use self::verdict::Verdict;
 use crate::received::Arrival;
 use crate::request_log::{LogEntry, LoggedResponse};
 
-/// What is expected for a member of an audience.
+/// The expected result for a member of an audience.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expected {
-    /// It receives the message once.
+    /// The member receives the message once.
     Delivered,
-    /// Its address is dead: it receives nothing, and later notifications do not target it.
+    /// The provider no longer knows the member's address. The member receives nothing, and later notifications
+    /// do not target it.
     Unregistered,
-    /// The provider rejects the message and keeps the address.
+    /// The provider rejects the message, but the address stays valid.
     Rejected,
-    /// It was changed during the send: it receives the message or not, and its outcome says which.
+    /// The member changed during the send. It may receive the message or not, and its outcome must match.
     Any,
 }
 
 /// A member of an audience.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
-    /// Its device id.
+    /// The device id.
     pub device: String,
-    /// Every address that it had.
+    /// All addresses that the device had during the run.
     pub addresses: Vec<String>,
-    /// What is expected for it.
+    /// The expected result.
     pub expected: Expected,
 }
 
 /// The server's report of a notification.
 #[derive(Debug, Clone)]
 pub struct NotificationReport {
-    /// Its id.
+    /// The id of the notification.
     pub id: String,
-    /// Its text, which is the key of its request.
+    /// The text of the notification, which is the key of its request.
     pub key: String,
-    /// Its status.
+    /// The status of the notification.
     pub status: NotificationStatus,
-    /// Its counts over all platforms.
+    /// The counts over all platforms.
     pub counts: Counts,
     /// The outcome of each device.
     pub deliveries: Vec<(String, DeliveryOutcome)>,
@@ -63,30 +64,30 @@ pub struct NotificationReport {
 /// A process that ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EndedProcess {
-    /// The number of its last connection to the sandbox.
+    /// The number of the process's last connection to the sandbox.
     pub last_connection: u64,
-    /// How many messages its end may have repeated: the credit of one that was killed, none of one
-    /// that stopped in order.
+    /// The number of messages that the end of the process may have repeated. It is 0 for a process that
+    /// stopped cleanly.
     pub repeats_max: usize,
 }
 
-/// Everything that is known of a run.
+/// The complete record of a run.
 #[derive(Debug, Clone, Default)]
 pub struct History {
     /// The requests.
     pub requests: Vec<LogEntry>,
     /// The audiences by name.
     pub audiences: BTreeMap<String, Vec<Member>>,
-    /// What arrived at the sandbox, in order.
+    /// The messages that arrived at the sandbox, in order.
     pub arrivals: Vec<Arrival>,
-    /// What the server reports when all work is done.
+    /// The server's reports when all work is done.
     pub reports: Vec<NotificationReport>,
-    /// The processes that ended, in order. The one after the last of them still runs.
+    /// The processes that ended, in order. One more process, started after them, still runs.
     pub ended: Vec<EndedProcess>,
 }
 
 impl History {
-    /// Checks it.
+    /// Checks the run and returns the findings.
     #[must_use]
     pub fn check(&self) -> Verdict {
         let mut verdict = Verdict::default();
@@ -95,13 +96,13 @@ impl History {
             arrived.entry(&arrival.text).or_default().push(arrival);
         }
         let mut reports: BTreeMap<&str, Vec<&NotificationReport>> = BTreeMap::new();
-        for one in &self.reports {
-            reports.entry(&one.key).or_default().push(one);
+        for report in &self.reports {
+            reports.entry(&report.key).or_default().push(report);
         }
         for entry in &self.requests {
             let key = entry.request.key.as_str();
             let (arrived, reports) = (arrived.remove(key), reports.remove(key));
-            self.notification(
+            self.check_notification(
                 &mut verdict,
                 entry,
                 &arrived.unwrap_or_default(),
@@ -118,7 +119,8 @@ impl History {
         verdict
     }
 
-    fn notification(
+    /// Checks the notification of one request.
+    fn check_notification(
         &self,
         verdict: &mut Verdict,
         entry: &LogEntry,
@@ -140,22 +142,22 @@ impl History {
         let report = match reports.unwrap_or_default() {
             [] if accepted.is_empty() => {
                 if !arrived.is_empty() {
-                    verdict.unexpected.push(format!("{key}: arrived, but is not known"));
+                    verdict.unexpected.push(format!("{key}: arrived, but is not reported"));
                 }
                 return;
             }
             [] => {
-                verdict.lost.push(format!("{key}: accepted as {accepted:?}, and not known"));
+                verdict.lost.push(format!("{key}: accepted as {accepted:?}, but is not reported"));
                 return;
             }
             [report] => report,
             [_, _, ..] => {
-                verdict.wrong_state.push(format!("{key}: one key made several"));
+                verdict.wrong_state.push(format!("{key}: one key created several notifications"));
                 return;
             }
         };
         if is_refused {
-            verdict.unexpected.push(format!("{key}: refused, and yet there as {}", report.id));
+            verdict.unexpected.push(format!("{key}: refused, but reported as {}", report.id));
         }
         if accepted.iter().any(|id| *id != report.id) {
             verdict.wrong_state.push(format!("{key}: {} was accepted as {accepted:?}", report.id));

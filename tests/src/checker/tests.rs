@@ -1,4 +1,5 @@
-//! Planted histories: a sound one, and one of each kind that must be found, by that kind alone.
+//! Planted defects. The checker must report no finding for a sound history. For each planted defect, it must
+//! report exactly the kind of the defect.
 
 use std::collections::BTreeMap;
 
@@ -47,8 +48,8 @@ fn report(outcomes: &[(&str, DeliveryOutcome)]) -> NotificationReport {
     }
 }
 
-/// One notification to one of each platform and each expectation; the first process was killed after its
-/// second connection, and repeated one message.
+/// A history without defects: one notification to a member of each platform and of each expectation. The
+/// first process was killed after its second connection, and its end repeated one message.
 fn sound() -> History {
     let members = [
         ("ios", Expected::Delivered),
@@ -92,9 +93,9 @@ fn sound() -> History {
     }
 }
 
-/// How much of each kind was found: lost, duplicated, unexpected, wrong state, unbalanced,
+/// The number of findings of each kind: lost, duplicated, unexpected, wrong state, unbalanced,
 /// unrecognisable.
-fn found(verdict: &Verdict) -> [usize; 6] {
+fn counts_of(verdict: &Verdict) -> [usize; 6] {
     let kinds = [
         &verdict.lost,
         &verdict.duplicated,
@@ -116,14 +117,14 @@ const UNRECOGNISABLE: usize = 5;
 #[test]
 fn a_sound_history_is_sound() {
     let verdict = sound().check();
-    assert_eq!(found(&verdict), [0; 6], "{verdict:?}");
+    assert_eq!(counts_of(&verdict), [0; 6], "{verdict:?}");
     verdict.ensure_sound().unwrap();
     assert_eq!((verdict.pairs, verdict.repeated(), verdict.largest_repeat()), (8, 1, 1));
 }
 
-/// How a history is changed.
+/// A change of a history.
 type Plant = fn(&mut History);
-/// What is planted, the kind as which it must be found, and how it is planted.
+/// The description of a defect, the kind that must be reported, and the change that plants the defect.
 type Planted = (&'static str, usize, Plant);
 
 fn outcome(history: &mut History, device: &str, outcome: DeliveryOutcome) {
@@ -237,8 +238,8 @@ fn every_planted_defect_is_reported_under_its_kind() {
         plant(&mut history);
         let verdict = history.check();
         let mut expected = [0; 6];
-        expected[*kind] = found(&verdict)[*kind].max(1);
-        assert_eq!(found(&verdict), expected, "{what}: {verdict:?}");
+        expected[*kind] = counts_of(&verdict)[*kind].max(1);
+        assert_eq!(counts_of(&verdict), expected, "{what}: {verdict:?}");
         assert!(verdict.ensure_sound().is_err(), "{what}");
     }
 }
@@ -274,6 +275,6 @@ fn permitted_variations_are_not_reported() {
         let mut history = sound();
         change(&mut history);
         let verdict = history.check();
-        assert_eq!(found(&verdict), [0; 6], "{what}: {verdict:?}");
+        assert_eq!(counts_of(&verdict), [0; 6], "{what}: {verdict:?}");
     }
 }

@@ -6,38 +6,39 @@ use anyhow::{Result, ensure};
 
 use super::EndedProcess;
 
-/// Most findings of a kind that are shown.
+/// The most findings of each kind that the error shows.
 const SHOWN_MAX: usize = 8;
 
 /// The result of a run. Everything except the repeats of killed processes must be empty.
 #[derive(Debug, Default)]
 pub struct Verdict {
-    /// Pairs of a notification and a device that the server reported.
+    /// The number of pairs of a notification and a device that the server reported.
     pub pairs: usize,
     /// The repeats of each process, by its position in the order.
     pub repeats: BTreeMap<usize, Vec<String>>,
-    /// Accepted, and not delivered.
+    /// Messages that were accepted, but not delivered.
     pub lost: Vec<String>,
-    /// Repeated beyond what the end of a process excuses.
+    /// Messages that were repeated more often than the end of a process excuses.
     pub duplicated: Vec<String>,
-    /// Arrived or reported without a request.
+    /// Messages that arrived or were reported without a request.
     pub unexpected: Vec<String>,
-    /// Reported in another state than its own.
+    /// Deliveries that were reported in a wrong state.
     pub wrong_state: Vec<String>,
     /// Counts that do not add up.
     pub unbalanced: Vec<String>,
-    /// Without the identity by which a repeat is recognised.
+    /// Messages without the identity by which a device recognises a repeat.
     pub unrecognisable: Vec<String>,
-    /// Topics of Web Push by notification, and the other way round.
+    /// The topic of Web Push of each notification.
     topics: BTreeMap<String, String>,
+    /// The notification of each topic.
     owners: BTreeMap<String, String>,
 }
 
 impl Verdict {
-    /// Fails with the findings, if there are any.
+    /// Checks that there are no findings.
     ///
     /// # Errors
-    /// When something is lost, duplicated, unexpected, wrong or unrecognisable.
+    /// When there are findings. The error lists them.
     pub fn ensure_sound(&self) -> Result<()> {
         let kinds = [
             ("lost", &self.lost),
@@ -47,22 +48,22 @@ impl Verdict {
             ("unbalanced", &self.unbalanced),
             ("unrecognisable", &self.unrecognisable),
         ];
-        let mut found = String::new();
+        let mut list = String::new();
         for (kind, findings) in kinds.iter().filter(|(_, findings)| !findings.is_empty()) {
-            let shown = findings.iter().take(SHOWN_MAX).map(|one| format!("\n  {one}"));
-            found += &format!("\n{kind} {}:{}", findings.len(), shown.collect::<String>());
+            let shown = findings.iter().take(SHOWN_MAX).map(|finding| format!("\n  {finding}"));
+            list += &format!("\n{kind} {}:{}", findings.len(), shown.collect::<String>());
         }
-        ensure!(found.is_empty(), "of {} pairs{found}", self.pairs);
+        ensure!(list.is_empty(), "of {} pairs{list}", self.pairs);
         Ok(())
     }
 
-    /// How many messages were repeated, over all processes.
+    /// The number of repeated messages, over all processes.
     #[must_use]
     pub fn repeated(&self) -> usize {
         self.repeats.values().map(Vec::len).sum()
     }
 
-    /// The most that one process repeated.
+    /// The largest number of messages that one process repeated.
     #[must_use]
     pub fn largest_repeat(&self) -> usize {
         self.repeats.values().map(Vec::len).max().unwrap_or(0)
@@ -72,7 +73,8 @@ impl Verdict {
         self.repeats.entry(process).or_default().push(what);
     }
 
-    /// Notes the topic of a message: each notification has one of its own.
+    /// Records the topic of a message. Each notification must have exactly one topic, and no other
+    /// notification may have the same topic.
     pub(super) fn note_topic(&mut self, topic: &str, id: &str) {
         let own = self.topics.entry(id.to_owned()).or_insert_with(|| topic.to_owned());
         if own != topic {

@@ -11,23 +11,23 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{Fault, Line, Side, reset};
 
-/// Most bytes of one piece.
+/// The most bytes that are forwarded at a time.
 const PIECE_BYTES_MAX: usize = 16 * 1_024;
 
-/// What both directions share.
+/// The state that both directions of a connection share.
 #[derive(Default)]
 struct Shared {
     passed: AtomicU64,
     is_silent: AtomicBool,
 }
 
-/// What was done to all connections that were open.
+/// A change that ends all open connections.
 enum LineChange {
     Cut,
     HangUp(Side),
 }
 
-/// Carries a client's bytes to the address that the line leads to, and back, until the end.
+/// Forwards the bytes of a connection in both directions until it ends.
 pub(super) async fn run(client: TcpStream, line: watch::Receiver<Line>) {
     let initial = *line.borrow();
     let mut changes = line.clone();
@@ -35,7 +35,7 @@ pub(super) async fn run(client: TcpStream, line: watch::Receiver<Line>) {
         return swallow(client, &mut changes, &initial).await;
     }
     let Ok(server) = TcpStream::connect(initial.upstream).await else { return reset(&client) };
-    // Without Nagle's algorithm, which would be a fault of its own.
+    // Nagle's algorithm would delay bytes, which is a fault that the test did not set.
     if client.set_nodelay(true).and_then(|()| server.set_nodelay(true)).is_err() {
         return reset_both(&client, &server);
     }
@@ -58,13 +58,13 @@ pub(super) async fn run(client: TcpStream, line: watch::Receiver<Line>) {
         Ok(Ok(_)) => {}
         Ok(Err(_)) | Err(LineChange::Cut) => reset_both(&client, &server),
         Err(LineChange::HangUp(side)) => {
-            let (kept, ended) = match side {
+            let (open, closed) = match side {
                 Side::Client => (server, client),
                 Side::Server => (client, server),
             };
-            drop(ended);
+            drop(closed);
             let current = *changes.borrow();
-            swallow(kept, &mut changes, &current).await;
+            swallow(open, &mut changes, &current).await;
         }
     }
 }
@@ -74,7 +74,7 @@ fn reset_both(client: &TcpStream, server: &TcpStream) {
     reset(server);
 }
 
-/// Waits for something that is done to every open connection.
+/// Waits for a change that ends all open connections.
 async fn next_change(line: &mut watch::Receiver<Line>, initial: &Line) -> LineChange {
     let has_changed = |line: &Line| {
         (line.cuts, line.client_ends, line.server_ends)
@@ -85,17 +85,17 @@ async fn next_change(line: &mut watch::Receiver<Line>, initial: &Line) -> LineCh
             LineChange::HangUp(Side::Client)
         }
         Ok(line) if line.cuts == initial.cuts => LineChange::HangUp(Side::Server),
-        // The proxy is gone, and its connections with it.
+        // An error means that the proxy was dropped, which also ends its connections.
         Ok(_) | Err(_) => LineChange::Cut,
     }
 }
 
-/// Takes what comes and answers nothing, until all connections are cut.
+/// Reads all bytes and sends nothing, until all connections are cut.
 async fn swallow(mut stream: TcpStream, line: &mut watch::Receiver<Line>, initial: &Line) {
     let reading = async {
         let mut piece = vec![0; PIECE_BYTES_MAX];
         while matches!(stream.read(&mut piece).await, Ok(1..)) {}
-        // The end of the stream is swallowed too.
+        // The peer must not notice the end of the stream either.
         std::future::pending::<()>().await;
     };
     let cut = line.wait_for(|line| line.cuts != initial.cuts);
@@ -106,10 +106,10 @@ async fn swallow(mut stream: TcpStream, line: &mut watch::Receiver<Line>, initia
     reset(&stream);
 }
 
-/// Carries bytes one way until their end, which it passes on.
+/// Forwards the bytes of one direction until their end, and then forwards the end.
 ///
 /// # Errors
-/// When an end is gone, or the connection is to be cut.
+/// When one side has closed the connection, or the fault cuts the connection.
 async fn carry(
     from: &mut OwnedReadHalf,
     to: &mut OwnedWriteHalf,
@@ -119,7 +119,7 @@ async fn carry(
     let mut piece = vec![0; PIECE_BYTES_MAX];
     loop {
         let count = from.read(&mut piece).await?;
-        // The fault of the moment in which the piece would go on.
+        // The fault that applies is the one at the time when the bytes are forwarded, after the delay.
         let fault = after_delay(&mut line).await;
         if fault == Fault::Blackhole || shared.is_silent.load(Ordering::Relaxed) {
             shared.is_silent.store(true, Ordering::Relaxed);
@@ -145,13 +145,13 @@ async fn carry(
     }
 }
 
-/// Waits as long as the line delays a piece that came now; returns what it does then.
+/// Waits for the delay of bytes that arrived now. Returns the fault that applies after the delay.
 async fn after_delay(line: &mut watch::Receiver<Line>) -> Fault {
     let started = Instant::now();
     loop {
         let fault = line.borrow_and_update().fault;
         let Fault::Delay(delay) = fault else { return fault };
-        // A change of the line during the delay counts at once.
+        // A change of the fault during the delay applies at once.
         if timeout_at(started + delay, line.changed()).await.is_err() {
             return fault;
         }

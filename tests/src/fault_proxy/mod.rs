@@ -1,5 +1,5 @@
-//! A TCP proxy with faults, on loopback, between a server and its
-//! database, or anything else. The fault can be changed while connections are open.
+//! A TCP proxy with faults, on loopback. Tests put it between a server and its database, or before any other
+//! TCP service. The fault can be changed while connections are open.
 
 mod connection;
 #[cfg(test)]
@@ -14,34 +14,34 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
-/// Most connections at once; one more is reset.
+/// The most concurrent connections. Any further connection is reset.
 const CONNECTIONS_MAX: usize = 256;
 
-/// What happens to every byte from now on.
+/// The fault that applies to all bytes from now on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing: bytes pass.
+    /// No fault: bytes are forwarded.
     Pass,
-    /// Each chunk is forwarded that much later.
+    /// Each chunk is forwarded with this delay.
     Delay(Duration),
-    /// Bytes and ends of connections are read and dropped; new connections are
-    /// accepted and not forwarded. A connection that lost something stays silent until it is cut,
-    /// whatever the fault is later: its bytes would no longer fit together.
+    /// The proxy reads bytes and ends of connections and drops them. It accepts new connections but does not
+    /// forward them. A connection that lost bytes stays silent until it is cut, even if the fault ends:
+    /// later bytes would not follow on the earlier ones.
     Blackhole,
-    /// A connection is reset after that many bytes, both directions together.
+    /// A connection is reset after this number of bytes, counted over both directions.
     CutAfter(u64),
 }
 
 /// One end of a proxied connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// Who connected to the proxy.
+    /// The client that connected to the proxy.
     Client,
     /// The server that the proxy connected to.
     Server,
 }
 
-/// What connections watch; the counters say how often something was done to all open ones.
+/// The state that all connections watch. A counter is increased to do something to all open connections.
 #[derive(Debug, Clone, Copy)]
 struct Line {
     upstream: SocketAddr,
@@ -51,7 +51,7 @@ struct Line {
     server_ends: u64,
 }
 
-/// A running proxy. Dropping it closes everything.
+/// A running proxy. Dropping it closes all connections.
 pub struct FaultProxy {
     address: SocketAddr,
     line: watch::Sender<Line>,
@@ -60,7 +60,7 @@ pub struct FaultProxy {
 }
 
 impl FaultProxy {
-    /// Listens on a free port of loopback, and forwards to that address.
+    /// Listens on a free loopback port and forwards to `upstream`.
     ///
     /// # Errors
     /// When there is no free port.
@@ -75,13 +75,13 @@ impl FaultProxy {
         Ok(Self { address, line, free, accepting })
     }
 
-    /// Where it listens.
+    /// The address on which the proxy listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Sets the fault, for open and for new connections.
+    /// Sets the fault for open and for new connections.
     pub fn set(&self, fault: Fault) {
         self.line.send_modify(|line| line.fault = fault);
     }
@@ -96,7 +96,7 @@ impl FaultProxy {
         self.line.send_modify(|line| line.cuts += 1);
     }
 
-    /// Half-opens every open connection: that end sees it close, the other one does not.
+    /// Closes every open connection on one side. The other side does not notice.
     pub fn hang_up(&self, side: Side) {
         self.line.send_modify(|line| match side {
             Side::Client => line.client_ends += 1,
@@ -104,7 +104,7 @@ impl FaultProxy {
         });
     }
 
-    /// How many connections are open, silent ones included.
+    /// The number of open connections, including silent ones.
     #[must_use]
     pub fn open_connections(&self) -> usize {
         CONNECTIONS_MAX - self.free.available_permits()
@@ -125,11 +125,11 @@ async fn accept(listener: TcpListener, line: watch::Receiver<Line>, free: Arc<Se
                 let Ok((client, _)) = accepted else { continue };
                 match free.clone().try_acquire_owned() {
                     Err(_) => reset(&client),
-                    Ok(held) => {
+                    Ok(permit) => {
                         let line = line.clone();
                         connections.spawn(async move {
                             connection::run(client, line).await;
-                            drop(held);
+                            drop(permit);
                         });
                     }
                 }
@@ -139,8 +139,8 @@ async fn accept(listener: TcpListener, line: watch::Receiver<Line>, free: Arc<Se
     }
 }
 
-/// Has the socket end with a reset when it is dropped, in place of an orderly end.
+/// Makes the socket send a reset when it is dropped, instead of closing normally.
 fn reset(stream: &TcpStream) {
-    // A socket that is gone already needs none.
+    // An error means that the socket is already closed.
     drop(stream.set_zero_linger());
 }

@@ -126,7 +126,7 @@ async fn a_vapid_key_is_generated_once_and_only_its_public_key_is_shown() {
         &["subject: must name a real domain: Apple refuses localhost, reserved names and addresses"],
     );
     admin.get(&path).await.is(404);
-    // Two at once: one of them finds the key that the other made.
+    // Of two concurrent commands, one finds the key that the other created.
     let (one, two) = tokio::join!(admin.put(&path, &subject), admin.put(&path, &subject));
     assert_eq!((one.ok(), two.ok()), (json!({"success": true}), json!({"success": true})));
     let shown = admin.get(&path).await.ok()["config"].clone();

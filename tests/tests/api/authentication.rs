@@ -1,4 +1,4 @@
-//! Keys, request ids and rate limits: what every request passes first.
+//! Keys, request ids and rate limits, which are checked before a route handles a request.
 
 use notify_tests::{Caller, Response, TestServer};
 use reqwest::Method;

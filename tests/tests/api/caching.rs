@@ -10,7 +10,7 @@ use crate::fixtures::template;
 
 const NO_STORE: &str = "no-store";
 
-/// The first value of a header of an answer, whose body is not waited for: a stream has no end.
+/// The first value of a response header. The body is not read, because a stream has no end.
 async fn cache_control(caller: &Caller, method: &str, path: &str) -> (u16, Vec<String>) {
     let request = caller.request(method.parse().unwrap(), path).body("{}");
     let answer = request.send().await.unwrap();
@@ -44,7 +44,7 @@ async fn responses_of_every_route_are_no_store_whatever_their_status() {
     }
     let (status, values) = cache_control(&server.caller(), "GET", "/nowhere").await;
     assert_eq!((status, values), (404, vec![NO_STORE.to_owned()]));
-    // What the parser refuses never reaches the routes.
+    // The routes never get a request that the HTTP parser refuses.
     let endless = format!("GET /{} HTTP/1.1\r\nhost: a\r\n\r\n", "a".repeat(70_000));
     for request in [&*endless, "NO HTTP\r\n\r\n"] {
         let answer = server.anonymous().exchange(request.as_bytes()).await;
@@ -69,7 +69,7 @@ async fn secrets_are_no_store_and_public_files_have_a_max_age() {
         let answer = server.anonymous().get(path).await;
         assert_eq!(answer.header("cache-control"), expected, "{path}");
     }
-    // An answer with an `ETag` may be kept by the device that asked, and is asked for again.
+    // The device may store a response with an `ETag`, and must revalidate it before each use.
     let id = caller.post("/v1/campaigns", &template("spring")).await.id();
     let path = format!("/v1/enrichments/{id}");
     let answer = caller.get(&path).await;

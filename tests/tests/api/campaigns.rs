@@ -128,7 +128,7 @@ async fn feeds_are_unique_by_url_and_kept_while_in_use() {
     let id = caller.post("/v1/feeds", &body).await.id();
     assert_eq!(caller.post("/v1/feeds", &body).await.id(), id);
     let mut listed = caller.get("/v1/feeds").await.ok();
-    // It is being fetched in the background, from a name that does not resolve.
+    // The server fetches the feed in the background, from a name that does not resolve.
     for field in ["status", "last_fetched_at", "last_error"] {
         assert!(listed["feeds"][0].as_object_mut().unwrap().remove(field).is_some(), "{field}");
     }

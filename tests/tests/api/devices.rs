@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::fixtures::android;
 
-/// What is wrong with an endpoint that leads nowhere in public.
+/// The error of an endpoint whose address is not public.
 const PRIVATE: &str = "must not be a private address: this server sends to none without \
     --allow-private-networks";
 
@@ -120,7 +120,7 @@ async fn a_tag_is_removed_by_any_name_it_can_be_set_by() {
     {
         let tags = json!({"tags": [{"name": name, "type": "bool", "value": true}]});
         caller.post("/v1/devices/d1/tags", &tags).await.ok();
-        // Ahead of any client's own idea of `..`: the path goes out as it stands here.
+        // A client library would resolve `..`. This request sends the path unchanged.
         let request = format!(
             "DELETE /v1/devices/d1/tags/{in_path} HTTP/1.1\r\nHost: a\r\nX-API-Key: {}\r\n\
              Connection: close\r\n\r\n",
@@ -182,7 +182,7 @@ async fn a_private_endpoint_is_rejected_unless_allowed() {
 #[tokio::test]
 async fn a_browser_key_must_be_a_point_on_the_curve() {
     let server = TestServer::without_providers().await;
-    // 4, and 64 times 1: the form of an uncompressed point, on no place of the curve.
+    // 4, and 64 times 1: it has the form of an uncompressed point but is not on the curve.
     let nowhere = format!("BAEB{}", "AQEB".repeat(20) + "AQE");
     let body = json!({"platform": "web", "subscription": {"endpoint": "https://10.0.0.1/push",
         "keys": {"auth": "BTBZMqHH6r4Tts7J_aSIgg", "p256dh": nowhere}}});

@@ -1,4 +1,4 @@
-//! Campaigns as files: exported, compared, applied, from one server to another.
+//! Campaigns as files. They are exported, compared and applied, from one server to another.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ async fn server_and_command() -> Result<(TestServer, Notify)> {
     Ok((server, notify))
 }
 
-/// `name action changes` of each campaign.
+/// The name, the action and the changes of each campaign.
 async fn apply(notify: &Notify, dir: &Path, more: &[&str]) -> Result<Vec<String>> {
     let dir = dir.to_str().context("a path")?;
     let plan = notify.json(&[&["campaigns", "apply", dir], more].concat()).await?;
@@ -33,7 +33,7 @@ async fn export(notify: &Notify, dir: &Path, more: &[&str]) -> Result<Value> {
     notify.json(&[&["campaigns", "export", dir], more].concat()).await
 }
 
-/// Everything that a campaign can hold, TOML's blind spot (`null`) included.
+/// A campaign with all possible contents, including `null`, which TOML cannot express.
 fn full() -> Value {
     let mut full = template("Spring Sale");
     full["is_default"] = json!(true);
@@ -118,7 +118,7 @@ async fn a_changed_file_is_previewed_and_applied_once() -> Result<()> {
     write("spring.json", &full())?;
     ensure!(apply(&notify, dir, &[]).await? == ["own create", "Spring Sale create"]);
 
-    // The default moves, a field changes, the feeds' names are the server's.
+    // The default campaign changes, a field changes, and the feeds get the names on this server.
     let mut spring = full();
     spring["is_default"] = json!(false);
     spring["features"][0]["data"]["feeds"][0]["name"] = json!("another");
@@ -149,7 +149,8 @@ async fn a_changed_file_is_previewed_and_applied_once() -> Result<()> {
     };
     ensure!(listed(&server).await? == named(true));
 
-    // The campaign of a deleted file stays unless `--disable-missing` is given; the default one always stays.
+    // The campaign of a deleted file stays unless `--disable-missing` is given. The default campaign always
+    // stays.
     fs::remove_file(dir.join("spring.json"))?;
     ensure!(apply(&notify, dir, &[]).await? == ["own unchanged", "Spring Sale left"]);
     let disable_missing = ["--disable-missing"];
@@ -165,7 +166,7 @@ async fn a_changed_file_is_previewed_and_applied_once() -> Result<()> {
     );
     ensure!(listed(&server).await? == named(true));
 
-    // By name: another name is another campaign.
+    // Campaigns are matched by name, so another name is another campaign.
     spring["name"] = json!("Summer Sale");
     spring["status"] = json!("disabled");
     write("spring.json", &spring)?;
@@ -218,7 +219,7 @@ async fn errors_name_their_file_and_nothing_is_applied() -> Result<()> {
     }
     ensure!(listed(&server).await?.is_empty());
 
-    // Two that cannot be distinguished.
+    // Two campaigns have the same name and cannot be distinguished.
     let caller = server.caller();
     for _ in 0..2 {
         caller.post("/v1/campaigns", &template("twin")).await.ok();

@@ -192,7 +192,7 @@ async fn browsers_are_configured_subscribed_and_sent_to() -> Result<()> {
 async fn exit_statuses_classify_errors_which_are_printed_one_per_line() -> Result<()> {
     let (server, notify) = server_and_command().await?;
     let unauthorized = notify.clone().with("NOTIFY_API_KEY", "nk_unknown");
-    // A port that was free a moment ago is closed.
+    // The port was free a moment ago, so connections to it are refused.
     let free = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
     let nowhere = notify.clone().with("NOTIFY_URL", &format!("http://{free}"));
     let send: &[&str] = &["send", "--text", "x", "--platform", "ios"];
@@ -256,7 +256,7 @@ async fn results_are_printed_as_table_json_and_csv() -> Result<()> {
 
 const ROWS: usize = 2_000;
 
-/// Which rows of the files are refused, and why.
+/// The rows of the files that are refused, and the reason for each.
 fn is_refused(row: usize) -> bool {
     row % 500 == 7
 }
@@ -315,7 +315,7 @@ async fn two_thousand_rows_are_imported_and_rejected_ones_reported() -> Result<(
         assert!(rows[0].contains("-7\",") && rows[3].contains("-1507\","), "in order: {report}");
         let state = folder.path().join(format!("{name}.notify-import"));
         assert!(!state.exists(), "there is nothing left to go on with");
-        // What was corrected is imported as it stands.
+        // The corrected rows are imported without further changes.
         std::fs::write(&refused, report.replace(wrong, right))?;
         let refused = refused.to_str().context("a path")?;
         let summary = notify.json(&["devices", "import", refused]).await?;
@@ -323,7 +323,7 @@ async fn two_thousand_rows_are_imported_and_rejected_ones_reported() -> Result<(
     }
     let statistics = notify.json(&["statistics", "devices"]).await?;
     assert_eq!(statistics["total_enabled"], 2 * 2_000);
-    // Once more is harmless.
+    // A second import of the same rows changes nothing.
     let mended = csv_file().replace("GMT+99:00", "GMT+09:00");
     let file = folder.path().join("devices.csv");
     std::fs::write(&file, mended)?;
@@ -338,7 +338,7 @@ async fn two_thousand_rows_are_imported_and_rejected_ones_reported() -> Result<(
     Ok(())
 }
 
-/// Every device but when it was registered, by id.
+/// All devices by id, without their registration times.
 async fn devices_of(notify: &Notify) -> Result<Vec<Value>> {
     let listed = notify.json(&["devices", "list", "--all"]).await?;
     let mut devices = listed["devices"].as_array().context("a list")?.clone();

@@ -1,5 +1,5 @@
-//! Every endpoint once through the SDK, against a real server. The server's metrics show that none
-//! was left out.
+//! Calls every endpoint once through the SDK, against a real server. The server's metrics show that no
+//! endpoint was left out.
 
 mod administration;
 mod campaigns;
@@ -20,7 +20,7 @@ use notify_sandbox::ScriptedResponse;
 use notify_tests::{TestServer, android, ios, register, routes};
 use serde_json::{Value, json};
 
-/// The generator of P-256: a point that a browser could have sent.
+/// The generator of P-256, which is a valid public key for a browser.
 const POINT: &str =
     "BGsX0fLhLEJH-Lzm5WOkQPJ3A32BLeszoPShOUXYmMKWT-NC4v4af5uO5-tKfA-eFivOM1drMV7Oy7ZAaDe_UfU";
 

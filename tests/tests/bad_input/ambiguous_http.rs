@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use crate::target::Target;
 
-/// What a second, hidden request would be answered with, were it read as one.
+/// The response to a hidden second request, if the server processed it.
 const ANSWER: &str = "HTTP/1.1 ";
 
-/// Requests that end where one reader says and go on where another does. What follows them asks
-/// for something without a key.
+/// Requests whose end two parsers could see at different places. The bytes after the first possible end are a
+/// request without a key.
 const HIDING: [&str; 6] = [
     "content-length: 6\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
     "transfer-encoding: chunked\r\ncontent-length: 6\r\n\r\n0\r\n\r\n",
@@ -37,8 +37,8 @@ async fn request_smuggling_attempts_close_the_connection() -> Result<()> {
     target.server.kill().await
 }
 
-/// What proxies and servers could take for requests to different hosts, or for different bodies, with
-/// the error of each (RFC 9112 sections 3.2 and 6.1).
+/// Requests for which a proxy and a server could see different hosts or bodies, with the error of each (RFC
+/// 9112 sections 3.2 and 6.1).
 const AMBIGUOUS: [(&str, &str); 12] = [
     ("GET /healthz HTTP/1.1\r\n\r\n", "host: is required"),
     ("GET /healthz HTTP/1.1\r\nx-host: a\r\n\r\n", "host: is required"),
@@ -68,7 +68,7 @@ async fn ambiguous_hosts_and_transfer_encodings_are_400_and_close_the_connection
     let target = Target::start().await?;
     let before = target.stored().await?;
     for (request, error) in AMBIGUOUS {
-        // The one behind it is not answered: the connection is closed, which ends the exchange.
+        // The second request gets no response, because the server closes the connection after the first.
         let behind = "GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n";
         let answer = target.app.exchange(format!("{request}{behind}").as_bytes()).await;
         let status = answer.get("HTTP/1.1 ".len()..).unwrap_or_default();
@@ -118,7 +118,7 @@ async fn almost_valid_marks_numbers_and_content_types_are_rejected() -> Result<(
             assert!(reply.errors().is_some(), "{what}");
         }
     }
-    // Whatever the body says that it is, it is read as JSON or refused.
+    // The server parses the body as JSON or refuses it, whatever its content type is.
     for kind in ["text/html", "multipart/form-data; boundary=x", "\u{e9}", "", "a/b;c=\"d"] {
         let headers = [("content-type", kind)];
         let reply = target.app.send_with(&Method::POST, "/v1/devices", "{\"a\":", &headers).await?;

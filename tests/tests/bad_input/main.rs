@@ -18,9 +18,9 @@ use serde_json::Value;
 use crate::mutation::{change, mutated};
 use crate::target::Target;
 
-/// Levels of nesting that no reader may follow.
+/// The levels of nesting, which are more than any parser follows.
 const DEPTH: usize = 100_000;
-/// Mutated bodies that are tried in all.
+/// The total number of mutated bodies.
 const CASES: u32 = 4_000;
 
 /// Bodies that no route accepts, with the statuses that they may get.
@@ -62,7 +62,7 @@ fn bad_bodies(route: &Route) -> Vec<(&'static str, Vec<u8>, u16)> {
     ]
 }
 
-/// Makes `UTF8` what it says it is not.
+/// Replaces the text `UTF8` by bytes that are not UTF-8.
 fn not_utf8(byte: &u8) -> u8 {
     if *byte == b'8' { 0xc3 } else { *byte }
 }

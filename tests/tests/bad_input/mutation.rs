@@ -6,21 +6,21 @@ use serde_json::{Value, json};
 /// One change to a body.
 #[derive(Debug, Clone)]
 pub(crate) enum Change {
-    /// The value at the place becomes this one.
+    /// Replaces the value at the position.
     Replace(usize, Value),
-    /// The member or element at the place goes.
+    /// Removes the member or element at the position.
     Remove(usize),
-    /// The value at the place goes into a list, so many deep.
+    /// Puts the value at the position into nested lists, with this number of levels.
     Wrap(usize, usize),
-    /// A byte of the text becomes another one.
+    /// Replaces a byte of the text.
     Byte(usize, u8),
-    /// The text ends there.
+    /// Ends the text at the position.
     Cut(usize),
-    /// The member at the place gets another name.
+    /// Renames the member at the position.
     Rename(usize, String),
 }
 
-/// Values that something may stumble over.
+/// Values that a parser or a rule may handle wrongly.
 fn hostile() -> impl Strategy<Value = Value> {
     prop_oneof![
         Just(Value::Null),
@@ -39,7 +39,7 @@ fn hostile() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Any of them.
+/// A strategy for any of these changes.
 pub(crate) fn change() -> impl Strategy<Value = Change> {
     let place = 0_usize..64;
     prop_oneof![
@@ -52,7 +52,7 @@ pub(crate) fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
-/// The value at a place, counted in reading order.
+/// The value at a position, counted in reading order.
 fn at<'v>(value: &'v mut Value, place: &mut usize) -> Option<&'v mut Value> {
     if *place == 0 {
         return Some(value);

@@ -9,30 +9,30 @@ use serde_json::{Value, json};
 
 use crate::target::Target;
 
-/// Largest answer: a page of 4 MiB, and what its last row and the rest of its rows may add.
+/// The largest response: a page of 4 MiB, its last row, and the other members of the response.
 const ANSWER_BYTES_MAX: usize = 8 * 1_048_576;
-/// Most rows of a page, and of the listings that have no pages.
+/// The most rows of a page, and of a listing without pages.
 const ROWS_MAX: usize = 1_000;
-/// Most pages of a listing that is followed here.
+/// The most pages of a listing that the test follows.
 const PAGES_MAX: usize = 64;
 
-/// Most memory that the server may ever hold while it answers one after another, in bytes.
+/// The highest peak memory of the server while it sends the responses one after another, in bytes.
 const MEMORY_MAX: u64 = 512 * 1_048_576;
 
-/// How a route is measured.
+/// The kind of a route's response.
 #[derive(Debug, Clone, Copy)]
 enum Measured {
-    /// One answer.
+    /// A single response.
     Whole,
-    /// Pages with a cursor, whose rows stand under that name.
+    /// Pages with a cursor. The rows are in the member with this name.
     Pages(&'static str),
-    /// Rows in one answer, or by offset, under that name.
+    /// Rows in one response or by offset. The rows are in the member with this name.
     Rows(&'static str),
-    /// Server-sent events, each for itself, without an end.
+    /// A stream of server-sent events, which has no end. Each event is measured.
     Stream,
 }
 
-/// Every route that reads. One that is not here fails the test.
+/// All routes that read. A route that is not listed fails the test.
 const ROUTES: [(&str, Measured); 40] = [
     ("/", Measured::Whole),
     ("/admin/v1/apps", Measured::Pages("apps")),
@@ -76,12 +76,12 @@ const ROUTES: [(&str, Measured); 40] = [
     ("/web/v1/{app_id}/devices/{device_id}/enrichments/{campaign_id}", Measured::Whole),
 ];
 
-/// A text of so many characters, each of which takes six bytes of JSON.
+/// A text of this many characters, each of which takes six bytes in JSON.
 fn wide(chars: usize) -> String {
     "\u{1}".repeat(chars)
 }
 
-/// Stores the largest rows that the bounds allow, enough of each for more than an answer.
+/// Stores the largest rows that the limits allow, with more of each kind than a response has.
 async fn fill(target: &Target) -> Result<()> {
     let (app, admin) = (&target.app, &target.admin);
     for number in 0..8 {
@@ -134,7 +134,7 @@ async fn read(target: &Target, caller: &Caller, path: &str) -> Result<Response> 
     Ok(reply)
 }
 
-/// Follows a listing to its end; the largest page, and how many rows there are.
+/// Follows a listing to its end. Returns the size of the largest page and the number of rows.
 async fn follow(
     target: &Target,
     caller: &Caller,

@@ -1,4 +1,4 @@
-//! A server process that gets bad input, and what it stores before and after.
+//! A server process that gets bad input, and the data that it stores before and after.
 
 use std::collections::BTreeMap;
 
@@ -6,22 +6,21 @@ use anyhow::{Context, Result};
 use notify_tests::{Caller, Resources, Response, Route, ServerProcess, body, routes};
 use serde_json::{Value, json};
 
-/// Most that the server may grow by while it is fed bad input, in bytes. A body costs a
-/// few times its size on each thread that reads one, whatever is in it; what grows without end, or
-/// with 10 MB bodies, goes far beyond.
+/// The most memory that the server may add during bad input, in bytes. A body takes a few times its size on
+/// each thread that reads one. Unlimited growth, or bodies of 10 MB, would far exceed this limit.
 const MEMORY_GROWTH_MAX: u64 = 128 * 1_048_576;
 
-/// A server process with an application, an administrator, and one of everything.
+/// A server process with an application, an administrator, and one of each resource.
 pub(crate) struct Target {
-    /// The process.
+    /// The server process.
     pub(crate) server: ServerProcess,
     /// Calls as the application.
     pub(crate) app: Caller,
     /// Calls as an administrator.
     pub(crate) admin: Caller,
-    /// One of everything.
+    /// One of each resource.
     pub(crate) resources: Resources,
-    /// The routes that take a body.
+    /// The routes that read a body.
     pub(crate) routes: Vec<Route>,
     _folder: tempfile::TempDir,
 }
@@ -33,7 +32,7 @@ impl Target {
         let app = server.caller();
         let admin = server.admin();
         let mut resources = Resources::create(&app, "phone").await?;
-        // An application apart, so that suspending it does not lock the caller out.
+        // A separate application is suspended, so that the caller's application stays usable.
         let apart = admin.post("/admin/v1/apps", &json!({"name": "apart"})).await.ok();
         resources.app = apart["id"].as_str().context("an id")?.to_owned();
         let routes = routes(&app).await?.into_iter().filter(|route| body(route).is_some());
@@ -54,7 +53,7 @@ impl Target {
         self.caller(route).send(&route.method, &path, body).await
     }
 
-    /// What is stored, as the listings show it.
+    /// The stored data as the listings show it.
     pub(crate) async fn stored(&self) -> Result<BTreeMap<String, Value>> {
         let mut stored = BTreeMap::new();
         for path in [
@@ -82,7 +81,7 @@ impl Target {
         Ok(stored)
     }
 
-    /// The server lives, and has not swallowed what it was fed.
+    /// Checks that the server runs and has not stored any of the bad input.
     pub(crate) async fn is_well(&self, memory_before: u64) -> Result<()> {
         self.app.get("/readyz").await.ok();
         let grown = self.server.memory_peak()?.saturating_sub(memory_before);

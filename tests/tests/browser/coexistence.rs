@@ -1,4 +1,4 @@
-//! The SDK together with a site's own worker: messages that are not ours are left to the site.
+//! The SDK together with a site's own worker. The SDK leaves messages that are not from Notify to the site.
 
 use anyhow::{Context, Result};
 use notify_core::{CreateNotification, Engagement, Platform, WebPushAction};
@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::stage::Stage;
 use crate::worker::{SHOWN, counted, deliver, sent, shown};
 
-/// A site's own listener, registered after ours: it shows what it knows.
+/// The site's own listener, which is registered after the SDK's. It shows the messages that it knows.
 const SITE: &str = "
     self.addEventListener('push', (event) => {
         let text = event.data.text();
@@ -26,7 +26,7 @@ async fn push_messages_of_others_are_left_to_the_site() -> Result<()> {
     stage.subscribe().await?;
     for (message, body) in [
         (json!({"news": "Rain tomorrow"}).to_string(), "Rain tomorrow"),
-        // Much like ours, without what makes it ours.
+        // This message resembles a message of Notify, but lacks the marker.
         (json!({"news": "More", "title": "t", "body": "b", "data": {}}).to_string(), "More"),
         ("no JSON".to_owned(), "no JSON"),
     ] {
@@ -36,7 +36,7 @@ async fn push_messages_of_others_are_left_to_the_site() -> Result<()> {
         assert_eq!(seen, [(&json!("Site"), &json!(body))], "{message}");
         stage.run(CLEAR).await?;
     }
-    // A message of ours is shown by us, and counted as the only one.
+    // The SDK shows a message of Notify, and only this message is counted.
     let notification =
         CreateNotification::to_platforms([Platform::Web], "Your order is on its way");
     let (id, payload) = sent(&mut stage, &notification).await?;

@@ -1,5 +1,5 @@
-//! Web Push from end to end in Firefox: it subscribes at a push service of its own protocol, the
-//! server encrypts and posts, the push service forwards what it cannot read, and the worker shows
+//! Web Push from end to end in Firefox. The browser subscribes at a push service, the server encrypts a
+//! message and posts it, the push service forwards the message without decrypting it, and the worker shows
 //! it.
 
 mod marionette;
@@ -19,7 +19,7 @@ const SHOWN: &str = "navigator.serviceWorker.ready
     .then((registration) => registration.getNotifications())
     .then((all) => all.map(({ title, body, tag }) => [title, body, tag]))";
 
-/// Waits until the example's page says something that begins so.
+/// Waits until the example's page shows a text with this beginning.
 async fn says(firefox: &mut Firefox, beginning: &str) -> Result<String> {
     let mut last = String::new();
     let saying = until(beginning, async || {
@@ -60,7 +60,7 @@ async fn a_message_is_shown_in_firefox() -> Result<()> {
             .url("https://shop.example/order/7");
     let made = client.notifications().create(&notification).await?.id;
     assert_eq!(server.completed(&made).await?.counts.sent, 1);
-    // Firefox has decrypted it, the worker shown it, and its report come back.
+    // Firefox has decrypted the message, the worker has shown it, and its report has reached the server.
     until("it is counted", async || {
         let record = client.notifications().get(&made).await?;
         let received = Engagement { received: 1, ..Engagement::default() };
@@ -79,10 +79,10 @@ async fn a_message_is_shown_in_firefox() -> Result<()> {
         Ok((!acknowledged.is_empty()).then_some(acknowledged))
     })
     .await?;
-    // 100: delivered to the worker, which took it.
+    // The code 100 means that the message was delivered to the worker, which accepted it.
     assert_eq!((&messages[0]["version"], &messages[0]["code"]), (&json!("message-1"), &json!(100)));
 
-    // A subscription that the service has ended is one that the server ends too.
+    // When the push service has ended a subscription, the server ends it too.
     service.forget();
     let late = client.notifications().create(&notification).await?.id;
     assert_eq!(server.completed(&late).await?.counts.unregistered, 1);

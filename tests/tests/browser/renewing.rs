@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::stage::Stage;
 use crate::worker::{counted, offline, order};
 
-/// The browser as it is after the change: without a subscription, it gives out another one.
+/// Makes the browser behave as after the change: it has no subscription, and a new one gets another endpoint.
 const PUSH_MANAGER: &str = "(() => {
     const made = SUBSCRIPTION;
     let asked = 0;
@@ -23,8 +23,8 @@ const PUSH_MANAGER: &str = "(() => {
         };
     };
 })()";
-/// Dispatches the event as the browser would, which `DevTools` cannot; whether all that it is extended
-/// by went well.
+/// Dispatches the event as the browser would, because `DevTools` cannot. Returns whether all promises of
+/// `waitUntil` succeeded.
 const CHANGE: &str = "(async () => {
     const event = new ExtendableEvent('pushsubscriptionchange');
     const until = [];
@@ -33,7 +33,7 @@ const CHANGE: &str = "(async () => {
     const all = await Promise.allSettled(until);
     return all.map(({ status }) => status);
 })()";
-/// Subscribes the example's page and gives its worker another subscription; the device, and the end of
+/// Subscribes the example's page and gives its worker another subscription. Returns the device and the end of
 /// the new endpoint.
 async fn subscribed(stage: &mut Stage) -> Result<(String, String)> {
     let id = stage.subscribe().await?;
@@ -52,7 +52,7 @@ async fn subscribed(stage: &mut Stage) -> Result<(String, String)> {
     Ok((id, token))
 }
 
-/// The device that the SDK has stored, and whether its subscription is up to date.
+/// Returns the device that the SDK has stored, and whether its subscription is up to date.
 async fn state(stage: &mut Stage) -> Result<Value> {
     let state = stage.stored("state", "get('browser')").await?;
     let is_refreshed = state["refreshedAt"].as_f64().is_some_and(|at| at > 0.0);
@@ -79,7 +79,7 @@ async fn the_worker_reports_a_changed_subscription_and_the_device_is_kept() -> R
     stage.server.completed(&record.id).await?;
     let sent = stage.server.sandbox().received().pop().context("the push service got it")?;
     assert_eq!(sent.token, Some(token), "at its new address");
-    // Its secret still opens the device.
+    // The device's secret is still valid.
     let report = format!("Notify.report('opened', '{}')", record.id.as_str());
     stage.run(&report).await?;
     counted(&stage, &record.id, Engagement { opened: 1, ..Engagement::default() }).await?;

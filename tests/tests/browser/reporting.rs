@@ -1,4 +1,4 @@
-//! Reports that could not be sent: how many are kept, and that they are sent when the network
+//! Reports that could not be sent: how many the browser keeps, and that it sends them when the network
 //! returns.
 
 use anyhow::{Context, Result};
@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 use crate::stage::Stage;
 use crate::worker::{act, counted, offline, order, sent, shown};
 
-/// Reports that a browser keeps.
+/// The number of reports that a browser keeps.
 const REPORTS_KEPT_MAX: usize = 200;
-/// Tag of the Background Sync that sends them.
+/// The tag of the Background Sync that sends the reports.
 const SYNC_TAG: &str = "notify-reports";
-/// The types of the unsent reports, the oldest first.
+/// The types of the unsent reports, oldest first.
 async fn kept(stage: &mut Stage) -> Result<Vec<String>> {
     let all = stage.stored("reports", "getAll()").await?;
     let kind = |report: &Value| Some(report["type"].as_str()?.to_owned());
@@ -29,7 +29,7 @@ async fn reports_are_sent_when_the_network_returns_without_a_visit() -> Result<(
     let (id, _) = sent(&mut stage, &order()).await?;
     shown(&mut stage).await?;
     act(&mut stage, &worker, "notificationclick", "").await?;
-    // What had to be delivered again (see `sent`) is received, and kept, again.
+    // A message that had to be delivered again (see `sent`) has been reported as received again.
     let mut kept = kept(&mut stage).await?;
     kept.dedup();
     assert_eq!(kept, ["received", "opened"]);
@@ -42,7 +42,7 @@ async fn reports_are_sent_when_the_network_returns_without_a_visit() -> Result<(
     .await?;
 
     offline(&mut stage, &worker, false).await?;
-    // What the browser does once it is online again.
+    // The browser dispatches this event when it is online again.
     let origin = stage.site.origin.clone();
     let registration = stage.chromium.registration(&page, &origin).await?;
     let wake = json!({"origin": format!("{origin}/"), "registrationId": registration,
@@ -66,7 +66,7 @@ async fn only_the_newest_unsent_reports_are_kept() -> Result<()> {
     let [oldest, newest] = &ids[..] else { anyhow::bail!("{ids:?}") };
     let (page, worker) = (stage.page.clone(), stage.chromium.worker(&stage.site.origin).await?);
     offline(&mut stage, &page, true).await?;
-    // The browser itself is online, and wakes the worker to send at once.
+    // The browser itself is online, so it wakes the worker at once to send.
     offline(&mut stage, &worker, true).await?;
     // One that falls out, what fills the place, and one that stays.
     let report = format!(

@@ -7,14 +7,14 @@ use notify_sandbox::{Sandbox, SandboxConfig};
 use notify_tests::{Attached, Chromium, until};
 use serde_json::json;
 
-/// The page looks again after 10 ms, and its errors are kept.
+/// A script that makes the page update after 10 ms and keeps its errors.
 const FIRST: &str = "
     const later = setTimeout;
     globalThis.setTimeout = (run) => later(run, 10);
     globalThis.breaches = [];
     addEventListener('securitypolicyviolation', (event) => breaches.push(event.violatedDirective));";
 
-/// Sends messages to the bot's chat and waits until the page lists so many.
+/// Sends messages to the bot's chat and waits until the page lists this many.
 async fn send(
     chromium: &mut Chromium,
     page: &Attached,
@@ -51,7 +51,7 @@ async fn new_messages_do_not_scroll_the_page() -> Result<()> {
     assert_eq!(chromium.run(&page, title).await?, "sandbox listening");
 
     send(&mut chromium, &page, &sandbox, 1..=40).await?;
-    // Browsers round what they scroll by to whole pixels, at each update; a row has many.
+    // At each update, browsers round the scroll distance to whole pixels, which is far less than a row.
     let is_above = "Math.abs(document.querySelector('[data-number=\"20\"]')
         .getBoundingClientRect().top) < 20";
     let scroll = "document.querySelector('[data-number=\"20\"]').scrollIntoView(), scrollY > 0";

@@ -8,14 +8,14 @@ use notify_sandbox::ScriptedResponse;
 use notify_tests::{Attached, Chromium, Site, TestServer, until};
 use serde_json::{Value, json};
 
-/// Where the example expects the server.
+/// The address at which the example expects the server.
 const EXAMPLE_SERVER: &str = "http://127.0.0.1:8080";
-/// A breach of the page's policy shows here; so does what was subscribed with.
+/// A script that records violations of the page's policy and the options of the subscription.
 const WATCH: &str = "
     globalThis.breaches = [];
     addEventListener('securitypolicyviolation', (event) => breaches.push(event.violatedDirective));";
-/// Stands in for the browser's own subscription, which needs a push service. It lasts as long as the
-/// page's origin, as the real one does.
+/// Replaces the browser's own subscription, which needs a push service. The replacement is stored for the
+/// origin, as a real subscription is.
 const PUSH_MANAGER: &str = "
     const made = SUBSCRIPTION;
     const bytes = () => JSON.parse(localStorage.getItem('subscribed') || 'null');
@@ -45,7 +45,7 @@ fn example(name: &str) -> Result<String> {
 }
 
 impl Stage {
-    /// The example's page, loaded; `more` is added to its worker.
+    /// Loads the example's page. `more` is added to its worker.
     pub(crate) async fn set(more: &str) -> Result<Self> {
         let server = TestServer::start().await;
         let site = site_for(&server, more).await?;
@@ -64,7 +64,7 @@ impl Stage {
         Ok(Self { server, site, chromium, page })
     }
 
-    /// Presses the example's button and waits until it is subscribed; the id of the device.
+    /// Presses the example's button and waits until the page is subscribed. Returns the id of the device.
     pub(crate) async fn subscribe(&mut self) -> Result<String> {
         self.shows("Not subscribed.").await?;
         self.run("document.getElementById('subscribe').click()").await?;
@@ -73,7 +73,7 @@ impl Stage {
         Ok(id.to_owned())
     }
 
-    /// Waits until the page says something that begins so.
+    /// Waits until the page shows a text with this beginning.
     pub(crate) async fn shows(&mut self, beginning: &str) -> Result<String> {
         let (chromium, page) = (&mut self.chromium, &self.page);
         let text = "document.getElementById('state').textContent";
@@ -85,17 +85,17 @@ impl Stage {
         .await
     }
 
-    /// Runs an expression in the page.
+    /// Evaluates an expression in the page.
     pub(crate) async fn run(&mut self, expression: &str) -> Result<Value> {
         self.chromium.run(&self.page, expression).await
     }
 
-    /// What a call returns for a store of the SDK's database, such as `getAll()`.
+    /// Calls a method of a store in the SDK's database, such as `getAll()`, and returns the result.
     pub(crate) async fn stored(&mut self, store: &str, call: &str) -> Result<Value> {
         self.run(&stored(store, call)).await
     }
 
-    /// Waits until no report waits in the browser.
+    /// Waits until the browser has no unsent report.
     pub(crate) async fn reports_sent(&mut self) -> Result<()> {
         let (chromium, page) = (&mut self.chromium, &self.page);
         until("no report is left", async || {
@@ -131,7 +131,7 @@ fn stored(store: &str, call: &str) -> String {
     )
 }
 
-/// The example's files, at the server that there is.
+/// The example's files, changed to use this server.
 pub(crate) async fn site_for(server: &TestServer, more: &str) -> Result<Site> {
     let ours = |text: String| text.replace(EXAMPLE_SERVER, server.origin());
     Site::start(&[
@@ -146,7 +146,7 @@ pub(crate) fn page_of(server: &TestServer, site: &Site) -> String {
     format!("{}/?app={}", site.origin, server.app_id)
 }
 
-/// What runs before the page's own scripts.
+/// The scripts that run before the page's own scripts.
 pub(crate) async fn first(server: &TestServer) -> Result<String> {
     let client = server.client();
     let config = client.admin().get_provider(server.app_id, ProviderKind::WebPush).await?.config;

@@ -1,4 +1,4 @@
-//! The page's part: permission, subscription, key change, unsubscribing, and other sites.
+//! The page of the SDK: permission, subscription, key change, unsubscribing, and other sites.
 
 use anyhow::Result;
 use notify_core::{DeviceId, Platform, ProviderKind};
@@ -7,9 +7,9 @@ use serde_json::json;
 
 use crate::stage::{Stage, first, page_of, site_for};
 
-/// Another VAPID key: any 32 bytes below the order of the curve are one.
+/// Another VAPID key. Any 32 bytes below the order of the curve are a private key.
 const OTHER_KEY: &str = "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc";
-/// A visit a day later.
+/// A script that makes the visit happen a day later.
 const TOMORROW: &str = "(Date.now = ((now) => () => now() + 25 * 3600 * 1000)(Date.now.bind(Date)),
     Notify.init({ app: new URLSearchParams(location.search).get('app') }))";
 
@@ -24,7 +24,8 @@ async fn the_example_page_subscribes_and_unsubscribes() -> Result<()> {
     assert_eq!((device.platform, device.enabled), (Platform::Web, true));
     assert!(device.details.language.is_some() && device.details.timezone.is_some(), "{device:?}");
 
-    // Again, with a tag: the same device, and the browser is not asked for another subscription.
+    // The page subscribes again, with a tag. The device stays the same, and the browser gets no other
+    // subscription.
     let again = "Notify.subscribe({ language: 'de', tags: ['news'] })";
     assert_eq!(stage.run(again).await?, json!({ "deviceId": id }));
     assert_eq!(stage.run("localStorage.times").await?, "1");
@@ -34,13 +35,13 @@ async fn the_example_page_subscribes_and_unsubscribes() -> Result<()> {
     stage.reload().await?;
     assert_eq!(stage.shows("Subscribed as ").await?, format!("Subscribed as {id}."));
 
-    // A tag that stands for something is refused, and the page learns why.
+    // A tag that is not allowed is refused, and the page gets the reason.
     let refused =
         "Notify.subscribe({ tags: ['staff'] }).catch((error) => [error.status, error.errors])";
     let rule = "tags[0].name: is no tag that browsers may set";
     assert_eq!(stage.run(refused).await?, json!([400, [rule]]));
 
-    // No key of the application is where the page could read it.
+    // The page cannot read a key of the application anywhere.
     let kept = stage.stored("state", "getAll()").await?;
     let page = stage.run("document.documentElement.outerHTML").await?;
     let kept = format!("{kept}{page}");
@@ -65,13 +66,13 @@ async fn unsubscribing_while_the_server_is_down_is_not_undone() -> Result<()> {
         0,
         "the page learns that the request did not reach the server"
     );
-    // Within a day and after it, with the server still down: no subscription is requested.
+    // While the server is down, the page requests no new subscription, neither within a day nor after it.
     let tomorrow = format!("{TOMORROW}.then(({{ subscribed }}) => subscribed)");
     assert_eq!(stage.run(&tomorrow).await?, false);
     let client = stage.server.client();
     let device_id = DeviceId::new(&*id).expect("an id");
     client.devices().get(&device_id).await?;
-    // The next visit reports it.
+    // The next visit reports the subscription.
     stage.reload().await?;
     stage.shows("Not subscribed.").await?;
     assert_eq!(stage.run("localStorage.times").await?, "1");
@@ -103,7 +104,7 @@ async fn a_changed_key_resubscribes_and_keeps_the_device() -> Result<()> {
     let (client, app) = (stage.server.client(), stage.server.app_id);
     client.admin().put_provider(app, ProviderKind::WebPush, &config).await?;
 
-    // Within a day a visit asks nothing.
+    // Within a day, another visit sends no request.
     stage.reload().await?;
     stage.shows("Subscribed as ").await?;
     assert_eq!(stage.run("localStorage.subscribed").await?, before);
@@ -125,7 +126,7 @@ async fn a_site_that_is_not_allowed_is_refused() -> Result<()> {
     let first = first(&stage.server).await?;
     let page = stage.chromium.open(&url, &first).await?;
     for refused in [
-        // Simple requests, which browsers send without a preflight, and one that needs it.
+        // Browsers send simple requests without a preflight. The last request needs a preflight.
         format!("fetch('{}/web/v1/{}')", stage.server.origin(), stage.server.app_id),
         format!(
             "fetch('{}/web/v1/{}/devices', {{ method: 'POST', body: '{{}}' }})",

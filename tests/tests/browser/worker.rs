@@ -1,4 +1,4 @@
-//! The worker's part: it shows messages as the server sent them, and reports interactions.
+//! The worker of the SDK: it shows messages as the server sent them and reports interactions.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use tokio::time::Instant;
 
 use crate::stage::Stage;
 
-/// Dispatches an event as the browser would when a person acts, which `DevTools` cannot, and waits
-/// for all that it is extended by. Windows are opened after a real click alone.
+/// Dispatches an event as the browser does when a user acts, because `DevTools` cannot, and waits for all
+/// promises of `waitUntil`. A worker may open windows only after a real click.
 const ACT: &str = "(async () => {
     globalThis.opened ??= [];
     clients.openWindow = async (url) => { opened.push(url); };
@@ -29,13 +29,13 @@ pub(crate) const SHOWN: &str = "navigator.serviceWorker.ready
         ({ title, body, image, tag, data, actions: actions.map(({ action, title }) =>
             ({ action, title })) })))";
 
-/// How often a message is delivered to a browser that does not show it.
+/// The number of times that a message is delivered to a browser that does not show it.
 const DELIVERED_AT_MOST: u32 = 3;
-/// Longest wait for a message to be shown before it is delivered again.
+/// The longest wait for a message to be shown before it is delivered again.
 const SHOWN_WITHIN: Duration = Duration::from_secs(15);
 
-/// Sends a notification, delivers to the browser what the server sent to the push service, and waits
-/// until it is shown.
+/// Sends a notification, delivers to the browser the message that the server sent to the push service, and
+/// waits until the browser shows it.
 pub(crate) async fn sent(
     stage: &mut Stage,
     notification: &CreateNotification,
@@ -52,7 +52,7 @@ pub(crate) async fn sent(
 pub(crate) async fn deliver(stage: &mut Stage, message: &str) -> Result<()> {
     let (page, origin) = (stage.page.clone(), stage.site.origin.clone());
     let registration = stage.chromium.registration(&page, &origin).await?;
-    // A busy browser may drop what `DevTools` delivers while it starts the worker; a repeat is shown and
+    // A busy browser may drop a message from `DevTools` while it starts the worker. A repeat is shown and
     // counted once.
     for _ in 0..DELIVERED_AT_MOST {
         stage.chromium.push(&page, &origin, &registration, message).await?;
@@ -63,7 +63,7 @@ pub(crate) async fn deliver(stage: &mut Stage, message: &str) -> Result<()> {
     bail!("{message} was delivered {DELIVERED_AT_MOST} times and is not shown")
 }
 
-/// Whether something is shown in time.
+/// Returns whether a notification is shown in time.
 async fn is_shown(stage: &mut Stage) -> Result<bool> {
     let (chromium, page, began) = (&mut stage.chromium, &stage.page, Instant::now());
     until("the browser answers", async || {
@@ -74,7 +74,7 @@ async fn is_shown(stage: &mut Stage) -> Result<bool> {
     .await
 }
 
-/// What is shown, once something is.
+/// Waits until a notification is shown and returns it.
 pub(crate) async fn shown(stage: &mut Stage) -> Result<Vec<Value>> {
     let (chromium, page) = (&mut stage.chromium, &stage.page);
     until("a notification is shown", async || {
@@ -84,7 +84,7 @@ pub(crate) async fn shown(stage: &mut Stage) -> Result<Vec<Value>> {
     .await
 }
 
-/// Does with what is shown what a person would.
+/// Acts on the shown notification as a user would.
 pub(crate) async fn act(
     stage: &mut Stage,
     worker: &Attached,
@@ -95,7 +95,7 @@ pub(crate) async fn act(
     stage.chromium.run(worker, &act.replace("ACTION", &json!(action).to_string())).await
 }
 
-/// Waits until the server has counted so.
+/// Waits until the server has these counts.
 pub(crate) async fn counted(
     stage: &Stage,
     id: &NotificationId,
@@ -109,7 +109,7 @@ pub(crate) async fn counted(
     .await
 }
 
-/// Cuts a page or a worker off the network, or lets it back.
+/// Disconnects a page or a worker from the network, or connects it again.
 pub(crate) async fn offline(stage: &mut Stage, at: &Attached, is_offline: bool) -> Result<()> {
     let network = json!({"offline": is_offline, "latency": 0, "downloadThroughput": -1,
         "uploadThroughput": -1});
@@ -118,7 +118,7 @@ pub(crate) async fn offline(stage: &mut Stage, at: &Attached, is_offline: bool) 
     Ok(())
 }
 
-/// A notification with all that is clicked.
+/// A notification with all parts that can be clicked.
 pub(crate) fn order() -> CreateNotification {
     let action = |title: &str, url: Option<&str>| WebPushAction {
         title: title.into(),
@@ -161,7 +161,7 @@ async fn a_message_is_shown_and_interactions_are_reported() -> Result<()> {
     let left = "registration.getNotifications().then((all) => all.length)";
     assert_eq!(stage.chromium.run(&worker, left).await?, 0, "a click closes it");
 
-    // The others on a second one: an action without an url of its own, the body, the cross.
+    // A second notification tests the other clicks: an action without a URL, the body, and the close button.
     let (id, _) = sent(&mut stage, &order()).await?;
     shown(&mut stage).await?;
     act(&mut stage, &worker, "notificationclose", "").await?;

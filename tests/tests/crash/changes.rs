@@ -1,6 +1,6 @@
-//! T20: devices register, get new tokens, are disabled and change their tags while two
-//! notifications are sent. Devices that existed before and do not change get each once, later ones
-//! get none, and no token is used after its replacement or removal was acknowledged.
+//! T20: devices register, get new tokens, are disabled and change their tags while two notifications are
+//! sent. A device that existed before and does not change gets each notification once. A later device gets
+//! none. The server uses no token after it has acknowledged the token's replacement or removal.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,23 +21,23 @@ use tokio::time::MissedTickBehavior;
 use crate::load::settle;
 use crate::{launch, setting};
 
-/// Devices there are before; half of them on Android, half on iOS, a third of them with the tag.
+/// The devices that exist before: half of them on Android and half on iOS, a third of them with the tag.
 const DEVICES: u64 = 2_400;
-/// Time between two changes: 200 a second.
+/// The time between two changes, for 200 changes a second.
 const CHANGE_EVERY: Duration = Duration::from_millis(5);
-/// Changes under way at a time.
+/// The number of concurrent changes.
 const PARALLEL: usize = 16;
-/// How long push services take to answer, so that a notification takes some seconds.
+/// The delay of the providers' responses. With it, a notification takes some seconds.
 const ANSWER_MS: u64 = 100;
-/// Seeds of tokens that come later are so far above those that were there.
+/// The seeds of later devices and tokens are multiples of this number above the first seeds.
 const LATER: u64 = 1_000_000;
-/// What was on the wire when a change was acknowledged may still arrive for so long. Far below the
-/// second for which an address that was read may be kept.
+/// A message that was on the wire when a change was acknowledged may arrive this much later. The limit is far
+/// below the second for which the server may cache an address.
 const ON_THE_WIRE_MS: i64 = 250;
 const BOTH: [Platform; 2] = [Platform::Android, Platform::Ios];
 const TAG: &str = "vip";
 
-/// What happens to a device.
+/// The change of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Change {
     Registers,
@@ -92,7 +92,7 @@ async fn make(client: &Client, seed: u64, change: Change) -> Result<Done> {
     Ok(Done { seed, change, at_ms: SystemClock::start().now().as_ms() })
 }
 
-/// All devices that exist before.
+/// Registers all devices that exist before.
 async fn populate(client: &Client) -> Result<()> {
     register(client, (0..DEVICES).map(|seed| phone(seed, seed))).await?;
     let with_tag = stream::iter((0..DEVICES).filter(|seed| has_tag(*seed)));
@@ -102,7 +102,7 @@ async fn populate(client: &Client) -> Result<()> {
     set.buffer_unordered(PARALLEL).try_collect().await
 }
 
-/// Changes devices, each at most once, in an order that the seed decides, until `end`.
+/// Changes devices until `end`, each at most once. The seed decides the order.
 async fn change_until(
     client: &Client,
     mut rng: Rng,
@@ -122,7 +122,7 @@ async fn change_until(
     made.buffer_unordered(PARALLEL).take_until(end).try_collect().await
 }
 
-/// What is expected of each device for one of the two notifications.
+/// The expected result of each device for one of the two notifications.
 fn members(changes: &BTreeMap<u64, Change>, is_tagged: bool) -> Result<Vec<Member>> {
     let mut members = Vec::new();
     for seed in 0..DEVICES {
@@ -146,7 +146,8 @@ fn members(changes: &BTreeMap<u64, Change>, is_tagged: bool) -> Result<Vec<Membe
     Ok(members)
 }
 
-/// Checks that no address was used after its end was acknowledged; returns how late the latest was.
+/// Checks that no address was used after its end was acknowledged. Returns the longest time by which a message
+/// arrived after the acknowledgement.
 fn ensure_fresh(done: &[Done], arrivals: &[Arrival]) -> Result<i64> {
     let mut ends = BTreeMap::new();
     for done in done.iter().filter(|done| matches!(done.change, Change::Swaps | Change::IsDisabled))
@@ -216,7 +217,7 @@ async fn devices_changed_during_a_send_receive_it_at_most_once() -> Result<()> {
     settle(server, &data_dir).await
 }
 
-/// Checks that the changes came while it was sent: some before and some after a device's turn.
+/// Checks that the changes overlapped with the send: some came before their device's turn and some after.
 fn overlapped(history: &History, changes: &BTreeMap<u64, Change>) -> Result<()> {
     let came = |address: Option<String>| {
         let of = |arrival: &Arrival| Some(&arrival.address) == address.as_ref();

@@ -1,6 +1,5 @@
-//! T15: the connection to PostgreSQL fails under load, in every way a network can. Callers get
-//! responses in time, nothing that was accepted is lost or repeated, and the server recovers by
-//! itself.
+//! T15: the connection to PostgreSQL fails under load in all ways in which a network fails. Callers get
+//! responses in time, no accepted notification is lost or repeated, and the server recovers without help.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,27 +11,27 @@ use notify_tests::{Fault, FaultProxy, Installation, Settings, Side, until};
 use crate::db_outage::Served;
 use crate::setting;
 
-/// How long the load goes on before, during and after each fault.
+/// The duration of the load before, during and after each fault.
 const SPELL: Duration = Duration::from_millis(1_500);
-/// Latency of a database in another city.
+/// The latency of a database in another city.
 const FAR: Duration = Duration::from_millis(20);
-/// Bytes after which connections of a bad line break: some statements.
+/// The bytes after which a connection breaks: enough for several statements.
 const FEW_BYTES: u64 = 20_000;
 
-/// What happens to the line, or behind it.
+/// A fault of the network or of the database.
 #[derive(Debug, Clone, Copy)]
 enum Trouble {
-    /// Every piece is late, in both directions.
+    /// All bytes are delayed, in both directions.
     Far,
-    /// All connections are reset, again and again.
+    /// All connections are reset repeatedly.
     Cut,
-    /// Connections break after some statements, often in the midst of one.
+    /// Connections break after some statements, often within a statement.
     Short,
-    /// Nothing gets through, and neither side notices.
+    /// All bytes are lost, and neither side notices.
     Blackhole,
-    /// The database's end closes, and the server does not notice.
+    /// The connections close on the database's side, and the server does not notice.
     LostServer,
-    /// The server's end closes, and the database does not notice.
+    /// The connections close on the server's side, and the database does not notice.
     LostClient,
     /// The database ends every session.
     Terminated,
@@ -49,7 +48,7 @@ impl Trouble {
         Self::Terminated,
     ];
 
-    /// Lets it happen for a spell; returns how long a caller then waited for an answer.
+    /// Applies the fault for a while. Returns the longest time that a caller waited for a response.
     async fn pass(self, rig: &mut Rig, nth: u32) -> Result<Duration> {
         let proxy = &rig.proxy;
         match self {
@@ -77,7 +76,7 @@ impl Trouble {
     }
 }
 
-/// A server on a database behind a line with faults, under load.
+/// A server under load, whose database is behind a proxy with faults.
 struct Rig {
     installation: Installation,
     proxy: FaultProxy,
@@ -97,7 +96,7 @@ impl Rig {
         Ok(Self { installation, proxy, served })
     }
 
-    /// Ends every session of the database but the one that asks for it.
+    /// Ends all sessions of the database except the session of this query.
     fn terminate(&self) {
         self.installation.database().execute(
             "select pg_terminate_backend(pid) from pg_stat_activity
@@ -132,7 +131,7 @@ async fn connection_faults_to_the_database_lose_and_repeat_nothing() -> Result<(
         Trouble::ALL.len(),
         verdict.pairs
     );
-    // Those that lost something are held open by the proxy alone.
+    // Only the proxy still holds the connections that lost bytes.
     proxy.cut_all();
     until("no connection is left", async || Ok((proxy.open_connections() == 0).then_some(()))).await
 }

@@ -1,6 +1,5 @@
-//! A server under load during an outage of its database, and what holds for every cause: callers
-//! get responses in time, nothing that was accepted is lost or repeated, and the server recovers by
-//! itself.
+//! A server under load during an outage of its database, and the checks for all kinds of outages. Callers get
+//! responses in time, no accepted notification is lost or repeated, and the server recovers without help.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -14,19 +13,19 @@ use notify_tests::{LoggedResponse, RestartableServer, Settings, Verdict, until};
 use crate::launch;
 use crate::load::{Load, script_errors};
 
-/// Applications that send concurrently.
+/// The number of applications that send concurrently.
 const TENANTS: u64 = 2;
-/// Longest wait for the answer to a request while the database is away: the 5 s of T15, and some for
-/// a machine with more to do.
+/// The longest time for the response to a request during an outage: the 5 s of T15, and a margin for a busy
+/// machine.
 const ANSWER_MAX: Duration = Duration::from_secs(7);
-/// Longest time until a notification is accepted again: the 5 s of T15, and some.
+/// The longest time until a notification is accepted again: the 5 s of T15, and a margin for a busy machine.
 const AGAIN_MAX: Duration = Duration::from_secs(7);
-/// What callers get during an outage.
+/// The error text that callers get during an outage.
 const AWAY: &str = "the server failed with status 503";
 
-/// What callers got while the database was unreachable or impaired.
+/// The responses to callers during an outage.
 pub(crate) struct Answers {
-    /// How long the slowest waited.
+    /// The time of the slowest response.
     pub(crate) within: Duration,
     /// Whether a notification was accepted.
     pub(crate) accepts: bool,
@@ -41,7 +40,7 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// Starts one on a database, and the load.
+    /// Starts a server on a database, and starts the load.
     pub(crate) async fn start(folder: &Path, on: &Settings, rng: &mut Rng) -> Result<Self> {
         let server =
             RestartableServer::start(launch(&folder.join("data")).installation(on)).await?;
@@ -51,7 +50,7 @@ impl Served {
         Ok(Self { server, load })
     }
 
-    /// Sends requests that wait for a write, a read, both and nothing. Each gets a response in
+    /// Sends requests that need a write, a read, both and neither. Each must get a response in
     /// time.
     pub(crate) async fn probe(&self, name: &str) -> Result<Answers> {
         let started = Instant::now();
@@ -80,7 +79,7 @@ impl Served {
         Ok(Answers { within, accepts, is_ready: ready.status == 200 })
     }
 
-    /// Waits until a notification is accepted again, and has callers who wait ask on; returns how long
+    /// Waits until a notification is accepted again, and lets waiting callers continue. Returns how long
     /// that took.
     pub(crate) async fn recovered(&self, name: &str) -> Result<Duration> {
         let started = Instant::now();

@@ -1,5 +1,5 @@
-//! T13: a full disk, and a failing one. Writes get 503, the process survives, nothing that was
-//! acknowledged is lost, and the server recovers within five seconds of the end of the fault.
+//! T13: a full disk, and a failing disk. Writes get 503, the process survives, no acknowledged request is
+//! lost, and the server recovers within five seconds of the end of the fault.
 
 use std::time::{Duration, Instant};
 
@@ -12,17 +12,17 @@ use serde_json::json;
 use crate::load::{Load, settle};
 use crate::{CREDIT, launch, setting};
 
-/// Size of the disk that is filled, in bytes: 16 MiB.
+/// The size of the disk that is filled: 16 MiB.
 const DISK_BYTES: u64 = 16 * 1_024 * 1_024;
-/// How long each trouble lasts.
+/// The duration of each fault.
 const TROUBLE: Duration = Duration::from_millis(1_500);
-/// Within that time of its end it accepts again.
+/// The longest time from the end of a fault until the server accepts writes again.
 const RESUME_MAX: Duration = Duration::from_secs(5);
-/// Applications that send concurrently.
+/// The number of applications that send concurrently.
 const TENANTS: u64 = 2;
 
-/// System calls, and how they fail: every one, and one of some, so that statements, commits and
-/// checkpoints fail at every place of theirs.
+/// The failing system calls and the pattern of the failures. Some patterns fail all calls, others fail one of
+/// several calls, so that statements, commits and checkpoints fail at each of their steps.
 const FAULTS: [(&str, &str); 6] = [
     ("fdatasync,fsync", "error=ENOSPC:when=1+1"),
     ("fdatasync,fsync", "error=EIO:when=2+3"),
@@ -32,7 +32,7 @@ const FAULTS: [(&str, &str); 6] = [
     ("fdatasync,fsync,pwrite64", "error=EIO:when=5+11"),
 ];
 
-/// One more write, to see whether it is accepted.
+/// Sends a write and returns the status of its response.
 async fn status_of_a_write(caller: &Caller) -> Result<u16> {
     let device = json!({"device_id": format!("probe-{}", fastrand::u64(..)), "platform": "ios",
         "sdk_type": "ios_push"});
@@ -45,7 +45,7 @@ async fn status_of_a_write(caller: &Caller) -> Result<u16> {
     Ok(reply.status)
 }
 
-/// Waits until writes are refused; the process lives all the while, and says that it is not ready.
+/// Waits until writes are refused. The process must keep running and report that it is not ready.
 async fn refuses(caller: &Caller) -> Result<()> {
     until("writes are refused", async || {
         Ok((status_of_a_write(caller).await? == 503).then_some(()))
@@ -55,7 +55,7 @@ async fn refuses(caller: &Caller) -> Result<()> {
     Ok(())
 }
 
-/// Waits until writes are taken again; returns how long that took.
+/// Waits until writes are accepted again and returns the time that this took.
 async fn resumes(caller: &Caller) -> Result<Duration> {
     let ended = Instant::now();
     until("writes are taken again", async || {
@@ -73,7 +73,7 @@ async fn a_full_disk_only_stops_accepting() -> Result<()> {
     let disk = TightDisk::mount(folder.path(), DISK_BYTES).await?;
     let data_dir = folder.path().join("data");
     let within = disk.within()?;
-    // What was asked and what was logged is written down elsewhere.
+    // The test's request log and the server's log are on another disk.
     let outside = tempfile::tempdir()?;
     let launch = launch(&data_dir)
         .on_file()

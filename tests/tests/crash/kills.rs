@@ -1,8 +1,8 @@
-//! T1: the process is killed at random moments under load, sometimes again during its start.
-//! Nothing that was accepted is lost, nothing arrives without a request, and repeats are bounded by
-//! the credit and recognisable.
+//! T1: the process is killed at random times under load, sometimes again during its start. No accepted
+//! notification is lost, no message arrives without a request, the credit of each kill limits the repeats,
+//! and devices can recognise the repeats.
 //!
-//! `NOTIFY_CRASH_RUNS=200` runs it at length; `NOTIFY_CRASH_SEED` repeats the moments of a run.
+//! `NOTIFY_CRASH_RUNS=200` makes more kills; `NOTIFY_CRASH_SEED` repeats the times of an earlier run.
 
 use std::time::Duration;
 
@@ -13,20 +13,20 @@ use notify_tests::RestartableServer;
 use crate::load::{Load, script_errors, settle};
 use crate::{CREDIT, launch, setting};
 
-/// Kills unless the environment says otherwise.
+/// The default number of kills.
 const RUNS: u64 = 20;
-/// Kills of one folder; then everything must come to its end.
+/// The number of kills on one data folder. After them, all work must be completed.
 const RUNS_PER_FOLDER: u64 = 5;
-/// Latest moment of a kill after a start.
+/// The longest time between a start and its kill.
 const KILL_WITHIN_MS: u64 = 2_000;
-/// One kill in so many is followed by another …
+/// One of this many kills is followed by a second kill during the next start.
 const DOUBLE_ONE_IN: u64 = 10;
-/// … within so long of the next start.
+/// The longest time between the next start and the second kill.
 const DOUBLE_WITHIN_MS: u64 = 200;
-/// Applications that send concurrently.
+/// The number of applications that send concurrently.
 const TENANTS: u64 = 3;
 
-/// What kills came to.
+/// The results of all kills.
 #[derive(Debug, Default)]
 struct Sum {
     kills: usize,
@@ -61,7 +61,7 @@ async fn kills_at_random_lose_nothing_and_repeat_no_more_than_the_credit() -> Re
     Ok(())
 }
 
-/// Some kills of one server, and what is left of its promises in the end.
+/// Kills one server several times, waits until all work is completed, and checks the run.
 async fn kill_and_judge(rng: &mut Rng, runs: u64) -> Result<Sum> {
     let folder = tempfile::tempdir()?;
     let data_dir = folder.path().join("data");
@@ -74,7 +74,7 @@ async fn kill_and_judge(rng: &mut Rng, runs: u64) -> Result<Sum> {
         server.kill(CREDIT).await?;
         if rng.u64(..DOUBLE_ONE_IN) == 0 {
             let after = Duration::from_millis(rng.u64(..DOUBLE_WITHIN_MS));
-            server.killed_at_start(after, CREDIT).await?;
+            server.kill_at_start(after, CREDIT).await?;
         }
         server.start_again().await?;
     }

@@ -1,5 +1,5 @@
-//! T1 for one large notification: kills at fixed numbers of arrived messages, from none to almost
-//! all, while notifications that are due much later are accepted.
+//! T1 for one large notification. The server is killed at fixed numbers of arrived messages, from none to
+//! almost all. Meanwhile it accepts notifications that are due much later.
 
 use std::collections::HashSet;
 
@@ -14,14 +14,14 @@ use notify_tests::{
 use crate::{CREDIT, launch};
 
 const DEVICES: u64 = 3_000;
-/// How many messages the sandbox has received when the server is killed.
+/// The numbers of received messages at which the server is killed.
 const KILL_AFTER: [usize; 8] = [0, 1, 50, 300, 700, 1_200, 1_900, 2_700];
 const BOTH: [Platform; 2] = [Platform::Android, Platform::Ios];
 
 /// The key and id of every 200 that a caller received.
 type Accepted = Vec<(String, NotificationId)>;
 
-/// Accepts notifications one after the other until the server is gone.
+/// Sends notifications one after another until the server is killed, and returns the accepted ones.
 async fn accept_until_the_end(client: Client, later: CreateNotification, run: usize) -> Accepted {
     let mut accepted = Accepted::new();
     loop {
@@ -34,7 +34,7 @@ async fn accept_until_the_end(client: Client, later: CreateNotification, run: us
     }
 }
 
-/// Checks that a replay of each acceptance answers the same id.
+/// Checks that a repeat of each accepted request gets the same id.
 async fn replays_answer_the_same(
     client: &Client,
     later: &CreateNotification,
@@ -54,7 +54,7 @@ async fn kills_in_the_middle_of_a_large_notification_skip_no_device() -> Result<
     configure_providers(&server.client()?, &server.sandbox).await?;
     register(&server.client()?, crowd(DEVICES)).await?;
     let everybody = CreateNotification::to_platforms(BOTH, "x");
-    // In addition, notifications that are accepted now and due long after the test.
+    // These notifications are accepted now but due long after the test.
     let later = CreateNotification::to_platforms([Platform::Android], "later").send_at(tomorrow());
     let mut accepted = Accepted::new();
     let mut sent: Option<NotificationId> = None;
@@ -86,8 +86,8 @@ async fn kills_in_the_middle_of_a_large_notification_skip_no_device() -> Result<
     Ok(())
 }
 
-/// The listing has every 200 that a caller received once, and at most one more per run, whose
-/// response the kill lost.
+/// Checks that the listing has each accepted notification once. For each run it may have one more, whose
+/// response was lost by the kill.
 async fn everything_accepted_is_there(
     client: &Client,
     accepted: &Accepted,
@@ -113,8 +113,8 @@ fn check_what_arrived(server: &RestartableServer, id: &NotificationId) {
     let journal = ReceivedByToken::of(server.sandbox.received());
     assert_eq!(journal.reached() as u64, DEVICES, "0 lost");
     assert_eq!(journal.identities(), HashSet::from([id.to_string()]), "repeats are recognisable");
-    // Each repeat is owed to the process whose outcome was not on disk yet: the one that sent the
-    // message before it. Of each process at most as many as its credit allows.
+    // Each repeat is attributed to the process whose outcome was not on disk yet: the one that sent the
+    // message before it. No process may cause more repeats than its credit allows.
     let mut by_process = vec![0; server.ended.len() + 1];
     for message in journal.repeated() {
         let is_before = |ended: &EndedProcess| ended.last_connection < message.connection;

@@ -1,4 +1,4 @@
-//! Applications that send to all five platforms continuously, whatever happens to the server.
+//! Applications that send to all five platforms continuously while faults happen to the server.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,22 +20,22 @@ use tokio::time::MissedTickBehavior;
 
 use crate::{ALL, CROWD};
 
-/// Time between two notifications of one application.
+/// The time between two notifications of one application.
 const ASK_EVERY: Duration = Duration::from_millis(250);
-/// One in so many goes to the chat app too, where a chat takes one message a second.
+/// One of this many notifications also goes to the chat app, where a chat accepts only one message a second.
 const CHATS_ONE_IN: u32 = 6;
-/// Ending of the audience with those in the chat app.
+/// The suffix of the name of an audience that includes the chat app.
 const AND_CHATS: &str = " and chats";
 const BUT_CHATS: [Platform; 4] =
     [Platform::Android, Platform::Ios, Platform::Web, Platform::FbMessenger];
-/// Errors that each provider is scripted to answer, …
+/// The number of messages of each provider that get an error.
 const ERRORS: usize = 40;
-/// … spread over so many of its messages: two in a hundred.
+/// The number of messages over which the errors are spread, for two errors in a hundred messages.
 const ERRORS_AMONG: u32 = 2_000;
-/// Notifications that one request lists.
+/// The number of notifications that one request lists.
 const LISTED: u32 = 100;
 
-/// Applications with their people, and what they asked.
+/// Applications with their people, and the log of their requests.
 pub(crate) struct Load {
     pub(crate) tenants: Vec<Tenant>,
     pub(crate) request_log: Arc<RequestLog>,
@@ -44,7 +44,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Makes that many applications. No request is sent yet.
+    /// Creates `tenants` applications. No notification is sent yet.
     pub(crate) async fn prepare(
         server: &RestartableServer,
         tenants: u64,
@@ -53,7 +53,7 @@ impl Load {
         Self::prepare_with(server, tenants, request_log, CROWD).await
     }
 
-    /// The same with that many people each.
+    /// Like [`Self::prepare`], with this number of people in each application.
     pub(crate) async fn prepare_with(
         server: &RestartableServer,
         tenants: u64,
@@ -70,7 +70,7 @@ impl Load {
         Ok(Self { tenants: made, request_log, stop, asking: JoinSet::new() })
     }
 
-    /// Lets every application ask until it is stopped, each with a seed of its own.
+    /// Makes every application send until the load is stopped. Each has a different random seed.
     pub(crate) fn begin(&mut self, server: &RestartableServer, rng: &mut Rng) {
         for (number, tenant) in self.tenants.iter().enumerate() {
             let asking = Asking {
@@ -85,7 +85,7 @@ impl Load {
         }
     }
 
-    /// Has the first application send once, to all its devices, whatever the result.
+    /// Makes the first application send one notification to all its devices, with any result.
     pub(crate) async fn ask_once(
         &self,
         server: &RestartableServer,
@@ -95,8 +95,8 @@ impl Load {
         self.ask_of(&client, key, format!("tenant-0{AND_CHATS}"), &ALL).await
     }
 
-    /// The same over a client of the first application, to all its devices except those in the chat
-    /// app, which would fall behind.
+    /// Sends over a client of the first application to all its devices, except those in the chat app, which
+    /// would fall behind.
     pub(crate) async fn ask_over(&self, client: &Client, key: &str) -> Result<LoggedResponse> {
         self.ask_of(client, key, "tenant-0".to_owned(), &BUT_CHATS).await
     }
@@ -116,7 +116,7 @@ impl Load {
         Ok(response)
     }
 
-    /// Lets the load continue for that long; fails when a caller has ended.
+    /// Lets the load continue for this time. Fails when a caller has ended.
     pub(crate) async fn go_on(&mut self, time: Duration) -> Result<()> {
         match tokio::time::timeout(time, self.asking.join_next()).await {
             Err(_) => Ok(()),
@@ -125,7 +125,7 @@ impl Load {
         }
     }
 
-    /// Ends the load, and returns when every caller has its last response.
+    /// Ends the load. Returns when every caller has its last response.
     pub(crate) async fn end(&mut self) -> Result<()> {
         self.stop.send_replace(true);
         while let Some(ended) = self.asking.join_next().await {
@@ -134,7 +134,7 @@ impl Load {
         Ok(())
     }
 
-    /// Waits until everything that was accepted has completed. A minute is the figure of T1.
+    /// Waits until all accepted notifications have completed. The limit of a minute is the figure of T1.
     pub(crate) async fn drain(&self, server: &RestartableServer) -> Result<()> {
         for tenant in &self.tenants {
             drained(&server.client_of(&tenant.api_key)?).await?;
@@ -142,7 +142,7 @@ impl Load {
         Ok(())
     }
 
-    /// Checks what has completed; the server runs.
+    /// Checks the completed notifications while the server runs.
     pub(crate) async fn judge(&self, server: &RestartableServer) -> Result<Verdict> {
         let mut history = History {
             requests: self.request_log.entries()?,
@@ -179,14 +179,14 @@ async fn drained(client: &Client) -> Result<()> {
     .await
 }
 
-/// Stops the server in order, and checks that what it kept is whole and nothing in it unfinished.
+/// Stops the server cleanly, and checks that its database is intact and has no unfinished work.
 pub(crate) async fn settle(mut server: RestartableServer, data_dir: &Path) -> Result<()> {
     server.stop().await?;
     server.sandbox.stop().await;
     DatabaseInspector::of(data_dir)?.ensure_settled()
 }
 
-/// One application's caller.
+/// The caller of one application.
 struct Asking {
     name: String,
     api_key: String,
@@ -213,7 +213,7 @@ impl Asking {
             };
             let platforms = if with_chats { &ALL[..] } else { &BUT_CHATS[..] };
             self.request_log.log_request(&asked)?;
-            // Half of them repeat the request as a client with retries does; the others give up.
+            // Half of the callers repeat the request, as a client with retries does. The others give up.
             let asks_on = self.rng.bool();
             loop {
                 if self.origin.has_changed()? {
@@ -252,8 +252,8 @@ impl Asking {
     }
 }
 
-/// Scripts two errors in a hundred messages of every provider. Each is transient, so in the end
-/// every reachable device is reached.
+/// Makes every provider respond with an error to two in a hundred messages. All errors are transient, so in
+/// the end every reachable device gets its messages.
 pub(crate) fn script_errors(server: &RestartableServer, rng: &mut Rng) -> Result<()> {
     let passing = [
         ScriptedResponse::status(500),
@@ -265,8 +265,8 @@ pub(crate) fn script_errors(server: &RestartableServer, rng: &mut Rng) -> Result
     for provider in
         [Provider::Apns, Provider::Fcm, Provider::WebPush, Provider::Messenger, Provider::Telegram]
     {
-        // A chat knows no repeat: where it may have been accepted it is tried only once more, and that
-        // is another row of the table.
+        // A chat cannot recognise a repeat, so a message that may have been accepted is tried only once more.
+        // Another row of the table covers this case.
         let is_chat = matches!(provider, Provider::Messenger | Provider::Telegram);
         let kinds = if is_chat { 3 } else { passing.len() };
         for _ in 0..ERRORS {

@@ -1,5 +1,5 @@
-//! Faults of a server's process, disk and database, and what must hold in spite of them: the rows
-//! T1, T1b, T2, T3, T13, T15, T20, T23 and *move* of `docs/reliability.md`, each in its file.
+//! Faults of a server's process, disk and database, and the promises that must hold in spite of them: the
+//! rows T1, T1b, T2, T3, T13, T15, T20, T23 and *move* of `docs/reliability.md`, each in a separate file.
 
 mod changes;
 mod database;
@@ -24,21 +24,22 @@ use std::path::Path;
 use notify_core::Platform;
 use notify_tests::{AudienceSize, Launch};
 
-/// Most messages that the end of one process may repeat (`--max-unacked-deliveries`).
+/// The most messages that the end of one process may repeat (`--max-unacked-deliveries`).
 const CREDIT: usize = 64;
 
-/// People of one application: on every platform, and few enough that many notifications go out.
+/// The people of one application: some on every platform, and few enough that the server completes many
+/// notifications.
 const CROWD: AudienceSize = AudienceSize { phones: 16, browsers: 8, chats: 8 };
 
-/// Few people, so that a notification completes at once, and still goes to every platform.
+/// A small audience on every platform, whose notification completes at once.
 const FEW: AudienceSize = AudienceSize { phones: 3, browsers: 2, chats: 1 };
 
-/// A server on a folder, as nearly every test here starts it.
+/// The settings of a server on a folder for most of these tests.
 fn launch(data_dir: &Path) -> Launch {
     launch_with(data_dir, CREDIT)
 }
 
-/// The same with another credit. The push services are on this machine.
+/// The settings of a server with another credit. It may send to push services on this machine.
 fn launch_with(data_dir: &Path, credit: usize) -> Launch {
     Launch::on(data_dir)
         .argument("--max-unacked-deliveries")
@@ -46,10 +47,10 @@ fn launch_with(data_dir: &Path, credit: usize) -> Launch {
         .argument("--allow-private-networks")
 }
 
-/// A number that the environment may set, such as the seed of a run that is to be played again.
+/// A number from the environment, such as the seed of a run that is to be repeated.
 fn setting<T: std::str::FromStr>(name: &str) -> Option<T> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
 }
 
-/// Every platform.
+/// All platforms.
 const ALL: [Platform; 5] = Platform::ALL;

@@ -1,5 +1,5 @@
-//! T24: a start that creates or upgrades the tables is killed at each of its flushes, and runs on
-//! full disks of every size. The next start works, nothing is lost, and the keys are known.
+//! T24: a start that creates or upgrades the tables is killed at each of its flushes, and runs on full disks
+//! of all sizes. The next start works, no row is lost, and the operator gets the keys.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,19 +15,19 @@ use rusqlite::types::Value;
 use crate::launch;
 use crate::points::killed_at_founding;
 
-/// Signal that ends a process at once.
+/// SIGKILL, which ends a process at once.
 const KILLED: i32 = 9;
-/// More flushes than any start has on one thread.
+/// A number of flushes that no start reaches on one thread.
 const FLUSHES_MAX: u32 = 64;
-/// A page of the database, and of the disk.
+/// The bytes of a page of the database and of the disk.
 const PAGE_BYTES: u64 = 4_096;
-/// Pages of the disk that is filled.
+/// The number of pages of the disk that is filled.
 const DISK_PAGES: u64 = 512;
-/// Tables that every run changes by itself, and whose counts it raises.
+/// The tables that each start changes, so they are not compared.
 const BY_RUN: [&str; 2] = ["refinery_schema_history", "admin_keys"];
 
-/// Under a tracer that kills it at the `nth` flush of a thread. The tracer is a grandchild: the process
-/// then stays the one that was started.
+/// Runs the server under a tracer that kills the server at the `nth` flush of a thread. The tracer is a
+/// grandchild, so the test's child is the server itself.
 fn killed_at_flush(launch: &Launch, nth: u32) -> Launch {
     let calls = "fsync,fdatasync";
     let (trace, inject) =
@@ -46,7 +46,7 @@ fn killed_at_flush(launch: &Launch, nth: u32) -> Launch {
     ])
 }
 
-/// A command that opens the database, and does little more.
+/// A command that opens the database and does little else.
 fn opening(data_dir: &Path) -> Launch {
     launch(data_dir).on_file().argument("admin-key").argument("create")
 }
@@ -60,10 +60,10 @@ fn copy_files(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What a file holds, table by table.
+/// The rows of a file by table.
 type Rows = BTreeMap<String, Vec<Vec<Value>>>;
 
-/// Opens a file as a start does, and reads what it holds then.
+/// Opens a file as a start does and returns its rows.
 async fn rows_after_start(file: PathBuf) -> Result<Rows> {
     let opened = file.clone();
     let opening =
@@ -90,7 +90,7 @@ fn rows_of(connection: &Connection, table: &str) -> Result<Vec<Vec<Value>>> {
     Ok(rows.into_iter().filter(|row| !is_by_run(row)).collect())
 }
 
-/// A file of a version in a folder of its own, and what it holds after an upgrade that nothing disturbs.
+/// A file of an earlier version in a new folder, and the rows that it has after an undisturbed upgrade.
 async fn earlier(version: i32) -> Result<(tempfile::TempDir, Rows)> {
     let (folder, whole) = (tempfile::tempdir()?, tempfile::tempdir()?);
     if version > 0 {
@@ -101,7 +101,7 @@ async fn earlier(version: i32) -> Result<(tempfile::TempDir, Rows)> {
     Ok((folder, rows_after_start(whole.path().join("notify.db")).await?))
 }
 
-/// A start whose database has tables and no application, with the master key or without.
+/// Prepares a folder whose database has tables but no application, with or without the master key.
 async fn without_application(folder: &Path, has_master_key: bool) -> Result<()> {
     killed_at_founding(folder).await?;
     if !has_master_key {
@@ -110,9 +110,9 @@ async fn without_application(folder: &Path, has_master_key: bool) -> Result<()> 
     Ok(())
 }
 
-/// Flushes are counted by thread, and the first thread to come to its nth one ends the process. So a start
-/// is taken in three parts, each of which begins where one thread has done its own: the tables, the
-/// master key, the first application.
+/// The tracer counts flushes by thread, and the first thread that reaches its nth flush ends the process.
+/// Therefore the test divides a start into three parts: the tables, the master key and the first application.
+/// Each part begins where the thread of the part before has finished.
 #[tokio::test]
 async fn a_first_start_killed_at_any_flush_is_completed_by_the_next() -> Result<()> {
     let mut ended = 0;
@@ -126,7 +126,7 @@ async fn a_first_start_killed_at_any_flush_is_completed_by_the_next() -> Result<
             let folder = tempfile::tempdir()?;
             copy_files(base.path(), folder.path())?;
             let normal = launch(folder.path()).on_file();
-            let killed = killed_at_flush(&normal, nth).killed_when_listening().await;
+            let killed = killed_at_flush(&normal, nth).kill_when_listening().await;
             let (printed, listened) = killed.with_context(name)?;
             let server = normal.start().await.with_context(name)?;
             let key = printed.or(server.admin_key.clone()).with_context(name)?;
@@ -169,8 +169,8 @@ async fn an_upgrade_killed_at_any_flush_loses_nothing() -> Result<()> {
     Ok(())
 }
 
-/// The first start, the longest upgrade and the shortest, on disks with room for every number of pages until
-/// there is enough.
+/// Runs the first start, the longest upgrade and the shortest upgrade on disks with room for one page, two
+/// pages and so on, until there is enough room.
 #[tokio::test]
 async fn a_disk_full_at_any_page_of_a_start_loses_nothing() -> Result<()> {
     let folder = tempfile::tempdir()?;

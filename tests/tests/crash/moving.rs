@@ -1,7 +1,6 @@
-//! The transfer of an installation during its work: a server on a file is killed under load,
-//! transfers that are killed themselves copy everything to PostgreSQL, the work continues there,
-//! and is copied back to another file. Nothing that was accepted is lost, and the transfers repeat
-//! nothing.
+//! The move of an installation while it works. A server on SQLite is killed under load. Moves, which are
+//! killed too, copy all rows to PostgreSQL. The work continues there and is then moved back to another file.
+//! No accepted notification is lost, and the moves repeat no message.
 
 use std::time::Duration;
 
@@ -12,14 +11,14 @@ use notify_tests::{Installation, Launch, RestartableServer};
 use crate::load::{Load, script_errors};
 use crate::{CREDIT, launch, setting};
 
-/// How long each place serves.
+/// The time for which each database serves.
 const SERVED: Duration = Duration::from_secs(2);
-/// Commits after which a move is killed, and goes on.
+/// The numbers of commits after which a move is killed and started again.
 const KILLED_AT: [u32; 3] = [1, 4, 9];
 
-/// Moves what a launch serves, killed on the way.
+/// Moves the database of a launch. The move is killed several times.
 async fn moved(from: &Launch, to: &str) -> Result<()> {
-    // In the environment, the password is not visible to other users.
+    // In the environment, other users cannot see the password.
     let launch = from.clone().argument("move").variable("NOTIFY_MOVE_TO", to);
     for commits in KILLED_AT {
         let dies_at = format!("move committed {commits}");
@@ -63,7 +62,7 @@ async fn a_database_copied_between_backends_loses_nothing() -> Result<()> {
     server.launch = database.clone();
     server.start_again().await?;
     load.go_on(SERVED).await?;
-    // One that is killed counts as alive for the time of its lease, and would be waited for.
+    // A killed server counts as alive until its lease expires, and the move would wait for it.
     server.stop().await?;
     std::fs::create_dir(back.data_dir())?;
     moved(&database, &format!("sqlite:{}", back.data_dir().display())).await?;

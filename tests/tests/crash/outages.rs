@@ -1,8 +1,8 @@
-//! T15: PostgreSQL itself stops or freezes under load: it is stopped cleanly, stopped as in a
-//! crash, its main process is killed, and its processes are suspended. Callers get responses in
-//! time, nothing that was accepted is lost or repeated, and the server recovers by itself.
+//! T15: PostgreSQL stops or freezes under load. It is stopped cleanly, it is stopped as in a crash, its main
+//! process is killed, and its processes are suspended. Callers get responses in time, no accepted notification
+//! is lost or repeated, and the server recovers without help.
 //!
-//! `NOTIFY_DATABASE_RUNS=50` runs it at length; `NOTIFY_CRASH_SEED` repeats the moments of a run.
+//! `NOTIFY_DATABASE_RUNS=50` makes more outages; `NOTIFY_CRASH_SEED` repeats the times of an earlier run.
 
 use std::time::Duration;
 
@@ -13,23 +13,23 @@ use notify_tests::{Cluster, Frozen, Settings, StopMode};
 use crate::db_outage::{Answers, Served};
 use crate::setting;
 
-/// How long the load goes on before each outage, at most.
+/// The longest time of load before each outage.
 const BEFORE_MS: u64 = 2_000;
-/// The shortest outage, without the requests that are made during it.
+/// The shortest duration of an outage, in addition to the requests that are made during it.
 const AWAY: Duration = Duration::from_millis(500);
 
-/// What happens to the database.
+/// The way in which the database fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outage {
-    /// Stopped in order.
+    /// PostgreSQL is stopped cleanly.
     Fast,
-    /// Stopped as if it had crashed.
+    /// PostgreSQL is stopped as in a crash.
     Immediate,
-    /// Its first process is killed, with which the others end.
+    /// The postmaster is killed. The other processes then end.
     Killed,
-    /// Its first process stands still: connections that stand are served, others are not made.
+    /// The postmaster is suspended. Open connections work, but no new ones can be made.
     Deaf,
-    /// All its processes stand still.
+    /// All processes are suspended.
     Frozen,
 }
 
@@ -53,12 +53,12 @@ impl Outage {
         }
     }
 
-    /// Checks what callers may see of it.
+    /// Checks the responses to callers during this outage.
     fn ensure_expected(self, answers: &Answers) -> Result<()> {
         let is_served = answers.accepts && answers.is_ready;
         match self {
             Self::Deaf => ensure!(is_served, "connections that stand are served"),
-            // Those who end with the first process may take their time.
+            // The other processes may need some time to end after the postmaster.
             Self::Killed => {}
             Self::Fast | Self::Immediate | Self::Frozen => {
                 ensure!(!answers.accepts && !answers.is_ready, "there is no database");

@@ -1,8 +1,8 @@
-//! T15: a primary is killed under load, and its synchronous standby is promoted. Nothing that was
-//! accepted is lost, callers get responses in time, and the server finds the new primary by itself.
-//! Then the dead one becomes the standby, and so on.
+//! T15: a primary is killed under load, and its synchronous standby is promoted. No accepted notification is
+//! lost, callers get responses in time, and the server finds the new primary without help. Then the killed
+//! primary becomes the standby, and the test repeats.
 //!
-//! `NOTIFY_PROMOTION_RUNS=20` runs it at length; `NOTIFY_CRASH_SEED` repeats the moments of a run.
+//! `NOTIFY_PROMOTION_RUNS=20` makes more promotions; `NOTIFY_CRASH_SEED` repeats the times of an earlier run.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use notify_tests::{Cluster, Settings, until};
 use crate::db_outage::Served;
 use crate::setting;
 
-/// How long the load goes on before each kill, at most.
+/// The longest time of load before each kill.
 const BEFORE_MS: u64 = 2_000;
 
-/// A primary, and the standby without which it commits nothing.
+/// A primary and its synchronous standby. The primary commits nothing without the standby.
 struct Pair {
     primary: Cluster,
     standby: Cluster,
@@ -31,19 +31,19 @@ impl Pair {
         Ok(pair)
     }
 
-    /// Has commits wait for the standby from now on. Only now: a copy made after it would wait for a
+    /// Makes commits wait for the standby from now on. A copy made after it would wait for a
     /// standby of its own.
     async fn synchronise(&mut self) -> Result<()> {
-        self.primary.ask("alter system set synchronous_standby_names = '*'").await?;
-        self.primary.ask("select pg_reload_conf()").await?;
+        self.primary.query("alter system set synchronous_standby_names = '*'").await?;
+        self.primary.query("select pg_reload_conf()").await?;
         until("commits wait for the standby", async || {
-            let state = self.primary.ask("select sync_state from pg_stat_replication").await?;
+            let state = self.primary.query("select sync_state from pg_stat_replication").await?;
             Ok((state == "sync").then_some(()))
         })
         .await
     }
 
-    /// The url of both, always in this order.
+    /// The URL with both servers, always in the same order.
     fn url(&self) -> String {
         let (primary, standby) = (self.primary.port(), self.standby.port());
         format!(
@@ -52,7 +52,7 @@ impl Pair {
         )
     }
 
-    /// The standby leads, and the one that died follows it.
+    /// Makes the killed server a standby of the promoted one.
     async fn rebuild(&mut self) -> Result<()> {
         std::mem::swap(&mut self.primary, &mut self.standby);
         self.standby.follow(&self.primary).await?;

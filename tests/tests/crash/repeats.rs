@@ -1,5 +1,5 @@
-//! T2: the same request many times concurrently, again after a crash, and with another body. There
-//! is one notification per key, every copy gets the same response, and nothing is sent twice.
+//! T2: the same request is sent many times concurrently, again after a crash, and with another body. Each key
+//! creates one notification, every copy gets the same response, and nothing is sent twice.
 
 use std::collections::BTreeSet;
 
@@ -13,13 +13,13 @@ use tokio::sync::watch;
 use crate::load::{Load, settle};
 use crate::{CREDIT, FEW, launch, setting};
 
-/// Copies of one request at once.
+/// The number of concurrent copies of a request.
 const COPIES: usize = 50;
-/// Keys, unless the environment says otherwise (`NOTIFY_CRASH_KEYS=1000`).
+/// The default number of keys; `NOTIFY_CRASH_KEYS` changes it.
 const KEYS: usize = 40;
-/// Requests under way at a time.
+/// The number of concurrent requests.
 const PARALLEL: usize = 64;
-/// Where a notification is asked for, and where one is reported.
+/// The routes that create and that report a notification.
 const SEND: &str = "/v1/notifications";
 const REPORT: &str = "/v1/notifications/notify";
 
@@ -32,8 +32,7 @@ async fn ask(caller: &Caller, key: &str, text: &str) -> Result<Response> {
     caller.send_with(&Method::POST, SEND, body(text).to_string(), &key).await
 }
 
-/// Sends every key that many times, all of it at once, and counts the answers; these, with their
-/// keys.
+/// Sends the request of each key several times, all concurrently. Returns the responses with their keys.
 async fn ask_all(
     caller: &Caller,
     keys: &[String],
@@ -75,7 +74,7 @@ async fn concurrent_copies_of_a_request_make_one_notification_sent_once() -> Res
     let api_key = load.tenants[0].api_key.clone();
     let caller = |server: &RestartableServer| Caller::app(&server.origin.borrow(), &api_key);
 
-    // Without a fault: every copy has the answer of the one that did it.
+    // Without a fault, every copy gets the response of the copy that created the notification.
     let calm = named("calm");
     note(&load, &calm)?;
     let mut done = 0;
@@ -91,13 +90,13 @@ async fn concurrent_copies_of_a_request_make_one_notification_sent_once() -> Res
     verdict.ensure_sound()?;
     assert_eq!(verdict.repeated(), 0);
 
-    // The process is killed while the copies come in.
+    // The process is killed while the copies arrive.
     let cut = named("cut");
     note(&load, &cut)?;
     let asking = caller(&server);
     let answered = watch::Sender::new(0);
     let (replies, ()) = tokio::try_join!(ask_all(&asking, &cut, &answered), async {
-        // Some were done, some of these have copies under way, some are not done.
+        // Some requests are done, some of them with copies in progress, and some are not done.
         answered.subscribe().wait_for(|count| *count >= cut.len() / 2).await?;
         server.kill(CREDIT).await
     })?;

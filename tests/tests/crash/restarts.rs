@@ -1,4 +1,4 @@
-//! T23: two servers on one file, and a server that is restarted again and again.
+//! T23: two servers on one file, and a server that is restarted many times in a row.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use notify_tests::RestartableServer;
 use crate::load::{Load, settle};
 use crate::{CREDIT, launch, setting};
 
-/// Starts that are killed, one after the other.
+/// The number of starts in a row that are killed.
 const RESTARTS: u32 = 100;
-/// In that time they must be done.
+/// The longest time for all of these starts.
 const RESTARTS_TIME_MAX: Duration = Duration::from_secs(60);
-/// Latest moment of a kill after a start: some before it listens, some after.
+/// The longest time between a start and its kill. Some kills come before the server listens, some after.
 const KILL_WITHIN_MS: u64 = 150;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -33,7 +33,7 @@ async fn a_hundred_restarts_in_a_row_lose_nothing() -> Result<()> {
     let began = std::time::Instant::now();
     for _ in 0..RESTARTS {
         let after = Duration::from_millis(rng.u64(..KILL_WITHIN_MS));
-        server.killed_at_start(after, CREDIT).await?;
+        server.kill_at_start(after, CREDIT).await?;
     }
     let took = began.elapsed();
     ensure!(took <= RESTARTS_TIME_MAX, "{RESTARTS} restarts took {took:?}");
@@ -61,7 +61,7 @@ async fn a_second_server_on_the_same_file_is_refused() -> Result<()> {
     let key = first.api_key.clone().context("a key")?;
     let client = Client::builder(&first.origin).api_key(key).build()?;
     client.notifications().list(&PageQuery::default()).await?;
-    // With the first one gone the file is free again, also when it was killed.
+    // When the first server has ended, the file is free again, even if the server was killed.
     first.kill().await?;
     launch.start().await?.kill().await
 }

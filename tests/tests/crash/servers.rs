@@ -1,8 +1,8 @@
-//! T1 with several servers: two on one database, either of which is killed at random moments under
-//! load. The other one, or the next to start, takes over the work; nothing that was accepted is
-//! lost, and repeats are bounded by the credit of each kill.
+//! T1 with two servers on one database. One of them is killed at random times under load. The other server,
+//! or the next one that starts, takes over its work. No accepted notification is lost, and the credit of each
+//! kill limits the repeats.
 //!
-//! `NOTIFY_SERVERS_RUNS=200` runs it at length; `NOTIFY_CRASH_SEED` repeats the moments of a run.
+//! `NOTIFY_SERVERS_RUNS=200` makes more kills; `NOTIFY_CRASH_SEED` repeats the times of an earlier run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,14 +15,14 @@ use crate::load::{Load, script_errors};
 use crate::takeover::Relief;
 use crate::{CREDIT, launch, setting};
 
-/// Kills unless the environment says otherwise.
+/// The default number of kills.
 const RUNS: usize = 4;
-/// Latest moment of a kill after a start.
+/// The longest time between a start and its kill.
 const KILL_WITHIN_MS: u64 = 2_500;
-/// Longest time until the work of a dead server is taken over: its lease of 15 s, the 3 s until the
-/// next poll, and some for a busy machine.
+/// The longest time until the work of a dead server is taken over: its lease of 15 s, the 3 s until the next
+/// poll, and a margin for a busy machine.
 const RELIEF_MAX: Duration = Duration::from_secs(25);
-/// Applications that send concurrently.
+/// The number of applications that send concurrently.
 const TENANTS: u64 = 2;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -49,7 +49,7 @@ async fn either_of_two_servers_is_taken_over_without_loss() -> Result<()> {
     for nth in 0..runs {
         load.go_on(Duration::from_millis(rng.u64(..KILL_WITHIN_MS))).await?;
         let last_connection = server.sandbox.counts().connections;
-        // Whose a connection was is not known among two: all repeats are weighed together.
+        // With two servers, a connection cannot be attributed to one of them, so all repeats are judged together.
         ended.push(EndedProcess { last_connection, repeats_max: runs * CREDIT });
         if rng.bool() {
             server.kill(CREDIT).await?;

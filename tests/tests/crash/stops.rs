@@ -1,5 +1,5 @@
-//! T3: a clean stop under load, with slow push services. It loses and repeats nothing, ends within
-//! the grace period, and rejects requests cleanly.
+//! T3: a clean stop under load, with slow push services. The stop loses and repeats nothing, ends within the
+//! grace period, and rejects new requests cleanly.
 
 use std::time::Duration;
 
@@ -15,18 +15,18 @@ use notify_tests::{
 use crate::load::{Load, settle};
 use crate::{launch, launch_with, setting};
 
-/// How long every push service takes to respond.
+/// The delay of every push service.
 const ANSWER_MS: u64 = 2_000;
-/// Messages that may be in flight: a second's worth of what is asked for, and more.
+/// The most messages in flight: more than the load of a second.
 const SLOW_CREDIT: usize = 1_024;
-/// Stops of one server.
+/// The number of stops of one server.
 const STOPS: u32 = 4;
-/// Latest moment of a stop after a start.
+/// The longest time between a start and its stop.
 const STOP_WITHIN_MS: u64 = 1_500;
-/// Applications that send concurrently.
+/// The number of applications that send concurrently.
 const TENANTS: u64 = 2;
-/// What callers may get besides 200 while a server stops: 503, and then a refused
-/// connection. Anything else, such as a reset, leaves the result of the request unknown.
+/// The results except 200 that callers may get while a server stops: 503, then a refused connection. Any
+/// other result, such as a reset, leaves the effect of the request unknown.
 const CLEAN: [&str; 2] = ["the server failed with status 503", "cannot connect"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -52,7 +52,7 @@ async fn stops_under_load_lose_and_repeat_nothing_and_reject_cleanly() -> Result
     }
     load.end().await?;
     load.drain(&server).await?;
-    // The delay replaces what the addresses ask for: none is dead here.
+    // The delay rule replaces the responses that the addresses select, so no address is unregistered here.
     for tenant in &mut load.tenants {
         tenant.members.iter_mut().for_each(|member| member.expected = Expected::Delivered);
     }
@@ -79,7 +79,7 @@ async fn stops_under_load_lose_and_repeat_nothing_and_reject_cleanly() -> Result
 }
 
 const DEVICES: u64 = 3_000;
-/// How many messages the sandbox has received when the server is stopped.
+/// The numbers of received messages at which the server is stopped.
 const STOP_AFTER: [usize; 3] = [1, 400, 900];
 
 #[tokio::test]
@@ -88,7 +88,7 @@ async fn stops_in_the_middle_of_a_large_notification_repeat_nothing() -> Result<
     let mut server = RestartableServer::start(launch(folder.path())).await?;
     configure_providers(&server.client()?, &server.sandbox).await?;
     register(&server.client()?, crowd(DEVICES)).await?;
-    // Answers take a moment, so that many are in flight whenever it stops.
+    // The responses are delayed, so that many messages are in flight at each stop.
     for provider in [Provider::Apns, Provider::Fcm] {
         server.sandbox.add_rule(Rule::on(provider, ScriptedResponse::ok()).delay_ms(30))?;
     }
@@ -107,10 +107,10 @@ async fn stops_in_the_middle_of_a_large_notification_repeat_nothing() -> Result<
     settle(server, folder.path()).await
 }
 
-/// Longest time in which a process ends whose grace is a second.
+/// The longest time until a process ends whose grace period is a second.
 const END_MAX: Duration = Duration::from_secs(10);
 
-/// What a provider owes does not keep the process past its grace.
+/// A missing response of a provider does not keep the process running after its grace period.
 #[tokio::test]
 async fn a_silent_provider_does_not_delay_a_stop_beyond_the_grace() -> Result<()> {
     let folder = tempfile::tempdir()?;

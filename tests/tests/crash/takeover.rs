@@ -1,4 +1,4 @@
-//! How long it takes until the work of a dead server is taken over, measured in its database.
+//! Measures in the database how long it takes until another server takes over the work of a dead server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,22 +8,22 @@ use anyhow::{Context, Result, ensure};
 use notify_tests::{Installation, until};
 use tokio::task::JoinHandle;
 
-/// How often the database is asked.
+/// How often the database is queried.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// Servers that hold pages which are not finished, or retries.
+/// Selects the epochs of servers that hold unfinished pages or retries.
 const HOLDING: &str = "select epoch from pages where finished = 0
     union select epoch from retries where epoch is not null";
 
-/// What was seen.
+/// The observations so far.
 #[derive(Debug, Default)]
 struct Seen {
-    /// When servers died that held something then.
+    /// The time of death of each server that still holds work.
     dead: BTreeMap<i64, Instant>,
-    /// How long the others waited.
+    /// The times until the work of the other dead servers was taken over.
     took: Vec<Duration>,
 }
 
-/// Looks on in the background.
+/// Observes the database in the background.
 pub(crate) struct Relief {
     installation: Arc<Installation>,
     known: BTreeSet<i64>,
@@ -38,7 +38,7 @@ impl Relief {
         Self { installation, known: BTreeSet::new(), seen, looking }
     }
 
-    /// The epoch of the server that was started last.
+    /// The epoch of the newest server.
     pub(crate) async fn newest(&mut self) -> Result<i64> {
         let newest = until("a server says that it lives", async || {
             let alive = self.installation.database().numbers("select epoch from servers");
@@ -49,7 +49,7 @@ impl Relief {
         Ok(newest)
     }
 
-    /// Notes that a server was killed just now.
+    /// Records that a server was killed now.
     pub(crate) fn killed(&self, epoch: i64) {
         let now = Instant::now();
         if self.installation.database().numbers(HOLDING).contains(&epoch) {
@@ -58,7 +58,7 @@ impl Relief {
         }
     }
 
-    /// How long each server that left something waited, sorted; once all were relieved.
+    /// Waits until the work of all dead servers is taken over. Returns the times that this took, sorted.
     pub(crate) async fn ended(self) -> Result<Vec<Duration>> {
         let seen = || self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let all = until("all are relieved", async || {

@@ -41,7 +41,7 @@ async fn listed_devices_and_a_tag_select_the_audience() -> Result<()> {
     assert_eq!(tokens(&received), expected(&["a1", "i1", "i2"]));
     assert_eq!((record.counts.targeted, record.counts.excluded), (3, 0));
 
-    // With ids, the platforms are ignored; duplicates count once, and unknown ids are counted.
+    // With ids, the platforms are ignored. Duplicate ids count once, and unknown ids are counted separately.
     let mut named = CreateNotification::to_devices(
         ["a1", "a1", "a2", "a5", "ghost", "i1"],
         ["i1", "i3", "i5"],

@@ -1,4 +1,4 @@
-//! Messenger and the chat app, from the subscription to the message, and the effect of rejections.
+//! Messenger and the chat app: subscriptions, messages, and the effect of rejections.
 
 use anyhow::{Context, Result};
 use notify_core::{
@@ -26,7 +26,7 @@ async fn start() -> Result<TestServer> {
     Ok(server)
 }
 
-/// A person and a chat that are answered like that; their devices.
+/// Subscribes a person and a chat whose messages get this response. Returns their devices.
 async fn subscribe(
     server: &TestServer,
     seed: u64,
@@ -44,7 +44,7 @@ async fn read(server: &TestServer, device: &DeviceId) -> Result<Device> {
     Ok(server.client().devices().get(device).await?)
 }
 
-/// What the two received, Messenger first.
+/// The messages to the two, Messenger first.
 fn both(received: &[ReceivedRequest]) -> Result<[&Value; 2]> {
     let of = |provider| received.iter().find(move |message| message.provider == provider);
     let person = of(Provider::Messenger).context("something for Messenger")?;
@@ -53,7 +53,7 @@ fn both(received: &[ReceivedRequest]) -> Result<[&Value; 2]> {
     Ok([&person.payload, &chat.payload])
 }
 
-/// One browser, one person, one chat and a phone by their ids, and no other device.
+/// A notification to one browser, one person, one chat and one phone by their ids reaches no other device.
 #[tokio::test]
 async fn devices_of_any_platform_are_reached_by_their_ids() -> Result<()> {
     let server = start().await?;

@@ -1,5 +1,6 @@
-//! Connections that close, refuse and shrink during a send to two thousand devices: no device is
-//! skipped, only unanswered messages are repeated, and every repeat has the same identity.
+//! Connections that close, refuse streams and lower their stream limit during a send to two thousand devices.
+//! No device is skipped, only messages without a response are repeated, and every repeat has the identity of
+//! the original.
 
 use std::collections::HashSet;
 
@@ -11,7 +12,7 @@ use notify_tests::{ReceivedByToken, TestServer, WAIT_MAX, crowd, register};
 use crate::BOTH;
 
 const DEVICES: u64 = 2_000;
-/// How many messages pass before each fault.
+/// The number of messages before each fault.
 const FAULTS_AFTER: [u32; 4] = [1, 150, 400, 700];
 
 async fn server_with_a_crowd() -> Result<TestServer> {
@@ -20,7 +21,7 @@ async fn server_with_a_crowd() -> Result<TestServer> {
     Ok(server)
 }
 
-/// Sends to all devices; returns the record and what arrived.
+/// Sends to all devices. Returns the record and the messages that arrived.
 async fn send(server: &TestServer) -> Result<(NotificationRecord, Vec<ReceivedRequest>)> {
     let notification = CreateNotification::to_platforms(BOTH, "x");
     let id = server.client().notifications().create(&notification).await?.id;
@@ -31,8 +32,8 @@ async fn send(server: &TestServer) -> Result<(NotificationRecord, Vec<ReceivedRe
     Ok((record, journal))
 }
 
-/// Checks that every device has the notification, that nothing came twice, and that all of it had
-/// one identity.
+/// Checks that every device has the notification, that no accepted message was repeated, and that all
+/// messages have one identity.
 #[track_caller]
 fn reached_everybody_once(journal: Vec<ReceivedRequest>, record: &NotificationRecord) {
     let journal = ReceivedByToken::of(journal);
@@ -41,7 +42,7 @@ fn reached_everybody_once(journal: Vec<ReceivedRequest>, record: &NotificationRe
     assert_eq!(journal.identities(), HashSet::from([record.id.to_string()]));
 }
 
-/// Lets both providers do that to a message now and then.
+/// Makes both providers respond with this fault to some of the messages.
 fn script(server: &TestServer, action: Fault) -> Result<()> {
     for provider in [Provider::Apns, Provider::Fcm] {
         for after in FAULTS_AFTER {

@@ -1,5 +1,5 @@
-//! From a `POST` to a push provider, through the SDK and the sandbox: what arrives, the effect of
-//! rejections, and that broken connections lose nothing.
+//! From a `POST` to a push provider, through the SDK and the sandbox: the messages that arrive, the effect of
+//! rejections, and broken connections that lose nothing.
 
 mod audiences;
 mod chat;
@@ -17,10 +17,11 @@ use notify_core::{CreateNotification, NotificationRecord, Platform};
 use notify_sandbox::ReceivedRequest;
 use notify_tests::TestServer;
 
-/// Both platforms that have devices of their own.
+/// The two platforms with push tokens.
 const BOTH: [Platform; 2] = [Platform::Android, Platform::Ios];
 
-/// Sends a notification to the end and returns its record and what the sandbox received for it.
+/// Sends a notification and waits until it is completed. Returns its record and the messages that the sandbox
+/// received for it.
 async fn send(
     server: &TestServer,
     notification: &CreateNotification,

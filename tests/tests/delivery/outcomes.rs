@@ -1,4 +1,4 @@
-//! The effect of each provider response: dead addresses, retries, rejected credentials and rejected
+//! The effect of each provider response: unregistered addresses, retries, rejected credentials and rejected
 //! messages.
 
 use anyhow::{Context, Result};
@@ -49,7 +49,7 @@ async fn dead_tokens_disable_their_devices_until_a_new_token_is_registered() -> 
     let (record, received) = send(&server, &notification).await?;
     assert_eq!((record.counts.targeted, received.len()), (2, 2), "the dead are left alone");
 
-    // The same token again does not bring a device back, another one does.
+    // A registration with the same token does not enable the device. A registration with another token does.
     register(&client, [dead[0].clone(), ios(31, &ScriptedResponse::ok())]).await?;
     assert!(!read(&server, &dead[0]).await?.enabled);
     let revived = RegisterDevice::ios("i1", apns_token(99, &ScriptedResponse::ok()));
@@ -80,7 +80,8 @@ async fn transient_failures_are_retried_and_delivered() -> Result<()> {
         ],
     )
     .await?;
-    // Apple's 429 is about one device; a rule, since a token cannot ask for `Retry-After` there.
+    // Apple's 429 is about one device. The test uses a rule, because an APNs token cannot select
+    // `Retry-After`.
     let slow_down = ScriptedResponse::reason("TooManyRequests").retry_after(2).first(1);
     let device = ios(8, &ScriptedResponse::ok());
     let token = device.push_token.clone().context("it has a token")?;
@@ -105,7 +106,7 @@ async fn transient_failures_are_retried_and_delivered() -> Result<()> {
             _ => assert!(matches!(statuses[..], [500 | 503, 200]), "{device}: {statuses:?}"),
         }
     }
-    // Never earlier than `Retry-After` says.
+    // The retry must not come before the time of `Retry-After`.
     let at: Vec<i64> = received
         .iter()
         .filter(|message| message.token.as_deref() == Some(&token))
@@ -170,7 +171,7 @@ async fn a_token_of_any_form_is_sent_unchanged() -> Result<()> {
     let notification = CreateNotification::to_platforms([Platform::Android], "x");
     let (record, received) = send(&server, &notification).await?;
     assert_eq!(received[0].payload["message"]["token"], Value::from(token));
-    // The sandbox, like Google, knows that this is no token of its own.
+    // The sandbox, like Google, recognises that the token is not an FCM token.
     assert_eq!(record.counts.unregistered + record.counts.sent, 1, "{record:?}");
     server.stop().await;
     Ok(())

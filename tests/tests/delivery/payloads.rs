@@ -1,4 +1,4 @@
-//! Whole bodies and headers as the providers received them.
+//! The complete bodies and headers that the providers receive.
 
 use anyhow::{Context, Result};
 use notify_core::json::JsonObject;
@@ -16,7 +16,7 @@ use crate::{BOTH, send};
 /// The default time to live, in seconds.
 const TTL_DEFAULT: i64 = 2_419_200;
 
-/// What both providers are to receive.
+/// The expected messages of both providers.
 struct Expected {
     fcm: Value,
     apns: Value,
@@ -42,7 +42,7 @@ fn object(value: &Value) -> Result<JsonObject> {
     Ok(JsonObject::from_serialize(value)?)
 }
 
-/// The one message of a provider.
+/// The only message of a provider.
 fn only(received: &[ReceivedRequest], provider: Provider) -> Result<&ReceivedRequest> {
     let mut of = received.iter().filter(|message| message.provider == provider);
     let message = of.next().with_context(|| format!("nothing for {}", provider.as_str()))?;
@@ -50,8 +50,8 @@ fn only(received: &[ReceivedRequest], provider: Provider) -> Result<&ReceivedReq
     Ok(message)
 }
 
-/// Sends to one device on each platform and compares everything that arrived. `ID` in what is
-/// expected stands for the notification's id, `POLL` for the page of its poll.
+/// Sends to one device on each platform and compares the messages with the expected ones. In an expected
+/// message, `ID` stands for the id of the notification and `POLL` for the URL of its poll.
 async fn arrives(
     server: &TestServer,
     notification: &CreateNotification,
@@ -87,7 +87,7 @@ async fn arrives(
     if expected.ttl == 0 {
         assert_eq!(given, 0, "one try only");
     } else {
-        // It counts from when the notification is due, which is when it was accepted.
+        // The time to live starts when the notification is due. This one is due when it is accepted.
         assert!((expires..=expires + 1).contains(&given), "{given}, not {expires}");
     }
     let token = apns.token.as_deref().context("a token")?;
@@ -105,7 +105,7 @@ async fn arrives(
     Ok(())
 }
 
-/// What every body to FCM is.
+/// The parts that all bodies to FCM have.
 const FCM_TYPE: &str = "application/json";
 
 fn android_options(tag: &str) -> Value {

@@ -1,5 +1,5 @@
-//! Why did this phone get nothing? Deliveries by device, previews and explanations, over the real
-//! server and the sandbox.
+//! The reports that explain why a phone got no message: deliveries by device, previews and explanations, with
+//! a real server and the sandbox.
 
 use anyhow::{Context, Result};
 use notify_client::Error;
@@ -21,7 +21,7 @@ async fn in_order(server: &TestServer, devices: &[RegisterDevice]) -> Result<()>
     Ok(())
 }
 
-/// The outcome of a device and the names of the steps; steps without a time lack the `@`.
+/// The outcome of a device and the names of the steps. A step with a time has an `@`.
 async fn explained(server: &TestServer, id: &NotificationId, device: &str) -> Result<String> {
     let device = DeviceId::new(device).map_err(anyhow::Error::msg)?;
     let explanation = server.client().notifications().explain(id, &device).await?;
@@ -33,7 +33,7 @@ async fn explained(server: &TestServer, id: &NotificationId, device: &str) -> Re
     Ok(format!("{}:{}", explanation.outcome.as_str(), words.collect::<String>()))
 }
 
-/// Sends, and waits until that many devices have their outcome and the rest is tried again.
+/// Sends a notification and waits until this many devices have an outcome and the rest waits for a retry.
 async fn sent(
     server: &TestServer,
     notification: &CreateNotification,
@@ -74,7 +74,7 @@ async fn deliveries_list_the_outcome_of_each_device() -> Result<()> {
             (row["at"].is_i64(), row["next_attempt_at"].is_i64()),
             (!is_pending, is_pending)
         );
-        // What the sandbox calls a message differs from run to run.
+        // The sandbox's message ids differ between runs.
         assert_eq!(row["provider_message_id"].is_string(), row["outcome"] == "sent", "{row}");
         let row = row.as_object_mut().context("a row")?;
         for varying in ["at", "next_attempt_at", "provider_message_id"] {
@@ -162,7 +162,7 @@ async fn every_delivery_outcome_is_explained() -> Result<()> {
         assert_eq!(&explained(&server, &everybody, device).await?, expected, "{device}");
     }
 
-    // Erased with all that was kept about it, it is as unknown as one that never was.
+    // An erased device and all its records are deleted, so it is as unknown as a device that never existed.
     let erased = DeviceId::new("i8").map_err(anyhow::Error::msg)?;
     client.devices().delete(&erased).await?;
     for (id, device) in [(&everybody, "i8"), (&everybody, "ghost")] {
@@ -188,7 +188,7 @@ async fn every_reason_a_device_is_not_targeted_is_explained() -> Result<()> {
         ios(8, &ScriptedResponse::ok()),
     ];
     in_order(&server, &devices).await?;
-    // One device has the tag; another has it set to false.
+    // One device has the tag, and another has the tag with the value false.
     for (device, value) in [("i1", true), ("i8", false)] {
         let tags = SetTags { tags: vec![Tag::new("vip", value)] };
         let device = DeviceId::new(device).map_err(anyhow::Error::msg)?;
@@ -244,7 +244,7 @@ async fn a_held_delivery_is_explained() -> Result<()> {
         .sandbox()
         .add_rule(Rule::on(Provider::Apns, ScriptedResponse::reason("InvalidProviderToken")))?;
     client.admin().delete_provider(app, ProviderKind::Fcm).await?;
-    // What comes first finds out; what comes after it waits from the beginning.
+    // The first messages find out that the credentials are wrong. Later messages are held from the start.
     let first = CreateNotification::to_platforms([Platform::Ios], "x");
     let first = client.notifications().create(&first).await?.id;
     until("the channel is held", async || {
@@ -324,7 +324,7 @@ async fn a_preview_shows_the_payload_and_sends_nothing() -> Result<()> {
         let sent =
             received.iter().find(|message| message.provider == provider).context("received")?;
         let mut shown = serde_json::to_value(platform.payload.context("a payload")?)?;
-        // But for ids and tokens it is to the letter what came.
+        // Except for ids and tokens, the preview must be identical to the message that arrived.
         let payload = sent.payload.to_string();
         if provider == Provider::Fcm {
             shown["message"]["token"] = sent.payload["message"]["token"].clone();

@@ -1,4 +1,4 @@
-//! What is not sent: held by credentials, without a provider, too large, or canceled.
+//! Messages that are not sent: held because of credentials, without a provider, too large, or canceled.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ async fn a_retry_held_by_wrong_credentials_continues_once_they_are_fixed() -> Re
     let mended = std::time::Instant::now();
     let record = server.completed(&id).await?;
     assert_eq!(record.counts.sent, 1, "{record:?}");
-    // The probe of a held channel is due after a minute; mending must not wait for it.
+    // The probe of a held channel is due after a minute. New credentials must take effect before.
     assert!(mended.elapsed() < Duration::from_secs(20), "{:?}", mended.elapsed());
     server.stop().await;
     Ok(())
@@ -88,7 +88,7 @@ async fn a_payload_over_the_limit_is_rejected_before_sending() -> Result<()> {
     }
     let listed = client.notifications().list(&PageQuery::default()).await?;
     assert_eq!(listed.notifications, []);
-    // Only the platforms that are targeted count, and ids say which these are.
+    // Only the limits of targeted platforms count, and ids decide which platforms are targeted.
     let named = CreateNotification::to_devices(["a0"], [], "x".repeat(3_900));
     let (record, received) = send(&server, &named?).await?;
     assert_eq!((record.counts.sent, received.len()), (1, 1), "{record:?}");
@@ -101,7 +101,7 @@ async fn a_canceled_notification_is_never_sent() -> Result<()> {
     let server = TestServer::start().await;
     let client = server.client();
     register(&client, crowd(50)).await?;
-    // The credentials are refused, so that everything waits.
+    // The credentials are refused, so all messages wait.
     let hold = Rule::on(Provider::Apns, ScriptedResponse::reason("InvalidProviderToken"));
     server.sandbox().add_rule(hold)?;
     let notification = CreateNotification::to_platforms([Platform::Ios], "x");

@@ -127,7 +127,7 @@ async fn dead_subscriptions_disable_their_browsers_and_rejected_messages_do_not(
     assert_eq!(failures, expected);
     let (record, _) = send(&server, &to_browsers("x")).await?;
     assert_eq!(record.counts.targeted, 3, "the dead are left alone");
-    // The browser subscribes again: another endpoint enables the device.
+    // The browser subscribes again. The new endpoint enables the device.
     browser(&client, sandbox, "gone", &ScriptedResponse::ok()).await?;
     assert!(client.devices().get(&dead[0]).await?.enabled);
     server.stop().await;
@@ -180,7 +180,7 @@ async fn a_browser_subscribes_with_the_generated_vapid_key() -> Result<()> {
     let subscription = json!({"platform": "web", "subscription": {
         "endpoint": made.endpoint, "keys": {"p256dh": made.p256dh, "auth": made.auth}}});
     server.caller().post("/v1/subscriptions", &subscription).await.ok();
-    // Without the key in the body the same one is kept.
+    // A body without a key keeps the existing key.
     client.admin().put_provider(app, ProviderKind::WebPush, &config).await?;
     let (record, _) = send(&server, &to_browsers("x")).await?;
     assert_eq!(record.counts.sent, 1, "{record:?}");
@@ -188,8 +188,7 @@ async fn a_browser_subscribes_with_the_generated_vapid_key() -> Result<()> {
     Ok(())
 }
 
-/// For a browser with its own keys, the sandbox shows the encrypted message, which it cannot read
-/// itself.
+/// The sandbox cannot decrypt a message to a browser with its own keys, so it shows the encrypted message.
 #[tokio::test]
 async fn a_browser_with_its_own_keys_can_decrypt_the_message() -> Result<()> {
     let server = TestServer::start().await;

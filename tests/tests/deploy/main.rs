@@ -12,11 +12,11 @@ use std::time::Duration;
 use notify_server::cli;
 use notify_server::config::Config;
 
-/// What the pods wait before they get SIGTERM.
+/// The time that pods wait before they get SIGTERM.
 const PRE_STOP: Duration = Duration::from_secs(5);
-/// What ending takes beyond the grace: closing connections and storage.
+/// The time that an end takes in addition to the grace period, for closing connections and storage.
 const ENDING: Duration = Duration::from_secs(5);
-/// Who the image runs as: `nonroot` of distroless.
+/// The user of the image: `nonroot` of distroless.
 const IMAGE_USER: &str = "65532";
 
 fn root() -> PathBuf {
@@ -27,7 +27,7 @@ fn read(name: &str) -> String {
     fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// Every file that runs Notify, by its name.
+/// All files that run Notify, by name.
 fn files() -> Vec<(String, String)> {
     let mut found = vec!["Dockerfile".to_owned(), "compose.yaml".to_owned()];
     let mut folders = vec!["deploy".to_owned()];
@@ -36,7 +36,7 @@ fn files() -> Vec<(String, String)> {
             let entry = entry.expect("the entry is read");
             let name = format!("{folder}/{}", entry.file_name().to_str().expect("UTF-8"));
             let is_folder = entry.path().is_dir();
-            // The secrets of a deployment that runs from this checkout are not among these files.
+            // A deployment from this checkout may have created secrets, which are not among these files.
             match (is_folder, name.as_str()) {
                 (_, "deploy/compose/secrets") => {}
                 (true, _) => folders.push(name),
@@ -47,7 +47,7 @@ fn files() -> Vec<(String, String)> {
     found.into_iter().map(|name| (name.clone(), read(&name))).collect()
 }
 
-/// What stands behind a word at the beginning of a line, wherever that line is in the files.
+/// The texts after a prefix of a line, in all files.
 fn values(word: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for (name, text) in files() {
@@ -61,7 +61,7 @@ fn values(word: &str) -> Vec<(String, String)> {
     found
 }
 
-/// Names that begin so in a text.
+/// The names in a text that start with a prefix.
 fn names(text: &str, prefix: &str) -> BTreeSet<String> {
     let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     let begin = text.match_indices(prefix).filter(|(at, _)| !text[..*at].ends_with(is_part));
@@ -87,7 +87,7 @@ fn every_variable_is_a_setting() {
     assert!(used.contains("NOTIFY_LISTEN") && used.contains("NOTIFY_PUBLIC_URL"), "{used:?}");
 }
 
-/// Seconds of `45`, `45s`.
+/// Parses seconds such as `45` or `45s`.
 fn seconds(text: &str) -> Duration {
     let number = text.trim_end_matches('s').parse();
     Duration::from_secs(number.unwrap_or_else(|error| panic!("{text}: {error}")))
@@ -112,7 +112,7 @@ fn the_stop_timeout_exceeds_the_servers_grace() {
     }
 }
 
-/// Open files in addition to the connections of clients.
+/// The number of open files in addition to the clients' connections.
 const FILES_RESERVE: usize = 1_024;
 
 #[test]
@@ -235,7 +235,7 @@ fn everything_that_operations_names_exists() {
         paths.insert(path);
     }
     assert!(paths.len() >= 5, "{paths:?}");
-    // The grace of a container by hand.
+    // The grace period of a container that is started by hand.
     let (_, rest) =
         document.split_once("--stop-timeout ").expect("the command sets a stop timeout");
     let grace = rest.split(' ').next().expect("seconds");

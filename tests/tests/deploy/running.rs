@@ -1,4 +1,4 @@
-//! A running server has what the deployment files need.
+//! A running server has the paths that the deployment files use.
 
 use std::path::Path;
 use std::process::Command;
@@ -15,7 +15,8 @@ async fn probes_and_metrics_respond() -> Result<()> {
     let server = TestServer::start().await;
     let caller = server.caller();
     let mut asked: Vec<_> = values("path: /").into_iter().map(|(_, path)| path).collect();
-    // Mounts are paths too, but not of HTTP: none is shown this way.
+    // Volume mounts also have paths, but the manifests write them differently. This search finds only HTTP
+    // paths.
     ensure!(asked.len() >= 3, "{asked:?}");
     asked.extend(values("prometheus.io/path: /").into_iter().map(|(_, path)| path));
     for path in &asked {

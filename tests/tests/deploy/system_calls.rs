@@ -1,5 +1,5 @@
-//! The systemd unit forbids system calls, and the server must need none of those. A filter that is
-//! too narrow would fail only where systemd runs.
+//! The systemd unit forbids system calls, and the server must not need a forbidden one. Without this test, a
+//! filter that is too narrow would fail only under systemd.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,7 +15,7 @@ use notify_tests::{
 
 use super::read;
 
-/// Groups of system calls, as systemd knows them.
+/// The groups of system calls that systemd knows.
 fn groups() -> Result<BTreeMap<String, Vec<String>>> {
     let listed = Command::new("systemd-analyze").arg("syscall-filter").output();
     let listed = listed.context("systemd-analyze is needed: Debian's package systemd")?;
@@ -32,7 +32,7 @@ fn groups() -> Result<BTreeMap<String, Vec<String>>> {
     Ok(groups)
 }
 
-/// The system calls of a list of groups and names.
+/// The system calls in a list of groups and names.
 fn expand(words: &[String], groups: &BTreeMap<String, Vec<String>>) -> BTreeSet<String> {
     let mut calls = BTreeSet::new();
     for word in words {
@@ -44,10 +44,10 @@ fn expand(words: &[String], groups: &BTreeMap<String, Vec<String>>) -> BTreeSet<
     calls
 }
 
-/// What the unit leaves.
+/// The system calls that the unit allows.
 fn allowed() -> Result<BTreeSet<String>> {
     let groups = groups()?;
-    // What every filter of allowed calls begins with.
+    // Every filter of allowed calls includes these.
     let mut allowed = expand(&["@default".to_owned()], &groups);
     let unit = read("deploy/systemd/notify.service");
     for filter in unit.lines().filter_map(|line| line.strip_prefix("SystemCallFilter=")) {
@@ -65,7 +65,7 @@ fn allowed() -> Result<BTreeSet<String>> {
     Ok(allowed)
 }
 
-/// The calls of a summary by `strace -c`; `None` while it is not whole.
+/// The calls in a summary of `strace -c`; `None` while the summary is incomplete.
 fn calls(summary: &str) -> Option<BTreeSet<String>> {
     let rows = summary.lines().skip_while(|line| !line.starts_with("------")).skip(1);
     let rows: Vec<_> = rows.take_while(|line| !line.starts_with("------")).collect();
@@ -78,7 +78,7 @@ async fn the_unit_allows_every_system_call_that_the_server_makes() -> Result<()>
     let folder = tempfile::tempdir()?;
     let summary = folder.path().join("calls");
     let file = summary.to_str().context("UTF-8")?;
-    // -D: the server stays the process that was started, and strace is another one.
+    // With -D, strace is a separate process, and the test's child is the server itself.
     let tracer = ["strace", "-D", "-f", "-c", "-qq", "-o", file];
     let data = folder.path().join("data");
     let server = Launch::on(&data).within(tracer).start().await?;

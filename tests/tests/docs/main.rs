@@ -38,7 +38,7 @@ fn read(name: &str) -> String {
     fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// A fenced block: the heading above it, what follows the fence, its lines.
+/// A fenced block: the heading above it, the text after the fence, and its lines.
 struct Block {
     heading: String,
     language: String,
@@ -67,7 +67,7 @@ fn blocks(document: &str) -> Vec<Block> {
     blocks
 }
 
-/// The commands of a block; a line that is indented continues the one before.
+/// The commands of a block. An indented line continues the command of the line before.
 fn commands(block: &Block) -> Vec<&str> {
     block.text.lines().filter(|line| !line.is_empty()).collect()
 }
@@ -219,7 +219,7 @@ fn examples_in_the_api_document_can_be_parsed() {
     }
 }
 
-/// The examples of the OpenAPI document, each read as its route reads or answers it.
+/// Parses the examples of the OpenAPI document as the route parses its requests or writes its responses.
 #[test]
 fn examples_in_the_openapi_document_can_be_parsed() {
     let openapi: Value = serde_json::from_str(&notify_server::openapi_json()).unwrap();
@@ -392,17 +392,17 @@ fn the_readme_quotes_the_example_and_the_sdk_correctly() {
     let quoted: Vec<_> = tokio.split('"').skip(1).step_by(2).collect();
     let [version, features @ ..] = quoted.as_slice() else { panic!("{tokio}: no version") };
     assert!(read("Cargo.toml").contains(&format!("tokio = {{ version = \"{version}.")));
-    // What `#[tokio::main]` and its default runtime need.
+    // The features that `#[tokio::main]` and its default runtime need.
     assert_eq!(features, ["macros", "rt-multi-thread"]);
     assert!(program.contains("#[tokio::main]\nasync fn main()"), "it is whole");
     let uses = program.lines().filter_map(|line| line.strip_prefix("use ")?.split("::").next());
     assert_eq!(uses.collect::<Vec<_>>(), ["notify_client"], "nothing else is a dependency");
 }
 
-/// Runs a line as a shell does, and fails when it fails.
+/// Runs a line in a shell and fails when the line fails.
 async fn sh(line: &str, folder: &Path, variables: &[(&str, String)]) -> Result<String> {
     let mut shell = Command::new("sh");
-    // A line is a step of its own, as for a reader, who would see each failure.
+    // Each line is a separate step, because a reader would notice a failure of each line.
     shell.arg("-c").arg(format!("set -e\n{line}")).current_dir(folder).kill_on_drop(true);
     shell.envs(variables.iter().map(|(name, value)| (*name, value)));
     let output = tokio::time::timeout(WAIT_MAX, shell.output()).await;

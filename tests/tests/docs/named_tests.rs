@@ -1,4 +1,4 @@
-//! The tests that a document cites exist.
+//! The tests that a document names must exist.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,10 +6,10 @@ use std::path::Path;
 
 use super::{read, root};
 
-/// Least words in the name of a test: what is shorter in a table is a word of the API.
+/// The least number of words in the name of a test. A shorter name in a table is a name of the API.
 const WORDS_MIN: usize = 4;
 
-/// Every function of the sources below a folder.
+/// Adds the names of all functions in the sources below a folder to `found`.
 fn functions(folder: &Path, found: &mut BTreeSet<String>) {
     let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{folder:?}: {error}"));
     for path in entries.map(|entry| entry.expect("the folder is read").path()) {
@@ -23,7 +23,7 @@ fn functions(folder: &Path, found: &mut BTreeSet<String>) {
     }
 }
 
-/// What is named in the last column of a document's tables.
+/// The names of tests in the last column of a document's tables.
 fn named(document: &str) -> Vec<String> {
     let rows = document.lines().filter(|line| line.starts_with('|'));
     let last = rows.filter_map(|row| row.trim_end_matches(['|', ' ']).rsplit('|').next());

@@ -1,4 +1,4 @@
-//! The README's quick start, line by line, against real processes on free ports.
+//! Runs the README's quick start line by line, with real processes on free ports.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use tokio::process::{Child, Command};
 
 use crate::{Block, blocks, commands, read, root, sh};
 
-/// Most lines of a quick start: what a reader types before the first notification arrives.
+/// The most lines of a quick start that a reader types before the first notification arrives.
 const QUICK_START_LINES_MAX: usize = 6;
 
 /// A binary built with this test.
@@ -25,7 +25,7 @@ fn binary(name: &str) -> Result<PathBuf> {
         .with_context(|| format!("{name} is not built: run `cargo build --workspace --bins`"))
 }
 
-/// `notify-server sandbox` as a process, and where it listens.
+/// `notify-server sandbox` as a process, and its address.
 async fn start_sandbox(arguments: &str, folder: &Path) -> Result<(Child, String)> {
     let mut child = Command::new(binary("notify-server")?)
         .args(arguments.split_whitespace())
@@ -44,9 +44,9 @@ async fn start_sandbox(arguments: &str, folder: &Path) -> Result<(Child, String)
 /// The words of the README's lines that stand for something of the reader's own.
 struct Reader {
     server: ServerProcess,
-    /// Where data, keys and the installed command are.
+    /// The folder of the data, the keys and the installed command.
     home: tempfile::TempDir,
-    /// What was exported so far, and assigned.
+    /// The variables that were exported or assigned so far.
     assignments: String,
     sandbox: Option<(Child, String)>,
 }
@@ -59,8 +59,8 @@ impl Reader {
         Ok(Self { server, home, assignments: String::new(), sandbox: None })
     }
 
-    /// Does what a line of the quick start says. Addresses and keys are put in the place of the
-    /// document's; what is built already is not built again.
+    /// Executes a line of the quick start. Replaces the document's addresses and keys by real ones, and does
+    /// not build a program that is already built.
     async fn follow(&mut self, line: &str) -> Result<()> {
         if let Some(arguments) = line.strip_prefix("cargo run --release -p notify-server -- ") {
             self.sandbox = Some(start_sandbox(arguments, self.home.path()).await?);
@@ -83,7 +83,7 @@ impl Reader {
             .replace("127.0.0.1:8081", sandbox)
             .replace("curl ", "curl -fsS ");
         if line.starts_with("export ") || line.starts_with("APP=") {
-            // Kept for the lines that follow; each runs in a shell of its own.
+            // The variable is kept for the following lines, because each line runs in a separate shell.
             self.assignments.push_str(&line);
             self.assignments.push('\n');
             return Ok(());

@@ -54,7 +54,7 @@ async fn a_campaign_keeps_its_feed_items_through_an_outage_and_a_restart() -> Re
     );
     let metrics = server.admin().send(&Method::GET, "/metrics", "").await?.text;
     assert!(metrics.contains("notify_feed_fetches_total{result=\"read\"} 1"), "{metrics}");
-    // What it asked for on its own: once, as nothing was due since.
+    // The server fetched the feed once without a request. No further fetch was due.
     assert_eq!(host.requests().len(), 1);
     drop(host);
     server.restart().await;
@@ -120,7 +120,8 @@ async fn a_fetch_interrupted_by_a_kill_is_repeated() -> Result<()> {
     until("it is being fetched", async || Ok((!host.requests().is_empty()).then_some(()))).await?;
     server.kill().await?;
     is_slow.store(false, Ordering::SeqCst);
-    // The claim of the dead process runs out by the clock: a row whose time has passed stands for it.
+    // The claim of the dead process expires by the clock. The test sets its time in the row instead of
+    // waiting.
     let kept = DatabaseInspector::of(folder.path())?;
     let claimed = "where claims = 1 and status = 'pending'";
     assert_eq!(kept.number(&format!("select count(*) from feeds {claimed}"))?, 1);

@@ -1,4 +1,4 @@
-//! A web server on this machine that sends exactly what a test wants, and records its requests.
+//! A web server on this machine that sends exactly the bytes of the test and records its requests.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,18 +9,18 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-/// What is sent after the head and the body.
+/// What the host sends after the head and the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Then {
-    /// Nothing: the connection ends.
+    /// Nothing: the host closes the connection.
     Ends,
-    /// Spaces without end, as fast as they are taken.
+    /// Spaces without end, as fast as the client reads.
     Endless,
     /// A space every second.
     Drips,
 }
 
-/// An answer: head lines, body, and what comes then.
+/// A response: the head lines, the body and what follows.
 pub(crate) type Reply = (String, Vec<u8>, Then);
 
 /// A host.
@@ -31,7 +31,7 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// Starts a host that answers a path.
+    /// Starts a host with a response for each path.
     pub(crate) async fn start(
         answer: impl Fn(&str) -> Reply + Send + Sync + 'static,
     ) -> Result<Self> {
@@ -43,7 +43,7 @@ impl Host {
             while let Ok((io, _)) = listener.accept().await {
                 let (seen, answer) = (Arc::clone(&seen), Arc::clone(&answer));
                 tokio::spawn(async move {
-                    // The server may hang up.
+                    // An error means that the server has closed the connection.
                     let _ = serve(io, &seen, &*answer).await;
                 });
             }
@@ -51,12 +51,12 @@ impl Host {
         Ok(Self { address, requests, serving })
     }
 
-    /// A url of the host.
+    /// The URL of a path on the host.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 
-    /// The requests that came, in small letters.
+    /// The received requests in lower case.
     pub(crate) fn requests(&self) -> Vec<String> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

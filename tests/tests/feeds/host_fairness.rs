@@ -1,4 +1,5 @@
-//! A host whose feeds all hang takes a few fetches of its own, and none of other hosts.
+//! A host whose feeds all hang uses only its share of the concurrent fetches. Feeds of other hosts are
+//! fetched as usual.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -15,18 +16,19 @@ use tokio::task::JoinHandle;
 use crate::host::rss;
 use crate::{create, fetched};
 
-/// Feeds of the slow host: as many as the server fetches at once.
+/// The number of feeds of the slow host: the server's limit of concurrent fetches.
 const FEEDS: usize = 8;
-/// Fetches of one host at once.
+/// The server's limit of concurrent fetches from one host.
 const PER_HOST_MAX: usize = 2;
 
-/// Requests of a host.
+/// The requests of a host.
 #[derive(Default)]
 struct Asked {
     all: AtomicUsize,
     now: AtomicUsize,
     most: AtomicUsize,
-    /// Connections that the server closed; its next request may arrive before we see that.
+    /// The connections that the server closed. The server's next request may arrive before the test notices
+    /// the close.
     disconnected: AtomicUsize,
 }
 
@@ -51,7 +53,7 @@ impl Gate {
                     let now = asked.now.fetch_add(1, Ordering::SeqCst) + 1;
                     asked.most.fetch_max(now, Ordering::SeqCst);
                     asked.all.fetch_add(1, Ordering::SeqCst);
-                    // The server may hang up.
+                    // An error means that the server has closed the connection.
                     let _ = answer(io, &mut holds, &asked).await;
                 });
             }
@@ -63,7 +65,7 @@ impl Gate {
         self.asked.all.load(Ordering::SeqCst)
     }
 
-    /// The most that were asked for at once, as far as the server knew.
+    /// The most concurrent requests from the server's point of view.
     fn most(&self) -> usize {
         let disconnected = self.asked.disconnected.load(Ordering::SeqCst);
         self.asked.most.load(Ordering::SeqCst).saturating_sub(disconnected)
@@ -77,13 +79,13 @@ impl Drop for Gate {
 }
 
 async fn answer(mut io: TcpStream, holds: &mut watch::Receiver<bool>, asked: &Asked) -> Result<()> {
-    // One that fails here fails below too.
+    // A connection whose read fails here fails again below.
     let _ = io.read(&mut [0; 4_096]).await;
     let is_disconnected = tokio::select! {
         _ = holds.wait_for(|holds| !holds) => false,
         _ = io.read_u8() => true,
     };
-    // Before the response: once it is there, the next request may come at once.
+    // The count falls before the response is sent, because the next request may follow the response at once.
     asked.disconnected.fetch_add(usize::from(is_disconnected), Ordering::SeqCst);
     asked.now.fetch_sub(1, Ordering::SeqCst);
     let body = rss(&[1]);
@@ -105,7 +107,7 @@ async fn hanging_feeds_of_one_host_do_not_delay_other_hosts() -> Result<()> {
     for number in 0..FEEDS {
         feeds.push(create(&caller, &format!("{}/{number}", slow.origin)).await?);
     }
-    // Made last, so that it is due behind all of them.
+    // This feed is created last, so it is due after all others.
     server.clock().advance(Duration::from_secs(1));
     feeds.push(create(&caller, &format!("{}/", other.origin)).await?);
     for feed in &feeds {
@@ -122,7 +124,7 @@ async fn hanging_feeds_of_one_host_do_not_delay_other_hosts() -> Result<()> {
     .await?;
     ensure!(slow.most() <= PER_HOST_MAX, "{} at once", slow.most());
     slow.holds.send_replace(false);
-    // Those that waited go on; a fetch that was held for too long has failed and is tried later.
+    // The waiting fetches continue. A fetch that waited for too long has failed and is tried later.
     until("each was asked for again", async || Ok((slow.all() >= 2 * FEEDS).then_some(()))).await?;
     ensure!(slow.most() <= PER_HOST_MAX, "{} at once", slow.most());
     server.stop().await;

@@ -1,5 +1,5 @@
-//! S5: hostile feeds. Each is marked failing, and uses bounded CPU time and memory of a server
-//! process, measured from outside.
+//! S5: hostile feeds. The server marks each of them as failing and uses limited CPU time and memory, measured
+//! from outside the process.
 
 use std::fs;
 use std::io::Write;
@@ -11,14 +11,14 @@ use serde_json::json;
 use crate::host::{Host, Reply, Then, rss};
 use crate::{create, fetched};
 
-/// Most time of the processor that one feed takes, in seconds.
+/// The most CPU time that one feed may take, in seconds.
 const CPU_SECONDS_MAX: f64 = 2.0;
-/// Most memory that one of them adds to what the server held before it, in bytes.
+/// The most memory that one feed may add, in bytes.
 const MEMORY_BYTES_MAX: u64 = 64 * 1_024 * 1_024;
-/// Ticks of `/proc/<pid>/stat` a second, on every Linux there is.
+/// The ticks a second in `/proc/<pid>/stat`, on every current Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Feeds, and the error of each.
+/// The feeds and the error of each.
 const HOSTILE: [(&str, &str); 21] = [
     ("/laughs", "has a document type, which feeds do not need"),
     ("/external", "has a document type, which feeds do not need"),
@@ -55,7 +55,7 @@ fn respond(path: &str) -> Reply {
                 .collect();
             whole(format!("<!DOCTYPE rss [<!ENTITY l0 \"lol\">{entities}]><rss>&l29;</rss>"))
         }
-        // Where it would be fetched from, this host would know.
+        // If the server fetched the external entity, this host would see the request.
         "/external" => whole(
             "<!DOCTYPE rss SYSTEM \"/canary\" [<!ENTITY % x SYSTEM \"/canary\">]><rss/>".into(),
         ),
@@ -71,23 +71,23 @@ fn respond(path: &str) -> Reply {
             r#"{{"version": "https://jsonfeed.org/version/1.1", "items": [{}{{}}]}}"#,
             "{},".repeat(1_000_000)
         )),
-        // Every text as long as it may be, in what looks like markup.
+        // All texts have the maximum length and look like markup.
         "/texts" => in_rss(&format!(
             "<item><title>{}</title><description>{}</description></item>{}",
             "&lt;a &quot;&gt;".repeat(60_000),
             "&amp;amp;".repeat(300_000),
             "<item><title/></item>".repeat(20_001),
         )),
-        // A base as long as it may be, and links that it would be copied for.
+        // The base URL has the maximum length, and every link would copy it.
         "/bases" => whole(format!(
             "<rss><channel xml:base=\"http://a.example/{}/\">{}</channel></rss>",
             "x".repeat(4 * 1_024 * 1_024),
             "<item><link>b</link></item>".repeat(20_001),
         )),
-        // Each is looked for among all that is open.
+        // The parser searches each end tag among all open elements.
         "/ends" => in_rss(&format!("{}{}", "<x>".repeat(60), "</y>".repeat(1_000_000))),
         "/unclosed" => in_rss(&"<item><title>T</title><link>/1</link>".repeat(100_000)),
-        // Every text as long as it may be, all of images that are none.
+        // All texts have the maximum length and consist of tags that look like images.
         "/pictures" => in_rss(&format!(
             "{}{}",
             format!(
@@ -131,15 +131,15 @@ fn respond(path: &str) -> Reply {
     }
 }
 
-/// Five gibibytes of nothing in five mebibytes: the same 8 MiB again and again.
+/// Five gibibytes of zeros in five mebibytes: the same compressed 8 MiB, repeated.
 fn bomb() -> Vec<u8> {
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     gzip.write_all(&vec![b' '; 8 * 1_024 * 1_024]).expect("a Vec takes everything");
     gzip.finish().expect("a Vec takes everything").repeat(600)
 }
 
-/// Time of the processor that a server took until now, in seconds.
-/// Has the kernel forget the most memory so far; what the server holds now.
+/// The CPU time of a server so far, in seconds.
+/// Resets the kernel's record of the peak memory. Returns the current memory of the server.
 fn begin_peak(server: &ServerProcess) -> Result<u64> {
     // 5 resets the peak: proc_pid_clear_refs(5).
     fs::write(format!("/proc/{}/clear_refs", server.id()?), "5")?;
@@ -160,7 +160,7 @@ async fn hostile_feeds_fail_and_use_few_resources() -> Result<()> {
     let launch = Launch::on(folder.path()).argument("--allow-private-networks");
     let server = launch.start().await?;
     let caller = server.caller();
-    // What a first fetch makes stays: roots, threads.
+    // The first fetch allocates memory that stays: root certificates and threads.
     let good = create(&caller, &host.url("/good")).await?;
     assert_eq!(fetched(&caller, &good).await?["status"], "ok");
     for (path, expected) in HOSTILE {
@@ -178,7 +178,7 @@ async fn hostile_feeds_fail_and_use_few_resources() -> Result<()> {
     }
     let asked = host.requests();
     assert!(asked.iter().all(|request| !request.contains("canary")), "{asked:?}");
-    // Others are not affected: a valid feed is fetched as before.
+    // A valid feed is fetched as before.
     let good = create(&caller, &host.url("/good?again")).await?;
     fetched(&caller, &good).await?;
     server.kill().await

@@ -1,5 +1,5 @@
-//! Feeds in the whole product: fetched, shown on devices, kept during outages, and the cost of
-//! hostile ones (S1 to S5 of `docs/reliability.md`).
+//! Feeds in the whole product: they are fetched, shown on devices and kept during outages, and hostile feeds
+//! have a limited cost (S1 to S5 of `docs/reliability.md`).
 
 mod campaigns;
 mod host;
@@ -10,13 +10,13 @@ use anyhow::Result;
 use notify_tests::{Caller, until};
 use serde_json::{Value, json};
 
-/// Makes a feed.
+/// Creates a feed.
 async fn create(caller: &Caller, url: &str) -> Result<String> {
     let made = caller.post("/v1/feeds", &json!({"url": url, "name": "News"})).await.ok();
     Ok(made["id"].as_str().unwrap_or_default().to_owned())
 }
 
-/// The feed, once it was fetched.
+/// Waits until the feed has been fetched and returns it.
 async fn fetched(caller: &Caller, id: &str) -> Result<Value> {
     until(&format!("feed {id} is fetched"), async || {
         let listed = caller.get("/v1/feeds?limit=1000").await.ok();

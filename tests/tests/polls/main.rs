@@ -1,5 +1,5 @@
-//! The public page of a poll: under voters, repeats, replays, other polls' answers and kills at once; and
-//! in a browser.
+//! The public page of a poll: with many voters, repeats, replays, answers of other polls and kills at the
+//! same time; and in a browser.
 
 mod page;
 mod voters;

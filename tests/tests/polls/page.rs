@@ -1,17 +1,17 @@
-//! The page of a poll in Chromium: every layout, a click with scripts and without, the results, and
-//! the error pages.
+//! The page of a poll in Chromium: all layouts, a click with and without scripts, the results, and the error
+//! pages.
 
 use anyhow::{Context, Result, ensure};
 use notify_tests::{Attached, Caller, Chromium, DiskFault, Launch, TestServer, until};
 use serde_json::{Value, json};
 
-/// A breach of the page's policy shows here.
+/// A script that records violations of the page's content security policy.
 const WATCH: &str = "
     globalThis.breaches = [];
     addEventListener('securitypolicyviolation', (event) => breaches.push(event.violatedDirective));";
-/// A page that says whether its scripts run.
+/// A page that shows whether its scripts run.
 const SHOWS_SCRIPTS: &str = "data:text/html,<title>off</title><script>document.title='on'</script>";
-/// What the page shows, and how.
+/// A script that returns the visible contents of the page and their styles.
 const SEEN: &str = "(() => {
     const all = (selector) => [...document.querySelectorAll(selector)];
     const drawn = (element) => {
@@ -29,7 +29,7 @@ const SEEN: &str = "(() => {
         chosen: all('li.chosen span').map((chosen) => chosen.textContent),
     };
 })()";
-/// Tries what the policy must block; returns the violations.
+/// A script that tries what the policy must block and returns the violations.
 const INTRUDE: &str = "(async () => {
     const script = document.createElement('script');
     script.textContent = 'document.title = \"owned\"';
@@ -42,7 +42,7 @@ const INTRUDE: &str = "(async () => {
     return [document.title === 'owned', ...new Set(breaches)].map(String).sort();
 })()";
 
-/// A poll, and the URL of its page.
+/// Creates a poll and returns the URL of its page.
 async fn poll(caller: &Caller) -> Result<(String, String)> {
     let answers = json!([{"text": "tea"}, {"text": "coffee"}]);
     poll_with(caller, "poll_text", &answers).await
@@ -62,7 +62,8 @@ async fn clicks(caller: &Caller, poll: &str) -> Result<Vec<u64>> {
     Ok(answers.iter().filter_map(|answer| answer["clicks"].as_u64()).collect())
 }
 
-/// What a page shows once it shows a heading: a click's answer may still be on its way.
+/// Waits until a page shows a heading, because the response to a click may be on its way. Returns what it
+/// shows.
 async fn seen(chromium: &mut Chromium, page: &Attached) -> Result<Value> {
     until("a page with a heading", async || {
         let seen = chromium.run(page, SEEN).await?;
@@ -71,7 +72,7 @@ async fn seen(chromium: &mut Chromium, page: &Attached) -> Result<Value> {
     .await
 }
 
-/// Clicks the second answer; what is shown then.
+/// Clicks the second answer and returns what the page then shows.
 async fn choose(chromium: &mut Chromium, page: &Attached) -> Result<Value> {
     chromium.click(page, "li:nth-child(2) button").await?;
     chromium.event("Page.loadEventFired").await?;
@@ -102,7 +103,7 @@ async fn an_answer_is_clicked_with_scripts_and_without() -> Result<()> {
         assert_eq!((&results["path"], &results["buttons"]), (&form["path"], &json!([])));
         assert_eq!(clicks(&caller, &id).await?, [0, 1]);
 
-        // A second visit shows the result at once; so does another page of the same browser.
+        // A second visit shows the result at once. Another page of the same browser does too.
         chromium.load(&page, &url).await?;
         assert_eq!(seen(&mut chromium, &page).await?["bars"], json!([0, 100]));
         let other = chromium.open(&url, WATCH).await?;
@@ -150,7 +151,7 @@ async fn every_layout_is_shown_and_markup_in_an_answer_has_no_effect() -> Result
     Ok(())
 }
 
-/// A page of words under the same policy as every other.
+/// Checks a page that has only text. It has the same policy as all other pages.
 async fn is_readable(
     chromium: &mut Chromium,
     page: &Attached,

@@ -1,7 +1,7 @@
-//! Many voters at once, with repeats, while the server is killed: each counts once, for the first
+//! Many concurrent voters, with repeats, while the server is killed. Each voter counts once, for the first
 //! answer, and the counts match the rows.
 //!
-//! `NOTIFY_POLL_VOTES=100000` runs it at length.
+//! `NOTIFY_POLL_VOTES=100000` sets the number of voters.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,15 +14,15 @@ use notify_tests::{DatabaseInspector, Launch, RestartableServer};
 use serde_json::json;
 use tokio::sync::watch;
 
-/// Voters unless the environment says otherwise.
+/// The default number of voters.
 const VOTES: u64 = 3_000;
-/// Voters at once.
+/// The number of concurrent voters.
 const AT_ONCE: u64 = 64;
-/// Kills on the way.
+/// The number of kills.
 const KILLS: u64 = 3;
-/// One voter in so many says it again at once, as a double click does.
+/// One of this many voters votes twice at once, as with a double click.
 const TWICE_ONE_IN: u64 = 5;
-/// One in so many also sends an answer of another poll.
+/// One of this many voters also sends an answer of another poll.
 const FOREIGN_ONE_IN: u64 = 10;
 const ANSWERS: usize = 3;
 
@@ -71,7 +71,7 @@ fn visitor(voter: u64) -> String {
     URL_SAFE_NO_PAD.encode(id)
 }
 
-/// Sends a form until it is answered: a person who sees an error tries again.
+/// Sends a form until it gets a response, as a person does who sees an error.
 async fn send(
     http: &reqwest::Client,
     origin: &mut watch::Receiver<String>,
@@ -82,7 +82,7 @@ async fn send(
         let to = format!("{}{path}", *origin.borrow_and_update());
         match http.post(to).body(form.to_owned()).send().await {
             Ok(answer) if answer.status() != 503 => return Ok(answer.status().as_u16()),
-            // Killed or starting: the next one says where it is.
+            // The server was killed or is starting. The next server publishes its address.
             Ok(_) | Err(_) => {
                 let moved = tokio::time::timeout(notify_tests::WAIT_MAX, origin.changed());
                 moved.await.context("the server comes back")??;
@@ -121,7 +121,7 @@ async fn every_voter_is_counted_once_despite_repeats_and_kills() -> Result<()> {
     }
     for kill in 1..=KILLS {
         let at = votes * kill / (KILLS + 1);
-        // Bounded by votes that do not come, however many there are.
+        // The wait ends when no further votes arrive, whatever their number.
         loop {
             let seen = next.load(Ordering::Relaxed);
             if seen >= at {
@@ -148,8 +148,8 @@ async fn every_voter_is_counted_once_despite_repeats_and_kills() -> Result<()> {
     Ok(())
 }
 
-/// Everything that a voter does: some twice at once, some with another poll's answer, one in three
-/// later again for another answer.
+/// Does everything that a voter does. Some voters send a form twice at once, some send an answer of another
+/// poll, and one in three votes again later for another answer.
 async fn vote(
     http: &reqwest::Client,
     origin: &mut watch::Receiver<String>,
@@ -194,7 +194,7 @@ async fn judge(server: &RestartableServer, poll: &str, page: &Page, votes: u64) 
     Ok(())
 }
 
-/// What is counted is what is kept, answer by answer, in every poll there is.
+/// Checks in all polls that the count of each answer equals the number of stored votes.
 fn rows_are_the_counts(data_dir: &std::path::Path) -> Result<()> {
     let differing = DatabaseInspector::of(data_dir)?.number(
         "select count(*) from poll_answers a where a.clicks <> (select count(*) from poll_visitors v

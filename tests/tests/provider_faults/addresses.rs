@@ -1,5 +1,6 @@
-//! S4: a delivery to a private address fails at once and reveals nothing about it. The tests of the
-//! guard itself (S1 to S3) show that no such address is ever connected to, in any disguise.
+//! S4: a delivery to a private address fails at once, and its error reveals nothing about the address. The
+//! tests of the guard (S1 to S3) show that the server never connects to such an address, in whichever
+//! notation it is written.
 
 use std::net::Ipv4Addr;
 
@@ -11,7 +12,7 @@ use notify_tests::{TestServer, browser};
 use serde_json::json;
 use tokio::net::TcpListener;
 
-/// Browsers whose push service is on this machine.
+/// The browsers whose push service is on this machine.
 const BROWSERS: u64 = 20;
 
 #[tokio::test]
@@ -21,7 +22,7 @@ async fn a_delivery_to_a_private_address_fails_at_once_and_reveals_nothing() -> 
         browser(&server.client(), server.sandbox(), &format!("w{seed}"), &ScriptedResponse::ok())
             .await?;
     }
-    // From now on this machine is inside.
+    // From now on the guard treats this machine as private.
     server.restart_with(|config| config.allow_private_networks = false).await;
     server.sandbox().clear();
     let client = server.client();

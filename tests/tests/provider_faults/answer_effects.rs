@@ -7,24 +7,24 @@ use notify_sandbox::{
 /// The effect on a hundred devices that all get the same response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// Accepted after all.
+    /// All messages are accepted in the end.
     Sent,
-    /// All are disabled.
+    /// All devices are disabled.
     Disabled,
-    /// The guard stops sending at the limit; no device stays disabled.
+    /// The guard stops sending at its limit. No device stays disabled.
     Guarded,
-    /// All fail and stay enabled.
+    /// All deliveries fail, and the devices stay enabled.
     Failed,
-    /// All wait for other credentials.
+    /// All deliveries wait for other credentials.
     Held,
-    /// All wait for a retry.
+    /// All deliveries wait for a retry.
     Waits,
 }
 
-/// A row: provider, response, effect.
+/// A row: provider, response and effect.
 pub(crate) type Row = (Provider, ScriptedResponse, Effect);
 
-/// Every row of every provider.
+/// The rows of all providers.
 pub(crate) fn rows() -> Vec<Row> {
     let mut rows = Vec::new();
     for reason in ApnsReason::ALL {
@@ -34,7 +34,7 @@ pub(crate) fn rows() -> Vec<Row> {
         rows.push((Provider::Fcm, ScriptedResponse::reason(word), effect));
     }
     for refusal in WebPushError::ALL {
-        // A reason without a word is that of its status, or cannot be asked for by an endpoint.
+        // A reason without a keyword has the same effect as its status, or cannot be selected by an endpoint.
         let answer = match refusal.keyword {
             Some(_) => ScriptedResponse {
                 status: Some(refusal.status),
@@ -89,7 +89,7 @@ fn of_web_push(status: u16) -> Effect {
         400 | 413 => Effect::Failed,
         404 => Effect::Guarded,
         410 => Effect::Disabled,
-        // 401 and 403 hold that push service, not the provider, which is all that can be seen here.
+        // After 401 and 403 only this push service is held, not the provider. The test can see only the hold.
         401 | 403 | 406 | 408 | 429 | 500..=599 => Effect::Waits,
         _ => panic!("{status}: status without an effect"),
     }
@@ -115,7 +115,7 @@ fn of_telegram(word: &str) -> Effect {
         "blocked" | "deactivated" | "kicked" | "notmember" | "deleted" => Effect::Disabled,
         "notfound" | "neverstarted" => Effect::Guarded,
         "empty" | "toolong" | "button" | "markup" => Effect::Failed,
-        // About a photo: the text alone is taken.
+        // The error is about a photo. The server then sends the text alone, which is accepted.
         "parse" | "photo" | "fetch" | "dimensions" => Effect::Sent,
         "unauthorized" | "badtoken" | "nomethod" | "notthere" => Effect::Held,
         "conflict" | "flood" | "internal" | "timeout" => Effect::Waits,

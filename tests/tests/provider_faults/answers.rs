@@ -1,5 +1,5 @@
-//! T11: every response of every provider to a hundred devices, and exactly its effect: which are
-//! disabled, which fail, which wait, and what stops.
+//! T11: the effect of every response of every provider on a hundred devices: which devices are disabled,
+//! which deliveries fail, which wait, and what stops.
 
 use std::time::Duration;
 
@@ -22,20 +22,20 @@ use serde_json::json;
 use crate::answer_effects::{Effect, Row, rows};
 use crate::manual_clock::{ALL, ManualServer};
 
-/// Devices that get each answer.
+/// The number of devices that get each response.
 const DEVICES: u64 = 100;
-/// Rows that are tried at a time.
+/// The number of rows that are tried concurrently.
 const PARALLEL: usize = 8;
-/// Registrations of a row under way at a time.
+/// The number of concurrent registrations of a row.
 const REGISTRATIONS: usize = 16;
-/// Addresses that may look dead before the guard stops, the one too many included
+/// The number of addresses that look unregistered when the guard stops: its limit and one more
 /// (`docs/delivery.md`).
 const REPORTED_MAX: u64 = 21;
 
-/// Longer than any wait that the server chooses.
+/// A time longer than any wait that the server chooses.
 const LONGEST_WAIT: Duration = Duration::from_secs(7_200);
 
-/// An application of its own for a row, with devices that are all answered the same.
+/// The application of a row, with devices that all get the same response.
 struct Case {
     client: Client,
     platform: Platform,
@@ -50,7 +50,7 @@ impl Case {
         let name = format!("{provider:?}");
         let app = admin.create_app(&CreateApp { name, language: None }).await?.id;
         let mut config = server.config(kind);
-        // No pace of Messenger's or Telegram's, by a clock that stands still.
+        // With a stopped clock, the pace of Messenger and Telegram would never allow a second message.
         config["rate_per_second"] = json!(1_000_000);
         admin.put_provider(app, kind, &config).await?;
         let key = admin.create_key(app, &CreateKey::default()).await?.api_key;
@@ -102,7 +102,7 @@ impl Case {
         Ok(self.client.notifications().create(&notification).await?.id)
     }
 
-    /// Whether everything has happened that can while the clock stands.
+    /// Whether everything has happened that can happen while the clock stands still.
     async fn settled(
         &self,
         id: &NotificationId,
@@ -117,13 +117,13 @@ impl Case {
             Effect::Sent | Effect::Disabled | Effect::Failed => record.completed_at.is_some(),
             Effect::Guarded => counts.unregistered == REPORTED_MAX,
             Effect::Held => self.has(id, StepKind::CredentialsRefused).await?,
-            // What else it may do, it would do at once.
+            // Any further effect would also happen at once.
             Effect::Waits => true,
         };
         Ok(is_settled.then_some(record))
     }
 
-    /// Whether the first device's explanation has that step.
+    /// Whether the explanation of the first device has this step.
     async fn has(&self, id: &NotificationId, word: StepKind) -> Result<bool> {
         let device = DeviceId::new(name(0)).map_err(anyhow::Error::msg)?;
         let explanation = self.client.notifications().explain(id, &device).await?;
@@ -145,7 +145,7 @@ async fn check(server: &ManualServer, row: &Row) -> Result<()> {
     let what = format!("{provider:?} {answer:?}: {effect:?}");
     let case = Case::new(server, row).await?;
     if case.platform == Platform::Web {
-        // Only addresses that took a message before are evidence for the guard.
+        // The guard counts only addresses that accepted a message before.
         let first = case.send().await?;
         let sent = async || {
             let record = case.client.notifications().get(&first).await?;
@@ -174,7 +174,7 @@ async fn check(server: &ManualServer, row: &Row) -> Result<()> {
     let disabled = if *effect == Effect::Disabled { DEVICES } else { 0 };
     assert_eq!(case.disabled().await?, disabled, "{what}");
     if record.completed_at.is_none() {
-        // It must not resume when the clock advances for others.
+        // This row must not resume when the clock advances for other rows.
         case.client.notifications().cancel(&id).await?;
         let is_completed = async || Ok(case.client.notifications().get(&id).await?.completed_at);
         until("the rest is canceled", is_completed).await?;
@@ -188,14 +188,14 @@ async fn every_provider_response_has_exactly_its_listed_effect() -> Result<()> {
     server.sandbox().set(Settings { max_concurrent_streams_at_start: 1_000, ..unlimited() });
     let rows = rows();
     assert!(rows.len() >= 110, "{} rows", rows.len());
-    // A page's quota and a bot's flood are shared by all that send through it: what asks for time
-    // comes last.
+    // All senders through a page share its quota, and all through a bot share its flood limit. Therefore the
+    // rows with a `Retry-After` come last.
     let (waits, others): (Vec<_>, Vec<_>) =
         rows.iter().partition(|(_, _, effect)| *effect == Effect::Waits);
     let at_once = stream::iter(others).map(|row| check(&server, row));
     at_once.buffer_unordered(PARALLEL).try_collect::<()>().await?;
     for row in waits {
-        // Past every wait that another row asked for.
+        // The clock moves past every wait that another row caused.
         server.clock().advance(LONGEST_WAIT);
         check(&server, row).await?;
     }
@@ -203,7 +203,7 @@ async fn every_provider_response_has_exactly_its_listed_effect() -> Result<()> {
     Ok(())
 }
 
-/// A report of Apple about the time before a device came back changes nothing.
+/// Apple's report that a token was invalid has no effect if the device registered after the reported time.
 #[tokio::test]
 async fn a_410_from_before_a_registration_spares_the_device() -> Result<()> {
     let server = ManualServer::start_with(|_, _| {}).await?;
@@ -216,7 +216,8 @@ async fn a_410_from_before_a_registration_spares_the_device() -> Result<()> {
     let devices: Vec<_> = (0..2 * DEVICES).map(|seed| ios(seed, &ScriptedResponse::ok())).collect();
     for (seed, device) in (0..).zip(&devices) {
         let token = device.push_token.as_deref().context("it has one")?;
-        // The first half died an hour before it registered, the other an hour after.
+        // Half of the tokens became invalid an hour before their registration, the other half an hour after
+        // it.
         let since_ms = if seed < DEVICES { -3_600_000 } else { 3_600_000 };
         server.sandbox().add_rule(dead_since(since_ms).token(token))?;
     }
@@ -240,8 +241,8 @@ fn unregistered() -> ScriptedResponse {
     ScriptedResponse::reason("Unregistered")
 }
 
-/// The wrong host makes five thousand tokens look dead. The row's figure of twenty purges is that
-/// of answers that are believed: they are enabled again when the guard stops.
+/// With the wrong host, five thousand tokens look unregistered. The row's figure of twenty purges counts the
+/// responses that the server believes at first. Their devices are enabled again when the guard stops.
 #[tokio::test]
 async fn five_thousand_tokens_reported_dead_disable_no_device() -> Result<()> {
     const CROWD: u64 = 5_000;
@@ -256,7 +257,7 @@ async fn five_thousand_tokens_reported_dead_disable_no_device() -> Result<()> {
         Ok((stopped(&record) && record.counts.targeted == CROWD).then_some(()))
     })
     .await?;
-    // What was in flight when it stopped is answered one after another.
+    // The responses to the messages in flight arrive one after another.
     server.idle(ProviderKind::Apns).await?;
     server.clock().advance(Duration::from_secs(3_600));
     server.settle().await;
@@ -269,7 +270,8 @@ async fn five_thousand_tokens_reported_dead_disable_no_device() -> Result<()> {
     println!("{asked} of {CROWD} were asked");
     assert!(asked <= CROWD / 20, "{asked} were asked before it stopped");
 
-    // An administrator mends it and lets it go on; who was reported stays as it is reported.
+    // An administrator corrects the host and resumes the provider. Deliveries with a reported outcome keep
+    // it.
     server.sandbox().add_rule(Rule::on(Provider::Apns, ScriptedResponse::ok()))?;
     server.client.admin().resume_provider(server.app_id, ProviderKind::Apns).await?;
     let step = Duration::from_secs(1);

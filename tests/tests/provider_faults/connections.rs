@@ -10,25 +10,26 @@ use notify_tests::{ReceivedByToken, TestServer, crowd, register, unlimited, unti
 
 use crate::manual_clock::{ALL, ManualServer};
 
-/// Devices on both platforms together.
+/// The number of devices on both platforms together.
 const CROWD: u64 = 2_000;
-/// Connections of each provider that send a `GOAWAY`: as many as a message is resent at once for.
+/// The number of connections of each provider that send a `GOAWAY`. For this many `GOAWAY`, the server
+/// resends a message without a delay.
 const GOODBYES: u32 = 2;
-/// Messages between two of them, at the least.
+/// The least number of messages between two `GOAWAY`.
 const BETWEEN: u32 = 250;
-/// The highest last stream that is named: a stream that is named as answered and is not is waited
-/// for, so that it lies far below those in flight.
+/// The highest last stream in a `GOAWAY`. The server waits for the response to any stream up to it, so it
+/// lies far below the streams in flight.
 const LAST_MAX: u32 = 9;
 
-/// Numbers without a pattern, the same in every run.
+/// Pseudorandom numbers, which are the same in every run.
 fn numbers(seed: u32) -> impl Iterator<Item = u32> {
     let step = |last: &u32| Some(last.wrapping_mul(1_664_525).wrapping_add(1_013_904_223));
     std::iter::successors(Some(seed), step).skip(1).map(|number| number >> 8)
 }
 
-/// A `GOAWAY` names the last stream that was processed: here an old one, which disowns streams that
-/// were answered since. No device is skipped; only disowned messages are repeated, with the same
-/// identity. `delivery` tests that a correct `GOAWAY` repeats nothing.
+/// A `GOAWAY` declares the last stream that was processed. Here it declares an old stream, which disowns
+/// streams that got a response since. No device is skipped, only disowned messages are repeated, and a repeat
+/// has the identity of the original. `delivery` tests that a correct `GOAWAY` repeats nothing.
 #[tokio::test]
 async fn goaways_that_disown_answered_streams_repeat_only_those_and_lose_nothing() -> Result<()> {
     let server = TestServer::start().await;
@@ -65,11 +66,11 @@ async fn goaways_that_disown_answered_streams_repeat_only_those_and_lose_nothing
     Ok(())
 }
 
-/// Devices on each platform.
+/// The number of devices on each platform.
 const DEVICES: u64 = 20;
 
-/// A peer with such a certificate gets no byte of a message, and waiting messages are sent once the
-/// right one is back.
+/// A server with such a certificate receives no byte of a message. Waiting messages are sent when the right
+/// certificate is back.
 #[tokio::test]
 async fn nothing_is_sent_to_a_peer_with_a_bad_certificate() -> Result<()> {
     let server = ManualServer::start_with(|_, _| {}).await?;

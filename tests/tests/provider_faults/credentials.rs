@@ -1,5 +1,5 @@
-//! T8: each of the five providers rejects its credentials. Everything is held, one delivery a
-//! minute probes, and once the credentials are fixed everything is sent without intervention.
+//! T8: each of the five providers rejects its credentials. The deliveries are held, one delivery a minute
+//! probes the provider, and when the credentials are fixed all deliveries are sent without intervention.
 
 use std::time::Duration;
 
@@ -11,22 +11,22 @@ use serde_json::{Value, json};
 
 use crate::manual_clock::{ALL, ManualServer};
 
-/// Devices on each platform.
+/// The number of devices on each platform.
 const DEVICES: u64 = 100;
-/// How long the credentials stay wrong, in minutes.
+/// The time for which the credentials stay wrong, in minutes.
 const MINUTES: u64 = 10;
-/// Requests with wrong credentials in addition to the probes: those in flight at the first rejection,
-/// and for Web Push the five in a row that show that the credentials are at fault.
+/// The requests with wrong credentials in addition to the probes: the messages in flight at the first
+/// rejection, and for Web Push the five rejections in a row after which the server blames the credentials.
 const FIRST_MAX: u64 = 110;
 
-/// Makes credentials wrong, each so that its provider rejects them in its own way.
+/// Makes the credentials wrong, so that each provider rejects them in its own way.
 fn spoil(kind: ProviderKind, config: &mut Value, other_sandbox: &Sandbox) {
     match kind {
         ProviderKind::Apns => {
             config["private_key"] = other_sandbox.apns_config()["private_key"].clone()
         }
         ProviderKind::Fcm => config["service_account"]["private_key_id"] = json!("withdrawn"),
-        // Browsers subscribed with the key of the sandbox.
+        // The browsers subscribed with the VAPID key of the sandbox.
         ProviderKind::WebPush => {
             config["vapid_private_key"] =
                 other_sandbox.webpush_config()["vapid_private_key"].clone();
@@ -36,7 +36,8 @@ fn spoil(kind: ProviderKind, config: &mut Value, other_sandbox: &Sandbox) {
     }
 }
 
-/// Requests that a provider refused; FCM's credentials are refused by Google's token endpoint.
+/// The number of requests that a provider refused. FCM's wrong credentials are refused by Google's token
+/// endpoint.
 fn refused(server: &ManualServer, provider: Provider) -> u64 {
     let asked = if provider == Provider::Fcm { Provider::Oauth } else { provider };
     let answers = server.sandbox().counts().answers;
@@ -56,7 +57,8 @@ async fn rejected_credentials_hold_each_provider_until_they_are_fixed() -> Resul
     .await?;
     server.everybody(DEVICES).await?;
     let all = DEVICES * ALL.len() as u64;
-    // Only web addresses that took a message before are evidence against the credentials.
+    // The server counts a rejection against the credentials only if the web address accepted a message
+    // before.
     let first = CreateNotification::to_platforms([Platform::Web], "first");
     let first = server.client.notifications().create(&first).await?.id;
     server.completed(&[first], Duration::from_secs(1)).await?;
@@ -75,7 +77,7 @@ async fn rejected_credentials_hold_each_provider_until_they_are_fixed() -> Resul
         Ok(refused.into_iter().all(|refused| refused > 0).then_some(()))
     })
     .await?;
-    // The first refusal of each is tried on one more delivery.
+    // After its first refusal, each provider is tried with one more delivery.
     server
         .advance_until("all are tried again", Duration::from_millis(100), async || {
             Ok((server.elapsed_s() >= spoiled_at + 2).then_some(()))

@@ -1,5 +1,5 @@
-//! T5 and T10: providers that never respond, or never end a response. Others are not affected, and
-//! nothing leaks.
+//! T5 and T10: providers that never respond, or never end a response. They do not affect other providers, and
+//! the server leaks nothing.
 
 use std::time::{Duration, Instant};
 
@@ -17,19 +17,19 @@ use notify_tests::{
 };
 use serde_json::json;
 
-/// Devices on each platform.
+/// The number of devices on each platform.
 const DEVICES: u64 = 1_000;
-/// Every so many-th phone's first message is never answered.
+/// The first message to every n-th phone gets no response.
 const SILENT_EVERY: u64 = 100;
-/// So many answers of APNs take an hour to end.
+/// The number of APNs responses that take an hour to end.
 const DAWDLING: u64 = 10;
-/// What one attempt may take, in milliseconds, give or take a second (T5).
+/// The longest time of an attempt, in milliseconds, with a tolerance of a second (T5).
 const ATTEMPT_MS: i64 = 30_000;
-/// The first delay of a retry, with its jitter, in milliseconds.
+/// The first delay of a retry with its jitter, in milliseconds.
 const DELAY_MS: std::ops::RangeInclusive<i64> = 1_000..=2_000;
-/// What the server may grow by in that time, in bytes (T5).
+/// The most memory that the server may add in that time, in bytes (T5).
 const GROWTH_MAX: u64 = 32 * 1_048_576;
-/// When all others have the message: long before the hanging ones end.
+/// The time by which all other devices have the message, long before the hanging attempts end.
 const OTHERS: Duration = Duration::from_secs(20);
 
 fn silent(seed: u64) -> ScriptedResponse {
@@ -50,7 +50,7 @@ async fn silent_and_endless_responses_delay_no_others_and_leak_nothing() -> Resu
     configure_providers(&client, &sandbox).await?;
     register(&client, (0..DEVICES).map(|seed| ios(seed, &ScriptedResponse::ok()))).await?;
     register(&client, (0..DEVICES).map(|seed| android(seed, &silent(seed)))).await?;
-    // What a broadcast takes in good weather is no growth.
+    // The memory that a broadcast takes without a fault does not count as growth.
     let both = [Platform::Ios, Platform::Android];
     let warm = CreateNotification::to_platforms([Platform::Ios], "warm");
     completed(&client, &client.notifications().create(&warm).await?.id).await?;
@@ -80,7 +80,7 @@ async fn silent_and_endless_responses_delay_no_others_and_leak_nothing() -> Resu
         let wanted = ATTEMPT_MS - 1_000 + DELAY_MS.start()..=ATTEMPT_MS + 1_000 + DELAY_MS.end();
         assert!(at.len() == 2 && wanted.contains(&waited_ms), "{seed}: {at:?}");
     }
-    // Its status was a success: a message whose response never ends is not sent again.
+    // A message whose response has a success status is not sent again, even if the response never ends.
     for seed in 0..DAWDLING {
         assert_eq!(
             arrivals(&journal, &apns_token(seed, &ScriptedResponse::ok())).len(),
@@ -106,25 +106,26 @@ async fn silent_and_endless_responses_delay_no_others_and_leak_nothing() -> Resu
     server.kill().await
 }
 
-/// When messages to a token came.
+/// The times at which messages to a token arrived.
 fn arrivals(journal: &[ReceivedRequest], token: &str) -> Vec<i64> {
     let to_it = journal.iter().filter(|message| message.token.as_deref() == Some(token));
     to_it.map(|message| message.at_ms).collect()
 }
 
-/// Devices on each platform that goes on, and on the one that is dead.
+/// The number of devices on each working platform and on the hanging one.
 const LIVE: u64 = 400;
 const DEAD: u64 = 2_000;
-/// How long each answer takes, so that it is streams and not this machine that make the pace.
+/// The duration of each response. It makes the number of streams, not the speed of this machine, limit the
+/// rate.
 const ANSWER_MS: u64 = 100;
-/// Streams of a connection.
+/// The number of streams of a connection.
 const STREAMS: u32 = 5;
-/// Broadcasts with and without the dead one; of each kind the fastest counts.
+/// The number of broadcasts with and without the hanging platform. The fastest of each kind counts.
 const ROUNDS: usize = 4;
-/// Throughput that is left (T10).
+/// The share of the throughput that must remain (T10).
 const SHARE_MIN: f64 = 0.9;
 
-/// How long a broadcast to the others takes.
+/// The time of a broadcast to the other platforms.
 async fn broadcast(server: &TestServer) -> Result<Duration> {
     let others = [Platform::Android, Platform::FbMessenger, Platform::ChatApp];
     let notification = CreateNotification::to_platforms(others, "x");
@@ -162,7 +163,7 @@ async fn a_dead_provider_does_not_reduce_the_throughput_of_others() -> Result<()
         sandbox.add_rule(Rule::on(provider, ScriptedResponse::ok()).delay_ms(ANSWER_MS))?;
     }
     sandbox.add_rule(Rule::on(Provider::Apns, ScriptedResponse::fault(Fault::Silence)))?;
-    // Opens the connections.
+    // The first broadcast opens the connections.
     broadcast(&server).await?;
     let (mut alone, mut next_to_dead) = (Duration::MAX, Duration::MAX);
     for _ in 0..ROUNDS {

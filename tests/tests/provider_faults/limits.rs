@@ -1,4 +1,4 @@
-//! T17: as many ids as a request may list, one more, repeated ids, and unknown ones.
+//! T17: the largest allowed list of ids, one id more, repeated ids, and unknown ids.
 
 use std::time::{Duration, Instant};
 
@@ -9,17 +9,17 @@ use notify_sandbox::ScriptedResponse;
 use notify_tests::{ReceivedByToken, TestServer, android, ios, register};
 use serde_json::{Value, json};
 
-/// Ids that a list may hold.
+/// The most ids of a list.
 const IDS_MAX: u64 = 1_000;
-/// The longest that accepting such a request may take. The row's figure is 50 ms at the 99th
-/// percentile of a release build; here it is a debug build among other tests.
+/// The longest time for accepting such a request. The figure of the row is 50 ms at the 99th percentile of a
+/// release build. Here the limit is higher, because a debug build runs together with other tests.
 const ACCEPT_MAX: Duration = Duration::from_secs(1);
 
 fn names(prefix: &str, from: u64, to: u64) -> Vec<String> {
     (from..to).map(|seed| format!("{prefix}{seed}")).collect()
 }
 
-/// Sends to these ids; what came of it and what arrived.
+/// Sends to these ids. Returns the record and the messages that arrived.
 async fn send(
     server: &TestServer,
     ids: &[(&str, Vec<String>)],
@@ -69,7 +69,7 @@ async fn a_thousand_ids_are_accepted_once_each_and_one_more_is_rejected() -> Res
     for (field, list) in [
         (a, names("a", 0, IDS_MAX + 1)),
         (i, names("i", 0, IDS_MAX + 1)),
-        // The limit is looked at before repeats are taken out.
+        // The server checks the limit before it removes repeated ids.
         (a, vec!["a1".to_owned(); 1_001]),
     ] {
         let body = json!({"text": "x", field: list}).to_string();

@@ -1,6 +1,6 @@
-//! Providers that fail, hang, reject, lie and recover, and how the whole server reacts. Ids such as
-//! `T4` are rows of `docs/reliability.md`. Where hours pass, the clock of the server and of the
-//! sandbox is a manual one.
+//! Providers that fail, hang, reject, send wrong responses and recover, and the reaction of the whole server.
+//! Ids such as `T4` are rows of `docs/reliability.md`. Where a test needs hours, the server and the sandbox
+//! use a manual clock.
 
 mod addresses;
 mod answer_effects;
@@ -10,4 +10,4 @@ mod credentials;
 mod hanging;
 mod limits;
 mod manual_clock;
-mod storms;
+mod outages;

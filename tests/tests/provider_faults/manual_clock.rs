@@ -1,4 +1,4 @@
-//! A server with all five providers, on a clock that the test moves.
+//! A server with all five providers, whose clock the test moves.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -17,7 +17,7 @@ use notify_server::clock::Clock;
 use notify_tests::{NOW, TestServer, android, browser, ios, unlimited, until};
 use serde_json::Value;
 
-/// Every provider that the sandbox plays, and its platform.
+/// The providers that the sandbox fakes, with their platforms.
 pub(crate) const ALL: [(Provider, ProviderKind, Platform); 5] = [
     (Provider::Apns, ProviderKind::Apns, Platform::Ios),
     (Provider::Fcm, ProviderKind::Fcm, Platform::Android),
@@ -25,17 +25,17 @@ pub(crate) const ALL: [(Provider, ProviderKind, Platform); 5] = [
     (Provider::Messenger, ProviderKind::Messenger, Platform::FbMessenger),
     (Provider::Telegram, ProviderKind::Telegram, Platform::ChatApp),
 ];
-/// Registrations under way at a time.
+/// The number of concurrent registrations.
 const PARALLEL: usize = 32;
-/// Time between two polls of what the clock caused.
+/// The time between two polls after the clock has advanced.
 const TICK: Duration = Duration::from_millis(5);
-/// Longest real time of [`ManualServer::advance_until`]. A quarter of an hour, the longest delay of a retry, is
-/// 9,000 steps of a tenth of a second.
+/// The longest real time of [`ManualServer::advance_until`]. The longest delay of a retry, a quarter of an
+/// hour, takes 9,000 steps of a tenth of a second.
 const ADVANCE_MAX: Duration = Duration::from_secs(300);
-/// Polls without anything new before the clock advances again.
+/// The number of polls without a change before the clock advances again.
 const QUIET_LOOKS: u32 = 3;
 
-/// A server whose five providers are the sandbox, and whose clock the test moves.
+/// A server whose five providers are the sandbox and whose clock the test moves.
 pub(crate) struct ManualServer {
     server: TestServer,
     pub(crate) client: Client,
@@ -50,7 +50,8 @@ impl Deref for ManualServer {
 }
 
 impl ManualServer {
-    /// Starts both, and configures each provider with `change` made to it.
+    /// Starts the server and the sandbox, and configures each provider. `change` changes each configuration
+    /// first.
     pub(crate) async fn start_with(change: impl Fn(ProviderKind, &mut Value)) -> Result<Self> {
         let server = TestServer::with_manual_clock(unlimited()).await;
         let client = server.client();
@@ -64,7 +65,7 @@ impl ManualServer {
         Ok(started)
     }
 
-    /// What a provider of the sandbox is configured with.
+    /// The configuration of a provider of the sandbox.
     pub(crate) fn config(&self, kind: ProviderKind) -> Value {
         match kind {
             ProviderKind::Apns => self.sandbox().apns_config(),
@@ -75,7 +76,7 @@ impl ManualServer {
         }
     }
 
-    /// Registers so many devices on each platform.
+    /// Registers this number of devices on each platform.
     pub(crate) async fn everybody(&self, count: u64) -> Result<()> {
         let ok = &ScriptedResponse::ok();
         stream::iter(0..count)
@@ -95,7 +96,7 @@ impl ManualServer {
             .await
     }
 
-    /// Sends a text to all platforms.
+    /// Sends a notification with this text to all platforms.
     pub(crate) async fn broadcast(&self, text: &str) -> Result<NotificationId> {
         let platforms = ALL.map(|(_, _, platform)| platform);
         let notification = CreateNotification::to_platforms(platforms, text);
@@ -106,7 +107,7 @@ impl ManualServer {
         Ok(self.client.notifications().get(id).await?)
     }
 
-    /// Returns once the sandbox has seen nothing new for a moment.
+    /// Waits until the sandbox has received nothing new for a moment.
     pub(crate) async fn settle(&self) {
         let mut ticks = tokio::time::interval(TICK);
         let (mut seen, mut quiet) = (self.seen(), 0);
@@ -118,12 +119,12 @@ impl ManualServer {
         }
     }
 
-    /// Requests of every kind.
+    /// The number of requests of all kinds.
     fn seen(&self) -> u64 {
         self.sandbox().counts().answers.iter().map(|count| count.count).sum()
     }
 
-    /// Returns once nothing is in flight to a provider.
+    /// Waits until no message is in flight to a provider.
     pub(crate) async fn idle(&self, kind: ProviderKind) -> Result<()> {
         let busy = format!("notify_provider_connections{{channel=\"{kind}\",state=\"busy\"}} 0");
         until("nothing is in flight", async || {
@@ -133,7 +134,7 @@ impl ManualServer {
         .await
     }
 
-    /// Advances the clock step by step, settling in between, until `look` returns something.
+    /// Advances the clock step by step and settles after each step, until `look` returns a value.
     pub(crate) async fn advance_until<T>(
         &self,
         what: &str,
@@ -155,7 +156,7 @@ impl ManualServer {
         }
     }
 
-    /// Advances the clock until all of these have completed; returns their records.
+    /// Advances the clock until all of these notifications have completed. Returns their records.
     pub(crate) async fn completed(
         &self,
         ids: &[NotificationId],
@@ -175,7 +176,7 @@ impl ManualServer {
         .await
     }
 
-    /// Seconds since the clock began.
+    /// The seconds since the start of the clock.
     pub(crate) fn elapsed_s(&self) -> i64 {
         self.clock().now().ms_since(NOW) / 1_000
     }
@@ -185,7 +186,7 @@ impl ManualServer {
     }
 }
 
-/// Messages by provider, in the order in which they came.
+/// The messages by provider, in order of arrival.
 pub(crate) fn by_provider(
     journal: Vec<ReceivedRequest>,
 ) -> BTreeMap<&'static str, Vec<ReceivedRequest>> {
@@ -196,7 +197,7 @@ pub(crate) fn by_provider(
     sorted
 }
 
-/// The text of a message, wherever its provider puts it.
+/// The text of a message of any provider.
 pub(crate) fn text(message: &ReceivedRequest) -> &str {
     let payload = &message.payload;
     let places = [

@@ -1,5 +1,5 @@
-//! Devices of every platform, registered with the store while no server runs, which is faster than
-//! the API.
+//! Devices of all platforms. They are registered directly with the store before the server starts, which is
+//! faster than the API.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use notify_server::store::sqlite::{self, SqliteOptions};
 use notify_server::store::{AppNo, PageRequest, Store};
 use notify_tests::{android, ios};
 
-/// Registrations under way at a time: two full commits.
+/// The number of concurrent registrations: enough for two full commits.
 const PARALLEL: usize = 512;
 
-/// Which platform the device of a number is of.
+/// Returns the platform of the device with a number.
 pub(crate) type Mix = fn(u64) -> Platform;
 
 /// Half iOS, 30 % Android, 15 % browsers, 5 % chats of both kinds.

@@ -1,5 +1,5 @@
-//! One notification to every device on every platform: each gets it once, in memory that does not
-//! grow with the audience, and with a few bytes of disk per device.
+//! One notification to all devices on all platforms. Each device gets it once, the memory does not grow with
+//! the audience, and a device takes only a few bytes on disk.
 
 use anyhow::Result;
 use notify_core::{CreateNotification, NotificationStatus, Platform};
@@ -10,28 +10,28 @@ use crate::stage::Stage;
 use crate::{devices, within};
 
 const MIB: u64 = 1_048_576;
-/// Devices that fill all that a fan-out holds in memory: 4,000 are read ahead for each of the five
-/// platforms, and buffers of connections grow for as many again.
+/// The smallest audience with which a fan-out reaches its full memory. The server reads 4,000 devices ahead
+/// for each of the five platforms, and buffers of connections grow during as many again.
 const FEW: u64 = 40_000;
-/// Devices of the large audience by default.
+/// The default number of devices of the large audience.
 const MANY: u64 = 120_000;
-/// How much more memory a fan-out to more than those few may take: two of the same size differ by
-/// 19 MiB, and 420 bytes kept for each of the others would be more than this.
+/// The most additional memory of a fan-out to the large audience, compared with the small one. Two runs of
+/// the same size differ by up to 19 MiB. If the server kept 420 bytes for each further device, it would
+/// exceed this limit.
 const GROWTH_BYTES_MAX: u64 = 32 * MIB;
-/// How much more memory than before it any fan-out may take, connections to every platform and
-/// their TLS included.
+/// The most additional memory of any fan-out, including the connections to all platforms and their TLS.
 const ABOVE_IDLE_BYTES_MAX: u64 = 128 * MIB;
-/// Disk of a device that went well, in bytes.
+/// The most bytes on disk for a device whose message was sent.
 const DEVICE_BYTES_MAX: u64 = 8;
-/// Disk of a fan-out whatever its audience: database pages that are partly filled.
+/// The bytes on disk of a fan-out of any size, for database pages that are partly filled.
 const BASE_BYTES_MAX: u64 = 256 * 1_024;
 
-/// What one fan-out used, in bytes.
+/// The memory and disk that one fan-out used, in bytes.
 #[derive(Debug)]
 struct Usage {
-    /// Memory above the most before it.
+    /// The growth of the peak memory.
     memory: u64,
-    /// Growth of the database.
+    /// The growth of the database.
     disk: u64,
 }
 

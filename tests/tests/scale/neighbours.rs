@@ -1,4 +1,4 @@
-//! Small applications next to a large one: their notifications do not wait for its.
+//! Small applications next to a large one. Their notifications must not wait for the large application's.
 
 use std::time::Instant;
 
@@ -13,21 +13,21 @@ use crate::audience::phones;
 use crate::stage::Stage;
 use crate::{devices, within};
 
-/// Devices of the large one by default.
+/// The default number of devices of the large application.
 const LARGE: u64 = 40_000;
-/// Small applications, each with one device.
+/// The number of small applications, each with one device.
 const SMALL: usize = 4;
-/// Fewest rounds in which each of them sends once.
+/// The least number of rounds. In each round, every small application sends once.
 const ROUNDS_MIN: u64 = 100;
-/// Deliveries of the large one between two rounds, where there are more rounds.
+/// The deliveries of the large application between two rounds, if there are more rounds.
 const DEVICES_A_ROUND: u64 = 2_000;
-/// Where the full size is asked for: from accept to provider, in milliseconds.
+/// The longest time from the accept to the provider at full size, in milliseconds.
 const P99_MS_MAX: u128 = 1_000;
 
-/// One round, the slowest of its messages.
+/// The slowest message of one round.
 #[derive(Debug, Clone, Copy)]
 struct Round {
-    /// Messages of the large one that were sent during the round.
+    /// The number of the large application's messages that were sent during the round.
     passed: u64,
     took_ms: u128,
 }
@@ -45,7 +45,7 @@ async fn small_applications_do_not_wait_for_a_large_one() -> Result<()> {
     let rounds = ROUNDS_MIN.max(devices / DEVICES_A_ROUND);
     let mut seen = Vec::new();
     for round in 0..rounds {
-        // The large one paces the small ones: the last of them comes before its end.
+        // The large application's progress triggers the rounds, so the last round comes before its end.
         let progress = usize::try_from(devices * round / rounds)?;
         stage.sandbox.wait_for(progress, within(devices)).await;
         seen.push(send_once(&stage, &small, &sandbox).await?);
@@ -56,14 +56,15 @@ async fn small_applications_do_not_wait_for_a_large_one() -> Result<()> {
 
     let p99 = p99(&seen);
     println!("{devices} devices, {rounds} rounds of {SMALL}, p99 of a round: {p99:?}");
-    // In messages of the large one, since time says more of the machine: who stood behind it would
-    // let all that is left of it pass, on the average half.
+    // The limit is in messages of the large application, because times depend on the machine. A small
+    // application that waited behind the large one would let all of its remaining messages pass first, on
+    // average half of them.
     assert!(p99.passed <= devices / 2, "{p99:?}");
     assert!(!is_asked || p99.took_ms <= P99_MS_MAX, "{p99:?}");
     Ok(())
 }
 
-/// Each small application sends to its device; returns when all of it has arrived.
+/// Each small application sends to its device. Returns when all messages have arrived.
 async fn send_once(stage: &Stage, small: &[Client], sandbox: &Sandbox) -> Result<Round> {
     let arrived = sandbox.counts().received;
     let before = stage.sandbox.counts().received;
@@ -79,7 +80,7 @@ async fn send_once(stage: &Stage, small: &[Client], sandbox: &Sandbox) -> Result
     Ok(Round { passed: stage.sandbox.counts().received - before, took_ms })
 }
 
-/// The round that 99 of 100 are not slower than, by each measure.
+/// The 99th percentile of the rounds, by each measure.
 fn p99(rounds: &[Round]) -> Round {
     let at = rounds.len() * 99 / 100 - 1;
     let mut passed: Vec<_> = rounds.iter().map(|round| round.passed).collect();
@@ -89,7 +90,7 @@ fn p99(rounds: &[Round]) -> Round {
     Round { passed: passed[at], took_ms: took[at] }
 }
 
-/// Clients of applications that send to a sandbox of their own.
+/// Clients of applications that send to a separate sandbox.
 async fn small_applications(stage: &Stage, sandbox: &Sandbox) -> Result<Vec<Client>> {
     let admin = stage.client.admin();
     let mut clients = Vec::new();

@@ -11,21 +11,21 @@ use tokio::net::TcpListener;
 
 use crate::audience::{Mix, register};
 
-/// Messages a second of the chat platforms, more than a machine sends: their own limits would take
-/// half an hour for a large audience.
+/// A rate limit of the chat platforms that no machine reaches. With the default limits, a large audience
+/// would take half an hour.
 const CHATS_PER_SECOND: u32 = 100_000;
 
-/// Everything that a test of scale needs.
+/// The server, the sandbox and the data of a scale test.
 pub(crate) struct Stage {
     pub(crate) server: ServerProcess,
-    /// With the first application's key and the admin key.
+    /// A client with the first application's key and the admin key.
     pub(crate) client: Client,
     pub(crate) sandbox: Sandbox,
     folder: TempDir,
 }
 
 impl Stage {
-    /// A server whose first application has that audience and all providers.
+    /// Starts a server whose first application has this audience and all providers.
     pub(crate) async fn with(mix: Mix, count: u64) -> Result<Self> {
         let sandbox = fast_sandbox().await?;
         let folder = tempfile::tempdir()?;
@@ -46,7 +46,7 @@ impl Stage {
         Ok(Self { server, client, sandbox, folder })
     }
 
-    /// Bytes of a copy of the database.
+    /// The size of a copy of the database, in bytes.
     pub(crate) async fn bytes(&self) -> Result<u64> {
         let file = self.folder.path().join("copy.db");
         back_up(&self.folder.path().join("data"), &file).await?;
@@ -56,7 +56,7 @@ impl Stage {
     }
 }
 
-/// A sandbox without rate limits that keeps counts alone.
+/// Starts a sandbox that has no rate limits and only counts messages.
 async fn fast_sandbox() -> Result<Sandbox> {
     let settings = Settings {
         messenger_per_second: 0,

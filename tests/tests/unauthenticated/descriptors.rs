@@ -1,4 +1,4 @@
-//! A low limit of open files: connections leave a reserve, and one address cannot take every place.
+//! A low limit of open files. Connections leave a reserve, and one address cannot use all connections.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -8,14 +8,15 @@ use notify_tests::{Launch, WAIT_MAX, until};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
-/// The hard limit; the soft one is lower, and is raised.
+/// The hard limit of open files. The soft limit is lower, and the server raises it.
 const LIMIT: &str = "ulimit -Sn 100 && ulimit -Hn 256 && exec \"$0\" \"$@\"";
-/// Connections below a limit of 256, and the half of them that one address may have.
+/// The connections with a limit of 256 open files, and the half of them that one address may use.
 const CONNECTIONS_MAX: usize = 192;
 const ADDRESS_MAX: usize = CONNECTIONS_MAX / 2;
 const REQUEST: &[u8] = b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n";
 
-/// A connection from an address of this machine that got an answer; `None` where it was closed.
+/// Opens a connection from an address of this machine. Returns it after a response, or `None` if it was
+/// closed.
 async fn served(from: &str, server: SocketAddr) -> Result<Option<TcpStream>> {
     let socket = TcpSocket::new_v4()?;
     socket.bind(SocketAddr::new(from.parse()?, 0))?;
@@ -50,7 +51,7 @@ async fn one_client_cannot_take_every_connection_or_descriptor() -> Result<()> {
     assert_eq!(held.len(), ADDRESS_MAX);
     ensure!(served("127.0.0.2", address).await?.is_some(), "another client is served");
 
-    // Two clients together take every place. A third waits for one that is idle.
+    // Two clients together use all connections. A third client gets a connection when one is idle.
     for _ in 0..ADDRESS_MAX {
         held.extend(served("127.0.0.3", address).await?);
     }

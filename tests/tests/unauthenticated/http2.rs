@@ -1,4 +1,4 @@
-//! HTTP/2 clients that hold as many resources as they can.
+//! HTTP/2 clients that use as many resources as they can.
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
@@ -9,36 +9,36 @@ use notify_tests::WAIT_MAX;
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
-/// Connections of one attack.
+/// The number of connections of one attack.
 pub(crate) const CONNECTIONS: usize = 10;
-/// Requests on each: as many as the server takes.
+/// The number of requests on each connection: the most that the server accepts.
 pub(crate) const STREAMS: usize = 100;
-/// A window that takes every answer's head and no byte of its body.
+/// A flow-control window that allows the head of a response and no byte of its body.
 pub(crate) const NO_WINDOW: u32 = 0;
-/// The window of usual clients.
+/// The flow-control window of usual clients.
 pub(crate) const USUAL_WINDOW: u32 = 65_535;
 
-/// What each stream sends.
+/// The request of each stream.
 #[derive(Debug, Clone)]
 pub(crate) struct Attack {
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) headers: Vec<(&'static str, String)>,
-    /// The part of a body that is sent; its end never comes.
+    /// The part of a body that is sent. The end of the body is never sent.
     pub(crate) unfinished: Option<Bytes>,
-    /// What the client takes of an answer.
+    /// The flow-control window for the response.
     pub(crate) window: u32,
 }
 
 impl Attack {
-    /// Reads that path and takes nothing of the answer.
+    /// Requests this path and reads no body.
     pub(crate) fn unread(path: impl Into<String>) -> Self {
         let path = path.into();
         let headers = Vec::new();
         Self { method: Method::GET, path, headers, unfinished: None, window: NO_WINDOW }
     }
 
-    /// Posts a body there that does not end.
+    /// Posts a body without an end to this path.
     pub(crate) fn unfinished(path: impl Into<String>, bytes: usize) -> Self {
         let unfinished = Some(vec![b' '; bytes].into());
         Self { method: Method::POST, unfinished, window: USUAL_WINDOW, ..Self::unread(path) }
@@ -49,7 +49,8 @@ impl Attack {
         self
     }
 
-    /// Runs on all connections until the server has ended every stream; returns how many it had.
+    /// Runs the attack on all connections until the server has ended every stream. Returns the number of
+    /// streams with a response.
     pub(crate) async fn run(&self, origin: &str) -> Result<usize> {
         let connections = join_all((0..CONNECTIONS).map(|_| self.connection(origin)));
         let ended = tokio::time::timeout(WAIT_MAX, connections).await;
@@ -65,7 +66,7 @@ impl Attack {
         Ok(answered)
     }
 
-    /// One stream until its end; whether an answer began.
+    /// Runs one stream to its end. Returns whether a response began.
     async fn stream(&self, origin: &str, requests: SendRequest<Bytes>) -> bool {
         let mut request = Request::builder()
             .method(self.method.clone())
@@ -101,7 +102,7 @@ pub(crate) async fn connect(
     builder.initial_window_size(window);
     let (requests, connection) = builder.handshake(stream).await?;
     let driver = tokio::spawn(async move {
-        // Its end is seen on the streams.
+        // The end of the connection also ends its streams, which the test checks.
         let _ = connection.await;
     });
     Ok((requests, driver))

@@ -1,5 +1,5 @@
-//! What clients without a key can take of a server: a bounded part of its memory and descriptors,
-//! and of the time that its stop takes.
+//! Clients without a key can use only a limited part of a server's memory and descriptors, and hardly delay
+//! its stop.
 
 mod descriptors;
 mod http2;

@@ -1,5 +1,5 @@
-//! Ten connections without a key, whatever they send or do not read, add a bounded amount of
-//! memory: on every public path, and on paths that refuse them.
+//! Ten connections without a key add only a limited amount of memory, whatever they send and whether or not
+//! they read. The test tries every public path, and paths that refuse the requests.
 
 use std::fs;
 
@@ -12,9 +12,9 @@ use tokio::net::TcpStream;
 
 use crate::http2::{Attack, CONNECTIONS};
 
-/// Most that the server grows by, in bytes.
+/// The most memory that the server may add, in bytes.
 const GROWTH_BYTES_MAX: u64 = 64 * 1_048_576;
-/// A body that is within every limit but that of its route.
+/// A body that exceeds only the limit of its route.
 const LARGE_BODY_BYTES: usize = 1_048_575;
 /// A body within the limit of `/hooks`.
 const HOOK_BODY_BYTES: usize = 262_143;
@@ -22,10 +22,10 @@ const HOOK_BODY_BYTES: usize = 262_143;
 const PAGE_BODY_BYTES: usize = 65_535;
 const SITE: &str = "https://shop.example";
 const NOBODY: &str = "0190a7c0-0000-7000-8000-00000000ffff";
-/// A key of the right form that opens nothing.
+/// A well-formed key that does not exist.
 const BAD_KEY: &str = "nk_0000000000000000000000000000000000000000000";
 
-/// A server on which everything public is there, and what paths name.
+/// A server with a resource for every public path, and the ids for the paths.
 struct Target {
     server: ServerProcess,
     app: String,
@@ -36,7 +36,7 @@ struct Target {
 impl Target {
     async fn start() -> Result<Self> {
         let folder = tempfile::tempdir()?;
-        // Rates would refuse most of it; the bounds hold without them. Short times end it soon.
+        // Rate limits are off, because they would refuse most requests. Short timeouts end the attacks soon.
         let arguments = [
             ["--auth-failures-per-minute", "0"],
             ["--poll-votes-per-minute", "0"],
@@ -72,7 +72,7 @@ impl Target {
         Ok(Self { server, app, poll_path, _folder: folder })
     }
 
-    /// What ten connections do over HTTP/2.
+    /// The attacks of ten connections over HTTP/2.
     fn attacks(&self) -> Vec<Attack> {
         let (app, poll) = (&self.app, &self.poll_path);
         let web = format!("/web/v1/{app}");
@@ -118,7 +118,7 @@ impl Target {
         attacks
     }
 
-    /// Checks the most memory that was held so far.
+    /// Checks the peak memory so far.
     fn check_growth(&self, idle: u64, what: &str) -> Result<()> {
         let grown = self.server.memory_peak()?.saturating_sub(idle);
         ensure!(grown <= GROWTH_BYTES_MAX, "{what}: grew by {} MiB", grown / 1_048_576);
@@ -126,7 +126,7 @@ impl Target {
     }
 }
 
-/// Has the kernel forget the most memory so far; what the server holds now.
+/// Resets the kernel's record of the peak memory. Returns the current memory of the server.
 fn begin_peak(server: &ServerProcess) -> Result<u64> {
     // 5 resets the peak: proc_pid_clear_refs(5).
     fs::write(format!("/proc/{}/clear_refs", server.id()?), "5")?;
@@ -142,7 +142,7 @@ async fn unauthenticated_connections_use_bounded_memory_on_every_path() -> Resul
         let answered = attack.run(&target.server.origin).await?;
         target.check_growth(idle, &what)?;
         ensure!(answered > 0, "{what}: no stream was answered");
-        // From here on this much counts as idle no more: what stays must not add up.
+        // All attacks are compared with this first value, so memory that stays after each attack adds up.
         begin_peak(&target.server)?;
     }
     for (what, head) in half_heads() {
@@ -153,7 +153,7 @@ async fn unauthenticated_connections_use_bounded_memory_on_every_path() -> Resul
         for mut connection in connections {
             let mut rest = Vec::new();
             let end = tokio::time::timeout(WAIT_MAX, connection.read_to_end(&mut rest)).await;
-            // A reset is an end, too.
+            // A reset also ends the connection.
             drop(end.with_context(|| format!("{what}: the connection is closed"))?);
         }
         target.check_growth(idle, what)?;
@@ -161,7 +161,7 @@ async fn unauthenticated_connections_use_bounded_memory_on_every_path() -> Resul
     target.server.kill().await
 }
 
-/// Heads that do not end, over HTTP/1 and HTTP/2.
+/// Heads without an end, over HTTP/1 and HTTP/2.
 fn half_heads() -> Vec<(&'static str, Bytes)> {
     let http1 = format!("GET /healthz HTTP/1.1\r\nhost: a\r\nx: {}", "a".repeat(60_000));
     let mut http2 =
@@ -177,7 +177,7 @@ fn half_heads() -> Vec<(&'static str, Bytes)> {
 async fn held(origin: &str, bytes: &Bytes) -> Result<TcpStream> {
     let address = origin.strip_prefix("http://").context("plain HTTP")?;
     let mut stream = TcpStream::connect(address).await?;
-    // The server may close before it has taken everything.
+    // The server may close the connection before it has read all bytes.
     let _ = stream.write_all(bytes).await;
     Ok(stream)
 }

@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 
 use crate::http2::{NO_WINDOW, connect};
 
-/// Longest time of a stop: its grace is 30 s.
+/// The longest time of a stop. The grace period is 30 s.
 const STOP_MAX: Duration = Duration::from_secs(10);
 
 #[tokio::test]

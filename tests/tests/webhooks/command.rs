@@ -42,7 +42,7 @@ async fn a_webhook_can_be_managed_with_commands_alone() -> Result<()> {
     assert_ne!(text(&rotated, "secret")?, secret);
     assert!(only().await?["previous_secret_until"].is_i64(), "the one before signs too");
 
-    // What fails is listed with why, and sent once more by hand.
+    // A failed message is listed with its error, and can be sent again by hand.
     sink.answers(Mode::status(410));
     let output = notify.run(&["webhooks", "test", id]).await?;
     assert_eq!(output.status, Some(1), "a check that failed: {output:?}");
@@ -68,7 +68,8 @@ async fn a_webhook_can_be_managed_with_commands_alone() -> Result<()> {
         Ok((again["outcome"] == "delivered").then_some(()))
     })
     .await?;
-    // What failed since then is sent in one go; that is the test, which is no event, so nothing.
+    // `recover` sends the failed messages of events again. The only failed message is a test, which is not an
+    // event, so `recover` sends nothing.
     let recover = ["webhooks", "recover", id, "--since", "1h"];
     assert_eq!(notify.json(&recover).await?, json!({"recovered": 0, "more": false}));
     let ids: Vec<_> = sink.got().iter().map(|got| got.header("webhook-id").to_owned()).collect();

@@ -37,7 +37,7 @@ async fn a_webhook_that_fails_for_120_hours_is_disabled_unless_it_succeeds_in_be
         Ok(broken["failing_since"].as_i64().zip(flaky["failing_since"].as_i64()))
     })
     .await?;
-    // Halfway the one takes what comes, and then nothing any more.
+    // Halfway, one endpoint accepts its messages again, and then fails for good.
     fixture.advance(HOUR * 60);
     flaky.answers(Mode::status(200));
     let attempt = tried_once(&fixture, &flaky_path).await?;
@@ -65,7 +65,7 @@ async fn a_webhook_that_fails_for_120_hours_is_disabled_unless_it_succeeds_in_be
     assert_eq!(other["enabled"], true, "failing for 61 hours alone: {other}");
     ensure!(other["failing_since"].as_i64() > Some(since.1), "{other}");
 
-    // Enabled again, it gets the events from then on, and its failures are reset.
+    // After it is enabled again, the webhook gets new events, and its failures are reset.
     let missed = fixture.send().await?;
     broken.answers(Mode::status(200));
     fixture.change(&broken_path, &json!({"enabled": true})).await?;
@@ -86,7 +86,7 @@ async fn an_endpoint_that_returns_410_is_disabled_and_starts_over_when_enabled()
     let fixture = Fixture::start().await?;
     let gone = Sink::start(Mode::status(500)).await?;
     let (path, _) = fixture.webhook(&gone.url, &["notification.completed"]).await?;
-    // One waits for its next attempt while the endpoint goes.
+    // One message waits for its next attempt while the endpoint disappears.
     tried_once(&fixture, &path).await?;
     gone.answers(Mode::status(410));
     fixture.send().await?;

@@ -26,7 +26,7 @@ impl Fixture {
         Ok(Self { server, caller })
     }
 
-    /// Makes a webhook; its path and secret.
+    /// Creates a webhook. Returns its path and its secret.
     pub(crate) async fn webhook(&self, url: &str, events: &[&str]) -> Result<(String, String)> {
         let body = json!({"url": url, "events": events});
         let made = self.caller.post("/v1/webhooks", &body).await.ok();
@@ -42,7 +42,7 @@ impl Fixture {
         self.server.completed(&serde_json::from_value(id)?).await
     }
 
-    /// The messages of a webhook, the newest first, once they are as wanted.
+    /// Waits until the messages of a webhook satisfy a condition, and returns them, newest first.
     pub(crate) async fn attempts(
         &self,
         webhook: &str,

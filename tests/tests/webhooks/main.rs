@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use self::fixture::Fixture;
 use self::sink::{Got, Mode, Sink};
 
-/// What a receiver makes of a message.
+/// Verifies a message as a receiver does.
 fn verified(secret: &str, got: &Got) -> Result<notify_core::WebhookEvent> {
     let headers = |name: &str| Some(got.header(name).to_owned());
     let now = Timestamp(got.header("webhook-timestamp").parse::<i64>()? * 1_000);
@@ -88,7 +88,8 @@ async fn failures_are_retried_on_schedule_under_the_same_id() -> Result<()> {
     let sink = Sink::start(Mode::status(500)).await?;
     let (path, secret) = fixture.webhook(&sink.url, &["notification.completed"]).await?;
     fixture.send().await?;
-    // 5 s, 5 min, 35 min … after the first, each within a fifth of the wait before it.
+    // The attempts come 5 s, 5 min, 35 min … after the first one. Each may differ by a fifth of the wait
+    // before it.
     let minutes: [u64; 9] = [0, 5, 35, 155, 455, 1_055, 1_895, 3_095, 4_535];
     let mut at = Duration::ZERO;
     for (tries, minutes) in (1..).zip(minutes) {
@@ -103,14 +104,14 @@ async fn failures_are_retried_on_schedule_under_the_same_id() -> Result<()> {
         let next =
             if minutes == 0 { Duration::from_secs(5) } else { Duration::from_secs(minutes * 60) };
         let wait = next - at;
-        // Not before its time.
+        // The attempt must not come before its time.
         fixture.advance(wait * 3 / 4);
         fixture.caller.get(&path).await.ok();
         assert_eq!(sink.got().len(), tries, "not earlier than 80 % of the wait");
         fixture.advance(wait / 4 + wait / 4);
         at = next + wait / 4;
         came(&sink, tries + 1).await?;
-        // Later waits count from the start: back to the schedule's place.
+        // Later waits count from the first attempt, so a late attempt does not shift the schedule.
         at = at.max(next);
     }
     let attempts = fixture.attempts(&path, |all| all[0]["outcome"] == "failed").await?;
@@ -123,7 +124,7 @@ async fn failures_are_retried_on_schedule_under_the_same_id() -> Result<()> {
         verified(&secret, one)?;
     }
     assert_ne!(got[0].header("webhook-timestamp"), got[9].header("webhook-timestamp"));
-    // A manual redelivery starts over.
+    // A manual redelivery starts the schedule again.
     sink.answers(Mode::status(200));
     let id = attempts[0]["id"].as_str().context("an id")?;
     fixture.caller.post(&format!("{path}/attempts/{id}/redeliver"), &json!({})).await.ok();
@@ -133,7 +134,7 @@ async fn failures_are_retried_on_schedule_under_the_same_id() -> Result<()> {
     Ok(())
 }
 
-/// Once an endpoint is repaired, one message or all of them can be sent at once.
+/// When an endpoint works again, one message or all messages can be sent at once.
 #[tokio::test]
 async fn pending_messages_can_be_sent_as_soon_as_the_endpoint_recovers() -> Result<()> {
     let fixture = Fixture::start().await?;
@@ -179,7 +180,7 @@ async fn hanging_redirecting_and_endless_endpoints_delay_no_others() -> Result<(
     let (gone_path, _) = fixture.webhook(&gone.url, only).await?;
     let (good_path, _) = fixture.webhook(&elsewhere.url, only).await?;
     let began = Instant::now();
-    // More than an endpoint has slots.
+    // The number of messages exceeds the endpoint's slots.
     for _ in 0..12 {
         let record = fixture.send().await?;
         assert_eq!(record.counts.sent, 1, "the push path does not wait for any of them");
@@ -210,14 +211,14 @@ async fn hanging_redirecting_and_endless_endpoints_delay_no_others() -> Result<(
     assert_eq!((&disabled["disabled_reason"], &disabled["pending"]), (&json!("gone"), &json!(0)));
     let received = gone.got().len();
     assert!(began.elapsed() < Duration::from_secs(18), "none waited for the one that hangs");
-    // Its slots are taken; what is beyond them waits in the log.
+    // All slots of the endpoint are used. The other messages wait in the log.
     let hangs = fixture.attempts(&hanging_path, |all| !all.is_empty()).await?;
     assert!(hangs.iter().all(|attempt| attempt["attempts"] == 0), "its attempts are under way");
     assert_eq!(hanging.got().len(), 8, "an endpoint has so many slots");
     fixture.send().await?;
     fixture.attempts(&good_path, |all| all.len() == 13 && all[0]["outcome"] == "delivered").await?;
     assert_eq!(gone.got().len(), received, "nothing is sent to what is gone");
-    // Too slow is a failure like others, with at least a minute to the next attempt.
+    // A response that is too slow counts as a failure. The next attempt comes after at least a minute.
     let slow = fixture
         .attempts(&hanging_path, |all| all.iter().any(|attempt| attempt["attempts"] == 1))
         .await?;

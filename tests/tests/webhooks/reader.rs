@@ -6,10 +6,10 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use tokio::time::timeout;
 
-/// Longest wait for what is to come next.
+/// The longest wait for the next event.
 const WAIT: Duration = Duration::from_secs(45);
 
-/// An event as it is read.
+/// An event of the stream.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Shown {
     pub(crate) id: String,
@@ -17,21 +17,21 @@ pub(crate) struct Shown {
     pub(crate) data: Value,
 }
 
-/// Where a stream is opened, and with which key.
+/// The address of the stream, and the key to open it.
 #[derive(Clone, Copy)]
 pub(crate) struct Endpoint<'a> {
     pub(crate) origin: &'a str,
     pub(crate) key: &'a str,
 }
 
-/// One stream.
+/// An open stream.
 pub(crate) struct Reading {
     response: reqwest::Response,
     text: String,
 }
 
 impl Reading {
-    /// Opens a stream with a key, at a place.
+    /// Opens a stream with a key, from a cursor.
     pub(crate) async fn open(at: Endpoint<'_>, query: &str, last: Option<&str>) -> Result<Self> {
         let response = get(at, query, last).await?;
         ensure!(response.status() == 200, "{}", response.status());
@@ -39,7 +39,7 @@ impl Reading {
         Ok(Self { response, text: String::new() })
     }
 
-    /// The place that the stream begins with, before any event.
+    /// The cursor that the stream sends before any event.
     pub(crate) async fn place(&mut self) -> Result<String> {
         loop {
             let place = self.text.split_once("\n\n").and_then(|(block, _)| id_alone(block));
@@ -65,13 +65,13 @@ impl Reading {
     }
 }
 
-/// The id of a block that dispatches nothing.
+/// The id of a block that has an id but no event.
 fn id_alone(block: &str) -> Option<&str> {
     let is_event = block.lines().any(|line| line.starts_with("data") || line.starts_with("event"));
     block.lines().find_map(|line| line.strip_prefix("id: ")).filter(|_| !is_event)
 }
 
-/// Takes the first whole event out of what was read.
+/// Removes the first complete event from the bytes that were read.
 pub(crate) fn take(text: &mut String) -> Result<Option<Shown>> {
     while let Some(end) = text.find("\n\n") {
         let block: String = text.drain(..end + 2).collect();
@@ -88,7 +88,7 @@ pub(crate) fn take(text: &mut String) -> Result<Option<Shown>> {
     Ok(None)
 }
 
-/// Asks for a stream.
+/// Requests a stream.
 pub(crate) async fn get(
     at: Endpoint<'_>,
     query: &str,

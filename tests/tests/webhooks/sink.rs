@@ -1,4 +1,4 @@
-//! An endpoint on this machine that plays every kind of webhook receiver.
+//! An endpoint on this machine that behaves as any kind of webhook receiver.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,42 +7,42 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-/// How it answers.
+/// The behaviour of the endpoint.
 #[derive(Debug, Clone)]
 pub(crate) enum Mode {
-    /// With a status, header lines and a body of so many bytes.
+    /// Responds with a status, header lines and a body of this many bytes.
     Answer { status: u16, headers: &'static str, body_bytes: usize },
-    /// Never.
+    /// Never responds.
     Hang,
 }
 
 impl Mode {
-    /// A status and nothing else.
+    /// A response with only a status.
     pub(crate) fn status(status: u16) -> Self {
         Self::Answer { status, headers: "", body_bytes: 0 }
     }
 }
 
-/// What came in.
+/// A received request.
 #[derive(Debug, Clone)]
 pub(crate) struct Got {
-    /// Header fields, names in lower case.
+    /// The header fields, with names in lower case.
     pub(crate) headers: Vec<(String, String)>,
-    /// The body's bytes.
+    /// The bytes of the body.
     pub(crate) body: Vec<u8>,
 }
 
 impl Got {
-    /// The value of a header field; empty when it is not there.
+    /// The value of a header field; empty when the field is absent.
     pub(crate) fn header(&self, name: &str) -> &str {
         let found = self.headers.iter().find(|(known, _)| known == name);
         found.map_or("", |(_, value)| value)
     }
 }
 
-/// The endpoint.
+/// The running endpoint.
 pub(crate) struct Sink {
-    /// Where it is.
+    /// The origin of the endpoint.
     pub(crate) url: String,
     mode: Arc<Mutex<Mode>>,
     got: Arc<Mutex<Vec<Got>>>,
@@ -65,7 +65,7 @@ impl Sink {
             while let Ok((stream, _)) = listener.accept().await {
                 let (mode, got) = (its_mode.clone(), its_got.clone());
                 tokio::spawn(async move {
-                    // A client that goes away is nothing to a sink.
+                    // An error means that the client has closed the connection.
                     let _ = serve(stream, &mode, &got).await;
                 });
             }
@@ -73,12 +73,12 @@ impl Sink {
         Ok(Self { url, mode, got, task })
     }
 
-    /// Answers otherwise from now on.
+    /// Changes the behaviour from now on.
     pub(crate) fn answers(&self, mode: Mode) {
         *self.mode.lock().unwrap_or_else(PoisonError::into_inner) = mode;
     }
 
-    /// Everything that came in.
+    /// All received requests.
     pub(crate) fn got(&self) -> Vec<Got> {
         self.got.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

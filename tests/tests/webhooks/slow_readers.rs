@@ -1,5 +1,5 @@
-//! Clients that open the event stream and read nothing: each is disconnected, delays no other, and
-//! uses no memory for what it did not read.
+//! Clients that open the event stream and read nothing. The server disconnects each of them, other readers
+//! are not delayed, and unread events use no memory.
 
 use std::net::SocketAddr;
 
@@ -13,31 +13,30 @@ use tokio::time::timeout;
 
 use crate::reader::{Endpoint, Reading, get, take};
 
-/// Readers that read nothing: all but one of the streams that an application has.
+/// The number of readers that read nothing: one less than the streams that an application may have.
 const SLOW: usize = 9;
-/// What is reported: every device opens and clicks every notification. The ids are as long as they
-/// may be, so that this is more than sockets and the server's own pieces hold.
+/// The reported events: every device opens and clicks every notification. The ids have the maximum length, so
+/// that the events exceed the buffers of the sockets and the server.
 const DEVICES: usize = 80;
 const NOTIFICATIONS: usize = 100;
 const EVENTS: usize = DEVICES * NOTIFICATIONS * 2;
 const ID_CHARS: usize = 255;
-/// Most memory that the server adds, in bytes: less than the events that the slow readers did not
-/// read.
+/// The most additional memory of the server, in bytes. It is less than the size of the unread events.
 const MEMORY_BYTES_MAX: u64 = 64 * 1_024 * 1_024;
-/// Receive buffer of a slow reader, in bytes.
+/// The receive buffer of a slow reader, in bytes.
 const RECEIVE_BYTES: u32 = 4_096;
 
 fn id(kind: &str, number: usize) -> String {
     format!("{kind}-{number:0>width$}", width = ID_CHARS - kind.len() - 1)
 }
 
-/// Opens a stream, reads its head, and then nothing.
+/// Opens a stream, reads its head, and then reads nothing.
 async fn slow(server: &ServerProcess, key: &str) -> Result<TcpStream> {
     let address: SocketAddr = server.origin.trim_start_matches("http://").parse()?;
     let socket = TcpSocket::new_v4()?;
     socket.set_recv_buffer_size(RECEIVE_BYTES)?;
     let mut stream = socket.connect(address).await?;
-    // The body of an answer to HTTP/1.0 comes as it is and ends with the connection.
+    // A response to HTTP/1.0 has a plain body that ends with the connection.
     let asked =
         format!("GET /v1/events/stream HTTP/1.0\r\nhost: {address}\r\nx-api-key: {key}\r\n\r\n");
     stream.write_all(asked.as_bytes()).await?;
@@ -50,7 +49,7 @@ async fn slow(server: &ServerProcess, key: &str) -> Result<TcpStream> {
     Ok(stream)
 }
 
-/// Reports everything.
+/// Reports all events.
 async fn report(caller: &Caller) -> Result<()> {
     for number in 0..NOTIFICATIONS {
         let notification = id("own", number);
@@ -67,7 +66,7 @@ async fn report(caller: &Caller) -> Result<()> {
     Ok(())
 }
 
-/// Has the kernel forget the most memory so far; what the server holds now.
+/// Resets the kernel's record of the peak memory. Returns the current memory of the server.
 fn begin_peak(server: &ServerProcess) -> Result<u64> {
     // 5 resets the peak: proc_pid_clear_refs(5).
     std::fs::write(format!("/proc/{}/clear_refs", server.id()?), "5")?;
@@ -103,7 +102,7 @@ async fn a_client_that_does_not_read_is_disconnected_and_delays_no_others() -> R
         anyhow::Ok(ids)
     };
     let ((), ids) = tokio::try_join!(report(&caller), read)?;
-    // Who reads got everything; the others lose their places.
+    // The fast reader got all events. The slow readers were disconnected.
     let mut others = Vec::new();
     for _ in 0..SLOW {
         let other = until("a slow reader is cut", async || {
@@ -117,7 +116,7 @@ async fn a_client_that_does_not_read_is_disconnected_and_delays_no_others() -> R
     ensure!(memory <= MEMORY_BYTES_MAX, "{memory} bytes");
     drop((others, reading));
 
-    // What one of them was sent before ends within a line; it comes back and misses nothing.
+    // The bytes that a slow reader got end within a line. It connects again and misses no event.
     let mut rest = Vec::new();
     let whole = slow[0].read_to_end(&mut rest);
     timeout(notify_tests::WAIT_MAX, whole).await.context("the connection ends")??;

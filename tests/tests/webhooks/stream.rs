@@ -1,4 +1,4 @@
-//! The event stream: it resumes where it ended, reports where it cannot, and is bounded.
+//! The event stream resumes where it ended, reports a cursor that it cannot resume from, and has limits.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::reader::{Endpoint, Reading, get};
 
-/// Makes a poll; a call that answers it.
+/// Creates a poll. Returns a call that answers it.
 pub(crate) async fn poll(caller: &Caller) -> Result<String> {
     let body = json!({"platforms": ["ios"], "poll": {"text": "?", "layout_id": "poll_text",
         "answers": [{"text": "a"}, {"text": "b"}]}});
@@ -39,7 +39,7 @@ async fn a_stream_resumes_exactly_where_it_ended() -> Result<()> {
     );
     assert!(shown[0].data["timestamp"].as_str().context("a time")?.ends_with('Z'));
     drop(stream);
-    // Events during a disconnection are there for a reader that returns.
+    // A reader that reconnects gets the events of the time when it was disconnected.
     caller.post(&answer, &json!({})).await.ok();
     for (query, last) in [
         ("?types=poll.answered".to_owned(), Some(shown[0].id.as_str())),
@@ -73,7 +73,7 @@ async fn a_reader_disconnected_before_the_first_event_misses_nothing() -> Result
     let mut stream = Reading::open(at, "?types=engagement.opened", None).await?;
     let place = stream.place().await?;
     drop(stream);
-    // Of another type, and then what it waits for.
+    // First comes an event of another type, then the event that the reader waits for.
     caller.post(&answer, &json!({})).await.ok();
     open_one(&caller, "while away").await?;
     let mut stream = Reading::open(at, "?types=engagement.opened", Some(&place)).await?;
@@ -84,7 +84,7 @@ async fn a_reader_disconnected_before_the_first_event_misses_nothing() -> Result
     Ok(())
 }
 
-/// Has a device open a notification.
+/// Makes a device open a notification.
 async fn open_one(caller: &Caller, notification: &str) -> Result<()> {
     let phone = json!({"device_id": "phone", "platform": "android", "sdk_type": "android_push"});
     caller.post("/v1/devices", &phone).await.ok();

@@ -1,4 +1,5 @@
-//! `notify tail`: events as lines, through a kill of the server, from a cursor, until Ctrl-C.
+//! `notify tail` prints events as lines. It survives a kill of the server, starts from a cursor, and ends on
+//! Ctrl-C.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// An address that stays while the server behind it is another one.
+/// An address that stays the same while the server behind it changes.
 async fn door(origin: watch::Receiver<String>) -> Result<String> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
@@ -25,7 +26,7 @@ async fn door(origin: watch::Receiver<String>) -> Result<String> {
     Ok(format!("http://{address}"))
 }
 
-/// Makes a poll; the calls that answer it, one for each answer.
+/// Creates a poll. Returns the calls that answer it, one for each answer.
 async fn poll(caller: &Caller) -> Result<[String; 2]> {
     let body = json!({"platforms": ["ios"], "poll": {"text": "?", "layout_id": "poll_text",
         "answers": [{"text": "a"}, {"text": "b"}]}});
@@ -39,7 +40,7 @@ async fn poll(caller: &Caller) -> Result<[String; 2]> {
     Ok([call(0)?, call(1)?])
 }
 
-/// Has something happen until a command that begins with now shows it, and so is there.
+/// Causes events until a command that starts with new events prints one, which shows that it is connected.
 async fn shows(tail: &mut Following, caller: &Caller, call: &str) -> Result<String> {
     let mut line = std::pin::pin!(tail.line());
     let mut ticks = tokio::time::interval(Duration::from_millis(200));
@@ -53,7 +54,7 @@ async fn shows(tail: &mut Following, caller: &Caller, call: &str) -> Result<Stri
     }
 }
 
-/// The next line about an answer, as its cursor; the others are passed over.
+/// Returns the cursor of the next line about an answer and skips all other lines.
 async fn next_about(tail: &mut Following, call: &str) -> Result<String> {
     loop {
         let line = tail.line().await?.context("it goes on")?;
@@ -83,7 +84,8 @@ async fn tail_prints_events_and_resumes_where_it_ended() -> Result<()> {
         cursors.push(next_about(&mut following, &second).await?);
     }
 
-    // It connects again by itself; what happened before it had is not lost, and nothing comes twice.
+    // The command reconnects without help. Events during the disconnection are not lost, and no event is
+    // printed twice.
     server.kill(0).await?;
     server.start_again().await?;
     let caller = server.caller();
@@ -96,14 +98,14 @@ async fn tail_prints_events_and_resumes_where_it_ended() -> Result<()> {
     assert_eq!(cursors.iter().collect::<BTreeSet<_>>().len(), 5, "{cursors:?}");
     assert_eq!(following.interrupt().await?, Some(0), "Ctrl-C is its regular end");
 
-    // Another one goes on after a cursor of the server before.
+    // Another command continues after a cursor of the earlier server.
     let mut again = notify.follow(&[&tail[..], &["--since", &cursors[0]]].concat())?;
     for cursor in &cursors[1..] {
         assert_eq!(next_about(&mut again, &second).await?, *cursor);
     }
     assert_eq!(again.interrupt().await?, Some(0));
 
-    // For people each is a line of words, the cursor last.
+    // In the text format, each event is one line with the cursor at the end.
     let mut plain = notify.follow(&["tail", "--since", &cursors[3]])?;
     let line = plain.line().await?.context("a line")?;
     let words: Vec<_> = line.split("  ").collect();

@@ -10,12 +10,12 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 
-/// Where a profile says which port was taken.
+/// The file in the profile that has the port.
 const PORT_FILE: &str = "MarionetteActivePort";
-/// How an element is named in answers (`WebDriver`, section 12.1).
+/// The member of a response that has the id of an element (`WebDriver`, section 12.1).
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
-/// A running browser with a profile of its own.
+/// A running browser with a new profile.
 pub(super) struct Firefox {
     child: Child,
     stream: BufReader<TcpStream>,
@@ -24,7 +24,8 @@ pub(super) struct Firefox {
 }
 
 impl Firefox {
-    /// Starts one that has a push service, lets pages notify, and makes no other requests of its own.
+    /// Starts a browser that uses a push service, allows pages to show notifications, and makes no background
+    /// requests.
     pub(super) async fn start(push_service: &str) -> Result<Self> {
         let profile = tempfile::tempdir()?;
         let mut preferences = String::new();
@@ -32,7 +33,7 @@ impl Firefox {
             ("marionette.port", json!(0)),
             ("dom.push.serverURL", json!(push_service)),
             ("dom.push.testing.allowInsecureServerURL", json!(true)),
-            // Marionette switches it off by itself.
+            // Marionette disables this setting by default.
             ("dom.push.connection.enabled", json!(true)),
             ("permissions.default.desktop-notification", json!(1)),
             ("alerts.useSystemBackend", json!(false)),
@@ -75,7 +76,7 @@ impl Firefox {
         Ok(started)
     }
 
-    /// Opens a page, and waits until it has loaded.
+    /// Opens a page and waits until it has loaded.
     pub(super) async fn open(&mut self, url: &str) -> Result<()> {
         self.call("WebDriver:Navigate", json!({"url": url})).await?;
         Ok(())
@@ -103,7 +104,7 @@ impl Firefox {
         Ok(answer["value"].clone())
     }
 
-    /// Ends it.
+    /// Closes the browser.
     pub(super) async fn stop(mut self) -> Result<()> {
         self.call("Marionette:Quit", json!({"flags": ["eForceQuit"]})).await?;
         tokio::time::timeout(WAIT_MAX, self.child.wait()).await.context("it ends")??;

@@ -1,5 +1,5 @@
-//! A push service for Firefox: browsers hold a WebSocket to it (the protocol of Mozilla's
-//! autopush), and servers post to its endpoints over TLS (RFC 8030).
+//! A push service for Firefox. Browsers connect to it with a WebSocket (the protocol of Mozilla's autopush),
+//! and servers post to its endpoints over TLS (RFC 8030).
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -23,19 +23,19 @@ use tokio_rustls::rustls::pki_types::PrivatePkcs8KeyDer;
 
 use super::websocket::{Frame, Outgoing, accept};
 
-/// Frames that wait for the browser.
+/// The number of frames that may wait for the browser.
 const FRAMES_WAITING_MAX: usize = 16;
 const ENDPOINTS: &str = "/wpush/v2/";
 
 /// The state of the service.
 #[derive(Default)]
 struct State {
-    /// Subscriptions, each with the key that its messages have to be signed with.
+    /// The subscriptions. Each has the key that must sign its messages.
     channels: BTreeMap<String, String>,
     browser: Option<mpsc::Sender<Reply>>,
-    /// Headers of the messages that came.
+    /// The headers of the received messages.
     posted: Vec<http::HeaderMap>,
-    /// Messages that the browser has acknowledged.
+    /// The messages that the browser has acknowledged.
     acknowledged: Vec<Value>,
 }
 
@@ -46,9 +46,9 @@ enum Reply {
 
 /// A running service.
 pub(super) struct PushService {
-    /// What `dom.push.serverURL` is set to.
+    /// The value for `dom.push.serverURL`.
     pub(super) url: String,
-    /// What servers have to trust, as PEM.
+    /// The certificate that servers must trust, as PEM.
     pub(super) certificate: String,
     state: Arc<Mutex<State>>,
     serving: [JoinHandle<()>; 2],
@@ -82,7 +82,7 @@ impl PushService {
         let serving = [
             tokio::spawn(async move {
                 while let Ok((stream, _)) = servers.accept().await {
-                    // A server that hangs up misses nothing.
+                    // An error means that the server has closed the connection.
                     tokio::spawn(posts(stream, tls.clone(), its.clone()));
                 }
             }),
@@ -95,12 +95,12 @@ impl PushService {
         Ok(Self { url, certificate: made.cert.pem(), state, serving })
     }
 
-    /// Headers of the messages that came.
+    /// The headers of the received messages.
     pub(super) fn posted(&self) -> Vec<http::HeaderMap> {
         lock(&self.state).posted.clone()
     }
 
-    /// What the browser has acknowledged.
+    /// The messages that the browser has acknowledged.
     pub(super) fn acknowledged(&self) -> Vec<Value> {
         lock(&self.state).acknowledged.clone()
     }
@@ -110,7 +110,7 @@ impl PushService {
         lock(&self.state).channels.values().next().cloned()
     }
 
-    /// Ends every subscription, as when a browser was not seen for months.
+    /// Ends all subscriptions, as a push service does when it has not seen a browser for months.
     pub(super) fn forget(&self) {
         lock(&self.state).channels.clear();
     }
@@ -132,7 +132,7 @@ async fn posts(stream: TcpStream, tls: TlsAcceptor, state: Arc<Mutex<State>>) ->
     Ok(connection.serve_connection(TokioIo::new(stream), post).await?)
 }
 
-/// Takes a message and hands it on as it is: the service cannot read it.
+/// Receives a message and forwards it unchanged, because the service cannot decrypt it.
 async fn take(request: http::Request<Body>, state: &Mutex<State>) -> Result<http::StatusCode> {
     let (head, body) = request.into_parts();
     let channel = head.uri.path().strip_prefix(ENDPOINTS).context("an endpoint")?.to_owned();
@@ -152,7 +152,7 @@ async fn take(request: http::Request<Body>, state: &Mutex<State>) -> Result<http
     Ok(http::StatusCode::CREATED)
 }
 
-/// Serves a browser until it goes.
+/// Serves a browser until it disconnects.
 async fn browser(stream: TcpStream, endpoints: String, state: Arc<Mutex<State>>) -> Result<()> {
     let (mut incoming, outgoing) = accept(stream).await?;
     let (replies, waiting) = mpsc::channel(FRAMES_WAITING_MAX);
@@ -181,7 +181,7 @@ async fn write(mut outgoing: Outgoing, mut waiting: mpsc::Receiver<Reply>) -> Re
     Ok(())
 }
 
-/// What a browser is answered.
+/// The response to a message of the browser.
 fn answer(
     asked: &Value,
     endpoints: &str,
@@ -213,7 +213,7 @@ fn answer(
         }
         Some("ping") => return Ok(Some(Reply::Text(json!({})))),
         Some("broadcast_subscribe") => return Ok(None),
-        // An empty object is a ping too.
+        // An empty object is also a ping.
         None if *asked == json!({}) => return Ok(Some(Reply::Text(json!({})))),
         _ => bail!("unknown path {asked}"),
     };

@@ -9,9 +9,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
-/// What every key is hashed with (RFC 6455 section 1.3).
+/// The text that is hashed with every key (RFC 6455 section 1.3).
 const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
-/// Longest frame and head that a browser sends here, in bytes.
+/// The longest frame and the longest head that this server accepts from a browser, in bytes.
 const FRAME_BYTES_MAX: u64 = 65_536;
 const HEAD_BYTES_MAX: usize = 16_384;
 const TEXT: u8 = 1;
@@ -19,13 +19,13 @@ const CLOSE: u8 = 8;
 const PING: u8 = 9;
 const PONG: u8 = 10;
 
-/// What comes in.
+/// The reading half.
 pub(super) struct Incoming(BufReader<OwnedReadHalf>);
 
-/// What goes out.
+/// The writing half.
 pub(super) struct Outgoing(OwnedWriteHalf);
 
-/// A frame that a browser sent.
+/// A frame from the browser.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Frame {
     Text(String),
@@ -46,7 +46,7 @@ pub(super) async fn accept(stream: TcpStream) -> Result<(Incoming, Outgoing)> {
     let fields = head.lines().filter_map(|line| line.split_once(": "));
     let mut keys = fields.filter(|(name, _)| name.eq_ignore_ascii_case("sec-websocket-key"));
     let (_, key) = keys.next().context("a key")?;
-    // SHA-1 is what the handshake is made with; nothing is kept safe by it.
+    // The protocol requires SHA-1 for the handshake. No security depends on the hash.
     let text = format!("{key}{GUID}");
     let hash = digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, text.as_bytes());
     let answer = format!(
@@ -59,7 +59,7 @@ pub(super) async fn accept(stream: TcpStream) -> Result<(Incoming, Outgoing)> {
 }
 
 impl Incoming {
-    /// The next frame that is no pong.
+    /// The next frame that is not a pong.
     pub(super) async fn next(&mut self) -> Result<Frame> {
         loop {
             let (kind, bytes) = self.frame().await?;
@@ -101,7 +101,7 @@ impl Outgoing {
         self.frame(TEXT, text.as_bytes()).await
     }
 
-    /// Answers a ping.
+    /// Responds to a ping.
     pub(super) async fn pong(&mut self, bytes: &[u8]) -> Result<()> {
         self.frame(PONG, bytes).await
     }

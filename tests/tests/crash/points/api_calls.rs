@@ -10,17 +10,17 @@ use super::table::{Ask, Call, PAGE_ORIGIN, calls, get};
 use super::{STAGES, dying, ensure_aborted};
 use crate::{CREDIT, launch};
 
-/// What is ended here.
+/// The operations that this file tests.
 pub(super) fn operations() -> Vec<&'static str> {
     calls().iter().map(|call| call.operation).collect()
 }
 
-/// What calls are about.
+/// The resources that the calls use.
 struct Around {
     resources: Resources,
     app: String,
     secret: String,
-    /// Path of the page of the poll.
+    /// The path of the poll's page.
     page: String,
 }
 
@@ -40,7 +40,7 @@ impl Around {
         Ok(Self { resources, app, secret, page: page.to_owned() })
     }
 
-    /// Sends a request with its words filled in, each under a key of its own.
+    /// Sends a request with its placeholders filled in. Each request has a different `Idempotency-Key`.
     async fn ask(
         &self,
         server: &RestartableServer,
@@ -82,7 +82,7 @@ impl Around {
         caller.send_with(method, &path, body, &headers).await
     }
 
-    /// What is seen of a call, without what changes by itself.
+    /// Reads the effect of a call, without fields that change without a call.
     async fn look(
         &self,
         server: &RestartableServer,
@@ -102,11 +102,11 @@ impl Around {
                 feed[fetched] = Value::Null;
             }
         }
-        // Messages of events are retried in the background; a test message ends with its response.
+        // Messages of events are retried in the background. A test message ends with its response.
         if let Some(attempts) = body.get_mut("attempts").and_then(Value::as_array_mut) {
             attempts.retain(|attempt| attempt["event"] == "webhook.test");
         }
-        // The page of a poll is where the server listens.
+        // The URL of a poll's page has the address of the server.
         body.as_object_mut().context("an object")?.remove("url");
         Ok(format!("{} {body}", reply.status))
     }

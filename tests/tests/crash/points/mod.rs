@@ -1,7 +1,7 @@
-//! T1b: the process ends at every point at which it writes or sends, each in turn: between the
-//! statements and the commit of every store operation, between the commit and its response, and
-//! around every request to a provider. What was acknowledged exists, everything else exists
-//! completely or not at all, a repeat of the request completes it, and nothing is stuck.
+//! T1b: the process ends at each point at which it writes or sends: between the statements and the commit of
+//! every store operation, between the commit and its response, and around every request to a provider.
+//! Acknowledged data exists, all other data exists completely or not at all, a repeat of the request
+//! completes it, and no work is stuck.
 //!
 //! A point that is not reached fails the test, and so does an operation that is not listed here.
 
@@ -23,25 +23,25 @@ use notify_tests::Launch;
 
 use crate::launch;
 
-/// Signal by which a process ends itself at a failpoint.
+/// The signal by which a process ends itself at a failpoint.
 const ABORTED: i32 = 6;
 
-/// Between the statements of a write and its commit; between the commit and its answer.
+/// The stages: between the statements of a write and its commit, and between the commit and its response.
 const STAGES: [&str; 2] = ["written", "committed"];
 
-/// A server that ends where it reaches that point for the `hit`-th time.
+/// A server that ends when it reaches this point for the `hit`-th time.
 fn dying(data_dir: &Path, what: &str, stage: &str, hit: u32) -> Launch {
     let point = format!("{what} {stage} {hit}");
     launch(data_dir).program("dying-server").variable("NOTIFY_DIES_AT", &point)
 }
 
-/// Has a first start end before it makes its application: the tables and the master key are there.
+/// Makes a first start end before it creates its application. The tables and the master key exist then.
 pub(crate) async fn killed_at_founding(data_dir: &Path) -> Result<()> {
     let (status, _) = dying(data_dir, "bootstrap", STAGES[0], 1).on_file().answered().await?;
     ensure_aborted(status)
 }
 
-/// Checks that a process ended at its failpoint, and not of something else.
+/// Checks that a process ended at its failpoint and for no other reason.
 fn ensure_aborted(status: ExitStatus) -> Result<()> {
     ensure!(status.signal() == Some(ABORTED), "it ended with {status}");
     Ok(())

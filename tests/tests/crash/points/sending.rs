@@ -1,5 +1,5 @@
-//! Crash points of the delivery engine: its writes, and the requests to each provider. One server
-//! dies at one after the other, so each start also continues the work of the one before.
+//! Crash points of the delivery engine: its writes, and the requests to each provider. One server ends at all
+//! points, one after another, so each start also continues the work of the process before.
 
 use anyhow::{Context, Result};
 use notify_sandbox::{Provider, Rule, ScriptedResponse};
@@ -9,8 +9,8 @@ use super::{dying, ensure_aborted};
 use crate::load::{Load, settle};
 use crate::{CREDIT, FEW, launch};
 
-/// Operations, and at which of their turns the process ends: the first page, one among many, the
-/// last of a notification.
+/// The operations, and the number of the hit at which the process ends: the first page, one among many, and
+/// the last page of a notification.
 const WRITES: [(&str, &[u32]); 5] = [
     ("start", &[1]),
     ("open_page", &[1, 3]),
@@ -18,9 +18,10 @@ const WRITES: [(&str, &[u32]); 5] = [
     ("claim_retries", &[1]),
     ("settle_retries", &[1]),
 ];
-/// What a provider's token has written, once while it lasts: ahead of everything else.
+/// The operation that stores a provider's token. It runs once while the token is valid, before all other
+/// points.
 const TOKENS: [&str; 2] = ["keep_provider_token", "freeze_provider_token"];
-/// Requests, and at which of their turns it ends.
+/// The requests, and the number of the hit at which the process ends.
 const SENDS: [(&str, &[u32]); 5] = [
     ("apns", &[1, 3]),
     ("fcm", &[1, 3]),
@@ -31,7 +32,7 @@ const SENDS: [(&str, &[u32]); 5] = [
 /// Before and after a request.
 const SIDES: [&str; 2] = ["unsent", "answered"];
 
-/// What is ended here.
+/// The operations that this file tests.
 pub(super) fn operations() -> Vec<&'static str> {
     let writes = WRITES.iter().map(|(operation, _)| *operation);
     writes.chain(TOKENS).chain(["reclaim"]).collect()
@@ -70,7 +71,7 @@ async fn a_crash_at_any_point_of_sending_loses_nothing() -> Result<()> {
             points += 1;
         }
     }
-    // What the one before left open is taken over at the start.
+    // The start takes over the open work of the process before.
     for stage in super::STAGES {
         let dying = dying(&data_dir, "reclaim", stage, 1);
         ensure_aborted(server.ended_at_start(&dying, CREDIT).await?)
@@ -90,15 +91,15 @@ async fn a_crash_at_any_point_of_sending_loses_nothing() -> Result<()> {
     settle(server, &data_dir).await
 }
 
-/// Starts a server that ends at that point, and has it send until it does.
+/// Starts a server that ends at this point, and makes it send until it ends.
 async fn die(server: &mut RestartableServer, load: &Load, point: (&str, &str, u32)) -> Result<()> {
     let (what, stage, hit) = point;
     let name = format!("{what}-{stage}-{hit}");
-    // One of the messages fails at first, so that there is something to try again.
+    // One of the messages fails at first, so that the server has a retry.
     server.sandbox.add_rule(Rule::on(Provider::Fcm, ScriptedResponse::status(503).first(1)))?;
     let dying = dying(server.launch.data_dir(), what, stage, hit);
     let status = match server.begin_again_as(&dying, CREDIT).await? {
-        // With what the one before it left.
+        // This includes the work that the process before left.
         Some(status) => status,
         None => {
             load.ask_once(server, &name).await?;

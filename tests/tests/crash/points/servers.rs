@@ -1,4 +1,4 @@
-//! Crash points of a server among others: its heartbeat, the provider status that it publishes, and
+//! Crash points of a server among other servers: its heartbeat, the provider status that it publishes, and
 //! its leave.
 
 use anyhow::{Context, Result, ensure};
@@ -10,7 +10,7 @@ use super::{STAGES, dying, ensure_aborted};
 use crate::load::Load;
 use crate::{CREDIT, FEW, launch};
 
-/// What is ended here.
+/// The operations that this file tests.
 pub(super) fn operations() -> Vec<&'static str> {
     vec!["heartbeat", "leave", "publish_breaker"]
 }
@@ -24,7 +24,7 @@ async fn a_crash_during_a_heartbeat_or_a_leave_blocks_no_other_server() -> Resul
     normal.start().await?.terminate().await?;
     for stage in STAGES {
         let dying = dying(folder.path(), "heartbeat", stage, 1).installation(&settings);
-        // It may listen for a moment before that.
+        // The server may listen for a moment before it ends.
         let status = match dying.begin().await? {
             Ok(running) => running.ended().await?,
             Err(status) => status,

@@ -1,6 +1,6 @@
-//! Crash points of notifications to one device each, whose pages are opened with their start and
-//! which are settled together: the process ends between the statements and the commit of both, and
-//! after it.
+//! Crash points of single-device notifications, whose pages are opened at their start and which are settled
+//! in groups. The process ends between the statements and the commit of both operations, and after the
+//! commit.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +15,14 @@ use super::{dying, ensure_aborted};
 use crate::load::{Load, settle};
 use crate::{CREDIT, FEW, launch};
 
-/// Sends until the process ends: those behind the first find their application's lane ready.
+/// The number of sends until the process ends. The sends after the first one find their application's lane
+/// ready.
 const SENDS_MAX: u32 = 200;
-/// Where the process ends, and at which time: the start that opens pages is not the first one.
+/// The operations at which the process ends, and the number of the hit. The start that opens pages is not the
+/// first one.
 const POINTS: [(&str, &[u32]); 2] = [("start", &[2, 4]), ("finish_pages", &[1, 3])];
 
-/// What is ended here.
+/// The operations that this file tests.
 pub(super) fn operations() -> Vec<&'static str> {
     POINTS.iter().map(|(operation, _)| *operation).collect()
 }
@@ -65,8 +67,8 @@ async fn a_crash_at_any_point_of_a_single_send_loses_nothing() -> Result<()> {
     settle(server, &data_dir).await
 }
 
-/// Sends one notification after another until the process is gone; notes those that it accepted. Each
-/// waits for the end of the one before, so that it finds its lane idle.
+/// Sends one notification after another until the process has ended, and logs the accepted ones. Each send
+/// waits until the one before is completed, so that it finds its lane idle.
 async fn send_until_it_ends(
     client: &Client,
     name: &str,

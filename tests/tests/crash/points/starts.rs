@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{STAGES, dying, ensure_aborted};
 use crate::{CREDIT, launch};
 
-/// What is ended here.
+/// The operations that this file tests.
 pub(super) fn operations() -> Vec<&'static str> {
     vec![
         "bootstrap",
@@ -101,7 +101,7 @@ async fn a_crash_during_a_stop_loses_nothing() -> Result<()> {
         for stage in STAGES {
             let name = format!("{operation} {stage}");
             server.start_again_as(&dying(folder.path(), operation, stage, 1)).await?;
-            // A registration that changes nothing is held back until then, as is a key's last use.
+            // A registration without a change is written only at the stop, as is the last use of a key.
             server.caller().post("/v1/devices", &device).await.ok();
             server.running()?.ask_to_stop().await?;
             ensure_aborted(server.ended(CREDIT).await.with_context(|| name.clone())?)?;
@@ -153,7 +153,7 @@ async fn a_feed_fetch_interrupted_anywhere_is_repeated() -> Result<()> {
         for stage in STAGES {
             let name = format!("{operation} {stage}");
             let dies = dying(folder.path(), operation, stage, 1);
-            // The feed that the one before left may be fetched before it listens.
+            // The feed that the process before left may be fetched before the server listens.
             let status = match server.begin_again_as(&dies, CREDIT).await? {
                 Some(status) => status,
                 None => {
@@ -165,7 +165,7 @@ async fn a_feed_fetch_interrupted_anywhere_is_repeated() -> Result<()> {
                 }
             };
             ensure_aborted(status).with_context(|| name.clone())?;
-            // Claims run out by the clock; here they have.
+            // Claims expire by the clock. The test lets them expire at once.
             let written = "update feeds set next_fetch_at = 0 where status = 'pending'";
             DatabaseInspector::of(folder.path())?.change(written)?;
         }
@@ -175,7 +175,8 @@ async fn a_feed_fetch_interrupted_anywhere_is_repeated() -> Result<()> {
     notify_tests::until("every feed was fetched", async || {
         let listed = caller.get("/v1/feeds").await.ok();
         let feeds = listed["feeds"].as_array().context("feeds")?;
-        // What the one before left is due at a start, which may end before it is asked for another.
+        // The feed of the process before is due at a start. The start may end before the test requests
+        // another feed.
         let is_done = !feeds.is_empty() && feeds.iter().all(|feed| feed["status"] == "failing");
         Ok(is_done.then_some(()))
     })

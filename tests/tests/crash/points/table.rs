@@ -1,26 +1,26 @@
-//! Every API call that writes: its prerequisites, where its effect is seen, and the response to a
+//! All API calls that write: their prerequisites, the request that shows their effect, and the response to a
 //! repeat.
 
 use http::Method;
 use notify_tests::{template, tomorrow};
 use serde_json::{Value, json};
 
-/// A request. In its path and body stand `{n}` for a number of its own (`"#{n}"` where it is one in
-/// JSON), `{made}` for the id that the
-/// request before it was answered with, and the words of `super::api_calls::Around`.
+/// A request. In its path and body, `{n}` stands for a different number in each call (`"#{n}"` for a number
+/// in JSON), `{made}` for the id in the response to the request before, and the words of
+/// `super::api_calls::Around` for their resources.
 pub(super) type Ask = (Method, &'static str, Value);
 
 /// A call that writes.
 pub(super) struct Call {
     pub(super) operation: &'static str,
-    /// What has to be there first.
+    /// The requests that must be sent first.
     pub(super) before: Vec<Ask>,
     pub(super) ask: Ask,
-    /// Where its effect is seen; `None` where nothing of it is.
+    /// The path of the request that shows the effect; `None` if no request shows it.
     pub(super) seen_at: Option<&'static str>,
-    /// Status of the call when it does something.
+    /// The status of the call when it takes effect.
     pub(super) first: u16,
-    /// Status of the same call again after it was done.
+    /// The status of a repeat after the call took effect.
     pub(super) again: u16,
 }
 
@@ -39,7 +39,7 @@ impl Call {
         self
     }
 
-    /// A form of a page, which leads back to it.
+    /// Marks the call as a form of a page, which redirects to the page.
     fn form(mut self) -> Self {
         (self.first, self.again) = (303, 303);
         self
@@ -66,7 +66,7 @@ fn delete(path: &'static str) -> Ask {
     (Method::DELETE, path, Value::Null)
 }
 
-/// Every call that writes, but those of [`super::starts`].
+/// All calls that write, except those of [`super::starts`].
 pub(super) fn calls() -> Vec<Call> {
     [administration(), templates(), audience(), sending(), webhooks()]
         .into_iter()
@@ -76,14 +76,14 @@ pub(super) fn calls() -> Vec<Call> {
 
 const WEB_ACCESS: &str = "/admin/v1/apps/{app}/web";
 
-/// Where pages of the calls under `/web` are from.
+/// The origin of the pages that call `/web`.
 pub(super) const PAGE_ORIGIN: &str = "https://shop.example";
 
 fn web_access() -> Value {
     json!({"allowed_origins": [PAGE_ORIGIN, "https://s-{n}.example"]})
 }
 
-/// A browser whose keys are those of RFC 8291, section 5.
+/// A browser with the keys of RFC 8291, section 5.
 fn browser() -> Value {
     let p256dh =
         "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4";

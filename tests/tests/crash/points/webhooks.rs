@@ -1,5 +1,5 @@
-//! Crash points of the webhook engine and of the event stream: one server dies at one after the
-//! other, and the next start sends the remaining messages under the same ids.
+//! Crash points of the webhook engine and of the event stream. One server ends at all points, one after
+//! another, and the next start sends the remaining messages under the same ids.
 
 use anyhow::{Context, Result, ensure};
 use http::Method;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{STAGES, dying, ensure_aborted};
 use crate::{CREDIT, launch};
 
-/// What is ended here.
+/// The operations that this file tests.
 pub(super) fn operations() -> Vec<&'static str> {
     vec!["claim_messages", "settle_message", "release_messages", "trim_events", "keep_events"]
 }
@@ -45,7 +45,7 @@ async fn a_webhook_message_survives_a_crash_at_any_point() -> Result<()> {
         assert_eq!(attempts.len(), earlier + 1, "{operation} {stage}");
         assert!(attempts.iter().all(|attempt| attempt["attempts"] == 1), "{attempts:?}");
     }
-    // Of several servers none frees what another one claimed: those claims run out.
+    // With several servers, no server releases the claims of another one. These claims expire.
     let at_starts: &[&str] = match Backend::chosen() {
         Backend::Sqlite => &["release_messages", "trim_events"],
         Backend::Postgres => &["trim_events"],

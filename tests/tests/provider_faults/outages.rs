@@ -1,6 +1,5 @@
-//! T4: for ten minutes every provider responds with 503, then with 429 in every form, then it
-//! recovers. Nothing is lost or repeated, nothing is sent too early, and a provider that is down
-//! gets few requests.
+//! T4: every provider responds with 503 for ten minutes, and with 429 in every form, and then recovers. No
+//! message is lost or repeated, no retry comes too early, and a provider that is down gets few requests.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,45 +12,46 @@ use serde_json::json;
 
 use crate::manual_clock::{ALL, ManualServer, by_provider, text};
 
-/// Devices on each platform.
+/// The number of devices on each platform.
 const DEVICES: u64 = 20;
-/// Seconds between two notifications to all devices.
+/// The time between two notifications to all devices, in seconds.
 const EVERY_S: u64 = 10;
-/// How long the providers are down, in seconds.
+/// The duration of the outage, in seconds.
 const OUTAGE_S: u64 = 600;
-/// Share of the usual requests that a provider which is down may get.
+/// The share of the usual requests that a provider may get while it is down.
 const OUTAGE_SHARE_MAX: f64 = 0.05;
-/// Twice the longest delay of our own, in seconds: by then everything has completed.
+/// The longest time until everything has completed, in seconds: twice the longest delay of a retry.
 const RECOVERY_S_MAX: i64 = 2 * 15 * 60;
-/// Deliveries a second that each provider is configured for.
+/// The configured `rate_per_second` of each provider.
 const RATE: u64 = 50;
-/// How far the busiest second of the recovery may exceed that.
+/// The factor by which the busiest second of the recovery may exceed [`RATE`].
 const PEAK_MAX: f64 = 1.5;
 const SECOND: Duration = Duration::from_secs(1);
-/// As far as a pace lets deliveries come ahead.
+/// The step of the clock during the recovery: the rate limit allows deliveries ahead for this time.
 const TENTH: Duration = Duration::from_millis(100);
 
-/// Attempts of each delivery: when, and with what.
+/// The attempts of each delivery: the time of arrival and the status of the response. The key is the text and
+/// the token.
 type Attempts = BTreeMap<(String, String), Vec<(i64, u16)>>;
 
 fn attempts<'j>(journal: impl IntoIterator<Item = &'j ReceivedRequest>) -> Attempts {
     let mut attempts = Attempts::new();
     for message in journal {
         let token = message.token.clone().unwrap_or_default();
-        let of = attempts.entry((text(message).to_owned(), token)).or_default();
-        of.push((message.at_ms, message.status));
+        let delivery = attempts.entry((text(message).to_owned(), token)).or_default();
+        delivery.push((message.at_ms, message.status));
     }
     attempts
 }
 
-/// Least time between the n-th attempt and the next, in milliseconds: the delay doubles from 2 s,
-/// and jitter takes up to half of it away.
+/// The shortest time between the n-th attempt and the next, in milliseconds. The delay starts at 2 s and
+/// doubles, and jitter shortens it by up to half.
 fn backoff_ms_min(attempt: usize) -> i64 {
     1_000 << attempt.min(9)
 }
 
 #[track_caller]
-fn nothing_is_lost(records: &[NotificationRecord]) {
+fn assert_nothing_is_lost(records: &[NotificationRecord]) {
     for record in records {
         let counts = &record.counts;
         let all = DEVICES * ALL.len() as u64;
@@ -89,7 +89,7 @@ async fn ten_minutes_of_503_lose_and_repeat_nothing_and_cause_few_requests() -> 
     let records = server.completed(&ids, TENTH).await?;
     let took_s = server.elapsed_s() - ended_s;
     assert!(took_s <= RECOVERY_S_MAX, "{took_s} s");
-    nothing_is_lost(&records);
+    assert_nothing_is_lost(&records);
 
     let recovery = server.sandbox().received();
     for (provider, messages) in by_provider(recovery.clone()) {
@@ -97,7 +97,7 @@ async fn ten_minutes_of_503_lose_and_repeat_nothing_and_cause_few_requests() -> 
         for message in &messages {
             *seconds.entry(message.at_ms / 1_000).or_default() += 1;
         }
-        let peak = seconds.values().copied().max().context("something came")?;
+        let peak = seconds.values().copied().max().context("no message arrived")?;
         println!(
             "{provider}: {} in the outage, {peak} in the busiest second, {took_s} s",
             counted[provider]
@@ -106,12 +106,12 @@ async fn ten_minutes_of_503_lose_and_repeat_nothing_and_cause_few_requests() -> 
     }
     let attempts = attempts(outage.iter().chain(&recovery));
     assert_eq!(attempts.len(), ids.len() * DEVICES as usize * ALL.len());
-    for (of, made) in &attempts {
+    for (delivery, made) in &attempts {
         let accepted = made.iter().filter(|(_, status)| (200..300).contains(status)).count();
-        assert_eq!(accepted, 1, "{of:?}: {made:?}");
+        assert_eq!(accepted, 1, "{delivery:?}: {made:?}");
         for (number, pair) in made.windows(2).enumerate() {
             let waited_ms = pair[1].0 - pair[0].0;
-            assert!(waited_ms >= backoff_ms_min(number), "{of:?}: {made:?}");
+            assert!(waited_ms >= backoff_ms_min(number), "{delivery:?}: {made:?}");
         }
     }
     assert_eq!(server.sandbox().counts().refused_streams, 0);
@@ -119,53 +119,53 @@ async fn ten_minutes_of_503_lose_and_repeat_nothing_and_cause_few_requests() -> 
     Ok(())
 }
 
-/// A way to ask for time: `Retry-After`, on Telegram its own field (`None`: no JSON at all), and
-/// the least that is waited then, in seconds.
-struct Asked {
+/// A form of 429: the value of `Retry-After`, and on Telegram the value of the field `retry_after` (`None`
+/// for a body that is not JSON). `waited_s` is the shortest time until the next attempt, in seconds.
+struct Throttling {
     what: &'static str,
     header: Option<&'static str>,
     field: Option<u64>,
     waited_s: i64,
 }
 
-/// A minute is waited where nothing readable is asked for.
-const FORMS: [Asked; 6] = [
-    Asked { what: "a second", header: Some("1"), field: Some(1), waited_s: 1 },
-    Asked { what: "a minute", header: Some("60"), field: Some(60), waited_s: 60 },
-    Asked { what: "an hour", header: Some("3600"), field: Some(3_600), waited_s: 3_600 },
-    Asked { what: "garbage", header: Some("in a while"), field: None, waited_s: 60 },
-    Asked { what: "nothing", header: None, field: None, waited_s: 60 },
-    // Some hours after the clock's beginning; the wait is what is left of it.
-    Asked { what: "a date", header: Some(DATE), field: None, waited_s: 0 },
+/// All forms. Without a valid time, the server waits for a minute.
+const FORMS: [Throttling; 6] = [
+    Throttling { what: "a second", header: Some("1"), field: Some(1), waited_s: 1 },
+    Throttling { what: "a minute", header: Some("60"), field: Some(60), waited_s: 60 },
+    Throttling { what: "an hour", header: Some("3600"), field: Some(3_600), waited_s: 3_600 },
+    Throttling { what: "garbage", header: Some("in a while"), field: None, waited_s: 60 },
+    Throttling { what: "nothing", header: None, field: None, waited_s: 60 },
+    // The date is some hours after the start of the clock, so the wait depends on the time of the response.
+    Throttling { what: "a date", header: Some(DATE), field: None, waited_s: 0 },
 ];
-/// Six hours after the clock's beginning.
+/// Six hours after the start of the clock.
 const DATE: &str = "Sat, 21 Nov 2026 06:00:00 GMT";
 const DATE_S: i64 = 6 * 3_600;
-/// What Telegram's answer asks for by itself, in seconds.
+/// The `retry_after` of the sandbox's Telegram by default, in seconds.
 const FLOOD_S: i64 = 5;
 
 #[tokio::test]
 async fn a_429_is_obeyed_in_every_form_and_uses_no_attempt() -> Result<()> {
     let server = ManualServer::start_with(|_, _| {}).await?;
     server.everybody(DEVICES).await?;
-    for asked in FORMS {
+    for throttling in FORMS {
         server.sandbox().clear();
         for (provider, _, _) in ALL {
             let mut rule = Rule::on(provider, ScriptedResponse::status(429).first(1));
             if provider == Provider::Telegram {
-                rule.retry_after = asked.field;
-                rule.body = asked.field.is_none().then(|| "no JSON".to_owned());
+                rule.retry_after = throttling.field;
+                rule.body = throttling.field.is_none().then(|| "no JSON".to_owned());
             }
-            if let Some(header) = asked.header {
+            if let Some(header) = throttling.header {
                 rule = rule.header("retry-after", header);
             }
             server.sandbox().add_rule(rule)?;
         }
-        let id = server.broadcast(asked.what).await?;
-        let step = if asked.waited_s == 60 { SECOND } else { SECOND * 60 };
-        nothing_is_lost(&server.completed(&[id], step).await?);
+        let id = server.broadcast(throttling.what).await?;
+        let step = if throttling.waited_s == 60 { SECOND } else { SECOND * 60 };
+        assert_nothing_is_lost(&server.completed(&[id], step).await?);
         for (provider, _, _) in ALL {
-            is_obeyed(&server, provider, &asked);
+            assert_obeyed(&server, provider, &throttling);
         }
     }
     server.stop().await;
@@ -173,19 +173,19 @@ async fn a_429_is_obeyed_in_every_form_and_uses_no_attempt() -> Result<()> {
 }
 
 #[track_caller]
-fn is_obeyed(server: &ManualServer, provider: Provider, asked: &Asked) {
+fn assert_obeyed(server: &ManualServer, provider: Provider, throttling: &Throttling) {
     let journal = server.sandbox().received();
     let attempts = attempts(journal.iter().filter(|message| message.provider == provider));
     let throttled: Vec<_> = attempts.iter().filter(|(_, made)| made[0].1 == 429).collect();
-    assert_eq!(throttled.len(), 1, "{provider:?} {}: once", asked.what);
-    for (of, made) in throttled {
-        assert_eq!(made.len(), 2, "{provider:?} {of:?}: {made:?}");
+    assert_eq!(throttled.len(), 1, "{provider:?} {}: once", throttling.what);
+    for (delivery, made) in throttled {
+        assert_eq!(made.len(), 2, "{provider:?} {delivery:?}: {made:?}");
         let waited_ms = made[1].0 - made[0].0;
-        let what = format!("{provider:?} {}: waited {waited_ms} ms", asked.what);
-        let least_ms = match (asked.header, provider) {
+        let what = format!("{provider:?} {}: waited {waited_ms} ms", throttling.what);
+        let least_ms = match (throttling.header, provider) {
             (Some(DATE), _) => NOW.plus_ms(DATE_S * 1_000).as_ms() - made[0].0,
             (None, Provider::Telegram) => FLOOD_S * 1_000,
-            _ => asked.waited_s * 1_000,
+            _ => throttling.waited_s * 1_000,
         };
         assert!(least_ms > 0 && waited_ms >= least_ms, "{what} of {least_ms}");
     }
