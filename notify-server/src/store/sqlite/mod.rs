@@ -6,14 +6,13 @@ mod connection;
 mod earlier;
 mod migrate;
 mod open;
-mod place;
-mod report;
 #[cfg(any(test, feature = "testing"))]
 mod testing;
 #[cfg(test)]
 pub(in crate::store) mod tests;
 mod wal_checkpointer;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -22,7 +21,6 @@ pub use backup::backup;
 #[cfg(any(test, feature = "testing"))]
 pub use earlier::{latest_version, make_earlier, make_unrecorded};
 pub use open::{OpenError, READERS_DEFAULT, SqliteOptions};
-pub(in crate::store) use report::report;
 #[cfg(any(test, feature = "testing"))]
 pub use testing::{execute_raw, open_inline};
 
@@ -30,16 +28,16 @@ use self::connection::{open_reader, open_writer};
 #[cfg(test)]
 pub(in crate::store) use self::migrate::make_version;
 use self::open::Opened;
-use self::place::Places;
 use self::wal_checkpointer::WalCheckpointer;
 use crate::store::app::resume_erasing;
 #[cfg(any(test, feature = "testing"))]
 pub use crate::store::sql::Fault;
 use crate::store::sql::{
-    self, ConnectFn, Connection, Listeners, Readers, Writer, WriterBackend, ensure_usable,
+    self, ConnectFn, Connection, FileMissing, Listeners, Readers, Writer, WriterBackend,
+    ensure_usable,
 };
 pub use crate::store::sql::{READS_WAITING_MAX, WRITES_PER_COMMIT_MAX, WRITES_WAITING_MAX};
-use crate::store::{Change, CloseGuard, Store, StoreParts};
+use crate::store::{Change, CloseGuard, StorageReport, Store, StoreParts};
 
 /// Pages of the log (8 MiB) after which a transfer checkpoints it: about two chunks.
 const CHECKPOINT_PAGES: i64 = 2_000;
@@ -161,4 +159,79 @@ impl WriterBackend for WriterFile {
         }
         true
     }
+}
+
+// An open file that was deleted or replaced still accepts writes, and they are lost.
+
+/// Device and inode of a file.
+type Identity = (u64, u64);
+
+/// The identity of the opened files.
+#[derive(Debug, Clone)]
+struct Places(Vec<(PathBuf, Identity)>);
+
+impl Places {
+    /// The database and its log, which exists as long as a connection is open.
+    fn of(path: &Path) -> Self {
+        let files = [path.to_owned(), log_of(path)];
+        Self(files.into_iter().filter_map(|file| Some((file.clone(), identity(&file)?))).collect())
+    }
+
+    /// Checks each path with two system calls, without opening a file.
+    fn check(&self) -> Result<(), FileMissing> {
+        let is_missing = |file: &&(PathBuf, Identity)| identity(&file.0) != Some(file.1);
+        self.0.iter().find(is_missing).map_or(Ok(()), |(path, _)| Err(FileMissing(path.clone())))
+    }
+}
+
+/// The log of a database.
+fn log_of(path: &Path) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push("-wal");
+    name.into()
+}
+
+#[cfg(unix)]
+fn identity(path: &Path) -> Option<Identity> {
+    use std::os::unix::fs::MetadataExt;
+    let metadata = std::fs::metadata(path).ok()?;
+    Some((metadata.dev(), metadata.ino()))
+}
+
+/// On other systems an open file cannot be deleted or replaced.
+#[cfg(not(unix))]
+fn identity(path: &Path) -> Option<Identity> {
+    path.exists().then_some((0, 0))
+}
+
+/// Words of `synchronous`, by number (<https://sqlite.org/pragma.html#pragma_synchronous>).
+const SYNCHRONOUS: [&str; 4] = ["off", "normal", "full", "extra"];
+
+/// Settings of the connection, size and free space of its file.
+pub(in crate::store) fn report(connection: &rusqlite::Connection) -> sql::Result<StorageReport> {
+    let journal_mode: String = connection.query_row("pragma journal_mode", [], |row| row.get(0))?;
+    let synchronous: u8 = connection.query_row("pragma synchronous", [], |row| row.get(0))?;
+    let pages: i64 = connection.query_row("pragma page_count", [], |row| row.get(0))?;
+    let page_bytes: i64 = connection.query_row("pragma page_size", [], |row| row.get(0))?;
+    let path = connection.path().unwrap_or_default();
+    let log = std::fs::metadata(format!("{path}-wal"));
+    Ok(StorageReport {
+        backend: "sqlite",
+        journal_mode,
+        synchronous: (*SYNCHRONOUS.get(usize::from(synchronous)).unwrap_or(&"unknown")).to_owned(),
+        database_bytes: pages.unsigned_abs() * page_bytes.unsigned_abs(),
+        log_bytes: log.map_or(0, |log| log.len()),
+        free_bytes: free_bytes(Path::new(path)),
+    })
+}
+
+#[cfg(unix)]
+fn free_bytes(path: &Path) -> Option<u64> {
+    let disk = rustix::fs::statvfs(path).ok()?;
+    disk.f_bavail.checked_mul(disk.f_frsize)
+}
+
+#[cfg(not(unix))]
+fn free_bytes(_: &Path) -> Option<u64> {
+    None
 }

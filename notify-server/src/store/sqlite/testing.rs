@@ -3,9 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::place::Places;
 use super::wal_checkpointer::WalCheckpointer;
-use super::{OpenError, SqliteOptions, WriterFile, connection, open, start};
+use super::{OpenError, Places, SqliteOptions, WriterFile, connection, open, start};
 use crate::store::Store;
 use crate::store::sql::{Readers, Writer};
 

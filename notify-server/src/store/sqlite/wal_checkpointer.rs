@@ -9,8 +9,8 @@ use std::thread::JoinHandle;
 use rusqlite::Connection;
 use rusqlite::hooks::Wal;
 
+use super::Places;
 use super::connection::open_writer;
-use super::place::Places;
 
 /// Pages of the log from which on the writer checkpoints it itself, after it has sent the results: the
 /// log can be restarted only while there are no writes; otherwise it would grow forever.
