@@ -5,9 +5,8 @@ use std::iter::once;
 
 use crate::store::AppNo;
 use crate::store::postgres::Session;
-use crate::store::sql::connection::{Connection, Statement};
+use crate::store::sql::connection::{Connection, Row, Statement};
 use crate::store::sql::error::Result;
-use crate::store::sql::rows::Row;
 use crate::store::sql::value::{Params, Value, params};
 
 /// Expression that orders rows of all applications by age: the key without its prefix. Indexes contain

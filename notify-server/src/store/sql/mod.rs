@@ -12,11 +12,10 @@ pub(super) mod moves;
 pub(super) mod readers;
 pub(super) mod reconnecting;
 pub(super) mod row;
-pub(super) mod rows;
 pub(super) mod value;
 pub(super) mod writer;
 
-pub(in crate::store) use connection::{Connection, OptionalExtension};
+pub(in crate::store) use connection::{Connection, OptionalExtension, Row};
 pub use error::FileMissing;
 pub(in crate::store) use error::{Error, Result};
 #[cfg(any(test, feature = "testing"))]
@@ -30,7 +29,6 @@ pub(in crate::store) use moves::{
 pub use readers::READS_WAITING_MAX;
 pub(in crate::store) use readers::Readers;
 pub(in crate::store) use reconnecting::ConnectFn;
-pub(in crate::store) use rows::Row;
 #[cfg(any(test, feature = "testing"))]
 pub(in crate::store) use value::FromColumn;
 pub(in crate::store) use value::{ColumnRef, Params, Type, Value, params, value};
