@@ -7,7 +7,6 @@ pub(super) mod fault;
 pub(super) mod insert;
 #[cfg(any(test, feature = "testing"))]
 mod manual_executor;
-pub(super) mod many;
 pub(super) mod moves;
 pub(super) mod readers;
 pub(super) mod reconnecting;
@@ -21,7 +20,6 @@ pub(in crate::store) use error::{Error, Result};
 #[cfg(any(test, feature = "testing"))]
 pub use fault::Fault;
 pub(in crate::store) use insert::{seq_of, table_of};
-pub(in crate::store) use many::{NUMBERS, TEXTS, list_of};
 pub use moves::Moved;
 pub(in crate::store) use moves::{
     MoveMark, MoveState, begin_write_checked, ensure_usable, mark_move, move_mark,
@@ -31,6 +29,8 @@ pub(in crate::store) use readers::Readers;
 pub(in crate::store) use reconnecting::ConnectFn;
 #[cfg(any(test, feature = "testing"))]
 pub(in crate::store) use value::FromColumn;
-pub(in crate::store) use value::{ColumnRef, Params, Type, Value, params, value};
+pub(in crate::store) use value::{
+    ColumnRef, NUMBERS, Params, TEXTS, Type, Value, list_of, params, value,
+};
 pub(in crate::store) use writer::{Listeners, Writer, WriterBackend, notify_listeners};
 pub use writer::{WRITES_PER_COMMIT_MAX, WRITES_WAITING_MAX};

@@ -1,6 +1,8 @@
 //! Parameters and column values. Parameters are not copied; a column is copied only if its reader keeps
 //! it.
 
+use serde::Serialize;
+
 /// The type of a column or parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(in crate::store) enum Type {
@@ -238,6 +240,20 @@ impl<T: FromColumn> FromColumn for Option<T> {
             there => T::from_column(there).map(Some),
         }
     }
+}
+
+// A list is one parameter, a JSON array: one statement handles any number of rows. Each statement costs a
+// round trip if the database is on another machine.
+
+/// The numbers of the list that is the first parameter, as in `where no in {NUMBERS}`.
+pub(in crate::store) const NUMBERS: &str =
+    "(select cast(value as bigint) from json_each(json(?1)))";
+/// The texts of the list that is the first parameter.
+pub(in crate::store) const TEXTS: &str = "(select value from json_each(json(?1)))";
+
+/// A list as [`NUMBERS`] and [`TEXTS`] take it.
+pub(in crate::store) fn list_of<T: Serialize>(items: &[T]) -> String {
+    serde_json::to_string(items).expect("numbers and texts are JSON")
 }
 
 #[cfg(test)]
