@@ -9,7 +9,6 @@ pub(super) mod insert;
 mod manual_executor;
 pub(super) mod moves;
 pub(super) mod readers;
-pub(super) mod reconnecting;
 pub(super) mod row;
 pub(super) mod value;
 pub(super) mod writer;
@@ -25,8 +24,7 @@ pub(in crate::store) use moves::{
     MoveMark, MoveState, begin_write_checked, ensure_usable, mark_move, move_mark,
 };
 pub use readers::READS_WAITING_MAX;
-pub(in crate::store) use readers::Readers;
-pub(in crate::store) use reconnecting::ConnectFn;
+pub(in crate::store) use readers::{ConnectFn, Readers};
 #[cfg(any(test, feature = "testing"))]
 pub(in crate::store) use value::FromColumn;
 pub(in crate::store) use value::{

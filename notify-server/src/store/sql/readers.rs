@@ -16,7 +16,6 @@ use crate::store::sql::connection::Connection;
 #[cfg(any(test, feature = "testing"))]
 use crate::store::sql::connection::statements_of_thread;
 use crate::store::sql::error::{Error, internal, unavailable, was_busy};
-use crate::store::sql::reconnecting::{ConnectFn, ReconnectingConnection};
 
 /// Most reads that wait for a connection; further ones are refused.
 pub const READS_WAITING_MAX: usize = 8_192;
@@ -225,5 +224,56 @@ pub(in crate::store) enum ReadersError {
 fn serve(held: &mut ReconnectingConnection, waiting: &Receiver<Job>) {
     while let Ok(job) = waiting.recv() {
         job(held);
+    }
+}
+
+/// Opens a connection.
+pub(in crate::store) type ConnectFn = Arc<dyn Fn() -> Result<Connection> + Send + Sync>;
+
+/// The connection of one reader.
+struct ReconnectingConnection {
+    open: ConnectFn,
+    /// `None` after it broke, until the next read.
+    connection: Option<Connection>,
+}
+
+impl ReconnectingConnection {
+    /// Opens it.
+    fn open(open: ConnectFn) -> Result<Self> {
+        let connection = Some(open()?);
+        Ok(Self { open, connection })
+    }
+
+    /// Begins a read. Replaces a connection that has broken since the last read.
+    fn begin(&mut self, is_one_statement: bool) -> Result<&Connection> {
+        let begin = |connection: &Connection| {
+            if is_one_statement && connection.can_read_without_tx() {
+                return Ok(());
+            }
+            connection.begin_read()
+        };
+        if let Some(kept) = self.connection.take() {
+            match begin(&kept) {
+                Ok(()) => return Ok(self.connection.insert(kept)),
+                Err(_) if kept.is_broken() => {}
+                Err(error) => {
+                    self.connection = Some(kept);
+                    return Err(error);
+                }
+            }
+        }
+        let opened = (self.open)()?;
+        begin(&opened)?;
+        Ok(self.connection.insert(opened))
+    }
+
+    /// Ends the transaction, if it has not ended.
+    fn end(&mut self) -> Result<()> {
+        let Some(connection) = &self.connection else { return Ok(()) };
+        let ended = connection.rollback();
+        if connection.is_broken() {
+            self.connection = None;
+        }
+        ended
     }
 }
