@@ -7,7 +7,6 @@
 //!                 └── to one device ──────────┘
 //! ```
 
-mod audience;
 pub(super) mod checkpoint;
 mod dispatch;
 mod outcomes;
@@ -27,10 +26,9 @@ pub use self::page::{Checkpoint, DeadAddress, MovedAddress, OpenPage, PageClaim,
 pub use self::retry::{ClaimedRetry, NewRetry, RetryClaim, RetryOutcome, RetryResult};
 use notify_core::{Platform, Timestamp};
 
-pub(super) use self::audience::{
-    AudienceQuery, KeyRange, devices_in_range, named as named_devices,
+pub(super) use self::dispatch::{
+    AudienceQuery, KeyRange, devices_in_range, read as read_dispatch, read_named as named_devices,
 };
-pub(super) use self::dispatch::read as read_dispatch;
 pub(super) use self::page::{outcomes_of_page, page_containing};
 pub(super) use self::settle::{
     cancel_retries_of_device, cancel_retries_of_dispatch, canceled_so_far, end_canceled_or_not,
@@ -242,7 +240,7 @@ impl Store {
         rows_max: u32,
     ) -> Result<DeviceBatch, StoreError> {
         let query = AudienceQuery::of(dispatch);
-        self.read(move |connection| audience::next(connection, &query, after, rows_max)).await
+        self.read(move |connection| dispatch::read_batch(connection, &query, after, rows_max)).await
     }
 
     /// Reads the devices of `(from, to]` again.

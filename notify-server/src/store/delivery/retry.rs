@@ -9,7 +9,7 @@ use notify_core::{Platform, Timestamp};
 use crate::store::daily_stats::{self, DailyDelta};
 use crate::store::delivery::settle;
 use crate::store::delivery::settle::PendingDelta;
-use crate::store::delivery::{audience, checkpoint};
+use crate::store::delivery::{checkpoint, dispatch};
 use crate::store::device::{LastSeenBuffer, inbound, replace_moved};
 use crate::store::sql::row::count_at;
 use crate::store::sql::writer::WriteTx;
@@ -208,7 +208,7 @@ pub(super) fn claim(tx: &Connection, claim: &RetryClaim) -> Result<Vec<ClaimedRe
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(place) => place.insert(tag_of(tx, retry.dispatch)?),
         };
-        retry.device = audience::device(tx, retry.key, tag.as_deref())?;
+        retry.device = dispatch::read_device(tx, retry.key, tag.as_deref())?;
     }
     Ok(claimed)
 }

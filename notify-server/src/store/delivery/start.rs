@@ -7,7 +7,7 @@ use notify_core::{AppId, NotificationId, Platform, Timestamp};
 use crate::failpoint::{self, Stage};
 use crate::store::delivery::settle;
 use crate::store::delivery::settle::PendingDelta;
-use crate::store::delivery::{audience, page, retry, zones};
+use crate::store::delivery::{dispatch, page, retry, zones};
 use crate::store::device::{Lists, Named, keys_by_ids};
 use crate::store::sql::error::inserted;
 use crate::store::sql::row::{platforms_of, unexpected_value, uuid_at};
@@ -214,7 +214,7 @@ fn start_notification(
     if let ([part], Some(rendering), Some(opening)) = (&parts[..], rendering, &start_due.opening)
         && let Some([key]) = part.named.as_deref()
         && opening.lanes.contains(&(due.app, part.platform))
-        && let Some(device) = audience::device(tx, *key, rendering.tag.as_deref())?
+        && let Some(device) = dispatch::read_device(tx, *key, rendering.tag.as_deref())?
         && device.eligible
         && device.address.is_some()
     {
