@@ -22,6 +22,7 @@ use std::sync::Arc;
 pub use self::dispatch::{
     AddressTrust, AudienceDevice, AudienceSource, DeviceBatch, Dispatch, Scan, WebKeys, Zone,
 };
+pub use self::outcomes::{DeviceOutcome, Outcome};
 pub use self::page::{Checkpoint, DeadAddress, MovedAddress, OpenPage, PageClaim, VerifiedAddress};
 pub use self::retry::{ClaimedRetry, NewRetry, RetryClaim, RetryOutcome, RetryResult};
 use notify_core::{Platform, Timestamp};
@@ -37,7 +38,7 @@ pub(super) use self::settle::{
 #[cfg(test)]
 use crate::store::sql;
 use crate::store::sql::{Connection, params};
-use crate::store::{AppNo, DeviceKey, DeviceOutcome, DispatchNo, Operation, Store, StoreError};
+use crate::store::{AppNo, DeviceKey, DispatchNo, Operation, Store, StoreError};
 
 /// Window of the mass-unregister guard, in responses.
 pub(crate) const GUARD_WINDOW: u32 = 1_000;

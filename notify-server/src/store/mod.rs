@@ -30,7 +30,6 @@ mod key_prefix_tests;
 mod maintenance;
 mod notification;
 mod operation;
-mod outcome;
 mod page;
 mod poll;
 pub mod postgres;
@@ -53,9 +52,10 @@ pub use self::campaign::{CampaignDraft, ShownCampaign, ShownFeed};
 pub use self::change::{Change, ChangeListener, DeliveryChange, EnrichmentChange};
 pub use self::delivery::{
     AddressTrust, Agenda, AudienceDevice, AudienceSource, Checkpoint, ClaimedRetry, ClusterStatus,
-    DeadAddress, DeviceBatch, Dispatch, Heartbeat, InstanceId, MovedAddress, NewRetry, OpenPage,
-    OpenedDispatch, Opening, PageClaim, ReclaimRequest, Reclaimed, RetryClaim, RetryOutcome,
-    RetryResult, Scan, StartDue, StartHook, StartInAccept, Started, VerifiedAddress, WebKeys, Zone,
+    DeadAddress, DeviceBatch, DeviceOutcome, Dispatch, Heartbeat, InstanceId, MovedAddress,
+    NewRetry, OpenPage, OpenedDispatch, Opening, Outcome, PageClaim, ReclaimRequest, Reclaimed,
+    RetryClaim, RetryOutcome, RetryResult, Scan, StartDue, StartHook, StartInAccept, Started,
+    VerifiedAddress, WebKeys, Zone,
 };
 pub(crate) use self::delivery::{GUARD_THRESHOLD, GUARD_WINDOW};
 pub use self::device::{DeviceFilter, REGISTRATION_WRITTEN_EVERY_MS};
@@ -81,7 +81,6 @@ pub use self::notification::{
     DeliveryFacts, DeliveryProgress, DeviceFacts, NewNotification, NewReport, NotificationFacts,
     PollDraft, Reach, Reached,
 };
-pub use self::outcome::{DeviceOutcome, Outcome};
 pub use self::page::{Page, PageRequest};
 pub use self::poll::{AnswerRow, PollRow, Visitor};
 pub use self::provider::{ProviderRow, TokenName, TokenRow};

@@ -1,5 +1,7 @@
-//! The compact encoding of outcomes: a sent delivery takes one or two bytes. Keyed by device sequence
-//! and not by position, since a page that is read again after a crash may have other devices.
+//! Final results of deliveries, and their compact encoding in pages.
+//!
+//! A delivery that was sent takes one or two bytes. An entry contains the sequence of its device and not
+//! its position in the page, since a page that is read again after a crash may have other devices.
 //!
 //! ```text
 //! chunk  = words entry*            words = count (length bytes)*       all numbers are LEB128
@@ -11,7 +13,75 @@
 use std::borrow::Cow;
 
 use crate::store::sql::error::internal;
-use crate::store::{DeviceKey, DeviceOutcome, Outcome, StoreError};
+use crate::store::{DeviceKey, StoreError};
+
+/// The final result of a delivery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Outcome {
+    /// The provider accepted it.
+    Sent,
+    /// It failed for a reason.
+    Failed,
+    /// The provider reported the address as unregistered.
+    Unregistered,
+    /// It expired: `ttl_seconds` had passed.
+    Expired,
+    /// Canceled by request, or the device was deleted.
+    Canceled,
+}
+
+impl Outcome {
+    /// Every outcome, by its code.
+    pub const ALL: [Self; 5] =
+        [Self::Sent, Self::Failed, Self::Unregistered, Self::Expired, Self::Canceled];
+
+    /// The name in the API and the metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Sent => "sent",
+            Self::Failed => "failed",
+            Self::Unregistered => "unregistered",
+            Self::Expired => "expired",
+            Self::Canceled => "canceled",
+        }
+    }
+
+    /// The code in tables. Codes never change.
+    #[must_use]
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Sent => 0,
+            Self::Failed => 1,
+            Self::Unregistered => 2,
+            Self::Expired => 3,
+            Self::Canceled => 4,
+        }
+    }
+
+    /// The outcome of a code, if there is one.
+    #[must_use]
+    pub fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|settled| settled.code() == code)
+    }
+}
+
+/// The final result of the delivery to one device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceOutcome {
+    /// The device.
+    pub key: DeviceKey,
+    /// The result.
+    pub settled: Outcome,
+    /// Why, unless it was sent.
+    pub reason: Option<Cow<'static, str>>,
+    /// Attempts made.
+    pub attempts: u16,
+    /// The provider's id of a sent message, if ids are kept.
+    pub message_id: Option<Box<str>>,
+}
+
+// The encoding.
 
 const CODE_BITS: u32 = 3;
 /// Sent, but not at the first attempt or not without a reason, so both follow.
