@@ -1,9 +1,8 @@
-//! Notifications: accepting, reading back, canceling.
+//! Notifications: accepting and canceling them. `notification/` reads them back.
 
-mod accept;
 mod deliveries;
 mod facts;
-mod sums;
+mod read;
 
 use std::cmp::Reverse;
 
@@ -14,12 +13,10 @@ use notify_core::{
     NotificationStatus, Origin, Platform, PlatformCounts, Report, Schedule, Target, Timestamp,
 };
 
-pub(super) use self::accept::number_of;
 #[cfg(test)]
 pub(super) use self::deliveries::PAGES_READ_MAX;
 pub use self::facts::{DeliveryFacts, DeliveryProgress, DeviceFacts, NotificationFacts};
-pub(super) use self::sums::counts_of;
-use self::sums::{Sums, sums};
+pub(super) use self::read::counts_of;
 use crate::store::delivery::{
     cancel_retries_of_dispatch, canceled_so_far, end_canceled_or_not, record_completion_event,
 };
@@ -155,7 +152,7 @@ impl Store {
         once: Option<IdempotentRequest>,
     ) -> Result<Idempotent<NotificationCreated>, StoreError> {
         self.write_once(Operation::AcceptNotification, app, once, move |tx| {
-            let unknown = accept::notification(tx, app, &notification)?;
+            let unknown = accept(tx, app, &notification)?;
             Ok(NotificationCreated { id: notification.id, unknown })
         })
         .await
@@ -169,7 +166,7 @@ impl Store {
         once: Option<IdempotentRequest>,
     ) -> Result<Idempotent<NotificationCreated>, StoreError> {
         self.write_once(Operation::RecordReport, app, once, move |tx| {
-            accept::report(tx, app, &report)?;
+            record_report(tx, app, &report)?;
             Ok(NotificationCreated { id: report.report.id, unknown: None })
         })
         .await
@@ -181,7 +178,7 @@ impl Store {
         app: AppNo,
         id: NotificationId,
     ) -> Result<NotificationRecord, StoreError> {
-        self.read(move |connection| notification(connection, app, &id)).await
+        self.read(move |connection| read::notification(connection, app, &id)).await
     }
 
     /// Lists notifications, newest first. A page ends early, with a cursor, once its requests reach
@@ -191,7 +188,7 @@ impl Store {
         app: AppNo,
         page: PageRequest,
     ) -> Result<Page<NotificationRecord>, StoreError> {
-        self.read(move |connection| list(connection, app, &page)).await
+        self.read(move |connection| read::list(connection, app, &page)).await
     }
 
     /// Lists the deliveries of a notification by platform and device key, including retries and pending
@@ -249,151 +246,221 @@ impl Store {
     }
 }
 
-// Reading notifications back with their counts.
+// Accepting notifications and recording reports: one row for any audience. The conditions are checked in
+// the same transaction.
 
-/// A page with this many bytes of requests is full: a thousand of the largest would be a gigabyte.
-const PAGE_REQUEST_BYTES_MAX: u64 = 4 * 1_048_576;
+const NO_CAMPAIGN: &str = "names no active campaign";
+const ID_IN_USE: &str = "is in use already";
 
-/// Columns as [`read_row`] reads them.
-const NOTIFICATION: &str = "n.no, n.id, n.status, n.origin, n.created_at, n.due_at, \
-    n.local_time, n.started_at, n.completed_at, n.request, n.platforms, n.unknown";
-
-struct Found {
-    no: i64,
-    id: String,
-    status: NotificationStatus,
+/// A new row of `notifications`.
+struct NewRow<'a> {
+    id: &'a NotificationId,
     origin: Origin,
-    created_at: Timestamp,
-    send_at: Option<Timestamp>,
-    started_at: Option<Timestamp>,
-    completed_at: Option<Timestamp>,
-    request: String,
+    status: NotificationStatus,
+    at: Timestamp,
+    /// Due time; `None` for a report.
+    due_at: Option<Timestamp>,
+    /// Wall-clock time of each device.
+    local_time: Option<i64>,
+    request: &'a str,
     platforms: i64,
-    /// Ids of any platform that name no device.
-    unknown: u64,
+    names_devices: bool,
+    tag: Option<&'a str>,
+    ttl_seconds: u32,
+    collapse_key: Option<&'a str>,
+    campaign: Option<CampaignRef>,
+    audience_until: Option<i64>,
 }
 
-/// Reads one notification.
-fn notification(
+/// Accepts a notification. Returns how many ids it names if it is due now and none of them is a device.
+fn accept(
+    tx: &mut WriteTx<'_>,
+    app: AppNo,
+    new: &NewNotification,
+) -> Result<Option<u64>, StoreError> {
+    let sequence = require_app(tx, app)?;
+    let (due_at, local_time) = match new.schedule {
+        Schedule::Now => (Some(new.at), None),
+        Schedule::At(at) => (Some(at), None),
+        // Each zone has its own due time.
+        Schedule::Local(time) => (None, Some(time.0)),
+    };
+    let due = due_at.is_some_and(|due_at| due_at <= new.at);
+    let no = insert(
+        tx,
+        app,
+        &NewRow {
+            id: &new.id,
+            origin: Origin::Created,
+            status: if due { NotificationStatus::Queued } else { NotificationStatus::Scheduled },
+            at: new.at,
+            due_at,
+            local_time,
+            request: &new.request,
+            platforms: platform_bits(&new.target.platforms()),
+            names_devices: matches!(new.target, Target::Devices { .. }),
+            tag: new.tag.as_deref(),
+            ttl_seconds: new.ttl_seconds,
+            collapse_key: new.collapse_key.as_deref(),
+            campaign: new.campaign,
+            // The audience of later ones is fixed when they become due.
+            audience_until: due.then_some(sequence),
+        },
+    )?;
+    if let Some(poll) = &new.poll {
+        insert_poll(tx, app, no, poll, new.at)?;
+    }
+    tx.changed(if due || local_time.is_some() {
+        DeliveryChange::NotificationDue
+    } else {
+        DeliveryChange::NotificationScheduled
+    });
+    // The ids of later ones may exist by then.
+    if due { unknown_alone(tx, app, &new.target) } else { Ok(None) }
+}
+
+/// How many ids a target names if it names devices and none of them exists.
+fn unknown_alone(
+    connection: &Connection,
+    app: AppNo,
+    target: &Target,
+) -> Result<Option<u64>, StoreError> {
+    let Target::Devices { android, ios, any } = target else { return Ok(None) };
+    let named = || android.iter().chain(ios).chain(any);
+    let ids: Vec<&str> = named().map(DeviceId::as_str).collect();
+    let keys = keys_by_ids(connection, app, &ids)?;
+    let is = |id: &DeviceId, platform: Platform| {
+        keys.get(id.as_str()).is_some_and(|key| key.platform() == platform)
+    };
+    let is_known = any.iter().any(|id| keys.contains_key(id.as_str()))
+        || android.iter().any(|id| is(id, Platform::Android))
+        || ios.iter().any(|id| is(id, Platform::Ios));
+    Ok((!is_known).then(|| named().count() as u64))
+}
+
+/// Records a report.
+fn record_report(tx: &mut WriteTx<'_>, app: AppNo, new: &NewReport) -> Result<(), StoreError> {
+    require_app(tx, app)?;
+    let no = insert(
+        tx,
+        app,
+        &NewRow {
+            id: &new.report.id,
+            origin: Origin::Reported,
+            status: NotificationStatus::Reported,
+            at: new.at,
+            due_at: None,
+            local_time: None,
+            request: &new.request,
+            platforms: platform_bits(&new.report.platforms),
+            names_devices: false,
+            tag: new.report.tag.as_deref(),
+            ttl_seconds: 0,
+            collapse_key: None,
+            campaign: new.report.content.campaign(),
+            audience_until: None,
+        },
+    )?;
+    if let Some(poll) = &new.poll {
+        insert_poll(tx, app, no, poll, new.at)?;
+    }
+    Ok(())
+}
+
+fn insert(tx: &WriteTx<'_>, app: AppNo, row: &NewRow<'_>) -> Result<NotificationNo, StoreError> {
+    let campaign = match row.campaign {
+        // `default` is resolved when a device asks for enrichment.
+        None | Some(CampaignRef::Default) => None,
+        Some(CampaignRef::Id(id)) => Some(id),
+    };
+    if let Some(id) = campaign {
+        let active = tx
+            .prepare_cached(
+                "select 1 from campaigns where app_no = ?1 and id = ?2 and status = 'active'",
+            )?
+            .exists(params![app.0, id.0.as_bytes()])?;
+        if !active {
+            let mut broken = vec![format!("campaign_id: {NO_CAMPAIGN}")];
+            if number_of(tx, app, row.id)?.is_some() {
+                broken.push(format!("id: {ID_IN_USE}"));
+            }
+            StoreError::refused_if(broken)?;
+        }
+    }
+    let no = tx
+        .prepare_insert(
+            "insert into notifications (no, app_no, id, origin, status, created_at, due_at,
+             local_time, request, platforms, names_devices, tag, ttl_seconds, campaign_id,
+             audience_until, collapse_key, next_zone_at)
+             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)
+             on conflict (app_no, id) do nothing",
+        )?
+        .insert(
+            app,
+            params![
+                app.0,
+                row.id.as_str(),
+                row.origin.as_str(),
+                row.status.as_str(),
+                row.at.as_ms(),
+                row.due_at.map(Timestamp::as_ms),
+                row.local_time,
+                row.request,
+                row.platforms,
+                row.names_devices,
+                row.tag,
+                row.ttl_seconds,
+                campaign.as_ref().map(|id| id.0.as_bytes()),
+                row.audience_until,
+                row.collapse_key,
+                // Checked as soon as it is accepted, since some zones may be due.
+                row.local_time.map(|_| row.at.as_ms()),
+            ],
+        )?;
+    no.map(NotificationNo).ok_or_else(|| StoreError::refused("id", ID_IN_USE))
+}
+
+fn insert_poll(
+    tx: &Connection,
+    app: AppNo,
+    no: NotificationNo,
+    draft: &PollDraft,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    tx.prepare_cached(
+        "insert into polls (notification_no, public_id, text, layout, image_url, lang, created_at)
+         select ?1, ?2, ?3, ?4, ?5, language, ?6 from apps where no = ?7",
+    )?
+    .execute(params![
+        no.0,
+        draft.public_id.as_bytes(),
+        draft.poll.text,
+        layout_code(draft.poll.layout_id),
+        draft.poll.image_url,
+        at.as_ms(),
+        app.0,
+    ])?;
+    let mut insert = tx.prepare_cached(
+        "insert into poll_answers (notification_no, place, id, text, image_url)
+         values (?1, ?2, ?3, ?4, ?5)",
+    )?;
+    for (place, (answer, id)) in (0_i64..).zip(draft.poll.answers.iter().zip(&draft.answers)) {
+        insert.execute(params![no.0, place, id.0.as_bytes(), answer.text, answer.image_url])?;
+    }
+    Ok(())
+}
+
+/// The number of a notification of the application.
+pub(crate) fn number_of(
     connection: &Connection,
     app: AppNo,
     id: &NotificationId,
-) -> Result<NotificationRecord, StoreError> {
-    require_app(connection, app)?;
-    let found = connection
-        .prepare_cached(&format!(
-            "select {NOTIFICATION} from notifications n where n.app_no = ?1 and n.id = ?2"
-        ))?
-        .query_row(params![app.0, id.as_str()], read_row)
-        .optional()?
-        .ok_or(StoreError::NotFound)?;
-    let its = sums(connection, &[found.no])?.remove(&found.no).unwrap_or_default();
-    record(found, its)
-}
-
-/// Lists notifications, newest first.
-fn list(
-    connection: &Connection,
-    app: AppNo,
-    page: &PageRequest,
-) -> Result<Page<NotificationRecord>, StoreError> {
-    require_app(connection, app)?;
-    let listing = CursorCodec { name: "notifications", of: app.0 };
-    let before = listing.number(page)?.unwrap_or(i64::MAX);
-    let (numbers, limit) = numbers_of(connection, app, before, page)?;
-    let mut sums = sums(connection, &numbers)?;
-    let mut found = connection
-        .prepare_cached(&format!(
-            "select {NOTIFICATION} from notifications n where n.no in {NUMBERS}"
-        ))?
-        .query_map([list_of(&numbers)], read_row)?
-        .collect::<sql::Result<Vec<_>>>()?;
-    found.sort_unstable_by_key(|found| Reverse(found.no));
-    let mut rows = Vec::with_capacity(numbers.len());
-    for found in found {
-        let its = sums.remove(&found.no).unwrap_or_default();
-        rows.push((found.no, record(found, its)?));
-    }
-    Ok(listing.page(rows, &PageRequest { limit, cursor: None }))
-}
-
-/// The numbers of the notifications of a page, one more if another page follows, and its limit. Their
-/// contents are read only after it is known that they fit.
-fn numbers_of(
-    connection: &Connection,
-    app: AppNo,
-    before: i64,
-    page: &PageRequest,
-) -> Result<(Vec<i64>, u32), StoreError> {
-    let mut statement = connection.prepare_cached(
-        "select no, octet_length(request) from notifications where app_no = ?1 and no < ?2
-         order by no desc limit ?3",
-    )?;
-    let (mut numbers, mut request_bytes, mut limit) = (Vec::new(), 0, page.limit);
-    for row in statement.query_map([app.0, before, rows_wanted(page)], |row| {
-        Ok((row.get::<i64>(0)?, count_at(row, 1)?))
-    })? {
-        let (no, bytes) = row?;
-        numbers.push(no);
-        if request_bytes >= PAGE_REQUEST_BYTES_MAX {
-            // This row begins the next page.
-            limit = u32::try_from(numbers.len() - 1).unwrap_or(limit);
-            break;
-        }
-        request_bytes += bytes;
-    }
-    Ok((numbers, limit))
-}
-
-fn read_row(row: &Row<'_>) -> sql::Result<Found> {
-    let status: String = row.get(2)?;
-    let origin: String = row.get(3)?;
-    let time = |column| row.get::<Option<i64>>(column).map(|at| at.map(Timestamp));
-    let is_local = row.get::<Option<i64>>(6)?.is_some();
-    Ok(Found {
-        no: row.get(0)?,
-        id: row.get(1)?,
-        status: status.parse().map_err(|_| unexpected_value(2, Type::Text))?,
-        origin: origin.parse().map_err(|_| unexpected_value(3, Type::Text))?,
-        created_at: Timestamp(row.get(4)?),
-        send_at: if is_local { None } else { time(5)? },
-        started_at: time(7)?,
-        completed_at: time(8)?,
-        request: row.get(9)?,
-        platforms: row.get(10)?,
-        unknown: count_at(row, 11)?,
-    })
-}
-
-fn record(found: Found, sums: Sums) -> Result<NotificationRecord, StoreError> {
-    let mut by_platform: Vec<PlatformCounts> = platforms_of(found.platforms)
-        .into_iter()
-        .map(|platform| PlatformCounts { platform, counts: Counts::default() })
-        .collect();
-    for (platform, counts) in sums.dispatches {
-        match by_platform.iter_mut().find(|row| row.platform == platform) {
-            Some(row) => row.counts.add(&counts),
-            None => by_platform.push(PlatformCounts { platform, counts }),
-        }
-    }
-    // If it names devices of any platform, only its dispatches say which platforms it has.
-    by_platform.sort_by_key(|row| row.platform);
-    let mut counts = Counts { unknown: found.unknown, ..Counts::default() };
-    by_platform.iter().for_each(|row| counts.add(&row.counts));
-    Ok(NotificationRecord {
-        id: NotificationId::new(found.id).map_err(internal)?,
-        status: found.status,
-        origin: found.origin,
-        created_at: found.created_at,
-        send_at: found.send_at,
-        started_at: found.started_at,
-        completed_at: found.completed_at,
-        request: JsonObject::new(&found.request)?,
-        counts,
-        by_platform,
-        failures: sums.failures,
-        engagement: sums.engagement,
-    })
+) -> Result<Option<NotificationNo>, StoreError> {
+    let no = connection
+        .prepare_cached("select no from notifications where app_no = ?1 and id = ?2")?
+        .query_row(params![app.0, id.as_str()], |row| row.get(0).map(NotificationNo))
+        .optional()?;
+    Ok(no)
 }
 
 // Canceling what has not been sent yet.

@@ -8,7 +8,7 @@ use notify_core::{Delivery, DeliveryOutcome, DeviceId, NotificationId, Timestamp
 use crate::store::delivery::{
     AudienceQuery, KeyRange, devices_in_range, outcomes_of_page, read_dispatch,
 };
-use crate::store::notification::accept::number_of;
+use crate::store::notification::number_of;
 use crate::store::page::CursorCodec;
 use crate::store::sql::error::internal;
 use crate::store::sql::row::{require_app, unexpected_value};
