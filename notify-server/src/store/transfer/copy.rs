@@ -1,10 +1,11 @@
 //! Copying rows in chunks, and comparing both databases.
 
-use super::cell::{Cell, Digest};
 use super::database::Database;
-use super::table::Table;
-use super::{MoveError, Progress, Step, TableMoved, numbers};
+use super::table::{Cell, Digest, Table};
+use super::{MoveError, Progress, Step, TableMoved};
 use crate::failpoint::{self, Stage};
+use crate::store::postgres::sequence;
+use crate::store::sql::{self, Connection, OptionalExtension, params};
 
 /// Bytes at which a chunk ends. Memory is bounded by this and one row.
 const CHUNK_BYTES: usize = 4 * 1_024 * 1_024;
@@ -82,7 +83,7 @@ pub(super) fn copy(
             failpoint::reach("move", Stage::Committed);
             copied += chunk.len() as u64;
         }
-        numbers::carry(source, target, table)?;
+        continue_numbers(source, target, table)?;
     }
     // Not the whole database, since PostgreSQL logs a warning for each table without access.
     for table in tables {
@@ -138,6 +139,53 @@ fn summed(
         }
         rows += chunk.len() as u64;
         chunk.iter().flatten().for_each(|cell| digest.add(cell));
+    }
+}
+
+// The key counters of tables are transferred too. Otherwise the target would reuse keys of deleted rows,
+// which may be known outside.
+
+/// Continues the counter of a source table in the target.
+fn continue_numbers(source: &Database, target: &Database, table: &Table) -> Result<(), MoveError> {
+    if !table.is_numbered {
+        return Ok(());
+    }
+    let given = last_number(source, table).map_err(source.failing(Step::Copying, &table.name))?;
+    set_last_number(target, table, given).map_err(target.failing(Step::Copying, &table.name))
+}
+
+/// The last sequence number of a table.
+fn last_number(side: &Database, table: &Table) -> sql::Result<i64> {
+    let connection = &side.connection;
+    let found = match connection {
+        Connection::Sqlite(_) => connection
+            .prepare_cached("select last from numbers where name = ?1")?
+            .query_row(params![table.name], |row| row.get(0)),
+        // An unused sequence reports 1 as its last value, and that it was not called.
+        Connection::Postgres(_) => connection
+            .prepare_cached(&format!(
+                "select case when is_called then last_value else last_value - 1 end from {}",
+                sequence(&table.name)
+            ))?
+            .query_row([], |row| row.get(0)),
+    };
+    Ok(found.optional()?.unwrap_or_default())
+}
+
+fn set_last_number(target: &Database, table: &Table, given: i64) -> sql::Result<()> {
+    let connection = &target.connection;
+    match connection {
+        Connection::Sqlite(_) => target.durably(|| {
+            connection
+                .prepare_cached("update numbers set last = ?2 where name = ?1")?
+                .execute(params![table.name, given])?;
+            Ok(())
+        }),
+        Connection::Postgres(_) if given < 1 => Ok(()),
+        Connection::Postgres(_) => {
+            let set = format!("select setval('{}', ?1)", sequence(&table.name));
+            connection.prepare_cached(&set)?.exists(params![given]).map(drop)
+        }
     }
 }
 

@@ -1,7 +1,6 @@
 //! One of the two databases of a transfer, opened exclusively.
 
-use super::cell::Cell;
-use super::table::Table;
+use super::table::{Cell, Table};
 use super::{DatabaseLocation, MoveError, Step};
 use crate::store::postgres::{self, SchemaState};
 use crate::store::sql::{

@@ -10,11 +10,9 @@
 //! (`sql/moves.rs`) keep servers from using an incomplete target or a transferred source, and reveal
 //! that a source was used in between.
 
-mod cell;
 mod copy;
 mod database;
 mod error;
-mod numbers;
 mod table;
 #[cfg(test)]
 mod tests;
