@@ -10,7 +10,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::failure::Failure;
 use super::session::Session;
-use super::settings::{
+use super::session::{
     ANSWER_WAIT, CONNECT_WAIT, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_RETRIES, TCP_WAIT,
     configure_session,
 };

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::change_codec;
 use super::connect_config::{ConnectConfig, Connected};
-use super::settings::ANSWER_WAIT;
+use super::session::ANSWER_WAIT;
 use crate::store::Change;
 use crate::store::sql::{Listeners, notify_listeners};
 

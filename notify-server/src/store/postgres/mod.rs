@@ -10,9 +10,7 @@ mod connect_config;
 mod failure;
 mod listener;
 mod open;
-mod report;
 mod session;
-mod settings;
 mod statements;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -28,7 +26,6 @@ use std::sync::{Arc, RwLock};
 pub(in crate::store) use failure::Failure;
 pub(in crate::store) use open::SchemaState;
 pub use open::{OpenError, PostgresOptions, READERS_DEFAULT};
-pub(in crate::store) use report::report;
 pub(in crate::store) use session::Session;
 pub(in crate::store) use statements::sequence;
 pub use url::{DatabaseUrl, UrlError};
@@ -38,9 +35,9 @@ use self::listener::ListenThread;
 use self::open::{OLDER_WAIT, WriterSource, migrate};
 use crate::store::app::resume_erasing;
 use crate::store::sql::{
-    ConnectFn, Connection, Error, Listeners, Readers, Writer, WriterBackend, ensure_usable,
+    self, ConnectFn, Connection, Error, Listeners, Readers, Writer, WriterBackend, ensure_usable,
 };
-use crate::store::{CloseGuard, Store, StoreParts};
+use crate::store::{CloseGuard, StorageReport, Store, StoreParts};
 
 /// Connects and migrates the tables, or creates them in an empty database. Blocks.
 ///
@@ -110,4 +107,27 @@ pub(in crate::store) fn make_version(url: &DatabaseUrl, version: i32) {
 
 fn failed(place: &str, source: Box<dyn std::error::Error + Send + Sync>) -> OpenError {
     OpenError::Database { place: place.to_owned(), source }
+}
+
+/// Durability settings and size. Only the database's machine knows its free space.
+pub(in crate::store) fn report(connection: &Connection) -> sql::Result<StorageReport> {
+    connection
+        .prepare_cached(
+            "select pg_database_size(current_database()), current_setting('synchronous_commit'),
+             current_setting('fsync') = 'on' and current_setting('full_page_writes') = 'on'",
+        )?
+        .query_row([], |row| {
+            let commit: String = row.get(1)?;
+            let is_whole: bool = row.get(2)?;
+            Ok(StorageReport {
+                backend: "postgres",
+                // A log that may be lost, or that contains torn pages, does not protect against a
+                // crash.
+                journal_mode: if is_whole { "wal" } else { "wal without fsync" }.to_owned(),
+                synchronous: if commit == "off" { "off" } else { "full" }.to_owned(),
+                database_bytes: row.get::<i64>(0)?.unsigned_abs(),
+                log_bytes: 0,
+                free_bytes: None,
+            })
+        })
 }

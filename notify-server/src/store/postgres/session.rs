@@ -11,12 +11,52 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row, SimpleQueryMessage};
 
 use super::failure::Failure;
-use super::settings::ANSWER_WAIT;
 use super::statements::Statements;
 use crate::store::sql::{Error, Result, Value};
 
 /// The lock of write transactions, which run one after another as on SQLite.
 pub(super) const WRITE_LOCK: i64 = 0x6e6f_7469_6679_0001;
+
+// The settings of every session. With these limits, the locks of a dead server are released within seconds,
+// and within seconds a client distinguishes a dead database from a slow one.
+
+/// Longest wait for a connection to one address; a host name may have several.
+pub(super) const CONNECT_WAIT: Duration = Duration::from_secs(2);
+/// Longest run of a statement.
+const STATEMENT_WAIT: Duration = Duration::from_secs(4);
+/// Longest wait for a lock; shorter than the statement limit, so that the two errors differ.
+const LOCK_WAIT: Duration = Duration::from_secs(3);
+/// Longest pause within a transaction, since others wait for its locks.
+const IDLE_WAIT: Duration = Duration::from_secs(5);
+/// Longest wait for a reply, including a connection attempt. Longer than the server's own limits, which
+/// leave the connection usable, but short, since it is how a silently lost connection is noticed.
+pub(super) const ANSWER_WAIT: Duration = Duration::from_secs(5);
+/// Longest wait of either side for TCP acknowledgements.
+pub(super) const TCP_WAIT: Duration = Duration::from_secs(5);
+/// TCP keepalive of both sides: idle time, interval and number of probes.
+pub(super) const KEEPALIVE_IDLE: Duration = Duration::from_secs(3);
+pub(super) const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
+pub(super) const KEEPALIVE_RETRIES: u32 = 2;
+
+/// Configures a session.
+pub(super) fn configure_session(session: &Session) -> Result<()> {
+    session.execute_batch(&format!(
+        "set statement_timeout = {statement}; set lock_timeout = {lock};
+         set idle_in_transaction_session_timeout = {idle};
+         set tcp_user_timeout = {tcp}; set tcp_keepalives_idle = {keepalive_idle};
+         set tcp_keepalives_interval = {keepalive_interval};
+         set tcp_keepalives_count = {KEEPALIVE_RETRIES};
+         set join_collapse_limit = 1; set client_min_messages = error;
+         select set_config('synchronous_commit', 'on', false)
+          where current_setting('synchronous_commit') = 'off'",
+        statement = STATEMENT_WAIT.as_millis(),
+        lock = LOCK_WAIT.as_millis(),
+        idle = IDLE_WAIT.as_millis(),
+        tcp = TCP_WAIT.as_millis(),
+        keepalive_idle = KEEPALIVE_IDLE.as_secs(),
+        keepalive_interval = KEEPALIVE_INTERVAL.as_secs(),
+    ))
+}
 
 /// The state of the transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
