@@ -4,13 +4,10 @@ mod deliveries;
 mod facts;
 mod read;
 
-use std::cmp::Reverse;
-
-use notify_core::json::JsonObject;
 use notify_core::{
-    Audience, CampaignRef, Counts, Delivery, DeliveryOutcome, DeviceId, NewPoll, Notification,
+    Audience, CampaignRef, Delivery, DeliveryOutcome, DeviceId, NewPoll, Notification,
     NotificationCreated, NotificationId, NotificationPreview, NotificationRecord,
-    NotificationStatus, Origin, Platform, PlatformCounts, Report, Schedule, Target, Timestamp,
+    NotificationStatus, Origin, Platform, Report, Schedule, Target, Timestamp,
 };
 
 #[cfg(test)]
@@ -20,11 +17,10 @@ pub(super) use self::read::counts_of;
 use crate::store::delivery::{
     cancel_retries_of_dispatch, canceled_so_far, end_canceled_or_not, record_completion_event,
 };
-use crate::store::page::{CursorCodec, rows_wanted};
-use crate::store::sql::error::internal;
-use crate::store::sql::row::{count_at, platforms_of, require_app, unexpected_value};
+use crate::store::device::keys_by_ids;
+use crate::store::sql::row::{layout_code, platform_bits, require_app, unexpected_value};
 use crate::store::sql::writer::WriteTx;
-use crate::store::sql::{self, Connection, NUMBERS, OptionalExtension, Row, Type, list_of, params};
+use crate::store::sql::{Connection, OptionalExtension, Type, params};
 use crate::store::{
     AppNo, DeliveryChange, DispatchNo, Idempotent, IdempotentRequest, NotificationNo, Operation,
     Page, PageRequest, Store, StoreError, idempotency,
@@ -253,7 +249,7 @@ const NO_CAMPAIGN: &str = "names no active campaign";
 const ID_IN_USE: &str = "is in use already";
 
 /// A new row of `notifications`.
-struct NewRow<'a> {
+struct NotificationRow<'a> {
     id: &'a NotificationId,
     origin: Origin,
     status: NotificationStatus,
@@ -289,7 +285,7 @@ fn accept(
     let no = insert(
         tx,
         app,
-        &NewRow {
+        &NotificationRow {
             id: &new.id,
             origin: Origin::Created,
             status: if due { NotificationStatus::Queued } else { NotificationStatus::Scheduled },
@@ -344,7 +340,7 @@ fn record_report(tx: &mut WriteTx<'_>, app: AppNo, new: &NewReport) -> Result<()
     let no = insert(
         tx,
         app,
-        &NewRow {
+        &NotificationRow {
             id: &new.report.id,
             origin: Origin::Reported,
             status: NotificationStatus::Reported,
@@ -367,7 +363,11 @@ fn record_report(tx: &mut WriteTx<'_>, app: AppNo, new: &NewReport) -> Result<()
     Ok(())
 }
 
-fn insert(tx: &WriteTx<'_>, app: AppNo, row: &NewRow<'_>) -> Result<NotificationNo, StoreError> {
+fn insert(
+    tx: &WriteTx<'_>,
+    app: AppNo,
+    row: &NotificationRow<'_>,
+) -> Result<NotificationNo, StoreError> {
     let campaign = match row.campaign {
         // `default` is resolved when a device asks for enrichment.
         None | Some(CampaignRef::Default) => None,

@@ -506,7 +506,7 @@ pub(super) fn read_device(
 fn device_of(row: &Row<'_>) -> sql::Result<AudienceDevice> {
     let ios_env = match row.get::<Option<i64>>(2)? {
         Some(code) => env_of(code).ok_or_else(|| unexpected_value(2, Type::Integer))?,
-        None => notify_core::IosEnv::default(),
+        None => IosEnv::default(),
     };
     let moved_from = row.get::<Option<i64>>(4)?.map(DeviceKey);
     let moved_at = row.get::<Option<i64>>(5)?.map(Timestamp);

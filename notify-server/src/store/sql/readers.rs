@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use crate::store::StoreError;
 use crate::store::deadline::{before_deadline, deadline};
+use crate::store::sql;
 use crate::store::sql::connection::Connection;
 #[cfg(any(test, feature = "testing"))]
 use crate::store::sql::connection::statements_of_thread;
@@ -228,7 +229,7 @@ fn serve(held: &mut ReconnectingConnection, waiting: &Receiver<Job>) {
 }
 
 /// Opens a connection.
-pub(in crate::store) type ConnectFn = Arc<dyn Fn() -> Result<Connection> + Send + Sync>;
+pub(in crate::store) type ConnectFn = Arc<dyn Fn() -> sql::Result<Connection> + Send + Sync>;
 
 /// The connection of one reader.
 struct ReconnectingConnection {
@@ -239,13 +240,13 @@ struct ReconnectingConnection {
 
 impl ReconnectingConnection {
     /// Opens it.
-    fn open(open: ConnectFn) -> Result<Self> {
+    fn open(open: ConnectFn) -> sql::Result<Self> {
         let connection = Some(open()?);
         Ok(Self { open, connection })
     }
 
     /// Begins a read. Replaces a connection that has broken since the last read.
-    fn begin(&mut self, is_one_statement: bool) -> Result<&Connection> {
+    fn begin(&mut self, is_one_statement: bool) -> sql::Result<&Connection> {
         let begin = |connection: &Connection| {
             if is_one_statement && connection.can_read_without_tx() {
                 return Ok(());
@@ -268,7 +269,7 @@ impl ReconnectingConnection {
     }
 
     /// Ends the transaction, if it has not ended.
-    fn end(&mut self) -> Result<()> {
+    fn end(&mut self) -> sql::Result<()> {
         let Some(connection) = &self.connection else { return Ok(()) };
         let ended = connection.rollback();
         if connection.is_broken() {
