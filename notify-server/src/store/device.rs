@@ -27,7 +27,7 @@ use crate::store::page::{CursorCodec, Filling};
 use crate::store::sql::error::internal;
 use crate::store::sql::row::require_app;
 use crate::store::sql::writer::WriteTx;
-use crate::store::sql::{Connection, NUMBERS, Params, list_of, params};
+use crate::store::sql::{Connection, NUMBERS, Params, ReadScope, list_of, params};
 use crate::store::{
     AppNo, DeviceKey, Idempotent, IdempotentRequest, Operation, Page, PageRequest, SEQUENCE_MAX,
     Store, StoreError,
@@ -62,8 +62,10 @@ impl Store {
         if once.is_none() && self.heuristic.looks_unchanged() {
             // Finding by a read that nothing changes is far cheaper than a commit.
             let asked = Arc::clone(&wanted);
-            let unchanged =
-                self.readers.read_once(move |tx| register::unchanged(tx, app, &asked)).await?;
+            let unchanged = self
+                .readers
+                .read(ReadScope::Statement, move |tx| register::unchanged(tx, app, &asked))
+                .await?;
             if let Some((key, registered_at)) = unchanged {
                 self.seen.record(key, at);
                 self.heuristic.record(false);

@@ -98,7 +98,7 @@ use self::device::{LastSeenBuffer, UnchangedHeuristic};
 #[cfg(any(test, feature = "testing"))]
 use self::sql::Fault;
 use self::sql::writer::WriteTx;
-use self::sql::{Connection, FileMissing, Listeners, Readers, Writer};
+use self::sql::{Connection, FileMissing, Listeners, ReadScope, Readers, Writer};
 
 /// The store as the rest of the server shares it.
 pub type SharedStore = Arc<Store>;
@@ -183,7 +183,7 @@ impl Store {
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
-        self.readers.read(work).await
+        self.readers.read(ReadScope::Snapshot, work).await
     }
 
     /// Writes, and returns once the commit is durable.
@@ -242,7 +242,7 @@ impl Store {
     /// # Errors
     /// When the database cannot be reached.
     pub async fn time(&self) -> Result<Option<Timestamp>, StoreError> {
-        self.readers.read_once(|connection| Ok(connection.time()?)).await
+        self.readers.read(ReadScope::Statement, |connection| Ok(connection.time()?)).await
     }
 
     /// Calls `listener` for every change, after its commit and before the caller gets its result.

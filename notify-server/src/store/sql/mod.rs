@@ -1,5 +1,5 @@
-//! Runs the store's SQL: one writer thread with group commit, some read-only connections, and
-//! statements and rows that are the same for both databases. Never logs.
+//! Runs the store's SQL: a writer thread with group commit, a pool of read-only connections, and one
+//! interface to the statements and rows of both databases. Nothing here logs.
 
 pub(super) mod connection;
 pub(super) mod error;
@@ -21,10 +21,10 @@ pub use fault::Fault;
 pub(in crate::store) use insert::{seq_of, table_of};
 pub use moves::Moved;
 pub(in crate::store) use moves::{
-    MoveMark, MoveState, begin_write_checked, ensure_usable, mark_move, move_mark,
+    MoveMark, MoveState, begin_write_checked, ensure_usable, read_move_mark, set_move_mark,
 };
 pub use readers::READS_WAITING_MAX;
-pub(in crate::store) use readers::{ConnectFn, Readers};
+pub(in crate::store) use readers::{ConnectFn, ReadScope, Readers};
 #[cfg(any(test, feature = "testing"))]
 pub(in crate::store) use value::FromColumn;
 pub(in crate::store) use value::{

@@ -7,7 +7,7 @@ use rusqlite::backup::{Backup, StepResult};
 
 use super::connection::open_reader;
 use super::open::{OpenError, private_file};
-use crate::store::sql::{self, MoveMark, MoveState, Moved, move_mark};
+use crate::store::sql::{self, MoveMark, MoveState, Moved, read_move_mark};
 
 /// Copies the database to a new file that only its owner may read. Blocks. The copy is a snapshot from
 /// the beginning; later commits are not in it.
@@ -35,9 +35,8 @@ fn refuse_moved(database: &Path) -> Result<(), OpenError> {
     // Older versions have no mark.
     let has_marks = source.table_exists(None, "moves").map_err(|error| failed(error.into()))?;
     let mark = match has_marks {
-        true => {
-            move_mark(&sql::Connection::Sqlite(source)).map_err(|error| failed(error.into()))?
-        }
+        true => read_move_mark(&sql::Connection::Sqlite(source))
+            .map_err(|error| failed(error.into()))?,
         false => None,
     };
     match mark {

@@ -4,7 +4,7 @@ use super::table::{Cell, Table};
 use super::{DatabaseLocation, MoveError, Step};
 use crate::store::postgres::{self, SchemaState};
 use crate::store::sql::{
-    Connection, Error, MoveMark, Params, Result, Row, Type, Value, mark_move, move_mark,
+    Connection, Error, MoveMark, Params, Result, Row, Type, Value, read_move_mark, set_move_mark,
 };
 use crate::store::{CloseGuard, sqlite};
 
@@ -88,12 +88,12 @@ impl Database {
 
     /// Its mark.
     pub(super) fn mark(&self) -> Result<Option<MoveMark>> {
-        move_mark(&self.connection)
+        read_move_mark(&self.connection)
     }
 
     /// Marks it, durably.
     pub(super) fn set_mark(&self, mark: Option<&MoveMark>) -> Result<()> {
-        self.durably(|| mark_move(&self.connection, mark))
+        self.durably(|| set_move_mark(&self.connection, mark))
     }
 
     /// Prevents changes of the source until the end, since subcommands write to a file without the lock
@@ -110,7 +110,7 @@ impl Database {
     pub(super) fn leave(&self, mark: &MoveMark) -> Result<()> {
         match self.connection {
             Connection::Sqlite(_) => {
-                mark_move(&self.connection, Some(mark))?;
+                set_move_mark(&self.connection, Some(mark))?;
                 self.connection.commit()
             }
             Connection::Postgres(_) => self.set_mark(Some(mark)),
