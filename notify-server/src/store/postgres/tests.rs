@@ -39,7 +39,8 @@ impl Backend for PostgresBackend {
     }
 }
 
-/// Starts this many accepts at once, so that they share commits; returns how many succeeded and failed.
+/// Starts this many accepts at once, so that they share commits; returns how many succeeded and
+/// failed.
 async fn accept_many(store: &Arc<Store>, app: AppNo, count: usize) -> (usize, usize) {
     let accepts: Vec<_> = (0..count)
         .map(|_| {

@@ -1,4 +1,4 @@
-//! SQLite: opening the file, its settings and locks, checkpoints, backups. Never logs.
+//! SQLite: opening the file, its settings and locks, checkpoints and backups. Nothing here logs.
 
 mod backup;
 mod connection;
@@ -39,13 +39,14 @@ use crate::store::sql::{
 pub use crate::store::sql::{READS_WAITING_MAX, WRITES_PER_COMMIT_MAX, WRITES_WAITING_MAX};
 use crate::store::{Change, CloseGuard, StorageReport, Store, StoreParts};
 
-/// Pages of the log (8 MiB) after which a transfer checkpoints it: about two chunks.
+/// The pages of the log (8 MiB) after which a transfer checkpoints it: the pages of about two
+/// chunks.
 const CHECKPOINT_PAGES: i64 = 2_000;
 
-/// Opens the file or creates it, and migrates its tables. Blocks.
+/// Opens a file, or creates it, and migrates its tables. Blocks.
 ///
 /// # Errors
-/// When another server uses the file, a newer one has migrated it, or it cannot be used.
+/// When another server uses the file, a newer server has migrated it, or the file cannot be used.
 pub fn open(path: &Path, options: SqliteOptions) -> Result<Arc<Store>, OpenError> {
     let opened = open::open(path, options)?;
     let places = Places::of(path);
@@ -60,7 +61,7 @@ pub fn open(path: &Path, options: SqliteOptions) -> Result<Arc<Store>, OpenError
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Makes a store of an open file. `connect` starts its writer and its readers.
+/// Makes a store of an open file. `connect` starts the writer and the readers.
 fn start(
     mut file: WriterFile,
     opened: Opened,
@@ -73,8 +74,7 @@ fn start(
     ) -> Result<(Writer, Readers), BoxError>,
 ) -> Result<Arc<Store>, OpenError> {
     let (path, places) = (file.path.clone(), file.places.clone());
-    let connection =
-        file.watched(opened.connection).map_err(|error| open::unusable(&path, error))?;
+    let connection = file.watch(opened.connection).map_err(|error| open::unusable(&path, error))?;
     ensure_usable(&connection).map_err(|error| match error {
         sql::Error::Moved(source) => OpenError::Moved { path: path.clone(), source },
         other => open::unusable(&path, other),
@@ -83,7 +83,7 @@ fn start(
         resume_erasing(&connection).map_err(|error| open::unusable(&path, error))?;
     }
     let (listeners, busy) = (Listeners::default(), Arc::<AtomicU64>::default());
-    let readers_open = reading(&path, places.clone());
+    let readers_open = open_readers(&path, places.clone());
     let (writer, readers) = connect(
         Box::new(file),
         connection,
@@ -102,12 +102,13 @@ fn start(
     }))
 }
 
-/// Opens or creates the file for a transfer, with the lock of its server. Blocks.
+/// Opens or creates a file for a transfer, and takes the lock that only a server has otherwise.
+/// Blocks.
 pub(in crate::store) fn open_exclusive(
     path: &Path,
 ) -> Result<(Connection, Option<CloseGuard>), OpenError> {
     let opened = open::open(path, SqliteOptions { lock: true, readers: 0 })?;
-    // No other connection runs checkpoints.
+    // A transfer has only this connection and no checkpointer.
     opened
         .connection
         .pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)
@@ -116,8 +117,8 @@ pub(in crate::store) fn open_exclusive(
     Ok((Connection::Sqlite(opened.connection), held))
 }
 
-/// Opens read-only connections.
-fn reading(path: &Path, places: Places) -> ConnectFn {
+/// Returns a function that opens read-only connections.
+fn open_readers(path: &Path, places: Places) -> ConnectFn {
     let path = path.to_owned();
     Arc::new(move || {
         places.check()?;
@@ -128,15 +129,15 @@ fn reading(path: &Path, places: Places) -> ConnectFn {
 /// The writer's access to the file.
 struct WriterFile {
     path: PathBuf,
-    /// Opens a connection in place of a broken one.
+    /// Opens the connection of the writer.
     open: fn(&Path) -> rusqlite::Result<rusqlite::Connection>,
     checkpoints: WalCheckpointer,
     places: Places,
 }
 
 impl WriterFile {
-    /// A connection whose log is watched by the checkpointer.
-    fn watched(&mut self, mut connection: rusqlite::Connection) -> rusqlite::Result<Connection> {
+    /// Lets the checkpointer watch the log of a connection.
+    fn watch(&mut self, mut connection: rusqlite::Connection) -> rusqlite::Result<Connection> {
         self.checkpoints.watch(&mut connection)?;
         Ok(Connection::Sqlite(connection))
     }
@@ -146,7 +147,7 @@ impl WriterBackend for WriterFile {
     fn open(&mut self) -> sql::Result<Connection> {
         self.places.check()?;
         let opened = (self.open)(&self.path)?;
-        Ok(self.watched(opened)?)
+        Ok(self.watch(opened)?)
     }
 
     fn check(&self) -> sql::Result<()> {
@@ -161,31 +162,32 @@ impl WriterBackend for WriterFile {
     }
 }
 
-// An open file that was deleted or replaced still accepts writes, and they are lost.
+// Detecting that the files of an open database were deleted or replaced. A deleted file still
+// accepts writes, and they are lost when the file is closed.
 
-/// Device and inode of a file.
+/// The device and the inode of a file.
 type Identity = (u64, u64);
 
-/// The identity of the opened files.
+/// The paths and identities of the opened files.
 #[derive(Debug, Clone)]
 struct Places(Vec<(PathBuf, Identity)>);
 
 impl Places {
-    /// The database and its log, which exists as long as a connection is open.
+    /// Records the database file and its log. The log exists while a connection is open.
     fn of(path: &Path) -> Self {
-        let files = [path.to_owned(), log_of(path)];
+        let files = [path.to_owned(), log_path(path)];
         Self(files.into_iter().filter_map(|file| Some((file.clone(), identity(&file)?))).collect())
     }
 
-    /// Checks each path with two system calls, without opening a file.
+    /// Checks that each path still has the recorded file. Does not open the files.
     fn check(&self) -> Result<(), FileMissing> {
         let is_missing = |file: &&(PathBuf, Identity)| identity(&file.0) != Some(file.1);
         self.0.iter().find(is_missing).map_or(Ok(()), |(path, _)| Err(FileMissing(path.clone())))
     }
 }
 
-/// The log of a database.
-fn log_of(path: &Path) -> PathBuf {
+/// The path of the log of a database.
+fn log_path(path: &Path) -> PathBuf {
     let mut name = OsString::from(path);
     name.push("-wal");
     name.into()
@@ -198,16 +200,17 @@ fn identity(path: &Path) -> Option<Identity> {
     Some((metadata.dev(), metadata.ino()))
 }
 
-/// On other systems an open file cannot be deleted or replaced.
+/// On systems other than Unix, an open file cannot be deleted or replaced.
 #[cfg(not(unix))]
 fn identity(path: &Path) -> Option<Identity> {
     path.exists().then_some((0, 0))
 }
 
-/// Words of `synchronous`, by number (<https://sqlite.org/pragma.html#pragma_synchronous>).
+/// The words of `synchronous`, by number (<https://sqlite.org/pragma.html#pragma_synchronous>).
 const SYNCHRONOUS: [&str; 4] = ["off", "normal", "full", "extra"];
 
-/// Settings of the connection, size and free space of its file.
+/// Reads the settings of the connection, the sizes of its files, and the free space of their
+/// volume.
 pub(in crate::store) fn report(connection: &rusqlite::Connection) -> sql::Result<StorageReport> {
     let journal_mode: String = connection.query_row("pragma journal_mode", [], |row| row.get(0))?;
     let synchronous: u8 = connection.query_row("pragma synchronous", [], |row| row.get(0))?;

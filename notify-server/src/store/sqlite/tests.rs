@@ -50,7 +50,8 @@ async fn a_file_that_was_closed_holds_everything_by_itself() {
     assert_eq!(copy.query_row(count, [], |row| row.get::<_, i64>(0)).unwrap(), 3);
 }
 
-/// Starts this many accepts at once, so that they share commits; returns how many succeeded and failed.
+/// Starts this many accepts at once, so that they share commits; returns how many succeeded and
+/// failed.
 async fn accept_many(store: &Arc<Store>, app: AppNo, count: usize) -> (usize, usize) {
     let accepts: Vec<_> = (0..count)
         .map(|_| {

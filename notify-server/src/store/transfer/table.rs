@@ -1,12 +1,14 @@
-//! The tables of an installation, as the SQLite side of a move describes them: both sides have the
-//! same ones (`tests/tests/tidy.rs` holds their migrations equal).
+//! The tables of an installation, their values, and the digest of their rows. The tables are read
+//! from the SQLite side of a transfer. Both sides have the same tables, since both have the same
+//! migrations (`tests/tests/tidy.rs` checks that).
 
 use aws_lc_rs::digest::{Context, SHA256};
 
 use crate::store::sql::{ColumnRef, Connection, Error, Result, Row, Type, Value, params};
 
-/// Tables that are a database's own.
-const OWN: [&str; 5] = ["refinery_schema_history", "storage_checks", "servers", "moves", "numbers"];
+/// The tables that are not transferred, since each database has its own content of them.
+const NOT_TRANSFERRED: [&str; 5] =
+    ["refinery_schema_history", "storage_checks", "servers", "moves", "numbers"];
 
 /// A column.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,33 +21,35 @@ pub(super) struct Column {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Table {
     pub(super) name: String,
-    /// Those of the key first, in its order.
+    /// The columns. The columns of the primary key come first, in the order of the key.
     pub(super) columns: Vec<Column>,
-    /// How many are of the key: one at least.
-    pub(super) key: usize,
-    /// Whether it gives its rows numbers, of which none is ever given twice.
+    /// The number of columns of the primary key, at least one.
+    pub(super) key_columns: usize,
+    /// Whether its keys are generated from a counter and never reused.
     pub(super) is_numbered: bool,
 }
 
 impl Table {
-    /// Those whose rows are moved, in the order in which they were made: what a row refers to is in a
-    /// table before its own.
+    /// Reads the tables to transfer, in the order of their creation. A row only refers to rows of
+    /// earlier tables.
     pub(super) fn all(sqlite: &Connection) -> Result<Vec<Self>> {
         let mut statement = sqlite.prepare_cached(
             "select name, name in (select name from numbers) from sqlite_schema
               where type = 'table' and name not like 'sqlite%' order by rowid",
         )?;
-        let named = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        let named: Vec<(String, bool)> = named.collect::<Result<_>>()?;
-        let moved = named.into_iter().filter(|(name, _)| !OWN.contains(&name.as_str()));
-        moved.map(|(name, is_numbered)| Self::one(sqlite, name, is_numbered)).collect()
+        let tables = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let tables: Vec<(String, bool)> = tables.collect::<Result<_>>()?;
+        let transferred =
+            tables.into_iter().filter(|(name, _)| !NOT_TRANSFERRED.contains(&name.as_str()));
+        transferred.map(|(name, is_numbered)| Self::read(sqlite, name, is_numbered)).collect()
     }
 
-    fn one(sqlite: &Connection, name: String, is_numbered: bool) -> Result<Self> {
+    /// Reads the columns of a table.
+    fn read(sqlite: &Connection, name: String, is_numbered: bool) -> Result<Self> {
         let mut statement = sqlite.prepare_cached(
             "select name, type, pk from pragma_table_info(?1) order by pk = 0, pk, cid",
         )?;
-        let described = statement.query_map(params![name], |row| {
+        let columns = statement.query_map(params![name], |row| {
             let kind = match row.get_ref(1)?.as_str() {
                 Some("INTEGER") => Type::Integer,
                 Some("TEXT") => Type::Text,
@@ -54,50 +58,53 @@ impl Table {
             };
             Ok((Column { name: row.get(0)?, kind }, row.get::<i64>(2)? > 0))
         })?;
-        let described: Vec<(Column, bool)> = described.collect::<Result<_>>()?;
-        let key = described.iter().filter(|(_, is_key)| *is_key).count();
-        let columns = described.into_iter().map(|(column, _)| column).collect();
-        Ok(Self { name, columns, key, is_numbered })
+        let columns: Vec<(Column, bool)> = columns.collect::<Result<_>>()?;
+        let key_columns = columns.iter().filter(|(_, is_key)| *is_key).count();
+        let columns = columns.into_iter().map(|(column, _)| column).collect();
+        Ok(Self { name, columns, key_columns, is_numbered })
     }
 
-    /// What reads rows in the order of the key, after those of a key that is given first, when it
-    /// is; how many comes last.
+    /// The SQL that selects rows in the order of the key. With `is_after`, its first parameters are
+    /// a key, and it selects the rows after this key. The last parameter is the limit.
     pub(super) fn select(&self, is_after: bool) -> String {
-        let (all, key) = (names(&self.columns), names(&self.columns[..self.key]));
+        let (all, key) = (names(&self.columns), names(&self.columns[..self.key_columns]));
         let name = &self.name;
         if !is_after {
             return format!("select {all} from {name} order by {key} limit ?1");
         }
-        let given = numbered(1, self.key);
-        let limit = self.key + 1;
-        format!("select {all} from {name} where ({key}) > ({given}) order by {key} limit ?{limit}")
+        let key_params = numbered(1, self.key_columns);
+        let limit = self.key_columns + 1;
+        format!(
+            "select {all} from {name} where ({key}) > ({key_params}) order by {key} limit ?{limit}"
+        )
     }
 
-    /// What reads the last key.
+    /// The SQL that selects the last key.
     pub(super) fn last_key(&self) -> String {
-        let key = &self.columns[..self.key];
-        let back: Vec<_> = key.iter().map(|column| format!("{} desc", column.name)).collect();
-        let (key, name, back) = (names(key), &self.name, back.join(", "));
-        format!("select {key} from {name} order by {back} limit 1")
+        let key = &self.columns[..self.key_columns];
+        let descending: Vec<_> = key.iter().map(|column| format!("{} desc", column.name)).collect();
+        let (key, name, order) = (names(key), &self.name, descending.join(", "));
+        format!("select {key} from {name} order by {order} limit 1")
     }
 
-    /// What counts the rows.
+    /// The SQL that counts the rows.
     pub(super) fn count(&self) -> String {
         format!("select count(*) from {}", self.name)
     }
 
-    /// What inserts a row.
+    /// The SQL that inserts a row.
     pub(super) fn insert(&self) -> String {
         let all = names(&self.columns);
         format!("insert into {} ({all}) values ({})", self.name, numbered(1, self.columns.len()))
     }
 
-    /// The table with its columns, as PostgreSQL's `copy` names it.
+    /// The table and its columns as in PostgreSQL's `copy`: `name (column, …)`.
     pub(super) fn with_columns(&self) -> String {
         format!("{} ({})", self.name, names(&self.columns))
     }
 }
 
+/// `count` parameters, from `?from` on.
 fn numbered(from: usize, count: usize) -> String {
     (from..from + count).map(|no| format!("?{no}")).collect::<Vec<_>>().join(", ")
 }
@@ -106,7 +113,7 @@ fn names(columns: &[Column]) -> String {
     columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-/// One value. Both databases hold the same three kinds.
+/// The value of a column. Both databases have the same kinds of values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Cell {
     Null,
@@ -116,7 +123,7 @@ pub(super) enum Cell {
 }
 
 impl Cell {
-    /// What a column holds.
+    /// Reads a column.
     pub(super) fn of(row: &Row<'_>, column: usize) -> Result<Self> {
         Ok(match row.get_ref(column)? {
             ColumnRef::Null => Self::Null,
@@ -128,7 +135,7 @@ impl Cell {
         })
     }
 
-    /// The parameter value.
+    /// The value as a parameter. `kind` is the type of its column.
     pub(super) fn value(&self, kind: Type) -> Value<'_> {
         match self {
             Self::Null => Value::Null(kind),
@@ -138,7 +145,7 @@ impl Cell {
         }
     }
 
-    /// Its size in memory, in bytes.
+    /// The size in memory, in bytes.
     pub(super) fn size(&self) -> usize {
         size_of::<Self>()
             + match self {
@@ -149,7 +156,8 @@ impl Cell {
     }
 }
 
-/// SHA-256 over the rows of a table in the order of its key: each value with its kind and length.
+/// A SHA-256 over the rows of a table, in the order of the key. Each value is hashed with its kind
+/// and length.
 pub(super) struct Digest(Context);
 
 impl Digest {

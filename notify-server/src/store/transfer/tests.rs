@@ -152,7 +152,7 @@ fn both_have_the_same_tables_and_columns() {
             Database::open_exclusive(&home.postgres()).unwrap(),
         );
         let described = |table: &Table| {
-            assert!(table.key > 0, "{} has no key to go by", table.name);
+            assert!(table.key_columns > 0, "{} has no primary key", table.name);
             let mut columns: Vec<_> = table
                 .columns
                 .iter()
