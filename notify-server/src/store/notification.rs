@@ -26,33 +26,33 @@ use crate::store::{
     Page, PageRequest, Store, StoreError, idempotency,
 };
 
-/// A notification to accept: one row, whatever its audience.
+/// A notification to accept.
 #[derive(Debug, Clone)]
 pub struct NewNotification {
-    /// Id.
+    /// The id.
     pub id: NotificationId,
-    /// The body as it was sent; what is rendered later is read from it again.
+    /// The body of the request as it was sent. The payload is rendered from it later.
     pub request: String,
-    /// Who gets it.
+    /// The target.
     pub target: Target,
     /// Only devices with this tag.
     pub tag: Option<String>,
-    /// When.
+    /// When it is sent.
     pub schedule: Schedule,
     /// `ttl_seconds` of the request.
     pub ttl_seconds: u32,
     /// The caller's collapse key: newer notifications with the same key replace this one.
     pub collapse_key: Option<String>,
-    /// A campaign that must exist and be active; checked inside the transaction.
+    /// The campaign of the content. The transaction checks that it exists and is active.
     pub campaign: Option<CampaignRef>,
-    /// Its poll, with the ids of its answers in order.
+    /// The poll of the content.
     pub poll: Option<PollDraft>,
-    /// When it came in.
+    /// When the request came in.
     pub at: Timestamp,
 }
 
 impl NewNotification {
-    /// A notification of a checked request. `request` is its text.
+    /// Makes a notification of a checked request. `request` is the body as it was sent.
     #[must_use]
     pub fn of(
         id: NotificationId,
@@ -81,9 +81,9 @@ impl NewNotification {
 pub struct PollDraft {
     /// The poll.
     pub poll: NewPoll,
-    /// An id for each answer, in order.
+    /// The id of each answer, in the order of the answers.
     pub answers: Vec<notify_core::AnswerId>,
-    /// Secret part of its public address.
+    /// The secret part of the public address of the poll.
     pub public_id: uuid::Uuid,
 }
 
@@ -92,55 +92,57 @@ pub struct PollDraft {
 pub struct NewReport {
     /// The report.
     pub report: Report,
-    /// The body as it was sent.
+    /// The body of the request as it was sent.
     pub request: String,
-    /// Its poll.
+    /// The poll of the content.
     pub poll: Option<PollDraft>,
-    /// When it came in.
+    /// When the request came in.
     pub at: Timestamp,
 }
 
 /// How many devices an audience has now on one platform.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reach {
-    /// Platform.
+    /// The platform.
     pub platform: Platform,
-    /// Enabled devices with an address; with a tag, if one is named, set to true.
+    /// The number of enabled devices with an address and, if the audience has a tag, with the tag
+    /// set to true.
     pub devices: u64,
-    /// Whether the count is complete. If counting stopped at its bound, `devices` is a lower bound for
-    /// a tag and an upper bound for a platform.
+    /// Whether the count is exact. If the count stopped at its limit of scanned devices, `devices`
+    /// is a lower bound for a tag and an upper bound for a whole platform.
     pub is_exact: bool,
-    /// Named ids that name no device of the platform.
+    /// The number of named ids that name no device of the platform.
     pub unknown: u64,
-    /// Named devices that are disabled, without an address, or without the tag.
+    /// The number of named devices that are disabled, have no address, or do not have the tag.
     pub excluded: u64,
 }
 
-/// How many devices an audience has now.
+/// How many devices an audience has now on all platforms.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reached {
-    /// By platform.
+    /// The counts by platform.
     pub platforms: Vec<Reach>,
-    /// Ids of devices of any platform that name no device.
+    /// The number of ids in the list for any platform that name no device.
     pub unknown: u64,
 }
 
 impl Store {
-    /// The response to an earlier request with this key, if there was one; [`StoreError::KeyReused`] if
-    /// its body was different.
+    /// Reads the response to an earlier request with the same idempotency key, if there was one.
+    /// Fails with [`StoreError::KeyReused`] if the earlier request had another body.
     pub async fn replay(
         &self,
         app: AppNo,
         once: &IdempotentRequest,
     ) -> Result<Option<String>, StoreError> {
         let once = once.clone();
-        self.read(move |connection| idempotency::before(connection, app, &once)).await
+        self.read(move |connection| idempotency::find_response(connection, app, &once)).await
     }
 
-    /// Accepts a notification: one row and its idempotency record in one transaction, which also
-    /// refuses an inactive campaign and an id in use, since both could change between two transactions.
-    /// If it is due now, its audience ends at the application's highest device sequence, independent of
-    /// any clock. The result says how many ids it names if none of them is a device.
+    /// Accepts a notification. One transaction writes the notification and its idempotency record.
+    /// The same transaction refuses an inactive campaign and an id in use, since both could change
+    /// between two transactions. If the notification is due now, its audience ends at the highest
+    /// device sequence of the application, so it depends on no clock. If the notification is due
+    /// now and all ids that it names are unknown, the result has their number.
     pub async fn accept_notification(
         &self,
         app: AppNo,
@@ -154,7 +156,7 @@ impl Store {
         .await
     }
 
-    /// Records a report; an id in use is refused with the path `id`.
+    /// Records a report. An id in use is refused with the path `id`.
     pub async fn record_report(
         &self,
         app: AppNo,
@@ -177,8 +179,9 @@ impl Store {
         self.read(move |connection| read::notification(connection, app, &id)).await
     }
 
-    /// Lists notifications, newest first. A page ends early, with a cursor, once its requests reach
-    /// some megabytes, since `limit` bounds rows and each contains a whole request.
+    /// Lists notifications, newest first. Each row contains a whole request, so a page with large
+    /// requests ends before its limit of rows, once its requests have 4 MiB. It then has a cursor
+    /// for the next page.
     pub async fn list_notifications(
         &self,
         app: AppNo,
@@ -187,9 +190,10 @@ impl Store {
         self.read(move |connection| read::list(connection, app, &page)).await
     }
 
-    /// Lists the deliveries of a notification by platform and device key, including retries and pending
-    /// ones of open pages. The amount of data read is bounded for every audience, so a page can have
-    /// fewer rows than its limit, even none, and still have a next page.
+    /// Lists the deliveries of a notification in the order of platform and device key. The list
+    /// includes retries, and the pending deliveries of open pages. One call reads a bounded amount
+    /// of data. A page can therefore have fewer rows than its limit, even none, and still have a
+    /// next page.
     pub async fn list_deliveries(
         &self,
         app: AppNo,
@@ -210,13 +214,14 @@ impl Store {
         self.read(move |connection| facts::read(connection, app, &id, &device)).await
     }
 
-    /// How many devices an audience has now by platform: from a counter if there is one, otherwise by a
-    /// bounded scan.
+    /// Counts the devices that an audience has now, by platform. Reads counters where they exist,
+    /// and otherwise scans a bounded number of devices.
     pub async fn reach(&self, app: AppNo, audience: Audience) -> Result<Reached, StoreError> {
         self.read(move |connection| facts::count(connection, app, &audience)).await
     }
 
-    /// Stores the response of a preview, which changes nothing else.
+    /// Stores the response of a preview for replay, if the request has an idempotency key. A
+    /// preview changes nothing else.
     pub async fn keep_preview(
         &self,
         app: AppNo,
@@ -229,9 +234,10 @@ impl Store {
         }
     }
 
-    /// Cancels what has not been sent yet; refused with the path `id` if nothing is left. A
-    /// notification without dispatches ends at once. For others the engine continues its scan without
-    /// sending, so that `targeted` stays exact. Retries end in this transaction.
+    /// Cancels the deliveries of a notification that have not been sent. Refused with the path `id`
+    /// if the notification has ended. A notification without dispatches ends at once. Otherwise the
+    /// open retries end in this transaction, and the engine continues the scans without sending, so
+    /// that `targeted` is still counted exactly.
     pub async fn cancel_notification(
         &self,
         app: AppNo,
@@ -242,8 +248,8 @@ impl Store {
     }
 }
 
-// Accepting notifications and recording reports: one row for any audience. The conditions are checked in
-// the same transaction.
+// Accepting notifications and recording reports. Both write one row, independent of the size of the
+// audience.
 
 const NO_CAMPAIGN: &str = "names no active campaign";
 const ID_IN_USE: &str = "is in use already";
@@ -254,9 +260,10 @@ struct NotificationRow<'a> {
     origin: Origin,
     status: NotificationStatus,
     at: Timestamp,
-    /// Due time; `None` for a report.
+    /// The due time; `None` for a report and for a notification at a local time.
     due_at: Option<Timestamp>,
-    /// Wall-clock time of each device.
+    /// The local time at which each device gets the notification, stored as if it were a time in
+    /// UTC.
     local_time: Option<i64>,
     request: &'a str,
     platforms: i64,
@@ -268,7 +275,8 @@ struct NotificationRow<'a> {
     audience_until: Option<i64>,
 }
 
-/// Accepts a notification. Returns how many ids it names if it is due now and none of them is a device.
+/// Accepts a notification. If it is due now and all ids that it names are unknown, returns their
+/// number.
 fn accept(
     tx: &mut WriteTx<'_>,
     app: AppNo,
@@ -281,14 +289,14 @@ fn accept(
         // Each zone has its own due time.
         Schedule::Local(time) => (None, Some(time.0)),
     };
-    let due = due_at.is_some_and(|due_at| due_at <= new.at);
+    let is_due = due_at.is_some_and(|due_at| due_at <= new.at);
     let no = insert(
         tx,
         app,
         &NotificationRow {
             id: &new.id,
             origin: Origin::Created,
-            status: if due { NotificationStatus::Queued } else { NotificationStatus::Scheduled },
+            status: if is_due { NotificationStatus::Queued } else { NotificationStatus::Scheduled },
             at: new.at,
             due_at,
             local_time,
@@ -299,39 +307,39 @@ fn accept(
             ttl_seconds: new.ttl_seconds,
             collapse_key: new.collapse_key.as_deref(),
             campaign: new.campaign,
-            // The audience of later ones is fixed when they become due.
-            audience_until: due.then_some(sequence),
+            // The audience of a later notification is fixed when it becomes due.
+            audience_until: is_due.then_some(sequence),
         },
     )?;
     if let Some(poll) = &new.poll {
         insert_poll(tx, app, no, poll, new.at)?;
     }
-    tx.changed(if due || local_time.is_some() {
+    tx.changed(if is_due || local_time.is_some() {
         DeliveryChange::NotificationDue
     } else {
         DeliveryChange::NotificationScheduled
     });
-    // The ids of later ones may exist by then.
-    if due { unknown_alone(tx, app, &new.target) } else { Ok(None) }
+    // The ids of a later notification may exist when it becomes due.
+    if is_due { count_if_all_unknown(tx, app, &new.target) } else { Ok(None) }
 }
 
-/// How many ids a target names if it names devices and none of them exists.
-fn unknown_alone(
+/// The number of ids that a target names, if it names devices and none of them exists.
+fn count_if_all_unknown(
     connection: &Connection,
     app: AppNo,
     target: &Target,
 ) -> Result<Option<u64>, StoreError> {
     let Target::Devices { android, ios, any } = target else { return Ok(None) };
-    let named = || android.iter().chain(ios).chain(any);
-    let ids: Vec<&str> = named().map(DeviceId::as_str).collect();
+    let all_ids = || android.iter().chain(ios).chain(any);
+    let ids: Vec<&str> = all_ids().map(DeviceId::as_str).collect();
     let keys = keys_by_ids(connection, app, &ids)?;
-    let is = |id: &DeviceId, platform: Platform| {
+    let is_on = |id: &DeviceId, platform: Platform| {
         keys.get(id.as_str()).is_some_and(|key| key.platform() == platform)
     };
-    let is_known = any.iter().any(|id| keys.contains_key(id.as_str()))
-        || android.iter().any(|id| is(id, Platform::Android))
-        || ios.iter().any(|id| is(id, Platform::Ios));
-    Ok((!is_known).then(|| named().count() as u64))
+    let is_any_known = any.iter().any(|id| keys.contains_key(id.as_str()))
+        || android.iter().any(|id| is_on(id, Platform::Android))
+        || ios.iter().any(|id| is_on(id, Platform::Ios));
+    Ok((!is_any_known).then(|| all_ids().count() as u64))
 }
 
 /// Records a report.
@@ -369,7 +377,8 @@ fn insert(
     row: &NotificationRow<'_>,
 ) -> Result<NotificationNo, StoreError> {
     let campaign = match row.campaign {
-        // `default` is resolved when a device asks for enrichment.
+        // The default campaign can change, so it is only resolved when a device asks for
+        // enrichment.
         None | Some(CampaignRef::Default) => None,
         Some(CampaignRef::Id(id)) => Some(id),
     };
@@ -413,7 +422,7 @@ fn insert(
                 campaign.as_ref().map(|id| id.0.as_bytes()),
                 row.audience_until,
                 row.collapse_key,
-                // Checked as soon as it is accepted, since some zones may be due.
+                // Zones are first checked at once, since some may be due.
                 row.local_time.map(|_| row.at.as_ms()),
             ],
         )?;
@@ -450,7 +459,7 @@ fn insert_poll(
     Ok(())
 }
 
-/// The number of a notification of the application.
+/// Reads the number of a notification by its id.
 pub(crate) fn number_of(
     connection: &Connection,
     app: AppNo,
@@ -465,7 +474,7 @@ pub(crate) fn number_of(
 
 // Canceling what has not been sent yet.
 
-/// Cancels a notification.
+/// Cancels a notification that has not ended.
 fn cancel(
     tx: &mut WriteTx<'_>,
     app: AppNo,
@@ -473,7 +482,7 @@ fn cancel(
     at: Timestamp,
 ) -> Result<(), StoreError> {
     require_app(tx, app)?;
-    let (no, status, requested) = tx
+    let (no, status, is_requested) = tx
         .prepare_cached(
             "select no, status, cancel_requested_at is not null from notifications
              where app_no = ?1 and id = ?2",
@@ -495,7 +504,7 @@ fn cancel(
             .execute([no.0, at.as_ms()])?;
             record_completion_event(tx, no, true, at)?;
         }
-        NotificationStatus::Sending if !requested => cancel_dispatches(tx, no, at)?,
+        NotificationStatus::Sending if !is_requested => cancel_dispatches(tx, no, at)?,
         NotificationStatus::Sending
         | NotificationStatus::Completed
         | NotificationStatus::Canceled
@@ -507,7 +516,8 @@ fn cancel(
     Ok(())
 }
 
-/// Marks every unfinished dispatch and ends its retries; the engine counts the rest.
+/// Marks all unfinished dispatches of a notification as canceled and ends their retries. The engine
+/// counts the remaining devices.
 fn cancel_dispatches(
     tx: &mut WriteTx<'_>,
     no: NotificationNo,
@@ -527,7 +537,7 @@ fn cancel_dispatches(
         .query_map([no.0], |row| row.get(0).map(DispatchNo))?
         .collect::<Result<Vec<_>, _>>()?;
     if dispatches.is_empty() {
-        // It is between two zones, so nothing else would end it.
+        // No zone is being sent, so no dispatch will end the notification.
         return end_canceled_or_not(tx, no, at);
     }
     dispatches.into_iter().try_for_each(|dispatch| cancel_retries_of_dispatch(tx, dispatch, at))

@@ -49,7 +49,8 @@ fn delivery(device: &str, outcome: DeliveryOutcome) -> Delivery {
     }
 }
 
-/// Six devices: sent with a message id, failed, with a retry, pending, disabled, and sent by a retry.
+/// Six devices: sent with a message id, failed, with a retry, pending, disabled, and sent by a
+/// retry.
 async fn under_way(store: &Store, app: AppNo) -> Dispatch {
     fixtures::devices(store, app, 4).await;
     let disabled = notify_core::Registration { push_disabled: true, ..fixtures::android("d004") };
@@ -117,8 +118,8 @@ async fn deliveries_are_listed_with_retries_and_pending_ones(store: &Store) {
     }
 }
 
-/// A notification to this many Android devices, each on its own page, of which every tenth failed, and
-/// to one iOS device.
+/// A notification to this many Android devices, each on its own page, of which every tenth failed,
+/// and to one iOS device.
 pub(crate) async fn in_pages_of_one(store: &Store, app: AppNo, count: usize) -> NotificationId {
     fixtures::devices(store, app, count).await;
     fixtures::registered(store, app, fixtures::ios("i")).await;

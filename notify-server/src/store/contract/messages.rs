@@ -59,8 +59,8 @@ async fn message_is_claimed_once_until_it_ends(store: &Store) {
     assert_eq!(claimed(store, NOW, 5).await.messages[0].attempts, 0);
 }
 
-/// A message that waits for hours is due at once after a redelivery; one that is being tried is left
-/// alone.
+/// A message that waits for hours is due at once after a redelivery; one that is being tried is
+/// left alone.
 #[apply(contract)]
 async fn pending_message_is_redelivered_at_once(store: &Store) {
     let app = fixtures::app(store).await;

@@ -1,4 +1,5 @@
-//! Several servers on one database: live servers keep their work, the work of dead ones is reclaimed.
+//! Several servers on one database: live servers keep their work, the work of dead ones is
+//! reclaimed.
 
 use macro_rules_attribute::apply;
 use notify_core::Timestamp;

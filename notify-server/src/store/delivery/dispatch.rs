@@ -1,4 +1,4 @@
-//! Dispatches, and the audience that they are sent to.
+//! Dispatches, and reading the devices of their audiences.
 
 use notify_core::{AnswerId, AppId, IosEnv, NotificationId, Platform, Timestamp};
 
@@ -9,45 +9,45 @@ use crate::store::sql::{
 };
 use crate::store::{AppNo, DeviceKey, DispatchNo, NotificationNo, StoreError, platform_of};
 
-/// One notification on one platform.
+/// A dispatch: one notification on one platform, and with `send_at_local` also in one zone.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dispatch {
-    /// Number.
+    /// The number of the dispatch.
     pub no: DispatchNo,
-    /// Its notification.
+    /// The notification.
     pub notification: NotificationNo,
-    /// Its notification's id.
+    /// The id of the notification.
     pub notification_id: NotificationId,
-    /// Its application.
+    /// The application.
     pub app: AppNo,
-    /// Its application's id.
+    /// The id of the application.
     pub app_id: AppId,
-    /// Its application's name, the title of notifications without one.
+    /// The name of the application. It is the title of a notification that has none.
     pub app_name: String,
-    /// Platform.
+    /// The platform.
     pub platform: Platform,
     /// The body of the request, from which the payload is rendered.
     pub request: String,
-    /// Public id of its poll.
+    /// The public id of the poll, if the notification has one.
     pub poll_public_id: Option<uuid::Uuid>,
-    /// Its poll's answers, in their order.
+    /// The ids of the answers of the poll, in their order.
     pub poll_answers: Vec<AnswerId>,
-    /// The source of its devices.
+    /// How the devices are selected.
     pub source: AudienceSource,
-    /// The last key claimed by a page.
+    /// The last key that a page has claimed.
     pub cursor: DeviceKey,
-    /// The last key of the audience. Devices that register later are not in it, independent of any
-    /// clock.
+    /// The last key of the audience. Devices that register later have larger keys, so the end of
+    /// the audience depends on no clock.
     pub until: DeviceKey,
-    /// Whether it is completely scanned: every key up to `until` is claimed.
+    /// Whether the scan has ended: pages have claimed every key up to `until`.
     pub scan_done: bool,
-    /// Whether it was canceled by request; the rest is counted and not sent.
+    /// Whether a request canceled it. The remaining devices are counted and not sent to.
     pub canceled: bool,
-    /// When it was due.
+    /// When the dispatch was due.
     pub due_at: Timestamp,
     /// `ttl_seconds` of the request, counted from `due_at`.
     pub ttl_seconds: u32,
-    /// Which devices it includes, by their offset from UTC.
+    /// The devices that the dispatch includes, by their offset from UTC.
     pub zone: Zone,
     /// When the first dispatch of the notification was created.
     pub started_at: Timestamp,
@@ -56,25 +56,26 @@ pub struct Dispatch {
 /// The scan position of a dispatch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scan {
-    /// The last key claimed by a page.
+    /// The last key that a page has claimed.
     pub cursor: DeviceKey,
-    /// Whether it was canceled by request.
+    /// Whether a request canceled the dispatch.
     pub canceled: bool,
 }
 
-/// Which devices a dispatch includes, by their offset from UTC (`send_at_local`).
+/// The devices that a dispatch includes, by their offset from UTC (`send_at_local`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Zone {
     /// All devices.
     All,
-    /// Those with this offset, in minutes.
+    /// The devices with this offset, in minutes.
     Offset(i64),
-    /// Those whose offset changed since the first zone was due and that got nothing.
+    /// The devices whose offset changed after the first zone was due, and that got the notification
+    /// in no zone.
     CatchUp,
 }
 
 impl Zone {
-    /// The code in tables. Offsets are their own code; codes never change.
+    /// The code in tables: for an offset, the offset in minutes. Codes never change.
     #[must_use]
     pub fn code(self) -> i64 {
         match self {
@@ -95,18 +96,18 @@ impl Zone {
     }
 }
 
-/// The source of the devices of a dispatch.
+/// How the devices of a dispatch are selected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AudienceSource {
-    /// Every device of the platform.
+    /// All devices of the platform.
     Platform,
-    /// The devices with this tag, over the index of tags.
+    /// The devices of the platform that have this tag set to true.
     Tag(String),
-    /// Named devices, resolved from ids and sorted.
+    /// The devices whose ids the request names.
     Named {
-        /// Their keys, sorted.
+        /// The keys of the devices, sorted.
         keys: Vec<DeviceKey>,
-        /// Only those that have this tag.
+        /// Only devices that have this tag set to true.
         tag: Option<String>,
     },
 }
@@ -114,45 +115,49 @@ pub enum AudienceSource {
 /// A device of an audience.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AudienceDevice {
-    /// Key.
+    /// The key of the device.
     pub key: DeviceKey,
-    /// Push token or other address, if it has one.
+    /// The push token or other address, if the device has one.
     pub address: Option<Box<str>>,
-    /// APNs host.
+    /// The APNs host.
     pub ios_env: IosEnv,
-    /// Whether it is enabled and has the tag, if one is named.
+    /// Whether the device is enabled and has the tag of the dispatch, if the dispatch has one.
     pub eligible: bool,
-    /// The device that had this address before, and until when, so that a dispatch does not send to an
-    /// address twice.
+    /// The device that had this address before, and when the address moved. A dispatch that has
+    /// already sent to the previous device does not send to the address again.
     pub previous_owner: Option<(DeviceKey, Timestamp)>,
-    /// Encryption keys of a browser; `None` on other platforms.
+    /// The encryption keys of a browser; `None` on other platforms.
     pub web_keys: Option<Box<WebKeys>>,
-    /// Whether its offset from UTC changed since the first zone of the notification was due, so that it
-    /// may have got the notification in another zone.
+    /// Whether the offset from UTC changed after the first zone of the notification was due. Such a
+    /// device may already have got the notification in another zone.
     pub zone_changed: bool,
-    /// When the person last wrote to us, on platforms whose messaging window depends on it.
+    /// When the person last wrote to the application, on platforms that allow messages only for
+    /// some time after that.
     pub last_inbound_at: Option<Timestamp>,
-    /// How much its responses say about the application's credentials.
+    /// How much the responses to the address say about the credentials of the application.
     pub trust: AddressTrust,
 }
 
-/// How much responses to an address say about the application's credentials. Any visitor of a page can
-/// register a Web Push address, without an API key or through the application's backend. Addresses of
-/// other platforms are always [`AddressTrust::Verified`].
+/// How much the responses to an address say about the credentials of the application. Any visitor
+/// of a page can register an invented Web Push address, without an API key or through the backend
+/// of the application. The rejection of such an address does not mean that the credentials are
+/// wrong. Addresses of other platforms are always [`AddressTrust::Verified`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AddressTrust {
-    /// It has received a message and was registered with an API key.
+    /// The address has received a message and was registered with an API key.
     #[default]
     Verified,
-    /// It has received a message, and a browser registered it without an API key. Its owner can let it
-    /// expire at any time, so a report that it is unregistered says nothing.
+    /// The address has received a message, and a browser registered it without an API key. Its
+    /// owner can unsubscribe at any time, so a report that the address is unregistered says nothing
+    /// about the credentials.
     Anonymous,
-    /// It has not received a message yet: it may be invented, or belong to another VAPID key.
+    /// The address has not received a message yet. It may be invented, or belong to another VAPID
+    /// key.
     Unverified,
 }
 
 impl AddressTrust {
-    /// Whether it has received a message.
+    /// Whether the address has received a message.
     #[must_use]
     pub fn is_verified(self) -> bool {
         self != Self::Unverified
@@ -182,15 +187,18 @@ impl std::fmt::Debug for AudienceDevice {
 /// The next devices of an audience.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceBatch {
-    /// The devices in key order, eligible or not.
+    /// The devices in the order of their keys, including devices that are not eligible.
     pub devices: Vec<AudienceDevice>,
     /// The last key that this batch covers, whether or not a device has it.
     pub to: DeviceKey,
-    /// Whether the audience ends here.
+    /// Whether the audience ends with this batch.
     pub end: bool,
 }
 
 /// Reads a dispatch.
+///
+/// # Errors
+/// `NotFound` when the dispatch does not exist or its application is being erased.
 pub(crate) fn read(connection: &Connection, no: DispatchNo) -> Result<Dispatch, StoreError> {
     let mut dispatch = connection
         .prepare_cached(
@@ -211,7 +219,8 @@ pub(crate) fn read(connection: &Connection, no: DispatchNo) -> Result<Dispatch, 
     Ok(dispatch)
 }
 
-/// The scan position of a dispatch.
+/// Reads the scan position of a dispatch; `None` if the scan has ended or the dispatch does not
+/// exist.
 pub(super) fn scan(connection: &Connection, no: DispatchNo) -> Result<Option<Scan>, StoreError> {
     let scan = connection
         .prepare_cached(
@@ -222,9 +231,12 @@ pub(super) fn scan(connection: &Connection, no: DispatchNo) -> Result<Option<Sca
     Ok(scan)
 }
 
-/// Dispatches that are not completely scanned, oldest first.
-pub(super) fn unread(connection: &Connection, limit: u32) -> Result<Vec<DispatchNo>, StoreError> {
-    let unread = connection
+/// Reads the dispatches whose scan has not ended, oldest first.
+pub(super) fn unscanned(
+    connection: &Connection,
+    limit: u32,
+) -> Result<Vec<DispatchNo>, StoreError> {
+    let unscanned = connection
         .prepare_cached(concat!(
             "select no from dispatches where scan_done = 0 order by ",
             seq_of!("no"),
@@ -232,7 +244,7 @@ pub(super) fn unread(connection: &Connection, limit: u32) -> Result<Vec<Dispatch
         ))?
         .query_map([limit], |row| row.get(0).map(DispatchNo))?
         .collect::<Result<Vec<_>, _>>()?;
-    Ok(unread)
+    Ok(unscanned)
 }
 
 pub(super) fn which_canceled(
@@ -291,19 +303,20 @@ fn dispatch_of(row: &Row<'_>) -> sql::Result<Dispatch> {
     })
 }
 
-// Reading the devices of an audience. Every read bounds the rows that it scans, not the rows that match.
-// For a tag, it scans the index of the tag: five devices are found among ten million without reading all.
+// Reading the devices of an audience. Every read bounds the rows that it scans, not the rows that
+// match. For a tag, it scans the index of the tag: five devices are found among ten million without
+// reading all.
 
-/// Columns as [`device_of`] reads them.
-const AUDIENCE: &str = "d.key, d.address, d.ios_env, d.push_disabled = 0 and d.dead_at is null, \
+/// The columns that [`device_of`] reads.
+const DEVICE: &str = "d.key, d.address, d.ios_env, d.push_disabled = 0 and d.dead_at is null, \
     d.moved_from, d.moved_at, d.p256dh, d.auth, d.last_inbound_at, d.utc_offset_minutes, \
     d.zone_changed_at, \
     case when d.p256dh is null then false \
     else exists (select 1 from unverified_addresses u where u.device_key = d.key) end, \
     case when d.p256dh is null then false \
     else exists (select 1 from device_secrets s where s.device_key = d.key) end";
-/// How many columns these are.
-const AUDIENCE_COLUMNS: usize = 13;
+/// The number of columns of [`DEVICE`].
+const DEVICE_COLUMNS: usize = 13;
 
 /// Selects the devices of a dispatch.
 pub(crate) struct AudienceQuery {
@@ -311,7 +324,7 @@ pub(crate) struct AudienceQuery {
     until: DeviceKey,
     source: AudienceSource,
     zone: Zone,
-    /// When the first zone was due.
+    /// When the first dispatch of the notification was created.
     started_at: Timestamp,
 }
 
@@ -326,8 +339,9 @@ impl AudienceQuery {
         }
     }
 
-    /// Whether a device belongs to the zone. Named devices always do.
-    fn takes(&self, read: &QueriedDevice) -> bool {
+    /// Whether a device belongs to the zone of the dispatch. Named devices always do, since the
+    /// dispatch of each zone names only the devices of that zone.
+    fn includes(&self, read: &ScannedDevice) -> bool {
         match (&self.source, self.zone) {
             (AudienceSource::Named { .. }, _) | (_, Zone::All) => true,
             (_, Zone::Offset(minutes)) => read.offset == minutes,
@@ -335,32 +349,33 @@ impl AudienceQuery {
         }
     }
 
-    fn device_of(&self, row: &Row<'_>) -> sql::Result<QueriedDevice> {
+    fn device_of(&self, row: &Row<'_>) -> sql::Result<ScannedDevice> {
         let mut device = device_of(row)?;
         let changed_at = row.get::<Option<i64>>(10)?.map(Timestamp);
         device.zone_changed = self.zone != Zone::All
             && changed_at.is_some_and(|changed_at| changed_at >= self.started_at);
-        Ok(QueriedDevice { device, offset: row.get(9)? })
+        Ok(ScannedDevice { device, offset: row.get(9)? })
     }
 }
 
-/// A range of device keys.
+/// A range of device keys: `(after, to]`.
 #[derive(Clone, Copy)]
 pub(crate) struct KeyRange {
-    /// Not part of the range.
+    /// The key before the range.
     pub(crate) after: DeviceKey,
-    /// The last key.
+    /// The last key of the range.
     pub(crate) to: DeviceKey,
 }
 
-/// A device that was read, of any zone.
-struct QueriedDevice {
+/// A device of any zone, and its offset.
+struct ScannedDevice {
     device: AudienceDevice,
-    /// Offset from UTC, in minutes.
+    /// The offset from UTC, in minutes.
     offset: i64,
 }
 
-/// Reads the next devices after `after`, from at most `rows_max` rows.
+/// Reads the next devices of an audience after the key `after`. Scans at most `rows_max` rows, so
+/// the batch may have fewer devices, even none, before the audience ends.
 pub(super) fn read_batch(
     connection: &Connection,
     query: &AudienceQuery,
@@ -368,7 +383,7 @@ pub(super) fn read_batch(
     rows_max: u32,
 ) -> Result<DeviceBatch, StoreError> {
     if let AudienceSource::Named { keys, .. } = &query.source {
-        // Reads keys of the list; the devices of some may be gone.
+        // `rows_max` bounds the keys. Some of their devices may no longer exist.
         let rest = keys.get(keys.partition_point(|key| *key <= after)..).unwrap_or_default();
         let rows_max = usize::try_from(rows_max).unwrap_or(usize::MAX);
         let end = rest.len() <= rows_max;
@@ -378,15 +393,15 @@ pub(super) fn read_batch(
         return Ok(DeviceBatch { devices, to, end });
     }
     let read = read_rows(connection, query, KeyRange { after, to: query.until }, Some(rows_max))?;
-    let full = read.len() >= usize::try_from(rows_max).unwrap_or(usize::MAX);
+    let is_full = read.len() >= usize::try_from(rows_max).unwrap_or(usize::MAX);
     let to = match read.last() {
-        Some(last) if full => last.device.key,
+        Some(last) if is_full => last.device.key,
         Some(_) | None => query.until,
     };
     Ok(DeviceBatch { devices: filter_zone(query, read), to, end: to >= query.until })
 }
 
-/// Reads the devices of a range of keys.
+/// Reads the devices of an audience in a range of keys, at most `rows_max`.
 pub(crate) fn devices_in_range(
     connection: &Connection,
     query: &AudienceQuery,
@@ -396,8 +411,8 @@ pub(crate) fn devices_in_range(
     Ok(filter_zone(query, read_rows(connection, query, keys, rows_max)?))
 }
 
-fn filter_zone(query: &AudienceQuery, read: Vec<QueriedDevice>) -> Vec<AudienceDevice> {
-    read.into_iter().filter(|read| query.takes(read)).map(|read| read.device).collect()
+fn filter_zone(query: &AudienceQuery, read: Vec<ScannedDevice>) -> Vec<AudienceDevice> {
+    read.into_iter().filter(|read| query.includes(read)).map(|read| read.device).collect()
 }
 
 fn read_rows(
@@ -405,12 +420,12 @@ fn read_rows(
     query: &AudienceQuery,
     KeyRange { after, to }: KeyRange,
     rows_max: Option<u32>,
-) -> Result<Vec<QueriedDevice>, StoreError> {
+) -> Result<Vec<ScannedDevice>, StoreError> {
     let rows_max = rows_max.map_or(i64::MAX, i64::from);
     match &query.source {
         AudienceSource::Platform => {
             let sql = format!(
-                "select {AUDIENCE} from devices d where d.key > ?1 and d.key <= ?2
+                "select {DEVICE} from devices d where d.key > ?1 and d.key <= ?2
                  order by d.key limit ?3"
             );
             let devices = connection
@@ -421,7 +436,7 @@ fn read_rows(
         }
         AudienceSource::Tag(tag) => {
             let sql = format!(
-                "select {AUDIENCE}, dt.value from tags t cross join device_tags dt
+                "select {DEVICE}, dt.value from tags t cross join device_tags dt
                  cross join devices d
                  where t.app_no = ?4 and t.name = ?5 and dt.tag_no = t.no
                  and dt.device_key > ?1 and dt.device_key <= ?2 and d.key = dt.device_key
@@ -431,7 +446,7 @@ fn read_rows(
                 .prepare_cached(&sql)?
                 .query_map(params![after.0, to.0, rows_max, query.app.0, tag], |row| {
                     let mut read = query.device_of(row)?;
-                    read.device.eligible &= row.get::<bool>(AUDIENCE_COLUMNS)?;
+                    read.device.eligible &= row.get::<bool>(DEVICE_COLUMNS)?;
                     Ok(read)
                 })?
                 .collect::<Result<Vec<_>, _>>()?;
@@ -442,12 +457,13 @@ fn read_rows(
             let end = keys.partition_point(|key| *key <= to);
             let keys = keys.get(first..end).unwrap_or_default();
             let devices = read_named(connection, query.app, keys, tag.as_deref())?;
-            Ok(devices.into_iter().map(|device| QueriedDevice { device, offset: 0 }).collect())
+            Ok(devices.into_iter().map(|device| ScannedDevice { device, offset: 0 }).collect())
         }
     }
 }
 
-/// Reads devices by key, in key order. With a tag, devices without it are not eligible.
+/// Reads devices by key, in the order of their keys. With a tag, a device that does not have it set
+/// to true is not eligible.
 pub(crate) fn read_named(
     connection: &Connection,
     app: AppNo,
@@ -461,20 +477,20 @@ pub(crate) fn read_named(
     let devices = match tag {
         None => connection
             .prepare_cached(&format!(
-                "select {AUDIENCE} from devices d where d.key in {NUMBERS} order by d.key"
+                "select {DEVICE} from devices d where d.key in {NUMBERS} order by d.key"
             ))?
             .query_map([keys], device_of)?
             .collect::<Result<Vec<_>, _>>()?,
         Some(tag) => connection
             .prepare_cached(&format!(
-                "select {AUDIENCE}, exists (select 1 from tags t cross join device_tags dt
+                "select {DEVICE}, exists (select 1 from tags t cross join device_tags dt
                   where t.app_no = ?2 and t.name = ?3
                   and dt.tag_no = t.no and dt.device_key = d.key and dt.value = 1)
                  from devices d where d.key in {NUMBERS} order by d.key"
             ))?
             .query_map(params![keys, app.0, tag], |row| {
                 let mut device = device_of(row)?;
-                device.eligible &= row.get::<bool>(AUDIENCE_COLUMNS)?;
+                device.eligible &= row.get::<bool>(DEVICE_COLUMNS)?;
                 Ok(device)
             })?
             .collect::<Result<Vec<_>, _>>()?,
@@ -482,14 +498,14 @@ pub(crate) fn read_named(
     Ok(devices)
 }
 
-/// Reads one device. With a tag, a device without it is not eligible.
+/// Reads one device. With a tag, a device that does not have it set to true is not eligible.
 pub(super) fn read_device(
     connection: &Connection,
     key: DeviceKey,
     tag: Option<&str>,
 ) -> Result<Option<AudienceDevice>, StoreError> {
     let device = connection
-        .prepare_cached(&format!("select {AUDIENCE} from devices d where d.key = ?1"))?
+        .prepare_cached(&format!("select {DEVICE} from devices d where d.key = ?1"))?
         .query_row([key.0], device_of)
         .optional()?;
     let (Some(mut device), Some(tag)) = (device.clone(), tag) else { return Ok(device) };

@@ -1,5 +1,5 @@
-//! Reading notifications back with their counts, failures and engagement. The counts of running dispatches
-//! are summed from their pages; a finished dispatch has its counts in its row.
+//! Reading notifications back with their counts, failures and engagement. The counts of running
+//! dispatches are summed from their pages; a finished dispatch has its counts in its row.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -16,14 +16,16 @@ use crate::store::sql::row::{count_at, platforms_of, require_app, unexpected_val
 use crate::store::sql::{self, Connection, NUMBERS, OptionalExtension, Row, Type, list_of, params};
 use crate::store::{AppNo, Page, PageRequest, StoreError, platform_of};
 
-/// A page with this many bytes of requests is full: a thousand of the largest would be a gigabyte.
+/// A page of the list is full once its requests have this many bytes. Without this limit, a page of
+/// a thousand of the largest requests would have a gigabyte.
 const PAGE_REQUEST_BYTES_MAX: u64 = 4 * 1_048_576;
 
-/// Columns as [`read_row`] reads them.
+/// The columns that [`read_row`] reads.
 const NOTIFICATION: &str = "n.no, n.id, n.status, n.origin, n.created_at, n.due_at, \
     n.local_time, n.started_at, n.completed_at, n.request, n.platforms, n.unknown";
 
-struct Found {
+/// The row of a notification.
+struct NotificationRow {
     no: i64,
     id: String,
     status: NotificationStatus,
@@ -34,7 +36,7 @@ struct Found {
     completed_at: Option<Timestamp>,
     request: String,
     platforms: i64,
-    /// Ids of any platform that name no device.
+    /// The number of ids in the list for any platform that name no device.
     unknown: u64,
 }
 
@@ -45,15 +47,15 @@ pub(super) fn notification(
     id: &NotificationId,
 ) -> Result<NotificationRecord, StoreError> {
     require_app(connection, app)?;
-    let found = connection
+    let row = connection
         .prepare_cached(&format!(
             "select {NOTIFICATION} from notifications n where n.app_no = ?1 and n.id = ?2"
         ))?
         .query_row(params![app.0, id.as_str()], read_row)
         .optional()?
         .ok_or(StoreError::NotFound)?;
-    let its = sums(connection, &[found.no])?.remove(&found.no).unwrap_or_default();
-    record(found, its)
+    let sums = read_sums(connection, &[row.no])?.remove(&row.no).unwrap_or_default();
+    record(row, sums)
 }
 
 /// Lists notifications, newest first.
@@ -63,28 +65,29 @@ pub(super) fn list(
     page: &PageRequest,
 ) -> Result<Page<NotificationRecord>, StoreError> {
     require_app(connection, app)?;
-    let listing = CursorCodec { name: "notifications", of: app.0 };
-    let before = listing.number(page)?.unwrap_or(i64::MAX);
-    let (numbers, limit) = numbers_of(connection, app, before, page)?;
-    let mut sums = sums(connection, &numbers)?;
-    let mut found = connection
+    let cursors = CursorCodec { list: "notifications", owner: app.0 };
+    let before = cursors.decode_number(page)?.unwrap_or(i64::MAX);
+    let (numbers, limit) = numbers_of_page(connection, app, before, page)?;
+    let mut sums = read_sums(connection, &numbers)?;
+    let mut rows = connection
         .prepare_cached(&format!(
             "select {NOTIFICATION} from notifications n where n.no in {NUMBERS}"
         ))?
         .query_map([list_of(&numbers)], read_row)?
         .collect::<sql::Result<Vec<_>>>()?;
-    found.sort_unstable_by_key(|found| Reverse(found.no));
-    let mut rows = Vec::with_capacity(numbers.len());
-    for found in found {
-        let its = sums.remove(&found.no).unwrap_or_default();
-        rows.push((found.no, record(found, its)?));
+    rows.sort_unstable_by_key(|row| Reverse(row.no));
+    let mut records = Vec::with_capacity(numbers.len());
+    for row in rows {
+        let sums = sums.remove(&row.no).unwrap_or_default();
+        records.push((row.no, record(row, sums)?));
     }
-    Ok(listing.page(rows, &PageRequest { limit, cursor: None }))
+    Ok(cursors.page(records, &PageRequest { limit, cursor: None }))
 }
 
-/// The numbers of the notifications of a page, one more if another page follows, and its limit. Their
-/// contents are read only after it is known that they fit.
-fn numbers_of(
+/// Selects the notifications of a page by the lengths of their requests, before the requests are
+/// read. Returns their numbers, one more if another page follows, and the number of rows of the
+/// page.
+fn numbers_of_page(
     connection: &Connection,
     app: AppNo,
     before: i64,
@@ -110,12 +113,12 @@ fn numbers_of(
     Ok((numbers, limit))
 }
 
-fn read_row(row: &Row<'_>) -> sql::Result<Found> {
+fn read_row(row: &Row<'_>) -> sql::Result<NotificationRow> {
     let status: String = row.get(2)?;
     let origin: String = row.get(3)?;
     let time = |column| row.get::<Option<i64>>(column).map(|at| at.map(Timestamp));
     let is_local = row.get::<Option<i64>>(6)?.is_some();
-    Ok(Found {
+    Ok(NotificationRow {
         no: row.get(0)?,
         id: row.get(1)?,
         status: status.parse().map_err(|_| unexpected_value(2, Type::Text))?,
@@ -130,8 +133,8 @@ fn read_row(row: &Row<'_>) -> sql::Result<Found> {
     })
 }
 
-fn record(found: Found, sums: Sums) -> Result<NotificationRecord, StoreError> {
-    let mut by_platform: Vec<PlatformCounts> = platforms_of(found.platforms)
+fn record(row: NotificationRow, sums: Sums) -> Result<NotificationRecord, StoreError> {
+    let mut by_platform: Vec<PlatformCounts> = platforms_of(row.platforms)
         .into_iter()
         .map(|platform| PlatformCounts { platform, counts: Counts::default() })
         .collect();
@@ -141,19 +144,20 @@ fn record(found: Found, sums: Sums) -> Result<NotificationRecord, StoreError> {
             None => by_platform.push(PlatformCounts { platform, counts }),
         }
     }
-    // If it names devices of any platform, only its dispatches say which platforms it has.
+    // The platforms of ids in the list for any platform are only known from the dispatches, so the
+    // list may have got more platforms.
     by_platform.sort_by_key(|row| row.platform);
-    let mut counts = Counts { unknown: found.unknown, ..Counts::default() };
+    let mut counts = Counts { unknown: row.unknown, ..Counts::default() };
     by_platform.iter().for_each(|row| counts.add(&row.counts));
     Ok(NotificationRecord {
-        id: NotificationId::new(found.id).map_err(internal)?,
-        status: found.status,
-        origin: found.origin,
-        created_at: found.created_at,
-        send_at: found.send_at,
-        started_at: found.started_at,
-        completed_at: found.completed_at,
-        request: JsonObject::new(&found.request)?,
+        id: NotificationId::new(row.id).map_err(internal)?,
+        status: row.status,
+        origin: row.origin,
+        created_at: row.created_at,
+        send_at: row.send_at,
+        started_at: row.started_at,
+        completed_at: row.completed_at,
+        request: JsonObject::new(&row.request)?,
         counts,
         by_platform,
         failures: sums.failures,
@@ -161,35 +165,39 @@ fn record(found: Found, sums: Sums) -> Result<NotificationRecord, StoreError> {
     })
 }
 
-// The sums of several notifications at once.
+// The counts, failures and engagement of several notifications at once.
 
-/// Most kinds of failure that are listed of one notification.
+/// The most failures that are listed for one notification.
 const FAILURES_LISTED_MAX: usize = 100;
 
-/// The sums of one notification.
+/// The counts, failures and engagement of one notification.
 #[derive(Default)]
 struct Sums {
-    /// Of every dispatch, by platform.
+    /// The platform and counts of each dispatch.
     dispatches: Vec<(Platform, Counts)>,
-    /// The most frequent first.
+    /// The failures, most frequent first.
     failures: Vec<FailureCount>,
     engagement: Engagement,
 }
 
-/// The sums by notification; notifications without any are left out.
-fn sums(connection: &Connection, notifications: &[i64]) -> Result<HashMap<i64, Sums>, StoreError> {
+/// Reads the sums of notifications, by the number of the notification. Notifications without
+/// dispatches and engagement are left out.
+fn read_sums(
+    connection: &Connection,
+    notifications: &[i64],
+) -> Result<HashMap<i64, Sums>, StoreError> {
     let mut sums = HashMap::with_capacity(notifications.len());
     if notifications.is_empty() {
         return Ok(sums);
     }
     let notifications = list_of(notifications);
-    dispatches(connection, &notifications, &mut sums)?;
-    failures(connection, &notifications, &mut sums)?;
-    engagement(connection, &notifications, &mut sums)?;
+    add_dispatches(connection, &notifications, &mut sums)?;
+    add_failures(connection, &notifications, &mut sums)?;
+    add_engagement(connection, &notifications, &mut sums)?;
     Ok(sums)
 }
 
-fn dispatches(
+fn add_dispatches(
     connection: &Connection,
     notifications: &str,
     sums: &mut HashMap<i64, Sums>,
@@ -198,10 +206,10 @@ fn dispatches(
         notification: i64,
         platform: Platform,
         counts: Counts,
-        /// Its number if it is not finished.
+        /// The number of the dispatch, if it is not finished.
         open: Option<i64>,
     }
-    let found = connection
+    let dispatches = connection
         .prepare_cached(&format!(
             "select targeted, sent, failed, unregistered, expired, canceled, excluded, unknown,
              notification_no, platform, no, completed_at is not null from dispatches
@@ -217,13 +225,13 @@ fn dispatches(
             })
         })?
         .collect::<sql::Result<Vec<_>>>()?;
-    let open: Vec<i64> = found.iter().filter_map(|dispatch| dispatch.open).collect();
-    let of_pages = pages(connection, &open)?;
-    for Dispatch { notification, platform, counts, open } in found {
+    let open: Vec<i64> = dispatches.iter().filter_map(|dispatch| dispatch.open).collect();
+    let page_sums = sum_pages(connection, &open)?;
+    for Dispatch { notification, platform, counts, open } in dispatches {
         let counts = match open {
             Some(no) => {
-                let sums = of_pages.get(&no).copied().unwrap_or_default();
-                Counts { unknown: counts.unknown, ..sums }
+                let counts_of_pages = page_sums.get(&no).copied().unwrap_or_default();
+                Counts { unknown: counts.unknown, ..counts_of_pages }
             }
             None => counts,
         };
@@ -232,8 +240,11 @@ fn dispatches(
     Ok(())
 }
 
-/// The sums of the pages of dispatches.
-fn pages(connection: &Connection, dispatches: &[i64]) -> Result<HashMap<i64, Counts>, StoreError> {
+/// Sums the counts of the pages of each dispatch.
+fn sum_pages(
+    connection: &Connection,
+    dispatches: &[i64],
+) -> Result<HashMap<i64, Counts>, StoreError> {
     if dispatches.is_empty() {
         return Ok(HashMap::new());
     }
@@ -248,7 +259,8 @@ fn pages(connection: &Connection, dispatches: &[i64]) -> Result<HashMap<i64, Cou
     Ok(counts)
 }
 
-/// Reads the seven counts that begin at column `first`.
+/// Reads seven counts from column `first` on: targeted, sent, failed, unregistered, expired,
+/// canceled and excluded. Computes `pending` from them.
 pub(in crate::store) fn counts_of(row: &Row<'_>, first: usize) -> sql::Result<Counts> {
     let mut counts = Counts {
         targeted: count_at(row, first)?,
@@ -267,7 +279,7 @@ pub(in crate::store) fn counts_of(row: &Row<'_>, first: usize) -> sql::Result<Co
     Ok(counts)
 }
 
-fn failures(
+fn add_failures(
     connection: &Connection,
     notifications: &str,
     sums: &mut HashMap<i64, Sums>,
@@ -296,7 +308,7 @@ fn failures(
     Ok(())
 }
 
-fn engagement(
+fn add_engagement(
     connection: &Connection,
     notifications: &str,
     sums: &mut HashMap<i64, Sums>,

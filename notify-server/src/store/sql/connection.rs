@@ -1,5 +1,5 @@
-//! Connections, statements and rows: a thin synchronous layer over the drivers, in the style of rusqlite.
-//! Statements are written for SQLite, with `?N` as parameters.
+//! Connections, statements and rows: a thin synchronous layer over the drivers, in the style of
+//! rusqlite. Statements are written for SQLite, with `?N` as parameters.
 
 use notify_core::Timestamp;
 use rusqlite::params_from_iter;
@@ -51,7 +51,8 @@ impl Connection {
         }
     }
 
-    /// Begins a write transaction and returns whether the database has the mark of a move (`moves.rs`).
+    /// Begins a write transaction and returns whether the database has the mark of a move
+    /// (`moves.rs`).
     pub(in crate::store) fn begin_write_checked(&self) -> Result<bool> {
         match self {
             Self::Sqlite(connection) => {
@@ -70,8 +71,8 @@ impl Connection {
         }
     }
 
-    /// Whether a single statement may run without a transaction. PostgreSQL begins one in any case, since
-    /// the begin also shows whether the connection is still usable.
+    /// Whether a single statement may run without a transaction. PostgreSQL begins one in any case,
+    /// since the begin also shows whether the connection is still usable.
     pub(in crate::store) fn can_read_without_tx(&self) -> bool {
         match self {
             Self::Sqlite(_) => true,
@@ -133,9 +134,9 @@ impl Connection {
         }
     }
 
-    /// Inserts many rows: on SQLite with one statement for each row, on PostgreSQL with `COPY`. `into`
-    /// names the table and its columns, as in `devices (key, address)`. `insert` is the statement for one
-    /// row. `kinds` are the types of the columns.
+    /// Inserts many rows: on SQLite with one statement for each row, on PostgreSQL with `COPY`.
+    /// `into` names the table and its columns, as in `devices (key, address)`. `insert` is the
+    /// statement for one row. `kinds` are the types of the columns.
     pub(in crate::store) fn bulk_insert<'v>(
         &self,
         into: &str,
@@ -172,8 +173,8 @@ impl Connection {
         }
     }
 
-    /// Whether the transaction is still open. A failed statement can end it, and later statements would then
-    /// run outside of any transaction.
+    /// Whether the transaction is still open. A failed statement can end it, and later statements
+    /// would then run outside of any transaction.
     pub(in crate::store) fn in_transaction(&self) -> bool {
         match self {
             Self::Sqlite(connection) => !connection.is_autocommit(),
@@ -232,8 +233,8 @@ impl Statement<'_> {
         })
     }
 
-    /// As [`Statement::query`], but bounds the memory: PostgreSQL stops after the row with which the rows
-    /// reach `bytes` bytes. SQLite ignores `bytes`, since it produces each row on demand.
+    /// As [`Statement::query`], but bounds the memory: PostgreSQL stops after the row with which
+    /// the rows reach `bytes` bytes. SQLite ignores `bytes`, since it produces each row on demand.
     pub(in crate::store) fn query_within(
         &mut self,
         params: impl Params,
@@ -281,7 +282,8 @@ impl Statement<'_> {
     }
 }
 
-/// The rows of a query. SQLite produces each row on demand. PostgreSQL has already sent all of them.
+/// The rows of a query. SQLite produces each row on demand. PostgreSQL has already sent all of
+/// them.
 pub(in crate::store) enum Rows<'s> {
     Sqlite(rusqlite::Rows<'s>),
     Postgres { rest: std::vec::IntoIter<tokio_postgres::Row>, row: Option<tokio_postgres::Row> },

@@ -94,9 +94,9 @@ impl Error {
         }
     }
 
-    /// Whether the error is transient, such as a full or failing disk or a lock of another process. Any other
-    /// error is a bug. So is a failed constraint, since the rules that a caller can break are checked before
-    /// the statement runs.
+    /// Whether the error is transient, such as a full or failing disk or a lock of another process.
+    /// Any other error is a bug. So is a failed constraint, since the rules that a caller can break
+    /// are checked before the statement runs.
     fn is_transient(&self) -> bool {
         match self {
             Self::Sqlite(error) => matches!(
@@ -116,8 +116,8 @@ impl Error {
                 )
             ),
             Self::Postgres(failure) => failure.is_transient(),
-            // For a moved database or a missing file, an operator has to stop this server. Until then the
-            // server neither sends nor accepts anything.
+            // For a moved database or a missing file, an operator has to stop this server. Until
+            // then the server neither sends nor accepts anything.
             Self::TransactionAborted | Self::Moved(_) | Self::FileMissing(_) => true,
             Self::NoRow | Self::Column(_) | Self::UnexpectedValue(..) => false,
             #[cfg(any(test, feature = "testing"))]

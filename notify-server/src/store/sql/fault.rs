@@ -9,7 +9,8 @@ use crate::store::sql::error::Result;
 #[cfg(any(test, feature = "testing"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Before the n-th write, the transaction of the whole batch is rolled back, as a full disk does.
+    /// Before the n-th write, the transaction of the whole batch is rolled back, as a full disk
+    /// does.
     Transaction(u32),
     /// The n-th commit fails.
     Commit(u32),
@@ -66,7 +67,8 @@ impl Faults {
         self.count_down(Place::Answer)
     }
 
-    /// Counts down the fault that is set, if it is one of this place. Fails when the count reaches zero.
+    /// Counts down the fault that is set, if it is one of this place. Fails when the count reaches
+    /// zero.
     fn count_down(&self, place: Place) -> Result<()> {
         let mut set = self.set.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let Some(fault) = set.as_mut() else { return Ok(()) };

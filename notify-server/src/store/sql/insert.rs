@@ -1,6 +1,6 @@
-//! Inserting rows with generated keys (`store/key.rs`). SQLite has no sequences, so the table `numbers`
-//! stores a counter for each table. PostgreSQL draws the number from a sequence inside the insert, so that
-//! an insert is one round trip.
+//! Inserting rows with generated keys (`store/key.rs`). SQLite has no sequences, so the table
+//! `numbers` stores a counter for each table. PostgreSQL draws the number from a sequence inside
+//! the insert, so that an insert is one round trip.
 
 use std::iter::once;
 
@@ -10,8 +10,9 @@ use crate::store::sql::connection::{Connection, Row, Statement};
 use crate::store::sql::error::Result;
 use crate::store::sql::value::{Params, Value, params};
 
-/// An SQL expression that orders the rows of all applications by age: the key without its prefix, the
-/// application. The indexes are defined on exactly this text; a different text would not use them.
+/// An SQL expression that orders the rows of all applications by age: the key without its prefix,
+/// the application. The indexes are defined on exactly this text; a different text would not use
+/// them.
 macro_rules! seq_of {
     ($no:literal) => {
         concat!("(", $no, " & 8796093022207)")
@@ -33,8 +34,9 @@ pub(in crate::store) enum Insert<'c> {
 }
 
 impl Connection {
-    /// Prepares `insert into TABLE (no, …) values (?1, …)` once per connection, where `?1` is the generated
-    /// key. On SQLite the table needs a row in `numbers`, on PostgreSQL an identity column.
+    /// Prepares `insert into TABLE (no, …) values (?1, …)` once per connection, where `?1` is the
+    /// generated key. On SQLite the table needs a row in `numbers`, on PostgreSQL an identity
+    /// column.
     pub(in crate::store) fn prepare_insert<'c>(&'c self, sql: &'c str) -> Result<Insert<'c>> {
         Ok(match self {
             // An update and a query instead of one update with RETURNING, for which SQLite builds a
@@ -52,8 +54,8 @@ impl Connection {
 }
 
 impl Insert<'_> {
-    /// Inserts a row of an application. Returns its key, or `None` if a conflict clause skipped the insert.
-    /// `params` begin with `?2`.
+    /// Inserts a row of an application. Returns its key, or `None` if a conflict clause skipped the
+    /// insert. `params` begin with `?2`.
     pub(in crate::store) fn insert(
         &mut self,
         app: AppNo,
@@ -62,8 +64,8 @@ impl Insert<'_> {
         self.with_number(app.key_prefix(), params)
     }
 
-    /// As [`Insert::insert`], but the key has no application as its prefix. For rows that belong to no
-    /// application, and for numbers that only order rows.
+    /// As [`Insert::insert`], but the key has no application as its prefix. For rows that belong to
+    /// no application, and for numbers that only order rows.
     pub(in crate::store) fn insert_unprefixed(
         &mut self,
         params: impl Params,
@@ -72,7 +74,8 @@ impl Insert<'_> {
     }
 
     fn with_number(&mut self, prefix: i64, params: impl Params) -> Result<Option<i64>> {
-        // On SQLite this is the whole key. On PostgreSQL it is only the prefix; the insert draws the rest.
+        // On SQLite this is the whole key. On PostgreSQL it is only the prefix; the insert draws
+        // the rest.
         let first = match self {
             Self::Sqlite { increment, current, table, .. } => {
                 increment.execute(params![*table])?;

@@ -1,6 +1,6 @@
-//! A store without threads, for tests that control the order of events. Reads and writes wait until the test
-//! runs them, and run on the test's thread. Transactions, savepoints, group commit and error handling are
-//! the same as with threads.
+//! A store without threads, for tests that control the order of events. Reads and writes wait until
+//! the test runs them, and run on the test's thread. Transactions, savepoints, group commit and
+//! error handling are the same as with threads.
 
 use futures_util::FutureExt;
 

@@ -1,5 +1,5 @@
-//! Runs the store's SQL: a writer thread with group commit, a pool of read-only connections, and one
-//! interface to the statements and rows of both databases. Nothing here logs.
+//! Runs the store's SQL: a writer thread with group commit, a pool of read-only connections, and
+//! one interface to the statements and rows of both databases. Nothing here logs.
 
 pub(super) mod connection;
 pub(super) mod error;

@@ -1,6 +1,6 @@
-//! The mark of a move. `notify-server move` (`transfer/`) copies a whole installation from one database to
-//! another. During the move, each of the two databases has a mark with its state. The mark keeps servers
-//! from using an incomplete target or a retired source.
+//! The mark of a move. `notify-server move` (`transfer/`) copies a whole installation from one
+//! database to another. During the move, each of the two databases has a mark with its state. The
+//! mark keeps servers from using an incomplete target or a retired source.
 
 use crate::store::sql::value::params;
 use crate::store::sql::{Connection, Error, OptionalExtension, Result};
@@ -89,17 +89,18 @@ pub(in crate::store) fn set_move_mark(
     Ok(())
 }
 
-/// Begins a write transaction, unless the mark of a move forbids it. Every write checks the mark, since a
-/// database can be moved while a server has lost its connection.
+/// Begins a write transaction, unless the mark of a move forbids it. Every write checks the mark,
+/// since a database can be moved while a server has lost its connection.
 ///
 /// # Errors
-/// [`Error::Moved`] when the database is the target of an unfinished move or the source of a finished one.
+/// [`Error::Moved`] when the database is the target of an unfinished move or the source of a
+/// finished one.
 pub(in crate::store) fn begin_write_checked(connection: &Connection) -> Result<()> {
     let mark = if connection.begin_write_checked()? { read_move_mark(connection)? } else { None };
     let refused = match mark {
         None => return Ok(()),
-        // The move was interrupted. This write may change rows that the move has copied, so the move cannot
-        // continue: without its mark it is refused.
+        // The move was interrupted. This write may change rows that the move has copied, so the
+        // move cannot continue: without its mark it is refused.
         Some(MoveMark { state: MoveState::Exporting, .. }) => {
             return set_move_mark(connection, None);
         }

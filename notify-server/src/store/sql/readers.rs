@@ -49,8 +49,8 @@ struct Inline {
 }
 
 impl Readers {
-    /// Opens `connections` connections, at least one, and starts a thread for each. `busy` counts the reads
-    /// that failed because another process locked the database.
+    /// Opens `connections` connections, at least one, and starts a thread for each. `busy` counts
+    /// the reads that failed because another process locked the database.
     pub(in crate::store) fn start(
         open: &ConnectFn,
         connections: usize,
@@ -123,8 +123,8 @@ impl Readers {
     /// Runs `work` on one connection and returns its result.
     ///
     /// # Errors
-    /// The error of `work`, or `Unavailable` when the queue is full, the store is closed, no connection can
-    /// be opened, or the caller's deadline passes.
+    /// The error of `work`, or `Unavailable` when the queue is full, the store is closed, no
+    /// connection can be opened, or the caller's deadline passes.
     pub(in crate::store) async fn read<T, F>(
         &self,
         scope: ReadScope,
@@ -189,8 +189,8 @@ impl Readers {
         Ok(())
     }
 
-    /// Finishes the waiting reads and ends the threads. Blocks until the threads have ended. Later reads
-    /// fail.
+    /// Finishes the waiting reads and ends the threads. Blocks until the threads have ended. Later
+    /// reads fail.
     pub(in crate::store) fn stop(&self) {
         self.jobs.write().unwrap_or_else(PoisonError::into_inner).take();
         let threads =
@@ -248,8 +248,8 @@ impl ReconnectingConnection {
         Ok(Self { open, connection })
     }
 
-    /// Begins a read and returns the connection for it. Opens a new connection if the old one has broken
-    /// since the last read.
+    /// Begins a read and returns the connection for it. Opens a new connection if the old one has
+    /// broken since the last read.
     fn begin(&mut self, scope: ReadScope) -> sql::Result<&Connection> {
         let begin = |connection: &Connection| {
             if scope == ReadScope::Statement && connection.can_read_without_tx() {

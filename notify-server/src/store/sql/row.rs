@@ -68,8 +68,8 @@ pub(in crate::store) fn platforms_of(bits: i64) -> Vec<Platform> {
     Platform::ALL.into_iter().filter(|platform| bits >> platform_code(*platform) & 1 == 1).collect()
 }
 
-/// Folds the letter case of a text, character by character: if a text contains another text, its folded form
-/// contains the folded form of that text.
+/// Folds the letter case of a text, character by character: if a text contains another text, its
+/// folded form contains the folded form of that text.
 pub(in crate::store) fn case_fold(text: &str) -> String {
     text.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
 }

@@ -1,5 +1,5 @@
-//! Parameters and column values. Parameters are not copied. A column is copied only if it is read as an
-//! owned type such as `String`.
+//! Parameters and column values. Parameters are not copied. A column is copied only if it is read
+//! as an owned type such as `String`.
 
 use serde::Serialize;
 
@@ -11,8 +11,8 @@ pub(in crate::store) enum Type {
     Blob,
 }
 
-/// A parameter. `Null` has the type of its column, since PostgreSQL prepares a statement for the types of
-/// its parameters.
+/// A parameter. `Null` has the type of its column, since PostgreSQL prepares a statement for the
+/// types of its parameters.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::store) enum Value<'v> {
     Null(Type),
@@ -125,8 +125,8 @@ pub(in crate::store) trait Params: Sized {
     fn with<R>(self, take: impl FnOnce(&[Value<'_>]) -> R) -> R;
 }
 
-/// Implements [`Params`] for each array length, and not for all with one generic impl: for an empty array,
-/// that impl would leave the type of the elements ambiguous.
+/// Implements [`Params`] for each array length, and not for all with one generic impl: for an empty
+/// array, that impl would leave the type of the elements ambiguous.
 macro_rules! params_of {
     ($($count:literal)*) => {
         impl Params for [Value<'_>; 0] {
@@ -160,8 +160,8 @@ impl Param for Value<'_> {
     }
 }
 
-/// The value of a column. Text is kept as the bytes from the database; they are checked as UTF-8 when they
-/// are read.
+/// The value of a column. Text is kept as the bytes from the database; they are checked as UTF-8
+/// when they are read.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::store) enum ColumnRef<'r> {
     Null,
@@ -245,8 +245,8 @@ impl<T: FromColumn> FromColumn for Option<T> {
     }
 }
 
-// A list is one parameter, a JSON array: one statement handles any number of rows. Each statement costs a
-// round trip if the database is on another machine.
+// A list is one parameter, a JSON array: one statement handles any number of rows. Each statement
+// costs a round trip if the database is on another machine.
 
 /// Selects the numbers of the first parameter, a list of [`list_of`]: `where no in {NUMBERS}`.
 pub(in crate::store) const NUMBERS: &str =

@@ -1,5 +1,6 @@
-//! The writer thread with group commit. The thread takes all waiting writes as one batch and runs each in
-//! its own savepoint. One `COMMIT` makes the batch durable. Only then do the callers get their results.
+//! The writer thread with group commit. The thread takes all waiting writes as one batch and runs
+//! each in its own savepoint. One `COMMIT` makes the batch durable. Only then do the callers get
+//! their results.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,12 +20,12 @@ use crate::store::sql::fault::Faults;
 use crate::store::sql::moves::begin_write_checked;
 use crate::store::{Change, ChangeListener, DeliveryChange, Operation, StartHook, StoreError};
 
-/// The most writes of one commit. With 256 writes per commit, the fsync is a small part of the work: a
-/// benchmark registered 35,600 devices a second, and 38,100 with 1,024 writes per commit. A larger batch
-/// mainly makes its first writes wait longer.
+/// The most writes of one commit. With 256 writes per commit, the fsync is a small part of the
+/// work: a benchmark registered 35,600 devices a second, and 38,100 with 1,024 writes per commit. A
+/// larger batch mainly makes its first writes wait longer.
 pub const WRITES_PER_COMMIT_MAX: usize = 256;
-/// The most writes that may wait for the writer. Further writes are refused, so that a stalled disk becomes
-/// visible as errors.
+/// The most writes that may wait for the writer. Further writes are refused, so that a stalled disk
+/// becomes visible as errors.
 pub const WRITES_WAITING_MAX: usize = 8_192;
 
 /// The listeners that are called for changes after each commit.
@@ -40,13 +41,15 @@ impl WriteTx<'_> {
     /// Records a change for the listeners.
     pub(in crate::store) fn changed(&mut self, change: impl Into<Change>) {
         let change = change.into();
-        // A request with a thousand events records the same change a thousand times; once is enough.
+        // A request with a thousand events records the same change a thousand times; once is
+        // enough.
         if self.changes.last() != Some(&change) {
             self.changes.push(change);
         }
     }
 
-    /// Removes a recorded change that this commit has already handled. No listener is called for it.
+    /// Removes a recorded change that this commit has already handled. No listener is called for
+    /// it.
     pub(in crate::store) fn forget(&mut self, change: impl Into<Change>) {
         let change = change.into();
         self.changes.retain(|recorded| *recorded != change);
@@ -124,13 +127,14 @@ pub(in crate::store) trait WriterBackend: Send + 'static {
     /// Opens a connection in place of a broken one.
     fn open(&mut self) -> SqlResult<Connection>;
 
-    /// Fails if a commit would be lost, because the file was deleted or replaced. Called before each commit.
+    /// Fails if a commit would be lost, because the file was deleted or replaced. Called before
+    /// each commit.
     fn check(&self) -> SqlResult<()> {
         Ok(())
     }
 
-    /// Called with the changes of each commit, after the callers got their results. Sends the changes to
-    /// the other servers of the database; returns false if that failed.
+    /// Called with the changes of each commit, after the callers got their results. Sends the
+    /// changes to the other servers of the database; returns false if that failed.
     fn after_commit(&mut self, _: &Connection, _: &[Change]) -> bool {
         true
     }
@@ -157,8 +161,8 @@ pub(in crate::store) struct Writer {
 }
 
 impl Writer {
-    /// Starts the thread on an open connection. `busy` counts the batches that failed because another process
-    /// locked the database.
+    /// Starts the thread on an open connection. `busy` counts the batches that failed because
+    /// another process locked the database.
     pub(in crate::store) fn start(
         source: Box<dyn WriterBackend>,
         connection: Connection,
@@ -224,8 +228,8 @@ impl Writer {
     /// Runs a write and returns its result once it is durable.
     ///
     /// # Errors
-    /// The error of `work`, or `Unavailable` when the queue is full, the store is closed, the batch failed, or
-    /// the caller's deadline passes.
+    /// The error of `work`, or `Unavailable` when the queue is full, the store is closed, the batch
+    /// failed, or the caller's deadline passes.
     pub(in crate::store) async fn write<T, F>(
         &self,
         operation: Operation,
@@ -255,14 +259,14 @@ impl Writer {
         Ok(())
     }
 
-    /// Sets the hook that starts due notifications. From now on, every commit that makes a notification due
-    /// calls the hook.
+    /// Sets the hook that starts due notifications. From now on, every commit that makes a
+    /// notification due calls the hook.
     pub(in crate::store) fn set_start_hook(&self, hook: StartHook) {
         *self.start_hook.lock().unwrap_or_else(PoisonError::into_inner) = Some(hook);
     }
 
-    /// Finishes the waiting writes and ends the thread. Blocks until the thread has ended. Later writes
-    /// fail.
+    /// Finishes the waiting writes and ends the thread. Blocks until the thread has ended. Later
+    /// writes fail.
     pub(in crate::store) fn stop(&self) {
         self.jobs.write().unwrap_or_else(PoisonError::into_inner).take();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -290,9 +294,10 @@ struct WriterLoop {
     source: Box<dyn WriterBackend>,
     /// `None` after a failed batch. The next batch opens a new connection.
     connection: Option<Connection>,
-    /// Whether an earlier commit may be stored although not all listeners and other servers were called for
-    /// its changes: its reply was lost, or sending the changes failed. The next commit then reports
-    /// [`Change::Resync`]. The write lock ensures that the next commit is later than the earlier one.
+    /// Whether an earlier commit may be stored although not all listeners and other servers were
+    /// called for its changes: its reply was lost, or sending the changes failed. The next commit
+    /// then reports [`Change::Resync`]. The write lock ensures that the next commit is later than
+    /// the earlier one.
     resync_pending: bool,
     listeners: Listeners,
     busy: Arc<AtomicU64>,
@@ -361,8 +366,8 @@ impl WriterLoop {
         }
     }
 
-    /// Runs and commits a batch in one transaction, and returns its changes. After an error the batch counts as
-    /// failed, although a commit whose reply was lost may be stored.
+    /// Runs and commits a batch in one transaction, and returns its changes. After an error the
+    /// batch counts as failed, although a commit whose reply was lost may be stored.
     fn attempt(
         &mut self,
         batch: &mut [Box<dyn Job>],
@@ -370,11 +375,12 @@ impl WriterLoop {
     ) -> SqlResult<Vec<Change>> {
         let connection = begin(&mut self.connection, &mut *self.source)?;
         let mut changes = Vec::new();
-        // A single write can be rolled back with its transaction. A savepoint would copy every page that it
-        // changes.
+        // A single write can be rolled back with its transaction. A savepoint would copy every page
+        // that it changes.
         let is_alone = batch.len() == 1;
         for job in &mut *batch {
-            // The deadline may have passed while the writer waited for the lock or for a new connection.
+            // The deadline may have passed while the writer waited for the lock or for a new
+            // connection.
             if !job.is_awaited() {
                 continue;
             }
@@ -421,8 +427,8 @@ impl WriterLoop {
     }
 }
 
-/// Starts the notifications that a commit makes due, in the same commit. If the start fails or panics, only
-/// the start is rolled back: the commit proceeds without it.
+/// Starts the notifications that a commit makes due, in the same commit. If the start fails or
+/// panics, only the start is rolled back: the commit proceeds without it.
 fn start_due(
     connection: &Connection,
     hook: &StartHook,
@@ -451,7 +457,8 @@ fn start_due(
     }
 }
 
-/// Calls every listener for each change, in order. A panic of one listener does not affect the others.
+/// Calls every listener for each change, in order. A panic of one listener does not affect the
+/// others.
 pub(in crate::store) fn notify_listeners(listeners: &Listeners, changes: &[Change]) {
     if changes.is_empty() {
         return;
@@ -464,8 +471,8 @@ pub(in crate::store) fn notify_listeners(listeners: &Listeners, changes: &[Chang
     }
 }
 
-/// Begins the transaction of a batch. Opens a new connection if there is none, or if the old one has broken
-/// since the last batch.
+/// Begins the transaction of a batch. Opens a new connection if there is none, or if the old one
+/// has broken since the last batch.
 fn begin<'k>(
     slot: &'k mut Option<Connection>,
     source: &mut dyn WriterBackend,
