@@ -149,7 +149,7 @@ pub(crate) async fn in_pages_of_one(store: &Store, app: AppNo, count: usize) -> 
     notification
 }
 
-/// Nothing is left out or listed twice; platforms follow each other.
+/// No delivery is left out or listed twice, and the platforms follow each other.
 #[apply(contract)]
 async fn delivery_listing_of_many_pages_is_complete(store: &Store) {
     const COUNT: usize = 40;
@@ -255,7 +255,8 @@ async fn facts_report_the_progress_of_a_delivery(store: &Store) {
     }
 }
 
-/// The fixed audience decides, not the sequence alone.
+/// The fixed audience decides whether a device is skipped, and not the sequence of the device
+/// alone.
 #[apply(contract)]
 async fn facts_report_whether_a_device_is_named_and_tagged(store: &Store) {
     let app = fixtures::app(store).await;

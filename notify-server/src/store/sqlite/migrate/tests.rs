@@ -37,7 +37,7 @@ impl File {
         Connection::open(&self.path).unwrap()
     }
 
-    /// Every row of every table but the record of migrations, which has the time.
+    /// All rows of all tables except the record of migrations, which contains the time.
     fn rows(&self) -> BTreeMap<String, Vec<Vec<Value>>> {
         let connection = self.connection();
         let names = schema(&connection).unwrap().into_keys();
