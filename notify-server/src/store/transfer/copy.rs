@@ -90,7 +90,7 @@ pub(super) fn copy(
         continue_numbers(source, target, table)?;
     }
     // Each table is analysed separately. For the whole database, PostgreSQL would log a warning for
-    // each system table that the user may not analyse.
+    // each table that the user may not analyse.
     for table in tables {
         let failed = target.failing(Step::Copying, &table.name);
         target.connection.analyze(&table.name).map_err(failed)?;
