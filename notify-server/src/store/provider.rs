@@ -15,8 +15,8 @@ use crate::store::{AppNo, DeliveryChange, Operation, Store, StoreError};
 pub struct ProviderRow {
     /// Which provider.
     pub provider: ProviderKind,
-    /// The whole configuration, sealed. Empty if the configuration was dropped because its master
-    /// key was lost.
+    /// The whole configuration, sealed. Empty if the configuration was dropped together with its
+    /// master key.
     pub sealed: Vec<u8>,
     /// When the configuration last changed. The time grows with each change, so it identifies the
     /// version.
