@@ -398,7 +398,8 @@ impl Lane {
             return Ok(());
         };
         let key = BreakerKey { app: self.app, platform: self.platform, service: service.into() };
-        let update = BreakerUpdate { key, status, by: self.context.instance, known, at: now };
+        let update =
+            BreakerUpdate { key, status, by: self.context.instance, known_no: known, at: now };
         match self.context.store.publish_breaker(update).await {
             Ok(latest) => self.apply(breaker, &latest),
             // The application was erased.

@@ -1,4 +1,4 @@
-//! Applications and keys.
+//! Applications and their keys, and erasing an application.
 
 use notify_core::{API_KEYS_MAX, App, AppChange, AppId, Key, KeyId, NewApp, Platform, Timestamp};
 
@@ -14,22 +14,23 @@ use crate::store::{
     AppNo, Change, DeviceKey, Operation, Page, PageRequest, SEQUENCE_MAX, Store, StoreError,
 };
 
-/// A key to store: only its hash, and a hint by which people recognise it.
+/// A key to store. The key itself is not stored, only its hash and a hint by which people recognise
+/// it.
 #[derive(Debug, Clone)]
 pub struct NewKey {
-    /// Id.
+    /// The id.
     pub id: KeyId,
-    /// SHA-256 of the key.
+    /// The SHA-256 of the key.
     pub hash: [u8; 32],
-    /// Prefix and last four characters.
+    /// The prefix and the last four characters of the key.
     pub hint: String,
-    /// What it is for.
+    /// The name that the creator gave it.
     pub name: Option<String>,
-    /// Creation.
+    /// When the key was created.
     pub created_at: Timestamp,
 }
 
-/// What an API key gives access to.
+/// The access of an API key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AppAccess {
     /// Internal number.
@@ -40,11 +41,12 @@ pub struct AppAccess {
     pub key: KeyId,
 }
 
-const APPS: CursorCodec = CursorCodec { name: "apps", of: 0 };
+const APPS: CursorCodec = CursorCodec { list: "apps", owner: 0 };
 
 impl Store {
-    /// Creates the first application with an API key and an admin key if there is no application yet.
-    /// Returns whether it did; of two servers that start at once, one does.
+    /// Creates the first application with an API key and an admin key, if no application exists.
+    /// Returns whether they were created. If two servers start at the same time, only one of them
+    /// creates them.
     pub async fn bootstrap(
         &self,
         id: AppId,
@@ -70,9 +72,9 @@ impl Store {
         .await
     }
 
-    /// Adds keys to the first application if those of [`Store::bootstrap`] were not shown, because the
-    /// process ended too early. Returns whether it did. The earlier keys stay valid, since an operator
-    /// may have read them.
+    /// Adds new keys if the keys of [`Store::bootstrap`] were not recorded as shown, because the
+    /// process ended too early. Returns whether keys were added. The earlier keys stay valid, since
+    /// an operator may have read them.
     pub async fn replace_unshown_keys(
         &self,
         api_key: NewKey,
@@ -95,7 +97,8 @@ impl Store {
         .await
     }
 
-    /// Records that the keys of [`Store::bootstrap`] were shown; no later start creates others.
+    /// Records that the keys of [`Store::bootstrap`] were shown, so that later starts create no
+    /// more keys.
     pub async fn keys_shown(&self) -> Result<(), StoreError> {
         self.write(Operation::KeysShown, |tx| {
             tx.prepare_cached("update installation set keys_shown = 1 where keys_shown = 0")?
@@ -126,7 +129,7 @@ impl Store {
     /// Lists applications, oldest first.
     pub async fn list_apps(&self, page: PageRequest) -> Result<Page<App>, StoreError> {
         self.read(move |connection| {
-            let after = APPS.number(&page)?.unwrap_or(0);
+            let after = APPS.decode_number(&page)?.unwrap_or(0);
             let sql = format!(
                 "select {APP} from apps a where a.no > ?1 and a.status <> 'erasing'
                  order by a.no limit ?2"
@@ -177,7 +180,8 @@ impl Store {
 
     /// Erases an application and everything that it owns, in bounded steps.
     pub async fn delete_app(&self, id: AppId) -> Result<(), StoreError> {
-        // From here on the application is unknown to callers; its rows are deleted step by step.
+        // After this write the application is unknown to callers. Its rows are then deleted step by
+        // step.
         let no = self
             .write(Operation::DeleteApp, move |tx| {
                 let no = app_no(tx, id)?;
@@ -187,7 +191,7 @@ impl Store {
                 Ok(no)
             })
             .await?;
-        while self.write(Operation::DeleteApp, move |tx| step(tx, no)).await? {}
+        while self.write(Operation::DeleteApp, move |tx| erase_step(tx, no)).await? {}
         Ok(())
     }
 
@@ -239,7 +243,8 @@ impl Store {
         .await
     }
 
-    /// The application of a key, including suspended ones; `None` for an unknown key.
+    /// Finds the application of an API key by the SHA-256 of the key; `None` for an unknown key. A
+    /// suspended application is found too.
     pub async fn find_app_by_key(&self, hash: [u8; 32]) -> Result<Option<AppAccess>, StoreError> {
         self.read(move |connection| {
             let sql = format!(
@@ -258,7 +263,7 @@ impl Store {
         .await
     }
 
-    /// Records the last use of keys. Callers buffer it, so a crash may lose some.
+    /// Records when keys were last used. The caller buffers these times, so a crash may lose some.
     pub async fn touch_keys(&self, used: Vec<(KeyId, Timestamp)>) -> Result<(), StoreError> {
         self.write(Operation::TouchKeys, move |tx| {
             let mut touch = tx.prepare_cached(
@@ -277,7 +282,7 @@ impl Store {
         self.write(Operation::AddAdminKey, move |tx| insert_admin_key(tx, &key)).await
     }
 
-    /// The admin key with this hash.
+    /// Finds an admin key by its SHA-256.
     pub async fn admin_key(&self, hash: [u8; 32]) -> Result<Option<KeyId>, StoreError> {
         self.read(move |connection| {
             let key = connection
@@ -290,7 +295,10 @@ impl Store {
     }
 }
 
-/// The number of an application that is not being erased.
+/// Reads the number of an application by its id.
+///
+/// # Errors
+/// `NotFound` when the application does not exist or is being erased.
 pub(super) fn app_no(connection: &Connection, id: AppId) -> Result<AppNo, StoreError> {
     connection
         .prepare_cached("select no from apps where id = ?1 and status <> 'erasing'")?
@@ -301,7 +309,7 @@ pub(super) fn app_no(connection: &Connection, id: AppId) -> Result<AppNo, StoreE
 
 // Rows of applications and keys.
 
-/// Columns of an application as `app_of` reads them.
+/// The columns that [`app_of`] reads.
 const APP: &str = "a.no, a.id, a.name, a.language, a.status, a.created_at";
 
 fn app_of(row: &Row<'_>) -> sql::Result<(AppNo, App)> {
@@ -368,15 +376,16 @@ fn insert_admin_key(tx: &WriteTx<'_>, key: &NewKey) -> Result<(), StoreError> {
     Ok(())
 }
 
-// Erasing an application in steps of a bounded number of rows, so that other writes can proceed in
-// between.
+// Erasing an application. Each step deletes a bounded number of rows, so that other writes can run
+// between the steps.
 
-/// Most rows of one table that a step deletes.
+/// The most rows of one table that a step deletes.
 const ROWS_PER_STEP: i64 = 1_000;
-/// Most pages that a step deletes; each may have as many retries and a few chunks of outcomes.
+/// The most pages that a step deletes. A page can have a retry for each of its devices, and a few
+/// chunks of outcomes.
 const PAGES_PER_STEP: i64 = 10;
 
-/// Continues erasures that a stopped process left unfinished.
+/// Finishes the erasures that an earlier process left unfinished.
 pub(super) fn resume_erasing(connection: &Connection) -> Result<(), StoreError> {
     loop {
         let app = connection
@@ -387,7 +396,7 @@ pub(super) fn resume_erasing(connection: &Connection) -> Result<(), StoreError> 
         let mut more = true;
         while more {
             begin_write_checked(connection)?;
-            more = step(connection, app)?;
+            more = erase_step(connection, app)?;
             failpoint::reach(Operation::ResumeErasing.as_str(), Stage::Written);
             connection.commit()?;
             failpoint::reach(Operation::ResumeErasing.as_str(), Stage::Committed);
@@ -395,8 +404,8 @@ pub(super) fn resume_erasing(connection: &Connection) -> Result<(), StoreError> 
     }
 }
 
-/// Deletes the next rows of an application; false once the application is gone.
-fn step(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
+/// Deletes the next rows of an application. Returns false once the application is deleted.
+fn erase_step(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
     let notification = tx
         .prepare_cached("select no from notifications where app_no = ?1 order by no limit 1")?
         .query_row([app.0], |row| row.get::<i64>(0))
@@ -434,10 +443,11 @@ fn step(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
     Ok(false)
 }
 
-/// Deletes a notification, or some of its rows if it has many. Returns how many rows were deleted, and
-/// whether the notification is gone.
+/// Deletes a notification, or some of its rows if it has many. Returns the number of deleted rows,
+/// and whether the notification is completely deleted.
 pub(super) fn erase_notification(tx: &Connection, no: i64) -> Result<(u64, bool), StoreError> {
-    // By ranges of the key, so that a step does not scan rows that it keeps.
+    // Each statement deletes a range of the key from its beginning, so that it scans only rows that
+    // it deletes.
     for sql in [
         "delete from engagement where notification_no = ?1 and device_key <=
          (select max(device_key) from (select device_key from engagement
@@ -473,7 +483,8 @@ pub(super) fn erase_notification(tx: &Connection, no: i64) -> Result<(u64, bool)
     Ok((rows as u64, true))
 }
 
-/// Deletes some pages of a notification with their outcomes and retries; returns how many rows.
+/// Deletes some pages of a notification with their outcomes and retries; returns the number of
+/// deleted rows.
 pub(super) fn erase_pages(tx: &Connection, notification: i64) -> Result<u64, StoreError> {
     let pages = tx
         .prepare_cached(
@@ -495,7 +506,7 @@ pub(super) fn erase_pages(tx: &Connection, notification: i64) -> Result<u64, Sto
     Ok(rows as u64)
 }
 
-/// Deletes some idempotency records; returns whether there were any.
+/// Deletes some idempotency records; returns whether rows were deleted.
 fn erase_responses(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
     let responses = tx
         .prepare_cached(
@@ -510,7 +521,7 @@ fn erase_responses(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
     Ok(!responses.is_empty())
 }
 
-/// Deletes some events or webhook messages; returns whether there were any.
+/// Deletes some events or webhook messages; returns whether rows were deleted.
 fn erase_events(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
     for sql in [
         "delete from events where app_no = ?1 and no <=
@@ -526,7 +537,7 @@ fn erase_events(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
     Ok(false)
 }
 
-/// Deletes the items of one feed, a few hundred; returns whether there were any.
+/// Deletes the items of one feed, a few hundred; returns whether rows were deleted.
 fn erase_feed_items(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
     let feed = tx
         .prepare_cached("select no from feeds where app_no = ?1 and items > 0 limit 1")?
@@ -538,7 +549,7 @@ fn erase_feed_items(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
     Ok(true)
 }
 
-/// Deletes some devices of a platform; returns whether there were any.
+/// Deletes some devices of a platform; returns whether rows were deleted.
 fn erase_devices(tx: &Connection, app: AppNo, platform: Platform) -> Result<bool, StoreError> {
     let first = DeviceKey::before_first(app, platform).0;
     let end = DeviceKey::new(app, platform, SEQUENCE_MAX).0;

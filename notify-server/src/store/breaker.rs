@@ -1,4 +1,4 @@
-//! The records by which servers replicate the state of their circuit breakers. A breaker has one
+//! The records through which servers share the state of their circuit breakers. A breaker has one
 //! record, which each update replaces.
 
 use notify_core::{Platform, ProviderStatus, Timestamp};
@@ -11,8 +11,8 @@ use crate::store::{
     AppNo, DeliveryChange, InstanceId, Operation, Store, StoreError, platform_code, platform_of,
 };
 
-/// How long the record of a closed breaker is kept, in milliseconds: a day, far longer than any server
-/// goes without reading.
+/// How long the record of a closed breaker is kept, in milliseconds: a day. Every server reads the
+/// records far more often.
 pub(crate) const CLOSED_KEPT_MS: i64 = 86_400_000;
 
 /// Identifies a circuit breaker.
@@ -22,20 +22,21 @@ pub struct BreakerKey {
     pub app: AppNo,
     /// The platform of its provider.
     pub platform: Platform,
-    /// The push service, or the host, behind it; empty for the provider as a whole.
+    /// The push service or host of the provider; empty for the provider as a whole.
     pub service: Box<str>,
 }
 
 /// The latest record of a circuit breaker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BreakerRecord {
-    /// Sequence number over the records of all breakers.
+    /// The sequence number of the record, over the records of all breakers.
     pub no: i64,
     /// The breaker.
     pub key: BreakerKey,
-    /// Its status.
+    /// The status of the breaker.
     pub status: ProviderStatus,
-    /// The server that published it; `None` if an administrator released it or the guard tripped.
+    /// The server that published it; `None` if an administrator reset the breaker or the guard
+    /// tripped.
     pub by: Option<InstanceId>,
 }
 
@@ -44,12 +45,12 @@ pub struct BreakerRecord {
 pub struct BreakerUpdate {
     /// The breaker.
     pub key: BreakerKey,
-    /// Its status.
+    /// The status of the breaker.
     pub status: ProviderStatus,
     /// The server that publishes it.
     pub by: InstanceId,
-    /// Number of the latest record that the server knows; 0 when it knows none.
-    pub known: i64,
+    /// The number of the latest record that the server has read; 0 if it has read none.
+    pub known_no: i64,
     /// The current time.
     pub at: Timestamp,
 }
@@ -61,36 +62,37 @@ const AUTH_REJECTED: i64 = 2;
 const UNREACHABLE: i64 = 3;
 const TRIPPED: i64 = 4;
 
-/// What [`record_of`] reads.
+/// Selects the columns that [`record_of`] reads.
 const RECORD: &str = "select no, app_no, platform, service, state, reason, until, told_by
                       from channel_states";
 
 impl Store {
-    /// Publishes a record to the other servers, unless there is a later one than the server knows.
-    /// Returns the latest record. [`StoreError::NotFound`] when the application is gone.
+    /// Publishes a record to the other servers, unless another server has published a later record
+    /// than [`BreakerUpdate::known_no`]. Returns the latest record, which may be that of the other
+    /// server. Fails with [`StoreError::NotFound`] if the application is deleted.
     pub async fn publish_breaker(
         &self,
         update: BreakerUpdate,
     ) -> Result<BreakerRecord, StoreError> {
         self.write(Operation::PublishBreaker, move |tx| {
             let latest = latest(tx, &update.key)?;
-            if let Some(latest) = latest.filter(|latest| latest.no != update.known) {
+            if let Some(latest) = latest.filter(|latest| latest.no != update.known_no) {
                 return Ok(latest);
             }
-            let is_there = tx
+            let app_exists = tx
                 .prepare_cached("select 1 from apps where no = ?1 and status <> 'erasing'")?
                 .exists([update.key.app.0])?;
-            if !is_there {
+            if !app_exists {
                 return Err(StoreError::NotFound);
             }
             let BreakerUpdate { key, status, by, at, .. } = update;
-            write(tx, NewRecord { key, status, by: Some(by), at })
+            replace_record(tx, NewRecord { key, status, by: Some(by), at })
         })
         .await
     }
 
-    /// Records with a number above `after`, of one application's platform or of all, the oldest first,
-    /// at most `limit`.
+    /// Reads the records with a number above `after`, oldest first, at most `limit`. `lane`
+    /// restricts them to one platform of an application.
     pub async fn breakers_since(
         &self,
         lane: Option<(AppNo, Platform)>,
@@ -116,7 +118,7 @@ impl Store {
     }
 }
 
-/// The guard tripped for a platform.
+/// Publishes that the mass-unregister guard of a platform has tripped.
 pub(super) fn trip(
     tx: &mut WriteTx<'_>,
     app: AppNo,
@@ -124,11 +126,11 @@ pub(super) fn trip(
     at: Timestamp,
 ) -> Result<(), StoreError> {
     let key = BreakerKey { app, platform, service: "".into() };
-    write(tx, NewRecord { key, status: ProviderStatus::Tripped, by: None, at })?;
+    replace_record(tx, NewRecord { key, status: ProviderStatus::Tripped, by: None, at })?;
     Ok(())
 }
 
-/// Closes all breakers of a platform: an administrator released or reconfigured the provider.
+/// Closes all breakers of a platform, after an administrator reset or reconfigured the provider.
 pub(super) fn close_all(
     tx: &mut WriteTx<'_>,
     app: AppNo,
@@ -139,11 +141,11 @@ pub(super) fn close_all(
         .query_map(params![app.0, platform_code(platform), AVAILABLE], record_of)?
         .collect::<Result<Vec<_>, _>>()?;
     for BreakerRecord { no, key, .. } in open {
-        // The time of the previous record: the request of an administrator carries none.
+        // The caller has no current time, so the time of the replaced record is kept.
         let at = tx
             .prepare_cached("select at from channel_states where no = ?1")?
             .query_row([no], |row| row.get(0).map(Timestamp))?;
-        write(tx, NewRecord { key, status: ProviderStatus::Available, by: None, at })?;
+        replace_record(tx, NewRecord { key, status: ProviderStatus::Available, by: None, at })?;
     }
     Ok(())
 }
@@ -155,8 +157,9 @@ struct NewRecord {
     at: Timestamp,
 }
 
-/// Replaces the record of a breaker, and deletes old records of closed ones.
-fn write(tx: &mut WriteTx<'_>, new: NewRecord) -> Result<BreakerRecord, StoreError> {
+/// Replaces the record of a breaker and returns the new one. Also deletes old records of closed
+/// breakers of the same platform.
+fn replace_record(tx: &mut WriteTx<'_>, new: NewRecord) -> Result<BreakerRecord, StoreError> {
     let NewRecord { key, status, by, at } = new;
     tx.prepare_cached(
         "delete from channel_states where app_no = ?1 and platform = ?2
@@ -174,8 +177,8 @@ fn write(tx: &mut WriteTx<'_>, new: NewRecord) -> Result<BreakerRecord, StoreErr
             "insert into channel_states (no, app_no, platform, service, state, reason, until,
              told_by, at) values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
         )?
-        // A plain sequence over all applications: readers ask for the records after the last one they
-        // know, and the breaker is the key.
+        // The number has no application as its prefix, since it only orders the records: a server
+        // reads the records of all applications after the last one that it has read.
         .insert_unprefixed(params![
             key.app.0,
             platform_code(key.platform),

@@ -1,4 +1,4 @@
-//! Campaigns.
+//! Campaigns, and the feeds that their templates name.
 
 use notify_core::{
     Campaign, CampaignCreated, CampaignFeatureData, CampaignFilter, CampaignId, CampaignPage,
@@ -16,14 +16,15 @@ use crate::store::{
     StoreError,
 };
 
-/// A campaign to create or to replace. Feeds that it names by URL are created with it, or reused.
+/// A campaign to create or to replace. The feeds that its template names by URL are created, if
+/// they do not exist.
 #[derive(Debug, Clone)]
 pub struct CampaignDraft {
-    /// Id of the campaign.
+    /// The id of the campaign.
     pub id: CampaignId,
     /// The template.
     pub template: CampaignTemplate,
-    /// Ids for the feeds that it may create, one for each URL in order.
+    /// Ids for new feeds: one for each URL in the template, in order.
     pub feed_ids: Vec<FeedId>,
     /// Now.
     pub at: Timestamp,
@@ -34,27 +35,28 @@ pub struct CampaignDraft {
 pub struct ShownCampaign {
     /// The campaign.
     pub record: CampaignRecord,
-    /// Its feeds.
+    /// The feeds of the campaign.
     pub feeds: Vec<ShownFeed>,
 }
 
 /// A feed with its newest items.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShownFeed {
-    /// Id.
+    /// The id.
     pub id: FeedId,
-    /// Name.
+    /// The name.
     pub name: String,
-    /// Newest first.
+    /// The items, newest first.
     pub items: Vec<FeedItemRow>,
 }
 
-/// Columns as [`campaign_of`] reads them.
+/// The columns that [`campaign_of`] reads.
 const CAMPAIGN: &str = "id, name, status, is_default, created_at";
 
 impl Store {
-    /// Creates a campaign and the feeds that it names by URL, in one transaction. An unknown feed id is
-    /// refused with its path. A new default replaces the previous one.
+    /// Creates a campaign and the feeds that it names by URL, in one transaction. An unknown feed
+    /// id is refused with its path. If the campaign is the default, the previous default campaign
+    /// is no longer the default.
     pub async fn create_campaign(
         &self,
         app: AppNo,
@@ -92,13 +94,13 @@ impl Store {
         status: CampaignStatus,
     ) -> Result<(), StoreError> {
         self.write(Operation::SetCampaignStatus, move |tx| {
-            let found = find(tx, app, id)?;
-            if found.is_default && status == CampaignStatus::Disabled {
+            let state = read_state(tx, app, id)?;
+            if state.is_default && status == CampaignStatus::Disabled {
                 let what = "the default campaign cannot be disabled";
                 return Err(StoreError::refused("status", what));
             }
             tx.prepare_cached("update campaigns set status = ?2 where no = ?1")?
-                .execute(params![found.no, status.as_str()])?;
+                .execute(params![state.no, status.as_str()])?;
             tx.changed(EnrichmentChange::Campaign(app));
             Ok(())
         })
@@ -108,28 +110,28 @@ impl Store {
     /// Deletes a campaign that no notification names.
     pub async fn delete_campaign(&self, app: AppNo, id: CampaignId) -> Result<(), StoreError> {
         self.write(Operation::DeleteCampaign, move |tx| {
-            let found = find(tx, app, id)?;
-            if found.is_default {
+            let state = read_state(tx, app, id)?;
+            if state.is_default {
                 return Err(StoreError::refused("id", "the default campaign cannot be deleted"));
             }
-            let named = tx
+            let is_named = tx
                 .prepare_cached(
                     "select 1 from notifications indexed by notifications_by_campaign
                      where app_no = ?1 and campaign_id = ?2",
                 )?
                 .exists(params![app.0, id.0.as_bytes()])?;
-            if named {
+            if is_named {
                 let what = "is named by notifications; disable it instead";
                 return Err(StoreError::refused("id", what));
             }
-            tx.prepare_cached("delete from campaigns where no = ?1")?.execute([found.no])?;
+            tx.prepare_cached("delete from campaigns where no = ?1")?.execute([state.no])?;
             tx.changed(EnrichmentChange::Campaign(app));
             Ok(())
         })
         .await
     }
 
-    /// Reads a campaign; its template names every feed by id.
+    /// Reads a campaign. Its template names all feeds by id.
     pub async fn campaign(&self, app: AppNo, id: CampaignId) -> Result<CampaignRecord, StoreError> {
         self.read(move |connection| {
             require_app(connection, app)?;
@@ -153,8 +155,8 @@ impl Store {
         .await
     }
 
-    /// Reads an active campaign with the newest items of its feeds, as many as its layout shows, in one
-    /// snapshot.
+    /// Reads an active campaign with the newest items of its feeds. Each feed has at most as many
+    /// items as the layout of the campaign shows.
     pub async fn shown_campaign(
         &self,
         app: AppNo,
@@ -167,7 +169,8 @@ impl Store {
         .await
     }
 
-    /// Lists campaigns, newest first, equal times by id descending.
+    /// Lists campaigns, newest first. Campaigns of the same time are in descending order of their
+    /// ids.
     pub async fn list_campaigns(
         &self,
         app: AppNo,
@@ -204,7 +207,7 @@ impl Store {
     }
 }
 
-/// Records the change of a campaign and of the feeds that it may have created.
+/// Records the changes of a campaign, and of the feeds that may have been created with it.
 fn record_changes(tx: &mut WriteTx<'_>, app: AppNo, draft: &CampaignDraft) {
     tx.changed(EnrichmentChange::Campaign(app));
     if !draft.feed_ids.is_empty() {
@@ -212,18 +215,22 @@ fn record_changes(tx: &mut WriteTx<'_>, app: AppNo, draft: &CampaignDraft) {
     }
 }
 
-/// The state that decides what may be done with a campaign.
-struct Found {
+/// The fields of a campaign that decide which changes are allowed.
+struct CampaignState {
     no: i64,
     is_default: bool,
     status: CampaignStatus,
 }
 
-fn find(tx: &Connection, app: AppNo, id: CampaignId) -> Result<Found, StoreError> {
+fn read_state(tx: &Connection, app: AppNo, id: CampaignId) -> Result<CampaignState, StoreError> {
     require_app(tx, app)?;
     tx.prepare_cached("select no, is_default, status from campaigns where app_no = ?1 and id = ?2")?
         .query_row(params![app.0, id.0.as_bytes()], |row| {
-            Ok(Found { no: row.get(0)?, is_default: row.get(1)?, status: status_at(row, 2)? })
+            Ok(CampaignState {
+                no: row.get(0)?,
+                is_default: row.get(1)?,
+                status: status_at(row, 2)?,
+            })
         })
         .optional()?
         .ok_or(StoreError::NotFound)
@@ -255,13 +262,13 @@ fn insert(tx: &Connection, app: AppNo, draft: &CampaignDraft) -> Result<(), Stor
 }
 
 fn replace(tx: &Connection, app: AppNo, draft: &CampaignDraft) -> Result<(), StoreError> {
-    let found = find(tx, app, draft.id)?;
+    let state = read_state(tx, app, draft.id)?;
     let mut broken_rules = Vec::new();
-    if draft.template.is_default && found.status == CampaignStatus::Disabled {
+    if draft.template.is_default && state.status == CampaignStatus::Disabled {
         broken_rules.push("is_default: a disabled campaign cannot be the default".to_owned());
     }
     let (template, feeds) = resolve_feeds(tx, app, draft, broken_rules)?;
-    if template.is_default && !found.is_default {
+    if template.is_default && !state.is_default {
         clear_default(tx, app)?;
     }
     tx.prepare_cached(
@@ -269,14 +276,14 @@ fn replace(tx: &Connection, app: AppNo, draft: &CampaignDraft) -> Result<(), Sto
          where no = ?1",
     )?
     .execute(params![
-        found.no,
+        state.no,
         template.name,
         case_fold(&template.name),
         template.is_default,
         serde_json::to_string(&template)?,
     ])?;
-    tx.prepare_cached("delete from campaign_feeds where campaign_no = ?1")?.execute([found.no])?;
-    link_feeds(tx, found.no, &feeds)
+    tx.prepare_cached("delete from campaign_feeds where campaign_no = ?1")?.execute([state.no])?;
+    link_feeds(tx, state.no, &feeds)
 }
 
 /// Removes the default from the campaign that has it.
@@ -347,8 +354,8 @@ fn shown(
     let record = active(connection, app, campaign)?;
     let limit = record.template.layout_id.articles();
     let mut feeds: Vec<ShownFeed> = Vec::new();
-    for id in named(&record.template) {
-        if feeds.iter().any(|known| known.id == id) {
+    for id in feed_ids_of(&record.template) {
+        if feeds.iter().any(|feed| feed.id == id) {
             continue;
         }
         let found = connection
@@ -362,8 +369,8 @@ fn shown(
     Ok(ShownCampaign { record, feeds })
 }
 
-/// The feeds that a template names; a stored one names them by id.
-fn named(template: &CampaignTemplate) -> impl Iterator<Item = FeedId> {
+/// The ids of the feeds that a stored template names.
+fn feed_ids_of(template: &CampaignTemplate) -> impl Iterator<Item = FeedId> {
     let contents = template.features.iter().filter_map(|feature| match &feature.data {
         CampaignFeatureData::ContentFeed(content) => Some(&content.feeds),
         CampaignFeatureData::ExternalContent(_)
@@ -378,7 +385,7 @@ fn named(template: &CampaignTemplate) -> impl Iterator<Item = FeedId> {
 
 // The feeds that a campaign's template names.
 
-/// Notes which feeds a campaign has.
+/// Records the feeds that a campaign uses.
 fn link_feeds(tx: &Connection, campaign: i64, feeds: &[i64]) -> Result<(), StoreError> {
     let mut link = tx.prepare_cached(
         "insert into campaign_feeds (campaign_no, feed_no) values (?1, ?2) on conflict do nothing",
@@ -389,8 +396,9 @@ fn link_feeds(tx: &Connection, campaign: i64, feeds: &[i64]) -> Result<(), Store
     Ok(())
 }
 
-/// The template with every feed named by id, and the numbers of these feeds. Feeds named by URL are
-/// created or reused. Unknown feeds are refused together with the rules that were broken before.
+/// Resolves the feeds of a draft. Returns the template with all feeds named by id, and the numbers
+/// of the feeds. Feeds that are named by URL are created, if they do not exist. Unknown feed ids
+/// are refused, in one error with the `broken_rules` that the caller found.
 fn resolve_feeds(
     tx: &Connection,
     app: AppNo,
@@ -402,8 +410,8 @@ fn resolve_feeds(
     let mut numbers = Vec::new();
     for (place, feature) in template.features.iter_mut().enumerate() {
         let CampaignFeatureData::ContentFeed(content) = &mut feature.data else { continue };
-        for (index, named) in content.feeds.iter_mut().enumerate() {
-            let (no, id) = match named {
+        for (index, feed_ref) in content.feeds.iter_mut().enumerate() {
+            let (no, id) = match feed_ref {
                 FeedRef::Id { id } => match feed::number_of(tx, app, *id)? {
                     Some(no) => (no, *id),
                     None => {
@@ -416,10 +424,10 @@ fn resolve_feeds(
                     let id: FeedId = *ids.next().ok_or_else(|| internal("a feed without an id"))?;
                     let new = NewFeed { url: url.clone(), name: name.clone() };
                     let path = format!("features[{place}].data.feeds[{index}].url");
-                    feed::make(tx, app, id, &new, &path, draft.at)?
+                    feed::find_or_create(tx, app, id, &new, &path, draft.at)?
                 }
             };
-            *named = FeedRef::Id { id };
+            *feed_ref = FeedRef::Id { id };
             numbers.push(no);
         }
     }

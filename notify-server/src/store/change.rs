@@ -1,42 +1,43 @@
-//! What a commit changed, for the parts of the process that keep something in memory.
+//! Changes: what a commit changed, for the parts of the server that cache data in memory.
 
 use notify_core::{Platform, ProviderKind};
 
 use crate::store::{AppNo, DeviceKey, NotificationNo};
 
-/// A change that something in memory may depend on.
+/// A change on which cached data may depend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
     /// An application was renamed, suspended or removed.
     App(AppNo),
-    /// An event of an application was written, or one of its webhooks has work.
+    /// An event of an application was written, or a webhook of the application has work.
     Events(AppNo),
     /// An API key or admin key was revoked.
     KeyRevoked,
-    /// What only delivery depends on.
+    /// A change on which only delivery depends.
     Delivery(DeliveryChange),
-    /// What only enrichment depends on.
+    /// A change on which only enrichment depends.
     Enrichment(EnrichmentChange),
-    /// Anything may have changed: changes that other servers committed may have been missed.
+    /// Anything may have changed, since changes that other servers committed may have been missed.
     Resync,
 }
 
-/// A change of what is sent, to which devices, and through which providers.
+/// A change for delivery: of notifications, devices, providers or circuit breakers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeliveryChange {
-    /// A notification was accepted that is due now.
+    /// A notification that is due now was accepted.
     NotificationDue,
-    /// A notification was accepted or planned for later.
+    /// A notification that is due later was accepted.
     NotificationScheduled,
     /// The rest of a notification must not be sent.
     NotificationCanceled(NotificationNo),
-    /// Address, state or tags of a device changed, or it was erased: open pages read it again before
-    /// they send.
+    /// The address, state or tags of a device changed, or the device was erased. Open pages read
+    /// the device again before they send to it.
     Device(DeviceKey),
     /// A provider was configured, changed or removed.
     Provider(AppNo, ProviderKind),
-    /// Providers reported so many addresses of an application as unregistered at once that nothing more
-    /// is sent to that platform until an administrator allows it.
+    /// The mass-unregister guard tripped: a provider reported many addresses of an application as
+    /// unregistered within a short time. Nothing more is sent to the platform until an
+    /// administrator resets the guard.
     GuardTripped(AppNo, Platform),
     /// A server published the state of a circuit breaker, or an administrator reset it.
     Breaker(AppNo, Platform),
@@ -45,7 +46,8 @@ pub enum DeliveryChange {
 /// A change of campaigns and feeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EnrichmentChange {
-    /// A campaign was created, changed, activated, disabled or deleted, or another one became the default.
+    /// A campaign was created, changed, activated, disabled or deleted, or another one became the
+    /// default.
     Campaign(AppNo),
     /// A feed may be due now.
     FeedDue,
@@ -65,8 +67,8 @@ impl From<EnrichmentChange> for Change {
     }
 }
 
-/// Receives every change after its commit and before the caller of the write gets its result. Must be
-/// quick and must not call the store.
+/// Is called for every change, after its commit and before the caller of the write gets its result.
+/// The call runs on the writer's thread, so it must be quick and must not call the store.
 pub trait ChangeListener: Send + Sync {
     /// Called for each change, in the order of the commit.
     fn on_change(&self, change: Change);

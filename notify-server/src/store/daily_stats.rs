@@ -1,5 +1,6 @@
-//! Daily counters: one row for each application and UTC day, incremented in the transaction that
-//! records the counted thing. They are never decremented, so retention does not change them.
+//! Daily counters: one row for each application and UTC day. The transaction that records a
+//! delivery or an event also increments the counter. Counters are never decremented, so the
+//! deletion of old rows does not change them.
 
 use notify_core::{Day, DayCount, DayPeriod, EventType, Timestamp};
 
@@ -18,12 +19,13 @@ pub(super) struct DailyDelta {
 }
 
 impl DailyDelta {
-    /// A number of sent deliveries.
+    /// A delta of `sent` sent deliveries.
     pub(super) fn sent(sent: i64) -> Self {
         Self { sent, ..Self::default() }
     }
 
-    /// Counts an event that is the first of its type, device and notification.
+    /// Adds an event. The caller passes only the first event of its type for each device and
+    /// notification.
     pub(super) fn add_event(&mut self, kind: EventType) {
         match kind {
             EventType::Received => self.received += 1,
@@ -38,14 +40,14 @@ impl DailyDelta {
     }
 }
 
-/// Adds to the day of `at`. An empty delta writes nothing.
+/// Adds a delta to the counters of the day of `at`. An empty delta writes nothing.
 pub(super) fn add(
     tx: &Connection,
     app: AppNo,
-    tally: DailyDelta,
+    delta: DailyDelta,
     at: Timestamp,
 ) -> Result<(), StoreError> {
-    if tally.is_empty() {
+    if delta.is_empty() {
         return Ok(());
     }
     tx.prepare_cached(
@@ -60,16 +62,16 @@ pub(super) fn add(
     .execute(params![
         app.0,
         Day::of(at).0,
-        tally.sent,
-        tally.received,
-        tally.opened,
-        tally.clicked,
-        tally.dismissed
+        delta.sent,
+        delta.received,
+        delta.opened,
+        delta.clicked,
+        delta.dismissed
     ])?;
     Ok(())
 }
 
-/// The days of a period that have counters, in order.
+/// Reads the counters of a period, in the order of the days. Days without counters are left out.
 pub(super) fn read(
     connection: &Connection,
     app: AppNo,

@@ -1,6 +1,7 @@
-//! The time that one request may wait for storage, summed over all its operations: queues, connections
-//! and results. Callers outside of a request, such as the engines, have no deadline here; only the
-//! backend's own limits apply.
+//! A limit on the time that one request waits for storage. The time is summed over all operations
+//! of the request, and includes the waits for queues, connections and results. Callers outside of a
+//! request, such as the engines, have no such limit; only the time limits of the backend apply to
+//! them.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use tokio::time::{Instant, timeout};
 use crate::store::StoreError;
 
 tokio::task_local! {
-    /// The time left to this task's request.
+    /// The time that the request of this task may still wait.
     static LEFT: Cell<Duration>;
 }
 
@@ -19,23 +20,24 @@ tokio::task_local! {
 #[error("storage did not answer in the time that a request waits for it")]
 struct DeadlineExceeded;
 
-/// Runs a request that may wait for storage for this long in total.
+/// Runs a request that may wait for storage for `patience` in total.
 pub(crate) async fn with_deadline<W: Future>(patience: Duration, work: W) -> W::Output {
     LEFT.scope(Cell::new(patience), work).await
 }
 
-/// Waits for `waiting` until the request's deadline.
+/// Waits for `waiting`, at most as long as the current request may still wait. Waits without a
+/// limit outside of a request.
 ///
 /// # Errors
 /// `Unavailable` when no time is left.
 pub(crate) async fn before_deadline<T>(waiting: impl Future<Output = T>) -> Result<T, StoreError> {
     let Ok(left) = LEFT.try_with(Cell::get) else { return Ok(waiting.await) };
     let started = Instant::now();
-    let ended = timeout(left, waiting).await;
+    let result = timeout(left, waiting).await;
     let spent = started.elapsed();
-    // Concurrent waits are counted twice; a request has few of them.
+    // The time of concurrent waits is counted more than once. A request has few concurrent waits.
     let _ = LEFT.try_with(|left| left.set(left.get().saturating_sub(spent)));
-    ended.map_err(|_| StoreError::Unavailable(Box::new(DeadlineExceeded)))
+    result.map_err(|_| StoreError::Unavailable(Box::new(DeadlineExceeded)))
 }
 
 /// When the current request stops waiting; `None` outside of a request.
@@ -51,14 +53,14 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn waits_of_a_request_share_one_deadline() {
-        let of_storage = |seconds: u64| tokio::time::sleep(Duration::from_secs(seconds));
+        let wait = |seconds: u64| tokio::time::sleep(Duration::from_secs(seconds));
         let answers = with_deadline(PATIENCE, async {
-            let first = before_deadline(of_storage(1)).await.is_ok();
-            // Its own work does not count.
-            of_storage(60).await;
+            let first = before_deadline(wait(1)).await.is_ok();
+            // Work of the request other than storage does not count.
+            wait(60).await;
             let started = Instant::now();
-            let second = before_deadline(of_storage(1)).await.is_ok();
-            let third = before_deadline(of_storage(60)).await;
+            let second = before_deadline(wait(1)).await.is_ok();
+            let third = before_deadline(wait(60)).await;
             (first, second, third, started.elapsed())
         });
         let (first, second, third, waited) = answers.await;

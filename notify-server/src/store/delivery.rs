@@ -7,7 +7,6 @@
 //!                 └── to one device ──────────┘
 //! ```
 
-mod audience;
 pub(super) mod checkpoint;
 mod dispatch;
 mod outcomes;
@@ -23,14 +22,14 @@ use std::sync::Arc;
 pub use self::dispatch::{
     AddressTrust, AudienceDevice, AudienceSource, DeviceBatch, Dispatch, Scan, WebKeys, Zone,
 };
+pub use self::outcomes::{DeviceOutcome, Outcome};
 pub use self::page::{Checkpoint, DeadAddress, MovedAddress, OpenPage, PageClaim, VerifiedAddress};
 pub use self::retry::{ClaimedRetry, NewRetry, RetryClaim, RetryOutcome, RetryResult};
 use notify_core::{Platform, Timestamp};
 
-pub(super) use self::audience::{
-    AudienceQuery, KeyRange, devices_in_range, named as named_devices,
+pub(super) use self::dispatch::{
+    AudienceQuery, KeyRange, devices_in_range, read as read_dispatch, read_named as named_devices,
 };
-pub(super) use self::dispatch::read as read_dispatch;
 pub(super) use self::page::{outcomes_of_page, page_containing};
 pub(super) use self::settle::{
     cancel_retries_of_device, cancel_retries_of_dispatch, canceled_so_far, end_canceled_or_not,
@@ -39,15 +38,15 @@ pub(super) use self::settle::{
 #[cfg(test)]
 use crate::store::sql;
 use crate::store::sql::{Connection, params};
-use crate::store::{AppNo, DeviceKey, DeviceOutcome, DispatchNo, Operation, Store, StoreError};
+use crate::store::{AppNo, DeviceKey, DispatchNo, Operation, Store, StoreError};
 
-/// Window of the mass-unregister guard, in responses.
+/// The window of the mass-unregister guard, in responses of a provider.
 pub(crate) const GUARD_WINDOW: u32 = 1_000;
-/// Most unregistered addresses within the window: 2 %.
+/// The most reports of unregistered addresses within the window: 2 %. One more trips the guard.
 pub(crate) const GUARD_THRESHOLD: usize = 20;
 
-/// Identifies a server process. Drawn at random at each start, so that a process whose pages were
-/// reclaimed cannot be taken for its successor.
+/// Identifies a server process. It is drawn at random at each start, so that a restarted server is
+/// not mistaken for the earlier process, whose pages others may have reclaimed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct InstanceId(pub i64);
 
@@ -60,8 +59,8 @@ pub struct ReclaimRequest {
     pub now: Timestamp,
     /// End of the new leases.
     pub lease_until: Timestamp,
-    /// Whether other servers may use the database. If so, live servers keep their pages. If a lock
-    /// proves that there are none, everything is reclaimed.
+    /// Whether other servers may use the database. If true, live servers keep their pages. If
+    /// false, a lock proves that there is no other server, and everything is reclaimed.
     pub clustered: bool,
 }
 
@@ -79,7 +78,7 @@ pub struct Heartbeat {
 /// What a heartbeat returns about the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClusterStatus {
-    /// Live servers, including this one.
+    /// The number of live servers, including this one.
     pub servers: u32,
     /// Whether a dead server owns pages or retries.
     pub has_orphans: bool,
@@ -90,31 +89,32 @@ pub struct ClusterStatus {
 pub struct Reclaimed {
     /// Open pages, which this process owns now.
     pub pages: Vec<OpenPage>,
-    /// Dispatches that are not completely scanned.
+    /// Dispatches whose scan has not ended.
     pub dispatches: Vec<DispatchNo>,
 }
 
 /// Which due notifications to start.
 #[derive(Debug, Clone)]
 pub struct StartDue {
-    /// Those that are due by then.
+    /// Notifications that are due at this time or earlier are started.
     pub now: Timestamp,
-    /// At most this many.
+    /// The most notifications to start.
     pub limit: u32,
-    /// Opens the page of notifications to one device in the same transaction.
+    /// If set, the start also opens the page of each notification to a single device, in the same
+    /// transaction.
     pub opening: Option<Opening>,
 }
 
-/// Decides what to start in a commit that accepts a due notification; `None` leaves it to
-/// [`Store::start`]. Called on the writer's thread.
+/// Called for each commit that accepts a due notification. Returns what this commit starts, or
+/// `None` to leave the notification to a later [`Store::start`]. Called on the writer's thread.
 pub type StartHook = Box<dyn Fn() -> Option<StartInAccept> + Send + Sync>;
 
 /// A start in the commit that accepts a notification.
 pub struct StartInAccept {
     /// What to start.
     pub due: StartDue,
-    /// Called with the result before the next write; with `None` if the commit failed or its result is
-    /// unknown. Dropped without a call if the start failed.
+    /// Called before the next write: with the result, or with `None` if the commit failed or its
+    /// result is unknown. If the start failed, it is dropped without a call.
     pub done: Box<dyn FnOnce(Option<Started>) + Send>,
 }
 
@@ -125,26 +125,26 @@ pub struct Opening {
     pub instance: InstanceId,
     /// End of the leases.
     pub lease_until: Timestamp,
-    /// The applications and platforms whose pages it accepts; other dispatches are created without a
-    /// page.
+    /// The applications and platforms for which the process accepts opened pages. Dispatches of
+    /// others are created without a page.
     pub lanes: BTreeSet<(AppNo, Platform)>,
 }
 
 /// The result of a start.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Started {
-    /// Dispatches without a page.
+    /// The new dispatches that have no page.
     pub dispatches: Vec<DispatchNo>,
-    /// Dispatches to one device each, with their only page.
+    /// The new dispatches to a single device, each with its only page.
     pub opened: Vec<OpenedDispatch>,
-    /// The next work.
+    /// The work that is due after the start.
     pub agenda: Agenda,
 }
 
-/// A dispatch to one device whose only page is open.
+/// A dispatch to a single device, whose only page is open.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OpenedDispatch {
-    /// The dispatch, completely scanned.
+    /// The dispatch. Its scan has ended.
     pub dispatch: Dispatch,
     /// Its page.
     pub page: OpenPage,
@@ -152,7 +152,7 @@ pub struct OpenedDispatch {
     pub device: AudienceDevice,
 }
 
-/// The due work of the engine at one instant.
+/// The work of the delivery engine at one instant.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Agenda {
     /// When the next notification is due.
@@ -164,15 +164,16 @@ pub struct Agenda {
 }
 
 impl Store {
-    /// Reclaims open pages, including those of this process, and releases retries that other processes
-    /// had claimed. Called at start, when the result of a write is unknown, and when another server has
+    /// Makes this process the owner of the open pages of dead servers, and releases the retries
+    /// that they had claimed. Also returns the open pages that this process already owns. Called
+    /// when a server starts, when the result of a write is unknown, and when another server has
     /// died.
-    pub async fn reclaim(&self, adoption: ReclaimRequest) -> Result<Reclaimed, StoreError> {
-        self.write(Operation::Reclaim, move |tx| page::reclaim(tx, adoption)).await
+    pub async fn reclaim(&self, request: ReclaimRequest) -> Result<Reclaimed, StoreError> {
+        self.write(Operation::Reclaim, move |tx| page::reclaim(tx, request)).await
     }
 
-    /// Records a heartbeat and returns the state of the cluster. Servers that have been dead for a day
-    /// are deleted.
+    /// Records a heartbeat and returns the state of the cluster. Servers that have been dead for a
+    /// day are deleted.
     pub async fn heartbeat(&self, beat: Heartbeat) -> Result<ClusterStatus, StoreError> {
         self.write(Operation::Heartbeat, move |tx| heartbeat(tx, beat)).await
     }
@@ -182,12 +183,12 @@ impl Store {
         self.write(Operation::Leave, move |tx| leave(tx, instance)).await
     }
 
-    /// Dispatches that are not completely scanned, oldest first, at most `limit`.
+    /// Reads the dispatches whose scan has not ended, oldest first, at most `limit`.
     pub async fn unscanned_dispatches(&self, limit: u32) -> Result<Vec<DispatchNo>, StoreError> {
-        self.read(move |connection| dispatch::unread(connection, limit)).await
+        self.read(move |connection| dispatch::unscanned(connection, limit)).await
     }
 
-    /// Which of these dispatches are canceled.
+    /// Returns those of `dispatches` that are canceled.
     pub async fn which_canceled(
         &self,
         dispatches: Vec<DispatchNo>,
@@ -195,20 +196,22 @@ impl Store {
         self.read(move |connection| dispatch::which_canceled(connection, &dispatches)).await
     }
 
-    /// Creates dispatches of due notifications, oldest due first. Resolves named ids and counts the
-    /// unknown ones, fixes the audience of scheduled notifications, and ends those without any
-    /// platform. If `opening` is set, a notification to a single reachable device gets its page in the
-    /// same transaction.
+    /// Creates the dispatches of due notifications, in the order of their due times. Resolves named
+    /// ids to devices and counts the unknown ids. Fixes the end of the audience of scheduled
+    /// notifications. Ends notifications that have no platform. If [`StartDue::opening`] is set, a
+    /// notification to a single device that can be sent to gets its page in the same transaction.
     pub async fn start(&self, start: StartDue) -> Result<Started, StoreError> {
         self.write(Operation::Start, move |tx| start::due(tx, &start)).await
     }
 
-    /// From now on, starts notifications that are due when they are accepted in the same commit.
+    /// From now on, a notification that is due when it is accepted is started in the same commit.
+    /// `hook` decides what to start.
     pub fn start_with_accept(&self, hook: StartHook) {
         self.writer.set_start_hook(hook);
     }
 
-    /// [`Store::start`] without opening pages: the new dispatches, and whether more are due.
+    /// [`Store::start`] without opening pages. Returns the new dispatches, and whether more
+    /// notifications are due.
     #[cfg(any(test, feature = "testing"))]
     pub async fn start_due(
         &self,
@@ -219,7 +222,7 @@ impl Store {
         Ok((started.dispatches, started.agenda.next_due.is_some_and(|due| due <= now)))
     }
 
-    /// The due work at this instant, and when there is more.
+    /// Reads the work that is due at `now`, and when more work becomes due.
     pub async fn agenda(&self, now: Timestamp) -> Result<Agenda, StoreError> {
         self.read(move |connection| start::agenda(connection, now)).await
     }
@@ -229,12 +232,12 @@ impl Store {
         self.read(move |connection| dispatch::read(connection, no)).await
     }
 
-    /// The scan position of a dispatch; `None` if it is completely scanned or gone.
+    /// Reads the scan position of a dispatch; `None` if its scan has ended or it does not exist.
     pub async fn scan(&self, no: DispatchNo) -> Result<Option<Scan>, StoreError> {
         self.read(move |connection| dispatch::scan(connection, no)).await
     }
 
-    /// Reads the next devices after `after`, from at most `rows_max` rows.
+    /// Reads the next devices of the audience after the key `after`. Scans at most `rows_max` rows.
     pub async fn read_batch(
         &self,
         dispatch: &Dispatch,
@@ -242,10 +245,10 @@ impl Store {
         rows_max: u32,
     ) -> Result<DeviceBatch, StoreError> {
         let query = AudienceQuery::of(dispatch);
-        self.read(move |connection| audience::next(connection, &query, after, rows_max)).await
+        self.read(move |connection| dispatch::read_batch(connection, &query, after, rows_max)).await
     }
 
-    /// Reads the devices of `(from, to]` again.
+    /// Reads the devices of the key range `(from, to]` again.
     pub async fn read_range(
         &self,
         dispatch: &Dispatch,
@@ -259,61 +262,63 @@ impl Store {
         .await
     }
 
-    /// Claims `(cursor, to]` as a page and moves the cursor. `end` ends the scan, and the dispatch if
-    /// it has no open pages and retries. [`StoreError::Fenced`] if the cursor is no longer at `from`.
-    /// `targeted` and `excluded` are the counts of the batch.
+    /// Claims the key range `(from, to]` of a dispatch as a page and moves the cursor of the
+    /// dispatch to `to`. A claim with `end` ends the scan, and the dispatch too if it has no open
+    /// pages and retries. Fails with [`StoreError::Fenced`] if the cursor is no longer at `from`.
     pub async fn open_page(&self, claim: PageClaim) -> Result<OpenPage, StoreError> {
         self.write(Operation::OpenPage, move |tx| page::open(tx, &claim)).await
     }
 
-    /// The devices of a page that have an outcome or a retry, sorted. A process that has reclaimed the
-    /// page must skip them.
+    /// Reads the devices of a page that have an outcome or a retry, sorted. A process that has
+    /// reclaimed the page must not send to them again.
     pub async fn settled_devices(&self, page: &OpenPage) -> Result<Vec<DeviceKey>, StoreError> {
         let page = *page;
         self.read(move |connection| page::settled_keys(connection, &page)).await
     }
 
-    /// Commits a checkpoint with a compare-and-set on instance and checkpoint number, and returns the
-    /// new state of the page. The last checkpoint of the last page ends the dispatch, and the last
-    /// dispatch ends the notification.
+    /// Commits a checkpoint and returns the new state of the page. A compare-and-set on instance
+    /// and checkpoint number protects the page: [`StoreError::Fenced`] if another process owns it.
+    /// The last checkpoint of the last page ends the dispatch, and the end of the last dispatch
+    /// ends the notification.
     pub async fn checkpoint(&self, checkpoint: Checkpoint) -> Result<OpenPage, StoreError> {
         let seen = Arc::clone(&self.seen);
         self.write(Operation::Checkpoint, move |tx| checkpoint::commit(tx, &seen, &checkpoint))
             .await
     }
 
-    /// Commits the last checkpoints of several pages in one transaction. Each can fail with
-    /// [`StoreError::Fenced`]; any other error concerns all of them.
+    /// Commits the last checkpoints of several pages in one transaction. Returns a result for each
+    /// page, in order. A page can fail with [`StoreError::Fenced`] without affecting the others.
+    /// Any other error fails the whole transaction.
     pub async fn finish_pages(
         &self,
         checkpoints: Vec<Checkpoint>,
     ) -> Result<Vec<Result<OpenPage, StoreError>>, StoreError> {
         let seen = Arc::clone(&self.seen);
         self.write(Operation::FinishPages, move |tx| {
-            // A fenced checkpoint has written nothing.
+            // A fenced checkpoint has written nothing, so the others can be committed.
             let finish = |checkpoint| match checkpoint::commit(tx, &seen, checkpoint) {
-                Err(error @ StoreError::Fenced) => Ok(Err(error)),
-                finished => finished.map(Ok),
+                Ok(page) => Ok(Ok(page)),
+                Err(StoreError::Fenced) => Ok(Err(StoreError::Fenced)),
+                Err(error) => Err(error),
             };
             checkpoints.iter().map(finish).collect()
         })
         .await
     }
 
-    /// How many retries of this application and platform are open.
+    /// Counts the open retries of an application and platform.
     pub async fn open_retries(&self, app: AppNo, platform: Platform) -> Result<u64, StoreError> {
         self.read(move |connection| retry::open(connection, app, platform)).await
     }
 
-    /// Claims at most `limit` due retries of one application and platform until `lease_until`, longest
-    /// due first, without those in `exclude`. `reclaim_own` includes retries that an earlier claim of
-    /// this process may have taken.
+    /// Claims due retries of one application and platform, longest due first. [`RetryClaim`]
+    /// describes the claim.
     pub async fn claim_retries(&self, claim: RetryClaim) -> Result<Vec<ClaimedRetry>, StoreError> {
         self.write(Operation::ClaimRetries, move |tx| retry::claim(tx, &claim)).await
     }
 
-    /// Commits the results of claimed retries. Retries that this process no longer owns, or that were
-    /// canceled or erased, are left as they are.
+    /// Commits the results of claimed retries. A retry that this process no longer owns, or that
+    /// was canceled or erased, stays as it is.
     pub async fn settle_retries(
         &self,
         instance: InstanceId,
@@ -327,8 +332,8 @@ impl Store {
         .await
     }
 
-    /// Whether a device has an outcome or a retry in another zone of the same notification because its
-    /// zone changed.
+    /// Whether a device has an outcome or a retry in another zone of the same notification, which
+    /// is possible if its offset from UTC changed.
     pub async fn had_in_another_zone(
         &self,
         dispatch: DispatchNo,
@@ -337,7 +342,7 @@ impl Store {
         self.read(move |connection| page::had_in_another_zone(connection, dispatch, key)).await
     }
 
-    /// The other dispatches of the same notification on the same platform.
+    /// Reads the other dispatches of the same notification on the same platform: its other zones.
     pub async fn sibling_dispatches(
         &self,
         dispatch: DispatchNo,
@@ -345,8 +350,8 @@ impl Store {
         self.read(move |connection| page::sibling_dispatches(connection, dispatch)).await
     }
 
-    /// Whether a newer notification with the same `collapse_key` was sent to the device, which a retry
-    /// of this one would overwrite.
+    /// Whether a newer notification with the same `collapse_key` was sent to the device. A retry of
+    /// the older notification would replace the newer one on the device.
     pub async fn superseded(
         &self,
         dispatch: DispatchNo,
@@ -366,7 +371,7 @@ impl Store {
         self.read(move |connection| checkpoint::tripped_platforms(connection, app)).await
     }
 
-    /// The outcome of the delivery to one device, if it has one.
+    /// Reads the outcome of the delivery to one device, if it has one.
     pub async fn delivery_outcome(
         &self,
         dispatch: DispatchNo,
@@ -378,16 +383,17 @@ impl Store {
 
 #[cfg(test)]
 impl Store {
-    /// Whether a process owns the delivery of a notification to an address: its claimed retry if there
-    /// is one, otherwise its page.
-    pub(crate) async fn is_in_hand(
+    /// Whether a process owns the delivery of a notification to an address. The owner is the
+    /// process that claimed the retry of the delivery or, without a claimed retry, the owner of its
+    /// page.
+    pub(crate) async fn is_claimed_by(
         &self,
         notification: String,
         address: String,
         instance: InstanceId,
     ) -> Result<bool, StoreError> {
         self.read(move |connection| {
-            let holder: Option<i64> = connection
+            let owner: Option<i64> = connection
                 .prepare_cached(
                     "select coalesce(
                        (select r.epoch from retries r where r.dispatch_no = d.no
@@ -398,7 +404,7 @@ impl Store {
                      join devices v on v.app_no = n.app_no and v.address = ?2 where n.id = ?1",
                 )?
                 .query_row(sql::params![notification, address], |row| row.get(0))?;
-            Ok(holder == Some(instance.0))
+            Ok(owner == Some(instance.0))
         })
         .await
     }
@@ -406,10 +412,10 @@ impl Store {
 
 // The servers of one database.
 
-/// How long a dead server is kept, in milliseconds: a day.
-const REMEMBERED_MS: i64 = 86_400_000;
+/// How long the row of a dead server is kept, in milliseconds: a day.
+const DEAD_SERVERS_KEPT_MS: i64 = 86_400_000;
 
-/// Records a heartbeat.
+/// Records a heartbeat and returns the state of the cluster.
 fn heartbeat(tx: &Connection, beat: Heartbeat) -> Result<ClusterStatus, StoreError> {
     let Heartbeat { instance, now, lease_until } = beat;
     tx.prepare_cached(
@@ -418,7 +424,7 @@ fn heartbeat(tx: &Connection, beat: Heartbeat) -> Result<ClusterStatus, StoreErr
     )?
     .execute(params![instance.0, lease_until.as_ms()])?;
     tx.prepare_cached("delete from servers where alive_until <= ?1")?
-        .execute([now.as_ms() - REMEMBERED_MS])?;
+        .execute([now.as_ms() - DEAD_SERVERS_KEPT_MS])?;
     let servers = tx
         .prepare_cached("select count(*) from servers where alive_until > ?1")?
         .query_row([now.as_ms()], |row| row.get(0))?;

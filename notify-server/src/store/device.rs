@@ -17,27 +17,27 @@ use notify_core::{
 };
 
 pub(super) use self::counts::{count_dead, count_enabled, count_revived, hour_of};
-pub(super) use self::erase::{Lists, Named};
+pub(super) use self::erase::{IdLists, NamedIds};
 use self::last_seen::last_registration;
 pub(super) use self::last_seen::{LastSeenBuffer, UnchangedHeuristic};
 pub(super) use self::register::replace_moved;
 use self::row::{DEVICE, DEVICES, DeviceRow, DeviceUpsert, by_id};
 pub(super) use self::row::{key_by_id, keys_by_ids};
-use crate::store::page::{CursorCodec, Filling};
+use crate::store::page::{CursorCodec, PageBuilder};
 use crate::store::sql::error::internal;
 use crate::store::sql::row::require_app;
 use crate::store::sql::writer::WriteTx;
-use crate::store::sql::{Connection, NUMBERS, Params, list_of, params};
+use crate::store::sql::{Connection, NUMBERS, Params, ReadScope, list_of, params};
 use crate::store::{
     AppNo, DeviceKey, Idempotent, IdempotentRequest, Operation, Page, PageRequest, SEQUENCE_MAX,
     Store, StoreError,
 };
 
-/// The registration time of an unchanged device is written at most this often, in milliseconds: once an
-/// hour.
+/// How often the registration time of an unchanged device is written at most, in milliseconds: once
+/// an hour.
 pub const REGISTRATION_WRITTEN_EVERY_MS: i64 = 3_600_000;
 
-/// Which devices a listing shows.
+/// The devices that a list contains.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeviceFilter {
     /// Only this platform.
@@ -47,10 +47,11 @@ pub struct DeviceFilter {
 }
 
 impl Store {
-    /// Registers a device or replaces every field of it. Another token or `ios_env` clears a report
-    /// that the address is unregistered. A token is removed from the device that had it. A change of
-    /// platform assigns a new key; `created_at` and the tags stay. If nothing changes, only the time is
-    /// written, at most once an hour.
+    /// Registers a device, or replaces all fields of an existing device. If another device had the
+    /// token, the token is removed from that device. A new token or another `ios_env` enables a
+    /// device again that was disabled as unregistered. A device that changes its platform gets a
+    /// new key; its `created_at` and tags stay. If nothing changes, only the time of the
+    /// registration is written, at most once an hour.
     pub async fn register_device(
         &self,
         app: AppNo,
@@ -60,15 +61,17 @@ impl Store {
     ) -> Result<Idempotent<Success>, StoreError> {
         let wanted = Arc::new(DeviceUpsert::of_registration(app, registration)?);
         if once.is_none() && self.heuristic.looks_unchanged() {
-            // Finding by a read that nothing changes is far cheaper than a commit.
-            let asked = Arc::clone(&wanted);
-            let unchanged =
-                self.readers.read_once(move |tx| register::unchanged(tx, app, &asked)).await?;
+            // A read that finds no change is far cheaper than a commit.
+            let requested = Arc::clone(&wanted);
+            let unchanged = self
+                .readers
+                .read(ReadScope::Statement, move |tx| register::find_unchanged(tx, app, &requested))
+                .await?;
             if let Some((key, registered_at)) = unchanged {
                 self.seen.record(key, at);
                 self.heuristic.record(false);
                 if at.ms_since(registered_at) < REGISTRATION_WRITTEN_EVERY_MS {
-                    self.write_seen_when_many().await?;
+                    self.write_seen_if_full().await?;
                     return Ok(Idempotent::Executed(Success { success: true }));
                 }
             }
@@ -85,22 +88,23 @@ impl Store {
         .await
     }
 
-    /// Subscribes a browser, a Messenger person or a chat. `made` is the id of a new device if the
-    /// request names none. A known address keeps its id, or moves to the id of the request. An id of a
-    /// device of another platform is refused with the path `device_id`.
+    /// Subscribes a browser, a Messenger person or a chat. If the request has no device id, the
+    /// device that has the address keeps its id, and a new device gets the id `generated_id`. If
+    /// the request has a device id, the address moves to the device with this id. An id of a device
+    /// of another platform is refused with the path `device_id`.
     pub async fn subscribe_device(
         &self,
         app: AppNo,
         subscription: Subscription,
-        made: DeviceId,
+        generated_id: DeviceId,
         at: Timestamp,
         once: Option<IdempotentRequest>,
     ) -> Result<Idempotent<SubscriptionCreated>, StoreError> {
-        let given = subscription.device_id.is_some();
-        let mut wanted = DeviceUpsert::of_subscription(app, subscription, made)?;
+        let has_id = subscription.device_id.is_some();
+        let mut wanted = DeviceUpsert::of_subscription(app, subscription, generated_id)?;
         let seen = Arc::clone(&self.seen);
         self.write_once(Operation::SubscribeDevice, app, once, move |tx| {
-            if !given && let Some(id) = register::device_at(tx, app, &wanted)? {
+            if !has_id && let Some(id) = register::device_at(tx, app, &wanted)? {
                 wanted.device_id = id;
             }
             let registered = register::subscribe(tx, app, &wanted, at)?;
@@ -110,7 +114,7 @@ impl Store {
             if wanted.platform == Platform::Web
                 && let Some(key) = key_by_id(tx, app, wanted.device_id.as_str())?
             {
-                inbound::set_known(tx, key)?;
+                inbound::clear_anonymous(tx, key)?;
             }
             Ok(SubscriptionCreated { id: wanted.device_id })
         })
@@ -134,19 +138,19 @@ impl Store {
         self.read(move |connection| list(connection, &seen, app, &filter, &page)).await
     }
 
-    /// Erases a device and everything stored about it. Its pending deliveries count as canceled, and
-    /// its id is removed from stored requests, in the same transaction.
+    /// Erases a device and everything that is stored about it. In the same transaction, its pending
+    /// deliveries are counted as canceled, and its id is removed from stored requests.
     pub async fn delete_device(
         &self,
         app: AppNo,
         id: DeviceId,
         at: Timestamp,
     ) -> Result<(), StoreError> {
-        let named = self.requests_naming(app, &id).await?;
+        let searched = self.search_requests(app, &id).await?;
         let key = self
             .write(Operation::DeleteDevice, move |tx| {
                 let key = erase::device(tx, app, &id, at)?;
-                erase::requests(tx, app, &id, &named)?;
+                erase::remove_from_requests(tx, app, &id, &searched)?;
                 Ok(key)
             })
             .await?;
@@ -179,7 +183,8 @@ impl Store {
         self.write(Operation::RemoveTag, move |tx| tags::remove(tx, app, &id, &name)).await
     }
 
-    /// Lists the application's tags by name, with how many devices have each set to true.
+    /// Lists the tags of an application by name. Each has the number of devices that have it set to
+    /// true.
     pub async fn list_tags(
         &self,
         app: AppNo,
@@ -188,8 +193,9 @@ impl Store {
         self.read(move |connection| tags::list(connection, app, &page)).await
     }
 
-    /// Counts the devices created within `[from, to]` by their current state. Reads whole hours from
-    /// counters and scans at most the hours at both ends. Platforms without devices are left out.
+    /// Counts the devices that were created within `[from, to]`, by platform and current state.
+    /// Whole hours are read from counters, so only the first and the last hour are scanned.
+    /// Platforms without devices are left out.
     pub async fn count_devices(
         &self,
         app: AppNo,
@@ -200,15 +206,15 @@ impl Store {
         self.read(move |connection| counts::count(connection, app, from, to, now)).await
     }
 
-    /// Writes some of the buffered registrations if there are many.
-    async fn write_seen_when_many(&self) -> Result<(), StoreError> {
-        match self.seen.batch_when_many() {
+    /// Writes one batch of the buffered registration times, if the buffer is full.
+    async fn write_seen_if_full(&self) -> Result<(), StoreError> {
+        match self.seen.batch_if_full() {
             Some(batch) => self.write_batch(&batch).await,
             None => Ok(()),
         }
     }
 
-    /// Writes the buffered registrations.
+    /// Writes all buffered registration times.
     pub(super) async fn write_seen(&self) -> Result<(), StoreError> {
         while let Some(batch) = self.seen.next_batch() {
             self.write_batch(&batch).await?;
@@ -222,30 +228,32 @@ impl Store {
             rows.iter().try_for_each(|(key, at)| register::write_seen(tx, *key, *at))
         })
         .await?;
-        self.seen.written(&batch.rows);
+        self.seen.remove_written(&batch.rows);
         Ok(())
     }
 
-    /// The stored requests that name a device, found in bounded reads outside of the write transaction.
-    async fn requests_naming(
+    /// Searches the stored requests for the id of a device, in bounded reads outside of the write
+    /// transaction.
+    async fn search_requests(
         &self,
         app: AppNo,
         id: &DeviceId,
-    ) -> Result<erase::Naming, StoreError> {
-        let mut naming = erase::Naming::default();
+    ) -> Result<erase::RequestSearch, StoreError> {
+        let mut search = erase::RequestSearch::default();
         loop {
-            let (id, so_far) = (id.clone(), naming);
-            let (next, more) =
-                self.read(move |connection| erase::look(connection, app, &id, so_far)).await?;
-            naming = next;
+            let (id, so_far) = (id.clone(), search);
+            let (next, more) = self
+                .read(move |connection| erase::search_next(connection, app, &id, so_far))
+                .await?;
+            search = next;
             if !more {
-                return Ok(naming);
+                return Ok(search);
             }
         }
     }
 }
 
-/// The last registration of a device, written or buffered.
+/// The time of the last registration of a device, whether it is written or only buffered.
 pub(super) fn registered_at(
     tx: &WriteTx<'_>,
     seen: &LastSeenBuffer,
@@ -256,12 +264,12 @@ pub(super) fn registered_at(
 
 // Reading devices back.
 
-/// Most devices that the first statement of a page reads, since one may have 100 KB. If they are small,
-/// a second statement reads the rest.
+/// The most devices that the first statement of a page reads. A device can have 100 KB, so the
+/// first devices show whether a second statement may read the rest at once.
 const DEVICES_AT_FIRST: i64 = 64;
-/// Most bytes of rows of one statement.
+/// The most bytes of rows that one statement reads.
 const READ_BYTES_MAX: usize = 4 * 1_048_576;
-/// Most bytes of a row in addition to its texts, on the wire or in memory.
+/// The most bytes of a row in addition to its texts, both on the wire and in memory.
 const ROW_BYTES_MAX: usize = 256;
 
 /// Reads one device.
@@ -286,48 +294,48 @@ fn list(
     page: &PageRequest,
 ) -> Result<Page<Device>, StoreError> {
     require_app(connection, app)?;
-    let listing = CursorCodec { name: "devices", of: app.0 };
+    let cursors = CursorCodec { list: "devices", owner: app.0 };
     let (first, last) = match filter.platform {
         Some(platform) => (platform, platform),
         None => (Platform::Android, Platform::ChatApp),
     };
     let begin = DeviceKey::before_first(app, first).0;
-    let after = listing.number(page)?.map_or(begin, |place| place.max(begin));
+    let after = cursors.decode_number(page)?.map_or(begin, |key| key.max(begin));
     let last = DeviceKey::new(app, last, SEQUENCE_MAX).0;
-    let mut place = after;
-    let mut filling = Filling::new(page);
-    // Detects a page that is full by bytes before the rest is read.
-    let mut at_once = DEVICES_AT_FIRST;
+    let mut position = after;
+    let mut builder = PageBuilder::new(page);
+    // A small first read shows whether the page will be full by bytes.
+    let mut rows_max = DEVICES_AT_FIRST;
     loop {
-        let wanted = filling.wanted().min(at_once);
+        let wanted = builder.rows_wanted().min(rows_max);
         let Rows { rows, is_cut } =
-            rows(connection, app, filter.tag.as_deref(), [place, last, wanted])?;
+            rows(connection, app, filter.tag.as_deref(), [position, last, wanted])?;
         let is_last = !is_cut && i64::try_from(rows.len()).unwrap_or(i64::MAX) < wanted;
         let keys: Vec<i64> = rows.iter().map(|row| row.key.0).collect();
         let mut tags = tags(connection, &keys)?;
         for row in rows {
-            place = row.key.0;
-            let tags = tags.remove(&place).unwrap_or_default();
-            filling.add(place, view(seen, row, tags)?)?;
-            if filling.wanted() <= 0 {
-                return Ok(filling.page(listing));
+            position = row.key.0;
+            let tags = tags.remove(&position).unwrap_or_default();
+            builder.add(position, view(seen, row, tags)?)?;
+            if builder.rows_wanted() <= 0 {
+                return Ok(builder.page(cursors));
             }
         }
         if is_last {
-            return Ok(filling.page(listing));
+            return Ok(builder.page(cursors));
         }
-        at_once = if filling.has_room_for_all() { i64::MAX } else { DEVICES_AT_FIRST };
+        rows_max = if builder.has_room_for_all() { i64::MAX } else { DEVICES_AT_FIRST };
     }
 }
 
-/// Devices that one statement read.
+/// The devices that one statement read.
 struct Rows {
     rows: Vec<DeviceRow>,
-    /// Whether rows may be missing because of their bytes.
+    /// Whether the statement stopped early because of the bytes of its rows.
     is_cut: bool,
 }
 
-/// The first devices of a range of keys.
+/// Reads the first devices of the key range `(after, last]`, at most `wanted`.
 fn rows(
     connection: &Connection,
     app: AppNo,
@@ -362,7 +370,7 @@ fn read_rows(connection: &Connection, sql: &str, params: impl Params) -> Result<
         && let Some(row) = found.next()?
     {
         let row = DeviceRow::read(&row)?;
-        // Never less than what the database counts.
+        // At least the bytes that `query_within` counts, so a cut is always noticed.
         bytes += row.text_bytes() + ROW_BYTES_MAX;
         rows.push(row);
     }
@@ -417,7 +425,7 @@ fn view(seen: &LastSeenBuffer, row: DeviceRow, tags: Vec<Tag>) -> Result<Device,
     Ok(device)
 }
 
-/// The tags of devices by key, each sorted by name.
+/// Reads the tags of devices, by device key. The tags of a device are sorted by name.
 fn tags(connection: &Connection, keys: &[i64]) -> Result<HashMap<i64, Vec<Tag>>, StoreError> {
     let mut tags = HashMap::<i64, Vec<Tag>>::new();
     if keys.is_empty() {

@@ -1,4 +1,4 @@
-//! Engagement events.
+//! Engagement events: what people did with a notification.
 
 use notify_core::{
     DayCount, DayPeriod, DeviceId, Event, EventType, EventsAccepted, IgnoredEvent, NotificationId,
@@ -18,8 +18,8 @@ use crate::store::{
 };
 
 impl Store {
-    /// Records events. Each counts once per type, device and notification. Events that name something
-    /// unknown are returned; the others count.
+    /// Records events. An event counts once for its type, device and notification. Events about an
+    /// unknown notification or device are not counted; the response lists them with the reason.
     pub async fn record_events(
         &self,
         app: AppNo,
@@ -30,24 +30,24 @@ impl Store {
         self.write_once(Operation::RecordEvents, app, once, move |tx| {
             require_app(tx, app)?;
             let mut answer = EventsAccepted::default();
-            let mut tally = DailyDelta::default();
+            let mut delta = DailyDelta::default();
             for (index, event) in (0_u64..).zip(&events) {
-                match record(tx, app, event, at, &mut tally)? {
+                match record(tx, app, event, at, &mut delta)? {
                     None => answer.accepted += 1,
                     Some(reason) => {
                         answer.ignored.push(IgnoredEvent { index, reason: reason.to_owned() });
                     }
                 }
             }
-            daily_stats::add(tx, app, tally, at)?;
+            daily_stats::add(tx, app, delta, at)?;
             Ok(answer)
         })
         .await
     }
 
-    /// The daily counters of a period, in order; days without counters are left out. Events count on
-    /// the day on which they were recorded, sent deliveries on the day of their checkpoint. Deleting
-    /// rows does not change counters.
+    /// Reads the daily counters of a period, in the order of the days. Days without counters are
+    /// left out. An event counts on the day on which it was recorded, and a sent delivery on the
+    /// day of its checkpoint. The deletion of old rows does not change the counters.
     pub async fn count_days(
         &self,
         app: AppNo,
@@ -60,7 +60,8 @@ impl Store {
         .await
     }
 
-    /// Whether the application has this notification and this device. `None` is not checked.
+    /// Whether the application has this notification and this device. An argument that is `None` is
+    /// not checked.
     pub async fn names_exist(
         &self,
         app: AppNo,
@@ -85,19 +86,19 @@ impl Store {
     }
 }
 
-/// Records an event, or returns what is unknown about it.
+/// Records an event. If it cannot be recorded, returns the reason.
 fn record(
     tx: &mut WriteTx<'_>,
     app: AppNo,
     event: &Event,
     at: Timestamp,
-    tally: &mut DailyDelta,
+    delta: &mut DailyDelta,
 ) -> Result<Option<&'static str>, StoreError> {
     let Some(notification) = number_of(tx, app, &event.notification_id)? else {
         return Ok(Some("unknown notification"));
     };
     if !keeps_events(tx, notification)? {
-        // Its events were deleted, so one that was counted before would count again.
+        // The events of the notification were deleted, so a repeated event would count again.
         return Ok(Some("events of this notification are not kept any more"));
     }
     let Some(device) = key_by_id(tx, app, event.device_id.as_str())? else {
@@ -105,13 +106,13 @@ fn record(
     };
     if insert(tx, notification, device, event.kind, event.at.unwrap_or(at))? {
         count(tx, notification, event.kind)?;
-        tally.add_event(event.kind);
+        delta.add_event(event.kind);
         record_event(tx, app, notification, device, event, at)?;
     }
     Ok(None)
 }
 
-/// Writes the webhook event of the few types that have one.
+/// Writes the webhook event of an engagement event, if its type has one.
 fn record_event(
     tx: &mut WriteTx<'_>,
     app: AppNo,
@@ -138,7 +139,7 @@ fn keeps_events(tx: &Connection, notification: NotificationNo) -> Result<bool, S
     Ok(keeps)
 }
 
-/// Inserts an event; true if it is the first of its type, device and notification.
+/// Inserts an event. Returns whether it is the first of its type for the device and notification.
 fn insert(
     tx: &Connection,
     notification: NotificationNo,

@@ -1,28 +1,28 @@
-//! Errors of the store, grouped by what the caller can do about them.
+//! Errors of the store, grouped by what a caller can do about them.
 
 use notify_core::Violations;
 
 /// Any error of a backend.
 pub type BackendError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why an operation failed. It stored nothing, except that this is unknown after
-/// [`StoreError::Unavailable`].
+/// Why an operation failed. A failed operation has stored nothing, except after
+/// [`StoreError::Unavailable`]: the caller then does not know.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// What the operation names does not exist in this application.
+    /// Something that the operation names does not exist in the application (404).
     #[error("not found")]
     NotFound,
-    /// A rule that only the data can decide is broken (400).
+    /// The request breaks a rule that depends on stored data (400).
     #[error("refused: {0}")]
     Refused(Violations),
-    /// The `Idempotency-Key` was used with another body (409).
+    /// The `Idempotency-Key` was already used with another body (409).
     #[error("the idempotency key was used with another body")]
     KeyReused,
-    /// Another worker owns this page now; the report was not stored.
+    /// Another process owns the page or dispatch now. Nothing was stored.
     #[error("fenced off by another worker")]
     Fenced,
-    /// Storage is full, busy, closed or unreachable, or did not answer in time (503). The operation may
-    /// have been stored if only the reply was lost.
+    /// Storage is full, busy, closed or unreachable, or did not reply in time (503). The operation
+    /// may be stored if only the reply was lost.
     #[error("storage is not available")]
     Unavailable(#[source] BackendError),
     /// A bug, or a damaged database (500).
@@ -31,16 +31,17 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// A broken rule with its path.
+    /// The error of one broken rule. `path` is the path of the field in the request.
     #[must_use]
     pub fn refused(path: &str, what: &str) -> Self {
         Self::Refused(Violations::one(path, what))
     }
 
-    /// Fails if there are broken rules. Each line is a rule with its path.
+    /// Fails if `broken` is not empty. Each line is the path of a field and the rule that it
+    /// breaks, as in `id: is in use already`.
     ///
     /// # Errors
-    /// `Refused` when one is.
+    /// `Refused` with all broken rules.
     pub fn refused_if(broken: Vec<String>) -> Result<(), Self> {
         Violations::from_lines(broken).map_or(Ok(()), |violations| Err(Self::Refused(violations)))
     }

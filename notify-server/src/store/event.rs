@@ -1,5 +1,6 @@
-//! Events: the log that webhooks and the event stream read. An event is written in the transaction of
-//! what it reports, and only if the application has a subscriber for it.
+//! Events: the log that webhooks and the event stream read. The transaction that changes something
+//! also writes the event about it, but only if the application has a subscriber for the type of the
+//! event.
 
 use std::str::FromStr;
 
@@ -20,25 +21,27 @@ use crate::store::{
     StoreError,
 };
 
-/// Most events that are kept of an application between two trims: how far an endpoint may lag behind.
+/// The number of events of an application that a trim keeps. An endpoint may lag behind by as many
+/// events.
 pub const EVENTS_KEPT_MAX: i64 = 200_000;
 /// How long an event is kept, in milliseconds: 7 days.
 pub const EVENTS_KEPT_MS: i64 = 7 * 86_400_000;
-/// How long every event is kept after the stream was last read, in milliseconds: as long as one event,
-/// so that a reader that returns in time has missed nothing.
+/// How long all types of events are written after the last read of the stream, in milliseconds. It
+/// is as long as an event is kept, so that a reader that returns before its events expire has
+/// missed nothing.
 pub const STREAM_WANTED_MS: i64 = EVENTS_KEPT_MS;
-/// Most rows that one read of a stream scans.
+/// The most rows that one read of the stream scans.
 pub const EVENTS_PER_READ_MAX: u32 = 200;
 
-/// A set of event types, as bits. Codes are never renumbered.
+/// A set of event types. The bit of a type is its code, which never changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventTypes(pub i64);
 
 impl EventTypes {
-    /// Every type, those of later versions included.
+    /// All types, including types of later versions.
     pub const EVERY: Self = Self(i64::MAX);
 
-    /// These types; none named is every type.
+    /// The set of `types`. An empty list is the set of all types.
     #[must_use]
     pub fn of(types: &[WebhookEventType]) -> Self {
         if types.is_empty() {
@@ -47,7 +50,7 @@ impl EventTypes {
         Self(types.iter().fold(0, |bits, kind| bits | Self::bit(*kind)))
     }
 
-    /// The types, none for every one.
+    /// The types of the set. The list is empty for the set of all types.
     #[must_use]
     pub fn listed(self) -> Vec<WebhookEventType> {
         if self == Self::EVERY {
@@ -57,7 +60,7 @@ impl EventTypes {
         types.filter(|kind| self.contains(*kind)).collect()
     }
 
-    /// Whether it holds a type.
+    /// Whether the set contains a type.
     #[must_use]
     pub fn contains(self, kind: WebhookEventType) -> bool {
         self.0 & Self::bit(kind) != 0
@@ -87,38 +90,39 @@ pub fn event_type_code(kind: WebhookEventType) -> i64 {
 /// An event of the stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventRecord {
-    /// Its place, as readers carry it.
+    /// The cursor of the event, with which a reader continues after it.
     pub cursor: String,
-    /// When it was written.
+    /// When the event was written.
     pub at: Timestamp,
     /// What happened.
     pub data: WebhookData,
 }
 
-/// Where a stream is read from.
+/// The position from which a stream is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EventCursor {
-    /// After what is there now.
+    /// After the last event that exists now.
     End,
-    /// After the event of that cursor. One that no event gave is [`StoreError::Refused`].
+    /// After the event with this cursor. A text that is not a cursor of an event is refused
+    /// ([`StoreError::Refused`]).
     After(String),
 }
 
-/// What a stream shows next.
+/// The next events of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventPage {
-    /// Whether events after the place asked for are not kept any more, or never were: what follows
-    /// begins with the oldest that is.
+    /// Whether events after the requested position are missing, because they expired or were never
+    /// written. The page then begins with the oldest event that exists.
     pub reset: bool,
-    /// Events, oldest first.
+    /// The events, oldest first.
     pub events: Vec<EventRecord>,
-    /// The place until which was read.
+    /// The cursor for the next read.
     pub cursor: String,
-    /// Whether there is more at once.
+    /// Whether more events exist already.
     pub more: bool,
 }
 
-/// What one step of [`Store::trim_events`] took away.
+/// The numbers of rows that one call of [`Store::trim_events`] deleted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Trimmed {
     /// Events.
@@ -131,15 +135,16 @@ pub struct Trimmed {
     pub more: bool,
 }
 
-// The event log: written, read by webhooks and streams, trimmed.
+// Writing, reading and trimming the event log.
 
-/// How long before it ends the retention is extended, in milliseconds: one write an hour, however often
-/// readers return.
+/// The retention is only extended in its last hour or later, in milliseconds. Frequent reads
+/// therefore cause one write an hour.
 const WANTED_SLACK_MS: i64 = 3_600_000;
 
 impl Store {
-    /// Keeps every event of the application until then. Events between the end of an earlier retention
-    /// and now were not kept: a read from an older cursor reports a reset.
+    /// Writes all types of events of the application until `until`. If an earlier period has ended
+    /// before `now`, events in between may be missing: a read from an older cursor then reports a
+    /// reset.
     pub async fn keep_events_until(
         &self,
         app: AppNo,
@@ -162,8 +167,8 @@ impl Store {
         self.write(Operation::KeepEvents, move |tx| extend_retention(tx, app, until, now)).await
     }
 
-    /// Reads events of these types, at most [`EVENTS_PER_READ_MAX`] rows. Events about erased things
-    /// are skipped.
+    /// Reads the events of these types after a position. Scans at most [`EVENTS_PER_READ_MAX`]
+    /// events. Events about erased devices and notifications are skipped.
     pub async fn read_events(
         &self,
         app: AppNo,
@@ -173,15 +178,16 @@ impl Store {
         self.read(move |connection| read(connection, app, &from, types)).await
     }
 
-    /// Deletes some of the events that are older than [`EVENTS_KEPT_MS`] or beyond [`EVENTS_KEPT_MAX`],
-    /// and some webhook messages that ended longer than [`MESSAGES_KEPT_MS`] ago, in one bounded
-    /// transaction. Events that an enabled webhook has not read yet are counted as dropped.
+    /// Deletes some of the events that are older than [`EVENTS_KEPT_MS`] or beyond
+    /// [`EVENTS_KEPT_MAX`], and some webhook messages that ended longer than [`MESSAGES_KEPT_MS`]
+    /// ago, in one bounded transaction. Events that an enabled webhook has not read yet are counted
+    /// as dropped.
     pub async fn trim_events(&self, now: Timestamp) -> Result<Trimmed, StoreError> {
-        self.write(Operation::TrimEvents, move |tx| step(tx, now)).await
+        self.write(Operation::TrimEvents, move |tx| trim_step(tx, now)).await
     }
 }
 
-/// What an event refers to.
+/// The references of an event.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct EventRefs<'a> {
     pub(super) notification: Option<NotificationNo>,
@@ -189,8 +195,8 @@ pub(super) struct EventRefs<'a> {
     pub(super) detail: Option<&'a str>,
 }
 
-/// Writes an event if the application has a subscriber for it, with one statement. Without subscribers
-/// it looks up one row that does not exist.
+/// Writes an event if the application has a subscriber for it. This is one statement. For an
+/// application without subscribers, it only looks up one row that does not exist.
 pub(super) fn record(
     tx: &mut WriteTx<'_>,
     app: AppNo,
@@ -222,7 +228,7 @@ pub(super) fn record(
     Ok(())
 }
 
-/// The number of the last event, or of the last deleted one.
+/// The number of the last event. If all events were deleted, the number of the last deleted event.
 pub(super) fn last(connection: &Connection, app: AppNo) -> Result<i64, StoreError> {
     let last = connection
         .prepare_cached(
@@ -233,7 +239,8 @@ pub(super) fn last(connection: &Connection, app: AppNo) -> Result<i64, StoreErro
     Ok(last)
 }
 
-/// Updates which types the enabled webhooks subscribe to, after one changed.
+/// Stores the union of the types to which the enabled webhooks of an application subscribe. Called
+/// after a webhook changed.
 pub(super) fn refresh_subscriptions(tx: &Connection, app: AppNo) -> Result<(), StoreError> {
     let wanted = tx
         .prepare_cached("select events from webhooks where app_no = ?1 and enabled = 1")?
@@ -255,7 +262,8 @@ fn extend_retention(
 ) -> Result<(), StoreError> {
     require_app(tx, app)?;
     let last = last(tx, app)?;
-    // If nothing was kept for a while, one number is skipped, so that older cursors are recognised.
+    // If the earlier period has ended, events may be missing. One number is skipped, so that every
+    // older cursor is below the floor and its next read reports a reset.
     tx.prepare_cached(
         "insert into event_logs (app_no, stream_until, floor) values (?1, ?2, ?4 + 1)
          on conflict (app_no) do update set
@@ -274,23 +282,23 @@ fn read(
     types: EventTypes,
 ) -> Result<EventPage, StoreError> {
     require_app(connection, app)?;
-    let listing = CursorCodec { name: "events", of: app.0 };
+    let cursors = CursorCodec { list: "events", owner: app.0 };
     let last = last(connection, app)?;
     let floor = connection
         .prepare_cached("select floor from event_logs where app_no = ?1")?
         .query_row([app.0], |row| row.get::<i64>(0))
         .optional()?
         .unwrap_or(0);
-    let asked = match from {
+    let requested = match from {
         EventCursor::End => last,
         EventCursor::After(cursor) => {
             let page = PageRequest { limit: 1, cursor: Some(cursor.clone()) };
-            listing.number(&page)?.unwrap_or(last)
+            cursors.decode_number(&page)?.unwrap_or(last)
         }
     };
-    // A number that was never assigned comes from before a restore of the database.
-    let reset = asked < floor || asked > last;
-    let after = if reset { floor } else { asked };
+    // A number above the last one was assigned before the database was restored from a backup.
+    let reset = requested < floor || requested > last;
+    let after = if reset { floor } else { requested };
     let limit = i64::from(EVENTS_PER_READ_MAX);
     let rows = connection
         .prepare_cached(&format!(
@@ -305,18 +313,18 @@ fn read(
             continue;
         }
         if let Some(data) = render(connection, event)? {
-            events.push(EventRecord { cursor: listing.at_number(*no), at: event.at, data });
+            events.push(EventRecord { cursor: cursors.encode_number(*no), at: event.at, data });
         }
     }
-    Ok(EventPage { reset, events, cursor: listing.at_number(end), more: end < last })
+    Ok(EventPage { reset, events, cursor: cursors.encode_number(end), more: end < last })
 }
 
-// From the row of an event to its payload. Names and ids are looked up as they are now.
+// Making the payload of an event from its row. Ids and counts are read as they are now.
 
-/// Columns as [`EventRow::read`] reads them, of events and of messages.
+/// The columns that [`EventRow::read`] reads. The tables of events and of messages both have them.
 pub(super) const COLUMNS: &str = "type, at, notification_no, device_key, detail";
 
-/// What a row says.
+/// The row of an event.
 #[derive(Debug, Clone)]
 pub(super) struct EventRow {
     pub(crate) kind: i64,
@@ -327,7 +335,7 @@ pub(super) struct EventRow {
 }
 
 impl EventRow {
-    /// Reads [`COLUMNS`], the first of them at `from`.
+    /// Reads [`COLUMNS`] from column `from` on.
     pub(crate) fn read(row: &Row<'_>, from: usize) -> sql::Result<Self> {
         Ok(Self {
             kind: row.get(from)?,
@@ -338,7 +346,7 @@ impl EventRow {
         })
     }
 
-    /// Its type.
+    /// The type; `None` if the code is unknown.
     pub(crate) fn event_type(&self) -> Option<WebhookEventType> {
         let mut all = WebhookEventType::ALL.into_iter();
         all.find(|kind| event_type_code(*kind) == self.kind)
@@ -346,17 +354,16 @@ impl EventRow {
 
     fn detail<T: FromStr>(&self) -> Result<T, StoreError> {
         let detail = self.detail.as_deref().and_then(|text| text.parse().ok());
-        detail.ok_or_else(|| internal("the detail of an event is not what its type says"))
+        detail.ok_or_else(|| internal("the detail of an event does not match its type"))
     }
 }
 
-/// The payload of an event; `None` if what it refers to was erased.
+/// Makes the payload of an event; `None` if a device or notification that it refers to was erased.
 pub(super) fn render(
     connection: &Connection,
     event: &EventRow,
 ) -> Result<Option<WebhookData>, StoreError> {
-    let kind =
-        event.event_type().ok_or_else(|| internal("an event of a type that there is not"))?;
+    let kind = event.event_type().ok_or_else(|| internal("an event has an unknown type"))?;
     Ok(match kind {
         WebhookEventType::NotificationCompleted => {
             ended(connection, event)?.map(WebhookData::NotificationCompleted)
@@ -456,12 +463,12 @@ fn device(connection: &Connection, event: &EventRow) -> Result<Option<DeviceId>,
     id.map(|id| DeviceId::new(id).map_err(internal)).transpose()
 }
 
-// Deleting old events and messages, a bounded number of rows per transaction.
+// Deleting old events and messages, a bounded number of rows in each transaction.
 
-/// Most rows that a step deletes of one application, and of messages.
+/// The most events of one application, and the most messages, that a step deletes.
 const ROWS_PER_STEP: i64 = 1_000;
 
-fn step(tx: &Connection, now: Timestamp) -> Result<Trimmed, StoreError> {
+fn trim_step(tx: &Connection, now: Timestamp) -> Result<Trimmed, StoreError> {
     let mut trimmed = Trimmed::default();
     let apps = tx
         .prepare_cached("select app_no from event_logs")?
@@ -472,7 +479,7 @@ fn step(tx: &Connection, now: Timestamp) -> Result<Trimmed, StoreError> {
             trimmed.more = true;
             break;
         }
-        of_app(tx, app, now, &mut trimmed)?;
+        trim_app(tx, app, now, &mut trimmed)?;
     }
     let messages = tx
         .prepare_cached(
@@ -486,13 +493,13 @@ fn step(tx: &Connection, now: Timestamp) -> Result<Trimmed, StoreError> {
     Ok(trimmed)
 }
 
-fn of_app(
+fn trim_app(
     tx: &Connection,
     app: AppNo,
     now: Timestamp,
     trimmed: &mut Trimmed,
 ) -> Result<(), StoreError> {
-    // Numbers and times both grow, so the oldest events come first.
+    // Events are numbered in the order of their times, so the events to delete are the first ones.
     let up_to: Option<i64> = tx
         .prepare_cached(
             "select max(no) from (select no, at from events where app_no = ?1 order by no limit ?4) first
@@ -504,7 +511,7 @@ fn of_app(
             |row| row.get(0),
         )?;
     let Some(up_to) = up_to else { return Ok(()) };
-    trimmed.dropped += drop_undelivered(tx, app, up_to)?;
+    trimmed.dropped += drop_unread(tx, app, up_to)?;
     let events = tx
         .prepare_cached("delete from events where app_no = ?1 and no <= ?2")?
         .execute([app.0, up_to])?;
@@ -515,8 +522,9 @@ fn of_app(
     Ok(())
 }
 
-/// Counts for each webhook the events that are deleted before it read them.
-fn drop_undelivered(tx: &Connection, app: AppNo, up_to: i64) -> Result<u64, StoreError> {
+/// Counts the events up to `up_to` that webhooks have not read, in each webhook and in total, and
+/// moves the webhooks past them.
+fn drop_unread(tx: &Connection, app: AppNo, up_to: i64) -> Result<u64, StoreError> {
     let behind = tx
         .prepare_cached(
             "select w.no, (select count(*) from events e where e.app_no = ?1 and e.no > w.cursor

@@ -1,8 +1,8 @@
-//! Feeds, and when they are fetched.
+//! Feeds, their items, and the schedule of their fetches.
 
 use notify_core::{Feed, FeedCreated, FeedId, NewFeed, Timestamp};
 
-use crate::store::page::{CursorCodec, Filling, rows_wanted};
+use crate::store::page::{CursorCodec, PageBuilder, rows_wanted};
 use crate::store::sql::error::inserted;
 use crate::store::sql::row::{count_at, require_app, unexpected_value, uuid_at};
 use crate::store::sql::{self, Connection, OptionalExtension, Row, Type, params, seq_of};
@@ -11,23 +11,23 @@ use crate::store::{
     StoreError,
 };
 
-/// Most feeds of an application: far more than campaigns can show.
+/// The most feeds of an application, far more than campaigns can show.
 pub const FEEDS_MAX: u64 = 1_000;
 
-/// A feed's number.
+/// The number of a feed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FeedNo(pub i64);
 
 /// A stored item of a feed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FeedItemRow {
-    /// Title.
+    /// The title.
     pub title: String,
-    /// Link.
+    /// The link.
     pub url: String,
-    /// Thumbnail.
+    /// The URL of the thumbnail.
     pub image_url: Option<String>,
-    /// Publication.
+    /// When the item was published.
     pub published_at: Option<Timestamp>,
 }
 
@@ -43,9 +43,9 @@ pub struct Validators {
 /// The target of a permanent redirect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Moved {
-    /// The address.
+    /// The URL that it redirects to.
     pub to: String,
-    /// How many responses in a row named it.
+    /// The number of consecutive responses with this redirect.
     pub times: u32,
 }
 
@@ -54,13 +54,13 @@ pub struct Moved {
 pub struct FeedClaim {
     /// The feed.
     pub feed: FeedNo,
-    /// Number of this fetch.
+    /// The number of this claim of the feed.
     pub claim: i64,
-    /// Its URL.
+    /// The URL of the feed.
     pub url: String,
-    /// Validators of the last successful response.
+    /// The validators of the last successful response.
     pub validators: Validators,
-    /// Its own cache lifetime, in minutes.
+    /// The cache lifetime that the feed states, in minutes.
     pub ttl_minutes: Option<u32>,
     /// Consecutive failures before this fetch.
     pub failures: u32,
@@ -71,42 +71,45 @@ pub struct FeedClaim {
 /// The items of a feed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FeedItems {
-    /// Newest first.
+    /// The items, newest first.
     pub rows: Vec<FeedItemRow>,
-    /// Digest of the items: equal ones are not written again.
+    /// The digest of the items. Items with the stored digest are not written again.
     pub digest: [u8; 32],
     /// Validators for the next request.
     pub validators: Validators,
-    /// The feed's own cache lifetime, in minutes.
+    /// The cache lifetime that the feed states, in minutes.
     pub ttl_minutes: Option<u32>,
 }
 
 /// The result of a fetch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FeedFetch {
-    /// When.
+    /// When the feed was fetched.
     pub at: Timestamp,
-    /// When to fetch it next; `None` for never.
+    /// When to fetch the feed next; `None` for never.
     pub next_at: Option<Timestamp>,
     /// Why it failed; `None` on success.
     pub error: Option<String>,
     /// Consecutive failures, including this one.
     pub failures: u32,
-    /// Its items; `None` if they did not change or could not be read, which keeps the stored ones.
+    /// The items. `None` keeps the stored items, because they did not change or the fetch failed.
     pub items: Option<FeedItems>,
     /// The redirect seen so far.
     pub moved: Option<Moved>,
-    /// Its new URL, if it changes. Ignored if another feed of the application has it.
+    /// The new URL of the feed, if it changes. It is ignored if another feed of the application has
+    /// this URL.
     pub url: Option<String>,
 }
 
-/// A failing feed that is not due within this time is fetched at once when a request creates it again,
-/// in milliseconds. Longer than a fetch may take, so that a running fetch ends first.
+/// A request that creates a failing feed again makes it due at once, unless it is due within this
+/// time anyway, in milliseconds. The time is longer than a fetch may take: a feed that is being
+/// fetched is due within it, so its fetch is not repeated.
 const SOON_MS: i64 = 120_000;
 
 impl Store {
-    /// Creates a feed that is due at once, or returns the feed that has this URL. One that was no
-    /// longer fetched becomes due again. An application has at most [`FEEDS_MAX`].
+    /// Creates a feed, which is due at once, or returns the existing feed with this URL. An
+    /// existing feed that is no longer fetched becomes due again. An application has at most
+    /// [`FEEDS_MAX`] feeds.
     pub async fn create_feed(
         &self,
         app: AppNo,
@@ -117,7 +120,7 @@ impl Store {
     ) -> Result<Idempotent<FeedCreated>, StoreError> {
         self.write_once(Operation::CreateFeed, app, once, move |tx| {
             require_app(tx, app)?;
-            let (_, id) = make(tx, app, id, &feed, "url", at)?;
+            let (_, id) = find_or_create(tx, app, id, &feed, "url", at)?;
             tx.changed(EnrichmentChange::FeedDue);
             Ok(FeedCreated { id })
         })
@@ -132,8 +135,8 @@ impl Store {
     ) -> Result<Page<Feed>, StoreError> {
         self.read(move |connection| {
             require_app(connection, app)?;
-            let listing = CursorCodec { name: "feeds", of: app.0 };
-            let before = listing.number(&page)?.unwrap_or(i64::MAX);
+            let cursors = CursorCodec { list: "feeds", owner: app.0 };
+            let before = cursors.decode_number(&page)?.unwrap_or(i64::MAX);
             let rows = connection
                 .prepare_cached(
                     "select no, id, name, url, status, items, last_fetched_at, last_error,
@@ -141,18 +144,18 @@ impl Store {
                 )?
                 .query_map([app.0, before, rows_wanted(&page)], feed_of)?
                 .collect::<Result<Vec<_>, _>>()?;
-            let mut filling = Filling::new(&page);
+            let mut builder = PageBuilder::new(&page);
             for (no, feed) in rows {
-                if filling.wanted() > 0 {
-                    filling.add(no, feed)?;
+                if builder.rows_wanted() > 0 {
+                    builder.add(no, feed)?;
                 }
             }
-            Ok(filling.page(listing))
+            Ok(builder.page(cursors))
         })
         .await
     }
 
-    /// Deletes a feed that no campaign uses; refused with the path `id` otherwise.
+    /// Deletes a feed. A feed that a campaign uses is refused with the path `id`.
     pub async fn delete_feed(&self, app: AppNo, id: FeedId) -> Result<(), StoreError> {
         self.write(Operation::DeleteFeed, move |tx| {
             require_app(tx, app)?;
@@ -169,13 +172,14 @@ impl Store {
         .await
     }
 
-    /// When the next feed of an active application is due; `None` when none ever is.
+    /// Reads when the next feed of an active application is due; `None` if no feed will ever be
+    /// due.
     pub async fn next_feed_due(&self) -> Result<Option<Timestamp>, StoreError> {
         self.read(next_due).await
     }
 
-    /// Claims at most `limit` due feeds of active applications, longest waiting first. They cannot be
-    /// claimed again before `until`.
+    /// Claims at most `limit` due feeds of active applications, longest due first. A claimed feed
+    /// cannot be claimed again before `until`.
     pub async fn claim_feeds(
         &self,
         now: Timestamp,
@@ -185,8 +189,8 @@ impl Store {
         self.write(Operation::ClaimFeeds, move |tx| claim(tx, now, until, limit)).await
     }
 
-    /// Writes the result of a fetch. [`StoreError::NotFound`] if the feed is gone or was claimed again;
-    /// nothing is written then.
+    /// Writes the result of a fetch. Fails with [`StoreError::NotFound`], and writes nothing, if
+    /// the feed was deleted or claimed again.
     pub async fn finish_feed(
         &self,
         feed: FeedNo,
@@ -203,9 +207,9 @@ impl Store {
     }
 }
 
-/// Creates a feed or finds the one with its URL; returns number and id. `path` is the path of the URL
-/// in the request.
-pub(super) fn make(
+/// Finds the feed with a URL, or creates it with the given id. Returns its number and id. `path` is
+/// the path of the URL in the request, for an error.
+pub(super) fn find_or_create(
     tx: &Connection,
     app: AppNo,
     id: FeedId,
@@ -225,10 +229,10 @@ pub(super) fn make(
         .execute(params![existing.0, at.as_ms(), at.as_ms() + SOON_MS])?;
         return Ok(existing);
     }
-    let there: u64 = tx
+    let feeds: u64 = tx
         .prepare_cached("select count(*) from feeds where app_no = ?1")?
         .query_row([app.0], |row| count_at(row, 0))?;
-    if there >= FEEDS_MAX {
+    if feeds >= FEEDS_MAX {
         let what = format!("an application has at most {FEEDS_MAX} feeds");
         return Err(StoreError::refused(path, &what));
     }
@@ -241,7 +245,7 @@ pub(super) fn make(
     Ok((inserted(no)?, id))
 }
 
-/// The number of a feed of the application.
+/// Reads the number of a feed by its id.
 pub(super) fn number_of(
     tx: &Connection,
     app: AppNo,
@@ -269,7 +273,7 @@ fn feed_of(row: &Row<'_>) -> sql::Result<(i64, Feed)> {
     Ok((row.get(0)?, feed))
 }
 
-// Fetch schedule and results.
+// Claiming due feeds and writing the results of fetches.
 
 /// The earliest time at which a feed is due.
 fn next_due(connection: &Connection) -> Result<Option<Timestamp>, StoreError> {
@@ -323,7 +327,7 @@ fn claim_of(row: &Row<'_>) -> sql::Result<FeedClaim> {
     })
 }
 
-/// Writes the result of a fetch; returns the application if the items changed.
+/// Writes the result of a fetch. Returns the application if the items changed.
 fn finish(
     tx: &Connection,
     feed: FeedNo,
@@ -352,7 +356,7 @@ fn finish(
         fetch.moved.as_ref().map_or(0, |moved| moved.times),
     ])?;
     if let Some(url) = &fetch.url {
-        move_to(tx, app, feed, url)?;
+        change_url(tx, app, feed, url)?;
     }
     let Some(items) = &fetch.items else { return Ok(None) };
     tx.prepare_cached(
@@ -367,11 +371,11 @@ fn finish(
     if digest.as_deref() == Some(&items.digest[..]) {
         return Ok(None);
     }
-    keep(tx, feed, items)?;
+    replace_items(tx, feed, items)?;
     Ok(Some(app))
 }
 
-fn move_to(tx: &Connection, app: AppNo, feed: FeedNo, url: &str) -> Result<(), StoreError> {
+fn change_url(tx: &Connection, app: AppNo, feed: FeedNo, url: &str) -> Result<(), StoreError> {
     let is_in_use = tx
         .prepare_cached("select 1 from feeds where app_no = ?1 and url = ?2")?
         .exists(params![app.0, url])?;
@@ -382,7 +386,7 @@ fn move_to(tx: &Connection, app: AppNo, feed: FeedNo, url: &str) -> Result<(), S
     Ok(())
 }
 
-fn keep(tx: &Connection, feed: FeedNo, items: &FeedItems) -> Result<(), StoreError> {
+fn replace_items(tx: &Connection, feed: FeedNo, items: &FeedItems) -> Result<(), StoreError> {
     tx.prepare_cached("delete from feed_items where feed_no = ?1")?.execute([feed.0])?;
     let mut insert = tx.prepare_cached(
         "insert into feed_items (feed_no, place, title, url, image_url, published_at)
@@ -405,7 +409,7 @@ fn keep(tx: &Connection, feed: FeedNo, items: &FeedItems) -> Result<(), StoreErr
     Ok(())
 }
 
-/// The newest items of a feed.
+/// Reads the newest items of a feed.
 pub(in crate::store) fn items_of(
     connection: &Connection,
     feed: i64,

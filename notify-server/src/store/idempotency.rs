@@ -1,5 +1,5 @@
-//! Idempotency keys: the response of a request is committed with its effect and looked up in the same
-//! transaction.
+//! Idempotency keys. The transaction that writes the effect of a request also looks up the key and
+//! stores the response. A repeated request gets the stored response and has no effect.
 
 use notify_core::Timestamp;
 use serde::Serialize;
@@ -15,11 +15,12 @@ pub const REPLAY_KEPT_MS: i64 = 24 * 3_600_000;
 /// A POST request with an idempotency key.
 #[derive(Debug, Clone)]
 pub struct IdempotentRequest {
-    /// Path of the request. Path and application are the scope of the key.
+    /// The path of the request. The same key with another path or another application is another
+    /// key.
     pub path: String,
     /// The `Idempotency-Key`.
     pub key: String,
-    /// SHA-256 of the body's bytes.
+    /// The SHA-256 of the body, to detect that a key is used with another body.
     pub digest: [u8; 32],
     /// When the request came in.
     pub at: Timestamp,
@@ -28,17 +29,20 @@ pub struct IdempotentRequest {
 /// The result of a write that may be repeated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Idempotent<T> {
-    /// It was executed. With an [`IdempotentRequest`], the JSON of this response was committed with the
-    /// effect.
+    /// The write was executed. With an [`IdempotentRequest`], the JSON of this response was
+    /// committed with the effect.
     Executed(T),
-    /// It had been executed before; this is the JSON of that response. Nothing was written.
+    /// An earlier request executed the write, and this is the JSON of its response. Nothing was
+    /// written now.
     Replayed(String),
 }
 
-/// Most expired records that are deleted when one is added.
-const OVER_DELETED_MAX: u64 = 100;
+/// The most expired records that are deleted when a record is added.
+const EXPIRED_DELETED_MAX: u64 = 100;
 
-/// Runs a write at most once: returns the stored response, or runs the write and stores its response.
+/// Runs a write at most once. If the response of an earlier request is stored, returns that
+/// response. Otherwise runs the write and stores its response. Without `once`, always runs the
+/// write.
 pub(super) fn run<T: Serialize>(
     tx: &mut WriteTx<'_>,
     app: AppNo,
@@ -46,21 +50,24 @@ pub(super) fn run<T: Serialize>(
     write: impl FnOnce(&mut WriteTx<'_>) -> Result<T, StoreError>,
 ) -> Result<Idempotent<T>, StoreError> {
     let Some(once) = once else { return write(tx).map(Idempotent::Executed) };
-    if let Some(answer) = before(tx, app, once)? {
-        return Ok(Idempotent::Replayed(answer));
+    if let Some(response) = find_response(tx, app, once)? {
+        return Ok(Idempotent::Replayed(response));
     }
-    let answer = write(tx)?;
-    keep(tx, app, once, &serde_json::to_string(&answer)?)?;
-    Ok(Idempotent::Executed(answer))
+    let response = write(tx)?;
+    store_response(tx, app, once, &serde_json::to_string(&response)?)?;
+    Ok(Idempotent::Executed(response))
 }
 
-/// The response to an earlier request with this key.
-pub(super) fn before(
+/// Reads the response to an earlier request with the same key, if there is one.
+///
+/// # Errors
+/// `KeyReused` when the earlier request had another body.
+pub(super) fn find_response(
     connection: &Connection,
     app: AppNo,
     once: &IdempotentRequest,
 ) -> Result<Option<String>, StoreError> {
-    let found = connection
+    let stored = connection
         .prepare_cached(
             "select digest, answer from idempotency
              where app_no = ?1 and path = ?2 and key = ?3 and at > ?4",
@@ -69,31 +76,32 @@ pub(super) fn before(
             Ok((row.get::<[u8; 32]>(0)?, row.get::<String>(1)?))
         })
         .optional()?;
-    match found {
-        Some((digest, answer)) if digest == once.digest => Ok(Some(answer)),
+    match stored {
+        Some((digest, response)) if digest == once.digest => Ok(Some(response)),
         Some(_) => Err(StoreError::KeyReused),
         None => Ok(None),
     }
 }
 
-fn keep(
+fn store_response(
     tx: &Connection,
     app: AppNo,
     once: &IdempotentRequest,
-    answer: &str,
+    response: &str,
 ) -> Result<(), StoreError> {
-    delete_expired(tx, once.at.plus_ms(-REPLAY_KEPT_MS), OVER_DELETED_MAX)?;
+    delete_expired(tx, once.at.plus_ms(-REPLAY_KEPT_MS), EXPIRED_DELETED_MAX)?;
     tx.prepare_cached(
         "insert into idempotency (app_no, path, key, digest, answer, at)
          values (?1, ?2, ?3, ?4, ?5, ?6) on conflict (app_no, path, key) do update
          set digest = excluded.digest, answer = excluded.answer, at = excluded.at",
     )?
-    .execute(params![app.0, once.path, once.key, once.digest, answer, once.at.as_ms()])?;
+    .execute(params![app.0, once.path, once.key, once.digest, response, once.at.as_ms()])?;
     Ok(())
 }
 
-/// Deletes some expired records, each by its whole key: an `in` over the three columns would scan every
-/// record of the application.
+/// Deletes at most `limit` records that were stored until `until`, and returns their number. Each
+/// is deleted with its own statement: one statement with `in` over the three key columns would scan
+/// every record of the application.
 pub(super) fn delete_expired(
     tx: &Connection,
     until: Timestamp,

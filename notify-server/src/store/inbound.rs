@@ -1,4 +1,5 @@
-//! What people do on Messenger and in chats, as these platforms report it to their webhooks.
+//! Inbound events: what people do on Messenger and in chats, as these platforms report it to the
+//! webhooks of the server.
 
 use notify_core::{AnswerId, DeviceId, Endpoint, NotificationId, Platform, Timestamp};
 
@@ -6,16 +7,16 @@ use crate::store::device::inbound;
 use crate::store::sql::row::require_app;
 use crate::store::{AppNo, Operation, Store, StoreError};
 
-/// The time of a person's last message is written at most this often, in milliseconds: a person who
+/// How often the time of a person's last message is written at most, in milliseconds. A person who
 /// writes continuously causes one write a minute.
 pub const INBOUND_WRITTEN_EVERY_MS: i64 = 60_000;
 
-/// A person or chat.
+/// The sender of an inbound event: a person or a chat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Recipient {
-    /// A person on Messenger, by page-scoped id.
+    /// A person on Messenger, by their page-scoped id.
     Messenger(String),
-    /// A chat of the bot, by its id.
+    /// A chat with the bot, by its id.
     Chat(String),
 }
 
@@ -29,7 +30,7 @@ impl Recipient {
         }
     }
 
-    /// The address of their device.
+    /// The address of the device that stands for the person or chat.
     #[must_use]
     pub fn address(&self) -> &str {
         match self {
@@ -37,7 +38,7 @@ impl Recipient {
         }
     }
 
-    /// The address as a subscription names it.
+    /// The endpoint of a subscription with this address.
     #[must_use]
     pub fn into_endpoint(self) -> Endpoint {
         match self {
@@ -50,27 +51,28 @@ impl Recipient {
 /// An inbound event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inbound {
-    /// Who.
+    /// The person or chat.
     pub who: Recipient,
-    /// When, by the platform's clock and never in the future. `None` if the platform does not report
-    /// it; the event then does not count as a sign of life.
+    /// When it happened, by the clock of the platform, and never in the future. `None` if the
+    /// platform does not report the time. The event then does not count as activity of the person.
     pub at: Option<Timestamp>,
-    /// What.
+    /// The action.
     pub act: InboundAction,
 }
 
 /// The action of an inbound event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InboundAction {
-    /// The person wrote or started the chat. An unknown person is registered; a device that was
-    /// reported as unregistered before that is enabled again.
+    /// The person wrote or started the chat. An unknown person is registered. A device that was
+    /// disabled as unregistered before the event is enabled again.
     Wrote(NewContact),
-    /// The person unblocked us. A device that was reported as unregistered before that is enabled
-    /// again. An unknown person is not registered.
+    /// The person unblocked the application. A device that was disabled as unregistered before the
+    /// event is enabled again. An unknown person is not registered.
     Returned,
-    /// The person blocked us. The device is disabled as unregistered unless a newer event is known.
+    /// The person blocked the application. The device is disabled as unregistered, unless the
+    /// person was active later.
     Left,
-    /// The person pressed the button of a poll answer. It counts once per device and poll.
+    /// The person pressed the button of a poll answer. A device votes once in each poll.
     Voted {
         /// The poll.
         poll: NotificationId,
@@ -79,30 +81,31 @@ pub enum InboundAction {
     },
 }
 
-/// How an unknown person is registered.
+/// The data with which an unknown person is registered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewContact {
-    /// The generated id for a new device.
+    /// The generated id, for a device that has no requested id.
     pub generated_id: DeviceId,
-    /// The id from the link that the person followed. It is used only for a new device, and only if no
-    /// device of the application has it, so that a chat cannot take over another device's id.
+    /// The id from the link that the person followed. It is used only for a new device, and only if
+    /// no device of the application has it, so that a chat cannot take over another device's id.
     pub requested_id: Option<DeviceId>,
-    /// Language code.
+    /// The language code, if the platform reports it.
     pub language: Option<String>,
 }
 
 impl Store {
-    /// Applies inbound events in order, in one transaction. Nothing is written if none of them changes
-    /// anything. Repeats change nothing. Events that name an unknown device, poll or answer are
-    /// ignored.
+    /// Applies inbound events in order, in one transaction. If none of them changes anything,
+    /// nothing is written. A repeated event changes nothing. Events about an unknown device, poll
+    /// or answer are ignored.
     pub async fn take_inbound(
         &self,
         app: AppNo,
         acts: Vec<Inbound>,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        // Most messages change nothing, and finding that out costs no commit. An event that changes
-        // nothing by itself changes nothing after others that change nothing.
+        // Most events change nothing. A read finds that out without a commit. It checks each event
+        // against the current state, which is enough: if no event changes this state, they also
+        // change nothing together.
         let (acts, has_changes) = self
             .read(move |connection| {
                 require_app(connection, app)?;

@@ -1,15 +1,16 @@
-//! Internal primary keys. Callers never see them. Each begins with the application's number, so that a
-//! database that splits tables by key range keeps the rows of an application together in every table.
+//! Internal primary keys. Callers of the API never see them. A key begins with the number of its
+//! application, so that a database that splits tables by key range keeps the rows of an application
+//! together in every table.
 //!
 //! ```text
 //! device     0 | application (20 bits) | platform (3 bits) | sequence (40 bits)
 //! any other  0 | application (20 bits) | count (43 bits)
 //! ```
 //!
-//! The sequence of a table counts over all applications. It grows with each row and is never reused, so
-//! that it orders rows of different applications by age. Rows that were written before keys had this
-//! prefix have zeros in its place. `sql::Insert` assigns the numbers; the table `numbers` in SQLite and
-//! sequences in PostgreSQL hold the counters.
+//! The count of a table is shared by all applications. It grows with each row and is never reused,
+//! so it orders the rows of all applications by age. Rows that were written before keys had the
+//! prefix have zeros in its place. `sql::Insert` assigns the keys. The counters are in the table
+//! `numbers` in SQLite, and in sequences in PostgreSQL.
 
 use notify_core::Platform;
 
@@ -18,7 +19,7 @@ use notify_core::Platform;
 pub struct AppNo(pub i64);
 
 impl AppNo {
-    /// The prefix of the keys of all its rows.
+    /// The prefix of the keys of all rows of the application.
     #[must_use]
     pub fn key_prefix(self) -> i64 {
         debug_assert!((0..=APPS_MAX).contains(&self.0));
@@ -48,24 +49,24 @@ pub struct PageNo(pub i64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RetryNo(pub i64);
 
-/// Most applications of one installation: the prefix has 20 bits.
+/// The most applications of an installation, since the prefix has 20 bits.
 pub const APPS_MAX: i64 = (1 << APP_BITS) - 1;
 const APP_BITS: u32 = 20;
 const PLATFORM_BITS: u32 = 3;
 const SEQUENCE_BITS: u32 = 40;
-/// Bits of a key below the application's prefix.
+/// The number of bits of a key below the prefix.
 pub const SEQ_BITS: u32 = PLATFORM_BITS + SEQUENCE_BITS;
-/// Last sequence number of a table: a thousand rows a second for 278 years. The schema refuses larger
-/// ones, and applications beyond [`APPS_MAX`].
+/// The largest count of a table: a thousand rows a second for 278 years. The schema refuses larger
+/// counts, and applications beyond [`APPS_MAX`].
 pub const SEQ_MAX: i64 = (1 << SEQ_BITS) - 1;
-/// Last device sequence of an application: a trillion new devices.
+/// The largest device sequence of an application: a trillion devices.
 pub const SEQUENCE_MAX: i64 = (1 << SEQUENCE_BITS) - 1;
 
-/// Key of a device: application, platform and sequence in one integer, so that the devices of one
-/// platform of one application are adjacent.
+/// The key of a device: application, platform and sequence in one integer. The devices of a
+/// platform of an application have adjacent keys.
 ///
-/// The sequence belongs to the application: it grows with each new device and is never reused. A device
-/// that changes its platform gets a new one.
+/// Each application has its own device sequence. It grows with each new device and is never reused.
+/// A device that changes its platform gets a new key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DeviceKey(pub i64);
 
@@ -117,7 +118,8 @@ pub fn platform_code(platform: Platform) -> i64 {
 /// The platform of a code.
 ///
 /// # Panics
-/// On a code that [`platform_code`] never returns: something else wrote the database.
+/// On a code that [`platform_code`] never returns, which means that other software wrote to the
+/// database.
 #[must_use]
 pub fn platform_of(code: i64) -> Platform {
     Platform::ALL

@@ -1,5 +1,5 @@
-//! Queries and jobs for operating a server: queue lengths, deletion of expired rows, storage settings
-//! and the clock mark.
+//! Queries and jobs for operating a server: queue lengths, the deletion of expired rows, storage
+//! settings, and the clock mark.
 
 use std::sync::atomic::Ordering;
 
@@ -16,13 +16,14 @@ use crate::store::{
     postgres, sqlite,
 };
 
-/// Most rows of each kind that [`Store::queue`] reads. Longer queues are reported as this long: the
-/// figure is for alarms, and must not become more expensive as the backlog grows.
+/// The most rows of each kind that [`Store::queue`] reads. A longer queue is reported with this
+/// length. The length is for alarms, and reading it must not become more expensive as the queue
+/// grows.
 pub const QUEUE_ROWS_MAX: u32 = 20_000;
-/// Most devices that [`Store::ios_devices`] samples, newest first.
+/// The most devices that [`Store::ios_devices`] samples, newest first.
 pub const DEVICES_SAMPLED_MAX: u32 = 1_000;
-/// Approximate number of rows of one [`Store::delete_expired`]; its last notification may add the rows
-/// of ten pages.
+/// The approximate number of rows that one call of [`Store::delete_expired`] deletes. The last
+/// notification of a call may add the rows of ten pages.
 pub const RETENTION_ROWS_MAX: u64 = 1_000;
 
 /// The queue of one platform.
@@ -30,13 +31,13 @@ pub const RETENTION_ROWS_MAX: u64 = 1_000;
 pub struct Queue {
     /// Platform.
     pub platform: Platform,
-    /// Deliveries in open pages that have no outcome yet.
+    /// The number of deliveries in open pages that have neither outcome nor retry.
     pub sending: u64,
-    /// Retries that are due.
+    /// The number of retries that are due.
     pub retry_due: u64,
-    /// Retries that are not due yet, or claimed.
+    /// The number of retries that are not due yet or are claimed.
     pub retry_waiting: u64,
-    /// The due time of the oldest work that is not done.
+    /// The due time of the oldest unfinished work.
     pub oldest_due_at: Option<Timestamp>,
 }
 
@@ -48,34 +49,37 @@ impl Queue {
     }
 }
 
-/// Up to when data is deleted. The age of a notification counts from its end, that of a report from its
-/// arrival. Unfinished notifications are never deleted. `None` keeps the data forever.
+/// The times before which data is deleted. The age of a notification counts from its end, and the
+/// age of a report from its arrival. Unfinished notifications are never deleted. `None` keeps the
+/// data forever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetentionCutoffs {
-    /// Idempotency records from before.
+    /// Deletes idempotency records that were stored before this time.
     pub answers_before: Timestamp,
-    /// Outcomes per device of notifications that ended before. Their counters stay.
+    /// Deletes the outcomes of devices, of notifications that ended before this time. The counters
+    /// stay.
     pub outcomes_before: Option<Timestamp>,
-    /// Engagement per device of notifications that ended before. Its counters stay.
+    /// Deletes the engagement of devices, of notifications that ended before this time. The
+    /// counters stay.
     pub events_before: Option<Timestamp>,
-    /// Notifications that ended before, with everything that belongs to them. Their ids can be used
-    /// again.
+    /// Deletes notifications that ended before this time, with everything that belongs to them.
+    /// Their ids can then be used again.
     pub notifications_before: Option<Timestamp>,
-    /// Devices that a browser registered without an API key, that have not received a message yet and
-    /// were last seen before.
+    /// Erases devices that a browser registered without an API key, that have not received a
+    /// message, and that were last seen before this time.
     pub anonymous_before: Option<Timestamp>,
     /// Now.
     pub at: Timestamp,
 }
 
-/// What one call of [`Store::delete_expired`] deleted.
+/// The numbers of items that one call of [`Store::delete_expired`] deleted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RetentionProgress {
     /// Idempotency records.
     pub answers: u64,
-    /// Notifications whose outcomes per device are all deleted now.
+    /// Notifications of which all outcomes are deleted now.
     pub outcomes: u64,
-    /// Notifications whose events per device are all deleted now.
+    /// Notifications of which all engagement events are deleted now.
     pub events: u64,
     /// Notifications.
     pub notifications: u64,
@@ -88,11 +92,11 @@ pub struct RetentionProgress {
 /// Storage settings and sizes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StorageReport {
-    /// Which backend.
+    /// The backend: `sqlite` or `postgres`.
     pub backend: &'static str,
     /// The journal mode: `wal`.
     pub journal_mode: String,
-    /// The durability of a commit: `full` waits for the disk.
+    /// The durability of a commit. `full` means that a commit waits for the disk.
     pub synchronous: String,
     /// Size of the database, in bytes.
     pub database_bytes: u64,
@@ -105,55 +109,60 @@ pub struct StorageReport {
 /// How the newest iOS devices of an application were registered.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct IosDevices {
-    /// How many were sampled.
+    /// The number of sampled devices.
     pub sampled: u64,
-    /// How many of them use the development environment.
+    /// The number of sampled devices that use the development environment.
     pub sandbox: u64,
-    /// The most frequent `store_identifier`s and how many devices have each, most frequent first.
+    /// The most frequent `store_identifier`s, each with the number of its devices, most frequent
+    /// first.
     pub store_identifiers: Vec<(String, u64)>,
 }
 
-/// Most `store_identifier`s that are reported.
-const IDENTIFIERS_TOLD_MAX: u32 = 10;
+/// The most `store_identifier`s that are reported.
+const IDENTIFIERS_MAX: u32 = 10;
 
 impl Store {
-    /// The queue of every platform.
+    /// Reads the queue of every platform.
     pub async fn queue(&self, now: Timestamp) -> Result<Vec<Queue>, StoreError> {
-        self.read(move |connection| read(connection, now)).await
+        self.read(move |connection| read_queues(connection, now)).await
     }
 
-    /// Deletes some expired data in one transaction of about [`RETENTION_ROWS_MAX`] rows. The caller
-    /// repeats it until nothing is left; an interrupted run simply continues later.
+    /// Deletes expired data in one transaction of about [`RETENTION_ROWS_MAX`] rows. The caller
+    /// repeats the call until no expired data is left. If the server stops in between, a later call
+    /// continues.
     pub async fn delete_expired(
         &self,
-        over: RetentionCutoffs,
+        cutoffs: RetentionCutoffs,
     ) -> Result<RetentionProgress, StoreError> {
-        self.write(Operation::DeleteExpired, move |tx| step(tx, &over)).await
+        self.write(Operation::DeleteExpired, move |tx| delete_step(tx, &cutoffs)).await
     }
 
-    /// The stored clock mark; `None` if none was stored yet, and after a confirmation.
+    /// Reads the clock mark; `None` if no mark is stored, or an operator has confirmed the clock.
     pub async fn clock_mark(&self) -> Result<Option<ClockMark>, StoreError> {
-        self.read(mark).await
+        self.read(read_clock_mark).await
     }
 
-    /// Stores the clock mark. Returns true, and stores nothing, if a jump that the mark doubts has been
-    /// confirmed by an operator or through another server.
+    /// Stores the clock mark. If the mark doubts the clock, and an operator or another server has
+    /// confirmed the clock meanwhile, returns true and stores nothing.
     pub async fn keep_clock(&self, mark: ClockMark) -> Result<bool, StoreError> {
-        self.write(Operation::KeepClock, move |tx| keep(tx, mark)).await
+        self.write(Operation::KeepClock, move |tx| store_clock_mark(tx, mark)).await
     }
 
-    /// Makes the servers of this database trust their clock; false if none doubts it.
+    /// Makes the servers of this database trust their clocks. Returns false if none of them doubts
+    /// its clock.
     pub async fn confirm_clock(&self) -> Result<bool, StoreError> {
-        self.write(Operation::ConfirmClock, |tx| confirm(tx)).await
+        self.write(Operation::ConfirmClock, |tx| confirm_clock(tx)).await
     }
 
     /// Storage settings and sizes.
     pub async fn storage(&self) -> Result<StorageReport, StoreError> {
-        // Uses the writer's connection, whose settings make commits durable.
+        // Runs as a write, since the settings of the connection of the writer decide how durable
+        // commits are.
         self.write(Operation::Storage, |tx| report(tx)).await
     }
 
-    /// The newest iOS devices of an application, at most [`DEVICES_SAMPLED_MAX`].
+    /// Reads how the newest iOS devices of an application were registered, at most
+    /// [`DEVICES_SAMPLED_MAX`].
     pub async fn ios_devices(&self, app: AppId) -> Result<IosDevices, StoreError> {
         self.read(move |connection| {
             let no = app_no(connection, app)?;
@@ -162,12 +171,14 @@ impl Store {
         .await
     }
 
-    /// How often an operation failed since opening because another process locked the database.
+    /// The number of operations that failed since the store was opened because another process
+    /// locked the database.
     pub fn busy(&self) -> u64 {
         self.busy.load(Ordering::Relaxed)
     }
 
-    /// Transactions that this process committed since opening. One may contain many writes.
+    /// The number of transactions that this process committed since the store was opened. A
+    /// transaction may contain many writes.
     pub fn commits(&self) -> u64 {
         self.writer.commits.load(Ordering::Relaxed)
     }
@@ -199,7 +210,7 @@ fn ios_devices(connection: &Connection, app: AppNo) -> Result<IosDevices, StoreE
              (select json(details) ->> 'store_identifier' as name from ({newest}) newest) named
              where name is not null group by name order by count(*) desc, name limit ?4"
         ))?
-        .query_map(params![first, end, limit, IDENTIFIERS_TOLD_MAX], |row| {
+        .query_map(params![first, end, limit, IDENTIFIERS_MAX], |row| {
             Ok((row.get(0)?, count_at(row, 1)?))
         })?
         .collect::<Result<Vec<_>, _>>()?;
@@ -208,24 +219,24 @@ fn ios_devices(connection: &Connection, app: AppNo) -> Result<IosDevices, StoreE
 
 // The clock mark of the installation.
 
-fn mark(connection: &Connection) -> Result<Option<ClockMark>, StoreError> {
-    let kept = kept(connection)?;
-    Ok(kept.and_then(|(trusted_at, in_doubt)| {
+fn read_clock_mark(connection: &Connection) -> Result<Option<ClockMark>, StoreError> {
+    let row = read_clock_row(connection)?;
+    Ok(row.and_then(|(trusted_at, in_doubt)| {
         Some(ClockMark { trusted_at: Timestamp(trusted_at?), in_doubt: in_doubt != 0 })
     }))
 }
 
-/// The row, if there is one: the trusted time, and whether the clock is in doubt.
-fn kept(connection: &Connection) -> Result<Option<(Option<i64>, i64)>, StoreError> {
+/// Reads the row of the clock mark: the trusted time, and whether the clock is in doubt (1).
+fn read_clock_row(connection: &Connection) -> Result<Option<(Option<i64>, i64)>, StoreError> {
     Ok(connection
         .prepare_cached("select trusted_at, clock_in_doubt from installation")?
         .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?)
 }
 
-fn keep(tx: &Connection, mark: ClockMark) -> Result<bool, StoreError> {
+fn store_clock_mark(tx: &Connection, mark: ClockMark) -> Result<bool, StoreError> {
     if mark.in_doubt {
-        let is_confirmed = match kept(tx)? {
+        let is_confirmed = match read_clock_row(tx)? {
             None => false,
             Some((None, _)) => true,
             Some((Some(trusted_at), _)) => trusted_at > mark.trusted_at.as_ms() + LEAP_MS,
@@ -243,7 +254,7 @@ fn keep(tx: &Connection, mark: ClockMark) -> Result<bool, StoreError> {
     Ok(false)
 }
 
-fn confirm(tx: &Connection) -> Result<bool, StoreError> {
+fn confirm_clock(tx: &Connection) -> Result<bool, StoreError> {
     let rows = tx
         .prepare_cached(
             "update installation set trusted_at = null, clock_in_doubt = 0 where clock_in_doubt = 1",
@@ -252,18 +263,22 @@ fn confirm(tx: &Connection) -> Result<bool, StoreError> {
     Ok(rows > 0)
 }
 
-// Deleting expired data, a bounded number of rows per transaction, so that other writes can proceed in
-// between. The progress is in the rows: `notifications.kept` says what is left of a notification.
+// Deleting expired data. Each transaction deletes a bounded number of rows, so that other writes
+// can run in between. The column `notifications.kept` stores which data of a notification is left.
 
-/// Bits of `notifications.kept`: outcomes device by device, and events device by device.
+/// The bits of `notifications.kept`: the outcomes of devices, and the engagement events of devices.
 const OUTCOMES: i64 = 1;
 pub(super) const EVENTS: i64 = 2;
-/// Approximate number of rows that erasing an anonymous device changes, its tags and counts included.
+/// The approximate number of rows that the erasure of an anonymous device changes, including its
+/// tags and counters.
 const ROWS_OF_A_DEVICE: u64 = 64;
 
-/// Deletes some expired data.
-fn step(tx: &mut WriteTx<'_>, over: &RetentionCutoffs) -> Result<RetentionProgress, StoreError> {
-    let answers = idempotency::delete_expired(tx, over.answers_before, RETENTION_ROWS_MAX)?;
+/// Deletes expired data, about [`RETENTION_ROWS_MAX`] rows.
+fn delete_step(
+    tx: &mut WriteTx<'_>,
+    cutoffs: &RetentionCutoffs,
+) -> Result<RetentionProgress, StoreError> {
+    let answers = idempotency::delete_expired(tx, cutoffs.answers_before, RETENTION_ROWS_MAX)?;
     let mut deleted = RetentionProgress {
         answers,
         more: answers >= RETENTION_ROWS_MAX,
@@ -271,20 +286,21 @@ fn step(tx: &mut WriteTx<'_>, over: &RetentionCutoffs) -> Result<RetentionProgre
     };
     let mut left = RETENTION_ROWS_MAX.saturating_sub(answers);
     while left > 0 {
-        let Some(rows) = next(tx, over, &mut deleted)? else { return Ok(deleted) };
+        let Some(rows) = delete_next(tx, cutoffs, &mut deleted)? else { return Ok(deleted) };
         left = left.saturating_sub(rows);
     }
     deleted.more = true;
     Ok(deleted)
 }
 
-/// Deletes some rows of the next expired item. Returns how many, or `None` if nothing is expired.
-fn next(
+/// Deletes some rows of the next expired item. Returns the number of rows, or `None` if no item is
+/// expired.
+fn delete_next(
     tx: &mut WriteTx<'_>,
-    over: &RetentionCutoffs,
+    cutoffs: &RetentionCutoffs,
     deleted: &mut RetentionProgress,
 ) -> Result<Option<u64>, StoreError> {
-    if let Some(before) = over.notifications_before
+    if let Some(before) = cutoffs.notifications_before
         && let Some(no) =
             next_expired(tx, &[0, OUTCOMES, EVENTS, OUTCOMES | EVENTS], before.as_ms())?
     {
@@ -292,7 +308,7 @@ fn next(
         deleted.notifications += u64::from(gone);
         return Ok(Some(rows));
     }
-    if let Some(before) = over.outcomes_before
+    if let Some(before) = cutoffs.outcomes_before
         && let Some(no) = next_expired(tx, &[OUTCOMES, OUTCOMES | EVENTS], before.as_ms())?
     {
         let rows = erase_pages(tx, no)?;
@@ -302,7 +318,7 @@ fn next(
         }
         return Ok(Some(rows + 1));
     }
-    if let Some(before) = over.events_before
+    if let Some(before) = cutoffs.events_before
         && let Some(no) = next_expired(tx, &[EVENTS, OUTCOMES | EVENTS], before.as_ms())?
     {
         let rows = erase_events(tx, no)?;
@@ -312,8 +328,8 @@ fn next(
         }
         return Ok(Some(rows + 1));
     }
-    if let Some(before) = over.anonymous_before
-        && inbound::remove_expired(tx, before, over.at)?
+    if let Some(before) = cutoffs.anonymous_before
+        && inbound::remove_expired(tx, before, cutoffs.at)?
     {
         deleted.anonymous_devices += 1;
         return Ok(Some(ROWS_OF_A_DEVICE));
@@ -357,15 +373,15 @@ fn erase_events(tx: &Connection, no: i64) -> Result<u64, StoreError> {
     Ok(rows as u64)
 }
 
-// Queue lengths, over the partial indexes of open rows: the cost depends on the queue, up to a bound,
-// and not on the history.
+// Queue lengths. They are read from partial indexes of unfinished rows, so the cost depends on the
+// length of the queue, up to a limit, and not on the number of all rows.
 
-fn read(connection: &Connection, now: Timestamp) -> Result<Vec<Queue>, StoreError> {
+fn read_queues(connection: &Connection, now: Timestamp) -> Result<Vec<Queue>, StoreError> {
     let mut queues = Queues(Platform::ALL.map(Queue::empty));
-    not_started(connection, now, &mut queues)?;
-    not_scanned(connection, &mut queues)?;
-    sending(connection, &mut queues)?;
-    retrying(connection, now, &mut queues)?;
+    add_not_started(connection, now, &mut queues)?;
+    add_not_scanned(connection, &mut queues)?;
+    add_sending(connection, &mut queues)?;
+    add_retrying(connection, now, &mut queues)?;
     Ok(queues.0.to_vec())
 }
 
@@ -377,55 +393,56 @@ impl Queues {
         queues.find(|queue| queue.platform == platform).expect("every platform is listed")
     }
 
-    /// Records that work was due at `at`.
-    fn due(&mut self, platform: Platform, at: Option<i64>) {
+    /// Records work that was due at `at`.
+    fn add_due(&mut self, platform: Platform, at: Option<i64>) {
         let queue = self.of(platform);
         let at = at.map(Timestamp);
         queue.oldest_due_at = match (queue.oldest_due_at, at) {
-            (Some(one), Some(other)) => Some(one.min(other)),
-            (one, other) => one.or(other),
+            (Some(oldest), Some(at)) => Some(oldest.min(at)),
+            (oldest, at) => oldest.or(at),
         };
     }
 }
 
-/// Due notifications without a dispatch. They grow if the engine does not run.
-fn not_started(
+/// Adds due notifications without a dispatch. Their number grows if the delivery engine does not
+/// run.
+fn add_not_started(
     connection: &Connection,
     now: Timestamp,
     queues: &mut Queues,
 ) -> Result<(), StoreError> {
-    let mut next_expired = connection.prepare_cached(
+    let mut notifications = connection.prepare_cached(
         "select platforms, min(due_at) from
          (select platforms, due_at from notifications indexed by notifications_due
           where status in ('scheduled', 'queued') and due_at <= ?1 order by due_at limit ?2) due
          group by platforms",
     )?;
-    let mut rows = next_expired.query([now.as_ms(), i64::from(QUEUE_ROWS_MAX)])?;
+    let mut rows = notifications.query([now.as_ms(), i64::from(QUEUE_ROWS_MAX)])?;
     while let Some(row) = rows.next()? {
         let at = row.get(1)?;
-        platforms_of(row.get(0)?).into_iter().for_each(|platform| queues.due(platform, at));
+        platforms_of(row.get(0)?).into_iter().for_each(|platform| queues.add_due(platform, at));
     }
     Ok(())
 }
 
-/// Dispatches whose audience is not completely scanned, oldest first.
-fn not_scanned(connection: &Connection, queues: &mut Queues) -> Result<(), StoreError> {
-    let mut next_expired = connection.prepare_cached(concat!(
+/// Adds dispatches whose scan has not ended, oldest first.
+fn add_not_scanned(connection: &Connection, queues: &mut Queues) -> Result<(), StoreError> {
+    let mut dispatches = connection.prepare_cached(concat!(
         "select d.platform, min(n.due_at) from
          (select platform, notification_no from dispatches indexed by dispatches_unread
           where scan_done = 0 order by ",
         seq_of!("no"),
         " limit ?1) d join notifications n on n.no = d.notification_no group by d.platform"
     ))?;
-    let mut rows = next_expired.query([QUEUE_ROWS_MAX])?;
+    let mut rows = dispatches.query([QUEUE_ROWS_MAX])?;
     while let Some(row) = rows.next()? {
-        queues.due(platform_of(row.get(0)?), row.get(1)?);
+        queues.add_due(platform_of(row.get(0)?), row.get(1)?);
     }
     Ok(())
 }
 
-/// Deliveries of open pages that have neither outcome nor retry.
-fn sending(connection: &Connection, queues: &mut Queues) -> Result<(), StoreError> {
+/// Adds the deliveries of open pages that have neither outcome nor retry.
+fn add_sending(connection: &Connection, queues: &mut Queues) -> Result<(), StoreError> {
     let mut pages = connection.prepare_cached(concat!(
         "select d.platform, sum(p.waiting), min(n.due_at) from
          (select dispatch_no, targeted - sent - failed - unregistered - expired - canceled
@@ -439,12 +456,12 @@ fn sending(connection: &Connection, queues: &mut Queues) -> Result<(), StoreErro
     while let Some(row) = rows.next()? {
         let platform = platform_of(row.get(0)?);
         queues.of(platform).sending = count_at(&row, 1)?;
-        queues.due(platform, row.get(2)?);
+        queues.add_due(platform, row.get(2)?);
     }
     Ok(())
 }
 
-fn retrying(
+fn add_retrying(
     connection: &Connection,
     now: Timestamp,
     queues: &mut Queues,
@@ -462,7 +479,7 @@ fn retrying(
         let queue = queues.of(platform);
         queue.retry_due = count_at(&row, 1)?;
         queue.retry_waiting = count_at(&row, 2)?;
-        queues.due(platform, row.get(3)?);
+        queues.add_due(platform, row.get(3)?);
     }
     Ok(())
 }

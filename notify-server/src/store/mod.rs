@@ -1,9 +1,9 @@
-//! The store: one struct whose methods are named after what the product does. Each method is one
-//! transaction. A file per resource has its types, methods and SQL. SQL stores and selects; Rust
-//! decides: ids, times, percentages and retry times are passed in as values.
+//! The store: one struct whose methods are named after what the product does. A method is usually
+//! one transaction. Each resource has a file with its types, methods and SQL. SQL only stores and
+//! selects. Rust makes the decisions and passes ids, times and retry times to SQL as values.
 //!
-//! Each statement is written once for both databases. `sql/` runs it; `sqlite/` and `postgres/` open
-//! their database. No other part of the server contains SQL. Nothing here logs.
+//! Each statement is written once for both databases. `sql/` runs the statements; `sqlite/` and
+//! `postgres/` open the databases. No other part of the server contains SQL. Nothing here logs.
 //!
 //! To add an operation, write the method in the file of its resource, add it to [`Operation`] if it
 //! writes, and add the tests of its promises to `contract/`.
@@ -30,7 +30,6 @@ mod key_prefix_tests;
 mod maintenance;
 mod notification;
 mod operation;
-mod outcome;
 mod page;
 mod poll;
 pub mod postgres;
@@ -53,9 +52,10 @@ pub use self::campaign::{CampaignDraft, ShownCampaign, ShownFeed};
 pub use self::change::{Change, ChangeListener, DeliveryChange, EnrichmentChange};
 pub use self::delivery::{
     AddressTrust, Agenda, AudienceDevice, AudienceSource, Checkpoint, ClaimedRetry, ClusterStatus,
-    DeadAddress, DeviceBatch, Dispatch, Heartbeat, InstanceId, MovedAddress, NewRetry, OpenPage,
-    OpenedDispatch, Opening, PageClaim, ReclaimRequest, Reclaimed, RetryClaim, RetryOutcome,
-    RetryResult, Scan, StartDue, StartHook, StartInAccept, Started, VerifiedAddress, WebKeys, Zone,
+    DeadAddress, DeviceBatch, DeviceOutcome, Dispatch, Heartbeat, InstanceId, MovedAddress,
+    NewRetry, OpenPage, OpenedDispatch, Opening, Outcome, PageClaim, ReclaimRequest, Reclaimed,
+    RetryClaim, RetryOutcome, RetryResult, Scan, StartDue, StartHook, StartInAccept, Started,
+    VerifiedAddress, WebKeys, Zone,
 };
 pub(crate) use self::delivery::{GUARD_THRESHOLD, GUARD_WINDOW};
 pub use self::device::{DeviceFilter, REGISTRATION_WRITTEN_EVERY_MS};
@@ -81,7 +81,6 @@ pub use self::notification::{
     DeliveryFacts, DeliveryProgress, DeviceFacts, NewNotification, NewReport, NotificationFacts,
     PollDraft, Reach, Reached,
 };
-pub use self::outcome::{DeviceOutcome, Outcome};
 pub use self::page::{Page, PageRequest};
 pub use self::poll::{AnswerRow, PollRow, Visitor};
 pub use self::provider::{ProviderRow, TokenName, TokenRow};
@@ -99,22 +98,23 @@ use self::device::{LastSeenBuffer, UnchangedHeuristic};
 #[cfg(any(test, feature = "testing"))]
 use self::sql::Fault;
 use self::sql::writer::WriteTx;
-use self::sql::{Connection, FileMissing, Listeners, Readers, Writer};
+use self::sql::{Connection, FileMissing, Listeners, ReadScope, Readers, Writer};
 
 /// The store as the rest of the server shares it.
 pub type SharedStore = Arc<Store>;
 
-/// The parts that a backend opens.
+/// The parts that a backend opens and a store is made of.
 struct StoreParts {
     writer: Writer,
     readers: Readers,
     listeners: Listeners,
     /// How often another process locked the database for too long.
     busy: Arc<AtomicU64>,
-    /// What a server also keeps while the store is open: the lock of its file, or the thread that
-    /// listens for changes.
+    /// Dropped when the store is closed: the lock of the file, or the thread that listens for the
+    /// changes of other servers.
     held: Option<CloseGuard>,
-    /// Checks that the files of the database are still in place, if it has files.
+    /// Checks that the files of the database are still in place; `None` if the database has no
+    /// files.
     in_place: Option<InPlace>,
 }
 
@@ -126,7 +126,8 @@ type CloseGuard = Box<dyn std::any::Any + Send>;
 
 /// The store. `sqlite::open` and `postgres::open` create one.
 pub struct Store {
-    // Fields are dropped in this order: the writer finishes, readers stop, the lock is released.
+    // Fields are dropped in this order: the writer finishes, the readers stop, and the lock is
+    // released last.
     writer: Arc<Writer>,
     readers: Arc<Readers>,
     seen: Arc<LastSeenBuffer>,
@@ -160,7 +161,7 @@ impl Store {
         })
     }
 
-    /// Sets a fault that the writer will run into.
+    /// Sets a fault that the writer will meet.
     #[cfg(any(test, feature = "testing"))]
     pub fn fail(&self, fault: Fault) {
         self.writer.faults().set(fault);
@@ -172,22 +173,22 @@ impl Store {
         self.writer.faults().lift();
     }
 
-    /// How many statements reads have run so far.
+    /// The number of statements that reads have run so far.
     #[cfg(any(test, feature = "testing"))]
     pub fn statements_read(&self) -> u64 {
         self.readers.statements.load(std::sync::atomic::Ordering::Relaxed)
     }
 
-    /// Reads one snapshot on a read-only connection.
+    /// Runs reads on a read-only connection; all of them see one snapshot.
     fn read<T, F>(&self, work: F) -> impl Future<Output = Result<T, StoreError>> + Send
     where
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
-        self.readers.read(work)
+        self.readers.read(ReadScope::Snapshot, work)
     }
 
-    /// Writes, and returns once the commit is durable.
+    /// Runs a write in a transaction, and returns once its commit is durable.
     fn write<T, F>(
         &self,
         operation: Operation,
@@ -200,7 +201,8 @@ impl Store {
         self.writer.write(operation, work)
     }
 
-    /// Writes a request that the caller may send again.
+    /// Runs the write of a request at most once. If the caller sends the request again, returns the
+    /// stored response instead.
     fn write_once<T, F>(
         &self,
         operation: Operation,
@@ -215,7 +217,7 @@ impl Store {
         self.write(operation, move |tx| idempotency::run(tx, app, once.as_ref(), work))
     }
 
-    /// Reads and writes once, for `readyz`.
+    /// Checks with one read and one write that the storage works, for `readyz`.
     ///
     /// # Errors
     /// When storage cannot be read or written.
@@ -234,35 +236,38 @@ impl Store {
         .await
     }
 
-    /// Checks that the files of the database are those that were opened. Every call looks at the disk.
+    /// Checks that the files of the database are still the files that were opened. Every call reads
+    /// the directory on the disk.
     ///
     /// # Errors
-    /// When one was deleted or replaced. Writes fail from then on.
+    /// When a file was deleted or replaced. Writes fail from then on.
     pub fn in_place(&self) -> Result<(), FileMissing> {
         self.in_place.as_ref().map_or(Ok(()), |in_place| in_place())
     }
 
-    /// The database's clock if several servers can share it, otherwise `None`.
+    /// Reads the clock of a database that several servers can share; `None` for SQLite.
     ///
     /// # Errors
     /// When the database cannot be reached.
     pub async fn time(&self) -> Result<Option<Timestamp>, StoreError> {
-        self.readers.read_once(|connection| Ok(connection.time()?)).await
+        self.readers.read(ReadScope::Statement, |connection| Ok(connection.time()?)).await
     }
 
-    /// Calls `listener` for every change, after its commit and before the caller gets its result.
+    /// From now on, calls `listener` for every change, after its commit and before the caller of
+    /// the write gets its result.
     pub fn subscribe(&self, listener: Arc<dyn ChangeListener>) {
         self.listeners.write().unwrap_or_else(PoisonError::into_inner).push(listener);
     }
 
-    /// Writes buffered registrations and closes the database. Later calls fail.
+    /// Writes the buffered registration times and closes the database. Later calls fail.
     pub async fn close(&self) {
         // A failure loses at most an hour of registration times of devices that did not change.
         let _ = self.write_seen().await;
         let (writer, readers) = (Arc::clone(&self.writer), Arc::clone(&self.readers));
         let stopped = tokio::task::spawn_blocking(move || {
-            // The last connection that closes checkpoints the log if it may write, so that the file of
-            // a stopped server is complete.
+            // The writer is stopped last: SQLite checkpoints the log when the last connection
+            // closes, but only if that connection may write. The file of a stopped server is then
+            // complete without its log.
             readers.stop();
             writer.stop();
         });

@@ -1,65 +1,58 @@
-//! Notifications: accepting, reading back, canceling.
+//! Notifications: accepting and canceling them. `notification/` reads them back.
 
-mod accept;
 mod deliveries;
 mod facts;
-mod sums;
+mod read;
 
-use std::cmp::Reverse;
-
-use notify_core::json::JsonObject;
 use notify_core::{
-    Audience, CampaignRef, Counts, Delivery, DeliveryOutcome, DeviceId, NewPoll, Notification,
+    Audience, CampaignRef, Delivery, DeliveryOutcome, DeviceId, NewPoll, Notification,
     NotificationCreated, NotificationId, NotificationPreview, NotificationRecord,
-    NotificationStatus, Origin, Platform, PlatformCounts, Report, Schedule, Target, Timestamp,
+    NotificationStatus, Origin, Platform, Report, Schedule, Target, Timestamp,
 };
 
-pub(super) use self::accept::number_of;
 #[cfg(test)]
 pub(super) use self::deliveries::PAGES_READ_MAX;
 pub use self::facts::{DeliveryFacts, DeliveryProgress, DeviceFacts, NotificationFacts};
-pub(super) use self::sums::counts_of;
-use self::sums::{Sums, sums};
+pub(super) use self::read::counts_of;
 use crate::store::delivery::{
     cancel_retries_of_dispatch, canceled_so_far, end_canceled_or_not, record_completion_event,
 };
-use crate::store::page::{CursorCodec, rows_wanted};
-use crate::store::sql::error::internal;
-use crate::store::sql::row::{count_at, platforms_of, require_app, unexpected_value};
+use crate::store::device::keys_by_ids;
+use crate::store::sql::row::{layout_code, platform_bits, require_app, unexpected_value};
 use crate::store::sql::writer::WriteTx;
-use crate::store::sql::{self, Connection, NUMBERS, OptionalExtension, Row, Type, list_of, params};
+use crate::store::sql::{Connection, OptionalExtension, Type, params};
 use crate::store::{
     AppNo, DeliveryChange, DispatchNo, Idempotent, IdempotentRequest, NotificationNo, Operation,
     Page, PageRequest, Store, StoreError, idempotency,
 };
 
-/// A notification to accept: one row, whatever its audience.
+/// A notification to accept.
 #[derive(Debug, Clone)]
 pub struct NewNotification {
-    /// Id.
+    /// The id.
     pub id: NotificationId,
-    /// The body as it was sent; what is rendered later is read from it again.
+    /// The body of the request as it was sent. The payload is rendered from it later.
     pub request: String,
-    /// Who gets it.
+    /// The target.
     pub target: Target,
     /// Only devices with this tag.
     pub tag: Option<String>,
-    /// When.
+    /// When it is sent.
     pub schedule: Schedule,
     /// `ttl_seconds` of the request.
     pub ttl_seconds: u32,
     /// The caller's collapse key: newer notifications with the same key replace this one.
     pub collapse_key: Option<String>,
-    /// A campaign that must exist and be active; checked inside the transaction.
+    /// The campaign of the content. The transaction checks that it exists and is active.
     pub campaign: Option<CampaignRef>,
-    /// Its poll, with the ids of its answers in order.
+    /// The poll of the content.
     pub poll: Option<PollDraft>,
-    /// When it came in.
+    /// When the request came in.
     pub at: Timestamp,
 }
 
 impl NewNotification {
-    /// A notification of a checked request. `request` is its text.
+    /// Makes a notification of a checked request. `request` is the body as it was sent.
     #[must_use]
     pub fn of(
         id: NotificationId,
@@ -88,9 +81,9 @@ impl NewNotification {
 pub struct PollDraft {
     /// The poll.
     pub poll: NewPoll,
-    /// An id for each answer, in order.
+    /// The id of each answer, in the order of the answers.
     pub answers: Vec<notify_core::AnswerId>,
-    /// Secret part of its public address.
+    /// The secret part of the public address of the poll.
     pub public_id: uuid::Uuid,
 }
 
@@ -99,55 +92,57 @@ pub struct PollDraft {
 pub struct NewReport {
     /// The report.
     pub report: Report,
-    /// The body as it was sent.
+    /// The body of the request as it was sent.
     pub request: String,
-    /// Its poll.
+    /// The poll of the content.
     pub poll: Option<PollDraft>,
-    /// When it came in.
+    /// When the request came in.
     pub at: Timestamp,
 }
 
 /// How many devices an audience has now on one platform.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reach {
-    /// Platform.
+    /// The platform.
     pub platform: Platform,
-    /// Enabled devices with an address; with a tag, if one is named, set to true.
+    /// The number of enabled devices with an address and, if the audience has a tag, with the tag
+    /// set to true.
     pub devices: u64,
-    /// Whether the count is complete. If counting stopped at its bound, `devices` is a lower bound for
-    /// a tag and an upper bound for a platform.
+    /// Whether the count is exact. If the count stopped at its limit of scanned devices, `devices`
+    /// is a lower bound for a tag and an upper bound for a whole platform.
     pub is_exact: bool,
-    /// Named ids that name no device of the platform.
+    /// The number of named ids that name no device of the platform.
     pub unknown: u64,
-    /// Named devices that are disabled, without an address, or without the tag.
+    /// The number of named devices that are disabled, have no address, or do not have the tag.
     pub excluded: u64,
 }
 
-/// How many devices an audience has now.
+/// How many devices an audience has now on all platforms.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reached {
-    /// By platform.
+    /// The counts by platform.
     pub platforms: Vec<Reach>,
-    /// Ids of devices of any platform that name no device.
+    /// The number of ids in the list for any platform that name no device.
     pub unknown: u64,
 }
 
 impl Store {
-    /// The response to an earlier request with this key, if there was one; [`StoreError::KeyReused`] if
-    /// its body was different.
+    /// Reads the response to an earlier request with the same idempotency key, if there was one.
+    /// Fails with [`StoreError::KeyReused`] if the earlier request had another body.
     pub async fn replay(
         &self,
         app: AppNo,
         once: &IdempotentRequest,
     ) -> Result<Option<String>, StoreError> {
         let once = once.clone();
-        self.read(move |connection| idempotency::before(connection, app, &once)).await
+        self.read(move |connection| idempotency::find_response(connection, app, &once)).await
     }
 
-    /// Accepts a notification: one row and its idempotency record in one transaction, which also
-    /// refuses an inactive campaign and an id in use, since both could change between two transactions.
-    /// If it is due now, its audience ends at the application's highest device sequence, independent of
-    /// any clock. The result says how many ids it names if none of them is a device.
+    /// Accepts a notification. One transaction writes the notification and its idempotency record.
+    /// The same transaction refuses an inactive campaign and an id in use, since both could change
+    /// between two transactions. If the notification is due now, its audience ends at the highest
+    /// device sequence of the application, so it depends on no clock. If the notification is due
+    /// now and all ids that it names are unknown, the result has their number.
     pub async fn accept_notification(
         &self,
         app: AppNo,
@@ -155,13 +150,13 @@ impl Store {
         once: Option<IdempotentRequest>,
     ) -> Result<Idempotent<NotificationCreated>, StoreError> {
         self.write_once(Operation::AcceptNotification, app, once, move |tx| {
-            let unknown = accept::notification(tx, app, &notification)?;
+            let unknown = accept(tx, app, &notification)?;
             Ok(NotificationCreated { id: notification.id, unknown })
         })
         .await
     }
 
-    /// Records a report; an id in use is refused with the path `id`.
+    /// Records a report. An id in use is refused with the path `id`.
     pub async fn record_report(
         &self,
         app: AppNo,
@@ -169,7 +164,7 @@ impl Store {
         once: Option<IdempotentRequest>,
     ) -> Result<Idempotent<NotificationCreated>, StoreError> {
         self.write_once(Operation::RecordReport, app, once, move |tx| {
-            accept::report(tx, app, &report)?;
+            record_report(tx, app, &report)?;
             Ok(NotificationCreated { id: report.report.id, unknown: None })
         })
         .await
@@ -181,22 +176,24 @@ impl Store {
         app: AppNo,
         id: NotificationId,
     ) -> Result<NotificationRecord, StoreError> {
-        self.read(move |connection| notification(connection, app, &id)).await
+        self.read(move |connection| read::notification(connection, app, &id)).await
     }
 
-    /// Lists notifications, newest first. A page ends early, with a cursor, once its requests reach
-    /// some megabytes, since `limit` bounds rows and each contains a whole request.
+    /// Lists notifications, newest first. Each row contains a whole request, so a page with large
+    /// requests ends before its limit of rows, once its requests have 4 MiB. It then has a cursor
+    /// for the next page.
     pub async fn list_notifications(
         &self,
         app: AppNo,
         page: PageRequest,
     ) -> Result<Page<NotificationRecord>, StoreError> {
-        self.read(move |connection| list(connection, app, &page)).await
+        self.read(move |connection| read::list(connection, app, &page)).await
     }
 
-    /// Lists the deliveries of a notification by platform and device key, including retries and pending
-    /// ones of open pages. The amount of data read is bounded for every audience, so a page can have
-    /// fewer rows than its limit, even none, and still have a next page.
+    /// Lists the deliveries of a notification in the order of platform and device key. The list
+    /// includes retries, and the pending deliveries of open pages. One call reads a bounded amount
+    /// of data. A page can therefore have fewer rows than its limit, even none, and still have a
+    /// next page.
     pub async fn list_deliveries(
         &self,
         app: AppNo,
@@ -217,13 +214,14 @@ impl Store {
         self.read(move |connection| facts::read(connection, app, &id, &device)).await
     }
 
-    /// How many devices an audience has now by platform: from a counter if there is one, otherwise by a
-    /// bounded scan.
+    /// Counts the devices that an audience has now, by platform. Reads counters where they exist,
+    /// and otherwise scans a bounded number of devices.
     pub async fn reach(&self, app: AppNo, audience: Audience) -> Result<Reached, StoreError> {
         self.read(move |connection| facts::count(connection, app, &audience)).await
     }
 
-    /// Stores the response of a preview, which changes nothing else.
+    /// Stores the response of a preview for replay, if the request has an idempotency key. A
+    /// preview changes nothing else.
     pub async fn keep_preview(
         &self,
         app: AppNo,
@@ -236,9 +234,10 @@ impl Store {
         }
     }
 
-    /// Cancels what has not been sent yet; refused with the path `id` if nothing is left. A
-    /// notification without dispatches ends at once. For others the engine continues its scan without
-    /// sending, so that `targeted` stays exact. Retries end in this transaction.
+    /// Cancels the deliveries of a notification that have not been sent. Refused with the path `id`
+    /// if the notification has ended. A notification without dispatches ends at once. Otherwise the
+    /// open retries end in this transaction, and the engine continues the scans without sending, so
+    /// that `targeted` is still counted exactly.
     pub async fn cancel_notification(
         &self,
         app: AppNo,
@@ -249,156 +248,233 @@ impl Store {
     }
 }
 
-// Reading notifications back with their counts.
+// Accepting notifications and recording reports. Both write one row, independent of the size of the
+// audience.
 
-/// A page with this many bytes of requests is full: a thousand of the largest would be a gigabyte.
-const PAGE_REQUEST_BYTES_MAX: u64 = 4 * 1_048_576;
+const NO_CAMPAIGN: &str = "names no active campaign";
+const ID_IN_USE: &str = "is in use already";
 
-/// Columns as [`read_row`] reads them.
-const NOTIFICATION: &str = "n.no, n.id, n.status, n.origin, n.created_at, n.due_at, \
-    n.local_time, n.started_at, n.completed_at, n.request, n.platforms, n.unknown";
-
-struct Found {
-    no: i64,
-    id: String,
-    status: NotificationStatus,
+/// A new row of `notifications`.
+struct NotificationRow<'a> {
+    id: &'a NotificationId,
     origin: Origin,
-    created_at: Timestamp,
-    send_at: Option<Timestamp>,
-    started_at: Option<Timestamp>,
-    completed_at: Option<Timestamp>,
-    request: String,
+    status: NotificationStatus,
+    at: Timestamp,
+    /// The due time; `None` for a report and for a notification at a local time.
+    due_at: Option<Timestamp>,
+    /// The local time at which each device gets the notification, stored as if it were a time in
+    /// UTC.
+    local_time: Option<i64>,
+    request: &'a str,
     platforms: i64,
-    /// Ids of any platform that name no device.
-    unknown: u64,
+    names_devices: bool,
+    tag: Option<&'a str>,
+    ttl_seconds: u32,
+    collapse_key: Option<&'a str>,
+    campaign: Option<CampaignRef>,
+    audience_until: Option<i64>,
 }
 
-/// Reads one notification.
-fn notification(
+/// Accepts a notification. If it is due now and all ids that it names are unknown, returns their
+/// number.
+fn accept(
+    tx: &mut WriteTx<'_>,
+    app: AppNo,
+    new: &NewNotification,
+) -> Result<Option<u64>, StoreError> {
+    let sequence = require_app(tx, app)?;
+    let (due_at, local_time) = match new.schedule {
+        Schedule::Now => (Some(new.at), None),
+        Schedule::At(at) => (Some(at), None),
+        // Each zone has its own due time.
+        Schedule::Local(time) => (None, Some(time.0)),
+    };
+    let is_due = due_at.is_some_and(|due_at| due_at <= new.at);
+    let no = insert(
+        tx,
+        app,
+        &NotificationRow {
+            id: &new.id,
+            origin: Origin::Created,
+            status: if is_due { NotificationStatus::Queued } else { NotificationStatus::Scheduled },
+            at: new.at,
+            due_at,
+            local_time,
+            request: &new.request,
+            platforms: platform_bits(&new.target.platforms()),
+            names_devices: matches!(new.target, Target::Devices { .. }),
+            tag: new.tag.as_deref(),
+            ttl_seconds: new.ttl_seconds,
+            collapse_key: new.collapse_key.as_deref(),
+            campaign: new.campaign,
+            // The audience of a later notification is fixed when it becomes due.
+            audience_until: is_due.then_some(sequence),
+        },
+    )?;
+    if let Some(poll) = &new.poll {
+        insert_poll(tx, app, no, poll, new.at)?;
+    }
+    tx.changed(if is_due || local_time.is_some() {
+        DeliveryChange::NotificationDue
+    } else {
+        DeliveryChange::NotificationScheduled
+    });
+    // The ids of a later notification may exist when it becomes due.
+    if is_due { count_if_all_unknown(tx, app, &new.target) } else { Ok(None) }
+}
+
+/// The number of ids that a target names, if it names devices and none of them exists.
+fn count_if_all_unknown(
+    connection: &Connection,
+    app: AppNo,
+    target: &Target,
+) -> Result<Option<u64>, StoreError> {
+    let Target::Devices { android, ios, any } = target else { return Ok(None) };
+    let all_ids = || android.iter().chain(ios).chain(any);
+    let ids: Vec<&str> = all_ids().map(DeviceId::as_str).collect();
+    let keys = keys_by_ids(connection, app, &ids)?;
+    let is_on = |id: &DeviceId, platform: Platform| {
+        keys.get(id.as_str()).is_some_and(|key| key.platform() == platform)
+    };
+    let is_any_known = any.iter().any(|id| keys.contains_key(id.as_str()))
+        || android.iter().any(|id| is_on(id, Platform::Android))
+        || ios.iter().any(|id| is_on(id, Platform::Ios));
+    Ok((!is_any_known).then(|| all_ids().count() as u64))
+}
+
+/// Records a report.
+fn record_report(tx: &mut WriteTx<'_>, app: AppNo, new: &NewReport) -> Result<(), StoreError> {
+    require_app(tx, app)?;
+    let no = insert(
+        tx,
+        app,
+        &NotificationRow {
+            id: &new.report.id,
+            origin: Origin::Reported,
+            status: NotificationStatus::Reported,
+            at: new.at,
+            due_at: None,
+            local_time: None,
+            request: &new.request,
+            platforms: platform_bits(&new.report.platforms),
+            names_devices: false,
+            tag: new.report.tag.as_deref(),
+            ttl_seconds: 0,
+            collapse_key: None,
+            campaign: new.report.content.campaign(),
+            audience_until: None,
+        },
+    )?;
+    if let Some(poll) = &new.poll {
+        insert_poll(tx, app, no, poll, new.at)?;
+    }
+    Ok(())
+}
+
+fn insert(
+    tx: &WriteTx<'_>,
+    app: AppNo,
+    row: &NotificationRow<'_>,
+) -> Result<NotificationNo, StoreError> {
+    let campaign = match row.campaign {
+        // The default campaign can change, so it is only resolved when a device asks for
+        // enrichment.
+        None | Some(CampaignRef::Default) => None,
+        Some(CampaignRef::Id(id)) => Some(id),
+    };
+    if let Some(id) = campaign {
+        let active = tx
+            .prepare_cached(
+                "select 1 from campaigns where app_no = ?1 and id = ?2 and status = 'active'",
+            )?
+            .exists(params![app.0, id.0.as_bytes()])?;
+        if !active {
+            let mut broken = vec![format!("campaign_id: {NO_CAMPAIGN}")];
+            if number_of(tx, app, row.id)?.is_some() {
+                broken.push(format!("id: {ID_IN_USE}"));
+            }
+            StoreError::refused_if(broken)?;
+        }
+    }
+    let no = tx
+        .prepare_insert(
+            "insert into notifications (no, app_no, id, origin, status, created_at, due_at,
+             local_time, request, platforms, names_devices, tag, ttl_seconds, campaign_id,
+             audience_until, collapse_key, next_zone_at)
+             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)
+             on conflict (app_no, id) do nothing",
+        )?
+        .insert(
+            app,
+            params![
+                app.0,
+                row.id.as_str(),
+                row.origin.as_str(),
+                row.status.as_str(),
+                row.at.as_ms(),
+                row.due_at.map(Timestamp::as_ms),
+                row.local_time,
+                row.request,
+                row.platforms,
+                row.names_devices,
+                row.tag,
+                row.ttl_seconds,
+                campaign.as_ref().map(|id| id.0.as_bytes()),
+                row.audience_until,
+                row.collapse_key,
+                // Zones are first checked at once, since some may be due.
+                row.local_time.map(|_| row.at.as_ms()),
+            ],
+        )?;
+    no.map(NotificationNo).ok_or_else(|| StoreError::refused("id", ID_IN_USE))
+}
+
+fn insert_poll(
+    tx: &Connection,
+    app: AppNo,
+    no: NotificationNo,
+    draft: &PollDraft,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    tx.prepare_cached(
+        "insert into polls (notification_no, public_id, text, layout, image_url, lang, created_at)
+         select ?1, ?2, ?3, ?4, ?5, language, ?6 from apps where no = ?7",
+    )?
+    .execute(params![
+        no.0,
+        draft.public_id.as_bytes(),
+        draft.poll.text,
+        layout_code(draft.poll.layout_id),
+        draft.poll.image_url,
+        at.as_ms(),
+        app.0,
+    ])?;
+    let mut insert = tx.prepare_cached(
+        "insert into poll_answers (notification_no, place, id, text, image_url)
+         values (?1, ?2, ?3, ?4, ?5)",
+    )?;
+    for (place, (answer, id)) in (0_i64..).zip(draft.poll.answers.iter().zip(&draft.answers)) {
+        insert.execute(params![no.0, place, id.0.as_bytes(), answer.text, answer.image_url])?;
+    }
+    Ok(())
+}
+
+/// Reads the number of a notification by its id.
+pub(crate) fn number_of(
     connection: &Connection,
     app: AppNo,
     id: &NotificationId,
-) -> Result<NotificationRecord, StoreError> {
-    require_app(connection, app)?;
-    let found = connection
-        .prepare_cached(&format!(
-            "select {NOTIFICATION} from notifications n where n.app_no = ?1 and n.id = ?2"
-        ))?
-        .query_row(params![app.0, id.as_str()], read_row)
-        .optional()?
-        .ok_or(StoreError::NotFound)?;
-    let its = sums(connection, &[found.no])?.remove(&found.no).unwrap_or_default();
-    record(found, its)
-}
-
-/// Lists notifications, newest first.
-fn list(
-    connection: &Connection,
-    app: AppNo,
-    page: &PageRequest,
-) -> Result<Page<NotificationRecord>, StoreError> {
-    require_app(connection, app)?;
-    let listing = CursorCodec { name: "notifications", of: app.0 };
-    let before = listing.number(page)?.unwrap_or(i64::MAX);
-    let (numbers, limit) = numbers_of(connection, app, before, page)?;
-    let mut sums = sums(connection, &numbers)?;
-    let mut found = connection
-        .prepare_cached(&format!(
-            "select {NOTIFICATION} from notifications n where n.no in {NUMBERS}"
-        ))?
-        .query_map([list_of(&numbers)], read_row)?
-        .collect::<sql::Result<Vec<_>>>()?;
-    found.sort_unstable_by_key(|found| Reverse(found.no));
-    let mut rows = Vec::with_capacity(numbers.len());
-    for found in found {
-        let its = sums.remove(&found.no).unwrap_or_default();
-        rows.push((found.no, record(found, its)?));
-    }
-    Ok(listing.page(rows, &PageRequest { limit, cursor: None }))
-}
-
-/// The numbers of the notifications of a page, one more if another page follows, and its limit. Their
-/// contents are read only after it is known that they fit.
-fn numbers_of(
-    connection: &Connection,
-    app: AppNo,
-    before: i64,
-    page: &PageRequest,
-) -> Result<(Vec<i64>, u32), StoreError> {
-    let mut statement = connection.prepare_cached(
-        "select no, octet_length(request) from notifications where app_no = ?1 and no < ?2
-         order by no desc limit ?3",
-    )?;
-    let (mut numbers, mut request_bytes, mut limit) = (Vec::new(), 0, page.limit);
-    for row in statement.query_map([app.0, before, rows_wanted(page)], |row| {
-        Ok((row.get::<i64>(0)?, count_at(row, 1)?))
-    })? {
-        let (no, bytes) = row?;
-        numbers.push(no);
-        if request_bytes >= PAGE_REQUEST_BYTES_MAX {
-            // This row begins the next page.
-            limit = u32::try_from(numbers.len() - 1).unwrap_or(limit);
-            break;
-        }
-        request_bytes += bytes;
-    }
-    Ok((numbers, limit))
-}
-
-fn read_row(row: &Row<'_>) -> sql::Result<Found> {
-    let status: String = row.get(2)?;
-    let origin: String = row.get(3)?;
-    let time = |column| row.get::<Option<i64>>(column).map(|at| at.map(Timestamp));
-    let is_local = row.get::<Option<i64>>(6)?.is_some();
-    Ok(Found {
-        no: row.get(0)?,
-        id: row.get(1)?,
-        status: status.parse().map_err(|_| unexpected_value(2, Type::Text))?,
-        origin: origin.parse().map_err(|_| unexpected_value(3, Type::Text))?,
-        created_at: Timestamp(row.get(4)?),
-        send_at: if is_local { None } else { time(5)? },
-        started_at: time(7)?,
-        completed_at: time(8)?,
-        request: row.get(9)?,
-        platforms: row.get(10)?,
-        unknown: count_at(row, 11)?,
-    })
-}
-
-fn record(found: Found, sums: Sums) -> Result<NotificationRecord, StoreError> {
-    let mut by_platform: Vec<PlatformCounts> = platforms_of(found.platforms)
-        .into_iter()
-        .map(|platform| PlatformCounts { platform, counts: Counts::default() })
-        .collect();
-    for (platform, counts) in sums.dispatches {
-        match by_platform.iter_mut().find(|row| row.platform == platform) {
-            Some(row) => row.counts.add(&counts),
-            None => by_platform.push(PlatformCounts { platform, counts }),
-        }
-    }
-    // If it names devices of any platform, only its dispatches say which platforms it has.
-    by_platform.sort_by_key(|row| row.platform);
-    let mut counts = Counts { unknown: found.unknown, ..Counts::default() };
-    by_platform.iter().for_each(|row| counts.add(&row.counts));
-    Ok(NotificationRecord {
-        id: NotificationId::new(found.id).map_err(internal)?,
-        status: found.status,
-        origin: found.origin,
-        created_at: found.created_at,
-        send_at: found.send_at,
-        started_at: found.started_at,
-        completed_at: found.completed_at,
-        request: JsonObject::new(&found.request)?,
-        counts,
-        by_platform,
-        failures: sums.failures,
-        engagement: sums.engagement,
-    })
+) -> Result<Option<NotificationNo>, StoreError> {
+    let no = connection
+        .prepare_cached("select no from notifications where app_no = ?1 and id = ?2")?
+        .query_row(params![app.0, id.as_str()], |row| row.get(0).map(NotificationNo))
+        .optional()?;
+    Ok(no)
 }
 
 // Canceling what has not been sent yet.
 
-/// Cancels a notification.
+/// Cancels a notification that has not ended.
 fn cancel(
     tx: &mut WriteTx<'_>,
     app: AppNo,
@@ -406,7 +482,7 @@ fn cancel(
     at: Timestamp,
 ) -> Result<(), StoreError> {
     require_app(tx, app)?;
-    let (no, status, requested) = tx
+    let (no, status, is_requested) = tx
         .prepare_cached(
             "select no, status, cancel_requested_at is not null from notifications
              where app_no = ?1 and id = ?2",
@@ -428,7 +504,7 @@ fn cancel(
             .execute([no.0, at.as_ms()])?;
             record_completion_event(tx, no, true, at)?;
         }
-        NotificationStatus::Sending if !requested => cancel_dispatches(tx, no, at)?,
+        NotificationStatus::Sending if !is_requested => cancel_dispatches(tx, no, at)?,
         NotificationStatus::Sending
         | NotificationStatus::Completed
         | NotificationStatus::Canceled
@@ -440,7 +516,8 @@ fn cancel(
     Ok(())
 }
 
-/// Marks every unfinished dispatch and ends its retries; the engine counts the rest.
+/// Marks all unfinished dispatches of a notification as canceled and ends their retries. The engine
+/// counts the remaining devices.
 fn cancel_dispatches(
     tx: &mut WriteTx<'_>,
     no: NotificationNo,
@@ -460,7 +537,7 @@ fn cancel_dispatches(
         .query_map([no.0], |row| row.get(0).map(DispatchNo))?
         .collect::<Result<Vec<_>, _>>()?;
     if dispatches.is_empty() {
-        // It is between two zones, so nothing else would end it.
+        // No zone is being sent, so no dispatch will end the notification.
         return end_canceled_or_not(tx, no, at);
     }
     dispatches.into_iter().try_for_each(|dispatch| cancel_retries_of_dispatch(tx, dispatch, at))

@@ -3,18 +3,19 @@
 /// Declares the writes, each with its name.
 macro_rules! operations {
     ($($name:ident = $text:literal,)*) => {
-        /// A write of the store. Each is a method of [`crate::store::Store`], except the last steps of
-        /// an erasure, which happen at start.
+        /// A write of the store. Each is a method of [`crate::store::Store`], except
+        /// `ResumeErasing`, which finishes interrupted erasures when the store is opened.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Operation {
             $(#[doc = concat!("`", $text, "`")] $name,)*
         }
 
         impl Operation {
-            /// Every write. The crash tests kill the process before and after the commit of each.
+            /// All writes. The crash tests kill the process before and after the commit of each
+            /// write.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
-            /// The name of its fail point.
+            /// The name of the write, and of its fail point.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self {

@@ -18,38 +18,39 @@ use crate::store::{
 /// A stored poll.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PollRow {
-    /// Id, that of its notification.
+    /// The id of the poll, which is the id of its notification.
     pub id: NotificationId,
-    /// Secret part of its public address.
+    /// The secret part of the public address.
     pub public_id: Uuid,
     /// The question.
     pub text: String,
-    /// Layout.
+    /// The layout.
     pub layout_id: PollLayout,
-    /// Image.
+    /// The URL of the image.
     pub image_url: Option<String>,
-    /// Language of the application when the poll was made.
+    /// The language of the application when the poll was created.
     pub lang: String,
-    /// Creation.
+    /// When the poll was created.
     pub created_at: Timestamp,
-    /// Answers in order.
+    /// The answers, in their order.
     pub answers: Vec<AnswerRow>,
 }
 
 /// A stored answer of a poll.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AnswerRow {
-    /// Id.
+    /// The id.
     pub id: AnswerId,
-    /// Text.
+    /// The text.
     pub text: String,
-    /// Image.
+    /// The URL of the image.
     pub image_url: Option<String>,
-    /// How often it was chosen.
+    /// How often the answer was chosen.
     pub clicks: u64,
 }
 
-/// A visitor of a poll page: half of the SHA-256 of a random id. The id itself is not stored.
+/// A visitor of a poll page: the first half of the SHA-256 of a random id. The id itself is not
+/// stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Visitor(pub [u8; 16]);
 
@@ -74,8 +75,9 @@ impl Store {
         .await
     }
 
-    /// Records a vote. A device votes once per poll; repeats change nothing. An unknown poll or answer
-    /// is [`StoreError::NotFound`]; an unknown device is refused with its path.
+    /// Records a vote. A device votes once in a poll; a repeated vote changes nothing. Fails with
+    /// [`StoreError::NotFound`] if the poll or the answer is unknown. An unknown device is refused
+    /// with its path.
     pub async fn answer_poll(
         &self,
         app: AppNo,
@@ -94,8 +96,8 @@ impl Store {
         .await
     }
 
-    /// Reads a poll by its public id, and the answer that this visitor gave. Polls of inactive
-    /// applications are unknown.
+    /// Reads a poll by its public id, and the answer that this visitor gave. A poll of an
+    /// application that is not active is unknown.
     pub async fn public_poll(
         &self,
         public_id: Uuid,
@@ -112,9 +114,9 @@ impl Store {
         .await
     }
 
-    /// Records the vote of a visitor. Each votes once per poll; repeats write nothing. The event of a
-    /// vote names no device, since visitors are not tracked. An unknown poll is
-    /// [`StoreError::NotFound`]; an answer of another poll is refused.
+    /// Records the vote of a visitor. A visitor votes once in a poll; a repeated vote writes
+    /// nothing. The event of the vote names no device, since visitors are not tracked. Fails with
+    /// [`StoreError::NotFound`] if the poll is unknown. An answer of another poll is refused.
     pub async fn answer_public_poll(
         &self,
         public_id: Uuid,
@@ -122,7 +124,7 @@ impl Store {
         visitor: Visitor,
         at: Timestamp,
     ) -> Result<(), StoreError> {
-        // A repeated vote costs no commit.
+        // A read finds a repeated vote without a commit.
         let answered = self
             .read(move |connection| {
                 let (_, no, _) = by_public_id(connection, public_id)?;
@@ -141,7 +143,7 @@ impl Store {
     }
 }
 
-/// The poll with a public id, of an active application.
+/// Finds a poll of an active application by its public id.
 fn by_public_id(
     connection: &Connection,
     public_id: Uuid,
@@ -160,7 +162,7 @@ fn by_public_id(
     Ok((app, no, id))
 }
 
-/// The answer that a visitor gave.
+/// Reads the answer that a visitor gave.
 fn vote_of(
     connection: &Connection,
     no: NotificationNo,
@@ -177,7 +179,7 @@ fn vote_of(
     Ok(given)
 }
 
-/// The index of an answer of the poll.
+/// Reads the index of an answer of a poll.
 fn answer_index(
     connection: &Connection,
     no: NotificationNo,
@@ -190,7 +192,7 @@ fn answer_index(
     place.ok_or_else(|| StoreError::refused("answer", "names no answer of this poll"))
 }
 
-/// Counts the vote of a visitor, unless they have voted.
+/// Counts the vote of a visitor, unless the visitor has already voted.
 fn count_vote_on_page(
     tx: &mut WriteTx<'_>,
     app: AppNo,
@@ -200,13 +202,13 @@ fn count_vote_on_page(
     now: Timestamp,
 ) -> Result<(), StoreError> {
     let place = answer_index(tx, no, answer)?;
-    let first = tx
+    let inserted = tx
         .prepare_cached(
             "insert into poll_visitors (notification_no, visitor, place)
              values (?1, ?2, ?3) on conflict do nothing",
         )?
         .execute(params![no.0, visitor.0, place])?;
-    if first == 0 {
+    if inserted == 0 {
         return Ok(());
     }
     count_click(tx, no, answer)?;
@@ -278,7 +280,7 @@ fn count_vote(
     }
 }
 
-/// Counts the vote of a device, unless it has voted.
+/// Counts the vote of a device, unless the device has already voted.
 pub(super) fn count_vote_of(
     tx: &mut WriteTx<'_>,
     no: NotificationNo,
@@ -286,20 +288,20 @@ pub(super) fn count_vote_of(
     key: DeviceKey,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    let first = tx
+    let inserted = tx
         .prepare_cached(
             "insert into poll_votes (notification_no, device_key) values (?1, ?2)
              on conflict do nothing",
         )?
         .execute([no.0, key.0])?;
-    if first == 0 {
+    if inserted == 0 {
         return Ok(());
     }
     count_click(tx, no, answer)?;
     record_vote_event(tx, key.app(), no, answer, Some(key), now)
 }
 
-/// Writes the event of a vote that counted.
+/// Writes the event of a counted vote.
 fn record_vote_event(
     tx: &mut WriteTx<'_>,
     app: AppNo,
@@ -325,7 +327,7 @@ pub(super) fn has_voted(
     Ok(voted)
 }
 
-/// The poll that has this answer.
+/// Finds a poll by its id, if it has this answer.
 pub(super) fn with_answer(
     connection: &Connection,
     app: AppNo,

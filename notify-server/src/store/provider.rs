@@ -1,4 +1,5 @@
-//! Configured providers. Secrets are already sealed (`secrets.rs`).
+//! Configured providers, and the provider tokens that servers share. Callers seal all secrets
+//! (`secrets.rs`).
 
 use notify_core::{AppId, ProviderKind, Timestamp};
 
@@ -14,9 +15,11 @@ use crate::store::{AppNo, DeliveryChange, Operation, Store, StoreError};
 pub struct ProviderRow {
     /// Which provider.
     pub provider: ProviderKind,
-    /// The whole configuration, sealed; empty if it was dropped with its master key.
+    /// The whole configuration, sealed. Empty if the configuration was dropped together with its
+    /// master key.
     pub sealed: Vec<u8>,
-    /// Last change. It grows with each change and so identifies the version.
+    /// When the configuration last changed. The time grows with each change, so it identifies the
+    /// version.
     pub updated_at: Timestamp,
 }
 
@@ -29,11 +32,12 @@ pub struct TokenRow {
     pub issued_at: Timestamp,
     /// How far the signer's wall clock was ahead of the servers' clock, in milliseconds.
     pub wall_ahead_ms: i64,
-    /// The provider rejects newer tokens before this time.
+    /// Until when the token is kept, because the provider rejects newer tokens before that time.
     pub frozen_until: Option<Timestamp>,
 }
 
-/// How long an unused provider token is kept, in milliseconds: an hour longer than it is valid.
+/// How long an unused provider token is kept, in milliseconds: an hour longer than the token is
+/// valid.
 pub(crate) const TOKEN_KEPT_MS: i64 = 2 * 3_600_000;
 
 impl Store {
@@ -60,7 +64,7 @@ impl Store {
         .await
     }
 
-    /// Removes a provider; [`StoreError::NotFound`] when it was not configured.
+    /// Removes a provider. Fails with [`StoreError::NotFound`] if it is not configured.
     pub async fn delete_provider(
         &self,
         app: AppId,
@@ -81,8 +85,8 @@ impl Store {
         .await
     }
 
-    /// Resets the circuit breakers of a provider and its mass-unregister guard;
-    /// [`StoreError::NotFound`] if it is not configured.
+    /// Resets the circuit breakers of a provider and its mass-unregister guard. Fails with
+    /// [`StoreError::NotFound`] if the provider is not configured.
     pub async fn release_provider(
         &self,
         app: AppId,
@@ -103,7 +107,7 @@ impl Store {
         .await
     }
 
-    /// The providers of an application, by name.
+    /// Reads the providers of an application, in the order of their names.
     pub async fn providers(&self, app: AppId) -> Result<Vec<ProviderRow>, StoreError> {
         self.read(move |connection| {
             let no = app_no(connection, app)?;
@@ -119,7 +123,7 @@ impl Store {
         .await
     }
 
-    /// One provider, with the application id that its secrets are bound to.
+    /// Reads a provider, and the application id that its secrets are sealed for.
     pub async fn provider(
         &self,
         app: AppNo,
@@ -139,8 +143,8 @@ impl Store {
         .await
     }
 
-    /// Any stored configuration, with the application id that its secrets are bound to: a start checks
-    /// the master key with it.
+    /// Reads any stored configuration, and the application id that its secrets are sealed for. A
+    /// server that starts checks its master key with it.
     pub async fn any_sealed(&self) -> Result<Option<(AppId, ProviderRow)>, StoreError> {
         self.read(|connection| {
             let row = connection
@@ -156,30 +160,32 @@ impl Store {
         .await
     }
 
-    /// The stored token of this name, if there is one.
+    /// Reads the stored token with this name, if there is one.
     pub async fn provider_token(&self, name: TokenName) -> Result<Option<TokenRow>, StoreError> {
-        self.read(move |connection| read(connection, &name)).await
+        self.read(move |connection| read_token(connection, &name)).await
     }
 
-    /// Stores a new token in place of the one that was signed at `replaces`, unless another server was
-    /// faster. Returns the token that is stored now. Tokens of unused keys are deleted.
+    /// Stores a new token in place of the token that was signed at `replaces`. If another server
+    /// has already replaced that token, its token stays. Returns the token that is stored now. Also
+    /// deletes tokens of unused keys.
     pub async fn keep_provider_token(
         &self,
         name: TokenName,
         new: TokenRow,
         replaces: Option<Timestamp>,
     ) -> Result<TokenRow, StoreError> {
-        self.write(Operation::KeepProviderToken, move |tx| keep(tx, &name, &new, replaces)).await
+        self.write(Operation::KeepProviderToken, move |tx| keep_token(tx, &name, &new, replaces))
+            .await
     }
 
-    /// Keeps a token until then because the provider rejects newer ones. The latest time wins; unknown
-    /// tokens are ignored.
+    /// Keeps a token until `until`, because the provider rejects newer tokens. If the token is
+    /// already kept until a later time, that time stays. An unknown token is ignored.
     pub async fn freeze_provider_token(
         &self,
         name: TokenName,
         until: Timestamp,
     ) -> Result<(), StoreError> {
-        self.write(Operation::FreezeProviderToken, move |tx| freeze(tx, &name, until)).await
+        self.write(Operation::FreezeProviderToken, move |tx| freeze_token(tx, &name, until)).await
     }
 }
 
@@ -196,9 +202,9 @@ fn provider_of(row: &Row<'_>) -> sql::Result<ProviderRow> {
     })
 }
 
-// Provider tokens that servers share.
+// The provider tokens that servers share.
 
-fn read(connection: &Connection, name: &TokenName) -> Result<Option<TokenRow>, StoreError> {
+fn read_token(connection: &Connection, name: &TokenName) -> Result<Option<TokenRow>, StoreError> {
     let row = connection
         .prepare_cached(
             "select sealed, issued_at, wall_ahead_ms, frozen_until from provider_tokens
@@ -209,9 +215,9 @@ fn read(connection: &Connection, name: &TokenName) -> Result<Option<TokenRow>, S
     Ok(row)
 }
 
-/// Writes a token if the row is still the one that the caller saw. A freeze stays, since it applies to
-/// the key and not to the token.
-fn keep(
+/// Writes a token if the stored token is still the one that the caller has read. `frozen_until`
+/// stays, since it applies to the key and not to the token.
+fn keep_token(
     tx: &Connection,
     name: &TokenName,
     new: &TokenRow,
@@ -231,10 +237,10 @@ fn keep(
     ])?;
     tx.prepare_cached("delete from provider_tokens where issued_at < ?1")?
         .execute([new.issued_at.as_ms() - TOKEN_KEPT_MS])?;
-    Ok(read(tx, name)?.unwrap_or_else(|| new.clone()))
+    Ok(read_token(tx, name)?.unwrap_or_else(|| new.clone()))
 }
 
-fn freeze(tx: &Connection, name: &TokenName, until: Timestamp) -> Result<(), StoreError> {
+fn freeze_token(tx: &Connection, name: &TokenName, until: Timestamp) -> Result<(), StoreError> {
     tx.prepare_cached(
         "update provider_tokens set frozen_until = ?2
          where name = ?1 and (frozen_until is null or frozen_until < ?2)",

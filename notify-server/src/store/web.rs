@@ -1,4 +1,5 @@
-//! Browsers that register without an API key: what an application allows them, and the secret of each.
+//! Browsers that register without an API key: the access that an application allows them, and their
+//! secrets.
 
 use std::sync::Arc;
 
@@ -10,12 +11,12 @@ use crate::store::sql::row::unexpected_value;
 use crate::store::sql::{OptionalExtension, Type, params};
 use crate::store::{AppNo, Change, Operation, Store, StoreError};
 
-/// An application that allows browsers.
+/// An application that allows browsers to register.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebApp {
     /// Internal number.
     pub no: AppNo,
-    /// Its status. A suspended one allows nothing.
+    /// The status. A suspended application allows nothing.
     pub status: AppStatus,
     /// What browsers may do.
     pub access: WebAccess,
@@ -26,11 +27,11 @@ pub struct WebApp {
 pub struct NewBrowser {
     /// Its address, language and time zone. The device id is ignored.
     pub subscription: Subscription,
-    /// The device that it claims to be, and the SHA-256 of its secret.
+    /// The device that the browser claims to be, and the SHA-256 of the secret that it presents.
     pub existing: Option<(DeviceId, [u8; 32])>,
     /// The generated id for an unknown browser.
     pub made: DeviceId,
-    /// SHA-256 of the secret that it gets if it has no valid one.
+    /// The SHA-256 of the secret that the browser gets if it presents no valid secret.
     pub secret: [u8; 32],
     /// Tags to set.
     pub tags: Vec<Tag>,
@@ -39,9 +40,9 @@ pub struct NewBrowser {
 /// The result of a browser's subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SubscribedBrowser {
-    /// Its device.
+    /// The device of the browser.
     pub id: DeviceId,
-    /// Whether it got the new secret; otherwise its own stays valid.
+    /// Whether the browser got the new secret. Otherwise the secret that it presented stays valid.
     pub has_new_secret: bool,
 }
 
@@ -61,7 +62,8 @@ impl Store {
         .await
     }
 
-    /// Removes the access of browsers; `NotFound` if there was none. Their devices stay.
+    /// Removes the access of browsers, or returns [`StoreError::NotFound`] if they had none. The
+    /// devices of the browsers stay.
     pub async fn clear_web_access(&self, app: AppId) -> Result<(), StoreError> {
         self.write(Operation::ClearWebAccess, move |tx| {
             let no = app_no(tx, app)?;
@@ -76,7 +78,8 @@ impl Store {
         .await
     }
 
-    /// What browsers may do with an application; `None` if nothing, or if the application is unknown.
+    /// Reads what browsers may do with an application; `None` if they have no access or the
+    /// application is unknown.
     pub async fn web_access(&self, app: AppId) -> Result<Option<WebApp>, StoreError> {
         self.read(move |connection| {
             let row = connection
@@ -96,10 +99,11 @@ impl Store {
         .await
     }
 
-    /// Subscribes a browser and sets its tags. The device is the one whose secret the browser presents;
-    /// otherwise the one with exactly this endpoint and keys, which only the browser knows; otherwise a
-    /// new one. A device id or an endpoint alone gives no access: an endpoint with other keys moves to
-    /// a new device, as a token does.
+    /// Subscribes a browser and sets its tags. The browser is the device whose secret it presents.
+    /// Without a valid secret, it is the device with exactly this endpoint and keys, which only the
+    /// browser knows. Otherwise the browser becomes a new device. A device id or an endpoint alone
+    /// gives no access to an existing device: an endpoint with other keys moves to the new device,
+    /// as a token does.
     pub async fn subscribe_browser(
         &self,
         app: AppNo,
@@ -120,6 +124,6 @@ impl Store {
         id: DeviceId,
         secret: [u8; 32],
     ) -> Result<bool, StoreError> {
-        self.read(move |connection| register::opens(connection, app, &id, secret)).await
+        self.read(move |connection| register::has_secret(connection, app, &id, secret)).await
     }
 }

@@ -17,19 +17,21 @@ use crate::store::{
     StoreError, event,
 };
 
-/// Most webhooks of an application.
+/// The most webhooks of an application.
 pub const WEBHOOKS_MAX: u64 = 20;
-/// Most messages that wait for one webhook. Further events stay in the log, up to its bounds.
+/// The most pending messages of a webhook. Events beyond them stay in the event log, within the
+/// limits of the log.
 pub const MESSAGES_PENDING_MAX: i64 = 1_000;
 /// How long a finished message is kept, in milliseconds: 7 days.
 pub const MESSAGES_KEPT_MS: i64 = 7 * 86_400_000;
-/// Reason of messages that end because their webhook was disabled.
+/// The reason of messages that end because their webhook was disabled.
 pub const WEBHOOK_DISABLED: &str = "webhook_disabled";
-/// Reason of a webhook that is disabled because its endpoint answered 410.
+/// The reason of a webhook that is disabled because its endpoint responded with 410.
 pub const WEBHOOK_GONE: &str = "gone";
-/// Reason of a webhook that is disabled because it failed for too long.
+/// The reason of a webhook that is disabled because it failed for too long.
 pub const WEBHOOK_FAILING: &str = "failing";
-/// Reason of messages that end because what they report was erased.
+/// The reason of messages that end because the device or notification that they are about was
+/// erased.
 pub const MESSAGE_ERASED: &str = "erased";
 
 /// Number of a webhook.
@@ -45,25 +47,25 @@ pub struct MessageNo(pub i64);
 pub struct SealedSecret {
     /// The webhook.
     pub id: WebhookId,
-    /// Its secret, sealed.
+    /// The secret, sealed.
     pub sealed: Vec<u8>,
 }
 
-/// Another secret for a webhook.
+/// A new secret for a webhook.
 #[derive(Debug, Clone)]
 pub struct SecretRotation {
     /// The new secret.
     pub secret: SealedSecret,
-    /// When it replaces the previous one.
+    /// When the new secret replaces the previous secret.
     pub at: Timestamp,
-    /// Until when the previous one signs as well.
+    /// Until when messages are also signed with the previous secret.
     pub previous_until: Timestamp,
 }
 
 /// A new message, as stored for a replay of the request that created it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageMade {
-    /// Its id.
+    /// The id of the message.
     pub id: WebhookMessageId,
 }
 
@@ -85,28 +87,28 @@ pub struct WebhookClaim {
     pub now: Timestamp,
     /// End of the lease.
     pub lease_until: Timestamp,
-    /// Identifies this claim among those of all processes.
+    /// Identifies this claim among the claims of all processes.
     pub claim: i64,
-    /// Most messages.
+    /// The most messages to claim.
     pub limit: u32,
-    /// Ids for the messages that are created from events.
+    /// Ids for the messages that the claim creates from events.
     pub ids: Vec<WebhookMessageId>,
 }
 
-/// Messages of one webhook, and what it takes to send them.
+/// Claimed messages of one webhook, and the data for sending them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimedWebhook {
-    /// The application, which its secrets are bound to.
+    /// The application. The secrets are sealed for it.
     pub app: AppId,
     /// The webhook.
     pub id: WebhookId,
-    /// Where it is.
+    /// The URL of the endpoint.
     pub url: String,
-    /// Its secret, sealed.
+    /// The secret, sealed.
     pub sealed: Vec<u8>,
-    /// The previous secret, sealed, while it still signs.
+    /// The previous secret, sealed, while messages are also signed with it.
     pub previous_sealed: Option<Vec<u8>>,
-    /// Messages.
+    /// The messages.
     pub messages: Vec<ClaimedMessage>,
 }
 
@@ -115,15 +117,15 @@ pub struct ClaimedWebhook {
 pub struct ClaimedMessage {
     /// Internal number.
     pub no: MessageNo,
-    /// Its `webhook-id`.
+    /// The id of the message, sent as `webhook-id`.
     pub id: WebhookMessageId,
     /// When the event was written.
     pub at: Timestamp,
-    /// Its payload.
+    /// The payload.
     pub data: WebhookData,
-    /// Attempts made.
+    /// The number of attempts so far.
     pub attempts: u32,
-    /// Start of its retry schedule.
+    /// The start of the retry schedule.
     pub started_at: Timestamp,
 }
 
@@ -132,12 +134,12 @@ pub struct ClaimedMessage {
 pub enum MessageStep {
     /// The endpoint accepted it.
     Delivered,
-    /// It is tried again.
+    /// The attempt failed, and the message is tried again.
     Again {
-        /// When.
+        /// When the next attempt is due.
         due_at: Timestamp,
     },
-    /// It failed for good.
+    /// The message failed and is not tried again.
     Failed,
 }
 
@@ -152,24 +154,24 @@ pub struct AttemptOutcome {
     pub claim: i64,
     /// What happens next.
     pub step: MessageStep,
-    /// Status of the response.
+    /// The HTTP status of the response, if there was one.
     pub status: Option<u16>,
-    /// Why it failed, as a code.
+    /// Why the attempt failed, as a code.
     pub reason: Option<&'static str>,
-    /// How long it took, in milliseconds.
+    /// The duration of the attempt, in milliseconds.
     pub latency_ms: u64,
-    /// When it was tried.
+    /// When the attempt was made.
     pub at: Timestamp,
-    /// Where it was sent. If the webhook's URL has changed since, the result affects the message but
-    /// not the webhook.
+    /// The URL that the message was sent to. If the URL of the webhook has changed since, the
+    /// result affects the message and not the webhook.
     pub url: String,
-    /// Whether the endpoint answered 410, which disables the webhook.
+    /// Whether the endpoint responded with 410, which disables the webhook.
     pub is_gone: bool,
     /// A failure disables the webhook if it has been failing since before this time.
     pub failing_before: Timestamp,
 }
 
-/// Columns as [`webhook_of`] reads them.
+/// The columns that [`webhook_of`] reads.
 const WEBHOOK: &str = "w.no, w.id, w.url, w.events, w.description, w.enabled, w.disabled_reason, \
     w.failing_since, w.dropped, w.previous_until, w.created_at, w.updated_at, \
     (select count(*) from webhook_messages m where m.webhook_no = w.no and m.state = 0)";
@@ -220,8 +222,8 @@ impl Store {
     ) -> Result<Page<Webhook>, StoreError> {
         self.read(move |connection| {
             require_app(connection, app)?;
-            let listing = CursorCodec { name: "webhooks", of: app.0 };
-            let after = listing.number(&page)?.unwrap_or(0);
+            let cursors = CursorCodec { list: "webhooks", owner: app.0 };
+            let after = cursors.decode_number(&page)?.unwrap_or(0);
             let rows = connection
                 .prepare_cached(&format!(
                     "select {WEBHOOK} from webhooks w where w.app_no = ?1 and w.no > ?2
@@ -229,13 +231,13 @@ impl Store {
                 ))?
                 .query_map([app.0, after, rows_wanted(&page)], |row| webhook_of(row, now))?
                 .collect::<Result<Vec<_>, _>>()?;
-            Ok(listing.page(rows, &page))
+            Ok(cursors.page(rows, &page))
         })
         .await
     }
 
-    /// Changes a webhook. Disabling it ends its pending messages. Enabling it resets its failures, and
-    /// it receives events from then on. A new URL also resets its failures.
+    /// Changes a webhook. Disabling a webhook ends its pending messages. Enabling it resets its
+    /// failures, and it receives events from then on. A new URL also resets its failures.
     pub async fn change_webhook(
         &self,
         app: AppNo,
@@ -261,7 +263,8 @@ impl Store {
         .await
     }
 
-    /// Gives a webhook a new secret. The previous one also signs until `previous_until`.
+    /// Gives a webhook a new secret. Messages are also signed with the previous secret until
+    /// [`SecretRotation::previous_until`].
     pub async fn rotate_webhook(
         &self,
         app: AppNo,
@@ -302,7 +305,8 @@ impl Store {
         .await
     }
 
-    /// Restarts a finished or pending message, due at once. One that is being tried is left alone.
+    /// Restarts a finished or pending message, which is then due at once. Does nothing if an
+    /// attempt is running.
     pub async fn redeliver_message(
         &self,
         app: AppNo,
@@ -318,9 +322,9 @@ impl Store {
         .await
     }
 
-    /// Restarts the failed messages that were created since then, oldest first, up to
-    /// [`MESSAGES_PENDING_MAX`] pending ones, and makes pending retries due at once. Test messages and
-    /// messages about erased things are left out.
+    /// Restarts the failed messages that were created since `since`, oldest first, until the
+    /// webhook has [`MESSAGES_PENDING_MAX`] pending messages. Also makes pending retries due at
+    /// once. Test messages, and messages about erased devices and notifications, are left out.
     pub async fn recover_messages(
         &self,
         app: AppNo,
@@ -329,9 +333,10 @@ impl Store {
         at: Timestamp,
         once: Option<IdempotentRequest>,
     ) -> Result<Idempotent<WebhookRecovered>, StoreError> {
-        // Read outside of the write transaction, since there may be many messages.
+        // Searched outside of the write transaction, which a search through many messages would
+        // delay.
         let recovery =
-            self.read(move |connection| message::to_recover(connection, app, webhook, since));
+            self.read(move |connection| message::find_failed(connection, app, webhook, since));
         let recovery = recovery.await?;
         self.write_once(Operation::RecoverMessages, app, once, move |tx| {
             message::recover(tx, app, &recovery, at)
@@ -359,14 +364,15 @@ impl Store {
         self.read(move |connection| message::list(connection, app, webhook, &page)).await
     }
 
-    /// The work for enabled webhooks of active applications.
+    /// Reads the work for enabled webhooks of active applications.
     pub async fn webhook_work(&self, now: Timestamp) -> Result<WebhookWork, StoreError> {
         self.read(move |connection| message::work(connection, now)).await
     }
 
-    /// Creates messages from the unread events of a webhook, up to [`MESSAGES_PENDING_MAX`] pending
-    /// ones, and claims at most `limit` due messages, longest due first, until `lease_until`. `None` if
-    /// the webhook is gone or disabled. Messages about erased things end.
+    /// Creates messages from the unread events of a webhook, until it has [`MESSAGES_PENDING_MAX`]
+    /// pending messages. Then claims due messages, longest due first, as [`WebhookClaim`]
+    /// describes. Messages about erased devices and notifications end. Returns `None` if the
+    /// webhook is deleted or disabled.
     pub async fn claim_messages(
         &self,
         claim: WebhookClaim,
@@ -374,14 +380,14 @@ impl Store {
         self.write(Operation::ClaimMessages, move |tx| message::claim(tx, &claim)).await
     }
 
-    /// Releases the claims of a process that ended. Called at start, if no other server uses the
-    /// database.
+    /// Releases all claims. Called when a server starts and no other server can use the database:
+    /// all claims are then those of an earlier process.
     pub async fn release_messages(&self) -> Result<(), StoreError> {
         self.write(Operation::ReleaseMessages, |tx| message::release(tx)).await
     }
 
-    /// Commits the result of an attempt, unless the message was claimed again or has ended. Returns the
-    /// reason if the result disables the webhook, which depends on its current state.
+    /// Commits the result of an attempt, unless the message was claimed again or has ended. If the
+    /// result disables the webhook, returns the reason.
     pub async fn settle_message(
         &self,
         outcome: AttemptOutcome,
@@ -397,10 +403,10 @@ fn create(
     secret: &SealedSecret,
     at: Timestamp,
 ) -> Result<(), StoreError> {
-    let there: u64 = tx
+    let webhooks: u64 = tx
         .prepare_cached("select count(*) from webhooks where app_no = ?1")?
         .query_row([app.0], |row| count_at(row, 0))?;
-    if there >= WEBHOOKS_MAX {
+    if webhooks >= WEBHOOKS_MAX {
         let what = format!("an application has at most {WEBHOOKS_MAX} webhooks");
         return Err(StoreError::refused("url", &what));
     }
@@ -458,10 +464,8 @@ fn change(
     Ok(())
 }
 
-/// Disables a webhook and ends its pending messages: at most [`MESSAGES_PENDING_MAX`] rows, and those
-/// that are redelivered.
-///
-/// [`MESSAGES_PENDING_MAX`]: crate::store::MESSAGES_PENDING_MAX
+/// Disables a webhook and ends its pending messages. They are about [`MESSAGES_PENDING_MAX`] rows
+/// at most.
 fn disable(
     tx: &Connection,
     no: WebhookNo,
@@ -478,7 +482,7 @@ fn disable(
     Ok(())
 }
 
-/// The number of a webhook of the application.
+/// Reads the number of a webhook by its id.
 fn number_of(connection: &Connection, app: AppNo, id: WebhookId) -> Result<WebhookNo, StoreError> {
     connection
         .prepare_cached("select no from webhooks where app_no = ?1 and id = ?2")?

@@ -112,7 +112,7 @@ impl Provider for OwnershipProvider {
             tokio::task::yield_now().await;
         }
         let instance = *self.instance.get().unwrap();
-        let is_its = self.store.is_in_hand(id.clone(), token.clone(), instance).await.unwrap();
+        let is_its = self.store.is_claimed_by(id.clone(), token.clone(), instance).await.unwrap();
         self.record.attempts.fetch_add(1, Ordering::SeqCst);
         if !is_its {
             self.record.overlaps.lock().unwrap().push(format!("{instance:?}: {id} to {token}"));

@@ -25,7 +25,7 @@ fn rejected() -> ProviderStatus {
 }
 
 fn update(app: AppNo, status: ProviderStatus, known: i64) -> BreakerUpdate {
-    BreakerUpdate { key: key(app, ""), status, by: INSTANCE, known, at: NOW }
+    BreakerUpdate { key: key(app, ""), status, by: INSTANCE, known_no: known, at: NOW }
 }
 
 /// A record of a breaker.

@@ -49,7 +49,8 @@ fn delivery(device: &str, outcome: DeliveryOutcome) -> Delivery {
     }
 }
 
-/// Six devices: sent with a message id, failed, with a retry, pending, disabled, and sent by a retry.
+/// Six devices: sent with a message id, failed, with a retry, pending, disabled, and sent by a
+/// retry.
 async fn under_way(store: &Store, app: AppNo) -> Dispatch {
     fixtures::devices(store, app, 4).await;
     let disabled = notify_core::Registration { push_disabled: true, ..fixtures::android("d004") };
@@ -117,8 +118,8 @@ async fn deliveries_are_listed_with_retries_and_pending_ones(store: &Store) {
     }
 }
 
-/// A notification to this many Android devices, each on its own page, of which every tenth failed, and
-/// to one iOS device.
+/// A notification to this many Android devices, each on its own page, of which every tenth failed,
+/// and to one iOS device.
 pub(crate) async fn in_pages_of_one(store: &Store, app: AppNo, count: usize) -> NotificationId {
     fixtures::devices(store, app, count).await;
     fixtures::registered(store, app, fixtures::ios("i")).await;
@@ -148,7 +149,7 @@ pub(crate) async fn in_pages_of_one(store: &Store, app: AppNo, count: usize) -> 
     notification
 }
 
-/// Nothing is left out or listed twice; platforms follow each other.
+/// No delivery is left out or listed twice, and the platforms follow each other.
 #[apply(contract)]
 async fn delivery_listing_of_many_pages_is_complete(store: &Store) {
     const COUNT: usize = 40;
@@ -254,7 +255,8 @@ async fn facts_report_the_progress_of_a_delivery(store: &Store) {
     }
 }
 
-/// The fixed audience decides, not the sequence alone.
+/// The fixed audience decides whether a device is skipped, and not the sequence of the device
+/// alone.
 #[apply(contract)]
 async fn facts_report_whether_a_device_is_named_and_tagged(store: &Store) {
     let app = fixtures::app(store).await;

@@ -37,7 +37,7 @@ async fn due_notifications_start_oldest_first_within_the_limit(store: &Store) {
     assert!(is_unknown(&store.dispatch(DispatchNo(9_999)).await));
 }
 
-/// Independent of the application's number.
+/// The order does not depend on the number of the application.
 #[apply(contract)]
 async fn notifications_due_at_once_start_in_order_of_acceptance(store: &Store) {
     let (first, second) = (fixtures::app(store).await, fixtures::app(store).await);
@@ -65,7 +65,7 @@ async fn notifications_due_at_once_start_in_order_of_acceptance(store: &Store) {
     );
 }
 
-/// By sequence, when it is due, not by time.
+/// The audience ends at a device sequence when the notification is due, and not at a time.
 #[apply(contract)]
 async fn audience_is_fixed_when_a_notification_becomes_due(store: &Store) {
     let app = fixtures::app(store).await;
@@ -183,7 +183,7 @@ async fn start_opens_the_page_of_a_single_device(store: &Store) {
     assert_eq!(store.agenda(NOW).await.unwrap(), Agenda::default());
 }
 
-/// Otherwise it is started without a page.
+/// In all other cases the notification is started without a page.
 #[apply(contract)]
 async fn start_opens_no_page_unless_it_is_the_only_one(store: &Store) {
     let app = fixtures::app(store).await;
@@ -212,7 +212,7 @@ async fn start_opens_no_page_unless_it_is_the_only_one(store: &Store) {
     }
 }
 
-/// The scanned rows are bounded, not the matching ones.
+/// A read bounds the scanned rows, not the matching rows.
 #[apply(contract)]
 async fn batch_bounds_the_rows_it_scans(store: &Store) {
     let (app, other_app) = (fixtures::app(store).await, fixtures::app(store).await);
@@ -268,7 +268,8 @@ async fn tag_audience_scans_only_devices_with_the_tag(store: &Store) {
     assert_eq!(eligible, [false, true, false]);
 }
 
-/// The engine detects that a token was sent to under another device.
+/// A device has the previous owner of its token, so that the engine does not send to the token
+/// twice.
 #[apply(contract)]
 async fn moved_token_names_its_previous_owner(store: &Store) {
     let app = fixtures::app(store).await;

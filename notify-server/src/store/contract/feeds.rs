@@ -67,7 +67,7 @@ async fn feeds_per_application_are_limited(store: &Store) {
     for number in 0..FEEDS_MAX {
         made(store, app, &format!("https://{number}.example/")).await;
     }
-    // An existing one is still found.
+    // An existing feed is still found.
     made(store, app, "https://7.example/").await;
     let feed = NewFeed { url: "https://more.example/".to_owned(), name: "News".to_owned() };
     let broken = refusal(store.create_feed(app, FeedId(Uuid::now_v7()), feed, NOW, None).await);
@@ -84,14 +84,14 @@ async fn creating_an_idle_feed_again_makes_it_due(store: &Store) {
     assert_eq!(store.next_feed_due().await.unwrap(), None);
     assert_eq!(made(store, app, "https://a.example/").await, id);
     assert_eq!(store.next_feed_due().await.unwrap(), Some(NOW));
-    // A failing one is fetched at once unless it is due soon, since the cause may be fixed.
+    // A failing feed becomes due at once unless it is due soon, since the cause may be fixed.
     for (next, due) in [(NOW.plus_ms(120_001), NOW), (NOW.plus_ms(120_000), NOW.plus_ms(120_000))] {
         let claims = claimed(store, NOW).await;
         finish(store, &claims[0], failed(Some(next))).await;
         made(store, app, "https://a.example/").await;
         assert_eq!(store.next_feed_due().await.unwrap(), Some(due));
     }
-    // A healthy one keeps its schedule.
+    // A feed that does not fail keeps its schedule.
     let claims = claimed(store, NOW.plus_ms(120_000)).await;
     finish(store, &claims[0], fetch(&["a"])).await;
     let due = store.next_feed_due().await.unwrap();

@@ -1,4 +1,4 @@
-//! What people do on Messenger and in chats.
+//! Inbound events of Messenger and chats.
 
 use macro_rules_attribute::apply;
 use std::sync::Arc;
@@ -107,7 +107,7 @@ async fn person_who_writes_is_registered_once(store: &Store) {
     assert_eq!(fixtures::now(done).id, id("d4"));
 }
 
-/// Anybody can open a link, so it must not give access to an existing device.
+/// Anyone can open a link, so the id in a link must not give access to an existing device.
 #[apply(contract)]
 async fn requested_id_does_not_take_over_a_device(store: &Store) {
     let app = fixtures::app(store).await;

@@ -15,10 +15,10 @@ use crate::store::{
 };
 
 const DAY_MS: i64 = 86_400_000;
-/// After the end of everything in the checks.
+/// A time after the end of all notifications of the checks.
 const LATER: Timestamp = NOW.plus_ms(DAY_MS);
 
-/// Nothing is expired.
+/// Cutoffs with which nothing is expired.
 const NOTHING: RetentionCutoffs = RetentionCutoffs {
     answers_before: Timestamp(0),
     outcomes_before: None,
@@ -100,7 +100,7 @@ async fn expired_outcomes_are_deleted_and_counters_stay(store: &Store) {
     assert_eq!(read(store, app, &notification).await.counts, before.counts);
 }
 
-/// Its end decides, not its beginning.
+/// The age of a notification counts from its end, not from its beginning.
 #[apply(contract)]
 async fn unfinished_and_recent_notifications_stay(store: &Store) {
     let app = fixtures::app(store).await;
@@ -189,7 +189,7 @@ async fn idempotency_records_expire_without_requests(store: &Store) {
     assert_eq!(deleted, RetentionProgress { answers: 3, ..RetentionProgress::default() });
 }
 
-/// And continues where it stopped.
+/// An interrupted deletion continues where it stopped.
 #[apply(contract)]
 async fn deletion_steps_are_bounded(store: &Store) {
     let app = fixtures::app(store).await;

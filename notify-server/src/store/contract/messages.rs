@@ -30,7 +30,7 @@ async fn message_is_claimed_once_until_it_ends(store: &Store) {
     store.release_messages().await.unwrap();
     let first = store.claim_messages(claim(no, NOW, 5)).await.unwrap().unwrap().messages;
     assert_eq!(first.len(), 1);
-    // After the lease another claim takes it.
+    // After the end of the lease, another claim takes the message.
     let late = NOW.plus_ms(40_000);
     let other = WebhookClaim { claim: CLAIM + 1, ..claim(no, late, 5) };
     let claimed_late = store.claim_messages(other).await.unwrap().unwrap().messages;
@@ -59,8 +59,8 @@ async fn message_is_claimed_once_until_it_ends(store: &Store) {
     assert_eq!(claimed(store, NOW, 5).await.messages[0].attempts, 0);
 }
 
-/// A message that waits for hours is due at once after a redelivery; one that is being tried is left
-/// alone.
+/// A message that waits for hours is due at once after a redelivery. A redelivery does nothing
+/// while an attempt is running.
 #[apply(contract)]
 async fn pending_message_is_redelivered_at_once(store: &Store) {
     let app = fixtures::app(store).await;
@@ -81,7 +81,7 @@ async fn pending_message_is_redelivered_at_once(store: &Store) {
     assert_eq!((again.id, again.attempts, again.started_at), (message.id, 0, later));
 }
 
-/// All that failed since then, and nothing else.
+/// A recovery restarts all messages that failed since the given time, and no others.
 #[apply(contract)]
 async fn failed_messages_are_recovered(store: &Store) {
     let app = fixtures::app(store).await;
@@ -123,7 +123,7 @@ async fn failed_messages_are_recovered(store: &Store) {
         outcomes
     };
     let (failed, pending) = (WebhookOutcome::Failed, WebhookOutcome::Pending);
-    // The fourth reported a device that was erased later, which a claim detects.
+    // The fourth message is about a device that was erased later. A claim detects that.
     assert_eq!(found, WebhookRecovered { recovered: 3, more: false });
     let expected = [failed, pending, WebhookOutcome::Delivered, pending, pending];
     assert_eq!(outcomes().await, expected);
@@ -164,7 +164,7 @@ async fn attempt_result_applies_to_the_current_webhook(store: &Store) {
     assert_eq!(store.settle_message(failed(2, late)).await.unwrap(), None);
     let read = async || store.webhook(app, hook, NOW).await.unwrap();
     assert_eq!(read().await.failing_since, Some(late));
-    // A new URL has no failures, and is not gone because the old one is.
+    // A new URL has no failures, and a 410 of the old URL does not disable the webhook.
     let url = Some("https://hook.example/other".to_owned());
     let change = WebhookChange { url: url.clone(), ..WebhookChange::default() };
     store.change_webhook(app, hook, change, late).await.unwrap();

@@ -1,11 +1,12 @@
-//! What the store promises on every database, one check per promise, each on an empty database.
+//! The promises of the store on both databases. Each promise has a check, which runs on an empty
+//! database.
 //!
-//! `#[apply(contract)]` turns a check into two tests, `<check>::sqlite` and `<check>::postgres`. A check
-//! without it is never called, so the compiler reports it as dead code.
+//! `#[apply(contract)]` turns a check into two tests, `<check>::sqlite` and `<check>::postgres`. A
+//! check without it is never called, so the compiler reports it as dead code.
 
 #![allow(clippy::unwrap_used, reason = "checks fail by panicking")]
 
-/// Declares the tests of a check, which takes an open store, or the database to open.
+/// Declares the two tests of a check. The check takes an open store, or the database to open.
 macro_rules! contract {
     ($(#[$meta:meta])* async fn $name:ident($store:ident: &Store) $body:block) => {
         contract! { @tests $name, crate::store::contract::check_store, (super::$name) }
@@ -66,7 +67,7 @@ use crate::store::{SharedStore, Store, StoreError};
 
 /// An empty database for one test.
 pub(crate) trait Backend {
-    /// Opens it; a later call opens the same database again.
+    /// Opens the database. A later call opens the same database again.
     fn open(&self) -> SharedStore;
 }
 
@@ -77,7 +78,7 @@ async fn check_store(backend: &dyn Backend, check: impl AsyncFnOnce(&Store)) {
     store.close().await;
 }
 
-/// The rule that was broken, with its path.
+/// The broken rule of an error, with its path.
 pub(crate) fn refusal<T: std::fmt::Debug>(result: Result<T, StoreError>) -> String {
     match result {
         Err(StoreError::Refused(violations)) => violations.into_vec().join("; "),

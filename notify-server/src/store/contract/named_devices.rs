@@ -10,7 +10,7 @@ use super::fixtures::{self, NOW, id};
 use super::webhooks::{claimed, webhook};
 use crate::store::{Checkpoint, Store};
 
-/// An id counts once, for the platform of its device; an unknown id belongs to no platform.
+/// An id counts once, for the platform of its device. An unknown id belongs to no platform.
 #[apply(contract)]
 async fn ids_of_any_platform_resolve_to_their_platforms(store: &Store) {
     let app = fixtures::app(store).await;
@@ -119,7 +119,7 @@ async fn notification_without_known_devices_reports_it(store: &Store) {
         };
         assert_eq!(data, WebhookData::NotificationFailed(ended), "{request}");
     }
-    // The ids of later ones may exist by then.
+    // The ids of a later notification may exist when it becomes due.
     let mut later = fixtures::to_any(&["ghost"], &[]);
     later.schedule = Schedule::At(NOW.plus_ms(1));
     let created = fixtures::now(store.accept_notification(app, later, None).await.unwrap());

@@ -96,7 +96,7 @@ async fn last_checkpoint_ends_the_notification(store: &Store) {
     assert_eq!((done.counts, done.by_platform[0].counts), (each, each));
 }
 
-/// A compare-and-set on instance and checkpoint number.
+/// A checkpoint compares instance and checkpoint number with the row.
 #[apply(contract)]
 async fn fenced_checkpoint_stores_nothing(store: &Store) {
     let app = fixtures::app(store).await;
@@ -121,7 +121,7 @@ async fn fenced_checkpoint_stores_nothing(store: &Store) {
     store.checkpoint(with(adopted.pages[0], keys[1])).await.unwrap();
 }
 
-/// Its reply was lost, so it is repeated.
+/// A checkpoint is repeated if its reply was lost.
 #[apply(contract)]
 async fn repeated_checkpoint_is_stored_once(store: &Store) {
     let app = fixtures::app(store).await;
@@ -161,7 +161,7 @@ async fn repeated_checkpoint_is_stored_once(store: &Store) {
     assert_eq!(store.open_retries(app, Platform::Android).await.unwrap(), 2);
 }
 
-/// Keyed by sequence, even if devices are erased in between.
+/// Outcomes are keyed by device sequence, so an erased device does not shift them.
 #[apply(contract)]
 async fn outcomes_are_keyed_by_device(store: &Store) {
     let app = fixtures::app(store).await;

@@ -25,7 +25,7 @@ async fn data_survives_reopening(backend: &dyn Backend) {
     assert_eq!(store.start_due(NOW, 10).await.unwrap().0.len(), 1);
 }
 
-/// Outcomes are known by device; the rest is read as it is now.
+/// Outcomes are stored by device. The remaining devices of a page are read again as they are now.
 #[apply(contract)]
 async fn reclaimed_page_knows_its_outcomes(backend: &dyn Backend) {
     let store = backend.open();

@@ -146,7 +146,7 @@ async fn failed_retry_waits_again(store: &Store) {
     assert_eq!((claimed[0].attempts, claimed[0].unknown_outcomes), (2, 1));
 }
 
-/// A pause is no attempt, and does not change what the last one found.
+/// A deferral is not an attempt, and keeps the result of the last attempt.
 #[apply(contract)]
 async fn deferred_retry_keeps_its_attempts(store: &Store) {
     let app = fixtures::app(store).await;
@@ -166,7 +166,7 @@ async fn deferred_retry_keeps_its_attempts(store: &Store) {
     assert_eq!(store.claim_retries(then).await.unwrap(), before);
 }
 
-/// In the transaction of the erasure.
+/// The transaction of the erasure ends the retries.
 #[apply(contract)]
 async fn erasing_a_device_ends_its_retries(store: &Store) {
     let app = fixtures::app(store).await;

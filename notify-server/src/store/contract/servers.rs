@@ -1,4 +1,5 @@
-//! Several servers on one database: live servers keep their work, the work of dead ones is reclaimed.
+//! Several servers on one database. Live servers keep their work, and the work of dead servers is
+//! reclaimed.
 
 use macro_rules_attribute::apply;
 use notify_core::Timestamp;
@@ -57,7 +58,7 @@ async fn page_belongs_to_its_server_while_it_is_alive(store: &Store) {
     assert!(!store.heartbeat(beat(OTHER, NOW)).await.unwrap().has_orphans);
     let none = Reclaimed { pages: vec![], dispatches: vec![] };
     assert_eq!(store.reclaim(clustered(NOW)).await.unwrap(), none);
-    // The lease of the page has ended, that of its server has not.
+    // The lease of the page has ended, but the lease of its server has not.
     store.heartbeat(beat(INSTANCE, LEASE)).await.unwrap();
     assert_eq!(store.reclaim(clustered(LEASE.plus_ms(1))).await.unwrap(), none);
 
@@ -67,7 +68,7 @@ async fn page_belongs_to_its_server_while_it_is_alive(store: &Store) {
     let [taken] = adopted.pages[..] else { panic!("{adopted:?}") };
     assert_eq!((taken.no, taken.instance), (page.no, OTHER));
     assert!(!store.heartbeat(beat(OTHER, dead)).await.unwrap().has_orphans);
-    // A server that was paused and continues changes nothing.
+    // A paused server that continues cannot change the reclaimed page.
     let late = crate::store::Checkpoint {
         settled: vec![fixtures::sent(keys[0])],
         ..fixtures::checkpoint(page, 2)

@@ -17,7 +17,7 @@ async fn token_is_replaced_only_by_its_successor(store: &Store) {
     let first = token(b"first", NOW);
     let kept = store.keep_provider_token(name, first.clone(), None).await.unwrap();
     assert_eq!(kept, first);
-    // A server that saw none or another one was late and gets the stored token.
+    // A server that has read no token, or an older one, is late and gets the stored token.
     let late = token(b"late", NOW.plus_ms(1));
     for replaces in [None, Some(NOW.plus_ms(-1)), Some(NOW.plus_ms(1))] {
         let kept = store.keep_provider_token(name, late.clone(), replaces).await.unwrap();

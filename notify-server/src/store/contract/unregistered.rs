@@ -26,7 +26,8 @@ pub(super) async fn one_of_each(store: &Store, app: AppNo) {
     store.checkpoint(Checkpoint { dead, ..fixtures::checkpoint(page, keys.len()) }).await.unwrap();
 }
 
-/// A device that has another token by now is spared; the same token stays unregistered.
+/// A device that has another token by now is not disabled. A device that registers the same token
+/// again stays disabled.
 #[apply(contract)]
 async fn unregistered_address_disables_its_device(store: &Store) {
     let app = fixtures::app(store).await;
@@ -52,7 +53,7 @@ async fn unregistered_address_disables_its_device(store: &Store) {
     assert!(store.device(app, id("d000")).await.unwrap().enabled);
 }
 
-/// A token that was sent to the wrong host looks unregistered, and works on the host it has now.
+/// A token looks unregistered on the wrong host, and works on the host that the device has now.
 #[apply(contract)]
 async fn device_with_another_apns_host_stays_enabled(store: &Store) {
     let app = fixtures::app(store).await;
@@ -81,7 +82,7 @@ async fn device_with_another_apns_host_stays_enabled(store: &Store) {
     assert!(!store.device(app, id("d001")).await.unwrap().enabled, "the host it has now");
 }
 
-/// Compared with the last registration, written or not.
+/// The time of a report is compared with the last registration, even if that is only buffered.
 #[apply(contract)]
 async fn later_registration_keeps_a_device_enabled(store: &Store) {
     let app = fixtures::app(store).await;
@@ -100,8 +101,8 @@ async fn later_registration_keeps_a_device_enabled(store: &Store) {
     }
 }
 
-/// Answers that a wrong key or host would also cause are applied one by one, and undone once they come en
-/// masse; an administrator goes on from there.
+/// Answers that a wrong key or host would also cause are applied one by one, and undone once they
+/// come en masse; an administrator goes on from there.
 #[apply(contract)]
 async fn guard_keeps_devices_enabled_on_mass_unregistration(store: &Store) {
     let (app_id, app) = fixtures::named_app(store, "Shop").await;
@@ -137,7 +138,8 @@ async fn guard_keeps_devices_enabled_on_mass_unregistration(store: &Store) {
     assert_eq!(disabled().await, 1, "counted from the beginning");
 }
 
-/// Other responses in between make room.
+/// The guard counts reports within a window of responses, so other responses in between push old
+/// reports out.
 #[apply(contract)]
 async fn guard_allows_occasional_unregistrations(store: &Store) {
     let app = fixtures::app(store).await;
@@ -155,7 +157,7 @@ async fn guard_allows_occasional_unregistrations(store: &Store) {
     assert_eq!(counts[0].disabled, 40);
 }
 
-/// The address that a provider reports replaces the one that was sent to.
+/// A new address that a provider reports replaces the address that was sent to.
 #[apply(contract)]
 async fn replaced_address_is_stored(store: &Store) {
     let app = fixtures::app(store).await;
@@ -180,7 +182,7 @@ async fn replaced_address_is_stored(store: &Store) {
     assert_eq!(read[2].previous_owner.map(|(from, _)| from), Some(keys[1]), "one device has it");
 }
 
-/// A subscription is a registration too, also one that changes nothing.
+/// A subscription counts as a registration, even if it changes nothing.
 #[apply(contract)]
 async fn later_subscription_keeps_a_device_enabled(store: &Store) {
     let app = fixtures::app(store).await;

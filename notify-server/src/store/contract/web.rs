@@ -82,7 +82,7 @@ async fn browser_is_identified_by_its_secret(store: &Store) {
     let device = store.device(app, id("a")).await.unwrap();
     assert_eq!((device.platform, device.tags), (Platform::Web, vec![fixtures::tag("vip", true)]));
     assert!(is_unknown(&store.device(app, id("b")).await));
-    // Neither a wrong secret nor the right one in another application.
+    // Neither a wrong secret nor the right secret in another application gives access.
     let mut wrong = browser("3", 'm', "c");
     wrong.existing = Some((id("a"), secret("c")));
     assert_eq!(subscribed(store, app, wrong).await.id, id("c"));
@@ -95,7 +95,7 @@ async fn browser_is_identified_by_its_secret(store: &Store) {
 async fn address_alone_does_not_identify_a_browser(store: &Store) {
     let app = fixtures::app(store).await;
     subscribed(store, app, browser("1", 'k', "a")).await;
-    // With its keys it is the same browser, which lost its secret and gets another.
+    // With the same keys it is the same browser. It has lost its secret and gets a new one.
     let same = subscribed(store, app, browser("1", 'k', "b")).await;
     assert_eq!(same, SubscribedBrowser { id: id("a"), has_new_secret: true });
     assert!(!store.opens_device(app, id("a"), secret("a")).await.unwrap());
@@ -166,11 +166,11 @@ async fn web_address_is_verified_by_its_first_message(store: &Store) {
     subscribed_by_backend(store, app, "2", "b").await;
     subscribed_by_backend(store, app, "3", "c").await;
     assert_eq!(trust(store, app).await, [Unverified; 3]);
-    // The third has another address by the time the message to its first one is recorded.
+    // The third device has another address when the message to its first address is recorded.
     subscribed_by_backend(store, app, "4", "c").await;
     verify(store, app, &[(0, "1"), (1, "2"), (2, "3")]).await;
     assert_eq!(trust(store, app).await, [Anonymous, Verified, Unverified]);
-    // Registering again changes nothing, another address does.
+    // Registering again does not change the trust. Another address does.
     subscribed(store, app, browser("1", 'k', "a")).await;
     subscribed_by_backend(store, app, "2", "b").await;
     assert_eq!(trust(store, app).await, [Anonymous, Verified, Unverified]);
@@ -197,12 +197,12 @@ async fn anonymous_devices_expire_before_their_first_message(store: &Store) {
     }
     subscribed_by_backend(store, app, "4", "d").await;
     verify(store, app, &[(1, "2")]).await;
-    // The third is seen again a day later, in another time zone.
+    // The third device registers again a day later, in another time zone.
     let later = NOW.plus_ms(DAY_MS);
     let mut back = browser("3", 'k', "x");
     back.subscription.utc_offset_minutes = 60;
     store.subscribe_browser(app, back, later).await.unwrap();
-    // The backend registers the fifth with its API key.
+    // The backend registers the fifth device with its API key.
     subscribed(store, app, browser("5", 'k', "e")).await;
     subscribed_by_backend(store, app, "5", "e").await;
     let cutoffs = |before| RetentionCutoffs {

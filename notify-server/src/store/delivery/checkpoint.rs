@@ -1,5 +1,6 @@
-//! Checkpoints: the changes of a page since its last one, committed in one transaction and fenced by
-//! instance and checkpoint number, so that a process that has lost its page overwrites nothing.
+//! Checkpoints. A checkpoint commits the changes of a page since the last checkpoint in one
+//! transaction. It compares instance and checkpoint number with the row, so that a process that has
+//! lost its page overwrites nothing.
 
 use std::collections::BTreeMap;
 
@@ -29,9 +30,9 @@ pub(super) fn commit(
     checkpoint: &Checkpoint,
 ) -> Result<OpenPage, StoreError> {
     let page = checkpoint.page;
-    let sums = sums(&checkpoint.settled);
+    let counts = count_by_code(&checkpoint.settled);
     let retries = i64::try_from(checkpoint.retries.len()).unwrap_or(i64::MAX);
-    let held = tx
+    let updated = tx
         .prepare_cached(
             "update pages set checkpoint_no = checkpoint_no + 1, lease_until = ?4, targeted = ?5,
              excluded = ?6, finished = ?7, sent = sent + ?8, failed = failed + ?9,
@@ -47,14 +48,14 @@ pub(super) fn commit(
             count(checkpoint.targeted),
             count(checkpoint.excluded),
             checkpoint.finished,
-            sums[0],
-            sums[1],
-            sums[2],
-            sums[3],
-            sums[4],
+            counts[0],
+            counts[1],
+            counts[2],
+            counts[3],
+            counts[4],
             retries,
         ])?;
-    if held == 0 {
+    if updated == 0 {
         return resolve_conflict(tx, checkpoint);
     }
     if !checkpoint.settled.is_empty() {
@@ -65,10 +66,10 @@ pub(super) fn commit(
             page.no.0,
             page.checkpoint_no,
             checkpoint.at.as_ms(),
-            outcomes::write(page.from, &checkpoint.settled)?
+            outcomes::encode(page.from, &checkpoint.settled)?
         ])?;
         count_failures(tx, page.dispatch, &checkpoint.settled)?;
-        let sent = sums[usize::from(Outcome::Sent.code())];
+        let sent = counts[usize::from(Outcome::Sent.code())];
         daily_stats::add(tx, page.from.app(), DailyDelta::sent(sent), checkpoint.at)?;
     }
     insert_retries(tx, &page, &checkpoint.retries)?;
@@ -81,7 +82,7 @@ pub(super) fn commit(
         let by = PendingDelta { pages: -i64::from(checkpoint.finished), retries, scan_done: false };
         settle::apply_delta(tx, page.dispatch, by, checkpoint.at)?;
     }
-    // Deliveries that were in flight when the dispatch was canceled are not retried.
+    // A delivery that was in flight when the dispatch was canceled must not be retried.
     if retries > 0 && is_canceled(tx, page.dispatch)? {
         settle::cancel_retries_of_dispatch(tx, page.dispatch, checkpoint.at)?;
     }
@@ -92,13 +93,13 @@ pub(super) fn commit(
     })
 }
 
-/// Handles a checkpoint whose compare-and-set failed. If the same checkpoint is already stored because
-/// only its reply was lost, that is a success; otherwise its deliveries would be sent again. Finishing
-/// a page that was finished when it was opened, because it has no devices, is a success too. In all
-/// other cases the process has lost the page.
+/// Handles a checkpoint whose compare-and-set failed. It is a success if the same checkpoint is
+/// already stored, because only the reply to it was lost. An error would make the engine send its
+/// deliveries again. It is also a success if the page was finished when it was opened, because it
+/// has no devices. In all other cases the process has lost the page.
 fn resolve_conflict(tx: &Connection, checkpoint: &Checkpoint) -> Result<OpenPage, StoreError> {
     let page = checkpoint.page;
-    let found: Option<i64> = tx
+    let stored_no: Option<i64> = tx
         .prepare_cached(
             "select checkpoint_no from pages where no = ?1 and epoch = ?2 and targeted = ?3
              and excluded = ?4 and finished = ?5",
@@ -115,7 +116,7 @@ fn resolve_conflict(tx: &Connection, checkpoint: &Checkpoint) -> Result<OpenPage
         )
         .optional()?;
     let is_empty = checkpoint.settled.is_empty() && checkpoint.retries.is_empty();
-    match found {
+    match stored_no {
         Some(no) if no == page.checkpoint_no + 1 && matches_stored(tx, checkpoint)? => {
             Ok(OpenPage { checkpoint_no: no, lease_until: checkpoint.lease_until, ..page })
         }
@@ -131,9 +132,11 @@ fn matches_stored(tx: &Connection, checkpoint: &Checkpoint) -> Result<bool, Stor
         .prepare_cached("select entries from outcomes where page_no = ?1 and chunk_no = ?2")?
         .query_row(params![page.no.0, page.checkpoint_no], |row| row.get(0))
         .optional()?;
-    let expected = (!checkpoint.settled.is_empty())
-        .then(|| outcomes::write(page.from, &checkpoint.settled))
-        .transpose()?;
+    let expected = if checkpoint.settled.is_empty() {
+        None
+    } else {
+        Some(outcomes::encode(page.from, &checkpoint.settled)?)
+    };
     if entries != expected {
         return Ok(false);
     }
@@ -148,13 +151,13 @@ fn matches_stored(tx: &Connection, checkpoint: &Checkpoint) -> Result<bool, Stor
     Ok(true)
 }
 
-/// The number of outcomes by code.
-fn sums(settled: &[DeviceOutcome]) -> [i64; Outcome::ALL.len()] {
-    let mut sums = [0; Outcome::ALL.len()];
+/// Counts the outcomes by their codes.
+fn count_by_code(settled: &[DeviceOutcome]) -> [i64; Outcome::ALL.len()] {
+    let mut counts = [0; Outcome::ALL.len()];
     for outcome in settled {
-        sums[usize::from(outcome.settled.code())] += 1;
+        counts[usize::from(outcome.settled.code())] += 1;
     }
-    sums
+    counts
 }
 
 fn count_failures(
@@ -164,7 +167,7 @@ fn count_failures(
 ) -> Result<(), StoreError> {
     let mut reasons = BTreeMap::<&str, i64>::new();
     for outcome in settled {
-        if let Some(reason) = failure(outcome.settled, outcome.reason.as_deref()) {
+        if let Some(reason) = failure_reason(outcome.settled, outcome.reason.as_deref()) {
             *reasons.entry(reason).or_default() += 1;
         }
     }
@@ -173,8 +176,8 @@ fn count_failures(
         .try_for_each(|(reason, by)| settle::count_failures(tx, dispatch, reason, by))
 }
 
-/// The reason of an outcome in the list of failures, if it is a failure.
-pub(super) fn failure(settled: Outcome, reason: Option<&str>) -> Option<&str> {
+/// The reason under which an outcome is counted as a failure; `None` if it is not a failure.
+pub(super) fn failure_reason(settled: Outcome, reason: Option<&str>) -> Option<&str> {
     match settled {
         Outcome::Failed | Outcome::Unregistered => Some(reason.unwrap_or(settled.as_str())),
         Outcome::Sent | Outcome::Expired | Outcome::Canceled => None,
@@ -220,15 +223,16 @@ fn insert_retries(
 
 // Disabling devices whose address a provider reported as unregistered.
 
-/// Disabled devices that are not counted yet, by hour of creation: one of the devices, and how many
-/// there are.
+/// Devices that were disabled and are not yet subtracted from the counters of enabled devices, by
+/// application, platform and hour of creation. Each value is one of the devices, its time of
+/// creation, and the number of devices.
 #[derive(Default)]
 struct PendingCounts(BTreeMap<(AppNo, Platform, i64), (DeviceKey, Timestamp, i64)>);
 
 impl PendingCounts {
     fn add(&mut self, key: DeviceKey, created_at: Timestamp) {
-        let place = (key.app(), key.platform(), hour_of(created_at));
-        self.0.entry(place).or_insert((key, created_at, 0)).2 += 1;
+        let counter = (key.app(), key.platform(), hour_of(created_at));
+        self.0.entry(counter).or_insert((key, created_at, 0)).2 += 1;
     }
 
     fn count(&mut self, tx: &Connection) -> Result<(), StoreError> {
@@ -237,12 +241,14 @@ impl PendingCounts {
     }
 }
 
-/// Disables devices, except those that have another address or host now, or registered after the time
-/// of the report: a report is about the address that was sent to.
+/// Disables devices whose addresses a provider reported as unregistered. A device that has another
+/// address or host now, or registered after the time of the report, is not disabled: the report is
+/// about the address that was sent to.
 ///
-/// This is not reported as a change. The page that reported the device is done with it and would have
-/// to read the rest of its devices again at each checkpoint. Other open pages read the device again
-/// within a second; until then the worst case is the same report.
+/// No [`DeliveryChange::Device`] is recorded. It would make the reporting page read all its
+/// remaining devices again at each checkpoint, although the page is done with this device. Other
+/// open pages read the device again within a second. Until then they may at worst send to it and
+/// get the same report.
 pub(super) fn disable<'r>(
     tx: &mut WriteTx<'_>,
     seen: &LastSeenBuffer,
@@ -256,9 +262,10 @@ pub(super) fn disable<'r>(
             continue;
         }
         if let Some(answers_before) = dead.ambiguous {
-            // The guard may enable earlier ones again, so they have to be counted first.
+            // The guard may enable devices again that this loop has disabled. They have to be
+            // counted as disabled first.
             pending.count(tx)?;
-            if !record_and_check(tx, dead, answers_before)? {
+            if !count_ambiguous(tx, dead, answers_before)? {
                 continue;
             }
         }
@@ -269,12 +276,14 @@ pub(super) fn disable<'r>(
     pending.count(tx)
 }
 
-/// Disables one device. Returns when it was created if it counts as disabled now.
+/// Disables one device. Returns its time of creation if it was enabled until now, so that the
+/// counters have to change.
 fn disable_device(
     tx: &mut WriteTx<'_>,
     dead: &DeadAddress,
 ) -> Result<Option<Timestamp>, StoreError> {
-    // Read first, since an UPDATE with RETURNING builds a temporary table each time.
+    // A query and an update instead of one update with RETURNING, for which SQLite builds a
+    // temporary table each time.
     let found = tx
         .prepare_cached(
             "select push_disabled, created_at from devices
@@ -299,14 +308,16 @@ fn disable_device(
     Ok((!push_disabled).then_some(created_at))
 }
 
-// The mass-unregister guard: a wrong key or host makes every address look unregistered. Such reports
-// are counted in the commit that would disable the device. Above the threshold the latest devices are
-// enabled again, and nothing more is disabled or sent.
+// The mass-unregister guard. A wrong key or host makes a provider report every address as
+// unregistered. The guard counts such ambiguous reports in the transaction that would disable the
+// device. Above the threshold it trips: the recently disabled devices are enabled again, and
+// nothing more is disabled or sent until an administrator resets the guard.
 
-/// Recent reports: the number of the response, and the device.
+/// Recent ambiguous reports. Each is the number of the response, counted by the guard, and the
+/// device.
 type RecentReports = Vec<(i64, DeviceKey)>;
 
-/// What a guard watches.
+/// Identifies a guard.
 #[derive(Clone, Copy)]
 struct GuardKey {
     app: AppNo,
@@ -315,36 +326,39 @@ struct GuardKey {
 }
 
 struct Guard {
+    /// The number of responses so far.
     answers: i64,
+    /// The ambiguous reports within the window.
     latest: RecentReports,
-    stopped: bool,
+    has_tripped: bool,
 }
 
-/// Counts an ambiguous report. Returns whether the device may be disabled.
-pub(super) fn record_and_check(
+/// Counts an ambiguous report, and trips the guard above the threshold. `answers_before` is the
+/// number of responses since the last ambiguous report. Returns whether the device may be disabled.
+pub(super) fn count_ambiguous(
     tx: &mut WriteTx<'_>,
     dead: &DeadAddress,
     answers_before: u32,
 ) -> Result<bool, StoreError> {
     let (app, platform) = (dead.key.app(), dead.key.platform());
     let key = GuardKey { app, platform, env: dead.ios_env };
-    let mut guard = read(tx, key)?;
-    if guard.stopped {
+    let mut guard = read_guard(tx, key)?;
+    if guard.has_tripped {
         return Ok(false);
     }
     guard.answers += i64::from(answers_before) + 1;
     guard.latest.retain(|(answer, _)| guard.answers - answer < i64::from(GUARD_WINDOW));
     guard.latest.push((guard.answers, dead.key));
-    guard.stopped = guard.latest.len() > GUARD_THRESHOLD;
-    if guard.stopped {
+    guard.has_tripped = guard.latest.len() > GUARD_THRESHOLD;
+    if guard.has_tripped {
         for (_, key) in std::mem::take(&mut guard.latest) {
             re_enable(tx, key)?;
         }
         tx.changed(DeliveryChange::GuardTripped(app, platform));
         breaker::trip(tx, app, platform, dead.at)?;
     }
-    write(tx, key, &guard, dead.at)?;
-    Ok(!guard.stopped)
+    write_guard(tx, key, &guard, dead.at)?;
+    Ok(!guard.has_tripped)
 }
 
 /// Whether the guard has stopped a platform of an application.
@@ -377,7 +391,8 @@ pub(super) fn tripped_platforms(
     Ok(stopped)
 }
 
-/// Resets the guard and the breakers: an administrator checked or changed the credentials.
+/// Resets the guards and circuit breakers of a provider, after an administrator checked or changed
+/// its credentials.
 pub(in crate::store) fn release(
     tx: &mut WriteTx<'_>,
     app: AppNo,
@@ -391,7 +406,10 @@ pub(in crate::store) fn release(
     Ok(())
 }
 
-fn read(tx: &WriteTx<'_>, GuardKey { app, platform, env }: GuardKey) -> Result<Guard, StoreError> {
+fn read_guard(
+    tx: &WriteTx<'_>,
+    GuardKey { app, platform, env }: GuardKey,
+) -> Result<Guard, StoreError> {
     let found = tx
         .prepare_cached(
             "select answers, latest, stopped_at is not null from purge_guards
@@ -402,14 +420,14 @@ fn read(tx: &WriteTx<'_>, GuardKey { app, platform, env }: GuardKey) -> Result<G
             Ok(Guard {
                 answers: row.get(0)?,
                 latest: recent_reports(&latest),
-                stopped: row.get(2)?,
+                has_tripped: row.get(2)?,
             })
         })
         .optional()?;
-    Ok(found.unwrap_or(Guard { answers: 0, latest: RecentReports::new(), stopped: false }))
+    Ok(found.unwrap_or(Guard { answers: 0, latest: RecentReports::new(), has_tripped: false }))
 }
 
-fn write(
+fn write_guard(
     tx: &WriteTx<'_>,
     GuardKey { app, platform, env }: GuardKey,
     guard: &Guard,
@@ -432,7 +450,7 @@ fn write(
         env_code(env),
         guard.answers,
         latest,
-        guard.stopped.then_some(at.as_ms())
+        guard.has_tripped.then_some(at.as_ms())
     ])?;
     Ok(())
 }
@@ -443,16 +461,16 @@ fn recent_reports(bytes: &[u8]) -> RecentReports {
     pairs.iter().map(|pair| (number(&pair[..8]), DeviceKey(number(&pair[8..])))).collect()
 }
 
-/// Enables a device again that the guard's reports had disabled.
+/// Enables a device again after the guard has tripped.
 fn re_enable(tx: &mut WriteTx<'_>, key: DeviceKey) -> Result<(), StoreError> {
-    let revived = tx
+    let enabled = tx
         .prepare_cached(
             "update devices set dead_reason = null, dead_at = null
              where key = ?1 and dead_at is not null returning push_disabled, created_at",
         )?
         .query_row([key.0], |row| Ok((row.get::<bool>(0)?, Timestamp(row.get(1)?))))
         .optional()?;
-    let Some((push_disabled, created_at)) = revived else { return Ok(()) };
+    let Some((push_disabled, created_at)) = enabled else { return Ok(()) };
     if !push_disabled {
         count_revived(tx, key, created_at)?;
     }

@@ -1,51 +1,53 @@
-//! Dispatches, and the audience that they are sent to.
+//! Dispatches, and reading the devices of their audiences.
 
 use notify_core::{AnswerId, AppId, IosEnv, NotificationId, Platform, Timestamp};
 
 use crate::store::delivery::start::keys_of;
-use crate::store::sql::row::{unexpected_value, uuid_at};
-use crate::store::sql::{self, Connection, NUMBERS, OptionalExtension, Row, Type, list_of, seq_of};
+use crate::store::sql::row::{env_of, unexpected_value, uuid_at};
+use crate::store::sql::{
+    self, Connection, NUMBERS, OptionalExtension, Row, Type, list_of, params, seq_of,
+};
 use crate::store::{AppNo, DeviceKey, DispatchNo, NotificationNo, StoreError, platform_of};
 
-/// One notification on one platform.
+/// A dispatch: one notification on one platform, and with `send_at_local` also in one zone.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dispatch {
-    /// Number.
+    /// The number of the dispatch.
     pub no: DispatchNo,
-    /// Its notification.
+    /// The notification.
     pub notification: NotificationNo,
-    /// Its notification's id.
+    /// The id of the notification.
     pub notification_id: NotificationId,
-    /// Its application.
+    /// The application.
     pub app: AppNo,
-    /// Its application's id.
+    /// The id of the application.
     pub app_id: AppId,
-    /// Its application's name, the title of notifications without one.
+    /// The name of the application. It is the title of a notification that has none.
     pub app_name: String,
-    /// Platform.
+    /// The platform.
     pub platform: Platform,
     /// The body of the request, from which the payload is rendered.
     pub request: String,
-    /// Public id of its poll.
+    /// The public id of the poll, if the notification has one.
     pub poll_public_id: Option<uuid::Uuid>,
-    /// Its poll's answers, in their order.
+    /// The ids of the answers of the poll, in their order.
     pub poll_answers: Vec<AnswerId>,
-    /// The source of its devices.
+    /// How the devices are selected.
     pub source: AudienceSource,
-    /// The last key claimed by a page.
+    /// The last key that a page has claimed.
     pub cursor: DeviceKey,
-    /// The last key of the audience. Devices that register later are not in it, independent of any
-    /// clock.
+    /// The last key of the audience. Devices that register later have larger keys, so the end of
+    /// the audience depends on no clock.
     pub until: DeviceKey,
-    /// Whether it is completely scanned: every key up to `until` is claimed.
+    /// Whether the scan has ended: pages have claimed every key up to `until`.
     pub scan_done: bool,
-    /// Whether it was canceled by request; the rest is counted and not sent.
+    /// Whether a request canceled it. The remaining devices are counted and not sent to.
     pub canceled: bool,
-    /// When it was due.
+    /// When the dispatch was due.
     pub due_at: Timestamp,
     /// `ttl_seconds` of the request, counted from `due_at`.
     pub ttl_seconds: u32,
-    /// Which devices it includes, by their offset from UTC.
+    /// The devices that the dispatch includes, by their offset from UTC.
     pub zone: Zone,
     /// When the first dispatch of the notification was created.
     pub started_at: Timestamp,
@@ -54,25 +56,26 @@ pub struct Dispatch {
 /// The scan position of a dispatch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scan {
-    /// The last key claimed by a page.
+    /// The last key that a page has claimed.
     pub cursor: DeviceKey,
-    /// Whether it was canceled by request.
+    /// Whether a request canceled the dispatch.
     pub canceled: bool,
 }
 
-/// Which devices a dispatch includes, by their offset from UTC (`send_at_local`).
+/// The devices that a dispatch includes, by their offset from UTC (`send_at_local`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Zone {
     /// All devices.
     All,
-    /// Those with this offset, in minutes.
+    /// The devices with this offset, in minutes.
     Offset(i64),
-    /// Those whose offset changed since the first zone was due and that got nothing.
+    /// The devices whose offset changed after the first zone was due, and that got the notification
+    /// in no zone.
     CatchUp,
 }
 
 impl Zone {
-    /// The code in tables. Offsets are their own code; codes never change.
+    /// The code in tables: for an offset, the offset in minutes. Codes never change.
     #[must_use]
     pub fn code(self) -> i64 {
         match self {
@@ -93,18 +96,18 @@ impl Zone {
     }
 }
 
-/// The source of the devices of a dispatch.
+/// How the devices of a dispatch are selected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AudienceSource {
-    /// Every device of the platform.
+    /// All devices of the platform.
     Platform,
-    /// The devices with this tag, over the index of tags.
+    /// The devices of the platform that have this tag set to true.
     Tag(String),
-    /// Named devices, resolved from ids and sorted.
+    /// The devices whose ids the request names.
     Named {
-        /// Their keys, sorted.
+        /// The keys of the devices, sorted.
         keys: Vec<DeviceKey>,
-        /// Only those that have this tag.
+        /// Only devices that have this tag set to true.
         tag: Option<String>,
     },
 }
@@ -112,45 +115,49 @@ pub enum AudienceSource {
 /// A device of an audience.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AudienceDevice {
-    /// Key.
+    /// The key of the device.
     pub key: DeviceKey,
-    /// Push token or other address, if it has one.
+    /// The push token or other address, if the device has one.
     pub address: Option<Box<str>>,
-    /// APNs host.
+    /// The APNs host.
     pub ios_env: IosEnv,
-    /// Whether it is enabled and has the tag, if one is named.
+    /// Whether the device is enabled and has the tag of the dispatch, if the dispatch has one.
     pub eligible: bool,
-    /// The device that had this address before, and until when, so that a dispatch does not send to an
-    /// address twice.
+    /// The device that had this address before, and when the address moved. A dispatch that has
+    /// already sent to the previous device does not send to the address again.
     pub previous_owner: Option<(DeviceKey, Timestamp)>,
-    /// Encryption keys of a browser; `None` on other platforms.
+    /// The encryption keys of a browser; `None` on other platforms.
     pub web_keys: Option<Box<WebKeys>>,
-    /// Whether its offset from UTC changed since the first zone of the notification was due, so that it
-    /// may have got the notification in another zone.
+    /// Whether the offset from UTC changed after the first zone of the notification was due. Such a
+    /// device may already have got the notification in another zone.
     pub zone_changed: bool,
-    /// When the person last wrote to us, on platforms whose messaging window depends on it.
+    /// When the person last wrote to the application, on platforms that allow messages only for
+    /// some time after that.
     pub last_inbound_at: Option<Timestamp>,
-    /// How much its responses say about the application's credentials.
+    /// How much the responses to the address say about the credentials of the application.
     pub trust: AddressTrust,
 }
 
-/// How much responses to an address say about the application's credentials. Any visitor of a page can
-/// register a Web Push address, without an API key or through the application's backend. Addresses of
-/// other platforms are always [`AddressTrust::Verified`].
+/// How much the responses to an address say about the credentials of the application. Any visitor
+/// of a page can register an invented Web Push address, without an API key or through the backend
+/// of the application. The rejection of such an address does not mean that the credentials are
+/// wrong. Addresses of other platforms are always [`AddressTrust::Verified`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AddressTrust {
-    /// It has received a message and was registered with an API key.
+    /// The address has received a message and was registered with an API key.
     #[default]
     Verified,
-    /// It has received a message, and a browser registered it without an API key. Its owner can let it
-    /// expire at any time, so a report that it is unregistered says nothing.
+    /// The address has received a message, and a browser registered it without an API key. Its
+    /// owner can unsubscribe at any time, so a report that the address is unregistered says nothing
+    /// about the credentials.
     Anonymous,
-    /// It has not received a message yet: it may be invented, or belong to another VAPID key.
+    /// The address has not received a message yet. It may be invented, or belong to another VAPID
+    /// key.
     Unverified,
 }
 
 impl AddressTrust {
-    /// Whether it has received a message.
+    /// Whether the address has received a message.
     #[must_use]
     pub fn is_verified(self) -> bool {
         self != Self::Unverified
@@ -180,15 +187,18 @@ impl std::fmt::Debug for AudienceDevice {
 /// The next devices of an audience.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceBatch {
-    /// The devices in key order, eligible or not.
+    /// The devices in the order of their keys, including devices that are not eligible.
     pub devices: Vec<AudienceDevice>,
     /// The last key that this batch covers, whether or not a device has it.
     pub to: DeviceKey,
-    /// Whether the audience ends here.
+    /// Whether the audience ends with this batch.
     pub end: bool,
 }
 
 /// Reads a dispatch.
+///
+/// # Errors
+/// `NotFound` when the dispatch does not exist or its application is being erased.
 pub(crate) fn read(connection: &Connection, no: DispatchNo) -> Result<Dispatch, StoreError> {
     let mut dispatch = connection
         .prepare_cached(
@@ -209,7 +219,8 @@ pub(crate) fn read(connection: &Connection, no: DispatchNo) -> Result<Dispatch, 
     Ok(dispatch)
 }
 
-/// The scan position of a dispatch.
+/// Reads the scan position of a dispatch; `None` if the scan has ended or the dispatch does not
+/// exist.
 pub(super) fn scan(connection: &Connection, no: DispatchNo) -> Result<Option<Scan>, StoreError> {
     let scan = connection
         .prepare_cached(
@@ -220,9 +231,12 @@ pub(super) fn scan(connection: &Connection, no: DispatchNo) -> Result<Option<Sca
     Ok(scan)
 }
 
-/// Dispatches that are not completely scanned, oldest first.
-pub(super) fn unread(connection: &Connection, limit: u32) -> Result<Vec<DispatchNo>, StoreError> {
-    let unread = connection
+/// Reads the dispatches whose scan has not ended, oldest first.
+pub(super) fn unscanned(
+    connection: &Connection,
+    limit: u32,
+) -> Result<Vec<DispatchNo>, StoreError> {
+    let unscanned = connection
         .prepare_cached(concat!(
             "select no from dispatches where scan_done = 0 order by ",
             seq_of!("no"),
@@ -230,7 +244,7 @@ pub(super) fn unread(connection: &Connection, limit: u32) -> Result<Vec<Dispatch
         ))?
         .query_map([limit], |row| row.get(0).map(DispatchNo))?
         .collect::<Result<Vec<_>, _>>()?;
-    Ok(unread)
+    Ok(unscanned)
 }
 
 pub(super) fn which_canceled(
@@ -287,4 +301,252 @@ fn dispatch_of(row: &Row<'_>) -> sql::Result<Dispatch> {
         zone: Zone::from_code(row.get(17)?),
         started_at: Timestamp(row.get(18)?),
     })
+}
+
+// Reading the devices of an audience. Every read bounds the rows that it scans, not the rows that
+// match. For a tag, it scans the index of the tag: five devices are found among ten million without
+// reading all.
+
+/// The columns that [`device_of`] reads.
+const DEVICE: &str = "d.key, d.address, d.ios_env, d.push_disabled = 0 and d.dead_at is null, \
+    d.moved_from, d.moved_at, d.p256dh, d.auth, d.last_inbound_at, d.utc_offset_minutes, \
+    d.zone_changed_at, \
+    case when d.p256dh is null then false \
+    else exists (select 1 from unverified_addresses u where u.device_key = d.key) end, \
+    case when d.p256dh is null then false \
+    else exists (select 1 from device_secrets s where s.device_key = d.key) end";
+/// The number of columns of [`DEVICE`].
+const DEVICE_COLUMNS: usize = 13;
+
+/// Selects the devices of a dispatch.
+pub(crate) struct AudienceQuery {
+    app: AppNo,
+    until: DeviceKey,
+    source: AudienceSource,
+    zone: Zone,
+    /// When the first dispatch of the notification was created.
+    started_at: Timestamp,
+}
+
+impl AudienceQuery {
+    pub(crate) fn of(dispatch: &Dispatch) -> Self {
+        Self {
+            app: dispatch.app,
+            until: dispatch.until,
+            source: dispatch.source.clone(),
+            zone: dispatch.zone,
+            started_at: dispatch.started_at,
+        }
+    }
+
+    /// Whether a device belongs to the zone of the dispatch. Named devices always do, since the
+    /// dispatch of each zone names only the devices of that zone.
+    fn includes(&self, read: &ScannedDevice) -> bool {
+        match (&self.source, self.zone) {
+            (AudienceSource::Named { .. }, _) | (_, Zone::All) => true,
+            (_, Zone::Offset(minutes)) => read.offset == minutes,
+            (_, Zone::CatchUp) => read.device.zone_changed,
+        }
+    }
+
+    fn device_of(&self, row: &Row<'_>) -> sql::Result<ScannedDevice> {
+        let mut device = device_of(row)?;
+        let changed_at = row.get::<Option<i64>>(10)?.map(Timestamp);
+        device.zone_changed = self.zone != Zone::All
+            && changed_at.is_some_and(|changed_at| changed_at >= self.started_at);
+        Ok(ScannedDevice { device, offset: row.get(9)? })
+    }
+}
+
+/// A range of device keys: `(after, to]`.
+#[derive(Clone, Copy)]
+pub(crate) struct KeyRange {
+    /// The key before the range.
+    pub(crate) after: DeviceKey,
+    /// The last key of the range.
+    pub(crate) to: DeviceKey,
+}
+
+/// A device of any zone, and its offset.
+struct ScannedDevice {
+    device: AudienceDevice,
+    /// The offset from UTC, in minutes.
+    offset: i64,
+}
+
+/// Reads the next devices of an audience after the key `after`. Scans at most `rows_max` rows, so
+/// the batch may have fewer devices, even none, before the audience ends.
+pub(super) fn read_batch(
+    connection: &Connection,
+    query: &AudienceQuery,
+    after: DeviceKey,
+    rows_max: u32,
+) -> Result<DeviceBatch, StoreError> {
+    if let AudienceSource::Named { keys, .. } = &query.source {
+        // `rows_max` bounds the keys. Some of their devices may no longer exist.
+        let rest = keys.get(keys.partition_point(|key| *key <= after)..).unwrap_or_default();
+        let rows_max = usize::try_from(rows_max).unwrap_or(usize::MAX);
+        let end = rest.len() <= rows_max;
+        let last = rest.get(..rows_max).unwrap_or(rest).last().copied().unwrap_or(after);
+        let to = if end { query.until } else { last };
+        let devices = devices_in_range(connection, query, KeyRange { after, to }, None)?;
+        return Ok(DeviceBatch { devices, to, end });
+    }
+    let read = read_rows(connection, query, KeyRange { after, to: query.until }, Some(rows_max))?;
+    let is_full = read.len() >= usize::try_from(rows_max).unwrap_or(usize::MAX);
+    let to = match read.last() {
+        Some(last) if is_full => last.device.key,
+        Some(_) | None => query.until,
+    };
+    Ok(DeviceBatch { devices: filter_zone(query, read), to, end: to >= query.until })
+}
+
+/// Reads the devices of an audience in a range of keys, at most `rows_max`.
+pub(crate) fn devices_in_range(
+    connection: &Connection,
+    query: &AudienceQuery,
+    keys: KeyRange,
+    rows_max: Option<u32>,
+) -> Result<Vec<AudienceDevice>, StoreError> {
+    Ok(filter_zone(query, read_rows(connection, query, keys, rows_max)?))
+}
+
+fn filter_zone(query: &AudienceQuery, read: Vec<ScannedDevice>) -> Vec<AudienceDevice> {
+    read.into_iter().filter(|read| query.includes(read)).map(|read| read.device).collect()
+}
+
+fn read_rows(
+    connection: &Connection,
+    query: &AudienceQuery,
+    KeyRange { after, to }: KeyRange,
+    rows_max: Option<u32>,
+) -> Result<Vec<ScannedDevice>, StoreError> {
+    let rows_max = rows_max.map_or(i64::MAX, i64::from);
+    match &query.source {
+        AudienceSource::Platform => {
+            let sql = format!(
+                "select {DEVICE} from devices d where d.key > ?1 and d.key <= ?2
+                 order by d.key limit ?3"
+            );
+            let devices = connection
+                .prepare_cached(&sql)?
+                .query_map([after.0, to.0, rows_max], |row| query.device_of(row))?
+                .collect::<Result<Vec<_>, _>>()?;
+            Ok(devices)
+        }
+        AudienceSource::Tag(tag) => {
+            let sql = format!(
+                "select {DEVICE}, dt.value from tags t cross join device_tags dt
+                 cross join devices d
+                 where t.app_no = ?4 and t.name = ?5 and dt.tag_no = t.no
+                 and dt.device_key > ?1 and dt.device_key <= ?2 and d.key = dt.device_key
+                 order by dt.device_key limit ?3"
+            );
+            let devices = connection
+                .prepare_cached(&sql)?
+                .query_map(params![after.0, to.0, rows_max, query.app.0, tag], |row| {
+                    let mut read = query.device_of(row)?;
+                    read.device.eligible &= row.get::<bool>(DEVICE_COLUMNS)?;
+                    Ok(read)
+                })?
+                .collect::<Result<Vec<_>, _>>()?;
+            Ok(devices)
+        }
+        AudienceSource::Named { keys, tag } => {
+            let first = keys.partition_point(|key| *key <= after);
+            let end = keys.partition_point(|key| *key <= to);
+            let keys = keys.get(first..end).unwrap_or_default();
+            let devices = read_named(connection, query.app, keys, tag.as_deref())?;
+            Ok(devices.into_iter().map(|device| ScannedDevice { device, offset: 0 }).collect())
+        }
+    }
+}
+
+/// Reads devices by key, in the order of their keys. With a tag, a device that does not have it set
+/// to true is not eligible.
+pub(crate) fn read_named(
+    connection: &Connection,
+    app: AppNo,
+    keys: &[DeviceKey],
+    tag: Option<&str>,
+) -> Result<Vec<AudienceDevice>, StoreError> {
+    if keys.is_empty() {
+        return Ok(Vec::new());
+    }
+    let keys = list_of(&keys.iter().map(|key| key.0).collect::<Vec<_>>());
+    let devices = match tag {
+        None => connection
+            .prepare_cached(&format!(
+                "select {DEVICE} from devices d where d.key in {NUMBERS} order by d.key"
+            ))?
+            .query_map([keys], device_of)?
+            .collect::<Result<Vec<_>, _>>()?,
+        Some(tag) => connection
+            .prepare_cached(&format!(
+                "select {DEVICE}, exists (select 1 from tags t cross join device_tags dt
+                  where t.app_no = ?2 and t.name = ?3
+                  and dt.tag_no = t.no and dt.device_key = d.key and dt.value = 1)
+                 from devices d where d.key in {NUMBERS} order by d.key"
+            ))?
+            .query_map(params![keys, app.0, tag], |row| {
+                let mut device = device_of(row)?;
+                device.eligible &= row.get::<bool>(DEVICE_COLUMNS)?;
+                Ok(device)
+            })?
+            .collect::<Result<Vec<_>, _>>()?,
+    };
+    Ok(devices)
+}
+
+/// Reads one device. With a tag, a device that does not have it set to true is not eligible.
+pub(super) fn read_device(
+    connection: &Connection,
+    key: DeviceKey,
+    tag: Option<&str>,
+) -> Result<Option<AudienceDevice>, StoreError> {
+    let device = connection
+        .prepare_cached(&format!("select {DEVICE} from devices d where d.key = ?1"))?
+        .query_row([key.0], device_of)
+        .optional()?;
+    let (Some(mut device), Some(tag)) = (device.clone(), tag) else { return Ok(device) };
+    device.eligible &= connection
+        .prepare_cached(
+            "select 1 from tags t cross join device_tags dt
+             where t.app_no = ?1 and t.name = ?2
+             and dt.tag_no = t.no and dt.device_key = ?3 and dt.value = 1",
+        )?
+        .exists(params![key.app().0, tag, key.0])?;
+    Ok(Some(device))
+}
+
+fn device_of(row: &Row<'_>) -> sql::Result<AudienceDevice> {
+    let ios_env = match row.get::<Option<i64>>(2)? {
+        Some(code) => env_of(code).ok_or_else(|| unexpected_value(2, Type::Integer))?,
+        None => IosEnv::default(),
+    };
+    let moved_from = row.get::<Option<i64>>(4)?.map(DeviceKey);
+    let moved_at = row.get::<Option<i64>>(5)?.map(Timestamp);
+    Ok(AudienceDevice {
+        key: DeviceKey(row.get(0)?),
+        address: row.get::<Option<String>>(1)?.map(String::into_boxed_str),
+        ios_env,
+        eligible: row.get(3)?,
+        previous_owner: moved_from.zip(moved_at),
+        web_keys: web_keys(row)?,
+        zone_changed: false,
+        last_inbound_at: row.get::<Option<i64>>(8)?.map(Timestamp),
+        trust: match (row.get(11)?, row.get(12)?) {
+            (true, _) => AddressTrust::Unverified,
+            (false, true) => AddressTrust::Anonymous,
+            (false, false) => AddressTrust::Verified,
+        },
+    })
+}
+
+fn web_keys(row: &Row<'_>) -> sql::Result<Option<Box<WebKeys>>> {
+    let p256dh: Option<String> = row.get(6)?;
+    let auth: Option<String> = row.get(7)?;
+    Ok(p256dh.zip(auth).map(|(p256dh, auth)| {
+        Box::new(WebKeys { p256dh: p256dh.into_boxed_str(), auth: auth.into_boxed_str() })
+    }))
 }

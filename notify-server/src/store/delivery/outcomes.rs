@@ -1,5 +1,8 @@
-//! The compact encoding of outcomes: a sent delivery takes one or two bytes. Keyed by device sequence
-//! and not by position, since a page that is read again after a crash may have other devices.
+//! Final results of deliveries, and their compact encoding in pages.
+//!
+//! A sent delivery takes one or two bytes. An entry identifies its device by the sequence of its
+//! key and not by its position in the page: after a crash the page is read again, and may then
+//! contain other devices.
 //!
 //! ```text
 //! chunk  = words entry*            words = count (length bytes)*       all numbers are LEB128
@@ -11,16 +14,89 @@
 use std::borrow::Cow;
 
 use crate::store::sql::error::internal;
-use crate::store::{DeviceKey, DeviceOutcome, Outcome, StoreError};
+use crate::store::{DeviceKey, StoreError};
 
+/// The final result of a delivery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Outcome {
+    /// The provider accepted it.
+    Sent,
+    /// It failed. The outcome has a reason.
+    Failed,
+    /// The provider reported the address as unregistered.
+    Unregistered,
+    /// It expired: `ttl_seconds` had passed.
+    Expired,
+    /// Canceled by request, or the device was deleted.
+    Canceled,
+}
+
+impl Outcome {
+    /// Every outcome, by its code.
+    pub const ALL: [Self; 5] =
+        [Self::Sent, Self::Failed, Self::Unregistered, Self::Expired, Self::Canceled];
+
+    /// The name in the API and the metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Sent => "sent",
+            Self::Failed => "failed",
+            Self::Unregistered => "unregistered",
+            Self::Expired => "expired",
+            Self::Canceled => "canceled",
+        }
+    }
+
+    /// The code in tables. Codes never change.
+    #[must_use]
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Sent => 0,
+            Self::Failed => 1,
+            Self::Unregistered => 2,
+            Self::Expired => 3,
+            Self::Canceled => 4,
+        }
+    }
+
+    /// The outcome of a code, if there is one.
+    #[must_use]
+    pub fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|outcome| outcome.code() == code)
+    }
+}
+
+/// The final result of the delivery to one device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceOutcome {
+    /// The device.
+    pub key: DeviceKey,
+    /// The outcome.
+    pub settled: Outcome,
+    /// The reason, unless it was sent.
+    pub reason: Option<Cow<'static, str>>,
+    /// The number of attempts.
+    pub attempts: u16,
+    /// The provider's id of a sent message, if ids are kept.
+    pub message_id: Option<Box<str>>,
+}
+
+// The encoding.
+
+/// The number of bits of a code in an entry.
 const CODE_BITS: u32 = 3;
-/// Sent, but not at the first attempt or not without a reason, so both follow.
-const SENT_AT_LENGTH: u64 = 7;
-/// Sent, with the provider's message id.
+/// The code of a sent delivery that has a reason or took several attempts. Both follow the code.
+const SENT_WITH_DETAILS: u64 = 7;
+/// The code of a sent delivery with the message id of the provider.
 const SENT_WITH_ID: u64 = 6;
 
-/// Encodes outcomes of devices after `from`.
-pub(super) fn write(from: DeviceKey, outcomes: &[DeviceOutcome]) -> Result<Vec<u8>, StoreError> {
+/// Encodes the outcomes of a page as a chunk. `from` is the key before the first device of the
+/// page.
+///
+/// # Errors
+/// When a device is outside of the page or has two outcomes, which is a bug.
+pub(super) fn encode(from: DeviceKey, outcomes: &[DeviceOutcome]) -> Result<Vec<u8>, StoreError> {
     let mut sorted: Vec<&DeviceOutcome> = outcomes.iter().collect();
     sorted.sort_unstable_by_key(|outcome| outcome.key);
     let mut reasons: Vec<&str> = Vec::new();
@@ -28,24 +104,25 @@ pub(super) fn write(from: DeviceKey, outcomes: &[DeviceOutcome]) -> Result<Vec<u
     let mut before = from.sequence();
     for outcome in sorted {
         let distance = outcome.key.sequence() - before;
-        let same = (outcome.key.app(), outcome.key.platform()) == (from.app(), from.platform());
-        let Some(distance) = u64::try_from(distance).ok().filter(|distance| *distance > 0 && same)
-        else {
+        let is_same_platform =
+            (outcome.key.app(), outcome.key.platform()) == (from.app(), from.platform());
+        if distance <= 0 || !is_same_platform {
             return Err(internal("an outcome of a device outside its page, or a second one"));
-        };
+        }
+        let distance = distance.unsigned_abs();
         before = outcome.key.sequence();
         let id = outcome.message_id.as_deref().filter(|_| outcome.settled == Outcome::Sent);
-        let short = outcome.settled == Outcome::Sent
+        let is_plain = outcome.settled == Outcome::Sent
             && outcome.attempts == 1
             && outcome.reason.is_none()
             && id.is_none();
         let code = match outcome.settled {
             Outcome::Sent if id.is_some() => SENT_WITH_ID,
-            Outcome::Sent if !short => SENT_AT_LENGTH,
-            settled => u64::from(settled.code()),
+            Outcome::Sent if !is_plain => SENT_WITH_DETAILS,
+            other => u64::from(other.code()),
         };
         write_number(&mut entries, distance << CODE_BITS | code);
-        if !short {
+        if !is_plain {
             write_number(&mut entries, u64::from(outcome.attempts));
             write_number(&mut entries, reason_index(&mut reasons, outcome.reason.as_deref()));
         }
@@ -64,22 +141,27 @@ pub(super) fn write(from: DeviceKey, outcomes: &[DeviceOutcome]) -> Result<Vec<u
     Ok(chunk)
 }
 
-/// The index of a reason, which is added if it is new. A chunk has few reasons.
+/// The index of a reason in the words of the chunk, from 1; 0 for no reason. Adds a new reason to
+/// the words. A linear search is enough, since a chunk has few reasons.
 fn reason_index<'a>(reasons: &mut Vec<&'a str>, reason: Option<&'a str>) -> u64 {
     let Some(reason) = reason else { return 0 };
-    let place = reasons.iter().position(|word| *word == reason).unwrap_or_else(|| {
+    let index = reasons.iter().position(|word| *word == reason).unwrap_or_else(|| {
         reasons.push(reason);
         reasons.len() - 1
     });
-    place as u64 + 1
+    index as u64 + 1
 }
 
-/// Decodes a chunk, in key order.
-pub(super) fn read(from: DeviceKey, chunk: &[u8]) -> Result<Vec<DeviceOutcome>, StoreError> {
-    read_chunk(from, chunk).ok_or_else(|| internal("a chunk of outcomes cannot be read"))
+/// Decodes a chunk into outcomes in the order of their keys. `from` is the key before the first
+/// device of the page.
+///
+/// # Errors
+/// When the chunk is damaged.
+pub(super) fn decode(from: DeviceKey, chunk: &[u8]) -> Result<Vec<DeviceOutcome>, StoreError> {
+    decode_chunk(from, chunk).ok_or_else(|| internal("a chunk of outcomes cannot be read"))
 }
 
-fn read_chunk(from: DeviceKey, mut chunk: &[u8]) -> Option<Vec<DeviceOutcome>> {
+fn decode_chunk(from: DeviceKey, mut chunk: &[u8]) -> Option<Vec<DeviceOutcome>> {
     let rest = &mut chunk;
     let mut reasons = Vec::new();
     for _ in 0..read_number(rest)? {
@@ -99,13 +181,13 @@ fn read_chunk(from: DeviceKey, mut chunk: &[u8]) -> Option<Vec<DeviceOutcome>> {
             continue;
         }
         let settled = match code {
-            SENT_AT_LENGTH | SENT_WITH_ID => Outcome::Sent,
+            SENT_WITH_DETAILS | SENT_WITH_ID => Outcome::Sent,
             code => Outcome::from_code(u8::try_from(code).ok()?)?,
         };
         let attempts = u16::try_from(read_number(rest)?).ok()?;
         let reason = match read_number(rest)? {
             0 => None,
-            place => Some(Cow::Owned(reasons.get(usize::try_from(place).ok()? - 1)?.clone())),
+            index => Some(Cow::Owned(reasons.get(usize::try_from(index).ok()? - 1)?.clone())),
         };
         let message_id = if code == SENT_WITH_ID { Some(read_text(rest)?.into()) } else { None };
         outcomes.push(DeviceOutcome { key, settled, reason, attempts, message_id });
@@ -167,29 +249,32 @@ mod tests {
         let mut written: Vec<DeviceOutcome> = (0..)
             .zip(Outcome::ALL)
             .flat_map(|(at, settled)| {
-                let place = 1_000 * at + 41;
+                let sequence = 1_000 * at + 41;
                 [
-                    outcome(place, settled, None),
-                    outcome(place + 1, settled, Some("BadDeviceToken")),
-                    DeviceOutcome { attempts: 9, ..outcome(place + 700, settled, Some("other")) },
+                    outcome(sequence, settled, None),
+                    outcome(sequence + 1, settled, Some("BadDeviceToken")),
+                    DeviceOutcome {
+                        attempts: 9,
+                        ..outcome(sequence + 700, settled, Some("other"))
+                    },
                 ]
             })
             .collect();
-        let named = |sequence, id: &str, attempts| DeviceOutcome {
+        let with_id = |sequence, id: &str, attempts| DeviceOutcome {
             message_id: Some(id.into()),
             attempts,
             ..outcome(sequence, Outcome::Sent, None)
         };
-        written.extend([named(9_000, "projects/p/messages/0:1", 1), named(9_001, "é", 300)]);
-        let chunk = write(key(40), &written.iter().rev().cloned().collect::<Vec<_>>()).unwrap();
+        written.extend([with_id(9_000, "projects/p/messages/0:1", 1), with_id(9_001, "é", 300)]);
+        let chunk = encode(key(40), &written.iter().rev().cloned().collect::<Vec<_>>()).unwrap();
         written.sort_by_key(|outcome| outcome.key);
-        assert_eq!(read(key(40), &chunk).unwrap(), written);
+        assert_eq!(decode(key(40), &chunk).unwrap(), written);
     }
 
     #[test]
-    fn a_device_that_was_sent_to_takes_at_most_three_bytes() {
+    fn a_sent_delivery_takes_at_most_three_bytes() {
         let sent: Vec<_> = (1..=200).map(|at| outcome(at * 50, Outcome::Sent, None)).collect();
-        let chunk = write(key(0), &sent).unwrap();
+        let chunk = encode(key(0), &sent).unwrap();
         assert!(chunk.len() <= 3 * sent.len(), "{} bytes for {}", chunk.len(), sent.len());
     }
 
@@ -203,19 +288,20 @@ mod tests {
                 ..outcome(11, Outcome::Sent, None)
             }],
         ] {
-            assert!(write(key(10), &wrong).is_err());
+            assert!(encode(key(10), &wrong).is_err());
         }
     }
 
     #[test]
     fn a_damaged_chunk_is_an_error_not_a_panic() {
         let chunk =
-            write(key(0), &[outcome(1, Outcome::Failed, Some("InternalServerError"))]).unwrap();
-        // The words alone are a chunk without entries; every other beginning is cut somewhere.
+            encode(key(0), &[outcome(1, Outcome::Failed, Some("InternalServerError"))]).unwrap();
+        // The words without entries are a valid chunk. A chunk that is cut anywhere else is
+        // damaged.
         let reasons = 2 + "InternalServerError".len();
         for end in 0..chunk.len() {
-            assert_eq!(read(key(0), &chunk[..end]).is_ok(), end == reasons, "cut at {end}");
+            assert_eq!(decode(key(0), &chunk[..end]).is_ok(), end == reasons, "cut at {end}");
         }
-        assert!(read(key(0), &[0xff; 12]).is_err());
+        assert!(decode(key(0), &[0xff; 12]).is_err());
     }
 }

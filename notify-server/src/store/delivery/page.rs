@@ -21,15 +21,16 @@ use crate::store::{
 pub struct PageClaim {
     /// The dispatch.
     pub dispatch: DispatchNo,
-    /// The cursor when the batch was read.
+    /// The cursor of the dispatch when the batch was read: the key before the first key of the
+    /// page.
     pub from: DeviceKey,
-    /// The last key of the batch.
+    /// The last key of the batch and of the page.
     pub to: DeviceKey,
-    /// Whether the audience ends with it.
+    /// Whether the audience ends with this batch.
     pub end: bool,
-    /// Eligible devices with an address in the batch.
+    /// The number of eligible devices with an address in the batch.
     pub targeted: u64,
-    /// Named devices of the batch that are not eligible.
+    /// The number of named devices in the batch that are not eligible.
     pub excluded: u64,
     /// The claiming process.
     pub instance: InstanceId,
@@ -42,17 +43,17 @@ pub struct PageClaim {
 /// A page: the keys in `(from, to]` of a dispatch, which one process owns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenPage {
-    /// Number.
+    /// The number of the page.
     pub no: PageNo,
-    /// Its dispatch.
+    /// The dispatch.
     pub dispatch: DispatchNo,
-    /// The key before its first.
+    /// The key before the first key of the page.
     pub from: DeviceKey,
-    /// Its last key.
+    /// The last key of the page.
     pub to: DeviceKey,
-    /// Its owner.
+    /// The process that owns the page.
     pub instance: InstanceId,
-    /// The number of its next checkpoint.
+    /// The number of the next checkpoint.
     pub checkpoint_no: i64,
     /// End of the lease.
     pub lease_until: Timestamp,
@@ -69,12 +70,13 @@ pub struct DeadAddress {
     pub ios_env: IosEnv,
     /// The provider's reason.
     pub reason: Cow<'static, str>,
-    /// Since when the address is unregistered. A device that registered later is not disabled.
+    /// Since when the address is unregistered, if the provider reports it. A device that registered
+    /// later is not disabled.
     pub since: Option<Timestamp>,
     /// When the report came.
     pub at: Timestamp,
-    /// Set if a wrong key or host would cause the same report: the number of responses since the last
-    /// such report, for the mass-unregister guard.
+    /// Set if the report is ambiguous: a wrong key or host would cause the same response. It is the
+    /// number of responses since the last ambiguous report, for the mass-unregister guard.
     pub ambiguous: Option<u32>,
 }
 
@@ -101,7 +103,7 @@ pub struct MovedAddress {
     pub key: DeviceKey,
     /// The address that was sent to. A device that has another one now keeps it.
     pub from: Box<str>,
-    /// The new one.
+    /// The new address.
     pub to: Box<str>,
     /// When the report came.
     pub at: Timestamp,
@@ -121,14 +123,16 @@ impl std::fmt::Debug for DeadAddress {
     }
 }
 
-/// The changes of a page since its last checkpoint, committed in one transaction.
+/// A checkpoint: the changes of a page since the last checkpoint, which are committed in one
+/// transaction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Checkpoint {
-    /// The page as its owner knows it. Instance and checkpoint number are compared with the row.
+    /// The page as its owner knows it. The commit compares its instance and checkpoint number with
+    /// the row.
     pub page: OpenPage,
     /// Deliveries that ended.
     pub settled: Vec<DeviceOutcome>,
-    /// Deliveries that become retries.
+    /// Deliveries that failed temporarily and become retries.
     pub retries: Vec<NewRetry>,
     /// Addresses to disable.
     pub dead: Vec<DeadAddress>,
@@ -136,11 +140,11 @@ pub struct Checkpoint {
     pub moved: Vec<MovedAddress>,
     /// Addresses that received their first message.
     pub verified: Vec<VerifiedAddress>,
-    /// Targeted devices of this page, including settled and retried ones.
+    /// The number of targeted devices of the page, including devices with an outcome or a retry.
     pub targeted: u64,
-    /// Named devices of this page that are not eligible.
+    /// The number of named devices of the page that are not eligible.
     pub excluded: u64,
-    /// When this happened.
+    /// The time of the checkpoint.
     pub at: Timestamp,
     /// The new end of the lease.
     pub lease_until: Timestamp,
@@ -148,10 +152,11 @@ pub struct Checkpoint {
     pub finished: bool,
 }
 
-/// Reclaims open pages, and releases retries that other processes had claimed.
-pub(super) fn reclaim(tx: &Connection, adoption: ReclaimRequest) -> Result<Reclaimed, StoreError> {
-    let ReclaimRequest { instance, now, lease_until, clustered } = adoption;
-    // No server is alive at the end of time, so everything is reclaimed.
+/// Makes a process the owner of its own open pages and those of dead servers, and releases the
+/// retries that dead servers had claimed.
+pub(super) fn reclaim(tx: &Connection, request: ReclaimRequest) -> Result<Reclaimed, StoreError> {
+    let ReclaimRequest { instance, now, lease_until, clustered } = request;
+    // At the largest possible time no lease is valid, so the pages of every server are reclaimed.
     let alive_at = if clustered { now.as_ms() } else { i64::MAX };
     let mut pages = tx
         .prepare_cached(
@@ -189,7 +194,8 @@ pub(super) fn reclaim(tx: &Connection, adoption: ReclaimRequest) -> Result<Recla
     Ok(Reclaimed { pages, dispatches })
 }
 
-/// Claims the next range of a dispatch. A page without targeted devices is finished at once.
+/// Claims the next key range of a dispatch as a page. A page without targeted devices is finished
+/// at once.
 pub(super) fn open(tx: &mut WriteTx<'_>, claim: &PageClaim) -> Result<OpenPage, StoreError> {
     let claimed = tx
         .prepare_cached(
@@ -201,8 +207,8 @@ pub(super) fn open(tx: &mut WriteTx<'_>, claim: &PageClaim) -> Result<OpenPage, 
         return Err(StoreError::Fenced);
     }
     let page = insert(tx, claim)?;
-    let finished = claim.targeted == 0;
-    let by = PendingDelta { pages: i64::from(!finished), retries: 0, scan_done: claim.end };
+    let is_open = claim.targeted > 0;
+    let by = PendingDelta { pages: i64::from(is_open), retries: 0, scan_done: claim.end };
     settle::apply_delta(tx, claim.dispatch, by, claim.at)?;
     Ok(page)
 }
@@ -238,10 +244,11 @@ pub(super) fn insert(tx: &Connection, claim: &PageClaim) -> Result<OpenPage, Sto
     })
 }
 
-/// How many newer notifications with the same key are checked, newest first.
+/// The most newer notifications with the same collapse key that [`superseded`] checks, newest
+/// first.
 const SUPERSEDING_MAX: i64 = 16;
 
-/// The devices of a page that have an outcome or a retry.
+/// Reads the devices of a page that have an outcome or a retry, sorted.
 pub(super) fn settled_keys(
     connection: &Connection,
     page: &OpenPage,
@@ -258,7 +265,7 @@ pub(super) fn settled_keys(
     Ok(done)
 }
 
-/// The outcome of one device.
+/// Reads the outcome of one device.
 pub(super) fn outcome(
     connection: &Connection,
     dispatch: DispatchNo,
@@ -338,14 +345,16 @@ pub(super) fn superseded(
         .query_map([dispatch.0, SUPERSEDING_MAX], |row| row.get(0).map(DispatchNo))?
         .collect::<Result<Vec<_>, _>>()?;
     for later in newer {
-        if outcome(connection, later, key)?.is_some_and(|found| found.settled == Outcome::Sent) {
+        if outcome(connection, later, key)?.is_some_and(|outcome| outcome.settled == Outcome::Sent)
+        {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-/// The page that contains a device, the key before its first, and whether it is finished.
+/// The page of a dispatch that contains a key: its number, the key before its first key, and
+/// whether the page is finished.
 pub(crate) fn page_containing(
     connection: &Connection,
     dispatch: DispatchNo,
@@ -363,7 +372,8 @@ pub(crate) fn page_containing(
     Ok(page.filter(|(_, from, _)| *from < key))
 }
 
-/// The outcomes of a page that begins after `from`, each with the time of its commit.
+/// Reads the outcomes of a page, each with the time of its commit. `from` is the key before the
+/// first key of the page.
 pub(crate) fn outcomes_of_page(
     connection: &Connection,
     page: PageNo,
@@ -376,7 +386,7 @@ pub(crate) fn outcomes_of_page(
     while let Some(row) = rows.next()? {
         let entries = row.get_ref(0)?.as_blob().ok_or(sql::Error::Column(0))?;
         let at = Timestamp(row.get(1)?);
-        settled.extend(outcomes::read(from, entries)?.into_iter().map(|outcome| (outcome, at)));
+        settled.extend(outcomes::decode(from, entries)?.into_iter().map(|outcome| (outcome, at)));
     }
     Ok(settled)
 }

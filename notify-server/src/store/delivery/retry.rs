@@ -1,4 +1,4 @@
-//! Retries: deliveries with a row of their own and a due time.
+//! Retries: deliveries that failed temporarily. Each has a row with the time of its next attempt.
 
 use std::borrow::Cow;
 use std::collections::hash_map::Entry;
@@ -9,7 +9,7 @@ use notify_core::{Platform, Timestamp};
 use crate::store::daily_stats::{self, DailyDelta};
 use crate::store::delivery::settle;
 use crate::store::delivery::settle::PendingDelta;
-use crate::store::delivery::{audience, checkpoint};
+use crate::store::delivery::{checkpoint, dispatch};
 use crate::store::device::{LastSeenBuffer, inbound, replace_moved};
 use crate::store::sql::row::count_at;
 use crate::store::sql::writer::WriteTx;
@@ -24,15 +24,15 @@ use crate::store::{
 pub struct NewRetry {
     /// The device.
     pub key: DeviceKey,
-    /// Attempts made so far.
+    /// The number of attempts so far.
     pub attempts: u16,
-    /// When the first was made.
+    /// When the first attempt was made.
     pub first_attempt_at: Timestamp,
-    /// When the next is due.
+    /// When the next attempt is due.
     pub due_at: Timestamp,
-    /// Why the last one failed.
+    /// Why the last attempt failed.
     pub reason: Cow<'static, str>,
-    /// How many attempts had an ambiguous result.
+    /// The number of attempts whose result is unknown.
     pub unknown_outcomes: u16,
 }
 
@@ -43,7 +43,7 @@ pub struct RetryClaim {
     pub app: AppNo,
     /// Platform.
     pub platform: Platform,
-    /// Most retries.
+    /// The most retries to claim.
     pub limit: u32,
     /// The claiming process.
     pub instance: InstanceId,
@@ -51,65 +51,66 @@ pub struct RetryClaim {
     pub lease_until: Timestamp,
     /// Now.
     pub now: Timestamp,
-    /// Retries that the process still works on, which are left out even if their lease has ended.
+    /// Retries that this process is still working on. They are not claimed, even if their lease has
+    /// ended.
     pub exclude: Vec<RetryNo>,
-    /// Set if it is unknown whether an earlier claim was committed: retries that this process has
-    /// claimed and that are not in `exclude` are claimed again at once.
+    /// Set if it is unknown whether an earlier claim of this process was committed. Retries that
+    /// this process has claimed and that are not in `exclude` are then claimed again at once.
     pub reclaim_own: bool,
 }
 
 /// A claimed retry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimedRetry {
-    /// Number.
+    /// The number of the retry.
     pub no: RetryNo,
-    /// Its dispatch.
+    /// The dispatch.
     pub dispatch: DispatchNo,
     /// The device.
     pub key: DeviceKey,
     /// The device as it is now; `None` if it was erased.
     pub device: Option<AudienceDevice>,
-    /// Attempts made so far.
+    /// The number of attempts so far.
     pub attempts: u16,
-    /// When the first was made.
+    /// When the first attempt was made.
     pub first_attempt_at: Timestamp,
-    /// How many attempts had an ambiguous result.
+    /// The number of attempts whose result is unknown.
     pub unknown_outcomes: u16,
 }
 
 /// The result of a claimed retry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RetryResult {
-    /// It has ended.
+    /// The delivery has ended.
     Final {
         /// The outcome.
         settled: Outcome,
         /// The reason.
         reason: Option<Cow<'static, str>>,
-        /// Attempts made.
+        /// The number of attempts.
         attempts: u16,
         /// The provider's message id, if ids are kept.
         message_id: Option<Box<str>>,
     },
-    /// It waits longer. No attempt was made.
+    /// The retry waits longer. No attempt was made.
     Deferred {
-        /// When it is due.
+        /// When the retry is due.
         due_at: Timestamp,
     },
-    /// It is tried again.
+    /// The attempt failed, and the delivery is tried again.
     Retry {
-        /// Attempts made so far.
+        /// The number of attempts so far.
         attempts: u16,
-        /// When the next is due.
+        /// When the next attempt is due.
         due_at: Timestamp,
-        /// Why the last one failed.
+        /// Why the last attempt failed.
         reason: Cow<'static, str>,
-        /// How many attempts had an ambiguous result.
+        /// The number of attempts whose result is unknown.
         unknown_outcomes: u16,
     },
 }
 
-/// The result of a retry, and what it says about the address.
+/// The result of a retry, and its consequences for the address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryOutcome {
     /// The retry.
@@ -125,13 +126,13 @@ pub struct RetryOutcome {
 }
 
 impl RetryOutcome {
-    /// A result that says nothing about the address.
+    /// A result without consequences for the address.
     #[must_use]
     pub fn of(no: RetryNo, result: RetryResult) -> Self {
         Self { no, result, dead: None, moved: None, verified: None }
     }
 
-    /// When it is due next, unless it has ended.
+    /// When the retry is due next; `None` if the delivery has ended.
     #[must_use]
     pub fn due_at(&self) -> Option<Timestamp> {
         match self.result {
@@ -148,10 +149,11 @@ pub(super) struct Lane {
     pub(super) claimable_at: Timestamp,
 }
 
-/// Every lane with open retries. Jumps in the index from lane to lane, independent of the number of
-/// rows.
+/// Finds every lane with open retries. Jumps from lane to lane in the index, so the cost does not
+/// depend on the number of retries.
 pub(super) fn lanes(connection: &Connection) -> Result<Vec<Lane>, StoreError> {
-    // Two statements, since the index serves only the first column of a row comparison.
+    // Two statements instead of one comparison of rows, `(app_no, platform) > (?1, ?2)`, for which
+    // the index would only be used for the first column.
     let mut next_platform = connection.prepare_cached(
         "select app_no, platform, claimable_at from retries indexed by retries_open
          where outcome is null and app_no = ?1 and platform > ?2
@@ -170,14 +172,14 @@ pub(super) fn lanes(connection: &Connection) -> Result<Vec<Lane>, StoreError> {
             Some(next) => Some(next),
             None => next_app.query_row([app], read).optional()?,
         };
-        let Some(found) = next else { return Ok(lanes) };
+        let Some(lane) = next else { return Ok(lanes) };
         let claimable_at;
-        (app, platform, claimable_at) = found;
+        (app, platform, claimable_at) = lane;
         lanes.push(Lane { app: AppNo(app), platform: platform_of(platform), claimable_at });
     }
 }
 
-/// How many retries of a lane are open.
+/// Counts the open retries of a lane.
 pub(super) fn open(
     connection: &Connection,
     app: AppNo,
@@ -205,15 +207,16 @@ pub(super) fn claim(tx: &Connection, claim: &RetryClaim) -> Result<Vec<ClaimedRe
     let mut tags = HashMap::new();
     for retry in &mut claimed {
         let tag = match tags.entry(retry.dispatch) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(place) => place.insert(tag_of(tx, retry.dispatch)?),
+            Entry::Occupied(tag) => tag.into_mut(),
+            Entry::Vacant(entry) => entry.insert(tag_of(tx, retry.dispatch)?),
         };
-        retry.device = audience::device(tx, retry.key, tag.as_deref())?;
+        retry.device = dispatch::read_device(tx, retry.key, tag.as_deref())?;
     }
     Ok(claimed)
 }
 
-/// Releases what an earlier claim of this process took without a reply.
+/// Releases the retries that an earlier claim of this process may have taken without the process
+/// knowing.
 fn release_unacked(tx: &Connection, claim: &RetryClaim) -> Result<(), StoreError> {
     let mut own = tx.prepare_cached(
         "select no from retries indexed by retries_open
@@ -241,7 +244,7 @@ fn due(tx: &Connection, claim: &RetryClaim) -> Result<Vec<RetryNo>, StoreError> 
          order by claimable_at limit ?4",
     )?;
     let platform = platform_code(claim.platform);
-    // Enough rows to skip the excluded ones.
+    // Enough rows to reach the limit even if all excluded retries are among them.
     let rows_max = i64::from(claim.limit) + i64::try_from(claim.exclude.len()).unwrap_or(i64::MAX);
     let mut rows = due.query([claim.app.0, platform, claim.now.as_ms(), rows_max])?;
     let mut found = Vec::new();
@@ -256,9 +259,10 @@ fn due(tx: &Connection, claim: &RetryClaim) -> Result<Vec<RetryNo>, StoreError> 
     Ok(found)
 }
 
-/// Claims one.
+/// Claims one retry.
 fn claim_one(tx: &Connection, claim: &RetryClaim, no: RetryNo) -> Result<ClaimedRetry, StoreError> {
-    // Read first, since an UPDATE with RETURNING builds a temporary table each time.
+    // A query and an update instead of one update with RETURNING, for which SQLite builds a
+    // temporary table each time.
     let claimed = tx
         .prepare_cached(
             "select dispatch_no, device_key, attempts, first_attempt_at, unknown_outcomes
@@ -280,7 +284,7 @@ fn claim_one(tx: &Connection, claim: &RetryClaim, no: RetryNo) -> Result<Claimed
     Ok(claimed)
 }
 
-/// The tag that a dispatch names.
+/// Reads the tag of the notification of a dispatch.
 fn tag_of(tx: &Connection, dispatch: DispatchNo) -> Result<Option<String>, StoreError> {
     let tag = tx
         .prepare_cached(
@@ -311,7 +315,8 @@ pub(super) fn settle_retries(
     ended.count(tx, at)
 }
 
-/// Counters of ended retries, written once for each page and dispatch.
+/// The counts of retries that have ended, collected to update the counters of each page and
+/// dispatch once.
 #[derive(Default)]
 struct EndedCounts<'o> {
     pages: BTreeMap<(PageNo, Outcome), i64>,
@@ -343,8 +348,7 @@ impl EndedCounts<'_> {
     }
 }
 
-/// Writes one result. A retry that has ended or that another process has claimed is left as it is; what
-/// the result says about the address is applied in any case.
+/// Writes one result. A retry that has ended or that another process has claimed stays as it is.
 fn apply_result<'o>(
     tx: &Connection,
     instance: InstanceId,
@@ -355,7 +359,7 @@ fn apply_result<'o>(
     match &outcome.result {
         RetryResult::Final { settled, reason, attempts, message_id } => {
             let (code, at_ms) = (settled.code(), at.as_ms());
-            let its = tx
+            let ids = tx
                 .prepare_cached(
                     "select dispatch_no, page_no, app_no from retries
                      where no = ?1 and epoch = ?2 and outcome is null",
@@ -364,7 +368,7 @@ fn apply_result<'o>(
                     Ok((DispatchNo(row.get(0)?), PageNo(row.get(1)?), AppNo(row.get(2)?)))
                 })
                 .optional()?;
-            let Some((dispatch, page, app)) = its else { return Ok(()) };
+            let Some((dispatch, page, app)) = ids else { return Ok(()) };
             tx.prepare_cached(
                 "update retries set outcome = ?2, reason = ?3, attempts = ?4, settled_at = ?5,
                  message_id = ?6, epoch = null where no = ?1",
@@ -378,7 +382,7 @@ fn apply_result<'o>(
                 message_id
             ])?;
             *ended.pages.entry((page, *settled)).or_default() += 1;
-            if let Some(reason) = checkpoint::failure(*settled, reason.as_deref()) {
+            if let Some(reason) = checkpoint::failure_reason(*settled, reason.as_deref()) {
                 *ended.failures.entry((dispatch, reason)).or_default() += 1;
             }
             *ended.dispatches.entry(dispatch).or_default() += 1;

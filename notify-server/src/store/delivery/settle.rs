@@ -1,6 +1,7 @@
-//! Ending retries, dispatches and finally the notification. Completion is detected by counting down
-//! what is open, and not by checking whether others are finished, which two concurrent transactions
-//! would both deny.
+//! Ending retries, dispatches and notifications. A dispatch counts its open pages and retries, and
+//! the change that brings the count to zero ends the dispatch. The alternative, to check whether
+//! all other parts have ended, fails if two transactions end the last two parts concurrently: each
+//! still sees the part of the other as open.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{Connection, OptionalExtension, params};
 use crate::store::{AppNo, DeviceKey, DispatchNo, NotificationNo, Outcome, PageNo, StoreError};
 
-/// A change of the open parts of a dispatch.
+/// A change of the numbers of open pages and retries of a dispatch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct PendingDelta {
     pub(super) pages: i64,
@@ -20,7 +21,8 @@ pub(super) struct PendingDelta {
     pub(super) scan_done: bool,
 }
 
-/// Applies a change of the open parts. The change that leaves nothing open ends the dispatch.
+/// Applies a change of the open pages and retries. If nothing is open afterwards and the scan has
+/// ended, the dispatch ends.
 pub(super) fn apply_delta(
     tx: &mut WriteTx<'_>,
     dispatch: DispatchNo,
@@ -38,7 +40,8 @@ pub(super) fn apply_delta(
     if done == Some(true) { complete(tx, dispatch, at) } else { Ok(()) }
 }
 
-/// Ends a dispatch and stores its sums in its row, so that reading them later is cheap.
+/// Ends a dispatch and stores its counts in its row, so that later reads need not sum its pages.
+/// Ends the notification with its last dispatch.
 fn complete(tx: &mut WriteTx<'_>, dispatch: DispatchNo, at: Timestamp) -> Result<(), StoreError> {
     let notification: i64 = tx
         .prepare_cached(
@@ -62,7 +65,7 @@ fn complete(tx: &mut WriteTx<'_>, dispatch: DispatchNo, at: Timestamp) -> Result
     }
     let notification = NotificationNo(notification);
     if is_local {
-        // More zones and the catch-up may follow. `zones` ends the notification.
+        // More zones and the catch-up may follow. `zones.rs` then ends the notification.
         tx.prepare_cached(
             "update notifications set next_zone_at = coalesce(next_zone_at, ?2) where no = ?1",
         )?
@@ -72,7 +75,8 @@ fn complete(tx: &mut WriteTx<'_>, dispatch: DispatchNo, at: Timestamp) -> Result
     end_canceled_or_not(tx, notification, at)
 }
 
-/// Ends a notification, as canceled if a request canceled some of its deliveries.
+/// Ends a notification. Its status is `canceled` if a request canceled some of its deliveries, and
+/// otherwise `completed`.
 pub(crate) fn end_canceled_or_not(
     tx: &mut WriteTx<'_>,
     notification: NotificationNo,
@@ -84,12 +88,13 @@ pub(crate) fn end_canceled_or_not(
              from notifications where no = ?1",
         )?
         .query_row([notification.0], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-    // Deliveries of devices that were erased before the request were not canceled by it.
+    // Deliveries to devices that were erased before the request were canceled by the erasure, not
+    // by the request.
     let by_request = requested && (zones || canceled_so_far(tx, notification)? > before);
     end(tx, notification, by_request, at)
 }
 
-/// Ends a notification.
+/// Ends a notification as canceled or completed.
 pub(super) fn end(
     tx: &mut WriteTx<'_>,
     notification: NotificationNo,
@@ -102,17 +107,18 @@ pub(super) fn end(
     record_completion_event(tx, notification, canceled, at)
 }
 
-/// The kind of end that webhooks report.
+/// How a notification ended, for webhooks.
 enum End {
     Completed,
-    /// No provider accepted it for any device.
+    /// It had devices, and no provider accepted it for any of them.
     Failed,
-    /// Every id that it names is unknown.
+    /// All ids that it names are unknown.
     NoSuchDevice,
 }
 
-/// Writes the event of an end. A notification failed if it had devices, was not canceled and no
-/// provider accepted it for any of them, or if all devices that it names are unknown.
+/// Writes the event of the end of a notification. A notification that was not canceled has failed
+/// if it had devices and no provider accepted it for any of them, or if all ids that it names are
+/// unknown.
 pub(crate) fn record_completion_event(
     tx: &mut WriteTx<'_>,
     notification: NotificationNo,
@@ -151,7 +157,7 @@ pub(crate) fn record_completion_event(
     event::record(tx, app, kind, about, at)
 }
 
-/// How many deliveries of a notification are canceled so far.
+/// Counts the deliveries of a notification that are canceled so far.
 pub(crate) fn canceled_so_far(
     tx: &Connection,
     notification: NotificationNo,
@@ -166,7 +172,8 @@ pub(crate) fn canceled_so_far(
     Ok(sum)
 }
 
-/// Adds outcomes to the counters of a page. `retries` of them were retries.
+/// Adds `outcomes` deliveries with the outcome `settled` to the counters of a page. `retries` of
+/// them were retries.
 pub(super) fn count(
     tx: &Connection,
     page: PageNo,
@@ -188,7 +195,7 @@ pub(super) fn count(
     Ok(())
 }
 
-/// Counts failed deliveries by reason.
+/// Adds `by` failed deliveries to the counter of a reason.
 pub(super) fn count_failures(
     tx: &Connection,
     dispatch: DispatchNo,

@@ -1,4 +1,4 @@
-//! Creating the dispatches of due notifications: one for each platform of the target.
+//! Starting due notifications: a dispatch is created for each platform of the target.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use notify_core::{AppId, NotificationId, Platform, Timestamp};
 use crate::failpoint::{self, Stage};
 use crate::store::delivery::settle;
 use crate::store::delivery::settle::PendingDelta;
-use crate::store::delivery::{audience, page, retry, zones};
-use crate::store::device::{Lists, Named, keys_by_ids};
+use crate::store::delivery::{dispatch, page, retry, zones};
+use crate::store::device::{IdLists, NamedIds, keys_by_ids};
 use crate::store::sql::error::inserted;
 use crate::store::sql::row::{platforms_of, unexpected_value, uuid_at};
 use crate::store::sql::writer::WriteTx;
@@ -24,14 +24,14 @@ pub(super) struct DueNotification {
     pub(super) no: NotificationNo,
     pub(super) app: AppNo,
     pub(super) platforms: i64,
-    /// The request, if it names devices.
+    /// The request, if it names devices; `None` if its target are whole platforms.
     pub(super) naming: Option<String>,
-    /// The last device sequence of its audience.
+    /// The last device sequence of the audience.
     pub(super) audience: i64,
     pub(super) due_at: Timestamp,
 }
 
-/// The data from which a dispatch to one device is rendered.
+/// The data for rendering a dispatch to a single device.
 struct Rendering {
     id: String,
     app_id: AppId,
@@ -44,17 +44,17 @@ struct Rendering {
 /// The audience of one dispatch.
 pub(super) struct PlatformAudience {
     pub(super) platform: Platform,
-    /// The devices that the platform's list names, sorted; `None` when the platform is scanned.
+    /// The keys of the named devices, sorted; `None` if all devices of the platform are scanned.
     pub(super) named: Option<Vec<DeviceKey>>,
-    /// Ids of the platform's list that name no device of it.
+    /// The number of ids in the list of this platform that name no device of the platform.
     pub(super) unknown: i64,
 }
 
 /// The audience of a request that names devices.
 pub(super) struct Resolved {
-    /// By platform.
+    /// The audience on each platform.
     pub(super) parts: Vec<PlatformAudience>,
-    /// Ids of devices of any platform that name no device.
+    /// The number of ids in the list for any platform that name no device.
     pub(super) unknown: i64,
 }
 
@@ -68,7 +68,8 @@ impl PlatformAudience {
     }
 }
 
-/// Starts due notifications, oldest due time first, then in the order of acceptance.
+/// Starts due notifications in the order of their due times; notifications with the same due time
+/// in the order of their acceptance.
 pub(super) fn due(tx: &mut WriteTx<'_>, start_due: &StartDue) -> Result<Started, StoreError> {
     let mut started = Started::default();
     for (notification, rendering) in read_due(tx, start_due.now, start_due.limit)? {
@@ -79,14 +80,15 @@ pub(super) fn due(tx: &mut WriteTx<'_>, start_due: &StartDue) -> Result<Started,
     Ok(started)
 }
 
-/// A start that is part of a commit that has not ended yet.
+/// A start in a transaction that is not committed yet.
 pub(in crate::store) struct StartInCommit {
     started: Started,
     done: Box<dyn FnOnce(Option<Started>) + Send>,
 }
 
 impl StartInCommit {
-    /// Passes the result on; `is_committed` is false if the commit failed or its result is unknown.
+    /// Calls [`StartInAccept::done`] with the result of the start. `is_committed` is false if the
+    /// commit failed or its result is unknown.
     pub(in crate::store) fn finish(self, is_committed: bool) {
         if is_committed {
             failpoint::reach(Operation::Start.as_str(), Stage::Committed);
@@ -95,8 +97,9 @@ impl StartInCommit {
     }
 }
 
-/// Starts what the writes of a commit made due, as part of it. If the start fails, the commit proceeds
-/// without it, and the engine starts what is due later.
+/// Starts the notifications that a transaction made due, in the same transaction. If the start
+/// fails, the caller commits the transaction without it, and the engine starts the notifications
+/// later.
 pub(in crate::store) fn in_commit(
     tx: &mut WriteTx<'_>,
     hook: &StartHook,
@@ -110,8 +113,8 @@ pub(in crate::store) fn in_commit(
     Ok(Some(StartInCommit { started, done }))
 }
 
-/// Due notifications, at most `limit`. One that names devices and has no poll comes with the data for
-/// rendering.
+/// Reads due notifications, at most `limit`. A notification that names devices and has no poll is
+/// returned with the data for rendering, since it may be a notification to a single device.
 fn read_due(
     tx: &Connection,
     now: Timestamp,
@@ -156,7 +159,7 @@ fn read_due(
     Ok(due)
 }
 
-/// The due work as of now.
+/// Reads the work that is due at `now`, and when more work becomes due.
 pub(super) fn agenda(connection: &Connection, now: Timestamp) -> Result<Agenda, StoreError> {
     let lanes = retry::lanes(connection)?;
     let due = lanes.iter().filter(|lane| lane.claimable_at <= now);
@@ -167,8 +170,8 @@ pub(super) fn agenda(connection: &Connection, now: Timestamp) -> Result<Agenda, 
     })
 }
 
-/// When the next notification is due. Those of an application that is being erased never start and must
-/// not hide others.
+/// When the next notification is due. Notifications of an application that is being erased are left
+/// out: they never start, so their due time would always be the next one.
 fn next_due(connection: &Connection) -> Result<Option<Timestamp>, StoreError> {
     let due = connection
         .prepare_cached(
@@ -214,7 +217,7 @@ fn start_notification(
     if let ([part], Some(rendering), Some(opening)) = (&parts[..], rendering, &start_due.opening)
         && let Some([key]) = part.named.as_deref()
         && opening.lanes.contains(&(due.app, part.platform))
-        && let Some(device) = audience::device(tx, *key, rendering.tag.as_deref())?
+        && let Some(device) = dispatch::read_device(tx, *key, rendering.tag.as_deref())?
         && device.eligible
         && device.address.is_some()
     {
@@ -238,7 +241,7 @@ fn start_notification(
     Ok(())
 }
 
-/// Writes a dispatch to one device with its only page.
+/// Writes a dispatch to a single device, and its only page.
 fn open(
     tx: &Connection,
     due: &DueNotification,
@@ -308,16 +311,17 @@ fn open(
     Ok(OpenedDispatch { dispatch, page, device })
 }
 
-/// Resolves named ids. Lists that an erasure emptied are left out.
+/// Resolves the ids of a request to device keys, and counts the unknown ids. A platform whose list
+/// became empty because its devices were erased gets no dispatch.
 pub(super) fn resolve(
     tx: &Connection,
     due: &DueNotification,
     request: &str,
 ) -> Result<Resolved, StoreError> {
-    let Lists { android, ios, any } = serde_json::from_str::<Named>(request)?.lists();
+    let IdLists { android, ios, any } = serde_json::from_str::<NamedIds>(request)?.lists();
     let ids: Vec<&str> = android.iter().chain(&ios).chain(&any).map(String::as_str).collect();
-    let found = keys_by_ids(tx, due.app, &ids)?;
-    let key_of = |id: &String| found.get(id).copied().filter(|key| key.sequence() <= due.audience);
+    let keys = keys_by_ids(tx, due.app, &ids)?;
+    let key_of = |id: &String| keys.get(id).copied().filter(|key| key.sequence() <= due.audience);
     let mut parts = BTreeMap::<Platform, (Vec<DeviceKey>, i64)>::new();
     for (platform, ids) in [(Platform::Android, &android), (Platform::Ios, &ios)] {
         for id in ids {
@@ -342,7 +346,7 @@ pub(super) fn resolve(
     Ok(Resolved { parts: parts.collect(), unknown })
 }
 
-/// Writes a dispatch.
+/// Writes a dispatch and returns its number.
 pub(super) fn insert(
     tx: &Connection,
     due: &DueNotification,
@@ -374,7 +378,7 @@ pub(super) fn insert(
     Ok(DispatchNo(inserted(no)?))
 }
 
-/// Keys as [`insert`] writes them.
+/// Decodes the keys of named devices, which [`insert`] writes as 8 big-endian bytes each.
 pub(super) fn keys_of(bytes: &[u8]) -> Vec<DeviceKey> {
     let (keys, _) = bytes.as_chunks::<8>();
     keys.iter().map(|key| DeviceKey(i64::from_be_bytes(*key))).collect()

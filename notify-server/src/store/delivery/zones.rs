@@ -1,6 +1,7 @@
-//! Notifications at a local time of each device (`send_at_local`): one dispatch for each offset from
-//! UTC, created when it is due, and at the end a catch-up dispatch for devices whose offset changed and
-//! that got nothing.
+//! Notifications at the local time of each device (`send_at_local`). A zone is all devices with the
+//! same offset from UTC. The dispatch of a zone is created when the zone is due. At the end, a
+//! catch-up dispatch reaches the devices whose offset changed and that got the notification in no
+//! zone.
 
 use std::collections::BTreeMap;
 
@@ -13,35 +14,35 @@ use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{Connection, OptionalExtension, params, seq_of};
 use crate::store::{AppNo, DeviceKey, DispatchNo, NotificationNo, StoreError, Zone, platform_of};
 
-/// How often zones are checked while some are not due, in milliseconds, since devices may register or
-/// change their zone. Offsets are multiples of a quarter of an hour.
-const LOOK_EVERY_MS: i64 = 15 * 60_000;
+/// How often a notification is checked while some of its zones are not due, in milliseconds.
+/// Devices may register or change their offset meanwhile. Offsets are multiples of 15 minutes.
+const CHECK_EVERY_MS: i64 = 15 * 60_000;
 
-/// A notification with zones that are not due yet, or that has to be ended.
+/// A notification at a local time that has not ended.
 struct LocalTimeNotification {
     due: DueNotification,
     has_started: bool,
-    /// The local time, as if it were UTC.
+    /// The local time, stored as if it were a time in UTC.
     time: Timestamp,
     accepted_at: Timestamp,
     open_dispatches: i64,
 }
 
 impl LocalTimeNotification {
-    /// When devices of an offset in minutes are due; at once if that time had passed when the
-    /// notification was accepted.
+    /// When the zone with an offset in minutes is due. A zone whose time had passed when the
+    /// notification was accepted is due at once.
     fn due_at(&self, offset: i64) -> Timestamp {
         self.time.plus_ms(-offset * 60_000).max(self.accepted_at)
     }
 }
 
-/// Starts due zones of at most `limit` notifications; returns the new dispatches.
+/// Starts the due zones of at most `limit` notifications. Returns the new dispatches.
 pub(super) fn due(
     tx: &mut WriteTx<'_>,
     now: Timestamp,
     limit: u32,
 ) -> Result<Vec<DispatchNo>, StoreError> {
-    let found = tx
+    let notifications = tx
         .prepare_cached(concat!(
             "select n.no, n.app_no, n.platforms, case when n.names_devices = 1 then n.request end,
              a.device_sequence, n.status = 'sending', n.local_time, n.created_at,
@@ -70,13 +71,13 @@ pub(super) fn due(
         })?
         .collect::<Result<Vec<_>, _>>()?;
     let mut dispatches = Vec::new();
-    for local in &found {
+    for local in &notifications {
         dispatches.extend(start_due_zones(tx, local, now)?);
     }
     Ok(dispatches)
 }
 
-/// When to check zones next.
+/// When zones have to be checked next.
 pub(super) fn next_due(connection: &Connection) -> Result<Option<Timestamp>, StoreError> {
     let next = connection
         .prepare_cached(
@@ -89,31 +90,32 @@ pub(super) fn next_due(connection: &Connection) -> Result<Option<Timestamp>, Sto
     Ok(next)
 }
 
-/// Starts the due zones of one notification, and ends it or schedules the next check.
+/// Starts the due zones of one notification. Then ends the notification or schedules the next
+/// check.
 fn start_due_zones(
     tx: &mut WriteTx<'_>,
     local: &LocalTimeNotification,
     now: Timestamp,
 ) -> Result<Vec<DispatchNo>, StoreError> {
     let parts = match &local.due.naming {
-        None => scanned(tx, local)?,
+        None => unstarted_zones(tx, local)?,
         Some(request) => {
             let resolved = start::resolve(tx, &local.due, request)?;
             if !local.has_started {
                 tx.prepare_cached("update notifications set unknown = ?2 where no = ?1")?
                     .execute([local.due.no.0, resolved.unknown])?;
             }
-            named(tx, local, resolved.parts)?
+            unstarted_named(tx, local, resolved.parts)?
         }
     };
-    let (due_parts, to_come): (Vec<_>, Vec<_>) =
+    let (due_parts, later_parts): (Vec<_>, Vec<_>) =
         parts.into_iter().partition(|(offset, _)| local.due_at(*offset) <= now);
-    let mut made = Vec::new();
+    let mut dispatches = Vec::new();
     if !due_parts.is_empty() {
         begin(tx, local, due_parts.len(), now)?;
     }
     for (offset, part) in &due_parts {
-        made.push(start::insert(
+        dispatches.push(start::insert(
             tx,
             &local.due,
             part,
@@ -121,19 +123,20 @@ fn start_due_zones(
             local.due_at(*offset),
         )?);
     }
-    let next = to_come.iter().map(|(offset, _)| local.due_at(*offset)).min();
+    let next = later_parts.iter().map(|(offset, _)| local.due_at(*offset)).min();
     let next = match next {
-        Some(next) => Some(next.min(now.plus_ms(LOOK_EVERY_MS))),
-        None if !made.is_empty() || local.open_dispatches > 0 => None,
+        Some(next) => Some(next.min(now.plus_ms(CHECK_EVERY_MS))),
+        None if !dispatches.is_empty() || local.open_dispatches > 0 => None,
         None if local.has_started => {
-            made = start_catch_up(tx, local, now)?;
-            if made.is_empty() {
+            dispatches = start_catch_up(tx, local, now)?;
+            if dispatches.is_empty() {
                 settle::end(tx, local.due.no, false, now)?;
             }
             None
         }
-        // There are no devices yet; waits at most until the local time of UTC.
-        None if now < local.due_at(0) => Some(local.due_at(0).min(now.plus_ms(LOOK_EVERY_MS))),
+        // There are no devices yet. The notification waits for devices, at most until its time in
+        // UTC.
+        None if now < local.due_at(0) => Some(local.due_at(0).min(now.plus_ms(CHECK_EVERY_MS))),
         None => {
             settle::end(tx, local.due.no, false, now)?;
             None
@@ -141,7 +144,7 @@ fn start_due_zones(
     };
     tx.prepare_cached("update notifications set next_zone_at = ?2 where no = ?1")?
         .execute(params![local.due.no.0, next.map(Timestamp::as_ms)])?;
-    Ok(made)
+    Ok(dispatches)
 }
 
 fn begin(
@@ -163,8 +166,9 @@ fn begin(
     Ok(())
 }
 
-/// The zones of devices of the target's platforms that have not been started.
-fn scanned(
+/// The zones that have devices on the target's platforms and have not been started, each with its
+/// offset.
+fn unstarted_zones(
     tx: &Connection,
     local: &LocalTimeNotification,
 ) -> Result<Vec<(i64, PlatformAudience)>, StoreError> {
@@ -185,8 +189,8 @@ fn scanned(
         .collect())
 }
 
-/// The named devices that are in no dispatch yet, by their current offset.
-fn named(
+/// The named devices that are in no dispatch yet, grouped by platform and current offset.
+fn unstarted_named(
     tx: &Connection,
     local: &LocalTimeNotification,
     named: Vec<PlatformAudience>,
@@ -200,24 +204,26 @@ fn named(
     let has_started = |platform: Platform| before.iter().any(|(started, _)| *started == platform);
     let mut parts = BTreeMap::<(i64, Platform), PlatformAudience>::new();
     for part in named {
-        // Unknown ids are counted once, with the first zone.
+        // The unknown ids of a platform are counted once, with its first dispatch.
         let mut unknown = if has_started(part.platform) { 0 } else { part.unknown };
         for key in part.named.into_iter().flatten() {
             if before.iter().any(|(_, keys)| keys.binary_search(&key).is_ok()) {
                 continue;
             }
             let offset = offset_of(tx, key)?;
-            let place = parts.entry((offset, part.platform));
-            let place = place.or_insert_with(|| PlatformAudience::named(part.platform));
-            place.unknown += std::mem::take(&mut unknown);
-            place.named.get_or_insert_default().push(key);
+            let audience = parts
+                .entry((offset, part.platform))
+                .or_insert_with(|| PlatformAudience::named(part.platform));
+            audience.unknown += std::mem::take(&mut unknown);
+            audience.named.get_or_insert_default().push(key);
         }
         if unknown > 0 {
-            // No device of that platform exists, so an empty dispatch stores the count.
-            let place = parts
+            // None of the named devices needs a dispatch, so a dispatch without devices stores the
+            // count.
+            let audience = parts
                 .entry((0, part.platform))
                 .or_insert_with(|| PlatformAudience::named(part.platform));
-            place.unknown += unknown;
+            audience.unknown += unknown;
         }
     }
     Ok(parts.into_iter().map(|((offset, _), part)| (offset, part)).collect())
@@ -230,8 +236,8 @@ fn offset_of(tx: &Connection, key: DeviceKey) -> Result<i64, StoreError> {
     Ok(offset)
 }
 
-/// The catch-up dispatches for devices whose offset changed since the first zone was due. None if they
-/// exist already, or if the notification names its devices.
+/// Creates the catch-up dispatches for devices whose offset changed after the first zone was due.
+/// Returns no dispatch if they exist already, or if the notification names its devices.
 fn start_catch_up(
     tx: &Connection,
     local: &LocalTimeNotification,

@@ -1,5 +1,6 @@
-//! Device statistics: counters by hour of creation, platform and state, updated in the transaction that
-//! changes a device, so that counting scans at most two hours.
+//! Device statistics. A counter exists for each hour of creation, platform and state. The
+//! transaction that changes a device also updates the counters. To count the devices of a period,
+//! whole hours are read from the counters, and only the first and the last hour are scanned.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -10,10 +11,10 @@ use crate::store::sql::row::{count_at, require_app};
 use crate::store::sql::{Connection, params};
 use crate::store::{AppNo, DeviceKey, StoreError, platform_code, platform_of};
 
-/// Width of a counter, in milliseconds.
+/// The period of one counter, in milliseconds.
 const HOUR_MS: i64 = 3_600_000;
 
-/// What decides in which counter a device is.
+/// The state of a device that decides which counters include it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct State {
     pub(super) key: DeviceKey,
@@ -39,22 +40,27 @@ impl State {
     }
 }
 
-/// Counts a device that changed from one state to another; `None` means that it does not exist.
-pub(super) fn changed(
+/// Updates the counters after a device changed from one state to another. `None` means that the
+/// device does not exist before or after the change.
+pub(super) fn apply_change(
     tx: &Connection,
     before: Option<State>,
     after: Option<State>,
 ) -> Result<(), StoreError> {
-    let zone = |state: State| (state.key.platform(), state.zone);
-    if before.map(zone) != after.map(zone) {
-        before.map_or(Ok(()), |before| add_zone(tx, before, -1))?;
-        after.map_or(Ok(()), |after| add_zone(tx, after, 1))?;
+    let platform_and_zone = |state: State| (state.key.platform(), state.zone);
+    if before.map(platform_and_zone) != after.map(platform_and_zone) {
+        if let Some(before) = before {
+            add_zone(tx, before, -1)?;
+        }
+        if let Some(after) = after {
+            add_zone(tx, after, 1)?;
+        }
     }
-    let same = |a: State, b: State| {
+    let have_same_counter = |a: State, b: State| {
         (a.key.platform(), a.enabled, a.created_at) == (b.key.platform(), b.enabled, b.created_at)
     };
     if let (Some(before), Some(after)) = (before, after)
-        && same(before, after)
+        && have_same_counter(before, after)
     {
         return Ok(());
     }
@@ -67,12 +73,14 @@ pub(super) fn changed(
     Ok(())
 }
 
-/// The hour of a device's counter.
+/// The hour of a time, in hours since the epoch.
 pub(crate) fn hour_of(created_at: Timestamp) -> i64 {
     created_at.as_ms().div_euclid(HOUR_MS)
 }
 
-/// Counts devices that were disabled as unregistered, all of the platform and hour of this one.
+/// Updates the counters after `by` devices were disabled as unregistered. `key` and `created_at`
+/// are those of one of the devices; all of them have the same platform and the same hour of
+/// creation.
 pub(crate) fn count_dead(
     tx: &Connection,
     key: DeviceKey,
@@ -84,32 +92,34 @@ pub(crate) fn count_dead(
     add(tx, State { enabled: false, ..before }, by)
 }
 
-/// Counts a device that is enabled again.
+/// Updates the counters after a device was enabled again.
 pub(crate) fn count_revived(
     tx: &Connection,
     key: DeviceKey,
     created_at: Timestamp,
 ) -> Result<(), StoreError> {
     let before = State { key, enabled: false, created_at, zone: 0 };
-    changed(tx, Some(before), Some(State { enabled: true, ..before }))
+    apply_change(tx, Some(before), Some(State { enabled: true, ..before }))
 }
 
 fn add(tx: &Connection, state: State, by: i64) -> Result<(), StoreError> {
     let (app, platform) = (state.key.app(), state.key.platform());
     let hour = hour_of(state.created_at);
-    let place = [app.0, hour, platform_code(platform), i64::from(state.enabled), by];
-    // A missing counter cannot become negative: the CHECK refuses it as a bug.
+    let row = [app.0, hour, platform_code(platform), i64::from(state.enabled), by];
+    // `max` inserts a missing counter with 0 instead of a negative number, which the CHECK would
+    // refuse. An existing counter that would become negative is a bug, and the CHECK refuses the
+    // update.
     tx.prepare_cached(
         "insert into device_counts (app_no, hour, platform, enabled, count)
          values (?1, ?2, ?3, ?4, max(?5, 0))
          on conflict (app_no, hour, platform, enabled) do update
          set count = device_counts.count + ?5",
     )?
-    .execute(place)?;
+    .execute(row)?;
     Ok(())
 }
 
-/// Adds a device to its zone's counter, or subtracts it.
+/// Adds `by` to the counter of the device's platform and offset from UTC.
 fn add_zone(tx: &Connection, state: State, by: i64) -> Result<(), StoreError> {
     tx.prepare_cached(
         "insert into device_zones (app_no, platform, utc_offset_minutes, devices)
@@ -136,7 +146,8 @@ pub(super) fn count(
 ) -> Result<Vec<PlatformCount>, StoreError> {
     require_app(connection, app)?;
     let mut tally = Tally::default();
-    // Nothing was created after now or before the epoch, so neither end has a partial hour to scan.
+    // No device is created after now or before the epoch. A period that reaches that far has no
+    // partial hour at that end.
     let last_ms = if to >= now { i64::MAX } else { to.as_ms() };
     let first_ms = from.map_or(0, Timestamp::as_ms);
     let first_hour = first_ms.div_euclid(HOUR_MS) + i64::from(first_ms.rem_euclid(HOUR_MS) != 0);
@@ -155,7 +166,7 @@ pub(super) fn count(
     Ok(tally.counts())
 }
 
-/// How many devices of a platform are enabled now, with or without an address.
+/// The number of enabled devices of a platform now, including devices without an address.
 pub(crate) fn count_enabled(
     connection: &Connection,
     app: AppNo,
@@ -170,7 +181,7 @@ pub(crate) fn count_enabled(
     Ok(enabled)
 }
 
-/// Enabled and disabled devices by platform code.
+/// The numbers of enabled and disabled devices, by platform code.
 #[derive(Default)]
 struct Tally([(u64, u64); Platform::ALL.len()]);
 
@@ -181,7 +192,7 @@ impl Tally {
         *if enabled { on } else { off } += by;
     }
 
-    /// Adds whole hours.
+    /// Adds the devices of whole hours, from the counters.
     fn sum(
         &mut self,
         connection: &Connection,
@@ -199,8 +210,9 @@ impl Tally {
         Ok(())
     }
 
-    /// Adds the devices of the first or last part of an hour. For more than half an hour the rest of
-    /// the hour is scanned instead and subtracted from its counter.
+    /// Adds the devices of the beginning or the end of an hour. If this part is longer than half an
+    /// hour, the other part is scanned instead, and its devices are subtracted from the counter of
+    /// the hour.
     fn edge(
         &mut self,
         connection: &Connection,
@@ -228,7 +240,7 @@ impl Tally {
         Ok(())
     }
 
-    /// Adds the devices of a period, one by one.
+    /// Adds the devices of a period by scanning them.
     fn scan(
         &mut self,
         connection: &Connection,

@@ -15,7 +15,8 @@ use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{self, Connection, params};
 use crate::store::{AppNo, DeliveryChange, DeviceKey, StoreError};
 
-/// Erases a device, except for its id in stored requests; returns its key.
+/// Erases a device and returns its key. Its id in stored requests is removed by
+/// [`remove_from_requests`].
 pub(super) fn device(
     tx: &mut WriteTx<'_>,
     app: AppNo,
@@ -28,14 +29,14 @@ pub(super) fn device(
     Ok(found.key)
 }
 
-/// Erases a device that was just read.
+/// Erases a device whose row the caller has just read.
 pub(super) fn row(tx: &mut WriteTx<'_>, row: &DeviceRow, at: Timestamp) -> Result<(), StoreError> {
     let key = row.key;
     cancel_retries_of_device(tx, key, at)?;
     tags::remove_all(tx, key)?;
-    counts::changed(tx, Some(State::of_row(row)), None)?;
+    counts::apply_change(tx, Some(State::of_row(row)), None)?;
     for sql in [
-        // Its engagement stays in the notifications' counters.
+        // The engagement counters of notifications keep the events of the device.
         "delete from engagement where device_key = ?1",
         "delete from poll_votes where device_key = ?1",
         "delete from device_seen where key = ?1",
@@ -49,24 +50,27 @@ pub(super) fn row(tx: &mut WriteTx<'_>, row: &DeviceRow, at: Timestamp) -> Resul
     Ok(())
 }
 
-// Removing an erased device's id from stored requests. The requests are searched in bounded steps
-// before the transaction; the transaction searches only newer ones.
+// Removing the id of an erased device from stored requests. Requests are searched in bounded steps
+// before the transaction of the erasure. The transaction itself only searches the requests that
+// were added since.
 
-/// Most requests that one read scans.
+/// The most requests that one step scans.
 const REQUESTS_PER_STEP: i64 = 1_000;
-/// The fields of a request that name devices.
+/// The fields of a request that contain device ids.
 const LISTS: [&str; 3] = ["android_device_ids", "ios_device_ids", "device_ids"];
 
-/// The notifications that name a device, and up to where they were searched.
+/// The state of a search for the requests that contain a device id.
 #[derive(Debug, Default)]
-pub(super) struct Naming {
-    found: Vec<i64>,
+pub(super) struct RequestSearch {
+    /// The numbers of the notifications whose requests contain the id.
+    matches: Vec<i64>,
+    /// The number of the last notification that was searched.
     up_to: i64,
 }
 
-/// The part of a request that names devices.
+/// The part of a request that contains device ids.
 #[derive(Deserialize)]
-pub(crate) struct Named {
+pub(crate) struct NamedIds {
     #[serde(default)]
     pub(crate) android_device_ids: Option<Vec<String>>,
     #[serde(default)]
@@ -75,66 +79,68 @@ pub(crate) struct Named {
     pub(crate) device_ids: Option<Vec<String>>,
 }
 
-impl Named {
-    /// Its lists without duplicates. An id that is also in `device_ids` counts only there.
-    pub(crate) fn lists(self) -> Lists {
+impl NamedIds {
+    /// The lists without duplicates. An id that is in `device_ids` is removed from the other two
+    /// lists.
+    pub(crate) fn lists(self) -> IdLists {
         let ids = |list: Option<Vec<String>>| list.into_iter().flatten().collect::<BTreeSet<_>>();
         let any = ids(self.device_ids);
         let mut lists =
-            Lists { android: ids(self.android_device_ids), ios: ids(self.ios_device_ids), any };
+            IdLists { android: ids(self.android_device_ids), ios: ids(self.ios_device_ids), any };
         lists.android.retain(|id| !lists.any.contains(id));
         lists.ios.retain(|id| !lists.any.contains(id));
         lists
     }
 }
 
-/// The ids that a request names.
-pub(crate) struct Lists {
+/// The device ids of a request, without duplicates.
+pub(crate) struct IdLists {
     pub(crate) android: BTreeSet<String>,
     pub(crate) ios: BTreeSet<String>,
-    /// Of devices of any platform.
+    /// Ids of devices of any platform.
     pub(crate) any: BTreeSet<String>,
 }
 
-/// Searches the next requests; returns whether there are more.
-pub(super) fn look(
+/// Continues a search with the next requests. Returns the search and whether there are more
+/// requests.
+pub(super) fn search_next(
     connection: &Connection,
     app: AppNo,
     id: &DeviceId,
-    mut naming: Naming,
-) -> Result<(Naming, bool), StoreError> {
+    mut search: RequestSearch,
+) -> Result<(RequestSearch, bool), StoreError> {
     let mut requests = connection.prepare_cached(
         "select no, request from notifications
          where app_no = ?1 and names_devices = 1 and no > ?2 order by no limit ?3",
     )?;
-    let mut rows = requests.query([app.0, naming.up_to, REQUESTS_PER_STEP])?;
+    let mut rows = requests.query([app.0, search.up_to, REQUESTS_PER_STEP])?;
     let mut read = 0;
     while let Some(row) = rows.next()? {
-        naming.up_to = row.get(0)?;
+        search.up_to = row.get(0)?;
         read += 1;
         if names(row.get_ref(1)?.as_str().ok_or(sql::Error::Column(1))?, id)? {
-            naming.found.push(naming.up_to);
+            search.matches.push(search.up_to);
         }
     }
-    Ok((naming, read == REQUESTS_PER_STEP))
+    Ok((search, read == REQUESTS_PER_STEP))
 }
 
-/// Removes the id from the requests found and from newer ones.
-pub(super) fn requests(
+/// Removes the id from the requests that `search` found, and from requests that were added since.
+pub(super) fn remove_from_requests(
     tx: &Connection,
     app: AppNo,
     id: &DeviceId,
-    naming: &Naming,
+    search: &RequestSearch,
 ) -> Result<(), StoreError> {
-    let mut since = Naming { found: Vec::new(), up_to: naming.up_to };
+    let mut newer = RequestSearch { matches: Vec::new(), up_to: search.up_to };
     loop {
-        let (next, more) = look(tx, app, id, since)?;
-        since = next;
+        let (next, more) = search_next(tx, app, id, newer)?;
+        newer = next;
         if !more {
             break;
         }
     }
-    for no in naming.found.iter().chain(&since.found) {
+    for no in search.matches.iter().chain(&newer.matches) {
         let request: String = tx
             .prepare_cached("select request from notifications where no = ?1")?
             .query_row([no], |row| row.get(0))?;
@@ -145,16 +151,18 @@ pub(super) fn requests(
 }
 
 fn names(request: &str, id: &DeviceId) -> Result<bool, StoreError> {
-    // The id is either there literally or JSON-escaped.
+    // A request that contains the id contains it literally, unless JSON escapes some of its
+    // characters. Other requests need not be parsed.
     if !request.contains(id.as_str()) && !request.contains('\\') {
         return Ok(false);
     }
-    let named: Named = serde_json::from_str(request)?;
+    let named: NamedIds = serde_json::from_str(request)?;
     let lists = [named.android_device_ids, named.ios_device_ids, named.device_ids];
     Ok(lists.iter().flatten().flatten().any(|named| named == id.as_str()))
 }
 
-/// The request without the id; everything else is unchanged.
+/// Removes the id from the lists of a request and returns the request. Everything else stays as it
+/// was.
 fn without(request: &str, id: &DeviceId) -> Result<String, StoreError> {
     let mut text = String::from("{");
     for (name, value) in JsonObject::new(request)?.members() {
@@ -163,10 +171,9 @@ fn without(request: &str, id: &DeviceId) -> Result<String, StoreError> {
         }
         text.push_str(&serde_json::to_string(&name)?);
         text.push(':');
-        let list = LISTS
-            .contains(&name.as_str())
-            .then(|| serde_json::from_str::<Option<Vec<String>>>(value.get()));
-        match list.transpose()?.flatten() {
+        let list: Option<Vec<String>> =
+            if LISTS.contains(&name.as_str()) { serde_json::from_str(value.get())? } else { None };
+        match list {
             Some(mut ids) => {
                 ids.retain(|named| named != id.as_str());
                 text.push_str(&serde_json::to_string(&ids)?);

@@ -1,4 +1,5 @@
-//! Inbound events: a read decides what an event changes, a write applies it.
+//! Inbound events of Messenger and chats. A read decides what an event changes, so that an event
+//! without changes costs no commit. A write then decides again and applies the change.
 
 use notify_core::{AnswerId, DeviceDetails, Platform, Subscription, Timestamp, WebhookEventType};
 
@@ -13,8 +14,8 @@ use crate::store::{
     NotificationNo, Recipient, StoreError, VerifiedAddress, poll,
 };
 
-/// Stored reason of a device that is disabled because the person blocked us.
-const LEFT: &str = "blocked";
+/// The stored reason of a device that is disabled because the person blocked the application.
+const BLOCKED: &str = "blocked";
 
 /// Whether an event changes anything.
 pub(in crate::store) fn changes_anything(
@@ -37,17 +38,17 @@ pub(in crate::store) fn take(
 
 /// What an event changes.
 enum Plan {
-    /// Nothing: it is not new, or names something unknown.
+    /// Nothing: the event is not new, or its device, poll or answer is unknown.
     Nothing,
-    /// Registers a device whose person was active at that time.
+    /// A new device is registered. The time is when the person was active, if it is known.
     Register(Box<DeviceUpsert>, Option<Timestamp>),
-    /// Changes a device from the first state to the second.
+    /// A device changes from the first state to the second.
     Change(InboundState, InboundState),
-    /// Counts a vote of a device.
+    /// The vote of a device is counted.
     Vote(NotificationNo, AnswerId, DeviceKey),
 }
 
-/// The state of a device and its person.
+/// The state of a device that inbound events change.
 #[derive(Clone, Copy)]
 struct InboundState {
     key: DeviceKey,
@@ -58,7 +59,7 @@ struct InboundState {
 }
 
 impl Plan {
-    /// What an event changes now.
+    /// Decides what an event changes, from the current state of the database.
     fn for_action(
         connection: &Connection,
         app: AppNo,
@@ -68,7 +69,7 @@ impl Plan {
         let Some(key) = key_by_address(connection, app, who.platform(), who.address())? else {
             return match act {
                 InboundAction::Wrote(contact) => {
-                    let wanted = wanted(connection, app, who, contact)?;
+                    let wanted = new_device(connection, app, who, contact)?;
                     Ok(Self::Register(Box::new(wanted), *at))
                 }
                 InboundAction::Returned | InboundAction::Left | InboundAction::Voted { .. } => {
@@ -128,29 +129,31 @@ impl InboundState {
         Ok(state)
     }
 
-    /// The person was active at that time. The newest time counts. It is written if it enables the
-    /// device again, or if the stored time is old enough.
+    /// The change after the person was active at `at`. The newest time of activity is stored. A
+    /// newer time is only written if it enables the device again, or if the stored time is old
+    /// enough.
     fn seen(self, at: Option<Timestamp>) -> Plan {
         let Some(at) = at else { return Plan::Nothing };
-        let revived = self.dead_at.is_some_and(|dead_at| dead_at <= at);
+        let is_enabled_again = self.dead_at.is_some_and(|dead_at| dead_at <= at);
         let is_due = self
             .last_inbound_at
             .is_none_or(|last_inbound_at| at.ms_since(last_inbound_at) >= INBOUND_WRITTEN_EVERY_MS);
-        if !revived && !is_due {
+        if !is_enabled_again && !is_due {
             return Plan::Nothing;
         }
-        let dead_at = if revived { None } else { self.dead_at };
+        let dead_at = if is_enabled_again { None } else { self.dead_at };
         Plan::Change(
             self,
             Self { dead_at, last_inbound_at: self.last_inbound_at.max(Some(at)), ..self },
         )
     }
 
-    /// The person blocked us at that time, unless a later activity is known.
+    /// The change after the person blocked the application at `at`: none if the person was active
+    /// later.
     fn blocked(self, at: Option<Timestamp>) -> Plan {
         let Some(at) = at else { return Plan::Nothing };
-        let was_there_later = self.last_inbound_at.is_some_and(|last| last > at);
-        if self.dead_at.is_some() || was_there_later {
+        let was_active_later = self.last_inbound_at.is_some_and(|last| last > at);
+        if self.dead_at.is_some() || was_active_later {
             return Plan::Nothing;
         }
         Plan::Change(self, Self { dead_at: Some(at), ..self })
@@ -158,7 +161,8 @@ impl InboundState {
 
     fn state(&self) -> State {
         let enabled = !self.push_disabled && self.dead_at.is_none();
-        // The zone does not change, so it is not read.
+        // Inbound events do not change the offset from UTC, so the counters only need the same
+        // value before and after.
         State { key: self.key, enabled, created_at: self.created_at, zone: 0 }
     }
 }
@@ -169,18 +173,21 @@ fn write(
     after: InboundState,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    // A separate statement, since the state is in an index.
+    // A separate statement: an update that names `dead_at` also writes the index over it.
     if before.dead_at != after.dead_at {
         tx.prepare_cached("update devices set dead_reason = ?2, dead_at = ?3 where key = ?1")?
             .execute(params![
                 after.key.0,
-                after.dead_at.map(|_| LEFT),
+                after.dead_at.map(|_| BLOCKED),
                 after.dead_at.map(Timestamp::as_ms)
             ])?;
-        counts::changed(tx, Some(before.state()), Some(after.state()))?;
+        counts::apply_change(tx, Some(before.state()), Some(after.state()))?;
         if after.dead_at.is_some() {
-            let about =
-                EventRefs { device: Some(after.key), detail: Some(LEFT), ..EventRefs::default() };
+            let about = EventRefs {
+                device: Some(after.key),
+                detail: Some(BLOCKED),
+                ..EventRefs::default()
+            };
             let kind = WebhookEventType::DeviceUnregistered;
             event::record(tx, after.key.app(), kind, about, now)?;
         }
@@ -193,21 +200,21 @@ fn write(
     Ok(())
 }
 
-/// The device of an unknown person. Checked in the transaction that creates it, since the requested id
-/// may be in use by then.
-fn wanted(
+/// The device to register for an unknown person. It has the requested id if no device has that id.
+/// The transaction that registers the device calls this again, since the id may be in use by then.
+fn new_device(
     connection: &Connection,
     app: AppNo,
     who: &Recipient,
     contact: &NewContact,
 ) -> Result<DeviceUpsert, StoreError> {
-    let brought = match &contact.requested_id {
+    let free_id = match &contact.requested_id {
         Some(id) if by_id(connection, app, id)?.is_none() => Some(id.clone()),
         Some(_) | None => None,
     };
     let language = contact.language.clone();
     let subscription = Subscription {
-        device_id: brought,
+        device_id: free_id,
         endpoint: who.clone().into_endpoint(),
         utc_offset_minutes: 0,
         details: DeviceDetails { language, ..DeviceDetails::default() },
@@ -215,12 +222,17 @@ fn wanted(
     DeviceUpsert::of_subscription(app, subscription, contact.generated_id.clone())
 }
 
-// Web Push addresses that have not received a message yet: since when, and which of them a browser
-// registered without an API key.
+// Web Push addresses that have not received a message yet. For each, the table stores since when,
+// and whether a browser registered the device without an API key.
 
-/// Records that a device got an address that has not received a message yet. Only Web Push needs this:
-/// other addresses come from an app or from a person who wrote first, and always with an API key.
-pub(super) fn start(tx: &Connection, key: DeviceKey, at: Timestamp) -> Result<(), StoreError> {
+/// Records that a device got an address that has not received a message yet. Does nothing for
+/// platforms other than Web Push, whose addresses come from an app or from a person who wrote
+/// first.
+pub(super) fn mark_unverified(
+    tx: &Connection,
+    key: DeviceKey,
+    at: Timestamp,
+) -> Result<(), StoreError> {
     if key.platform() != Platform::Web {
         return Ok(());
     }
@@ -240,8 +252,8 @@ pub(super) fn set_anonymous(tx: &Connection, key: DeviceKey) -> Result<(), Store
     Ok(())
 }
 
-/// Records that an API key registered a device, which therefore does not expire.
-pub(in crate::store) fn set_known(tx: &Connection, key: DeviceKey) -> Result<(), StoreError> {
+/// Records that a device was registered with an API key, so that it does not expire.
+pub(in crate::store) fn clear_anonymous(tx: &Connection, key: DeviceKey) -> Result<(), StoreError> {
     tx.prepare_cached(
         "update unverified_addresses set is_anonymous = 0 where device_key = ?1 and is_anonymous = 1",
     )?
@@ -249,8 +261,12 @@ pub(in crate::store) fn set_known(tx: &Connection, key: DeviceKey) -> Result<(),
     Ok(())
 }
 
-/// Records that a device registered again, which restarts its retention period.
-pub(super) fn refresh(tx: &Connection, key: DeviceKey, at: Timestamp) -> Result<(), StoreError> {
+/// Restarts the retention period of a device that registered again.
+pub(super) fn restart_retention(
+    tx: &Connection,
+    key: DeviceKey,
+    at: Timestamp,
+) -> Result<(), StoreError> {
     if key.platform() == Platform::Web {
         tx.prepare_cached(
             "update unverified_addresses set since = ?2 where device_key = ?1 and since < ?2",
@@ -260,8 +276,8 @@ pub(super) fn refresh(tx: &Connection, key: DeviceKey, at: Timestamp) -> Result<
     Ok(())
 }
 
-/// Records which addresses received their first message. A device that has another address by now stays
-/// unverified.
+/// Records that addresses received their first message. A device that has another address by now
+/// stays unverified.
 pub(in crate::store) fn verify<'v>(
     tx: &Connection,
     verified: impl IntoIterator<Item = &'v VerifiedAddress>,
@@ -277,8 +293,8 @@ pub(in crate::store) fn verify<'v>(
 }
 
 /// Erases the anonymous device that was not seen for the longest time, if it was last seen before
-/// `before`. No stored request names it, since its id was generated and requests name devices of other
-/// platforms.
+/// `before`. Returns whether there was one. No stored request names the device: its id was
+/// generated, and requests name devices of other platforms.
 pub(in crate::store) fn remove_expired(
     tx: &mut WriteTx<'_>,
     before: Timestamp,
@@ -299,7 +315,7 @@ pub(in crate::store) fn remove_expired(
     Ok(true)
 }
 
-/// Deletes the record of an erased device.
+/// Deletes the record of a device that no longer exists.
 pub(super) fn forget(tx: &Connection, key: DeviceKey) -> Result<(), StoreError> {
     tx.prepare_cached("delete from unverified_addresses where device_key = ?1")?
         .execute([key.0])?;

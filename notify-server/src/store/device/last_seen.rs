@@ -1,5 +1,6 @@
-//! Write-behind buffer of registrations that changed nothing, so that they cost no commit. A crash
-//! loses at most an hour. The newer of this and the table is valid.
+//! A write-behind buffer for the times of registrations that changed nothing, so that these
+//! registrations cost no commit. A crash loses the times of at most an hour. The last registration
+//! of a device is the newer of the buffered and the written time.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -12,100 +13,104 @@ use crate::store::device::row::{DEVICES, REGISTERED};
 use crate::store::sql::{Connection, OptionalExtension};
 use crate::store::{DeviceKey, StoreError};
 
-/// Buffered registrations from which on batches are written. Large enough that the devices of a batch
-/// are close together: of a million, 4,096 rows are then on 250 pages and not on 2,600.
-const HELD_MAX: usize = 65_536;
-/// Most registrations of one batch.
-const PART_MAX: usize = 4_096;
-/// Buffered registrations from which on every caller writes, because the writer does not keep up.
-const OVERFLOW: usize = 2 * HELD_MAX;
+/// The number of buffered registrations above which batches are written. A large buffer makes the
+/// devices of a batch lie close together: with a million devices, the 4,096 rows of a batch are on
+/// 250 database pages and not on 2,600.
+const BUFFERED_MAX: usize = 65_536;
+/// The most registrations of one batch.
+const BATCH_MAX: usize = 4_096;
+/// The number of buffered registrations above which every caller writes a batch, since one batch at
+/// a time does not keep up.
+const OVERFLOW: usize = 2 * BUFFERED_MAX;
 
-/// Registrations newer than the written ones.
+/// The registration times that are newer than the written ones.
 #[derive(Default)]
-pub(crate) struct LastSeenBuffer(Mutex<Held>);
+pub(crate) struct LastSeenBuffer(Mutex<Buffer>);
 
 #[derive(Default)]
-struct Held {
-    at: BTreeMap<DeviceKey, Timestamp>,
-    /// Where the last batch ended.
+struct Buffer {
+    times: BTreeMap<DeviceKey, Timestamp>,
+    /// The last device of the last batch.
     cursor: Option<DeviceKey>,
     is_writing: bool,
 }
 
-/// A batch to write. Its owner writes it.
+/// A batch that the caller writes.
 pub(super) struct Batch<'s> {
     seen: &'s LastSeenBuffer,
     pub(super) rows: Vec<(DeviceKey, Timestamp)>,
 }
 
 impl Drop for Batch<'_> {
-    /// Allows the next batch, also if this one was not written.
+    /// Allows the next batch, even if this batch was not written.
     fn drop(&mut self) {
         self.seen.lock().is_writing = false;
     }
 }
 
 impl LastSeenBuffer {
-    fn lock(&self) -> MutexGuard<'_, Held> {
+    fn lock(&self) -> MutexGuard<'_, Buffer> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Buffers a registration.
+    /// Buffers the time of a registration.
     pub(super) fn record(&self, key: DeviceKey, at: Timestamp) {
-        let mut held = self.lock();
-        let newest = held.at.entry(key).or_insert(at);
+        let mut buffer = self.lock();
+        let newest = buffer.times.entry(key).or_insert(at);
         *newest = at.max(*newest);
     }
 
-    /// The buffered registration of a device.
+    /// The buffered registration time of a device.
     pub(crate) fn at(&self, key: DeviceKey) -> Option<Timestamp> {
-        self.lock().at.get(&key).copied()
+        self.lock().times.get(&key).copied()
     }
 
-    /// The batch to write if there are many and no other is being written; otherwise every caller
-    /// would write the same batch.
-    pub(super) fn batch_when_many(&self) -> Option<Batch<'_>> {
-        let mut held = self.lock();
-        let is_due = held.at.len() >= if held.is_writing { OVERFLOW } else { HELD_MAX };
-        is_due.then(|| self.batch(&mut held))
+    /// The next batch to write, if the buffer is full and no other batch is being written.
+    /// Otherwise every caller would write a batch at the same time.
+    pub(super) fn batch_if_full(&self) -> Option<Batch<'_>> {
+        let mut buffer = self.lock();
+        let is_due = buffer.times.len() >= if buffer.is_writing { OVERFLOW } else { BUFFERED_MAX };
+        is_due.then(|| self.batch(&mut buffer))
     }
 
-    /// The next batch of any size. It stays in the buffer until [`LastSeenBuffer::written`].
+    /// The next batch, even if the buffer is not full; `None` if the buffer is empty. The batch
+    /// stays in the buffer until [`LastSeenBuffer::remove_written`].
     pub(super) fn next_batch(&self) -> Option<Batch<'_>> {
-        let mut held = self.lock();
-        (!held.at.is_empty()).then(|| self.batch(&mut held))
+        let mut buffer = self.lock();
+        (!buffer.times.is_empty()).then(|| self.batch(&mut buffer))
     }
 
-    /// The devices after the last batch, beginning again after the last device.
-    fn batch<'s>(&'s self, held: &mut Held) -> Batch<'s> {
-        let behind = held.cursor.map_or(Bound::Unbounded, Bound::Excluded);
-        let from = |bound| held.at.range((bound, Bound::Unbounded)).take(PART_MAX);
-        let mut rows: Vec<_> = from(behind).map(|(key, at)| (*key, *at)).collect();
+    /// A batch of the devices after the last batch. After the last device, it begins again with the
+    /// first.
+    fn batch<'s>(&'s self, buffer: &mut Buffer) -> Batch<'s> {
+        let after = buffer.cursor.map_or(Bound::Unbounded, Bound::Excluded);
+        let from = |bound| buffer.times.range((bound, Bound::Unbounded)).take(BATCH_MAX);
+        let mut rows: Vec<_> = from(after).map(|(key, at)| (*key, *at)).collect();
         if rows.is_empty() {
             rows = from(Bound::Unbounded).map(|(key, at)| (*key, *at)).collect();
         }
-        held.cursor = rows.last().map(|(key, _)| *key);
-        held.is_writing = true;
+        buffer.cursor = rows.last().map(|(key, _)| *key);
+        buffer.is_writing = true;
         Batch { seen: self, rows }
     }
 
-    /// Removes what was written, unless it became newer.
-    pub(super) fn written(&self, written: &[(DeviceKey, Timestamp)]) {
-        let mut held = self.lock();
+    /// Removes times that were written, unless a newer time was buffered since.
+    pub(super) fn remove_written(&self, written: &[(DeviceKey, Timestamp)]) {
+        let mut buffer = self.lock();
         for (key, at) in written {
-            if held.at.get(key).is_some_and(|newest| newest <= at) {
-                held.at.remove(key);
+            if buffer.times.get(key).is_some_and(|newest| newest <= at) {
+                buffer.times.remove(key);
             }
         }
     }
 
     /// Removes an erased device.
     pub(super) fn forget(&self, key: DeviceKey) {
-        self.lock().at.remove(&key);
+        self.lock().times.remove(&key);
     }
 }
 
-/// The written registration of a device.
+/// The written registration time of a device.
 pub(crate) fn last_registration(
     tx: &Connection,
     key: DeviceKey,
@@ -117,36 +122,36 @@ pub(crate) fn last_registration(
     Ok(at)
 }
 
-// How many recent registrations changed nothing: in a nightly synchronisation most of them, after a new
-// release of the app few. Reading before the write pays off only for the former.
+// The share of recent registrations that changed nothing. It is high in a nightly synchronisation
+// and low after a new release of the app. Reading before the write pays off only if it is high.
 
-/// Weight of an unchanged registration: a read costs about a quarter of a write, so it pays off from
-/// one in four on.
+/// The weight of an unchanged registration. A read costs about a quarter of a write, so reading
+/// first pays off if at least one in four registrations changes nothing.
 const UNCHANGED_WEIGHT: i32 = 3;
-/// Changed registrations in a row after which reads stop.
-const MEMORY: i32 = 96;
+/// The number of changed registrations in a row after which reads stop.
+const SCORE_MAX: i32 = 96;
 
 /// A score of the latest registrations.
 pub(crate) struct UnchangedHeuristic(AtomicI32);
 
 impl Default for UnchangedHeuristic {
     fn default() -> Self {
-        Self(AtomicI32::new(MEMORY))
+        Self(AtomicI32::new(SCORE_MAX))
     }
 }
 
 impl UnchangedHeuristic {
-    /// Whether reading first is worth it.
+    /// Whether the next registration probably changes nothing, so that reading first pays off.
     pub(super) fn looks_unchanged(&self) -> bool {
         self.0.load(Ordering::Relaxed) > 0
     }
 
-    /// Records a registration.
+    /// Records whether a registration changed something.
     pub(super) fn record(&self, changed: bool) {
         let by = if changed { -1 } else { UNCHANGED_WEIGHT };
-        // A concurrent update may be lost, since this is an estimate.
+        // Concurrent calls may lose an update. The score is only an estimate.
         let score = self.0.load(Ordering::Relaxed) + by;
-        self.0.store(score.clamp(0, MEMORY), Ordering::Relaxed);
+        self.0.store(score.clamp(0, SCORE_MAX), Ordering::Relaxed);
     }
 }
 
@@ -154,7 +159,7 @@ impl UnchangedHeuristic {
 mod tests {
     use super::*;
 
-    fn noted(count: usize) -> LastSeenBuffer {
+    fn buffer_of(count: usize) -> LastSeenBuffer {
         let seen = LastSeenBuffer::default();
         for key in 1..=count {
             seen.record(DeviceKey(i64::try_from(key).unwrap()), Timestamp(7));
@@ -163,40 +168,40 @@ mod tests {
     }
 
     fn write(seen: &LastSeenBuffer, batch: &Batch<'_>) -> Vec<i64> {
-        seen.written(&batch.rows);
+        seen.remove_written(&batch.rows);
         batch.rows.iter().map(|(key, _)| key.0).collect()
     }
 
     #[test]
-    fn only_one_writes_at_a_time_and_only_when_it_is_many() {
-        assert!(noted(HELD_MAX - 1).batch_when_many().is_none());
-        let seen = noted(HELD_MAX);
-        let batch = seen.batch_when_many().unwrap();
-        assert!(seen.batch_when_many().is_none(), "another one is at it");
+    fn one_batch_is_written_at_a_time_and_only_when_the_buffer_is_full() {
+        assert!(buffer_of(BUFFERED_MAX - 1).batch_if_full().is_none());
+        let seen = buffer_of(BUFFERED_MAX);
+        let batch = seen.batch_if_full().unwrap();
+        assert!(seen.batch_if_full().is_none(), "another caller is writing");
         drop(batch);
-        assert!(seen.batch_when_many().is_some(), "that one gave up");
-        assert!(noted(OVERFLOW).batch_when_many().is_some());
+        assert!(seen.batch_if_full().is_some(), "the other caller gave up");
+        assert!(buffer_of(OVERFLOW).batch_if_full().is_some());
     }
 
     #[test]
-    fn parts_go_round_in_the_order_of_the_keys() {
-        let seen = noted(2 * PART_MAX + 1);
+    fn batches_follow_the_order_of_the_keys_and_begin_again() {
+        let seen = buffer_of(2 * BATCH_MAX + 1);
         let mut written = Vec::new();
         while let Some(batch) = seen.next_batch() {
             written.push(write(&seen, &batch));
         }
         let lengths: Vec<_> = written.iter().map(Vec::len).collect();
-        assert_eq!(lengths, [PART_MAX, PART_MAX, 1]);
+        assert_eq!(lengths, [BATCH_MAX, BATCH_MAX, 1]);
         assert!(written.concat().is_sorted());
 
         seen.record(DeviceKey(1), Timestamp(8));
         let batch = seen.next_batch().unwrap();
-        assert_eq!(write(&seen, &batch), [1], "behind the last one comes the first");
+        assert_eq!(write(&seen, &batch), [1], "the first device follows the last");
     }
 
     #[test]
     fn a_registration_during_a_write_stays() {
-        let seen = noted(1);
+        let seen = buffer_of(1);
         let batch = seen.next_batch().unwrap();
         seen.record(DeviceKey(1), Timestamp(9));
         write(&seen, &batch);
@@ -205,23 +210,23 @@ mod tests {
 }
 
 #[cfg(test)]
-mod lately_tests {
+mod heuristic_tests {
     use super::*;
 
     #[test]
-    fn it_looks_while_at_least_a_quarter_changes_nothing() {
-        let lately = UnchangedHeuristic::default();
-        (0..MEMORY).for_each(|_| lately.record(true));
-        assert!(!lately.looks_unchanged(), "all of them changed something");
-        lately.record(false);
-        assert!(lately.looks_unchanged(), "the first that did not is seen by the writer");
+    fn registrations_look_unchanged_while_at_least_a_quarter_changes_nothing() {
+        let heuristic = UnchangedHeuristic::default();
+        (0..SCORE_MAX).for_each(|_| heuristic.record(true));
+        assert!(!heuristic.looks_unchanged(), "every registration changed something");
+        heuristic.record(false);
+        assert!(heuristic.looks_unchanged(), "one registration changed nothing");
         for nth in 0..1_000 {
-            lately.record(nth % 4 != 0);
+            heuristic.record(nth % 4 != 0);
         }
-        assert!(lately.looks_unchanged(), "one in four");
+        assert!(heuristic.looks_unchanged(), "one in four");
         for nth in 0..1_000 {
-            lately.record(nth % 8 != 0);
+            heuristic.record(nth % 8 != 0);
         }
-        assert!(lately.0.load(Ordering::Relaxed) <= UNCHANGED_WEIGHT, "one in eight");
+        assert!(heuristic.0.load(Ordering::Relaxed) <= UNCHANGED_WEIGHT, "one in eight");
     }
 }

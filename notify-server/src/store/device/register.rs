@@ -17,8 +17,9 @@ use crate::store::{
     SEQUENCE_MAX, StoreError, SubscribedBrowser,
 };
 
-/// The key and written registration of a device that a registration would not change.
-pub(super) fn unchanged(
+/// Looks for a device that a registration would not change. Returns its key and the time of its
+/// last written registration.
+pub(super) fn find_unchanged(
     connection: &Connection,
     app: AppNo,
     wanted: &DeviceUpsert,
@@ -36,11 +37,11 @@ fn is_unchanged(row: &DeviceRow, wanted: &DeviceUpsert) -> bool {
 pub(super) enum Registered {
     /// Something changed.
     Changed,
-    /// Only the time of the registration changed, which may be written or not.
+    /// Only the time of the registration changed. It may not be written yet.
     Unchanged(DeviceKey),
 }
 
-/// Registers a device, or replaces every field of it.
+/// Registers a device, or replaces all fields of an existing device.
 pub(super) fn register(
     tx: &mut WriteTx<'_>,
     app: AppNo,
@@ -59,9 +60,9 @@ pub(super) fn register(
         Some(row) => change_platform(tx, app, &row, wanted, at)?,
         None => {
             let key = next_key(tx, app, wanted)?;
-            let displaced = take(tx, app, AddressLookup::of(wanted), key, at)?;
+            let displaced = release_address(tx, app, AddressLookup::of(wanted), key, at)?;
             insert(tx, wanted, &NewRow { key, displaced, created_at: at, registered_at: at })?;
-            counts::changed(tx, None, Some(State::of_wanted(key, wanted, at)))?;
+            counts::apply_change(tx, None, Some(State::of_wanted(key, wanted, at)))?;
             key
         }
     };
@@ -69,7 +70,7 @@ pub(super) fn register(
     Ok(Registered::Changed)
 }
 
-/// The same for subscriptions: an id of a device of another platform is refused.
+/// As [`register()`], but refuses an id of a device of another platform.
 pub(super) fn subscribe(
     tx: &mut WriteTx<'_>,
     app: AppNo,
@@ -84,7 +85,7 @@ pub(super) fn subscribe(
     register(tx, app, wanted, at)
 }
 
-/// The next key of the application; keys of erased devices are never reused.
+/// Draws the next device key of the application. The keys of erased devices are never reused.
 fn next_key(tx: &Connection, app: AppNo, wanted: &DeviceUpsert) -> Result<DeviceKey, StoreError> {
     let sequence: Option<i64> = tx
         .prepare_cached(
@@ -135,7 +136,7 @@ fn insert(tx: &Connection, wanted: &DeviceUpsert, row: &NewRow) -> Result<(), St
         created_at.as_ms(),
         registered_at.as_ms(),
     ])?;
-    inbound::start(tx, *key, *registered_at)
+    inbound::mark_unverified(tx, *key, *registered_at)
 }
 
 /// Replaces the fields of a device of the same platform.
@@ -147,24 +148,24 @@ fn replace(
 ) -> Result<DeviceKey, StoreError> {
     let fields = &wanted.fields;
     let key = row.key;
-    let same_host = |env: Option<IosEnv>| env.unwrap_or_default();
-    let moved = row.fields.address != fields.address;
-    // Another token or host is another address, so reports about the old one no longer apply.
-    let revived = moved || same_host(row.fields.ios_env) != same_host(fields.ios_env);
-    if moved {
-        let displaced = take(tx, key.app(), AddressLookup::of(wanted), key, at)?;
-        write(tx, key, AddressLookup::of(wanted), displaced.as_ref())?;
-        inbound::start(tx, key, at)?;
+    let host_of = |env: Option<IosEnv>| env.unwrap_or_default();
+    let has_new_address = row.fields.address != fields.address;
+    // A report that the address is unregistered applies to one token on one host.
+    let clears_report = has_new_address || host_of(row.fields.ios_env) != host_of(fields.ios_env);
+    if has_new_address {
+        let displaced = release_address(tx, key.app(), AddressLookup::of(wanted), key, at)?;
+        write_address(tx, key, AddressLookup::of(wanted), displaced.as_ref())?;
+        inbound::mark_unverified(tx, key, at)?;
     } else {
-        inbound::refresh(tx, key, at)?;
+        inbound::restart_retention(tx, key, at)?;
     }
-    // Separate from the columns that most registrations change, since naming an indexed column writes
-    // its index.
+    // `push_disabled` and `dead_at` have separate statements: an update that names an indexed
+    // column writes the index, even if the value is the same.
     if row.fields.push_disabled != fields.push_disabled {
         tx.prepare_cached("update devices set push_disabled = ?2 where key = ?1")?
             .execute(params![key.0, fields.push_disabled])?;
     }
-    if revived && row.dead {
+    if clears_report && row.dead {
         tx.prepare_cached("update devices set dead_reason = null, dead_at = null where key = ?1")?
             .execute([key.0])?;
     }
@@ -183,8 +184,8 @@ fn replace(
         fields.auth,
         at.as_ms()
     ])?;
-    let enabled = !fields.push_disabled && (revived || !row.dead);
-    counts::changed(
+    let enabled = !fields.push_disabled && (clears_report || !row.dead);
+    counts::apply_change(
         tx,
         Some(State::of_row(row)),
         Some(State { key, enabled, created_at: row.created_at, zone: fields.utc_offset_minutes }),
@@ -192,8 +193,8 @@ fn replace(
     Ok(key)
 }
 
-/// Gives a device another platform and with it another key. `created_at`, tags and engagement stay;
-/// pending deliveries to the old key are canceled.
+/// Changes the platform of a device, which gives it a new key. Its `created_at`, tags and
+/// engagement stay. Pending deliveries to the old key are canceled.
 fn change_platform(
     tx: &mut WriteTx<'_>,
     app: AppNo,
@@ -212,7 +213,7 @@ fn change_platform(
         tx.prepare_cached(sql)?.execute([row.key.0])?;
     }
     tx.changed(DeliveryChange::Device(row.key));
-    let displaced = take(tx, app, AddressLookup::of(wanted), key, at)?;
+    let displaced = release_address(tx, app, AddressLookup::of(wanted), key, at)?;
     insert(tx, wanted, &NewRow { key, displaced, created_at: row.created_at, registered_at: at })?;
     for sql in [
         "update device_tags set device_key = ?2 where device_key = ?1",
@@ -221,7 +222,7 @@ fn change_platform(
     ] {
         tx.prepare_cached(sql)?.execute([row.key.0, key.0])?;
     }
-    counts::changed(
+    counts::apply_change(
         tx,
         Some(State::of_row(row)),
         Some(State::of_wanted(key, wanted, row.created_at)),
@@ -229,8 +230,8 @@ fn change_platform(
     Ok(key)
 }
 
-/// Writes the time of a registration that changed nothing, unless a newer one is stored or the device
-/// is gone.
+/// Writes the time of a registration that changed nothing, unless a newer one is stored or the
+/// device is gone.
 pub(super) fn write_seen(tx: &Connection, key: DeviceKey, at: Timestamp) -> Result<(), StoreError> {
     tx.prepare_cached(
         "insert into device_seen (key, registered_at) select key, ?2 from devices
@@ -239,11 +240,11 @@ pub(super) fn write_seen(tx: &Connection, key: DeviceKey, at: Timestamp) -> Resu
          set registered_at = max(device_seen.registered_at, excluded.registered_at)",
     )?
     .execute([key.0, at.as_ms()])?;
-    inbound::refresh(tx, key, at)
+    inbound::restart_retention(tx, key, at)
 }
 
-// Ownership of addresses: a push token belongs to one device per application, and so does a
-// subscription, a person or a chat.
+// Ownership of addresses. An address belongs to at most one device of an application, whether it is
+// a push token, a push subscription, a person or a chat.
 
 /// An address to look up.
 #[derive(Clone, Copy)]
@@ -263,83 +264,84 @@ impl<'a> AddressLookup<'a> {
     }
 }
 
-/// The previous owner of an address.
+/// The device that had an address before, and the time of the change.
 pub(super) struct DisplacedOwner {
     pub(super) from: DeviceKey,
     pub(super) at: Timestamp,
-    /// The state of the person moves with the address.
+    /// When the person last wrote. This state moves with the address.
     pub(super) last_inbound_at: Option<i64>,
 }
 
-/// The device that has the wanted address.
+/// The id of the device that has the wanted address.
 pub(super) fn device_at(
     tx: &Connection,
     app: AppNo,
     wanted: &DeviceUpsert,
 ) -> Result<Option<DeviceId>, StoreError> {
-    let Some((holder, _)) = holders(tx, app, AddressLookup::of(wanted))?.into_iter().next() else {
+    let Some((owner, _)) = owners(tx, app, AddressLookup::of(wanted))?.into_iter().next() else {
         return Ok(None);
     };
     let id: String = tx
         .prepare_cached("select device_id from devices where key = ?1")?
-        .query_row([holder.0], |row| row.get(0))?;
+        .query_row([owner.0], |row| row.get(0))?;
     DeviceId::new(id).map(Some).map_err(internal)
 }
 
-/// The devices with an address, at most one, and when the person last wrote.
-fn holders(
+/// The devices that have an address, at most one, each with the time when the person last wrote.
+fn owners(
     tx: &Connection,
     app: AppNo,
-    sought: AddressLookup<'_>,
+    lookup: AddressLookup<'_>,
 ) -> Result<Vec<(DeviceKey, Option<i64>)>, StoreError> {
     let keys = tx
         .prepare_cached(
             "select key, last_inbound_at from devices
              where address_hash = ?1 and address = ?2 and app_no = ?3",
         )?
-        .query_map(params![sought.hash, sought.address, app.0], |row| {
+        .query_map(params![lookup.hash, lookup.address, app.0], |row| {
             Ok((DeviceKey(row.get(0)?), row.get(1)?))
         })?
         .collect::<Result<Vec<_>, _>>()?;
-    let space = address_space(sought.platform);
+    let space = address_space(lookup.platform);
     Ok(keys.into_iter().filter(|(key, _)| address_space(key.platform()) == space).collect())
 }
 
-/// Removes an address from the device that has it; returns that device if it is of the same platform.
-pub(super) fn take(
+/// Removes an address from another device that has it, so that the device `key` can get the
+/// address. Returns the other device if it has the same platform.
+pub(super) fn release_address(
     tx: &mut WriteTx<'_>,
     app: AppNo,
-    sought: AddressLookup<'_>,
+    lookup: AddressLookup<'_>,
     key: DeviceKey,
     at: Timestamp,
 ) -> Result<Option<DisplacedOwner>, StoreError> {
-    if sought.hash.is_none() {
+    if lookup.hash.is_none() {
         return Ok(None);
     }
     let mut displaced = None;
-    for (holder, last_inbound_at) in holders(tx, app, sought)? {
-        if holder != key {
+    for (owner, last_inbound_at) in owners(tx, app, lookup)? {
+        if owner != key {
             tx.prepare_cached(
                 "update devices set address = null, address_hash = null, p256dh = null,
                  auth = null, last_inbound_at = null where key = ?1",
             )?
-            .execute([holder.0])?;
-            tx.changed(DeliveryChange::Device(holder));
-            // A dispatch of another platform never sent to this address through this platform's
-            // provider.
-            if holder.platform() == key.platform() {
-                displaced = Some(DisplacedOwner { from: holder, at, last_inbound_at });
+            .execute([owner.0])?;
+            tx.changed(DeliveryChange::Device(owner));
+            // The previous owner is recorded so that a dispatch does not send to an address twice.
+            // A dispatch has one platform, so an owner of another platform does not matter.
+            if owner.platform() == key.platform() {
+                displaced = Some(DisplacedOwner { from: owner, at, last_inbound_at });
             }
         }
     }
     Ok(displaced)
 }
 
-/// Writes the address of a device, and where it came from.
-pub(super) fn write(
+/// Writes the address of a device, and the device that had the address before.
+pub(super) fn write_address(
     tx: &Connection,
     key: DeviceKey,
-    sought: AddressLookup<'_>,
+    lookup: AddressLookup<'_>,
     displaced: Option<&DisplacedOwner>,
 ) -> Result<(), StoreError> {
     tx.prepare_cached(
@@ -348,8 +350,8 @@ pub(super) fn write(
     )?
     .execute(params![
         key.0,
-        sought.address,
-        sought.hash,
+        lookup.address,
+        lookup.hash,
         displaced.map(|displaced| displaced.from.0),
         displaced.map(|displaced| displaced.at.as_ms()),
         displaced.and_then(|displaced| displaced.last_inbound_at)
@@ -357,26 +359,28 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Replaces a device's address with the one that its provider reported.
+/// Replaces the address of a device with the new address that its provider reported. Does nothing
+/// if the device no longer has the reported old address.
 pub(crate) fn replace_moved(tx: &mut WriteTx<'_>, moved: &MovedAddress) -> Result<(), StoreError> {
     let (app, platform) = (moved.key.app(), moved.key.platform());
-    let is_there = tx
+    let is_current = tx
         .prepare_cached("select 1 from devices where key = ?1 and address = ?2")?
         .exists(params![moved.key.0, &*moved.from])?;
-    if !is_there {
+    if !is_current {
         return Ok(());
     }
     let hash = Some(address_hash(app, platform, &moved.to));
-    let sought = AddressLookup { platform, address: Some(&moved.to), hash };
-    let displaced = take(tx, app, sought, moved.key, moved.at)?;
-    write(tx, moved.key, sought, displaced.as_ref())?;
+    let lookup = AddressLookup { platform, address: Some(&moved.to), hash };
+    let displaced = release_address(tx, app, lookup, moved.key, moved.at)?;
+    write_address(tx, moved.key, lookup, displaced.as_ref())?;
     tx.changed(DeliveryChange::Device(moved.key));
     Ok(())
 }
 
-// Browsers that subscribe without an API key, and the secret that identifies each.
+// Browsers that subscribe without an API key. Each has a secret that proves which device it is.
 
-/// Subscribes a browser as the device that it proves to be, or as a new device.
+/// Subscribes a browser. A browser that proves to be an existing device keeps that device; any
+/// other browser becomes a new device.
 pub(in crate::store) fn subscribe_browser(
     tx: &mut WriteTx<'_>,
     seen: &LastSeenBuffer,
@@ -384,21 +388,22 @@ pub(in crate::store) fn subscribe_browser(
     browser: NewBrowser,
     at: Timestamp,
 ) -> Result<SubscribedBrowser, StoreError> {
-    let shown = match browser.existing {
-        Some((id, secret)) if opens(tx, app, &id, secret)? => Some(id),
+    let proved_by_secret = match browser.existing {
+        Some((id, secret)) if has_secret(tx, app, &id, secret)? => Some(id),
         Some(_) | None => None,
     };
-    let has_new_secret = shown.is_none();
-    // The device id of a subscription is for callers with a key.
+    let has_new_secret = proved_by_secret.is_none();
+    // Only a caller with an API key may choose a device id. Otherwise a page could take an id that
+    // the application uses, or will use, for someone else.
     let mut subscription = browser.subscription;
     subscription.device_id = None;
     let mut wanted = DeviceUpsert::of_subscription(app, subscription, browser.made)?;
-    let proved = match shown {
+    let existing = match proved_by_secret {
         Some(id) => Some(id),
-        None => same_browser(tx, app, &wanted)?,
+        None => device_of_browser(tx, app, &wanted)?,
     };
-    let is_new = proved.is_none();
-    if let Some(id) = proved {
+    let is_new = existing.is_none();
+    if let Some(id) = existing {
         wanted.device_id = id;
     }
     if let Registered::Unchanged(key) = subscribe(tx, app, &wanted, at)? {
@@ -422,9 +427,10 @@ pub(in crate::store) fn subscribe_browser(
     Ok(SubscribedBrowser { id: wanted.device_id, has_new_secret })
 }
 
-/// The device with exactly this address and these keys. Only the browser has all three: pages of other
-/// sites do not see them, and the push service sees only the address.
-fn same_browser(
+/// The id of the device with exactly this address and these two keys. They prove that the browser
+/// is this device: pages of other sites do not see them, and the push service only sees the
+/// address.
+fn device_of_browser(
     tx: &Connection,
     app: AppNo,
     wanted: &DeviceUpsert,
@@ -432,24 +438,24 @@ fn same_browser(
     let Some(id) = device_at(tx, app, wanted)? else { return Ok(None) };
     let row = by_id(tx, app, &id)?;
     let has_keys = row.is_some_and(|row| {
-        let (has, wants) = (&row.fields, &wanted.fields);
-        (&has.p256dh, &has.auth) == (&wants.p256dh, &wants.auth)
+        let (stored, wanted) = (&row.fields, &wanted.fields);
+        (&stored.p256dh, &stored.auth) == (&wanted.p256dh, &wanted.auth)
     });
     Ok(has_keys.then_some(id))
 }
 
-/// Whether a device exists and has this secret.
-pub(in crate::store) fn opens(
+/// Whether a device exists and has a secret with this SHA-256.
+pub(in crate::store) fn has_secret(
     connection: &Connection,
     app: AppNo,
     id: &DeviceId,
     secret: [u8; 32],
 ) -> Result<bool, StoreError> {
-    let opens = connection
+    let exists = connection
         .prepare_cached(
             "select 1 from devices d join device_secrets s on s.device_key = d.key
              where d.app_no = ?1 and d.device_id = ?2 and s.hash = ?3",
         )?
         .exists(params![app.0, id.as_str(), secret])?;
-    Ok(opens)
+    Ok(exists)
 }

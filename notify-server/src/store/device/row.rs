@@ -1,4 +1,4 @@
-//! The row of a device, and the state that a registration requests.
+//! The row of a device, and the values that a registration writes to it.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::store::sql::row::{env_of, unexpected_value};
 use crate::store::sql::{self, Connection, OptionalExtension, Row, TEXTS, Type, list_of, params};
 use crate::store::{AppNo, DeviceKey, StoreError, platform_code};
 
-/// The state that a registration or subscription requests.
+/// The values that a registration or subscription writes.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct DeviceUpsert {
     pub(super) device_id: DeviceId,
@@ -45,22 +45,23 @@ pub(super) struct DeviceRow {
     pub(super) registered_at: Timestamp,
 }
 
-/// Columns as [`DeviceRow::read`] reads them, of [`DEVICES`].
+/// The columns of [`DEVICES`] that [`DeviceRow::read`] reads.
 pub(super) const DEVICE: &str = "d.key, d.device_id, d.address, d.ios_env, d.push_disabled, \
     d.dead_at, d.utc_offset_minutes, d.details, d.p256dh, d.auth, d.created_at, \
     max(d.registered_at, coalesce(s.registered_at, 0))";
-/// The time of the last written registration, of [`DEVICES`].
+/// The time of the last written registration, as an expression over [`DEVICES`].
 pub(super) const REGISTERED: &str = "max(d.registered_at, coalesce(s.registered_at, 0))";
-/// The tables of a device; most have no row in the second.
+/// The tables of a device. Most devices have no row in `device_seen`, which stores the times of
+/// later registrations that changed nothing.
 pub(super) const DEVICES: &str = "devices d left join device_seen s on s.key = d.key";
 
 impl DeviceRow {
-    /// Whether it is enabled: neither disabled by the app nor reported as unregistered.
+    /// Whether the device is neither disabled by the app nor reported as unregistered.
     pub(super) fn enabled(&self) -> bool {
         !self.fields.push_disabled && !self.dead
     }
 
-    /// Total length of its texts, in bytes.
+    /// The total length of the texts, in bytes.
     pub(super) fn text_bytes(&self) -> usize {
         let Fields { address, details, p256dh, auth, .. } = &self.fields;
         let optional = [address, p256dh, auth].map(|text| text.as_ref().map_or(0, String::len));
@@ -119,7 +120,7 @@ pub(super) fn by_key(
     Ok(row)
 }
 
-/// The key of a device.
+/// Reads the key of a device by its id.
 pub(crate) fn key_by_id(
     connection: &Connection,
     app: AppNo,
@@ -132,7 +133,7 @@ pub(crate) fn key_by_id(
     Ok(key)
 }
 
-/// The keys of devices by id; unknown ids are left out.
+/// Reads the keys of devices, by id. Unknown ids are left out.
 pub(crate) fn keys_by_ids(
     connection: &Connection,
     app: AppNo,
@@ -150,7 +151,7 @@ pub(crate) fn keys_by_ids(
     Ok(keys)
 }
 
-/// The key of the device with an address on one platform.
+/// Reads the key of the device that has an address on a platform.
 pub(super) fn key_by_address(
     connection: &Connection,
     app: AppNo,
@@ -183,9 +184,9 @@ impl DeviceUpsert {
     pub(super) fn of_subscription(
         app: AppNo,
         from: Subscription,
-        made: DeviceId,
+        generated_id: DeviceId,
     ) -> Result<Self, StoreError> {
-        let device_id = from.device_id.unwrap_or(made);
+        let device_id = from.device_id.unwrap_or(generated_id);
         Self::new(app, device_id, from.endpoint, false, from.utc_offset_minutes, &from.details)
     }
 
@@ -228,8 +229,9 @@ impl DeviceUpsert {
     }
 }
 
-/// Platforms that share an address space: a push token belongs to one device, whichever of the two
-/// platforms it was registered for. A Messenger person and a chat may have the same id.
+/// The address space of a platform, named by one of its platforms. Android and iOS share an address
+/// space: a push token belongs to one device, even if that device changes its platform. The other
+/// platforms have separate spaces: a Messenger person and a chat may have the same id.
 pub(super) fn address_space(platform: Platform) -> Platform {
     match platform {
         Platform::Android | Platform::Ios => Platform::Android,
@@ -237,7 +239,8 @@ pub(super) fn address_space(platform: Platform) -> Platform {
     }
 }
 
-/// 64-bit hash for looking up an address; the row decides whether it matches.
+/// A 64-bit hash for the index of addresses. Two addresses may have the same hash, so a lookup also
+/// compares the address.
 pub(super) fn address_hash(app: AppNo, platform: Platform, address: &str) -> i64 {
     let mut digest = Context::new(&SHA256);
     digest.update(&app.0.to_be_bytes());
@@ -247,7 +250,7 @@ pub(super) fn address_hash(app: AppNo, platform: Platform, address: &str) -> i64
     i64::from_be_bytes(std::array::from_fn(|at| digest.as_ref()[at]))
 }
 
-/// The details that are set, in a fixed order, so that equal ones are equal texts.
+/// The details that are set as JSON, in a fixed order, so that equal details are equal texts.
 fn details_text(details: &DeviceDetails) -> Result<String, serde_json::Error> {
     let fields = [
         ("android_id", &details.android_id),

@@ -1,4 +1,4 @@
-//! Tags of devices. A tag has a row with counters as long as a device has it.
+//! Tags of devices. A tag has a row with counters while at least one device has the tag.
 
 use notify_core::{DeviceId, TAGS_PER_DEVICE_MAX, Tag, TagSummary, TagType};
 
@@ -19,12 +19,13 @@ pub(super) fn set(
 ) -> Result<(), StoreError> {
     require_app(tx, app)?;
     let key = key_by_id(tx, app, id.as_str())?.ok_or(StoreError::NotFound)?;
-    let mut has_more = false;
+    let mut has_new = false;
     for tag in tags {
-        has_more |= set_one(tx, app, key, tag)?;
+        has_new |= set_one(tx, app, key, tag)?;
     }
-    // Counted in the transaction, so that concurrent requests see each other's tags.
-    if has_more && count(tx, key)? > TAGS_PER_DEVICE_MAX {
+    // The transaction counts the tags, so that concurrent requests cannot exceed the limit
+    // together.
+    if has_new && count(tx, key)? > TAGS_PER_DEVICE_MAX {
         let what = format!("must leave the device at most {TAGS_PER_DEVICE_MAX} tags");
         return Err(StoreError::refused("tags", &what));
     }
@@ -39,7 +40,7 @@ fn count(tx: &Connection, key: DeviceKey) -> Result<u64, StoreError> {
     Ok(count)
 }
 
-/// Whether the device did not have the tag before.
+/// Sets a tag; returns whether the tag is new to the device.
 fn set_one(tx: &Connection, app: AppNo, key: DeviceKey, tag: &Tag) -> Result<bool, StoreError> {
     let no = match tag_no(tx, app, &tag.name)? {
         Some(no) => no,
@@ -82,7 +83,7 @@ pub(super) fn remove(
     Ok(())
 }
 
-/// Removes every tag of a device that is erased.
+/// Removes all tags of a device that is being erased.
 pub(super) fn remove_all(tx: &Connection, key: DeviceKey) -> Result<(), StoreError> {
     let tags = tx
         .prepare_cached("select tag_no, value from device_tags where device_key = ?1")?
@@ -113,8 +114,8 @@ pub(super) fn list(
     page: &PageRequest,
 ) -> Result<Page<TagSummary>, StoreError> {
     require_app(connection, app)?;
-    let listing = CursorCodec { name: "tags", of: app.0 };
-    let after = listing.text(page)?.unwrap_or_default();
+    let cursors = CursorCodec { list: "tags", owner: app.0 };
+    let after = cursors.decode_text(page)?.unwrap_or_default();
     let rows = connection
         .prepare_cached(
             "select name, devices from tags where app_no = ?1 and name > ?2 order by name limit ?3",
@@ -126,7 +127,7 @@ pub(super) fn list(
             Ok((name, tag))
         })?
         .collect::<Result<Vec<_>, _>>()?;
-    Ok(listing.page_by_text(rows, page))
+    Ok(cursors.page_by_text(rows, page))
 }
 
 fn tag_no(tx: &Connection, app: AppNo, name: &str) -> Result<Option<i64>, StoreError> {

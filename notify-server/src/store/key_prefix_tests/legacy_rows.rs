@@ -1,5 +1,5 @@
-//! Rows from before keys had the application's prefix: they keep their keys, and new rows sort after
-//! them.
+//! Rows from before keys had the prefix of the application. They keep their keys, and new rows sort
+//! after them.
 
 use std::thread;
 
@@ -17,8 +17,8 @@ const VERSION: i32 = 9;
 const SHOP: AppNo = AppNo(1);
 const DUE: i64 = NOW.as_ms() + 100;
 
-/// Two applications, a notification that is sent, one that is scheduled, a word of a channel, and a tag
-/// that is gone. `bytes` writes sixteen.
+/// The rows of two applications: a notification that is being sent, a scheduled one, the state of a
+/// channel, and a deleted tag. `bytes` is the SQL for sixteen bytes.
 fn before(bytes: impl Fn(&str) -> String) -> String {
     let (now, lease) = (NOW.as_ms(), LEASE.as_ms());
     let [a, b] = ["0a", "0b"].map(|byte| bytes(&byte.repeat(16)));
@@ -105,7 +105,7 @@ async fn goes_on(store: &Store) {
     let record = BreakerRecord { no: 1, key: key.clone(), status, by: Some(InstanceId(5)) };
     assert_eq!(store.breakers_since(None, 0, 10).await.unwrap(), [record]);
     let status = ProviderStatus::Available;
-    let next = BreakerUpdate { key, status, by: INSTANCE, known: 1, at: NOW };
+    let next = BreakerUpdate { key, status, by: INSTANCE, known_no: 1, at: NOW };
     assert_eq!(store.publish_breaker(next).await.unwrap().no, 2);
     fixtures::tagged(store, SHOP, "d000", "new", true).await;
     assert_eq!(fixtures::app(store).await, AppNo(3));

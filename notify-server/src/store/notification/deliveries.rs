@@ -1,5 +1,6 @@
-//! Listing the deliveries of a notification. Outcomes are stored in chunks by page and retries in rows;
-//! the other devices of an open page are pending. One request reads a bounded number of pages.
+//! Listing the deliveries of a notification. The outcomes of a page are stored in chunks, and
+//! retries in rows. The remaining devices of an open page are pending. One request reads a bounded
+//! number of pages.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,7 +9,7 @@ use notify_core::{Delivery, DeliveryOutcome, DeviceId, NotificationId, Timestamp
 use crate::store::delivery::{
     AudienceQuery, KeyRange, devices_in_range, outcomes_of_page, read_dispatch,
 };
-use crate::store::notification::accept::number_of;
+use crate::store::notification::number_of;
 use crate::store::page::CursorCodec;
 use crate::store::sql::error::internal;
 use crate::store::sql::row::{require_app, unexpected_value};
@@ -18,9 +19,9 @@ use crate::store::{
     SEQ_MAX, StoreError,
 };
 
-/// Most pages whose counters one request reads.
+/// The most pages whose counters one request reads.
 const PAGES_SEEN_MAX: usize = 10_000;
-/// Most pages of about a thousand devices that one request reads.
+/// The most pages whose deliveries one request reads. A page has about a thousand devices.
 pub(in crate::store) const PAGES_READ_MAX: usize = 16;
 
 /// Lists the next deliveries of a notification.
@@ -33,42 +34,43 @@ pub(super) fn list(
 ) -> Result<Page<Delivery>, StoreError> {
     require_app(connection, app)?;
     let notification = number_of(connection, app, id)?.ok_or(StoreError::NotFound)?;
-    let listing = CursorCodec { name: "deliveries", of: notification.0 };
-    let begin = listing.number(request)?.map_or(Place::default(), Place::of);
+    let cursors = CursorCodec { list: "deliveries", owner: notification.0 };
+    let begin = cursors.decode_number(request)?.map_or(Position::default(), Position::from_number);
     let mut walk = Walk {
         connection,
         outcome,
-        // One more than the limit, to find out whether there is a next page.
+        // One more than the limit, to find out whether another page follows.
         wanted: usize::try_from(request.limit).unwrap_or(usize::MAX).saturating_add(1),
-        found: Vec::new(),
-        place: begin,
+        rows: Vec::new(),
+        position: begin,
         app,
         pages_seen: 0,
         pages_read: 0,
     };
     let is_complete = walk.walk(notification)?;
-    let mut found = walk.found;
-    let next = if found.len() == walk.wanted {
-        found.pop();
-        found.last().map(|(place, ..)| *place)
+    let mut rows = walk.rows;
+    let next = if rows.len() == walk.wanted {
+        rows.pop();
+        rows.last().map(|(position, ..)| *position)
     } else {
-        (!is_complete).then_some(walk.place)
+        (!is_complete).then_some(walk.position)
     };
-    let rows = named(connection, found)?;
-    Ok(Page { rows, next: next.map(|place| listing.at_number(place.number())) })
+    let rows = add_device_ids(connection, rows)?;
+    Ok(Page { rows, next: next.map(|position| cursors.encode_number(position.number())) })
 }
 
-/// The position of a listing: the dispatch, in the order of creation, and the key in it. Several
-/// dispatches of one platform, one per zone, cover the same keys.
+/// A position in the list: a dispatch, and a key in it. The key alone is not enough, since the
+/// dispatches of several zones on one platform cover the same keys.
 #[derive(Debug, Clone, Copy, Default)]
-struct Place {
+struct Position {
+    /// The index of the dispatch, in the order of creation.
     dispatch: usize,
-    /// The key without its application; 0 is before the first.
+    /// The key without the prefix of its application. 0 is before the first key.
     key: i64,
 }
 
-impl Place {
-    fn of(number: i64) -> Self {
+impl Position {
+    fn from_number(number: i64) -> Self {
         Self {
             dispatch: usize::try_from(number >> SEQ_BITS).unwrap_or(usize::MAX),
             key: number & SEQ_MAX,
@@ -88,12 +90,13 @@ impl Place {
     }
 }
 
-/// The counters of a page, which say whether it has to be read.
-struct Counted {
+/// A page, and whether it has to be read.
+struct PageSummary {
     no: PageNo,
     from: DeviceKey,
     to: DeviceKey,
     is_open: bool,
+    /// Whether its counters say that it can contain a row of the list.
     is_wanted: bool,
 }
 
@@ -102,25 +105,26 @@ struct Walk<'c> {
     connection: &'c Connection,
     outcome: Option<DeliveryOutcome>,
     wanted: usize,
-    found: Vec<(Place, DeviceKey, Delivery)>,
+    rows: Vec<(Position, DeviceKey, Delivery)>,
     /// The current position.
-    place: Place,
+    position: Position,
     app: AppNo,
     pages_seen: usize,
     pages_read: usize,
 }
 
 impl Walk<'_> {
-    /// Continues until enough rows are found; returns whether the end was reached.
+    /// Continues until enough rows are found or a limit is reached. Returns whether the end of the
+    /// list was reached.
     fn walk(&mut self, notification: NotificationNo) -> Result<bool, StoreError> {
         let dispatches = self
             .connection
             .prepare_cached("select no from dispatches where notification_no = ?1 order by no")?
             .query_map([notification.0], |row| row.get(0).map(DispatchNo))?
             .collect::<Result<Vec<_>, _>>()?;
-        for (nth, dispatch) in dispatches.into_iter().enumerate().skip(self.place.dispatch) {
-            if nth > self.place.dispatch {
-                self.place = Place { dispatch: nth, key: 0 };
+        for (nth, dispatch) in dispatches.into_iter().enumerate().skip(self.position.dispatch) {
+            if nth > self.position.dispatch {
+                self.position = Position { dispatch: nth, key: 0 };
             }
             if !self.walk_dispatch(dispatch)? {
                 return Ok(false);
@@ -129,6 +133,7 @@ impl Walk<'_> {
         Ok(true)
     }
 
+    /// As [`Walk::walk`], for one dispatch.
     fn walk_dispatch(&mut self, dispatch: DispatchNo) -> Result<bool, StoreError> {
         for page in self.next_pages(dispatch)? {
             self.pages_seen += 1;
@@ -138,19 +143,19 @@ impl Walk<'_> {
                 }
                 self.pages_read += 1;
                 self.read_page(dispatch, &page)?;
-                if self.found.len() == self.wanted {
+                if self.rows.len() == self.wanted {
                     return Ok(false);
                 }
             }
-            self.place = self.place.at(page.to);
+            self.position = self.position.at(page.to);
         }
         Ok(self.pages_seen < PAGES_SEEN_MAX)
     }
 
-    /// The next pages, as many as may still be read.
-    fn next_pages(&self, dispatch: DispatchNo) -> Result<Vec<Counted>, StoreError> {
-        // The condition on a page's counters under which it can contain a wanted row. Open pages may
-        // contain more than they counted.
+    /// Reads the counters of the next pages of a dispatch, up to the limit of the request.
+    fn next_pages(&self, dispatch: DispatchNo) -> Result<Vec<PageSummary>, StoreError> {
+        // The condition on the counters of a page that can contain a row of the list. An open page
+        // can contain pending deliveries that its counters do not include.
         let wanted = match self.outcome {
             None => "targeted > 0",
             Some(DeliveryOutcome::Sent) => "sent > 0",
@@ -167,8 +172,8 @@ impl Walk<'_> {
                 "select no, from_key, to_key, finished = 0, {wanted} from pages
                  where dispatch_no = ?1 and to_key > ?2 order by to_key limit ?3"
             ))?
-            .query_map([dispatch.0, self.place.key_of(self.app).0, rest], |row| {
-                Ok(Counted {
+            .query_map([dispatch.0, self.position.key_of(self.app).0, rest], |row| {
+                Ok(PageSummary {
                     no: PageNo(row.get(0)?),
                     from: DeviceKey(row.get(1)?),
                     to: DeviceKey(row.get(2)?),
@@ -180,22 +185,22 @@ impl Walk<'_> {
         Ok(pages)
     }
 
-    /// Adds the rows of a page after the position, until enough are found.
-    fn read_page(&mut self, dispatch: DispatchNo, page: &Counted) -> Result<(), StoreError> {
+    /// Adds the rows of a page that come after the position, until there are enough.
+    fn read_page(&mut self, dispatch: DispatchNo, page: &PageSummary) -> Result<(), StoreError> {
         let mut rows = BTreeMap::new();
         for (outcome, at) in outcomes_of_page(self.connection, page.no, page.from)? {
             let row = Delivery {
-                outcome: word_of(outcome.settled),
+                outcome: delivery_outcome(outcome.settled),
                 reason: outcome.reason.map(std::borrow::Cow::into_owned),
                 attempts: u32::from(outcome.attempts),
                 provider_message_id: outcome.message_id.map(String::from),
                 at: Some(at),
-                ..waiting(outcome.key)
+                ..pending(outcome.key)
             };
             rows.insert(outcome.key, row);
         }
         self.add_retries(page.no, &mut rows)?;
-        let wants_pending = self.outcome.is_none_or(|asked| asked == DeliveryOutcome::Pending);
+        let wants_pending = self.outcome.is_none_or(|outcome| outcome == DeliveryOutcome::Pending);
         if page.is_open && wants_pending {
             let query = AudienceQuery::of(&read_dispatch(self.connection, dispatch)?);
             for device in devices_in_range(
@@ -205,17 +210,17 @@ impl Walk<'_> {
                 None,
             )? {
                 if device.eligible && device.address.is_some() {
-                    rows.entry(device.key).or_insert_with(|| waiting(device.key));
+                    rows.entry(device.key).or_insert_with(|| pending(device.key));
                 }
             }
         }
-        let (place, begin) = (self.place, self.place.key_of(self.app));
+        let (position, begin) = (self.position, self.position.key_of(self.app));
         let rows = rows.into_iter().filter(|(key, row)| {
-            *key > begin && self.outcome.is_none_or(|asked| asked == row.outcome)
+            *key > begin && self.outcome.is_none_or(|outcome| outcome == row.outcome)
         });
-        let room = self.wanted - self.found.len();
-        let rows = rows.map(|(key, row)| (place.at(key), key, row));
-        self.found.extend(rows.take(room));
+        let room = self.wanted - self.rows.len();
+        let rows = rows.map(|(key, row)| (position.at(key), key, row));
+        self.rows.extend(rows.take(room));
         Ok(())
     }
 
@@ -228,12 +233,12 @@ impl Walk<'_> {
             "select device_key, outcome, reason, attempts, message_id, settled_at, due_at
              from retries indexed by retries_by_page where page_no = ?1",
         )?;
-        let mut found = retries.query([page.0])?;
-        while let Some(row) = found.next()? {
+        let mut retry_rows = retries.query([page.0])?;
+        while let Some(row) = retry_rows.next()? {
             let key = DeviceKey(row.get(0)?);
             let outcome = match row.get::<Option<u8>>(1)? {
                 None => DeliveryOutcome::Pending,
-                Some(code) => word_of(
+                Some(code) => delivery_outcome(
                     Outcome::from_code(code).ok_or_else(|| unexpected_value(1, Type::Integer))?,
                 ),
             };
@@ -245,7 +250,7 @@ impl Walk<'_> {
                 provider_message_id: row.get(4)?,
                 at: row.get::<Option<i64>>(5)?.map(Timestamp),
                 next_attempt_at: is_pending.then_some(Timestamp(row.get(6)?)),
-                ..waiting(key)
+                ..pending(key)
             };
             rows.insert(key, retry);
         }
@@ -254,7 +259,7 @@ impl Walk<'_> {
 }
 
 /// A pending delivery.
-fn waiting(key: DeviceKey) -> Delivery {
+fn pending(key: DeviceKey) -> Delivery {
     Delivery {
         device_id: None,
         platform: key.platform(),
@@ -267,7 +272,7 @@ fn waiting(key: DeviceKey) -> Delivery {
     }
 }
 
-fn word_of(settled: Outcome) -> DeliveryOutcome {
+fn delivery_outcome(settled: Outcome) -> DeliveryOutcome {
     match settled {
         Outcome::Sent => DeliveryOutcome::Sent,
         Outcome::Failed => DeliveryOutcome::Failed,
@@ -277,23 +282,23 @@ fn word_of(settled: Outcome) -> DeliveryOutcome {
     }
 }
 
-/// Adds the ids of the devices that still exist.
-fn named(
+/// Adds the device ids to deliveries. The id of an erased device is `None`.
+fn add_device_ids(
     connection: &Connection,
-    found: Vec<(Place, DeviceKey, Delivery)>,
+    rows: Vec<(Position, DeviceKey, Delivery)>,
 ) -> Result<Vec<Delivery>, StoreError> {
-    if found.is_empty() {
+    if rows.is_empty() {
         return Ok(Vec::new());
     }
-    let keys: Vec<i64> = found.iter().map(|(_, key, _)| key.0).collect();
+    let keys: Vec<i64> = rows.iter().map(|(_, key, _)| key.0).collect();
     let ids = connection
         .prepare_cached(&format!("select key, device_id from devices where key in {NUMBERS}"))?
         .query_map([list_of(&keys)], |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect::<sql::Result<HashMap<i64, String>>>()?;
-    let named = found.into_iter().map(|(_, key, row)| {
+    let deliveries = rows.into_iter().map(|(_, key, row)| {
         let device_id =
             ids.get(&key.0).cloned().map(DeviceId::new).transpose().map_err(internal)?;
         Ok(Delivery { device_id, ..row })
     });
-    named.collect()
+    deliveries.collect()
 }

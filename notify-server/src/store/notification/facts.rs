@@ -1,4 +1,5 @@
-//! Facts about one notification and one device, from which an explanation is built.
+//! Facts about one notification and one device, from which the API explains a delivery; and
+//! counting the devices of an audience.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use notify_core::{
 
 use crate::push_service::service_of;
 use crate::store::delivery::{named_devices, outcomes_of_page, page_containing, read_dispatch};
-use crate::store::device::Named;
+use crate::store::device::NamedIds;
 use crate::store::device::{count_enabled, keys_by_ids};
 use crate::store::sql::row::{count_at, platforms_of, require_app, unexpected_value};
 use crate::store::sql::{Connection, OptionalExtension, Type, params};
@@ -28,51 +29,51 @@ pub struct DeliveryFacts {
     pub progress: DeliveryProgress,
 }
 
-/// What decides who gets a notification.
+/// The fields of a notification that decide which devices get it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotificationFacts {
-    /// Its status.
+    /// The status.
     pub status: NotificationStatus,
-    /// When it was accepted.
+    /// When the notification was accepted.
     pub created_at: Timestamp,
-    /// When it is or was due; `None` for a report and for local times.
+    /// When it is or was due; `None` for a report and for a notification at a local time.
     pub due_at: Option<Timestamp>,
     /// When sending began.
     pub started_at: Option<Timestamp>,
-    /// When canceling was asked for.
+    /// When a request canceled it.
     pub cancel_requested_at: Option<Timestamp>,
-    /// Platforms of its target.
+    /// The platforms of the target.
     pub platforms: Vec<Platform>,
-    /// Whether it names devices.
+    /// Whether the target names devices.
     pub names_devices: bool,
-    /// The tag that narrows its target.
+    /// The tag that devices of the target must have.
     pub tag: Option<String>,
-    /// The local time at which each device gets it, as if it were UTC.
+    /// The local time at which each device gets it, stored as if it were a time in UTC.
     pub local_time: Option<Timestamp>,
 }
 
-/// What decides what a device gets, as it is now.
+/// The fields of a device that decide what it gets, as they are now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceFacts {
-    /// Platform.
+    /// The platform.
     pub platform: Platform,
-    /// Whether the notification names it, if it names devices.
+    /// Whether the notification names the device.
     pub is_named: bool,
-    /// Whether it has the tag of the notification set to true.
+    /// Whether the device has the tag of the notification set to true.
     pub has_tag: bool,
     /// Whether the user turned push off.
     pub push_disabled: bool,
-    /// Why and when the provider reported the address as unregistered.
+    /// Why and when the device was disabled as unregistered, if it was.
     pub dead: Option<(String, Timestamp)>,
     /// Whether it has an address.
     pub has_address: bool,
-    /// The push service of its address, by origin; `None` on other platforms.
+    /// The origin of the push service of a browser; `None` on other platforms.
     pub service: Option<String>,
-    /// When it took over its address from another device, if it did.
+    /// When the device took over its address from another device, if it did.
     pub moved_at: Option<Timestamp>,
-    /// First registration.
+    /// When the device was first registered.
     pub created_at: Timestamp,
-    /// Its offset from UTC, for local times.
+    /// The offset from UTC, in minutes.
     pub utc_offset_minutes: i32,
 }
 
@@ -85,39 +86,43 @@ pub enum DeliveryProgress {
     RegisteredLater,
     /// The scan has not reached the device.
     NotReached,
-    /// It is in an open page and has no outcome.
+    /// The device is in an open page and has no outcome.
     InOpenPage,
-    /// The scan passed it and it has neither outcome nor retry, since it could not be sent to.
+    /// The scan passed the device, which has neither outcome nor retry because it could not be sent
+    /// to.
     Skipped,
-    /// It has a retry.
+    /// The delivery has a retry.
     Retrying {
-        /// Attempts made.
+        /// The number of attempts.
         attempts: u16,
-        /// When the first was made.
+        /// When the first attempt was made.
         first_attempt_at: Timestamp,
-        /// Why the last one failed.
+        /// Why the last attempt failed.
         reason: Option<String>,
-        /// When the next is due.
+        /// When the next attempt is due.
         due_at: Timestamp,
     },
-    /// It has its outcome.
+    /// The delivery has ended.
     Settled {
-        /// How it ended.
+        /// The outcome.
         settled: Outcome,
-        /// Why, unless it was sent.
+        /// The reason, unless it was sent.
         reason: Option<String>,
-        /// Attempts made.
+        /// The number of attempts.
         attempts: u16,
-        /// When the first was made, if that is stored.
+        /// When the first attempt was made, if it is stored.
         first_attempt_at: Option<Timestamp>,
         /// When the outcome was committed.
         at: Timestamp,
     },
 }
 
-// Reading what is known of one device and one notification.
+// Reading the facts about one notification and one device.
 
-/// Reads the facts; either id may be unknown.
+/// Reads the facts about one notification and one device.
+///
+/// # Errors
+/// `NotFound` when the application, the notification or the device does not exist.
 pub(super) fn read(
     connection: &Connection,
     app: AppNo,
@@ -125,18 +130,19 @@ pub(super) fn read(
     device: &DeviceId,
 ) -> Result<DeliveryFacts, StoreError> {
     require_app(connection, app)?;
-    let (no, notification, request) = notification(connection, app, id)?;
-    let (key, mut facts) = device_of(connection, app, device)?;
-    facts.has_tag = match &notification.tag {
+    let StoredNotification { no, facts: notification, naming } =
+        read_notification(connection, app, id)?;
+    let (key, mut device_facts) = read_device(connection, app, device)?;
+    device_facts.has_tag = match &notification.tag {
         Some(tag) => has_tag(connection, key, tag)?,
         None => false,
     };
-    // One dispatch, or one for each zone that was due.
+    // A notification at a local time has a dispatch for each zone that was due.
     let dispatches = connection
         .prepare_cached("select no from dispatches where notification_no = ?1 and platform = ?2")?
         .query_map([no.0, platform_code(key.platform())], |row| row.get(0).map(DispatchNo))?
         .collect::<Result<Vec<_>, _>>()?;
-    let mut best = if zones_to_come(connection, no)? {
+    let mut progress = if has_later_zones(connection, no)? {
         DeliveryProgress::NotReached
     } else {
         DeliveryProgress::None
@@ -149,20 +155,21 @@ pub(super) fn read(
             AudienceSource::Platform | AudienceSource::Tag(_) => false,
         };
         is_listed |= on_list;
-        let here = progress(connection, &dispatch, key, on_list)?;
-        if weight(&here) > weight(&best) {
-            best = here;
+        let in_dispatch = progress_in(connection, &dispatch, key, on_list)?;
+        if rank(&in_dispatch) > rank(&progress) {
+            progress = in_dispatch;
         }
     }
-    facts.is_named = match &request {
-        Some(request) => is_listed || names(request, device, key)?,
+    device_facts.is_named = match &naming {
+        Some(request) => is_listed || request_names(request, device, key)?,
         None => false,
     };
-    Ok(DeliveryFacts { notification, device: facts, progress: best })
+    Ok(DeliveryFacts { notification, device: device_facts, progress })
 }
 
-/// Which of several zones says most about a device.
-fn weight(progress: &DeliveryProgress) -> u8 {
+/// Ranks the progress in the dispatches of several zones. The highest rank tells most about the
+/// device.
+fn rank(progress: &DeliveryProgress) -> u8 {
     match progress {
         DeliveryProgress::None => 0,
         DeliveryProgress::RegisteredLater => 1,
@@ -174,22 +181,30 @@ fn weight(progress: &DeliveryProgress) -> u8 {
     }
 }
 
-/// Whether zones of the notification are still to come.
-fn zones_to_come(connection: &Connection, no: NotificationNo) -> Result<bool, StoreError> {
-    let to_come = connection
+/// Whether zones of the notification have not started.
+fn has_later_zones(connection: &Connection, no: NotificationNo) -> Result<bool, StoreError> {
+    let has_later = connection
         .prepare_cached(
             "select 1 from notifications where no = ?1 and status = 'sending'
              and next_zone_at is not null",
         )?
         .exists([no.0])?;
-    Ok(to_come)
+    Ok(has_later)
 }
 
-fn notification(
+/// A notification as [`read_notification`] reads it.
+struct StoredNotification {
+    no: NotificationNo,
+    facts: NotificationFacts,
+    /// The request, if it names devices.
+    naming: Option<String>,
+}
+
+fn read_notification(
     connection: &Connection,
     app: AppNo,
     id: &NotificationId,
-) -> Result<(NotificationNo, NotificationFacts, Option<String>), StoreError> {
+) -> Result<StoredNotification, StoreError> {
     connection
         .prepare_cached(
             "select no, status, created_at, due_at, started_at, cancel_requested_at, platforms,
@@ -211,13 +226,13 @@ fn notification(
                 tag: row.get(8)?,
                 local_time,
             };
-            Ok((NotificationNo(row.get(0)?), facts, row.get(9)?))
+            Ok(StoredNotification { no: NotificationNo(row.get(0)?), facts, naming: row.get(9)? })
         })
         .optional()?
         .ok_or(StoreError::NotFound)
 }
 
-fn device_of(
+fn read_device(
     connection: &Connection,
     app: AppNo,
     id: &DeviceId,
@@ -253,20 +268,20 @@ fn device_of(
 
 /// Whether a device has a tag set to true.
 fn has_tag(connection: &Connection, key: DeviceKey, tag: &str) -> Result<bool, StoreError> {
-    let has = connection
+    let has_tag = connection
         .prepare_cached(
             "select 1 from tags t cross join device_tags dt
              where t.app_no = ?1 and t.name = ?2
              and dt.tag_no = t.no and dt.device_key = ?3 and dt.value = 1",
         )?
         .exists(params![key.app().0, tag, key.0])?;
-    Ok(has)
+    Ok(has_tag)
 }
 
-/// Whether a request names the device, on its platform or on any.
-fn names(request: &str, device: &DeviceId, key: DeviceKey) -> Result<bool, StoreError> {
+/// Whether a request names the device, in the list of its platform or in the list for any platform.
+fn request_names(request: &str, device: &DeviceId, key: DeviceKey) -> Result<bool, StoreError> {
     use notify_core::Platform;
-    let named: Named = serde_json::from_str(request)?;
+    let named: NamedIds = serde_json::from_str(request)?;
     let of_platform = match key.platform() {
         Platform::Android => named.android_device_ids,
         Platform::Ios => named.ios_device_ids,
@@ -276,16 +291,17 @@ fn names(request: &str, device: &DeviceId, key: DeviceKey) -> Result<bool, Store
     Ok(ids.any(|id| id == device.as_str()))
 }
 
-/// The progress of a dispatch with a device, from its retry, its page or the cursor, never from its
-/// sequence alone.
-fn progress(
+/// The progress of a device in a dispatch. It is read from the retry and the page of the device,
+/// and only without them derived from the cursor. `is_named` is whether the dispatch names the
+/// device.
+fn progress_in(
     connection: &Connection,
     dispatch: &Dispatch,
     key: DeviceKey,
     is_named: bool,
 ) -> Result<DeliveryProgress, StoreError> {
-    if let Some(retried) = retried(connection, dispatch.no, key)? {
-        return Ok(retried);
+    if let Some(progress) = progress_of_retry(connection, dispatch.no, key)? {
+        return Ok(progress);
     }
     if key > dispatch.until {
         return Ok(DeliveryProgress::RegisteredLater);
@@ -311,12 +327,13 @@ fn progress(
     })
 }
 
-fn retried(
+/// The progress of a delivery that has or had a retry.
+fn progress_of_retry(
     connection: &Connection,
     dispatch: DispatchNo,
     key: DeviceKey,
 ) -> Result<Option<DeliveryProgress>, StoreError> {
-    let retried = connection
+    let progress = connection
         .prepare_cached(
             "select outcome, reason, attempts, first_attempt_at, due_at,
              coalesce(settled_at, due_at)
@@ -344,14 +361,14 @@ fn retried(
             })
         })
         .optional()?;
-    Ok(retried)
+    Ok(progress)
 }
 
-// Counting an audience without reading it: whole platforms from the device counters, tags by a bounded
-// scan, named devices by their ids.
+// Counting the devices of an audience. A whole platform is counted from the device counters, the
+// devices of a tag by a bounded scan, and named devices by their ids.
 
-/// Most devices that one count scans.
-const DEVICES_LOOKED_AT_MAX: i64 = 100_000;
+/// The most devices that one count scans.
+const DEVICES_SCANNED_MAX: i64 = 100_000;
 
 /// Counts the devices of an audience.
 pub(super) fn count(
@@ -370,7 +387,7 @@ pub(super) fn count(
             Ok(Reached { platforms: platforms.collect::<Result<_, _>>()?, unknown: 0 })
         }
         Target::Devices { android, ios, any } => {
-            named(connection, app, &NamedIds { android, ios, any, tag })
+            count_named(connection, app, &NamedTarget { android, ios, any, tag })
         }
     }
 }
@@ -379,13 +396,14 @@ fn reach(platform: Platform, devices: u64) -> Reach {
     Reach { platform, devices, is_exact: true, unknown: 0, excluded: 0 }
 }
 
-/// The keys of a platform, both ends exclusive.
+/// The range of the device keys of a platform: the key before the first, and the last.
 fn keys(app: AppNo, platform: Platform) -> (i64, i64) {
     let first = DeviceKey::before_first(app, platform);
     (first.0, DeviceKey::new(app, platform, SEQUENCE_MAX).0)
 }
 
-/// The enabled devices of a platform from its counters, minus those without an address.
+/// Counts the devices of a whole platform: the enabled devices from the counters, minus the devices
+/// without an address, which are few and scanned.
 fn whole_platform(
     connection: &Connection,
     app: AppNo,
@@ -399,13 +417,13 @@ fn whole_platform(
              where address is null and push_disabled = 0 and dead_at is null
              and key > ?1 and key <= ?2 limit ?3) found",
         )?
-        .query_row([after, last, DEVICES_LOOKED_AT_MAX], |row| count_at(row, 0))?;
-    let is_exact = without_address < DEVICES_LOOKED_AT_MAX.unsigned_abs();
+        .query_row([after, last, DEVICES_SCANNED_MAX], |row| count_at(row, 0))?;
+    let is_exact = without_address < DEVICES_SCANNED_MAX.unsigned_abs();
     let devices = enabled.saturating_sub(without_address);
     Ok(Reach { is_exact, ..reach(platform, devices) })
 }
 
-/// The devices of a tag, over the tag's own index.
+/// Counts the devices of a platform that have a tag, by scanning the index of the tag.
 fn tagged(
     connection: &Connection,
     app: AppNo,
@@ -413,7 +431,7 @@ fn tagged(
     tag: &str,
 ) -> Result<Reach, StoreError> {
     let (after, last) = keys(app, platform);
-    let (devices, looked_at) = connection
+    let (devices, scanned) = connection
         .prepare_cached(
             "select count(*) filter (where value = 1 and push_disabled = 0 and dead_at is null
              and address is not null), count(*) from
@@ -422,35 +440,39 @@ fn tagged(
               where t.app_no = ?1 and t.name = ?2 and dt.tag_no = t.no
               and dt.device_key > ?3 and dt.device_key <= ?4 and d.key = dt.device_key limit ?5) found",
         )?
-        .query_row(params![app.0, tag, after, last, DEVICES_LOOKED_AT_MAX], |row| {
+        .query_row(params![app.0, tag, after, last, DEVICES_SCANNED_MAX], |row| {
             Ok((count_at(row, 0)?, count_at(row, 1)?))
         })?;
-    let is_exact = looked_at < DEVICES_LOOKED_AT_MAX.unsigned_abs();
+    let is_exact = scanned < DEVICES_SCANNED_MAX.unsigned_abs();
     Ok(Reach { is_exact, ..reach(platform, devices) })
 }
 
-/// What a target of devices names.
-struct NamedIds<'a> {
+/// A target that names devices, and the tag that they must have.
+struct NamedTarget<'a> {
     android: &'a [DeviceId],
     ios: &'a [DeviceId],
     any: &'a [DeviceId],
     tag: Option<&'a str>,
 }
 
-/// Named devices, at most as many as one request may name.
-fn named(connection: &Connection, app: AppNo, named: &NamedIds<'_>) -> Result<Reached, StoreError> {
-    let NamedIds { android, ios, any, tag } = named;
+/// Counts named devices. A request bounds their number.
+fn count_named(
+    connection: &Connection,
+    app: AppNo,
+    named: &NamedTarget<'_>,
+) -> Result<Reached, StoreError> {
+    let NamedTarget { android, ios, any, tag } = named;
     let ids = android.iter().chain(*ios).chain(*any);
-    let found = keys_by_ids(connection, app, &ids.map(DeviceId::as_str).collect::<Vec<_>>())?;
-    let key_of = |id: &DeviceId| found.get(id.as_str()).copied();
+    let keys_by_id = keys_by_ids(connection, app, &ids.map(DeviceId::as_str).collect::<Vec<_>>())?;
+    let key_of = |id: &DeviceId| keys_by_id.get(id.as_str()).copied();
     let mut platforms = BTreeMap::<Platform, Reach>::new();
-    let mut keys = Vec::with_capacity(found.len());
+    let mut keys = Vec::with_capacity(keys_by_id.len());
     for (platform, ids) in [(Platform::Android, android), (Platform::Ios, ios)] {
         for id in *ids {
-            let of_platform = platforms.entry(platform).or_insert_with(|| reach(platform, 0));
+            let reach_on_platform = platforms.entry(platform).or_insert_with(|| reach(platform, 0));
             match key_of(id).filter(|key| key.platform() == platform) {
                 Some(key) => keys.push(key),
-                None => of_platform.unknown += 1,
+                None => reach_on_platform.unknown += 1,
             }
         }
     }
@@ -463,9 +485,13 @@ fn named(connection: &Connection, app: AppNo, named: &NamedIds<'_>) -> Result<Re
     }
     for device in named_devices(connection, app, &keys, *tag)? {
         let platform = device.key.platform();
-        let of_platform = platforms.entry(platform).or_insert_with(|| reach(platform, 0));
+        let reach_on_platform = platforms.entry(platform).or_insert_with(|| reach(platform, 0));
         let is_reached = device.eligible && device.address.is_some();
-        *if is_reached { &mut of_platform.devices } else { &mut of_platform.excluded } += 1;
+        if is_reached {
+            reach_on_platform.devices += 1;
+        } else {
+            reach_on_platform.excluded += 1;
+        }
     }
     Ok(Reached { platforms: platforms.into_values().collect(), unknown })
 }

@@ -1,4 +1,5 @@
-//! Bulk operations on millions of rows: without time limits, while all other writers are blocked.
+//! Bulk operations of a transfer on millions of rows. They run without time limits, while all other
+//! writers are blocked.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -11,8 +12,8 @@ use super::session::{Session, WRITE_LOCK, parameters};
 use super::statements::type_of;
 use crate::store::sql::{Result, Type, Value};
 
-/// Longest wait for a reply of a bulk operation: counting or analysing millions of rows takes minutes.
-/// A broken connection is detected earlier (`settings.rs`).
+/// The longest wait for a reply to a bulk operation. Counting or analysing millions of rows takes
+/// minutes. A broken connection is detected earlier (`session.rs`).
 const BULK_WAIT: Duration = Duration::from_secs(3_600);
 
 impl Session {
@@ -27,8 +28,8 @@ impl Session {
         self.execute_batch(&format!("select pg_advisory_lock({WRITE_LOCK})"))
     }
 
-    /// The rows of a statement, up to the row with which they reach that many bytes. The rest is
-    /// discarded.
+    /// Runs a statement and returns its rows, up to the row with which they reach `bytes` bytes.
+    /// Further rows are discarded.
     pub(in crate::store) fn query_within(
         &self,
         text: usize,

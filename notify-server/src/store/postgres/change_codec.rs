@@ -1,14 +1,15 @@
-//! Encodes the changes of a commit as the payload of a NOTIFY. A server that cannot decode a change,
-//! because it is older, treats it as a resync.
+//! Encodes the changes of a commit as the payload of a `NOTIFY`. A server that cannot decode a
+//! change, because the server is older, treats the change as a resync.
 
 use crate::store::{AppNo, Change, DeliveryChange, EnrichmentChange, NotificationNo};
 
-/// Longest payload, in bytes; PostgreSQL accepts less than 8,000. More changes are sent as a resync.
+/// The longest payload, in bytes. PostgreSQL accepts less than 8,000. Changes that do not fit are
+/// sent as a resync.
 const BYTES_MAX: usize = 7_000;
 /// The code of a resync.
 const EVERYTHING: &str = "*";
 
-/// The payload of a server's changes; `None` if they do not concern other servers.
+/// Encodes the changes of a server; `None` if no change concerns other servers.
 pub(super) fn encode(server: u64, changes: &[Change]) -> Option<String> {
     let mut words: Vec<String> = changes.iter().filter_map(encode_one).collect();
     words.sort_unstable();
@@ -20,7 +21,7 @@ pub(super) fn encode(server: u64, changes: &[Change]) -> Option<String> {
     Some(if text.len() > BYTES_MAX { format!("{server:x} {EVERYTHING}") } else { text })
 }
 
-/// The changes of a payload; none if it is this server's own.
+/// Decodes the changes of a payload. Returns no changes if this server sent the payload.
 pub(super) fn decode(server: u64, text: &str) -> Vec<Change> {
     let mut words = text.split(' ');
     if words.next() == Some(format!("{server:x}").as_str()) {
@@ -29,8 +30,8 @@ pub(super) fn decode(server: u64, text: &str) -> Vec<Change> {
     words.map(|word| decode_one(word).unwrap_or(Change::Resync)).collect()
 }
 
-/// The code of a change: a letter and ids. `None` for changes of devices, since each server reads
-/// addresses again that are older than a second.
+/// The code of a change: a letter and ids. `None` for the change of a device: each server reads
+/// addresses again that it read more than a second ago.
 fn encode_one(change: &Change) -> Option<String> {
     Some(match change {
         Change::Delivery(DeliveryChange::Device(_)) => return None,

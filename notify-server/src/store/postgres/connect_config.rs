@@ -1,4 +1,4 @@
-//! Connecting to PostgreSQL.
+//! Connecting to PostgreSQL: the hosts, options and TLS settings of a database.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::failure::Failure;
 use super::session::Session;
-use super::settings::{
+use super::session::{
     ANSWER_WAIT, CONNECT_WAIT, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_RETRIES, TCP_WAIT,
     configure_session,
 };
@@ -18,7 +18,7 @@ use super::tls;
 use super::url::DatabaseUrl;
 use crate::store::sql::{Error, Result};
 
-/// A stream with TLS, as the connector makes it.
+/// A TLS stream of the connector.
 type TlsStream = <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream;
 
 /// A client and its connection, which the caller has to poll.
@@ -29,13 +29,14 @@ pub(super) enum Connected {
 
 /// How to connect to a database.
 pub(super) struct ConnectConfig {
-    /// One configuration per host, in the order of the URL. The client has no time limit for a host
-    /// that accepts the connection and does not reply, and would never try the next one.
+    /// A configuration for each host, in the order of the URL. The client library has no time limit
+    /// for a host that accepts a connection and does not reply. With all hosts in one
+    /// configuration, it would never try the next host.
     hosts: Vec<Config>,
-    /// Whether to begin with a random host.
+    /// Whether each connection begins with a random host.
     in_any_order: bool,
     tls: Option<MakeRustlsConnect>,
-    /// Host, port and name, for people.
+    /// The host, port and name of the database, for display.
     pub(super) place: String,
 }
 
@@ -62,7 +63,7 @@ impl ConnectConfig {
         })
     }
 
-    /// Connects and configures the session. Must not be called on a thread of a runtime.
+    /// Connects and applies the session settings. Must not be called on a thread of a runtime.
     pub(super) fn connect(&self) -> Result<Session> {
         let runtime = Builder::new_current_thread()
             .enable_all()
@@ -76,7 +77,7 @@ impl ConnectConfig {
 
     /// The client; its connection runs on the same runtime.
     async fn client(&self) -> std::result::Result<Client, Failure> {
-        // The next query on the connection reports how it ended.
+        // An error of the connection is ignored here, since the next query reports it.
         match self.listener().await? {
             Connected::Tls(client, connection) => {
                 tokio::spawn(connection);
@@ -89,8 +90,8 @@ impl ConnectConfig {
         }
     }
 
-    /// A client and its connection for LISTEN, to the first usable host. Each host has its share of
-    /// [`ANSWER_WAIT`].
+    /// Connects to the first usable host. Returns the client and its connection, which the caller
+    /// has to poll. Each host may take its share of [`ANSWER_WAIT`].
     pub(super) async fn listener(&self) -> std::result::Result<Connected, Failure> {
         let mut hosts: Vec<_> = self.hosts.iter().collect();
         if self.in_any_order {
@@ -104,8 +105,8 @@ impl ConnectConfig {
                 Ok(Err(error)) => error.into(),
                 Err(_) => Failure::Late(wait),
             };
-            // An error that a host replied with, such as a wrong password, says more than a timeout of
-            // another one.
+            // The error of a host that replied, such as a wrong password, is more useful than the
+            // timeout of another host.
             if !matches!(last_failure, Failure::Answered { .. }) {
                 last_failure = failed;
             }

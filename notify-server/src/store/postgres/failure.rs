@@ -1,13 +1,15 @@
-//! Errors of PostgreSQL without their details, which quote rows.
+//! Errors of PostgreSQL. Their details are dropped, since details quote rows.
 
 use std::time::Duration;
 
 use tokio_postgres::error::{Severity, SqlState};
 
-/// Transient classes of SQLSTATE: connection, resources, intervention of an operator, system,
+/// The classes of SQLSTATE that are transient: connection, resources, intervention of an operator,
+/// system, and
 /// transaction rolled back (<https://www.postgresql.org/docs/current/errcodes-appendix.html>).
 const PASSING_CLASSES: [&str; 5] = ["08", "53", "57", "58", "40"];
-/// Transient states of other classes: read-only database, lock timeout, idle transaction.
+/// The states of other classes that are transient: read-only database, lock timeout, and idle
+/// transaction.
 const PASSING: [SqlState; 4] = [
     SqlState::READ_ONLY_SQL_TRANSACTION,
     SqlState::LOCK_NOT_AVAILABLE,
@@ -21,17 +23,17 @@ pub(in crate::store) enum Failure {
     /// The server replied with an error.
     #[error("{message} (SQLSTATE {})", state.code())]
     Answered {
-        /// Its code.
+        /// The SQLSTATE code.
         state: SqlState,
-        /// Its text, without the detail.
+        /// The message, without the detail.
         message: String,
-        /// Whether the server ended the connection with it.
+        /// Whether the server ended the connection with this error.
         is_end: bool,
     },
     /// The connection broke or could not be opened.
     #[error("the connection to the database failed")]
     Connection(#[source] tokio_postgres::Error),
-    /// There was no reply in time.
+    /// PostgreSQL did not reply within this time.
     #[error("the database did not answer within {} s", .0.as_secs())]
     Late(Duration),
     /// The runtime of the connection could not be created.
@@ -60,7 +62,7 @@ impl Failure {
         }
     }
 
-    /// Whether it is transient; everything else is a bug.
+    /// Whether the failure is transient. Any other failure is a bug.
     pub(in crate::store) fn is_transient(&self) -> bool {
         match self {
             Self::Answered { state, is_end, .. } => {

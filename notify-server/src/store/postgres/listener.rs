@@ -1,5 +1,6 @@
-//! Receives the changes that other servers of the database commit (LISTEN), on its own connection.
-//! Changes are missed while the connection is down, so every new one begins with a resync.
+//! Receives the changes that other servers of the database commit, with `LISTEN` on a separate
+//! connection. While that connection is down, changes are missed, so every new connection begins
+//! with a resync.
 
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -14,25 +15,26 @@ use tokio_util::sync::CancellationToken;
 
 use super::change_codec;
 use super::connect_config::{ConnectConfig, Connected};
-use super::settings::ANSWER_WAIT;
+use super::session::ANSWER_WAIT;
 use crate::store::Change;
 use crate::store::sql::{Listeners, notify_listeners};
 
-/// The NOTIFY channel.
+/// The channel of `NOTIFY`.
 pub(super) const CHANNEL: &str = "notify_changes";
-/// Time between two attempts to connect.
+/// The time between two attempts to connect.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
-/// How often the connection is checked: a database that was moved behind a proxy does not close it.
+/// How often the connection is checked. If the database behind a proxy is replaced, the connection
+/// may stay open without receiving changes.
 const ASKED_EVERY: Duration = Duration::from_secs(5);
 
-/// The listener thread, which ends when this is dropped.
+/// The listener thread. It ends when this handle is dropped.
 pub(in crate::store) struct ListenThread {
     stopping: CancellationToken,
     thread: Option<JoinHandle<()>>,
 }
 
 impl ListenThread {
-    /// Starts the thread; returns once it listens, or after a time limit.
+    /// Starts the thread. Returns once the thread listens, or after [`ANSWER_WAIT`].
     pub(super) fn start(
         target: Arc<ConnectConfig>,
         listeners: Listeners,
@@ -46,8 +48,8 @@ impl ListenThread {
         let thread = std::thread::Builder::new()
             .name("store-listener".to_owned())
             .spawn(move || runtime.block_on(listener.run()))?;
-        // From here on every change of what is read is received; if it connects later, it begins with a
-        // resync.
+        // From now on, every change of data that the server reads is received. If the thread
+        // connects later, it begins with a resync.
         let _ = started.recv_timeout(ANSWER_WAIT);
         Ok(Self { stopping, thread: Some(thread) })
     }
@@ -67,7 +69,7 @@ struct Listener {
     listeners: Listeners,
     server: u64,
     stopping: CancellationToken,
-    /// Notified once it listens.
+    /// Notified once the thread listens.
     listening: SyncSender<()>,
 }
 
@@ -76,7 +78,7 @@ impl Listener {
         let stopping = self.stopping.clone();
         let listening = async {
             loop {
-                // The error is not used, since the readers run into the same one and report it.
+                // The error is ignored: the readers meet the same error and report it.
                 match self.target.listener().await {
                     Ok(Connected::Plain(client, connection)) => {
                         self.listen(client, connection).await;

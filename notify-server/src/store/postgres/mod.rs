@@ -1,8 +1,10 @@
-//! PostgreSQL: connections and their settings, migrations, translation of SQL. Never logs.
+//! PostgreSQL: connections and their settings, migrations, and the translation of SQL. Nothing here
+//! logs.
 //!
-//! Several equal servers can use one database. The writer thread of each runs its writes in order, as
-//! on SQLite, and each batch also takes the database's write lock, which orders the batches of all
-//! servers. The changes of a commit are sent to the other servers (`change_codec.rs`, `listener.rs`).
+//! Several servers can use one database, and all of them are equal. The writer thread of each
+//! server runs its writes in order, as on SQLite. Each batch also takes the write lock of the
+//! database, which orders the batches of all servers. A server sends the changes of each commit to
+//! the other servers (`change_codec.rs`, `listener.rs`).
 
 mod bulk;
 mod change_codec;
@@ -10,9 +12,7 @@ mod connect_config;
 mod failure;
 mod listener;
 mod open;
-mod report;
 mod session;
-mod settings;
 mod statements;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -28,7 +28,6 @@ use std::sync::{Arc, RwLock};
 pub(in crate::store) use failure::Failure;
 pub(in crate::store) use open::SchemaState;
 pub use open::{OpenError, PostgresOptions, READERS_DEFAULT};
-pub(in crate::store) use report::report;
 pub(in crate::store) use session::Session;
 pub(in crate::store) use statements::sequence;
 pub use url::{DatabaseUrl, UrlError};
@@ -38,21 +37,24 @@ use self::listener::ListenThread;
 use self::open::{OLDER_WAIT, WriterSource, migrate};
 use crate::store::app::resume_erasing;
 use crate::store::sql::{
-    ConnectFn, Connection, Error, Listeners, Readers, Writer, WriterBackend, ensure_usable,
+    self, ConnectFn, Connection, Error, Listeners, Readers, Writer, WriterBackend, ensure_usable,
 };
-use crate::store::{CloseGuard, Store, StoreParts};
+use crate::store::{CloseGuard, StorageReport, Store, StoreParts};
 
 /// Connects and migrates the tables, or creates them in an empty database. Blocks.
 ///
 /// # Errors
-/// When a newer server has migrated the database, or it cannot be used.
+/// When a newer server has migrated the database, or the database cannot be used.
 pub fn open(url: &DatabaseUrl, options: PostgresOptions) -> Result<Arc<Store>, OpenError> {
-    // Each connection has its own runtime, which must not be started inside another one.
-    std::thread::scope(|scope| scope.spawn(|| open_here(url, options)).join())
-        .unwrap_or_else(|_| Err(failed(&url.place(), "the opening broke down".into())))
+    // Each connection starts a runtime, which must not happen on a thread of another runtime.
+    std::thread::scope(|scope| scope.spawn(|| open_on_this_thread(url, options)).join())
+        .unwrap_or_else(|_| Err(failed(&url.place(), "opening the database panicked".into())))
 }
 
-fn open_here(url: &DatabaseUrl, options: PostgresOptions) -> Result<Arc<Store>, OpenError> {
+fn open_on_this_thread(
+    url: &DatabaseUrl,
+    options: PostgresOptions,
+) -> Result<Arc<Store>, OpenError> {
     let target = Arc::new(ConnectConfig::of(url).map_err(OpenError::Certificates)?);
     let place = target.place.clone();
     migrate(&target, OLDER_WAIT)?;
@@ -82,16 +84,16 @@ fn open_here(url: &DatabaseUrl, options: PostgresOptions) -> Result<Arc<Store>, 
     Ok(Store::new(StoreParts { writer, readers, listeners, busy, held, in_place: None }))
 }
 
-/// Checks what a database contains, without changing it. Blocks; must not be called on a thread of a
-/// runtime.
+/// Checks what a database contains, without changing it. Blocks; must not be called on a thread of
+/// a runtime.
 pub(in crate::store) fn found(url: &DatabaseUrl) -> Result<SchemaState, OpenError> {
     let target = ConnectConfig::of(url).map_err(OpenError::Certificates)?;
     let looked = target.connect().and_then(|session| open::look(&session));
     looked.map_err(|error| failed(&target.place, error.into()))
 }
 
-/// Connects for a transfer, whose statements may take long. Blocks; must not be called on a thread of a
-/// runtime.
+/// Connects for a transfer, whose statements may take long. Blocks; must not be called on a thread
+/// of a runtime.
 pub(in crate::store) fn connect(url: &DatabaseUrl) -> Result<Connection, OpenError> {
     let target = ConnectConfig::of(url).map_err(OpenError::Certificates)?;
     migrate(&target, OLDER_WAIT)?;
@@ -110,4 +112,28 @@ pub(in crate::store) fn make_version(url: &DatabaseUrl, version: i32) {
 
 fn failed(place: &str, source: Box<dyn std::error::Error + Send + Sync>) -> OpenError {
     OpenError::Database { place: place.to_owned(), source }
+}
+
+/// Reads the durability settings and the size. The free space is unknown, since the database may be
+/// on another machine.
+pub(in crate::store) fn report(connection: &Connection) -> sql::Result<StorageReport> {
+    connection
+        .prepare_cached(
+            "select pg_database_size(current_database()), current_setting('synchronous_commit'),
+             current_setting('fsync') = 'on' and current_setting('full_page_writes') = 'on'",
+        )?
+        .query_row([], |row| {
+            let commit: String = row.get(1)?;
+            let is_crash_safe: bool = row.get(2)?;
+            Ok(StorageReport {
+                backend: "postgres",
+                // Without `fsync` the log may be lost in a crash, and without `full_page_writes`
+                // pages may be torn.
+                journal_mode: if is_crash_safe { "wal" } else { "wal without fsync" }.to_owned(),
+                synchronous: if commit == "off" { "off" } else { "full" }.to_owned(),
+                database_bytes: row.get::<i64>(0)?.unsigned_abs(),
+                log_bytes: 0,
+                free_bytes: None,
+            })
+        })
 }

@@ -1,4 +1,5 @@
-//! Opening a database: migrations run on one server at a time; tables of a newer server are refused.
+//! Opening a database. Only one server at a time runs migrations. Tables that a newer server has
+//! migrated are refused.
 
 use std::sync::Arc;
 use std::thread;
@@ -16,27 +17,27 @@ mod migrations {
     refinery::embed_migrations!("src/store/postgres/migrations");
 }
 
-/// The lock of migrations; refinery takes none.
+/// The lock of migrations, since refinery itself takes no lock.
 const MIGRATION_LOCK: i64 = 0x6e6f_7469_6679_0002;
-/// Longest wait for a migration, including that of another server.
+/// The longest wait for a migration, including the migration of another server.
 const MIGRATION_WAIT: Duration = Duration::from_secs(3_600);
 
-/// Longest wait for servers of an older version to stop: a killed one counts as alive until the end of
-/// its lease of 15 s.
+/// The longest wait for servers of an older version to stop. A killed server counts as alive until
+/// the end of its lease, which is 15 seconds.
 pub(super) const OLDER_WAIT: Duration = Duration::from_secs(20);
-/// How often they are checked.
-const OLDER_LOOKED_AT: Duration = Duration::from_millis(250);
+/// How often the servers are checked.
+const OLDER_CHECKED_EVERY: Duration = Duration::from_millis(250);
 
-/// Default number of reader connections.
+/// The default number of connections that read.
 pub const READERS_DEFAULT: usize = 4;
 
-/// How to open.
+/// Options of [`super::open()`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PostgresOptions {
-    /// Whether this process is a server, which listens for the changes of other servers. Subcommands do
-    /// not.
+    /// Whether this process is a server, which listens for the changes of other servers. A
+    /// subcommand is not.
     pub serves: bool,
-    /// Connections that read.
+    /// The number of connections that read.
     pub readers: usize,
 }
 
@@ -55,11 +56,11 @@ pub enum OpenError {
          update this server, or restore a backup"
     )]
     Newer {
-        /// Host, port and name.
+        /// The host, port and name of the database.
         place: String,
-        /// Version of its tables.
+        /// The version of its tables.
         found: i64,
-        /// Latest version that this server knows.
+        /// The latest version that this server knows.
         known: i64,
     },
     /// Servers of an older version are running; they cannot use migrated tables.
@@ -68,29 +69,29 @@ pub enum OpenError {
          brings the tables up to date"
     )]
     OlderServe {
-        /// Host, port and name.
+        /// The host, port and name of the database.
         place: String,
-        /// How many.
+        /// The number of servers.
         servers: i64,
     },
-    /// It cannot be used because of a transfer.
+    /// A transfer forbids using the database.
     #[error("{place} cannot be used")]
     Moved {
-        /// Host, port and name.
+        /// The host, port and name of the database.
         place: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: Moved,
     },
     /// The certificates that the URL names cannot be read.
     #[error("the certificates of sslrootcert cannot be read")]
     Certificates(#[source] std::io::Error),
-    /// It cannot be reached or used.
+    /// The database cannot be reached or used.
     #[error("{place} cannot be used as a database")]
     Database {
-        /// Host, port and name.
+        /// The host, port and name of the database.
         place: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
@@ -107,7 +108,7 @@ pub(in crate::store) enum SchemaState {
     Foreign(String),
 }
 
-/// Whether it has tables of Notify.
+/// Whether the database has tables of Notify.
 fn has_history(session: &Session) -> sql::Result<bool> {
     let is_there = "select 1 where to_regclass('refinery_schema_history') is not null";
     Ok(session.number(is_there)?.is_some())
@@ -130,8 +131,7 @@ pub(super) fn look(session: &Session) -> sql::Result<SchemaState> {
     }
 }
 
-/// Migrates the tables once no server of an older version is alive; waits at most `older_wait` for
-/// that.
+/// Migrates the tables. Waits at most `older_wait` until no server of an older version is alive.
 pub(super) fn migrate(target: &ConnectConfig, older_wait: Duration) -> Result<(), OpenError> {
     let database_error = |source: Box<dyn std::error::Error + Send + Sync>| OpenError::Database {
         place: target.place.clone(),
@@ -157,10 +157,10 @@ pub(super) fn migrate(target: &ConnectConfig, older_wait: Duration) -> Result<()
     Ok(())
 }
 
-/// Waits until no server is alive; returns how many are left. Live servers have the version of the
-/// tables, since a server opens no others.
+/// Waits until no server is alive. Returns the number of servers that are still alive. A live
+/// server has the version of the tables, since a server refuses other tables.
 fn wait_for_old_servers(session: &Session, wait: Duration) -> sql::Result<i64> {
-    // The first versions had no such table and no more than one server.
+    // The first versions had no table of servers. They had only one server.
     if session.number("select 1 where to_regclass('servers') is not null")?.is_none() {
         return Ok(0);
     }
@@ -172,7 +172,7 @@ fn wait_for_old_servers(session: &Session, wait: Duration) -> sql::Result<i64> {
         if servers == 0 || began.elapsed() >= wait {
             return Ok(servers);
         }
-        thread::sleep(OLDER_LOOKED_AT);
+        thread::sleep(OLDER_CHECKED_EVERY);
     }
 }
 
@@ -186,8 +186,8 @@ pub(in crate::store) fn make_version(target: &ConnectConfig, version: i32) {
     runtime.block_on(runner.run_async(client)).unwrap();
 }
 
-/// Takes the migration lock, which the session keeps; returns the version of the tables and the latest
-/// version.
+/// Takes the migration lock for the lifetime of the session. Returns the version of the tables and
+/// the latest version.
 fn lock_and_look(session: &Session) -> sql::Result<(i64, i64)> {
     session.execute_batch(
         "set statement_timeout = 0; set lock_timeout = 0;
@@ -208,10 +208,10 @@ fn lock_and_look(session: &Session) -> sql::Result<(i64, i64)> {
     Ok((found.unwrap_or(0), known))
 }
 
-/// Opens the writer's connections and notifies other servers of commits.
+/// Opens the connections of the writer, and sends the changes of its commits to the other servers.
 pub(super) struct WriterSource {
     target: Arc<ConnectConfig>,
-    /// The sending server.
+    /// Identifies this server as the sender.
     server: u64,
 }
 
@@ -229,7 +229,8 @@ impl WriterBackend for WriterSource {
     fn after_commit(&mut self, connection: &Connection, changes: &[Change]) -> bool {
         let Some(text) = change_codec::encode(self.server, changes) else { return true };
         let Connection::Postgres(session) = connection else { return true };
-        // Outside of the transaction, since commits with NOTIFY wait for each other.
+        // Sent after the commit. Inside the transaction, `NOTIFY` would make all such transactions
+        // commit one after another.
         session.execute_batch(&format!("select pg_notify('{CHANNEL}', '{text}')")).is_ok()
     }
 }

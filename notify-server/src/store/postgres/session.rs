@@ -11,30 +11,73 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row, SimpleQueryMessage};
 
 use super::failure::Failure;
-use super::settings::ANSWER_WAIT;
 use super::statements::Statements;
 use crate::store::sql::{Error, Result, Value};
 
 /// The lock of write transactions, which run one after another as on SQLite.
 pub(super) const WRITE_LOCK: i64 = 0x6e6f_7469_6679_0001;
 
+// The settings of every session. With these limits, PostgreSQL releases the locks of a dead server
+// within seconds, and a server notices a dead database within seconds.
+
+/// The longest wait for a connection to one address. A host name may have several addresses.
+pub(super) const CONNECT_WAIT: Duration = Duration::from_secs(2);
+/// The longest run time of a statement.
+const STATEMENT_WAIT: Duration = Duration::from_secs(4);
+/// The longest wait for a lock. It is shorter than [`STATEMENT_WAIT`], so that the error shows that
+/// a lock was the cause.
+const LOCK_WAIT: Duration = Duration::from_secs(3);
+/// The longest pause within a transaction, since other servers wait for its locks.
+const IDLE_WAIT: Duration = Duration::from_secs(5);
+/// The longest wait for a reply, and for all attempts to connect. It is longer than the limits of
+/// PostgreSQL, after which the connection stays usable. It is short, since only this limit detects
+/// a connection that was lost silently.
+pub(super) const ANSWER_WAIT: Duration = Duration::from_secs(5);
+/// The longest wait for TCP acknowledgements, on both sides.
+pub(super) const TCP_WAIT: Duration = Duration::from_secs(5);
+/// The TCP keepalive on both sides: the idle time, the interval, and the number of probes.
+pub(super) const KEEPALIVE_IDLE: Duration = Duration::from_secs(3);
+pub(super) const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
+pub(super) const KEEPALIVE_RETRIES: u32 = 2;
+
+/// Applies the settings to a new session.
+pub(super) fn configure_session(session: &Session) -> Result<()> {
+    session.execute_batch(&format!(
+        "set statement_timeout = {statement}; set lock_timeout = {lock};
+         set idle_in_transaction_session_timeout = {idle};
+         set tcp_user_timeout = {tcp}; set tcp_keepalives_idle = {keepalive_idle};
+         set tcp_keepalives_interval = {keepalive_interval};
+         set tcp_keepalives_count = {KEEPALIVE_RETRIES};
+         set join_collapse_limit = 1; set client_min_messages = error;
+         select set_config('synchronous_commit', 'on', false)
+          where current_setting('synchronous_commit') = 'off'",
+        statement = STATEMENT_WAIT.as_millis(),
+        lock = LOCK_WAIT.as_millis(),
+        idle = IDLE_WAIT.as_millis(),
+        tcp = TCP_WAIT.as_millis(),
+        keepalive_idle = KEEPALIVE_IDLE.as_secs(),
+        keepalive_interval = KEEPALIVE_INTERVAL.as_secs(),
+    ))
+}
+
 /// The state of the transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     None,
     Open,
-    /// A statement failed: the server accepts no other before a rollback, at least to the savepoint.
+    /// A statement failed. The server accepts no other statement before a rollback of the
+    /// transaction or to the savepoint.
     Failed,
 }
 
 /// A connection.
 pub(in crate::store) struct Session {
-    /// `None` once it is dropped.
+    /// `None` after the session is dropped.
     runtime: Option<Runtime>,
     pub(super) client: Client,
     statements: RefCell<Statements>,
     state: Cell<State>,
-    /// SQL that is sent with the next savepoint or commit, to save a round trip.
+    /// SQL that is sent together with the next savepoint or commit, to save a round trip.
     pending_sql: Cell<&'static str>,
     lost: Cell<bool>,
     /// Longest wait for a reply.
@@ -67,20 +110,20 @@ impl Session {
     /// Runs a query and waits for the result.
     pub(super) fn query_blocking<T>(
         &self,
-        question: impl Future<Output = std::result::Result<T, tokio_postgres::Error>>,
+        query: impl Future<Output = std::result::Result<T, tokio_postgres::Error>>,
     ) -> Result<T> {
-        self.query_blocking_within(self.answer_wait.get(), question)
+        self.query_blocking_within(self.answer_wait.get(), query)
     }
 
-    /// The same with another time limit.
+    /// As [`Session::query_blocking`], with another time limit.
     pub(super) fn query_blocking_within<T>(
         &self,
         wait: Duration,
-        question: impl Future<Output = std::result::Result<T, tokio_postgres::Error>>,
+        query: impl Future<Output = std::result::Result<T, tokio_postgres::Error>>,
     ) -> Result<T> {
-        let runtime = self.runtime.as_ref().expect("it is there until the drop");
-        let question = pin!(question);
-        let failure = match runtime.block_on(async { tokio::time::timeout(wait, question).await }) {
+        let runtime = self.runtime.as_ref().expect("the runtime is kept until the drop");
+        let query = pin!(query);
+        let failure = match runtime.block_on(async { tokio::time::timeout(wait, query).await }) {
             Ok(Ok(answer)) => return Ok(answer),
             Ok(Err(error)) => Failure::from(error),
             Err(_) => Failure::Late(wait),
@@ -95,28 +138,29 @@ impl Session {
         Err(Error::Postgres(failure))
     }
 
+    /// Runs statements without parameters and results.
     pub(in crate::store) fn execute_batch(&self, sql: &str) -> Result<()> {
         self.query_blocking(self.client.batch_execute(sql))
     }
 
-    /// The same with another time limit.
+    /// As [`Session::execute_batch`], with another time limit.
     pub(super) fn batch_within(&self, wait: Duration, sql: &str) -> Result<()> {
         self.query_blocking_within(wait, self.client.batch_execute(sql))
     }
 
-    /// The number that a query of one row gives; `None` without a row, or where it is null.
+    /// Reads a number with a query of one row; `None` if there is no row or the number is null.
     pub(in crate::store) fn number(&self, sql: &str) -> Result<Option<i64>> {
         let rows = self.query(self.text(sql), &[])?;
         let Some(row) = rows.first() else { return Ok(None) };
         crate::store::sql::Row::Postgres(row).get(0)
     }
 
-    /// The client, for migrations.
+    /// The runtime and the client, for migrations.
     pub(super) fn client(&mut self) -> (&Runtime, &mut Client) {
-        (self.runtime.as_ref().expect("it is there until the drop"), &mut self.client)
+        (self.runtime.as_ref().expect("the runtime is kept until the drop"), &mut self.client)
     }
 
-    /// The index of a statement among the prepared ones.
+    /// The index of a statement in the statements of the session.
     pub(in crate::store) fn text(&self, sql: &str) -> usize {
         self.statements.borrow_mut().intern(sql)
     }
@@ -129,13 +173,14 @@ impl Session {
         Ok(usize::try_from(changed).unwrap_or(usize::MAX))
     }
 
-    /// Runs a statement; returns all its rows. Every query of the store is bounded.
+    /// Runs a statement and returns all its rows. Memory is bounded, since every query of the store
+    /// has a limit.
     pub(in crate::store) fn query(&self, text: usize, values: &[Value<'_>]) -> Result<Vec<Row>> {
         self.rows(text, values, false)
     }
 
-    /// Runs an insert; returns the generated keys. The first value is their prefix, a sequence gives
-    /// the rest.
+    /// Runs an insert and returns the generated keys. The first value is the prefix of the keys; a
+    /// sequence gives the rest.
     pub(in crate::store) fn insert(&self, text: usize, values: &[Value<'_>]) -> Result<Vec<Row>> {
         self.rows(text, values, true)
     }
@@ -163,15 +208,15 @@ impl Session {
         Ok(statement)
     }
 
-    /// Begins a write transaction, and waits until there is no other.
+    /// Begins a write transaction. Waits until no other server has the write lock.
     pub(in crate::store) fn begin_write(&self) -> Result<()> {
         self.begin(&format!(
             "begin isolation level read committed; select pg_advisory_xact_lock({WRITE_LOCK})"
         ))
     }
 
-    /// Begins a write transaction and returns whether the database has a transfer mark, in one round
-    /// trip.
+    /// Begins a write transaction and returns whether the database has the mark of a move. This
+    /// takes one round trip.
     pub(in crate::store) fn begin_write_checked(&self) -> Result<bool> {
         self.state.set(State::Open);
         let messages = self.query_blocking(self.client.simple_query(&format!(

@@ -1,5 +1,5 @@
-//! Translates the store's statements for PostgreSQL and keeps them prepared, once per connection. They
-//! differ from SQLite's only in a few words.
+//! Translates the statements of the store, which are written for SQLite, to PostgreSQL, and keeps
+//! them prepared. The two differ only in a few words.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ pub(super) struct Statements {
 
 struct Text {
     sql: String,
-    /// Prepared statements by parameter types, usually one.
+    /// The prepared statements by the types of their parameters; usually one.
     compiled: Vec<Compiled>,
 }
 
@@ -28,7 +28,7 @@ struct Compiled {
 }
 
 impl Statements {
-    /// The index of a statement, which is translated if it is new.
+    /// Returns the index of a statement. Translates and adds a new statement.
     pub(super) fn intern(&mut self, sql: &str) -> usize {
         if let Some(intern) = self.places.get(sql) {
             return *intern;
@@ -39,8 +39,8 @@ impl Statements {
         intern
     }
 
-    /// The prepared statement for these parameters. `numbers` is set if the insert draws a key with
-    /// `$1` as prefix and returns it.
+    /// The prepared statement for the types of these parameters, if there is one. `numbers` is set
+    /// for an insert that draws a key with the prefix `$1` and returns it.
     pub(super) fn compiled(
         &self,
         text: usize,
@@ -54,7 +54,8 @@ impl Statements {
         self.texts[text].compiled.iter().find(fits).map(|found| found.statement.clone())
     }
 
-    /// The text to prepare for these parameters, and their types, so that PostgreSQL infers none.
+    /// The text to prepare for these parameters, and the types of the parameters, so that
+    /// PostgreSQL does not infer them.
     pub(super) fn to_compile(
         &self,
         text: usize,
@@ -79,7 +80,7 @@ impl Statements {
     }
 }
 
-/// The type of columns of a kind.
+/// The PostgreSQL type of a column.
 pub(super) fn type_of(kind: Type) -> PgType {
     match kind {
         Type::Integer => PgType::INT8,
@@ -88,8 +89,9 @@ pub(super) fn type_of(kind: Type) -> PgType {
     }
 }
 
-/// Translates a statement: `?1` becomes `$1`, hints for SQLite's planner are removed, `instr` becomes
-/// `strpos`, `max` of two arguments becomes `greatest`, and `json_each` of a list becomes its elements.
+/// Translates a statement. `?1` becomes `$1`, and `instr` becomes `strpos`. `max` with two
+/// arguments becomes `greatest`. `json_each` becomes `json_array_elements_text`. Hints for the
+/// query planner of SQLite are removed.
 fn to_postgres_sql(sql: &str) -> String {
     let mut out = String::with_capacity(sql.len());
     let mut rest = sql;
@@ -114,7 +116,7 @@ fn to_postgres_sql(sql: &str) -> String {
     out
 }
 
-/// An insert that draws the key of its row and returns it.
+/// Changes an insert so that it draws the key of its row from a sequence and returns the key.
 fn returning_id(sql: &str) -> String {
     let sequence = sequence(table_of(sql));
     let (columns, rest) = sql.split_once("values ($1,").expect("a number is the first value");
@@ -126,7 +128,7 @@ pub(in crate::store) fn sequence(table: &str) -> String {
     format!("{table}_no_seq")
 }
 
-/// Whether the open parenthesis contains more than one argument.
+/// Whether a parenthesis contains more than one argument.
 fn is_of_two(arguments: &str) -> bool {
     let mut depth = 0_u32;
     for c in arguments.chars() {

@@ -12,7 +12,7 @@ use crate::store::contract::{Backend, fixtures};
 use crate::store::sql::Fault;
 use crate::store::{AppNo, DeliveryChange, Operation, SharedStore, Store, StoreError, postgres};
 
-/// A database of its own.
+/// A separate database.
 pub(in crate::store) struct PostgresBackend(TestDatabase);
 
 impl PostgresBackend {
@@ -39,7 +39,8 @@ impl Backend for PostgresBackend {
     }
 }
 
-/// Starts this many accepts at once, so that they share commits; returns how many succeeded and failed.
+/// Starts many accepts at once, so that they share commits. Returns how many succeeded and how many
+/// failed.
 async fn accept_many(store: &Arc<Store>, app: AppNo, count: usize) -> (usize, usize) {
     let accepts: Vec<_> = (0..count)
         .map(|_| {
@@ -208,7 +209,7 @@ async fn servers_that_start_at_once_bring_the_tables_up_to_date_one_after_anothe
     }
 }
 
-/// Whatever the settings of the database say.
+/// Commits are durable even if the settings of the database say otherwise.
 #[tokio::test]
 async fn commits_wait_for_the_disk_though_the_database_says_otherwise() {
     let own = PostgresBackend::new();
@@ -344,7 +345,7 @@ async fn clock_of_the_database_is_read() {
     store.close().await;
 }
 
-/// A machine in trouble may accept connections and not reply.
+/// An overloaded machine may accept connections and never reply.
 #[tokio::test]
 async fn a_host_that_says_nothing_gives_way_to_the_next() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

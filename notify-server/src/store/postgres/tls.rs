@@ -1,4 +1,4 @@
-//! TLS to the database, over the same cryptography as everything else.
+//! TLS to the database. It uses the same cryptography library as the rest of the server.
 
 use std::io;
 use std::path::Path;
@@ -14,7 +14,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::url::TlsMode;
 use crate::outbound::{system_roots, trusting};
 
-/// What connections are made with; `None` without TLS.
+/// Makes the TLS connector of a mode; `None` without TLS.
 pub(super) fn connector(mode: &TlsMode) -> io::Result<Option<MakeRustlsConnect>> {
     let mut config = match mode {
         TlsMode::Disable => return Ok(None),
@@ -42,7 +42,8 @@ fn roots_of(path: &Path) -> io::Result<RootCertStore> {
     Ok(roots)
 }
 
-/// Takes every certificate: `sslmode=prefer` would go on without TLS too.
+/// Accepts every certificate. `sslmode=prefer` does not protect against an active attacker, since
+/// it also allows a connection without TLS.
 #[derive(Debug)]
 struct NoVerifier(Arc<CryptoProvider>);
 
@@ -64,8 +65,8 @@ impl ServerCertVerifier for NoVerifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let known = &self.0.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signed, known)
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signed, algorithms)
     }
 
     fn verify_tls13_signature(
@@ -74,8 +75,8 @@ impl ServerCertVerifier for NoVerifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let known = &self.0.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signed, known)
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

@@ -1,4 +1,4 @@
-//! `postgres://` URLs: address, user and TLS mode of a database.
+//! `postgres://` URLs: the address, user and TLS mode of a database.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -9,16 +9,17 @@ use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 use url::form_urlencoded;
 
-/// Option for the kind of host among several; by default read-only hosts are skipped.
+/// The option that selects one of several hosts by its kind. By default, read-only hosts are
+/// skipped.
 const SESSION_ATTRS: &str = "target_session_attrs";
-/// Default port.
+/// The default port.
 const PORT_DEFAULT: u16 = 5_432;
 
-/// The URL of a database with its password, which is never displayed.
+/// The URL of a database. It contains the password, so the URL is never displayed.
 #[derive(Debug, Clone)]
 pub struct DatabaseUrl(SecretString);
 
-/// Why a URL is invalid; none of it is quoted.
+/// Why a URL is invalid. The URL is not quoted, since it may contain a password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
     /// It is not the URL of a PostgreSQL database.
@@ -43,12 +44,13 @@ pub enum UrlError {
 /// The TLS mode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum TlsMode {
-    /// None.
+    /// No TLS.
     Disable,
-    /// TLS if the server supports it, with any certificate: protects against eavesdropping, not against
-    /// active attackers.
+    /// TLS if the server supports it, with any certificate. This protects against eavesdropping,
+    /// but not against an active attacker.
     Prefer,
-    /// TLS with a certificate for the host name, issued by the system's roots or by those of this file.
+    /// TLS with a certificate for the host name, issued by a root certificate of the system or of
+    /// this file.
     Verify(Option<PathBuf>),
 }
 
@@ -56,7 +58,7 @@ pub(super) enum TlsMode {
 pub(super) struct Parsed {
     pub(super) config: Config,
     pub(super) tls: TlsMode,
-    /// Host, port and name, for people.
+    /// The host, port and name of the database, for display.
     pub(super) place: String,
 }
 
@@ -70,9 +72,9 @@ impl FromStr for DatabaseUrl {
 }
 
 impl DatabaseUrl {
-    /// Its parts.
+    /// The parts of the URL.
     pub(super) fn parsed(&self) -> Parsed {
-        parse(self.0.expose_secret()).expect("it was read before")
+        parse(self.0.expose_secret()).expect("the URL was parsed before")
     }
 
     /// Host, port and name of the database, without user and password.
@@ -96,12 +98,13 @@ impl<'de> Deserialize<'de> for DatabaseUrl {
 }
 
 fn parse(text: &str) -> Result<Parsed, UrlError> {
-    // URL parsers reject it, since it may name several hosts.
+    // The URL is not parsed with a URL parser: it may contain several hosts, which URL parsers
+    // reject.
     let (base, query) = text.split_once('?').unwrap_or((text, ""));
     if !["postgres://", "postgresql://"].iter().any(|scheme| base.starts_with(scheme)) {
         return Err(UrlError::Form);
     }
-    // Otherwise a part of the password would be taken for the host, and displayed.
+    // With a second `@`, a part of the password would be taken as the host and displayed.
     if base.matches('@').count() > 1 {
         return Err(UrlError::Reserved);
     }
@@ -113,7 +116,7 @@ fn parse(text: &str) -> Result<Parsed, UrlError> {
             _ => rest.push((name.into_owned(), value.into_owned())),
         }
     }
-    // libpq's `require` accepts any certificate; here it does not.
+    // Unlike libpq, `require` verifies the certificate here.
     let tls = match mode.as_deref() {
         Some("disable") => TlsMode::Disable,
         Some("prefer") => TlsMode::Prefer,
@@ -123,7 +126,7 @@ fn parse(text: &str) -> Result<Parsed, UrlError> {
     };
     let mut options = form_urlencoded::Serializer::new(String::new());
     options.extend_pairs(&rest);
-    // In PostgreSQL's URLs a plus is not a space, unlike in forms.
+    // The form encoding writes a space as `+`, which is a literal plus in PostgreSQL's URLs.
     let text = format!("{base}?{}", options.finish().replace('+', "%20"));
     let mut config = Config::from_str(&text).map_err(|_| UrlError::Option)?;
     config.ssl_mode(match tls {
@@ -139,7 +142,8 @@ fn parse(text: &str) -> Result<Parsed, UrlError> {
     Ok(Parsed { config, tls, place })
 }
 
-/// Hosts and ports for display; `None` if there are none, or if they do not match.
+/// The hosts and ports for display; `None` if there is no host, or the numbers of hosts, ports and
+/// addresses do not match.
 fn hosts(config: &Config) -> Option<String> {
     let (hosts, ports) = (config.get_hosts(), config.get_ports());
     let addresses = config.get_hostaddrs().len();
@@ -166,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_are_read_and_never_shown() {
+    fn urls_are_parsed_and_never_displayed() {
         let roots = |path: &str| TlsMode::Verify(Some(path.into()));
         for (url, place, tls) in [
             ("postgres://u:geheim@db/notify", "db:5432/notify", TlsMode::Prefer),
@@ -202,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_hosts_the_one_that_writes_is_meant_unless_another_is_named() {
+    fn several_hosts_default_to_the_writable_one() {
         for (url, attrs) in [
             ("postgres://a/n", TargetSessionAttrs::Any),
             ("postgres://a,b/n", TargetSessionAttrs::ReadWrite),
@@ -215,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plus_is_itself_in_a_password_and_a_space_in_an_option() {
+    fn a_plus_is_literal_in_a_password_and_a_space_in_an_option() {
         let url = "postgres://u:a+b%2Bc@db/n?application_name=a+b";
         let config = url.parse::<DatabaseUrl>().unwrap().parsed().config;
         assert_eq!(config.get_password(), Some(&b"a+b+c"[..]));
@@ -223,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_of_a_database_is_refused_without_being_quoted() {
+    fn invalid_urls_are_refused_without_being_quoted() {
         for (url, error) in [
             ("", UrlError::Form),
             ("notify.db", UrlError::Form),

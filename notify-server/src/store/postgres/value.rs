@@ -1,8 +1,8 @@
-//! Values in PostgreSQL's binary format. Integers and flags are `bigint`; computed columns may have
-//! other types, which are converted.
+//! Values in PostgreSQL's binary format. Integers and booleans are stored as `bigint`. Computed
+//! columns may have other types, which are converted.
 //!
-//! PostgreSQL's texts cannot contain U+0000. Requests with it are refused earlier; in other texts, such
-//! as those of feeds, it is replaced by U+FFFD.
+//! Texts in PostgreSQL cannot contain U+0000. Requests that contain it are refused earlier. In
+//! other texts, such as those of feeds, it is replaced with U+FFFD.
 
 use tokio_postgres::types::private::BytesMut;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type};
@@ -39,7 +39,7 @@ impl<'r> FromSql<'r> for ColumnRef<'r> {
             Type::INT2 => Self::Integer(i64::from(i16::from_sql(kind, raw)?)),
             Type::INT4 => Self::Integer(i64::from(i32::from_sql(kind, raw)?)),
             Type::INT8 => Self::Integer(i64::from_sql(kind, raw)?),
-            Type::NUMERIC => Self::Integer(whole(raw).ok_or("not a whole number")?),
+            Type::NUMERIC => Self::Integer(integer_of(raw).ok_or("not a whole number")?),
             Type::BYTEA => Self::Blob(raw),
             _ => Self::Text(raw),
         })
@@ -66,9 +66,9 @@ impl<'r> FromSql<'r> for ColumnRef<'r> {
     }
 }
 
-/// A `numeric`, which sums of `bigint` are: digits to the base 10,000, the first one worth that to
-/// the power of `weight`.
-fn whole(raw: &[u8]) -> Option<i64> {
+/// Decodes a `numeric` that is an integer, as sums of `bigint` are; `None` for another `numeric`.
+/// The format is digits to the base 10,000; the first digit counts 10,000 to the power of `weight`.
+fn integer_of(raw: &[u8]) -> Option<i64> {
     let (head, digits) = raw.split_at_checked(8)?;
     let word = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
     let weight = i16::from_be_bytes([head[2], head[3]]);
@@ -92,7 +92,7 @@ fn whole(raw: &[u8]) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
-    use super::whole;
+    use super::integer_of;
 
     fn numeric(weight: i16, sign: u16, digits: &[u16]) -> Vec<u8> {
         let count = u16::try_from(digits.len()).unwrap();
@@ -113,7 +113,7 @@ mod tests {
             (numeric(9, 0, &[9]), None),
             (vec![0; 7], None),
         ] {
-            assert_eq!(whole(&raw), expected, "{raw:?}");
+            assert_eq!(integer_of(&raw), expected, "{raw:?}");
         }
     }
 }

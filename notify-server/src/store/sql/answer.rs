@@ -1,5 +1,5 @@
-//! The result of an operation on its way back to the caller, who alone knows its type. Queues and
-//! threads are thus compiled once and not for each operation.
+//! The result of an operation on its way back to the caller. Only the caller knows the type of the
+//! result, so that the code of queues and threads is compiled once and not for each operation.
 
 use std::any::Any;
 

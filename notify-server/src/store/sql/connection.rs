@@ -1,13 +1,12 @@
-//! Connections and statements: a thin synchronous layer over the drivers, in the style of rusqlite.
-//! Statements are written for SQLite, with `?N` as parameters.
+//! Connections, statements and rows: a thin synchronous layer over the drivers, in the style of
+//! rusqlite. Statements are written for SQLite, with `?N` as parameters.
 
 use notify_core::Timestamp;
 use rusqlite::params_from_iter;
 
 use crate::store::postgres::Session;
 use crate::store::sql::error::{Error, Result};
-use crate::store::sql::rows::{Mapped, Row, Rows};
-use crate::store::sql::value::{Params, Type, Value};
+use crate::store::sql::value::{ColumnRef, FromColumn, Params, Type, Value};
 
 /// A connection to a database.
 pub(in crate::store) enum Connection {
@@ -16,7 +15,7 @@ pub(in crate::store) enum Connection {
 }
 
 impl Connection {
-    /// A statement that is prepared once per connection.
+    /// Prepares a statement. Each connection prepares it once and keeps it.
     pub(in crate::store) fn prepare_cached(&self, sql: &str) -> Result<Statement<'_>> {
         match self {
             Self::Sqlite(connection) => Ok(Statement::Sqlite(connection.prepare_cached(sql)?)),
@@ -33,7 +32,7 @@ impl Connection {
         }
     }
 
-    /// The clock of a database that servers can share.
+    /// The clock of the database; `None` for SQLite, which runs on the clock of the server.
     pub(in crate::store) fn time(&self) -> Result<Option<Timestamp>> {
         match self {
             Self::Sqlite(_) => Ok(None),
@@ -52,7 +51,8 @@ impl Connection {
         }
     }
 
-    /// Begins a write transaction and returns whether the database has a transfer mark.
+    /// Begins a write transaction and returns whether the database has the mark of a move
+    /// (`moves.rs`).
     pub(in crate::store) fn begin_write_checked(&self) -> Result<bool> {
         match self {
             Self::Sqlite(connection) => {
@@ -71,8 +71,8 @@ impl Connection {
         }
     }
 
-    /// Whether a single statement may run without a transaction. On PostgreSQL, beginning one also
-    /// checks that the connection is still usable.
+    /// Whether a single statement may run without a transaction. PostgreSQL begins one in any case,
+    /// since the begin also shows whether the connection is still usable.
     pub(in crate::store) fn can_read_without_tx(&self) -> bool {
         match self {
             Self::Sqlite(_) => true,
@@ -128,14 +128,15 @@ impl Connection {
     /// Blocks all other writers for the lifetime of this connection.
     pub(in crate::store) fn block_writers(&self) -> Result<()> {
         match self {
-            // Who has the lock of the file's server has it alone.
+            // The caller has the lock of the file, which only one process can have.
             Self::Sqlite(_) => Ok(()),
             Self::Postgres(session) => session.block_writers(),
         }
     }
 
-    /// Inserts many rows in the fastest way. `into` names table and columns; `insert` is the statement
-    /// for one row.
+    /// Inserts many rows: on SQLite with one statement for each row, on PostgreSQL with `COPY`.
+    /// `into` names the table and its columns, as in `devices (key, address)`. `insert` is the
+    /// statement for one row. `kinds` are the types of the columns.
     pub(in crate::store) fn bulk_insert<'v>(
         &self,
         into: &str,
@@ -158,7 +159,7 @@ impl Connection {
     /// Collects statistics of a table for the query planner.
     pub(in crate::store) fn analyze(&self, table: &str) -> Result<()> {
         match self {
-            // Its query plans depend only on the indexes.
+            // SQLite's query plans depend only on the indexes.
             Self::Sqlite(_) => Ok(()),
             Self::Postgres(session) => session.execute_batch(&format!("analyze {table}")),
         }
@@ -172,8 +173,8 @@ impl Connection {
         }
     }
 
-    /// Whether the transaction can still be committed. A failed statement can end it; statements after
-    /// that would run outside of it.
+    /// Whether the transaction is still open. A failed statement can end it, and later statements
+    /// would then run outside of any transaction.
     pub(in crate::store) fn in_transaction(&self) -> bool {
         match self {
             Self::Sqlite(connection) => !connection.is_autocommit(),
@@ -240,8 +241,8 @@ impl Statement<'_> {
         }
     }
 
-    /// As [`Statement::query`], but stops after the row with which the rows reach that many bytes,
-    /// unless the database produces rows on demand.
+    /// As [`Statement::query`], but bounds the memory: PostgreSQL stops after the row with which
+    /// the rows reach `bytes` bytes. SQLite ignores `bytes`, since it produces each row on demand.
     pub(in crate::store) fn query_within(
         &mut self,
         params: impl Params,
@@ -289,6 +290,68 @@ impl Statement<'_> {
     }
 }
 
+/// The rows of a query. SQLite produces each row on demand. PostgreSQL has already sent all of
+/// them.
+pub(in crate::store) enum Rows<'s> {
+    Sqlite(rusqlite::Rows<'s>),
+    Postgres { rest: std::vec::IntoIter<tokio_postgres::Row>, row: Option<tokio_postgres::Row> },
+}
+
+impl Rows<'_> {
+    /// Returns the next row, or `None` after the last one.
+    pub(in crate::store) fn next(&mut self) -> Result<Option<Row<'_>>> {
+        match self {
+            Self::Sqlite(rows) => Ok(rows.next()?.map(Row::Sqlite)),
+            Self::Postgres { rest, row } => {
+                *row = rest.next();
+                Ok(row.as_ref().map(Row::Postgres))
+            }
+        }
+    }
+}
+
+/// One row.
+pub(in crate::store) enum Row<'r> {
+    Sqlite(&'r rusqlite::Row<'r>),
+    Postgres(&'r tokio_postgres::Row),
+}
+
+impl Row<'_> {
+    /// Reads a column. The first column is 0.
+    pub(in crate::store) fn get<T: FromColumn>(&self, column: usize) -> Result<T> {
+        T::from_column(self.get_ref(column)?).ok_or(Error::Column(column))
+    }
+
+    /// The value of a column without a copy.
+    pub(in crate::store) fn get_ref(&self, column: usize) -> Result<ColumnRef<'_>> {
+        match self {
+            Self::Sqlite(row) => match row.get_ref(column)? {
+                rusqlite::types::ValueRef::Null => Ok(ColumnRef::Null),
+                rusqlite::types::ValueRef::Integer(integer) => Ok(ColumnRef::Integer(integer)),
+                rusqlite::types::ValueRef::Text(text) => Ok(ColumnRef::Text(text)),
+                rusqlite::types::ValueRef::Blob(bytes) => Ok(ColumnRef::Blob(bytes)),
+                rusqlite::types::ValueRef::Real(_) => Err(Error::Column(column)),
+            },
+            Self::Postgres(row) => row.try_get(column).map_err(|_| Error::Column(column)),
+        }
+    }
+}
+
+/// The rows of a query, each mapped by a function.
+pub(in crate::store) struct Mapped<'s, F> {
+    pub(in crate::store) rows: Rows<'s>,
+    pub(in crate::store) map: F,
+}
+
+impl<T, F: FnMut(&Row<'_>) -> Result<T>> Iterator for Mapped<'_, F> {
+    type Item = Result<T>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.rows.next().transpose()?;
+        Some(next.and_then(|row| (self.map)(&row)))
+    }
+}
+
 impl rusqlite::ToSql for Value<'_> {
     fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
         use rusqlite::types::{ToSqlOutput, ValueRef};
@@ -301,16 +364,16 @@ impl rusqlite::ToSql for Value<'_> {
     }
 }
 
-/// A row that may be missing.
+/// Turns a missing row into `None`.
 pub(in crate::store) trait OptionalExtension<T> {
-    /// `None` if there was no row.
+    /// Returns `None` instead of [`Error::NoRow`].
     fn optional(self) -> Result<Option<T>>;
 }
 
 impl<T> OptionalExtension<T> for Result<T> {
     fn optional(self) -> Result<Option<T>> {
         match self {
-            Ok(found) => Ok(Some(found)),
+            Ok(value) => Ok(Some(value)),
             Err(Error::NoRow) => Ok(None),
             Err(error) => Err(error),
         }

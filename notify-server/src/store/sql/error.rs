@@ -1,4 +1,4 @@
-//! Errors of a database, and what they mean to a caller: temporarily unavailable, or a bug.
+//! Errors of a database, and how callers see them: as temporarily unavailable storage, or as a bug.
 
 use rusqlite::ErrorCode;
 
@@ -7,22 +7,25 @@ use crate::store::postgres::Failure;
 use crate::store::sql::moves::Moved;
 use crate::store::sql::value::Type;
 
-/// An unexpected state of the tables, or a job that panicked.
+/// An error with only a text, such as an unexpected state of the tables or a job that panicked.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(in crate::store) struct Internal(pub(in crate::store) String);
 
-/// An internal error with this text.
+/// An error that is a bug, with this text.
 pub(in crate::store) fn internal(what: impl Into<String>) -> StoreError {
     StoreError::Backend(Box::new(Internal(what.into())))
 }
 
-/// The number of a row that was just inserted.
+/// The key of a row that was just inserted.
+///
+/// # Errors
+/// When it was not inserted, which is a bug.
 pub(in crate::store) fn inserted(no: Option<i64>) -> std::result::Result<i64, StoreError> {
     no.ok_or_else(|| internal("a row was not inserted"))
 }
 
-/// Unavailable storage, with the cause as text.
+/// The error of storage that is temporarily unavailable, with the cause as text.
 pub(in crate::store) fn unavailable(what: impl Into<String>) -> StoreError {
     StoreError::Unavailable(Box::new(Internal(what.into())))
 }
@@ -35,25 +38,25 @@ pub(in crate::store) fn unavailable(what: impl Into<String>) -> StoreError {
 )]
 pub struct FileMissing(pub(in crate::store) std::path::PathBuf);
 
-/// An error of a database, or an unexpected result.
+/// An error of a database, or an unexpected result of a query.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::store) enum Error {
-    /// SQLite's own.
+    /// An error of SQLite.
     #[error(transparent)]
     Sqlite(#[from] rusqlite::Error),
-    /// PostgreSQL's, or its connection's.
+    /// An error of PostgreSQL, or of the connection to it.
     #[error(transparent)]
     Postgres(Failure),
-    /// A row was expected.
+    /// The query returned no row, although one was expected.
     #[error("the query returned no row")]
     NoRow,
     /// A column has an unexpected type.
-    #[error("column {0} holds something else than was expected")]
+    #[error("column {0} has an unexpected type")]
     Column(usize),
     /// A column has a value that a CHECK should have prevented.
-    #[error("column {0} holds a {1:?} that has no meaning")]
+    #[error("column {0} has an unexpected {1:?} value")]
     UnexpectedValue(usize, Type),
-    /// The database cannot be used because of a transfer.
+    /// The database cannot be used because of a move.
     #[error(transparent)]
     Moved(Moved),
     /// A file of the database was deleted or replaced.
@@ -72,7 +75,7 @@ pub(in crate::store) enum Error {
 pub(in crate::store) type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// Whether another process locked the database for longer than a statement waits.
+    /// Whether the error is a lock that another process held for longer than a statement waits.
     pub(in crate::store) fn is_busy(&self) -> bool {
         match self {
             Self::Sqlite(error) => matches!(
@@ -91,9 +94,9 @@ impl Error {
         }
     }
 
-    /// Whether the error is transient: a full or failing disk, or a lock of another process. Everything
-    /// else is a bug, including failed constraints, since rules that a caller can break are checked
-    /// first.
+    /// Whether the error is transient, such as a full or failing disk or a lock of another process.
+    /// Any other error is a bug. So is a failed constraint, since the rules that a caller can break
+    /// are checked before the statement runs.
     fn is_transient(&self) -> bool {
         match self {
             Self::Sqlite(error) => matches!(
@@ -113,7 +116,8 @@ impl Error {
                 )
             ),
             Self::Postgres(failure) => failure.is_transient(),
-            // An operator has to stop this server. Until then it neither sends nor accepts anything.
+            // For a moved database or a missing file, an operator has to stop this server. Until
+            // then the server neither sends nor accepts anything.
             Self::TransactionAborted | Self::Moved(_) | Self::FileMissing(_) => true,
             Self::NoRow | Self::Column(_) | Self::UnexpectedValue(..) => false,
             #[cfg(any(test, feature = "testing"))]

@@ -5,11 +5,12 @@ use crate::store::sql::connection::Connection;
 use crate::store::sql::error::Error;
 use crate::store::sql::error::Result;
 
-/// A fault, counted from when it was set: 1 is the next one.
+/// A fault. The number counts the writes or commits since the fault was set; 1 is the next one.
 #[cfg(any(test, feature = "testing"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// A statement of the n-th write ends the whole transaction, as a full disk does.
+    /// Before the n-th write, the transaction of the whole batch is rolled back, as a full disk
+    /// does.
     Transaction(u32),
     /// The n-th commit fails.
     Commit(u32),
@@ -19,7 +20,7 @@ pub enum Fault {
     EveryCommit,
 }
 
-/// Where a fault happens.
+/// The point in a commit at which a fault happens.
 #[cfg(any(test, feature = "testing"))]
 #[derive(Debug, Clone, Copy)]
 enum Place {
@@ -47,27 +48,28 @@ impl Faults {
         *self.set.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = None;
     }
 
-    /// Fails the n-th write.
+    /// Fails at the write that a fault is set for, and rolls its transaction back.
     pub(in crate::store) fn at_write(&self, connection: &Connection) -> Result<()> {
-        let met = self.meet(Place::Write);
-        if met.is_err() {
+        let result = self.count_down(Place::Write);
+        if result.is_err() {
             connection.execute_batch("rollback")?;
         }
-        met
+        result
     }
 
-    /// Fails the n-th commit.
+    /// Fails at the commit that a fault is set for.
     pub(in crate::store) fn at_commit(&self) -> Result<()> {
-        self.meet(Place::Commit)
+        self.count_down(Place::Commit)
     }
 
-    /// Loses the reply of the n-th commit.
+    /// Fails after the commit whose reply a fault loses.
     pub(in crate::store) fn at_answer(&self) -> Result<()> {
-        self.meet(Place::Answer)
+        self.count_down(Place::Answer)
     }
 
-    /// Counts down the fault of this place, and fails when the count is reached.
-    fn meet(&self, place: Place) -> Result<()> {
+    /// Counts down the fault that is set, if it is one of this place. Fails when the count reaches
+    /// zero.
+    fn count_down(&self, place: Place) -> Result<()> {
         let mut set = self.set.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let Some(fault) = set.as_mut() else { return Ok(()) };
         let left = match (fault, place) {
@@ -91,17 +93,29 @@ impl Faults {
 
 #[cfg(not(any(test, feature = "testing")))]
 impl Faults {
-    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "nothing to meet here")]
+    #[expect(
+        clippy::unused_self,
+        clippy::unnecessary_wraps,
+        reason = "the testing version can fail"
+    )]
     pub(in crate::store) fn at_write(&self, _: &Connection) -> Result<()> {
         Ok(())
     }
 
-    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "nothing to meet here")]
+    #[expect(
+        clippy::unused_self,
+        clippy::unnecessary_wraps,
+        reason = "the testing version can fail"
+    )]
     pub(in crate::store) fn at_commit(&self) -> Result<()> {
         Ok(())
     }
 
-    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "nothing to meet here")]
+    #[expect(
+        clippy::unused_self,
+        clippy::unnecessary_wraps,
+        reason = "the testing version can fail"
+    )]
     pub(in crate::store) fn at_answer(&self) -> Result<()> {
         Ok(())
     }

@@ -1,17 +1,18 @@
-//! Inserting rows with generated keys (`store/key.rs`). SQLite has no sequences, so a table stores the
-//! counters; PostgreSQL draws from a sequence inside the insert, which keeps it one round trip.
+//! Inserting rows with generated keys (`store/key.rs`). SQLite has no sequences, so the table
+//! `numbers` stores a counter for each table. PostgreSQL draws the number from a sequence inside
+//! the insert, so that an insert is one round trip.
 
 use std::iter::once;
 
 use crate::store::AppNo;
 use crate::store::postgres::Session;
-use crate::store::sql::connection::{Connection, Statement};
+use crate::store::sql::connection::{Connection, Row, Statement};
 use crate::store::sql::error::Result;
-use crate::store::sql::rows::Row;
 use crate::store::sql::value::{Params, Value, params};
 
-/// Expression that orders rows of all applications by age: the key without its prefix. Indexes contain
-/// exactly this text; otherwise they would not serve the order.
+/// An SQL expression that orders the rows of all applications by age: the key without its prefix,
+/// the application. The indexes are defined on exactly this text; a different text would not use
+/// them.
 macro_rules! seq_of {
     ($no:literal) => {
         concat!("(", $no, " & 8796093022207)")
@@ -33,11 +34,13 @@ pub(in crate::store) enum Insert<'c> {
 }
 
 impl Connection {
-    /// Prepares `insert into TABLE (no, …) values (?1, …)` once per connection. `?1` is the generated
-    /// key. The table has a row in `numbers`, and in PostgreSQL an identity column.
+    /// Prepares `insert into TABLE (no, …) values (?1, …)` once per connection, where `?1` is the
+    /// generated key. On SQLite the table needs a row in `numbers`, on PostgreSQL an identity
+    /// column.
     pub(in crate::store) fn prepare_insert<'c>(&'c self, sql: &'c str) -> Result<Insert<'c>> {
         Ok(match self {
-            // Two statements, since SQLite builds a temporary table for RETURNING each time.
+            // An update and a query instead of one update with RETURNING, for which SQLite builds a
+            // temporary table each time.
             Self::Sqlite(_) => Insert::Sqlite {
                 insert: self.prepare_cached(sql)?,
                 increment: self
@@ -51,8 +54,8 @@ impl Connection {
 }
 
 impl Insert<'_> {
-    /// Inserts a row of an application; returns its key, or `None` if nothing was inserted. `params`
-    /// begin with `?2`.
+    /// Inserts a row of an application. Returns its key, or `None` if a conflict clause skipped the
+    /// insert. `params` begin with `?2`.
     pub(in crate::store) fn insert(
         &mut self,
         app: AppNo,
@@ -61,8 +64,8 @@ impl Insert<'_> {
         self.with_number(app.key_prefix(), params)
     }
 
-    /// As [`Insert::insert`], without the application's prefix: for rows of no application, and for
-    /// numbers that only order rows.
+    /// As [`Insert::insert`], but the key has no application as its prefix. For rows that belong to
+    /// no application, and for numbers that only order rows.
     pub(in crate::store) fn insert_unprefixed(
         &mut self,
         params: impl Params,
@@ -71,7 +74,8 @@ impl Insert<'_> {
     }
 
     fn with_number(&mut self, prefix: i64, params: impl Params) -> Result<Option<i64>> {
-        // The key; on PostgreSQL only its prefix, since the insert draws the rest.
+        // On SQLite this is the whole key. On PostgreSQL it is only the prefix; the insert draws
+        // the rest.
         let first = match self {
             Self::Sqlite { increment, current, table, .. } => {
                 increment.execute(params![*table])?;
@@ -79,7 +83,7 @@ impl Insert<'_> {
             }
             Self::Postgres(..) => prefix,
         };
-        let row = |values: &[Value<'_>]| {
+        let insert_row = |values: &[Value<'_>]| {
             let row: Vec<_> = once(Value::Integer(first)).chain(values.iter().copied()).collect();
             match self {
                 Self::Sqlite { insert, .. } => {
@@ -92,7 +96,7 @@ impl Insert<'_> {
                 }
             }
         };
-        params.with(row)
+        params.with(insert_row)
     }
 }
 

@@ -1,6 +1,6 @@
-//! The store without threads, for tests that control the order of events: reads and writes wait until
-//! the test runs them, on the test's thread. Transactions, savepoints, group commit and error handling
-//! are the same as with threads.
+//! A store without threads, for tests that control the order of events. Reads and writes wait until
+//! the test runs them, and run on the test's thread. Transactions, savepoints, group commit and
+//! error handling are the same as with threads.
 
 use futures_util::FutureExt;
 
@@ -9,7 +9,7 @@ use crate::store::sql::row;
 use crate::store::{DispatchNo, Store};
 
 impl Store {
-    /// Removes all listeners, which have references to the store.
+    /// Removes all listeners. They have references to the store, which would keep it open.
     ///
     /// # Panics
     /// When a listener panicked.
@@ -17,22 +17,22 @@ impl Store {
         self.listeners.write().expect("no listener panicked").clear();
     }
 
-    /// Returns once a write has arrived since the last call.
+    /// Waits until a write arrives, unless one has arrived since the last call.
     pub async fn write_arrived(&self) {
         self.writer.arrived.notified().await;
     }
 
-    /// Commits at most `most` waiting writes as one batch; returns how many.
+    /// Commits at most `most` waiting writes as one batch, and returns their number.
     pub fn commit_waiting(&self, most: usize) -> usize {
         self.writer.commit_waiting(most)
     }
 
-    /// Returns once a read has arrived since the last call.
+    /// Waits until a read arrives, unless one has arrived since the last call.
     pub async fn read_arrived(&self) {
         self.readers.arrived.notified().await;
     }
 
-    /// Runs at most `most` waiting reads; returns how many.
+    /// Runs at most `most` waiting reads, and returns their number.
     pub fn read_waiting(&self, most: usize) -> usize {
         self.readers.read_waiting(most)
     }
@@ -42,7 +42,7 @@ impl Store {
         self.readers.refuse_waiting();
     }
 
-    /// Runs a read immediately, ahead of everything that waits.
+    /// Runs `reading` immediately, before all waiting reads.
     ///
     /// # Panics
     /// When `reading` does more than read, or the store has threads.
@@ -53,7 +53,7 @@ impl Store {
         read.expect("a read of an inline store waits for nothing")
     }
 
-    /// How many deliveries are recorded as sent.
+    /// Reads the number of deliveries that are recorded as sent.
     ///
     /// # Panics
     /// When the database cannot be read.
@@ -66,7 +66,7 @@ impl Store {
         sent.expect("the file is readable")
     }
 
-    /// Every dispatch, oldest first.
+    /// Reads the numbers of all dispatches, oldest first.
     ///
     /// # Panics
     /// When the database cannot be read.

@@ -1,5 +1,5 @@
-//! Runs the store's SQL: one writer thread with group commit, some read-only connections, and
-//! statements and rows that are the same for both databases. Never logs.
+//! Runs the store's SQL: a writer thread with group commit, a pool of read-only connections, and
+//! one interface to the statements and rows of both databases. Nothing here logs.
 
 mod answer;
 pub(super) mod connection;
@@ -8,32 +8,28 @@ pub(super) mod fault;
 pub(super) mod insert;
 #[cfg(any(test, feature = "testing"))]
 mod manual_executor;
-pub(super) mod many;
 pub(super) mod moves;
 pub(super) mod readers;
-pub(super) mod reconnecting;
 pub(super) mod row;
-pub(super) mod rows;
 pub(super) mod value;
 pub(super) mod writer;
 
-pub(in crate::store) use connection::{Connection, OptionalExtension};
+pub(in crate::store) use connection::{Connection, OptionalExtension, Row};
 pub use error::FileMissing;
 pub(in crate::store) use error::{Error, Result};
 #[cfg(any(test, feature = "testing"))]
 pub use fault::Fault;
 pub(in crate::store) use insert::{seq_of, table_of};
-pub(in crate::store) use many::{NUMBERS, TEXTS, list_of};
 pub use moves::Moved;
 pub(in crate::store) use moves::{
-    MoveMark, MoveState, begin_write_checked, ensure_usable, mark_move, move_mark,
+    MoveMark, MoveState, begin_write_checked, ensure_usable, read_move_mark, set_move_mark,
 };
 pub use readers::READS_WAITING_MAX;
-pub(in crate::store) use readers::Readers;
-pub(in crate::store) use reconnecting::ConnectFn;
-pub(in crate::store) use rows::Row;
+pub(in crate::store) use readers::{ConnectFn, ReadScope, Readers};
 #[cfg(any(test, feature = "testing"))]
 pub(in crate::store) use value::FromColumn;
-pub(in crate::store) use value::{ColumnRef, Params, Type, Value, params, value};
+pub(in crate::store) use value::{
+    ColumnRef, NUMBERS, Params, TEXTS, Type, Value, list_of, params, value,
+};
 pub(in crate::store) use writer::{Listeners, Writer, WriterBackend, notify_listeners};
 pub use writer::{WRITES_PER_COMMIT_MAX, WRITES_WAITING_MAX};

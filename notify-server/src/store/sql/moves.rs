@@ -1,44 +1,45 @@
-//! Transfer marks: the state of a transfer of the whole installation (`transfer/`), which keeps servers
-//! from using an incomplete or retired database.
+//! The mark of a move. `notify-server move` (`transfer/`) copies a whole installation from one
+//! database to another. During the move, each of the two databases has a mark with its state. The
+//! mark keeps servers from using an incomplete target or a retired source.
 
 use crate::store::sql::value::params;
 use crate::store::sql::{Connection, Error, OptionalExtension, Result};
 
-/// The state of a database in a transfer.
+/// The state of a database in a move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) enum MoveState {
-    /// It receives the rows of another database.
+    /// The target of an unfinished move: it receives the rows of the source.
     Importing,
-    /// Its rows are copied to another one, unless it is used again.
+    /// The source of an unfinished move. A server that uses the source again ends the move.
     Exporting,
-    /// Its rows are in another database, which is in use now.
+    /// The source of a finished move. The target is used in its place.
     Retired,
 }
 
-/// The mark of a transfer; the other database has it too.
+/// The mark of a database in a move. The marks of source and target have the same id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::store) struct MoveMark {
     pub(in crate::store) state: MoveState,
     pub(in crate::store) id: [u8; 16],
-    /// The other database, for people.
+    /// The location of the other database, for display.
     pub(in crate::store) place: String,
-    /// When it was set, in Unix milliseconds.
+    /// When the mark was set, in Unix milliseconds.
     pub(in crate::store) at: i64,
 }
 
 /// Why a database may not be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Moved {
-    /// A transfer into it is not finished.
+    /// The database is the target of an unfinished move. Contains the location of the source.
     #[error(
         "a move from {0} into this database is not over: run the same `notify-server move` again, \
          or empty this database"
     )]
     Importing(String),
-    /// A transfer from it is running.
+    /// The database is the source of a running move. Contains the location of the target.
     #[error("this database is being moved to {0}: wait for the end of `notify-server move`")]
     Exporting(String),
-    /// It was transferred to another database.
+    /// The database was moved. Contains the location of the target.
     #[error(
         "this database was moved to {0}, where everything goes on: serve that one; what waits here \
          would be sent twice. `notify-server move --undo` gives this one free again, as it was then"
@@ -49,6 +50,7 @@ pub enum Moved {
 impl MoveState {
     const ALL: [Self; 3] = [Self::Importing, Self::Exporting, Self::Retired];
 
+    /// The stored word. Stored words never change.
     fn as_str(self) -> &'static str {
         match self {
             Self::Importing => "arriving",
@@ -58,21 +60,24 @@ impl MoveState {
     }
 }
 
-/// The mark of a database, if it has one.
-pub(in crate::store) fn move_mark(connection: &Connection) -> Result<Option<MoveMark>> {
+/// Reads the mark of a database.
+pub(in crate::store) fn read_move_mark(connection: &Connection) -> Result<Option<MoveMark>> {
     connection
         .prepare_cached("select state, id, place, at from moves")?
         .query_row([], |row| {
-            let state = row.get_ref(0)?.as_str().unwrap_or_default();
-            let state = MoveState::ALL.into_iter().find(|known| known.as_str() == state);
+            let stored = row.get_ref(0)?.as_str().unwrap_or_default();
+            let state = MoveState::ALL.into_iter().find(|state| state.as_str() == stored);
             let state = state.ok_or(Error::Column(0))?;
             Ok(MoveMark { state, id: row.get(1)?, place: row.get(2)?, at: row.get(3)? })
         })
         .optional()
 }
 
-/// Sets or removes the mark of a database, in the caller's transaction.
-pub(in crate::store) fn mark_move(connection: &Connection, mark: Option<&MoveMark>) -> Result<()> {
+/// Sets the mark of a database, or removes it with `None`, in the caller's transaction.
+pub(in crate::store) fn set_move_mark(
+    connection: &Connection,
+    mark: Option<&MoveMark>,
+) -> Result<()> {
     connection.prepare_cached("delete from moves")?.execute([])?;
     if let Some(mark) = mark {
         connection
@@ -84,14 +89,21 @@ pub(in crate::store) fn mark_move(connection: &Connection, mark: Option<&MoveMar
     Ok(())
 }
 
-/// Begins a write transaction, unless a transfer mark forbids it. A server that had lost its connection
-/// may find out only here that its database was transferred.
+/// Begins a write transaction, unless the mark of a move forbids it. Every write checks the mark,
+/// since a database can be moved while a server has lost its connection.
+///
+/// # Errors
+/// [`Error::Moved`] when the database is the target of an unfinished move or the source of a
+/// finished one.
 pub(in crate::store) fn begin_write_checked(connection: &Connection) -> Result<()> {
-    let mark = if connection.begin_write_checked()? { move_mark(connection)? } else { None };
+    let mark = if connection.begin_write_checked()? { read_move_mark(connection)? } else { None };
     let refused = match mark {
         None => return Ok(()),
-        // An interrupted transfer; from now on the rows that it copied may change.
-        Some(MoveMark { state: MoveState::Exporting, .. }) => return mark_move(connection, None),
+        // The move was interrupted. This write may change rows that the move has copied, so the
+        // move cannot continue: without its mark it is refused.
+        Some(MoveMark { state: MoveState::Exporting, .. }) => {
+            return set_move_mark(connection, None);
+        }
         Some(MoveMark { state: MoveState::Importing, place, .. }) => Moved::Importing(place),
         Some(MoveMark { state: MoveState::Retired, place, .. }) => Moved::Retired(place),
     };
@@ -99,12 +111,12 @@ pub(in crate::store) fn begin_write_checked(connection: &Connection) -> Result<(
     Err(Error::Moved(refused))
 }
 
-/// Checks that a server or subcommand may use a database.
+/// Checks that a server or a subcommand may use a database.
 ///
 /// # Errors
-/// [`Error::Moved`] when it may not.
+/// [`Error::Moved`] when a move forbids it.
 pub(in crate::store) fn ensure_usable(connection: &Connection) -> Result<()> {
-    let Some(mark) = move_mark(connection)? else { return Ok(()) };
+    let Some(mark) = read_move_mark(connection)? else { return Ok(()) };
     match begin_write_checked(connection) {
         Err(error) if error.is_busy() && mark.state == MoveState::Exporting => {
             Err(Error::Moved(Moved::Exporting(mark.place)))

@@ -1,5 +1,5 @@
-//! Read-only connections, each with its own thread. Every read is one short transaction, so that none
-//! blocks checkpoints of the log.
+//! The pool of read-only connections. Each connection has its own thread. Every read is one short
+//! transaction: a long one would keep SQLite from restarting its log, which would grow.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,19 +12,19 @@ use tokio::time::Instant;
 
 use crate::store::StoreError;
 use crate::store::deadline::{before_deadline, deadline};
+use crate::store::sql;
 use crate::store::sql::answer::{Answer, pack, unpack};
 use crate::store::sql::connection::Connection;
 #[cfg(any(test, feature = "testing"))]
 use crate::store::sql::connection::statements_of_thread;
 use crate::store::sql::error::{Error, internal, unavailable, was_busy};
-use crate::store::sql::reconnecting::{ConnectFn, ReconnectingConnection};
 
-/// Most reads that wait for a connection; further ones are refused.
+/// The most reads that may wait for a connection. Further reads are refused.
 pub const READS_WAITING_MAX: usize = 8_192;
 
 type Job = Box<dyn FnOnce(&mut ReconnectingConnection) + Send>;
 
-/// What a read does.
+/// The statements of a read.
 type Work = Box<dyn FnOnce(&Connection) -> Result<Answer, StoreError> + Send>;
 
 /// The pool of reader threads.
@@ -35,7 +35,7 @@ pub(in crate::store) struct Readers {
     /// How many statements reads have run.
     #[cfg(any(test, feature = "testing"))]
     pub(in crate::store) statements: Arc<AtomicU64>,
-    /// The state of the thread, if there is none.
+    /// The connection and the queue of a pool without threads.
     #[cfg(any(test, feature = "testing"))]
     inline: Option<Mutex<Inline>>,
     /// Notified of each read that arrives.
@@ -46,14 +46,15 @@ pub(in crate::store) struct Readers {
 /// Reads without threads.
 #[cfg(any(test, feature = "testing"))]
 struct Inline {
-    held: ReconnectingConnection,
+    connection: ReconnectingConnection,
     waiting: Receiver<Job>,
-    /// Whether reads run as they arrive.
+    /// Whether a read runs as soon as it arrives.
     at_once: bool,
 }
 
 impl Readers {
-    /// Opens this many connections.
+    /// Opens `connections` connections, at least one, and starts a thread for each. `busy` counts
+    /// the reads that failed because another process locked the database.
     pub(in crate::store) fn start(
         open: &ConnectFn,
         connections: usize,
@@ -62,11 +63,11 @@ impl Readers {
         let (jobs, waiting) = bounded::<Job>(READS_WAITING_MAX);
         let mut threads = Vec::new();
         for _ in 0..connections.max(1) {
-            let mut held = ReconnectingConnection::open(Arc::clone(open))?;
+            let mut connection = ReconnectingConnection::open(Arc::clone(open))?;
             let waiting = waiting.clone();
             let thread = std::thread::Builder::new()
                 .name("store-reader".to_owned())
-                .spawn(move || serve(&mut held, &waiting))?;
+                .spawn(move || serve(&mut connection, &waiting))?;
             threads.push(thread);
         }
         Ok(Self {
@@ -86,7 +87,8 @@ impl Readers {
     #[cfg(any(test, feature = "testing"))]
     pub(in crate::store) fn inline(open: ConnectFn) -> Result<Self, ReadersError> {
         let (jobs, waiting) = bounded::<Job>(READS_WAITING_MAX);
-        let inline = Inline { held: ReconnectingConnection::open(open)?, waiting, at_once: false };
+        let inline =
+            Inline { connection: ReconnectingConnection::open(open)?, waiting, at_once: false };
         Ok(Self {
             jobs: RwLock::new(Some(jobs)),
             threads: Mutex::default(),
@@ -97,13 +99,13 @@ impl Readers {
         })
     }
 
-    /// Runs at most `most` waiting reads; returns how many.
+    /// Runs at most `most` waiting reads and returns the number of reads that ran.
     #[cfg(any(test, feature = "testing"))]
     pub(in crate::store) fn read_waiting(&self, most: usize) -> usize {
         let Some(inline) = &self.inline else { return 0 };
         let mut inline = inline.lock().unwrap_or_else(PoisonError::into_inner);
-        let Inline { held, waiting, .. } = &mut *inline;
-        waiting.try_iter().take(most).map(|job| job(held)).count()
+        let Inline { connection, waiting, .. } = &mut *inline;
+        waiting.try_iter().take(most).map(|job| job(connection)).count()
     }
 
     /// Makes the first waiting read fail.
@@ -114,7 +116,7 @@ impl Readers {
         }
     }
 
-    /// From now on runs reads as they arrive, or lets them wait again.
+    /// With `true`, reads run from now on as soon as they arrive. With `false`, they wait again.
     #[cfg(any(test, feature = "testing"))]
     pub(in crate::store) fn read_at_once(&self, at_once: bool) {
         if let Some(inline) = &self.inline {
@@ -122,53 +124,52 @@ impl Readers {
         }
     }
 
-    /// Runs a read on one snapshot.
-    pub(in crate::store) async fn read<T, F>(&self, work: F) -> Result<T, StoreError>
+    /// Runs `work` on one connection and returns its result.
+    ///
+    /// # Errors
+    /// The error of `work`, or `Unavailable` when the queue is full, the store is closed, no
+    /// connection can be opened, or the caller's deadline passes.
+    pub(in crate::store) async fn read<T, F>(
+        &self,
+        scope: ReadScope,
+        work: F,
+    ) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
-        self.run(false, Box::new(|connection| work(connection).map(pack))).await.map(unpack)
+        self.run(scope, Box::new(|connection| work(connection).map(pack))).await.map(unpack)
     }
 
-    /// Runs a read of one statement, which needs no transaction for its snapshot.
-    pub(in crate::store) async fn read_once<T, F>(&self, work: F) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
-    {
-        self.run(true, Box::new(|connection| work(connection).map(pack))).await.map(unpack)
-    }
-
-    async fn run(&self, is_one_statement: bool, work: Work) -> Result<Answer, StoreError> {
+    async fn run(&self, scope: ReadScope, work: Work) -> Result<Answer, StoreError> {
         let (caller, answer) = oneshot::channel();
         let busy = Arc::clone(&self.busy);
-        let given_up_at = deadline();
+        let deadline = deadline();
         #[cfg(any(test, feature = "testing"))]
         let statements = Arc::clone(&self.statements);
-        self.send(Box::new(move |held| {
-            let is_given_up = || given_up_at.is_some_and(|at| at <= Instant::now());
-            if is_given_up() {
-                // Its request has ended without it.
+        self.send(Box::new(move |connection| {
+            let is_late = || deadline.is_some_and(|deadline| deadline <= Instant::now());
+            if is_late() {
+                // The request has already ended with an error.
                 return;
             }
             #[cfg(any(test, feature = "testing"))]
             let before = statements_of_thread();
-            let result = match held.begin(is_one_statement) {
-                // Opening another connection may have used up its time.
-                Ok(_) if is_given_up() => Err(unavailable("the caller no longer waits")),
-                Ok(connection) => catch_unwind(AssertUnwindSafe(|| work(connection)))
+            let result = match connection.begin(scope) {
+                // Replacing a broken connection may have taken the rest of the time.
+                Ok(_) if is_late() => Err(unavailable("the caller no longer waits")),
+                Ok(open) => catch_unwind(AssertUnwindSafe(|| work(open)))
                     .unwrap_or_else(|_| Err(internal("a read panicked"))),
                 Err(error) => Err(error.into()),
             };
-            let result = match held.end() {
+            let result = match connection.end() {
                 Ok(()) => result,
                 Err(error) => result.and(Err(error.into())),
             };
             busy.fetch_add(u64::from(was_busy(&result)), Ordering::Relaxed);
             #[cfg(any(test, feature = "testing"))]
             statements.fetch_add(statements_of_thread() - before, Ordering::Relaxed);
-            // The caller may have gone away.
+            // Sending fails if the caller has stopped waiting.
             let _ = caller.send(result);
         }))?;
         before_deadline(answer)
@@ -181,7 +182,7 @@ impl Readers {
         if let Some(inline) = &self.inline {
             let mut inline = inline.lock().unwrap_or_else(PoisonError::into_inner);
             if inline.at_once {
-                job(&mut inline.held);
+                job(&mut inline.connection);
                 return Ok(());
             }
         }
@@ -196,7 +197,8 @@ impl Readers {
         Ok(())
     }
 
-    /// Finishes waiting reads and ends the threads. Blocks until then.
+    /// Finishes the waiting reads and ends the threads. Blocks until the threads have ended. Later
+    /// reads fail.
     pub(in crate::store) fn stop(&self) {
         self.jobs.write().unwrap_or_else(PoisonError::into_inner).take();
         let threads =
@@ -222,8 +224,69 @@ pub(in crate::store) enum ReadersError {
     Thread(#[from] std::io::Error),
 }
 
-fn serve(held: &mut ReconnectingConnection, waiting: &Receiver<Job>) {
+fn serve(connection: &mut ReconnectingConnection, waiting: &Receiver<Job>) {
     while let Ok(job) = waiting.recv() {
-        job(held);
+        job(connection);
+    }
+}
+
+/// What a read needs from the database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::store) enum ReadScope {
+    /// One statement. It sees one snapshot without a transaction.
+    Statement,
+    /// Several statements that have to see the same snapshot, so they need a transaction.
+    Snapshot,
+}
+
+/// Opens a connection.
+pub(in crate::store) type ConnectFn = Arc<dyn Fn() -> sql::Result<Connection> + Send + Sync>;
+
+/// The connection of one reader. It is opened again after it broke.
+struct ReconnectingConnection {
+    open: ConnectFn,
+    /// `None` after it broke, until the next read.
+    connection: Option<Connection>,
+}
+
+impl ReconnectingConnection {
+    /// Opens the connection.
+    fn open(open: ConnectFn) -> sql::Result<Self> {
+        let connection = Some(open()?);
+        Ok(Self { open, connection })
+    }
+
+    /// Begins a read and returns the connection for it. Opens a new connection if the old one has
+    /// broken since the last read.
+    fn begin(&mut self, scope: ReadScope) -> sql::Result<&Connection> {
+        let begin = |connection: &Connection| {
+            if scope == ReadScope::Statement && connection.can_read_without_tx() {
+                return Ok(());
+            }
+            connection.begin_read()
+        };
+        if let Some(connection) = self.connection.take() {
+            match begin(&connection) {
+                Ok(()) => return Ok(self.connection.insert(connection)),
+                Err(_) if connection.is_broken() => {}
+                Err(error) => {
+                    self.connection = Some(connection);
+                    return Err(error);
+                }
+            }
+        }
+        let opened = (self.open)()?;
+        begin(&opened)?;
+        Ok(self.connection.insert(opened))
+    }
+
+    /// Ends the transaction of the read, if there is one. Drops the connection if it is broken.
+    fn end(&mut self) -> sql::Result<()> {
+        let Some(connection) = &self.connection else { return Ok(()) };
+        let result = connection.rollback();
+        if connection.is_broken() {
+            self.connection = None;
+        }
+        result
     }
 }

@@ -1,4 +1,4 @@
-//! Encoding of API values in columns. Codes never change.
+//! Encoding of API values in columns. Stored codes never change.
 
 use notify_core::{EventType, IosEnv, Platform, PollLayout};
 use uuid::Uuid;
@@ -6,12 +6,12 @@ use uuid::Uuid;
 use crate::store::sql::{self, Connection, OptionalExtension, Row, Type};
 use crate::store::{AppNo, StoreError, platform_code};
 
-/// Reads a UUID.
+/// Reads a UUID column.
 pub(in crate::store) fn uuid_at(row: &Row<'_>, column: usize) -> sql::Result<Uuid> {
     row.get::<[u8; 16]>(column).map(Uuid::from_bytes)
 }
 
-/// Reads a count.
+/// Reads a count column. A negative count is read as 0.
 pub(in crate::store) fn count_at(row: &Row<'_>, column: usize) -> sql::Result<u64> {
     row.get::<i64>(column).map(|count| u64::try_from(count).unwrap_or(0))
 }
@@ -21,7 +21,7 @@ pub(in crate::store) fn count(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// The error of a value that a CHECK should have prevented.
+/// The error of a column value that a `CHECK` should have prevented.
 pub(in crate::store) fn unexpected_value(column: usize, kind: Type) -> sql::Error {
     sql::Error::UnexpectedValue(column, kind)
 }
@@ -68,13 +68,16 @@ pub(in crate::store) fn platforms_of(bits: i64) -> Vec<Platform> {
     Platform::ALL.into_iter().filter(|platform| bits >> platform_code(*platform) & 1 == 1).collect()
 }
 
-/// Folds letter case character by character, so that a substring folds to a substring of the folded
-/// text.
+/// Folds the letter case of a text, character by character: if a text contains another text, its
+/// folded form contains the folded form of that text.
 pub(in crate::store) fn case_fold(text: &str) -> String {
     text.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
 }
 
-/// Fails if an application is gone or being erased; returns its device sequence.
+/// Returns the device sequence of an application.
+///
+/// # Errors
+/// `NotFound` when the application does not exist or is being erased.
 pub(in crate::store) fn require_app(tx: &Connection, app: AppNo) -> Result<i64, StoreError> {
     tx.prepare_cached("select device_sequence from apps where no = ?1 and status <> 'erasing'")?
         .query_row([app.0], |row| row.get(0))

@@ -1,5 +1,7 @@
-//! Parameters and column values. Parameters are not copied; a column is copied only if its reader keeps
-//! it.
+//! Parameters and column values. Parameters are not copied. A column is copied only if it is read
+//! as an owned type such as `String`.
+
+use serde::Serialize;
 
 /// The type of a column or parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -9,7 +11,8 @@ pub(in crate::store) enum Type {
     Blob,
 }
 
-/// A parameter. NULL has a type too, which PostgreSQL requires.
+/// A parameter. `Null` has the type of its column, since PostgreSQL prepares a statement for the
+/// types of its parameters.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::store) enum Value<'v> {
     Null(Type),
@@ -39,7 +42,7 @@ pub(in crate::store) trait Param {
     fn value(&self) -> Value<'_>;
 }
 
-/// A parameter of [`params!`].
+/// The value of a parameter, for [`params!`].
 pub(in crate::store) fn value<P: Param + ?Sized>(param: &P) -> Value<'_> {
     param.value()
 }
@@ -118,11 +121,12 @@ impl<P: Param> Param for Option<P> {
 
 /// The parameters of one run of a statement.
 pub(in crate::store) trait Params: Sized {
-    /// Passes them to `take`.
+    /// Calls `take` with the values and returns its result.
     fn with<R>(self, take: impl FnOnce(&[Value<'_>]) -> R) -> R;
 }
 
-/// One impl per length, since the type of the elements of `[]` must be unambiguous.
+/// Implements [`Params`] for each array length, and not for all with one generic impl: for an empty
+/// array, that impl would leave the type of the elements ambiguous.
 macro_rules! params_of {
     ($($count:literal)*) => {
         impl Params for [Value<'_>; 0] {
@@ -139,7 +143,7 @@ macro_rules! params_of {
         )*
     };
 }
-/// Parameters whose number is known only at run time.
+/// Parameters whose number is only known at run time.
 impl Params for &[Value<'_>] {
     fn with<R>(self, take: impl FnOnce(&[Value<'_>]) -> R) -> R {
         take(self)
@@ -148,7 +152,7 @@ impl Params for &[Value<'_>] {
 params_of!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16);
 
 impl Param for Value<'_> {
-    /// Not used, since a value knows its own type.
+    /// Not used: `KIND` is the type of an absent parameter, and an absent value is [`Value::Null`].
     const KIND: Type = Type::Integer;
 
     fn value(&self) -> Value<'_> {
@@ -156,7 +160,8 @@ impl Param for Value<'_> {
     }
 }
 
-/// The value of a column. Text is the bytes from the database, which guarantees UTF-8.
+/// The value of a column. Text is kept as the bytes from the database; they are checked as UTF-8
+/// when they are read.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::store) enum ColumnRef<'r> {
     Null,
@@ -166,7 +171,7 @@ pub(in crate::store) enum ColumnRef<'r> {
 }
 
 impl<'r> ColumnRef<'r> {
-    /// The text, not copied.
+    /// The text without a copy; `None` if the column has another type or is not UTF-8.
     pub(in crate::store) fn as_str(self) -> Option<&'r str> {
         match self {
             Self::Text(text) => std::str::from_utf8(text).ok(),
@@ -174,7 +179,7 @@ impl<'r> ColumnRef<'r> {
         }
     }
 
-    /// The bytes, not copied.
+    /// The bytes without a copy; `None` if the column has another type.
     pub(in crate::store) fn as_blob(self) -> Option<&'r [u8]> {
         match self {
             Self::Blob(bytes) => Some(bytes),
@@ -190,9 +195,9 @@ impl<'r> ColumnRef<'r> {
     }
 }
 
-/// A type that can be read from a column.
+/// A type that a column can be read as.
 pub(in crate::store) trait FromColumn: Sized {
-    /// `None` if the column has another type.
+    /// Reads the column; `None` if it has another type or is out of range.
     fn from_column(column: ColumnRef<'_>) -> Option<Self>;
 }
 
@@ -235,9 +240,23 @@ impl<T: FromColumn> FromColumn for Option<T> {
     fn from_column(column: ColumnRef<'_>) -> Option<Self> {
         match column {
             ColumnRef::Null => Some(None),
-            there => T::from_column(there).map(Some),
+            present => T::from_column(present).map(Some),
         }
     }
+}
+
+// A list is one parameter, a JSON array: one statement handles any number of rows. Each statement
+// costs a round trip if the database is on another machine.
+
+/// Selects the numbers of the first parameter, a list of [`list_of`]: `where no in {NUMBERS}`.
+pub(in crate::store) const NUMBERS: &str =
+    "(select cast(value as bigint) from json_each(json(?1)))";
+/// Selects the texts of the first parameter, a list of [`list_of`].
+pub(in crate::store) const TEXTS: &str = "(select value from json_each(json(?1)))";
+
+/// Encodes a list for [`NUMBERS`] or [`TEXTS`].
+pub(in crate::store) fn list_of<T: Serialize>(items: &[T]) -> String {
+    serde_json::to_string(items).expect("numbers and texts are JSON")
 }
 
 #[cfg(test)]
@@ -245,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_absent_has_the_type_of_its_column() {
+    fn an_absent_parameter_has_the_type_of_its_column() {
         assert_eq!(None::<i64>.value().kind(), Type::Integer);
         assert_eq!(None::<&str>.value().kind(), Type::Text);
         assert_eq!(None::<[u8; 16]>.value().kind(), Type::Blob);
@@ -253,14 +272,14 @@ mod tests {
     }
 
     #[test]
-    fn a_column_is_read_as_what_it_holds_and_as_nothing_else() {
+    fn a_column_is_read_only_as_its_own_type() {
         let (integer, text) = (ColumnRef::Integer(300), ColumnRef::Text(b"300"));
         assert_eq!(u32::from_column(integer), Some(300));
         assert_eq!(u8::from_column(integer), None, "out of range");
         assert_eq!(i64::from_column(text), None);
         assert_eq!(String::from_column(text).as_deref(), Some("300"));
-        assert_eq!(String::from_column(ColumnRef::Text(&[0xff])), None, "no UTF-8");
-        assert_eq!(<[u8; 2]>::from_column(ColumnRef::Blob(b"abc")), None, "of another length");
+        assert_eq!(String::from_column(ColumnRef::Text(&[0xff])), None, "not UTF-8");
+        assert_eq!(<[u8; 2]>::from_column(ColumnRef::Blob(b"abc")), None, "wrong length");
         assert_eq!(i64::from_column(ColumnRef::Null), None);
         assert_eq!(Option::<i64>::from_column(ColumnRef::Null), Some(None));
         assert_eq!(Option::<i64>::from_column(text), None);

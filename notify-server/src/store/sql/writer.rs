@@ -1,5 +1,6 @@
-//! The writer thread with group commit: each waiting write runs in its own savepoint, one `COMMIT`
-//! makes all of them durable, and only then do the callers get their results.
+//! The writer thread with group commit. The thread takes all waiting writes as one batch and runs
+//! each in its own savepoint. One `COMMIT` makes the batch durable. Only then do the callers get
+//! their results.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,14 +21,15 @@ use crate::store::sql::fault::Faults;
 use crate::store::sql::moves::begin_write_checked;
 use crate::store::{Change, ChangeListener, DeliveryChange, Operation, StartHook, StoreError};
 
-/// Most writes of one commit. At 256 rows per commit the fsync is a small part of the work (35,600
-/// devices a second, compared with 38,100 at 1,024 rows); more would only make the first ones wait
-/// longer.
+/// The most writes of one commit. With 256 writes per commit, the fsync is a small part of the
+/// work: a benchmark registered 35,600 devices a second, and 38,100 with 1,024 writes per commit. A
+/// larger batch mainly makes its first writes wait longer.
 pub const WRITES_PER_COMMIT_MAX: usize = 256;
-/// Most writes that wait for the writer; further ones are refused, so that a stalled disk shows.
+/// The most writes that may wait for the writer. Further writes are refused, so that a stalled disk
+/// becomes visible as errors.
 pub const WRITES_WAITING_MAX: usize = 8_192;
 
-/// The listeners for changes.
+/// The listeners that are called for changes after each commit.
 pub(in crate::store) type Listeners = Arc<RwLock<Vec<Arc<dyn ChangeListener>>>>;
 
 /// The transaction of a write. Listeners are called for its changes after the commit.
@@ -40,16 +42,18 @@ impl WriteTx<'_> {
     /// Records a change for the listeners.
     pub(in crate::store) fn changed(&mut self, change: impl Into<Change>) {
         let change = change.into();
-        // A thousand events of one request are one change.
+        // A request with a thousand events records the same change a thousand times; once is
+        // enough.
         if self.changes.last() != Some(&change) {
             self.changes.push(change);
         }
     }
 
-    /// Drops a change that this commit has handled itself: no listener is called for it.
+    /// Removes a recorded change that this commit has already handled. No listener is called for
+    /// it.
     pub(in crate::store) fn forget(&mut self, change: impl Into<Change>) {
         let change = change.into();
-        self.changes.retain(|noted| *noted != change);
+        self.changes.retain(|recorded| *recorded != change);
     }
 }
 
@@ -61,54 +65,54 @@ impl std::ops::Deref for WriteTx<'_> {
     }
 }
 
-/// A waiting write. What it does and returns is behind a box, so that one version of this code serves
+/// A waiting write. Its work and its result are boxed, so that this code is compiled once and not for
 /// every operation.
 struct Job {
     operation: Operation,
     work: Option<Work>,
-    /// When its caller stops waiting.
-    given_up_at: Option<Instant>,
+    /// When the caller stops waiting; `None` if it has no deadline.
+    deadline: Option<Instant>,
     result: Option<Result<Answer, StoreError>>,
     caller: oneshot::Sender<Result<Answer, StoreError>>,
 }
 
-/// What a write does.
+/// The statements of a write.
 type Work = Box<dyn FnOnce(&mut WriteTx<'_>) -> Result<Answer, StoreError> + Send>;
 
 impl Job {
-    /// Whether its caller still waits.
+    /// Whether the caller still waits.
     fn is_awaited(&self) -> bool {
-        self.given_up_at.is_none_or(|at| Instant::now() < at)
+        self.deadline.is_none_or(|deadline| Instant::now() < deadline)
     }
 
-    /// Runs it once; false if it failed and its savepoint has to be rolled back.
+    /// Runs the write. Returns false if it failed; its changes then have to be rolled back.
     fn run(&mut self, tx: &mut WriteTx<'_>) -> bool {
         let Some(work) = self.work.take() else { return false };
         let result = catch_unwind(AssertUnwindSafe(|| work(tx)))
             .unwrap_or_else(|_| Err(internal("a write panicked")));
-        let keep = result.is_ok();
+        let has_succeeded = result.is_ok();
         self.result = Some(result);
-        keep
+        has_succeeded
     }
 
-    /// Sends its caller the result, or the cause if the whole batch failed.
+    /// Sends the result to the caller. If the whole batch failed, `lost` is the cause.
     fn answer(self, lost: Option<&str>) {
         let result = match (lost, self.result) {
-            // Even a refusal may depend on data that was lost with the batch.
+            // The whole batch failed. Even a refusal may depend on data of the batch that was lost.
             (Some(cause), _) => Err(unavailable(cause)),
             (None, Some(result)) => result,
-            // Its deadline passed before it ran; the caller may notice a moment later.
+            // The deadline passed before the write ran. The caller may notice that a moment later.
             (None, None) if self.work.is_some() => Err(unavailable("the caller no longer waits")),
             (None, None) => Err(internal("a write was committed without being run")),
         };
-        // The caller may be gone; the write is committed anyway.
+        // Sending fails if the caller has stopped waiting. The write is committed anyway.
         let _ = self.caller.send(result);
     }
 
-    /// Its operation, if it succeeded.
-    fn op_name(&self) -> Option<Operation> {
-        let is_kept = self.result.as_ref().is_some_and(Result::is_ok);
-        is_kept.then_some(self.operation)
+    /// The operation of a write that succeeded.
+    fn succeeded_operation(&self) -> Option<Operation> {
+        let has_succeeded = self.result.as_ref().is_some_and(Result::is_ok);
+        has_succeeded.then_some(self.operation)
     }
 }
 
@@ -117,13 +121,14 @@ pub(in crate::store) trait WriterBackend: Send + 'static {
     /// Opens a connection in place of a broken one.
     fn open(&mut self) -> SqlResult<Connection>;
 
-    /// Fails if a commit would be lost. Called before each commit.
+    /// Fails if a commit would be lost, because the file was deleted or replaced. Called before
+    /// each commit.
     fn check(&self) -> SqlResult<()> {
         Ok(())
     }
 
-    /// Called after each commit, once the callers have their results, with its changes. Returns whether
-    /// other servers were notified.
+    /// Called with the changes of each commit, after the callers got their results. Sends the
+    /// changes to the other servers of the database; returns false if that failed.
     fn after_commit(&mut self, _: &Connection, _: &[Change]) -> bool {
         true
     }
@@ -137,11 +142,11 @@ type Inline = (WriterLoop, Receiver<Box<Job>>);
 pub(in crate::store) struct Writer {
     jobs: RwLock<Option<SyncSender<Box<Job>>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
-    /// Transactions that were committed.
+    /// The number of committed transactions.
     pub(in crate::store) commits: Arc<AtomicU64>,
     start_hook: Arc<Mutex<Option<StartHook>>>,
     faults: Arc<Faults>,
-    /// The state of the thread, if there is none.
+    /// The writer loop of a store without threads.
     #[cfg(any(test, feature = "testing"))]
     inline: Option<Mutex<Inline>>,
     /// Notified of each write that arrives.
@@ -150,7 +155,8 @@ pub(in crate::store) struct Writer {
 }
 
 impl Writer {
-    /// Starts the thread on an open connection.
+    /// Starts the thread on an open connection. `busy` counts the batches that failed because
+    /// another process locked the database.
     pub(in crate::store) fn start(
         source: Box<dyn WriterBackend>,
         connection: Connection,
@@ -199,7 +205,7 @@ impl Writer {
         }
     }
 
-    /// Commits at most `most` waiting writes as one batch; returns how many.
+    /// Commits at most `most` waiting writes as one batch, and returns their number.
     #[cfg(any(test, feature = "testing"))]
     pub(in crate::store) fn commit_waiting(&self, most: usize) -> usize {
         let Some(inline) = &self.inline else { return 0 };
@@ -213,7 +219,11 @@ impl Writer {
         count
     }
 
-    /// Runs a write and returns once it is durable.
+    /// Runs a write and returns its result once it is durable.
+    ///
+    /// # Errors
+    /// The error of `work`, or `Unavailable` when the queue is full, the store is closed, the batch
+    /// failed, or the caller's deadline passes.
     pub(in crate::store) async fn write<T, F>(
         &self,
         operation: Operation,
@@ -229,8 +239,8 @@ impl Writer {
 
     async fn run(&self, operation: Operation, work: Work) -> Result<Answer, StoreError> {
         let (caller, answer) = oneshot::channel();
-        let (work, given_up_at) = (Some(work), deadline());
-        self.send(Box::new(Job { operation, work, given_up_at, result: None, caller }))?;
+        let deadline = deadline();
+        self.send(Box::new(Job { operation, work: Some(work), deadline, result: None, caller }))?;
         before_deadline(answer)
             .await?
             .unwrap_or_else(|_| Err(unavailable("the writer has stopped")))
@@ -248,12 +258,14 @@ impl Writer {
         Ok(())
     }
 
-    /// Sets the hook that every commit calls from now on if it makes a notification due.
+    /// Sets the hook that starts due notifications. From now on, every commit that makes a
+    /// notification due calls the hook.
     pub(in crate::store) fn set_start_hook(&self, hook: StartHook) {
         *self.start_hook.lock().unwrap_or_else(PoisonError::into_inner) = Some(hook);
     }
 
-    /// Finishes waiting writes and ends the thread. Blocks until then.
+    /// Finishes the waiting writes and ends the thread. Blocks until the thread has ended. Later
+    /// writes fail.
     pub(in crate::store) fn stop(&self) {
         self.jobs.write().unwrap_or_else(PoisonError::into_inner).take();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -279,11 +291,12 @@ impl Drop for Writer {
 /// The state of the writer thread.
 struct WriterLoop {
     source: Box<dyn WriterBackend>,
-    /// `None` after a failed batch, until the next one opens a connection.
+    /// `None` after a failed batch. The next batch opens a new connection.
     connection: Option<Connection>,
-    /// Set if a commit may be stored without all listeners and servers being notified, because its
-    /// reply or the notification failed. The next commit then reports [`Change::Resync`]; it is later
-    /// than the other one, since both hold the write lock.
+    /// Whether an earlier commit may be stored although not all listeners and other servers were
+    /// called for its changes: its reply was lost, or sending the changes failed. The next commit
+    /// then reports [`Change::Resync`]. The write lock ensures that the next commit is later than
+    /// the earlier one.
     resync_pending: bool,
     listeners: Listeners,
     busy: Arc<AtomicU64>,
@@ -322,7 +335,7 @@ impl WriterLoop {
         }
     }
 
-    /// Commits a batch and sends the results. Writes whose callers no longer wait are dropped.
+    /// Commits a batch and sends the results. Drops writes whose callers no longer wait.
     fn commit(&mut self, mut batch: Vec<Box<Job>>) {
         batch.retain(|job| job.is_awaited());
         if batch.is_empty() {
@@ -352,7 +365,8 @@ impl WriterLoop {
         }
     }
 
-    /// Runs a batch in one transaction. Any error means that nothing of it is stored.
+    /// Runs and commits a batch in one transaction, and returns its changes. After an error the
+    /// batch counts as failed, although a commit whose reply was lost may be stored.
     fn attempt(
         &mut self,
         batch: &mut [Box<Job>],
@@ -360,10 +374,12 @@ impl WriterLoop {
     ) -> SqlResult<Vec<Change>> {
         let connection = begin(&mut self.connection, &mut *self.source)?;
         let mut changes = Vec::new();
-        // A single write needs no savepoint, which would copy every page that it changes.
+        // A single write can be rolled back with its transaction. A savepoint would copy every page
+        // that it changes.
         let is_alone = batch.len() == 1;
         for job in &mut *batch {
-            // Waiting for the lock or for another connection may have used up its time.
+            // The deadline may have passed while the writer waited for the lock or for a new
+            // connection.
             if !job.is_awaited() {
                 continue;
             }
@@ -372,11 +388,11 @@ impl WriterLoop {
             }
             self.faults.at_write(connection)?;
             let changes_before = changes.len();
-            let keep = job.run(&mut WriteTx { connection, changes: &mut changes });
+            let has_succeeded = job.run(&mut WriteTx { connection, changes: &mut changes });
             if !connection.in_transaction() {
                 return Err(Error::TransactionAborted);
             }
-            match (keep, is_alone) {
+            match (has_succeeded, is_alone) {
                 (true, true) => {}
                 (false, true) => {
                     connection.rollback()?;
@@ -389,7 +405,7 @@ impl WriterLoop {
                 }
             }
         }
-        reached(batch, Stage::Written);
+        reach_failpoints(batch, Stage::Written);
         let hook = self.start_hook.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(hook) = &*hook {
             *start = start_due(connection, hook, &mut changes)?;
@@ -397,19 +413,21 @@ impl WriterLoop {
         drop(hook);
         self.source.check()?;
         self.faults.at_commit()?;
+        // Stays set if the reply to the commit is lost.
         if std::mem::replace(&mut self.resync_pending, true) {
             changes.push(Change::Resync);
         }
         connection.commit()?;
         self.commits.fetch_add(1, Ordering::Relaxed);
-        reached(batch, Stage::Committed);
+        reach_failpoints(batch, Stage::Committed);
         self.faults.at_answer()?;
         self.resync_pending = false;
         Ok(changes)
     }
 }
 
-/// Starts what a commit makes due, as part of it. A failure or a panic leaves the commit as it was.
+/// Starts the notifications that a commit makes due, in the same commit. If the start fails or
+/// panics, only the start is rolled back: the commit proceeds without it.
 fn start_due(
     connection: &Connection,
     hook: &StartHook,
@@ -438,7 +456,8 @@ fn start_due(
     }
 }
 
-/// Calls every listener for each change, in order. A panic of one listener does not affect the others.
+/// Calls every listener for each change, in order. A panic of one listener does not affect the
+/// others.
 pub(in crate::store) fn notify_listeners(listeners: &Listeners, changes: &[Change]) {
     if changes.is_empty() {
         return;
@@ -451,29 +470,30 @@ pub(in crate::store) fn notify_listeners(listeners: &Listeners, changes: &[Chang
     }
 }
 
-/// Begins a batch. Replaces a connection that has broken since the last one.
+/// Begins the transaction of a batch. Opens a new connection if there is none, or if the old one
+/// has broken since the last batch.
 fn begin<'k>(
-    kept: &'k mut Option<Connection>,
+    slot: &'k mut Option<Connection>,
     source: &mut dyn WriterBackend,
 ) -> SqlResult<&'k Connection> {
-    if let Some(connection) = kept.take() {
+    if let Some(connection) = slot.take() {
         match begin_write_checked(&connection) {
-            Ok(()) => return Ok(kept.insert(connection)),
+            Ok(()) => return Ok(slot.insert(connection)),
             Err(_) if connection.is_broken() => {}
             Err(error) => return Err(error),
         }
     }
     let connection = source.open()?;
     begin_write_checked(&connection)?;
-    Ok(kept.insert(connection))
+    Ok(slot.insert(connection))
 }
 
-/// Fail points, where tests kill the process.
-fn reached(batch: &[Box<Job>], stage: Stage) {
+/// Passes the fail points of the operations that succeeded, where tests kill the process.
+fn reach_failpoints(batch: &[Box<Job>], stage: Stage) {
     if cfg!(any(test, feature = "testing")) {
         batch
             .iter()
-            .filter_map(|job| job.op_name())
+            .filter_map(|job| job.succeeded_operation())
             .for_each(|operation| failpoint::reach(operation.as_str(), stage));
     }
 }

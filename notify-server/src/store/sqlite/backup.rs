@@ -1,4 +1,4 @@
-//! A consistent copy of the file while a server uses it.
+//! Backups: a consistent copy of the file while a server uses it.
 
 use std::path::Path;
 
@@ -7,10 +7,10 @@ use rusqlite::backup::{Backup, StepResult};
 
 use super::connection::open_reader;
 use super::open::{OpenError, private_file};
-use crate::store::sql::{self, MoveMark, MoveState, Moved, move_mark};
+use crate::store::sql::{self, MoveMark, MoveState, Moved, read_move_mark};
 
-/// Copies the database to a new file that only its owner may read. Blocks. The copy is a snapshot from
-/// the beginning; later commits are not in it.
+/// Copies the database to a new file that only its owner may read. Blocks. The copy is a snapshot
+/// of the time when the backup begins. It does not contain later commits.
 ///
 /// # Errors
 /// When either file cannot be used. The incomplete copy is then not a database.
@@ -25,19 +25,18 @@ pub fn backup(database: &Path, copy: &Path) -> Result<(), OpenError> {
     target.sync_all().map_err(file_error)
 }
 
-/// A copy of a transferred database would be mistaken for a backup of the installation.
+/// Refuses a database that was moved. Its copy would be mistaken for a backup of the installation.
 fn refuse_moved(database: &Path) -> Result<(), OpenError> {
     let failed = |source: Box<dyn std::error::Error + Send + Sync>| OpenError::Database {
         path: database.to_owned(),
         source,
     };
     let source = open_reader(database).map_err(|error| failed(error.into()))?;
-    // Older versions have no mark.
+    // Older versions have no table for marks.
     let has_marks = source.table_exists(None, "moves").map_err(|error| failed(error.into()))?;
     let mark = match has_marks {
-        true => {
-            move_mark(&sql::Connection::Sqlite(source)).map_err(|error| failed(error.into()))?
-        }
+        true => read_move_mark(&sql::Connection::Sqlite(source))
+            .map_err(|error| failed(error.into()))?,
         false => None,
     };
     match mark {
@@ -50,14 +49,16 @@ fn refuse_moved(database: &Path) -> Result<(), OpenError> {
 
 fn copy_pages(database: &Path, copy: &Path) -> rusqlite::Result<()> {
     let source = open_reader(database)?;
-    // One transaction keeps the snapshot; otherwise writes would restart the copy.
+    // The read transaction keeps one snapshot. Without it, SQLite would begin the copy again after
+    // each write of the server.
     source.execute_batch("begin; select count(*) from sqlite_schema")?;
     let mut target = Connection::open(copy)?;
     let copying = Backup::new(&source, &mut target)?;
     // All pages in one step: a reader never blocks the writer.
     match copying.step(-1)? {
         StepResult::Done => Ok(()),
-        // Both mean that the target is in use, since the snapshot cannot be locked.
+        // The other results mean that a file is locked. It must be the copy, since a snapshot
+        // cannot be locked.
         _ => Err(rusqlite::Error::SqliteFailure(
             rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY),
             Some("the copy is in use by another program".to_owned()),

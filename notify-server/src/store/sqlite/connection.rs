@@ -1,4 +1,4 @@
-//! Connections and their settings.
+//! SQLite connections and their settings.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,17 +8,19 @@ use rusqlite::{Connection, OpenFlags};
 
 /// How long a statement waits for a lock of another process.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
-/// Page cache of the writer, in KiB: the inner pages of all indexes for some million devices.
+/// The page cache of the writer, in KiB. It has room for the inner pages of all indexes of some
+/// million devices.
 const WRITER_CACHE_KIB: i64 = 64 * 1_024;
-/// Page cache of each reader, in KiB. Every commit empties it, so more would not help. The file is not
-/// memory-mapped, since every commit would unmap it, which costs a tenth of a registration's CPU.
+/// The page cache of each reader, in KiB. Every commit empties it, so a larger cache would not
+/// help. The file is not mapped into memory: every commit would unmap it, which costs a tenth of
+/// the CPU time of a registration.
 const READER_CACHE_KIB: i64 = 2 * 1_024;
-/// Prepared statements that a connection keeps; more than there are in this backend.
+/// The number of prepared statements that a connection keeps. The store has fewer statements.
 const STATEMENTS_KEPT: usize = 512;
 
-/// The writer's connection. Every commit is on disk when it returns. Checkpoints run separately
-/// (`wal_checkpointer.rs`). Does not create the file, since a connection that replaces a broken one
-/// must not make a new database.
+/// Opens the connection of the writer. Every commit is on the disk when it returns. Checkpoints run
+/// separately (`wal_checkpointer.rs`). Does not create the file: a connection that replaces a
+/// broken one must not create a new database.
 pub(super) fn open_writer(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(
         path,
@@ -31,28 +33,29 @@ pub(super) fn open_writer(path: &Path) -> rusqlite::Result<Connection> {
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB)?;
-    // Deleted content is overwritten if that costs no additional page, since an erasure should remove
-    // it.
+    // An erasure should remove the content of deleted rows. `fast` overwrites it where that writes
+    // no additional page.
     connection.pragma_update(None, "secure_delete", "fast")?;
-    settle(&connection)?;
+    configure(&connection)?;
     Ok(connection)
 }
 
-/// The writer's connection without syncs, for tests that simulate only crashes of the process.
+/// Opens the connection of the writer without syncs, for tests that only simulate crashes of the
+/// process.
 #[cfg(any(test, feature = "testing"))]
 pub(super) fn open_unsynced_writer(path: &Path) -> rusqlite::Result<Connection> {
     let connection = open_writer(path)?;
-    unsynced(&connection)?;
+    disable_syncs(&connection)?;
     Ok(connection)
 }
 
 /// Disables the syncs of a connection.
 #[cfg(any(test, feature = "testing"))]
-pub(super) fn unsynced(connection: &Connection) -> rusqlite::Result<()> {
+pub(super) fn disable_syncs(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "synchronous", "off")
 }
 
-/// A read-only connection.
+/// Opens a read-only connection.
 pub(super) fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(
         path,
@@ -61,12 +64,12 @@ pub(super) fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.pragma_update(None, "query_only", true)?;
     connection.pragma_update(None, "cache_size", -READER_CACHE_KIB)?;
-    settle(&connection)?;
+    configure(&connection)?;
     Ok(connection)
 }
 
-/// The settings of every connection.
-fn settle(connection: &Connection) -> rusqlite::Result<()> {
+/// Applies the settings of every connection.
+fn configure(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "temp_store", "memory")?;
     // A manipulated schema must not run functions.
     connection.pragma_update(None, "trusted_schema", false)?;

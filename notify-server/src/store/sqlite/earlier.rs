@@ -6,7 +6,7 @@ use rusqlite::Connection;
 
 use super::migrate::{latest, make_version, sql_of};
 
-/// Rows of the tables that each version added, from version 1.
+/// The rows to insert into the tables that each version added, from version 1 on.
 const ROWS: [&str; 13] = [
     include_str!("earlier/V0001.sql"),
     include_str!("earlier/V0002.sql"),
@@ -18,10 +18,10 @@ const ROWS: [&str; 13] = [
     include_str!("earlier/V0008.sql"),
     include_str!("earlier/V0009.sql"),
     include_str!("earlier/V0010.sql"),
-    // Its row is written by a running server.
+    // Version 11 adds a table whose row a running server writes.
     "",
     include_str!("earlier/V0012.sql"),
-    // A column with a default.
+    // Version 13 adds a column with a default.
     "",
 ];
 
@@ -31,7 +31,8 @@ pub fn latest_version() -> i32 {
     latest()
 }
 
-/// Creates a file of a version. The rows of each version are written before the next migration.
+/// Creates a file of a version, with rows in every table. The rows of each version are written
+/// before the next migration.
 ///
 /// # Panics
 /// When the file cannot be written, or a version has no rows here.
@@ -47,11 +48,11 @@ pub fn make_earlier(path: &Path, version: i32) {
         connection = make_version(path, version);
         connection.execute_batch(rows).expect("the rows are those of their version");
     }
-    closed(connection);
+    close(connection);
 }
 
-/// Creates a file whose last migration is not recorded, as a server before schema 11 left it if it was
-/// killed between the two commits.
+/// Creates a file whose last migration is not recorded, as a server before schema 11 left it if it
+/// was killed between the two commits.
 ///
 /// # Panics
 /// As [`make_earlier`].
@@ -60,10 +61,10 @@ pub fn make_unrecorded(path: &Path, version: i32) {
     let connection = make_version(path, version - 1);
     let whole = format!("begin immediate; {} ; commit;", sql_of(version));
     connection.execute_batch(&whole).expect("the migrations are right");
-    closed(connection);
+    close(connection);
 }
 
-/// Closes the last connection, which completes the file.
-fn closed(connection: Connection) {
+/// Closes the last connection, which moves the content of the log into the file.
+fn close(connection: Connection) {
     connection.close().expect("nothing holds the connection");
 }

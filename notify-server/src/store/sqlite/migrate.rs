@@ -1,4 +1,4 @@
-//! Migrations. All missing migrations and their records are one transaction, so that a crash leaves
+//! Migrations. One transaction applies and records all missing migrations, so that a crash leaves
 //! either the old or the new version.
 
 use std::collections::BTreeMap;
@@ -17,13 +17,15 @@ mod migrations {
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// Tables by their columns, indexes by their definition.
+/// The objects of a database by type and name. The value describes the columns of a table or the
+/// definition of an index.
 type Schema = BTreeMap<(String, String), String>;
 
 /// Migrates the tables.
 ///
 /// # Errors
-/// When a newer server has migrated them, or they cannot be changed. The file is unchanged then.
+/// When a newer server has migrated the tables, or they cannot be changed. The tables are then as
+/// they were.
 pub(super) fn migrate(
     path: &Path,
     connection: &mut Connection,
@@ -39,29 +41,28 @@ pub(super) fn migrate(
         });
     }
     let found = if recorded < known {
-        record_what_is_applied(connection, recorded).map_err(database_error)?
+        record_unrecorded(connection, recorded).map_err(database_error)?
     } else {
         recorded
     };
     let Err(source) = runner().run(connection) else { return Ok(()) };
     let path = path.to_owned();
-    // If this check fails too, it has the same cause as the migration.
-    Err(if is_of_storage(&source) || is_of_version(connection, found).unwrap_or(true) {
+    // If the check of the version fails too, it fails for the same reason as the migration.
+    Err(if is_storage_error(&source) || has_tables_of(connection, found).unwrap_or(true) {
         OpenError::Migration { path, found, known, source: source.into() }
     } else {
         OpenError::OtherTables { path, found, known, source: source.into() }
     })
 }
 
-/// Whether the disk or another process caused the error, and not the tables.
-fn is_of_storage(error: &refinery::Error) -> bool {
+/// Whether the disk or another process caused an error, and not the tables.
+fn is_storage_error(error: &refinery::Error) -> bool {
     let mut cause = error.source();
-    let failure = std::iter::from_fn(|| {
-        let found = cause?;
-        cause = found.source();
-        Some(found)
-    })
-    .find_map(|cause| cause.downcast_ref::<rusqlite::Error>());
+    let mut failure = None;
+    while let Some(error) = cause {
+        failure = failure.or_else(|| error.downcast_ref::<rusqlite::Error>());
+        cause = error.source();
+    }
     matches!(
         failure.and_then(rusqlite::Error::sqlite_error_code),
         Some(
@@ -76,7 +77,8 @@ fn is_of_storage(error: &refinery::Error) -> bool {
     )
 }
 
-/// Runs and records the missing migrations in one transaction.
+/// The runner of the migrations, which applies and records all missing migrations in one
+/// transaction.
 fn runner() -> Runner {
     migrations::migrations::runner().set_grouped(true)
 }
@@ -107,10 +109,10 @@ fn recorded_version(connection: &Connection) -> rusqlite::Result<i32> {
     )
 }
 
-/// Records a migration that is applied and not recorded; returns the version of the tables. Servers
+/// Records a migration that is applied and not recorded. Returns the version of the tables. Servers
 /// before schema 11 committed a migration and its record separately, so a crash could leave such a
 /// file.
-fn record_what_is_applied(connection: &mut Connection, recorded: i32) -> Result<i32> {
+fn record_unrecorded(connection: &mut Connection, recorded: i32) -> Result<i32> {
     let file = schema(connection)?;
     let next = recorded + 1;
     if file.is_empty() || !is_applied(&file, &schema_of(recorded)?, &schema_of(next)?) {
@@ -120,7 +122,8 @@ fn record_what_is_applied(connection: &mut Connection, recorded: i32) -> Result<
     Ok(next)
 }
 
-/// Whether the file contains everything that a version added. Additional objects do not matter.
+/// Whether a migration was applied to a file: the file has all objects that the migration adds or
+/// changes, and none that it drops. Other objects do not matter.
 fn is_applied(file: &Schema, before: &Schema, after: &Schema) -> bool {
     let mut changed =
         after.iter().filter(|(name, shape)| before.get(name) != Some(shape)).peekable();
@@ -130,13 +133,13 @@ fn is_applied(file: &Schema, before: &Schema, after: &Schema) -> bool {
         && dropped.all(|name| !file.contains_key(name))
 }
 
-/// Whether a file has the tables of a version.
-fn is_of_version(connection: &Connection, version: i32) -> Result<bool> {
+/// Whether a file has all tables and indexes of a version.
+fn has_tables_of(connection: &Connection, version: i32) -> Result<bool> {
     let file = schema(connection)?;
     Ok(schema_of(version)?.iter().all(|(name, shape)| file.get(name) == Some(shape)))
 }
 
-/// The tables of a version.
+/// The tables and indexes of a version.
 fn schema_of(version: i32) -> Result<Schema> {
     let mut scratch = Connection::open_in_memory()?;
     runner().set_target(Target::Version(version)).run(&mut scratch)?;
@@ -156,7 +159,7 @@ fn schema(connection: &Connection) -> rusqlite::Result<Schema> {
     objects.collect()
 }
 
-/// Creates the tables of a version.
+/// Creates a file with the tables of a version, or migrates an existing file to that version.
 ///
 /// # Panics
 /// When the file cannot be written.

@@ -1,4 +1,4 @@
-//! SQLite: opening the file, its settings and locks, checkpoints, backups. Never logs.
+//! SQLite: opening the file, its settings and locks, checkpoints and backups. Nothing here logs.
 
 mod backup;
 mod connection;
@@ -6,14 +6,13 @@ mod connection;
 mod earlier;
 mod migrate;
 mod open;
-mod place;
-mod report;
 #[cfg(any(test, feature = "testing"))]
 mod testing;
 #[cfg(test)]
 pub(in crate::store) mod tests;
 mod wal_checkpointer;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -22,7 +21,6 @@ pub use backup::backup;
 #[cfg(any(test, feature = "testing"))]
 pub use earlier::{latest_version, make_earlier, make_unrecorded};
 pub use open::{OpenError, READERS_DEFAULT, SqliteOptions};
-pub(in crate::store) use report::report;
 #[cfg(any(test, feature = "testing"))]
 pub use testing::{execute_raw, open_inline};
 
@@ -30,24 +28,25 @@ use self::connection::{open_reader, open_writer};
 #[cfg(test)]
 pub(in crate::store) use self::migrate::make_version;
 use self::open::Opened;
-use self::place::Places;
 use self::wal_checkpointer::WalCheckpointer;
 use crate::store::app::resume_erasing;
 #[cfg(any(test, feature = "testing"))]
 pub use crate::store::sql::Fault;
 use crate::store::sql::{
-    self, ConnectFn, Connection, Listeners, Readers, Writer, WriterBackend, ensure_usable,
+    self, ConnectFn, Connection, FileMissing, Listeners, Readers, Writer, WriterBackend,
+    ensure_usable,
 };
 pub use crate::store::sql::{READS_WAITING_MAX, WRITES_PER_COMMIT_MAX, WRITES_WAITING_MAX};
-use crate::store::{Change, CloseGuard, Store, StoreParts};
+use crate::store::{Change, CloseGuard, StorageReport, Store, StoreParts};
 
-/// Pages of the log (8 MiB) after which a transfer checkpoints it: about two chunks.
+/// The pages of the log (8 MiB) after which a transfer checkpoints it: the pages of about two
+/// chunks.
 const CHECKPOINT_PAGES: i64 = 2_000;
 
-/// Opens the file or creates it, and migrates its tables. Blocks.
+/// Opens a file, or creates it, and migrates its tables. Blocks.
 ///
 /// # Errors
-/// When another server uses the file, a newer one has migrated it, or it cannot be used.
+/// When another server uses the file, a newer server has migrated it, or the file cannot be used.
 pub fn open(path: &Path, options: SqliteOptions) -> Result<Arc<Store>, OpenError> {
     let opened = open::open(path, options)?;
     let places = Places::of(path);
@@ -62,7 +61,7 @@ pub fn open(path: &Path, options: SqliteOptions) -> Result<Arc<Store>, OpenError
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Makes a store of an open file. `connect` starts its writer and its readers.
+/// Makes a store of an open file. `connect` starts the writer and the readers.
 fn start(
     mut file: WriterFile,
     opened: Opened,
@@ -75,8 +74,7 @@ fn start(
     ) -> Result<(Writer, Readers), BoxError>,
 ) -> Result<Arc<Store>, OpenError> {
     let (path, places) = (file.path.clone(), file.places.clone());
-    let connection =
-        file.watched(opened.connection).map_err(|error| open::unusable(&path, error))?;
+    let connection = file.watch(opened.connection).map_err(|error| open::unusable(&path, error))?;
     ensure_usable(&connection).map_err(|error| match error {
         sql::Error::Moved(source) => OpenError::Moved { path: path.clone(), source },
         other => open::unusable(&path, other),
@@ -85,7 +83,7 @@ fn start(
         resume_erasing(&connection).map_err(|error| open::unusable(&path, error))?;
     }
     let (listeners, busy) = (Listeners::default(), Arc::<AtomicU64>::default());
-    let readers_open = reading(&path, places.clone());
+    let readers_open = open_readers(&path, places.clone());
     let (writer, readers) = connect(
         Box::new(file),
         connection,
@@ -104,12 +102,13 @@ fn start(
     }))
 }
 
-/// Opens or creates the file for a transfer, with the lock of its server. Blocks.
+/// Opens or creates a file for a transfer, and takes the lock that only a server has otherwise.
+/// Blocks.
 pub(in crate::store) fn open_exclusive(
     path: &Path,
 ) -> Result<(Connection, Option<CloseGuard>), OpenError> {
     let opened = open::open(path, SqliteOptions { lock: true, readers: 0 })?;
-    // No other connection runs checkpoints.
+    // A transfer has only this connection and no checkpointer.
     opened
         .connection
         .pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)
@@ -118,8 +117,8 @@ pub(in crate::store) fn open_exclusive(
     Ok((Connection::Sqlite(opened.connection), held))
 }
 
-/// Opens read-only connections.
-fn reading(path: &Path, places: Places) -> ConnectFn {
+/// Returns a function that opens read-only connections.
+fn open_readers(path: &Path, places: Places) -> ConnectFn {
     let path = path.to_owned();
     Arc::new(move || {
         places.check()?;
@@ -130,15 +129,15 @@ fn reading(path: &Path, places: Places) -> ConnectFn {
 /// The writer's access to the file.
 struct WriterFile {
     path: PathBuf,
-    /// Opens a connection in place of a broken one.
+    /// Opens the connection of the writer.
     open: fn(&Path) -> rusqlite::Result<rusqlite::Connection>,
     checkpoints: WalCheckpointer,
     places: Places,
 }
 
 impl WriterFile {
-    /// A connection whose log is watched by the checkpointer.
-    fn watched(&mut self, mut connection: rusqlite::Connection) -> rusqlite::Result<Connection> {
+    /// Lets the checkpointer watch the log of a connection.
+    fn watch(&mut self, mut connection: rusqlite::Connection) -> rusqlite::Result<Connection> {
         self.checkpoints.watch(&mut connection)?;
         Ok(Connection::Sqlite(connection))
     }
@@ -148,7 +147,7 @@ impl WriterBackend for WriterFile {
     fn open(&mut self) -> sql::Result<Connection> {
         self.places.check()?;
         let opened = (self.open)(&self.path)?;
-        Ok(self.watched(opened)?)
+        Ok(self.watch(opened)?)
     }
 
     fn check(&self) -> sql::Result<()> {
@@ -161,4 +160,81 @@ impl WriterBackend for WriterFile {
         }
         true
     }
+}
+
+// Detecting that the files of an open database were deleted or replaced. A deleted file still
+// accepts writes, and they are lost when the file is closed.
+
+/// The device and the inode of a file.
+type Identity = (u64, u64);
+
+/// The paths and identities of the opened files.
+#[derive(Debug, Clone)]
+struct Places(Vec<(PathBuf, Identity)>);
+
+impl Places {
+    /// Records the database file and its log. The log exists while a connection is open.
+    fn of(path: &Path) -> Self {
+        let files = [path.to_owned(), log_path(path)];
+        Self(files.into_iter().filter_map(|file| Some((file.clone(), identity(&file)?))).collect())
+    }
+
+    /// Checks that each path still has the recorded file. Does not open the files.
+    fn check(&self) -> Result<(), FileMissing> {
+        let is_missing = |file: &&(PathBuf, Identity)| identity(&file.0) != Some(file.1);
+        self.0.iter().find(is_missing).map_or(Ok(()), |(path, _)| Err(FileMissing(path.clone())))
+    }
+}
+
+/// The path of the log of a database.
+fn log_path(path: &Path) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push("-wal");
+    name.into()
+}
+
+#[cfg(unix)]
+fn identity(path: &Path) -> Option<Identity> {
+    use std::os::unix::fs::MetadataExt;
+    let metadata = std::fs::metadata(path).ok()?;
+    Some((metadata.dev(), metadata.ino()))
+}
+
+/// On systems other than Unix, an open file cannot be deleted or replaced.
+#[cfg(not(unix))]
+fn identity(path: &Path) -> Option<Identity> {
+    path.exists().then_some((0, 0))
+}
+
+/// The words of `synchronous`, by number (<https://sqlite.org/pragma.html#pragma_synchronous>).
+const SYNCHRONOUS: [&str; 4] = ["off", "normal", "full", "extra"];
+
+/// Reads the settings of the connection, the sizes of its files, and the free space of their
+/// volume.
+pub(in crate::store) fn report(connection: &rusqlite::Connection) -> sql::Result<StorageReport> {
+    let journal_mode: String = connection.query_row("pragma journal_mode", [], |row| row.get(0))?;
+    let synchronous: u8 = connection.query_row("pragma synchronous", [], |row| row.get(0))?;
+    let pages: i64 = connection.query_row("pragma page_count", [], |row| row.get(0))?;
+    let page_bytes: i64 = connection.query_row("pragma page_size", [], |row| row.get(0))?;
+    let path = connection.path().unwrap_or_default();
+    let log = std::fs::metadata(format!("{path}-wal"));
+    Ok(StorageReport {
+        backend: "sqlite",
+        journal_mode,
+        synchronous: (*SYNCHRONOUS.get(usize::from(synchronous)).unwrap_or(&"unknown")).to_owned(),
+        database_bytes: pages.unsigned_abs() * page_bytes.unsigned_abs(),
+        log_bytes: log.map_or(0, |log| log.len()),
+        free_bytes: free_bytes(Path::new(path)),
+    })
+}
+
+#[cfg(unix)]
+fn free_bytes(path: &Path) -> Option<u64> {
+    let disk = rustix::fs::statvfs(path).ok()?;
+    disk.f_bavail.checked_mul(disk.f_frsize)
+}
+
+#[cfg(not(unix))]
+fn free_bytes(_: &Path) -> Option<u64> {
+    None
 }

@@ -1,5 +1,5 @@
-//! Opening the file: lock, connections, migrations. A file of another running server or of a newer
-//! version is refused before anything is changed.
+//! Opening a file: its lock, its connection and its migrations. A file that another server uses, or
+//! that a newer server has migrated, is refused before anything is changed.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
@@ -11,20 +11,20 @@ use super::connection::open_writer;
 use super::migrate::migrate;
 use crate::store::sql::Moved;
 
-/// Longest wait for the lock of a server that is stopping.
+/// The longest wait for the lock, since an earlier server may still be stopping.
 const LOCK_WAIT: Duration = Duration::from_secs(2);
-/// Time between two attempts to take it.
+/// The time between two attempts to take the lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
-/// Default number of reader connections.
+/// The default number of connections that read.
 pub const READERS_DEFAULT: usize = 4;
 
-/// How to open.
+/// Options of [`super::open()`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SqliteOptions {
-    /// Whether this process is the server of the file and takes its lock. Subcommands do not.
+    /// Whether this process takes the lock of the file. A server does, a subcommand does not.
     pub lock: bool,
-    /// Connections that read.
+    /// The number of connections that read.
     pub readers: usize,
 }
 
@@ -37,7 +37,7 @@ impl Default for SqliteOptions {
 /// Why the file was not opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Another server uses it.
+    /// Another server uses the file.
     #[error(
         "{} is in use by another notify-server: stop that one, or give this one another data \
          folder", .0.display()
@@ -51,9 +51,9 @@ pub enum OpenError {
     Newer {
         /// The file.
         path: PathBuf,
-        /// Version of its tables.
+        /// The version of its tables.
         found: i64,
-        /// Latest version that this server knows.
+        /// The latest version that this server knows.
         known: i64,
     },
     /// Its tables could not be migrated.
@@ -64,11 +64,11 @@ pub enum OpenError {
     Migration {
         /// The file.
         path: PathBuf,
-        /// Version of its tables.
+        /// The version of its tables.
         found: i32,
-        /// Latest version that this server knows.
+        /// The latest version that this server knows.
         known: i32,
-        /// Why.
+        /// The cause.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
@@ -81,20 +81,20 @@ pub enum OpenError {
     OtherTables {
         /// The file.
         path: PathBuf,
-        /// Recorded version of its tables.
+        /// The recorded version of its tables.
         found: i32,
-        /// Latest version that this server knows.
+        /// The latest version that this server knows.
         known: i32,
-        /// Why.
+        /// The cause.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// It cannot be used because of a transfer.
+    /// A transfer forbids using the file.
     #[error("{} cannot be used", path.display())]
     Moved {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: Moved,
     },
@@ -103,28 +103,28 @@ pub enum OpenError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// It is not a database, or damaged.
+    /// The file is not a database or is damaged.
     #[error("{} cannot be used as a database", path.display())]
     Database {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
-/// An open file: the writer's connection, and the lock.
+/// An open file: the connection of the writer, and the lock.
 pub(super) struct Opened {
     pub(super) connection: Connection,
     pub(super) lock: Option<File>,
 }
 
-/// The error of an unusable database.
+/// The error of a database that cannot be used.
 pub(super) fn unusable(
     path: &Path,
     source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -132,16 +132,16 @@ pub(super) fn unusable(
     OpenError::Database { path: path.to_owned(), source: source.into() }
 }
 
-/// Opens the file or creates it, and migrates its tables.
+/// Opens a file, or creates it, and migrates its tables.
 pub(super) fn open(path: &Path, options: SqliteOptions) -> Result<Opened, OpenError> {
     let file_error = |source| OpenError::File { path: path.to_owned(), source };
     let lock = if options.lock { Some(lock_server(path)?) } else { None };
     if !path.exists() {
-        // Only a file that SQLite has not opened, since closing a file releases this process's locks on
-        // it.
+        // An existing file is not opened here: closing it would release the locks that SQLite has
+        // on it in this process.
         private_file(path).map_err(file_error)?;
     }
-    // Processes that open at the same time migrate one after the other.
+    // This lock makes processes that open the file at the same time migrate it one after the other.
     let migrating = private_file(&with_suffix(path, "migrate.lock")).map_err(file_error)?;
     migrating.lock().map_err(file_error)?;
     let mut connection = open_writer(path).map_err(|error| unusable(path, error))?;
@@ -149,8 +149,8 @@ pub(super) fn open(path: &Path, options: SqliteOptions) -> Result<Opened, OpenEr
     Ok(Opened { connection, lock })
 }
 
-/// Takes the lock of the server. The system releases it with the process. A killed process may still be
-/// ending when the next one starts, so this retries for a moment.
+/// Takes the lock of a server. The system releases the lock when the process ends. A killed process
+/// may still be ending when the next one starts, so this function tries for [`LOCK_WAIT`].
 fn lock_server(path: &Path) -> Result<File, OpenError> {
     let file_error = |source| OpenError::File { path: path.to_owned(), source };
     let file = private_file(&with_suffix(path, "lock")).map_err(file_error)?;
@@ -167,7 +167,7 @@ fn lock_server(path: &Path) -> Result<File, OpenError> {
     }
 }
 
-/// `notify.db` and `lock` make `notify.db.lock`.
+/// Adds a suffix to a path: `notify.db` and `lock` result in `notify.db.lock`.
 fn with_suffix(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".");
@@ -175,7 +175,8 @@ fn with_suffix(path: &Path, ending: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Opens or creates a file that only its owner may read; SQLite uses the same mode for its log.
+/// Opens a file, or creates one that only its owner may read and write. SQLite uses the same mode
+/// for its log.
 pub(super) fn private_file(path: &Path) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);

@@ -1,21 +1,22 @@
-//! Opening the store without threads (`sql/manual_executor.rs`), and raw SQL for tests.
+//! For tests: opening a store without threads (`sql/manual_executor.rs`), and running SQL on its
+//! file.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use super::place::Places;
 use super::wal_checkpointer::WalCheckpointer;
-use super::{OpenError, SqliteOptions, WriterFile, connection, open, start};
+use super::{OpenError, Places, SqliteOptions, WriterFile, connection, open, start};
 use crate::store::Store;
 use crate::store::sql::{Readers, Writer};
 
-/// Opens the file without starting threads. Commits survive a crash of the process, not of the machine.
+/// Opens the file without starting threads. Commits survive a crash of the process, not of the
+/// machine.
 ///
 /// # Errors
 /// As [`super::open()`].
 pub fn open_inline(path: &Path) -> Result<Arc<Store>, OpenError> {
     let opened = open::open(path, SqliteOptions::default())?;
-    connection::unsynced(&opened.connection).map_err(|error| open::unusable(path, error))?;
+    connection::disable_syncs(&opened.connection).map_err(|error| open::unusable(path, error))?;
     let file = WriterFile {
         path: path.to_owned(),
         open: connection::open_unsynced_writer,
@@ -27,7 +28,7 @@ pub fn open_inline(path: &Path) -> Result<Arc<Store>, OpenError> {
     })
 }
 
-/// Runs SQL on the file without the store's knowledge.
+/// Runs SQL on a file, without the knowledge of an open store.
 ///
 /// # Panics
 /// When it cannot.

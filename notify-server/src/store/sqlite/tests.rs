@@ -12,7 +12,7 @@ use crate::store::notification::PAGES_READ_MAX;
 use crate::store::sql::writer::WriteTx;
 use crate::store::{AppNo, Operation, SharedStore, Store, StoreError, with_deadline};
 
-/// A file in a folder of its own.
+/// A database file in a separate temporary folder.
 pub(in crate::store) struct SqliteBackend(tempfile::TempDir);
 
 impl SqliteBackend {
@@ -50,7 +50,8 @@ async fn a_file_that_was_closed_holds_everything_by_itself() {
     assert_eq!(copy.query_row(count, [], |row| row.get::<_, i64>(0)).unwrap(), 3);
 }
 
-/// Starts this many accepts at once, so that they share commits; returns how many succeeded and failed.
+/// Starts many accepts at once, so that they share commits. Returns how many succeeded and how many
+/// failed.
 async fn accept_many(store: &Arc<Store>, app: AppNo, count: usize) -> (usize, usize) {
     let accepts: Vec<_> = (0..count)
         .map(|_| {
@@ -98,7 +99,7 @@ async fn acknowledged_writes_are_stored_after_any_fault() {
     assert_eq!(stored(&folder.open(), app).await, sure);
 }
 
-/// With SQLite's own error for a full disk, and space again afterwards.
+/// The test produces the error that SQLite returns for a full disk, and then makes space again.
 #[tokio::test]
 async fn a_full_file_is_unavailable_and_takes_writes_again_when_there_is_room() {
     let folder = SqliteBackend::new();
@@ -251,7 +252,7 @@ async fn log_does_not_grow_forever() {
     let app = fixtures::app(&store).await;
     let filler = "x".repeat(1_000_000);
     let bytes_max = u64::from(wal_checkpointer::LOG_PAGES_MAX.unsigned_abs()) * 4_096;
-    // Checkpoints may overlap, and one that finds another running does nothing.
+    // A checkpoint that begins while another one runs does nothing.
     for _ in 0..2 * bytes_max / 1_000_000 + 40 {
         let mut new = fixtures::broadcast(&[Platform::Android]);
         new.request = format!(r#"{{"text":"{filler}"}}"#);
@@ -261,7 +262,8 @@ async fn log_does_not_grow_forever() {
     assert!(log < 2 * bytes_max, "the log has {log} bytes");
 }
 
-/// What never starts must not hide what does, since the engine sleeps until the next due time.
+/// Notifications that never start must not hide later ones, since the engine sleeps until the next
+/// due time.
 #[tokio::test]
 async fn an_application_that_is_half_erased_hides_no_due_time_of_others() {
     let folder = SqliteBackend::new();
@@ -286,7 +288,7 @@ async fn an_application_that_is_half_erased_hides_no_due_time_of_others() {
     store.close().await;
 }
 
-/// What one request reads is bounded, whatever its limit and however few rows match.
+/// One request reads a bounded amount of data, even if its limit is large and few rows match.
 #[tokio::test]
 async fn a_listing_of_deliveries_reads_so_many_pages_and_goes_on_from_there() {
     let folder = SqliteBackend::new();

@@ -1,4 +1,4 @@
-//! Checkpoints the write-ahead log on a separate thread, while the writer continues.
+//! Checkpoints the write-ahead log on a separate thread, while the writer continues to write.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,25 +9,27 @@ use std::thread::JoinHandle;
 use rusqlite::Connection;
 use rusqlite::hooks::Wal;
 
+use super::Places;
 use super::connection::open_writer;
-use super::place::Places;
 
-/// Pages of the log from which on the writer checkpoints it itself, after it has sent the results: the
-/// log can be restarted only while there are no writes; otherwise it would grow forever.
+/// The pages of the log above which the writer itself runs a checkpoint, after it has sent its
+/// results. SQLite can restart the log only while nothing is written. With the separate thread
+/// alone, the log would grow forever.
 pub(super) const LOG_PAGES_MAX: i32 = 32_000;
-/// Fewest pages between two checkpoints of one log, since each writes all pages that changed since the
-/// last one, and some change with every commit.
+/// The fewest pages of the log between two checkpoints. Each checkpoint writes all pages that
+/// changed since the last one, and some pages change with every commit, so frequent checkpoints
+/// write them often.
 const CHECKPOINT_STEP_MIN: i32 = 500;
 
-/// The writer's side of the checkpointer.
+/// The handle of the checkpointer thread.
 pub(super) struct WalCheckpointer {
     wake: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
     stop: Arc<AtomicBool>,
-    /// Pages of the log after the last commit.
+    /// The pages of the log after the last commit.
     log_pages: Arc<AtomicI32>,
-    /// Pages of the log at its last checkpoint; 0 if there was none.
-    carried_at: AtomicI32,
+    /// The pages of the log at its last checkpoint; 0 if the log has had none.
+    checkpointed_at: AtomicI32,
 }
 
 impl WalCheckpointer {
@@ -54,7 +56,7 @@ impl WalCheckpointer {
         Ok(Self::new(Some(wake), Some(thread), stop))
     }
 
-    /// Starts no thread: the writer checkpoints at [`LOG_PAGES_MAX`].
+    /// Starts no thread. Only the writer runs checkpoints, at [`LOG_PAGES_MAX`].
     #[cfg(any(test, feature = "testing"))]
     pub(super) fn inline() -> Self {
         Self::new(None, None, Arc::default())
@@ -65,10 +67,10 @@ impl WalCheckpointer {
         thread: Option<JoinHandle<()>>,
         stop: Arc<AtomicBool>,
     ) -> Self {
-        Self { wake, thread, stop, log_pages: Arc::default(), carried_at: AtomicI32::new(0) }
+        Self { wake, thread, stop, log_pages: Arc::default(), checkpointed_at: AtomicI32::new(0) }
     }
 
-    /// Watches the length of the log after every commit of this connection.
+    /// Records the length of the log after every commit of this connection.
     pub(super) fn watch(&self, connection: &mut Connection) -> rusqlite::Result<()> {
         let log_pages = Arc::clone(&self.log_pages);
         connection.wal_hook(Some(move |_: &mut Wal, pages: i32| {
@@ -77,22 +79,23 @@ impl WalCheckpointer {
         }))
     }
 
-    /// Starts a checkpoint if the log is long. A failed one is tried again at the next commit; nothing
-    /// is lost, since the log is complete.
+    /// Starts a checkpoint if the log is long. If the checkpoint fails, no data is lost, since the
+    /// log contains it. A later commit tries again.
     pub(super) fn after_commit(&self, connection: &Connection) {
         let pages = self.log_pages.load(Ordering::Relaxed);
         if pages >= LOG_PAGES_MAX {
             let _ = run(connection);
             return;
         }
-        let carried_at = match self.carried_at.load(Ordering::Relaxed) {
+        let checkpointed_at = match self.checkpointed_at.load(Ordering::Relaxed) {
             // The log was restarted.
-            carried_at if carried_at > pages => 0,
-            carried_at => carried_at,
+            checkpointed_at if checkpointed_at > pages => 0,
+            checkpointed_at => checkpointed_at,
         };
-        let is_carried = pages >= next_after(carried_at)
+        let is_started = pages >= next_after(checkpointed_at)
             && self.wake.as_ref().is_some_and(|wake| wake.try_send(()).is_ok());
-        self.carried_at.store(if is_carried { pages } else { carried_at }, Ordering::Relaxed);
+        self.checkpointed_at
+            .store(if is_started { pages } else { checkpointed_at }, Ordering::Relaxed);
     }
 }
 
@@ -106,10 +109,10 @@ impl Drop for WalCheckpointer {
     }
 }
 
-/// The length for the next checkpoint after one at this length: halfway to the writer's own checkpoint,
-/// which then has little left to do.
-fn next_after(carried_at: i32) -> i32 {
-    carried_at + ((LOG_PAGES_MAX - carried_at) / 2).max(CHECKPOINT_STEP_MIN)
+/// The length of the log for the next checkpoint, after a checkpoint at this length: halfway to the
+/// checkpoint of the writer, which then has little left to do.
+fn next_after(checkpointed_at: i32) -> i32 {
+    checkpointed_at + ((LOG_PAGES_MAX - checkpointed_at) / 2).max(CHECKPOINT_STEP_MIN)
 }
 
 fn run(connection: &Connection) -> rusqlite::Result<()> {
@@ -121,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_is_carried_over_seldom_and_leaves_little_to_the_writer() {
+    fn a_log_is_started_over_seldom_and_leaves_little_to_the_writer() {
         let mut at = vec![next_after(0)];
         while next_after(at[at.len() - 1]) < LOG_PAGES_MAX {
             at.push(next_after(at[at.len() - 1]));

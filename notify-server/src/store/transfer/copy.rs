@@ -1,18 +1,22 @@
-//! Copying rows in chunks, and comparing both databases.
+//! Copying the rows and key counters of tables, and comparing both databases.
 
-use super::cell::{Cell, Digest};
 use super::database::Database;
-use super::table::Table;
-use super::{MoveError, Progress, Step, TableMoved, numbers};
+use super::table::{Cell, Digest, Table};
+use super::{MoveError, Progress, Step, TableMoved};
 use crate::failpoint::{self, Stage};
+use crate::store::postgres::sequence;
+use crate::store::sql::{self, Connection, OptionalExtension, params};
 
-/// Bytes at which a chunk ends. Memory is bounded by this and one row.
+/// A chunk ends once its rows have this many bytes. A transfer needs memory for a chunk and one
+/// row.
 const CHUNK_BYTES: usize = 4 * 1_024 * 1_024;
-/// Rows of the first chunk, and the minimum: few are discarded if they are large.
+/// The rows of the first chunk, and the fewest rows of any chunk. With few rows, little is
+/// discarded if large rows exceed the bytes of a chunk.
 const CHUNK_ROWS_MIN: usize = 50;
-/// Rows of a chunk at most.
+/// The most rows of a chunk.
 const CHUNK_ROWS_MAX: usize = 10_000;
-/// Most growth of the number of rows from chunk to chunk, since rows differ in size.
+/// The most growth from the rows of one chunk to the rows of the next, since the next rows may be
+/// larger.
 const CHUNK_GROWTH_MAX: usize = 4;
 
 type Watch<'w> = &'w mut dyn FnMut(Progress<'_>);
@@ -30,7 +34,7 @@ impl<'s> Walk<'s> {
         Self { side, table, after, rows: CHUNK_ROWS_MIN }
     }
 
-    /// The next rows; empty at the end.
+    /// Reads the next chunk; empty at the end of the table.
     fn next(&mut self, step: Step) -> Result<Vec<Vec<Cell>>, MoveError> {
         let limit = i64::try_from(self.rows).unwrap_or(i64::MAX);
         let chunk = self
@@ -38,28 +42,29 @@ impl<'s> Walk<'s> {
             .rows(self.table, self.after.as_deref(), limit, CHUNK_BYTES)
             .map_err(self.side.failing(step, &self.table.name))?;
         if let Some(last) = chunk.last() {
-            self.after = Some(last[..self.table.key].to_vec());
+            self.after = Some(last[..self.table.key_columns].to_vec());
             let bytes = chunk.iter().flatten().map(Cell::size).sum();
-            self.rows = next_rows(self.rows, chunk.len(), bytes);
+            self.rows = next_limit(self.rows, chunk.len(), bytes);
         }
         Ok(chunk)
     }
 }
 
-/// The number of rows of the next chunk, after one of this size.
-fn next_rows(asked: usize, rows: usize, bytes: usize) -> usize {
+/// The limit of rows for the next chunk, after a chunk with `rows` rows and `bytes` bytes whose
+/// limit was `limit`.
+fn next_limit(limit: usize, rows: usize, bytes: usize) -> usize {
     let fitting = CHUNK_BYTES.saturating_mul(rows) / bytes.max(1);
-    fitting.min(asked * CHUNK_GROWTH_MAX).clamp(CHUNK_ROWS_MIN, CHUNK_ROWS_MAX)
+    fitting.min(limit * CHUNK_GROWTH_MAX).clamp(CHUNK_ROWS_MIN, CHUNK_ROWS_MAX)
 }
 
-/// Number of rows of all tables.
+/// Counts the rows of all tables.
 pub(super) fn count_rows(side: &Database, tables: &[Table]) -> Result<u64, MoveError> {
     let count = |table: &Table| side.count(table).map_err(side.failing(Step::Opening, &table.name));
     tables.iter().map(count).sum()
 }
 
-/// Copies the rows that the target does not have yet and its counters; returns how many. `of` is the
-/// number of all rows.
+/// Copies the rows that the target does not have yet, and the key counters. Returns the number of
+/// copied rows. `of` is the number of all rows, for the progress.
 pub(super) fn copy(
     source: &Database,
     target: &Database,
@@ -82,9 +87,10 @@ pub(super) fn copy(
             failpoint::reach("move", Stage::Committed);
             copied += chunk.len() as u64;
         }
-        numbers::carry(source, target, table)?;
+        continue_numbers(source, target, table)?;
     }
-    // Not the whole database, since PostgreSQL logs a warning for each table without access.
+    // Each table is analysed separately. For the whole database, PostgreSQL would log a warning for
+    // each table that the user may not analyse.
     for table in tables {
         let failed = target.failing(Step::Copying, &table.name);
         target.connection.analyze(&table.name).map_err(failed)?;
@@ -92,7 +98,7 @@ pub(super) fn copy(
     Ok(copied)
 }
 
-/// Compares the number of rows and their digest for every table.
+/// Compares the number of rows and their digest in every table.
 pub(super) fn compare(
     source: &Database,
     target: &Database,
@@ -111,9 +117,10 @@ pub(super) fn compare(
                 of,
             });
         };
-        let (rows, digest) = summed(source, table, &mut show)?;
-        let (target_rows, same) = summed(target, table, &mut |there| show(rows + there))?;
-        if (rows, digest) != (target_rows, same) {
+        let (rows, digest) = digest_of(source, table, &mut show)?;
+        let (target_rows, target_digest) =
+            digest_of(target, table, &mut |target_rows| show(rows + target_rows))?;
+        if (rows, digest) != (target_rows, target_digest) {
             let table = table.name.clone();
             return Err(MoveError::Differs { table, source_rows: rows, target_rows });
         }
@@ -123,7 +130,8 @@ pub(super) fn compare(
     Ok(compared)
 }
 
-fn summed(
+/// Reads all rows of a table. Returns their number and digest.
+fn digest_of(
     side: &Database,
     table: &Table,
     show: &mut dyn FnMut(u64),
@@ -141,13 +149,61 @@ fn summed(
     }
 }
 
+// The key counters of tables are transferred too. Otherwise the target would reuse keys of deleted
+// rows, which may be known outside.
+
+/// Sets the key counter of a table in the target to the counter in the source.
+fn continue_numbers(source: &Database, target: &Database, table: &Table) -> Result<(), MoveError> {
+    if !table.is_numbered {
+        return Ok(());
+    }
+    let last = last_number(source, table).map_err(source.failing(Step::Copying, &table.name))?;
+    set_last_number(target, table, last).map_err(target.failing(Step::Copying, &table.name))
+}
+
+/// Reads the key counter of a table: the last number that was assigned, or 0.
+fn last_number(side: &Database, table: &Table) -> sql::Result<i64> {
+    let connection = &side.connection;
+    let last = match connection {
+        Connection::Sqlite(_) => connection
+            .prepare_cached("select last from numbers where name = ?1")?
+            .query_row(params![table.name], |row| row.get(0)),
+        // The last value of an unused sequence is 1, and `is_called` is false.
+        Connection::Postgres(_) => connection
+            .prepare_cached(&format!(
+                "select case when is_called then last_value else last_value - 1 end from {}",
+                sequence(&table.name)
+            ))?
+            .query_row([], |row| row.get(0)),
+    };
+    Ok(last.optional()?.unwrap_or_default())
+}
+
+/// Sets the key counter of a table. An unused sequence of PostgreSQL stays as it is.
+fn set_last_number(target: &Database, table: &Table, last: i64) -> sql::Result<()> {
+    let connection = &target.connection;
+    match connection {
+        Connection::Sqlite(_) => target.durably(|| {
+            connection
+                .prepare_cached("update numbers set last = ?2 where name = ?1")?
+                .execute(params![table.name, last])?;
+            Ok(())
+        }),
+        Connection::Postgres(_) if last < 1 => Ok(()),
+        Connection::Postgres(_) => {
+            let set = format!("select setval('{}', ?1)", sequence(&table.name));
+            connection.prepare_cached(&set)?.exists(params![last]).map(drop)
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn chunks_grow_to_their_bytes_and_shrink_with_wide_rows() {
-        for (asked, rows, bytes, expected) in [
+        for (limit, rows, bytes, expected) in [
             (50, 50, 5_000, 200),
             (200, 200, 20_000, 800),
             (10_000, 10_000, 1_000_000, 10_000),
@@ -155,7 +211,7 @@ mod tests {
             (800, 800, 800 * 1_024 * 1_024, 50),
             (800, 3, 0, 3_200),
         ] {
-            assert_eq!(next_rows(asked, rows, bytes), expected, "{asked} {rows} {bytes}");
+            assert_eq!(next_limit(limit, rows, bytes), expected, "{limit} {rows} {bytes}");
         }
     }
 }

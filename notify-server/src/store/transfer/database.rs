@@ -1,39 +1,44 @@
 //! One of the two databases of a transfer, opened exclusively.
 
-use super::cell::Cell;
-use super::table::Table;
+use super::table::{Cell, Table};
 use super::{DatabaseLocation, MoveError, Step};
 use crate::store::postgres::{self, SchemaState};
 use crate::store::sql::{
-    Connection, Error, MoveMark, Params, Result, Row, Type, Value, mark_move, move_mark,
+    Connection, Error, MoveMark, Params, Result, Row, Type, Value, read_move_mark, set_move_mark,
 };
 use crate::store::{CloseGuard, sqlite};
 
 /// A database of a transfer.
 pub(super) struct Database {
-    /// Its location for display.
+    /// The location, for display.
     pub(super) place: String,
-    /// Never reopened, since the locks depend on it.
+    /// The connection. It is never reopened, since the locks end with it.
     pub(super) connection: Connection,
-    /// Keeps servers from using it.
-    _held: Option<CloseGuard>,
+    /// The lock of a SQLite file, which keeps servers from using it.
+    _lock: Option<CloseGuard>,
 }
 
 impl Database {
-    /// Opens the source, which has to exist.
+    /// Opens the source of a transfer.
+    ///
+    /// # Errors
+    /// When it does not exist or is in use.
     pub(super) fn source(place: &DatabaseLocation) -> std::result::Result<Self, MoveError> {
-        let is_there = match place {
+        let exists = match place {
             DatabaseLocation::Sqlite(path) => path.exists(),
             DatabaseLocation::Postgres(url) => postgres::found(url)? == SchemaState::Notify,
         };
-        if is_there {
+        if exists {
             Self::open_exclusive(place)
         } else {
             Err(MoveError::NoSource(place.to_string()))
         }
     }
 
-    /// Opens the target, and creates its tables if it has none.
+    /// Opens the target of a transfer. Creates its tables if it has none.
+    ///
+    /// # Errors
+    /// When it contains tables of other software or is in use.
     pub(super) fn target(place: &DatabaseLocation) -> std::result::Result<Self, MoveError> {
         if let DatabaseLocation::Postgres(url) = place
             && let SchemaState::Foreign(table) = postgres::found(url)?
@@ -48,26 +53,26 @@ impl Database {
         let name = place.to_string();
         match place {
             DatabaseLocation::Sqlite(path) => {
-                let (connection, held) = sqlite::open_exclusive(path)?;
-                Ok(Self { place: name, connection, _held: held })
+                let (connection, lock) = sqlite::open_exclusive(path)?;
+                Ok(Self { place: name, connection, _lock: lock })
             }
             DatabaseLocation::Postgres(url) => {
                 let connection = postgres::connect(url)?;
-                let side = Self { place: name, connection, _held: None };
-                side.keep_others_off()?;
+                let side = Self { place: name, connection, _lock: None };
+                side.exclude_others()?;
                 Ok(side)
             }
         }
     }
 
     /// Takes the write lock of a shared database, and checks that no server is alive.
-    fn keep_others_off(&self) -> std::result::Result<(), MoveError> {
+    fn exclude_others(&self) -> std::result::Result<(), MoveError> {
         let failed = self.failing(Step::Opening, "servers");
         match self.connection.block_writers() {
             Err(error) if error.is_busy() => {
                 return Err(MoveError::Written(self.place.clone()));
             }
-            held => held.map_err(&failed)?,
+            locked => locked.map_err(&failed)?,
         }
         let now = self.connection.time().map_err(&failed)?.map_or(0, |now| now.as_ms());
         let alive = "select count(*) from servers where alive_until > ?1";
@@ -78,7 +83,7 @@ impl Database {
         Ok(())
     }
 
-    /// Maps an error of this database to one of the transfer.
+    /// Returns a function that maps an error of this database to an error of the transfer.
     pub(super) fn failing(&self, step: Step, table: &str) -> impl Fn(Error) -> MoveError + use<> {
         MoveError::failing(&self.place, step, table)
     }
@@ -87,31 +92,31 @@ impl Database {
         self.connection.prepare_cached(sql)?.query_row(params, |row| row.get(0))
     }
 
-    /// Its mark.
+    /// Reads the mark of the database.
     pub(super) fn mark(&self) -> Result<Option<MoveMark>> {
-        move_mark(&self.connection)
+        read_move_mark(&self.connection)
     }
 
-    /// Marks it, durably.
+    /// Sets the mark of the database, or removes it with `None`, in a durable transaction.
     pub(super) fn set_mark(&self, mark: Option<&MoveMark>) -> Result<()> {
-        self.durably(|| mark_move(&self.connection, mark))
+        self.durably(|| set_move_mark(&self.connection, mark))
     }
 
-    /// Prevents changes of the source until the end, since subcommands write to a file without the lock
-    /// of its server.
+    /// Prevents changes of the source until the end of the transfer. The lock of a SQLite file is
+    /// not enough, since subcommands write to the file without it.
     pub(super) fn freeze(&self) -> Result<()> {
         match self.connection {
             Connection::Sqlite(_) => self.connection.begin_write(),
-            // Every writer waits for our lock.
+            // The transfer already has the write lock, for which every writer waits.
             Connection::Postgres(_) => Ok(()),
         }
     }
 
-    /// Marks a source that was frozen, durably.
-    pub(super) fn leave(&self, mark: &MoveMark) -> Result<()> {
+    /// Sets the mark of a frozen source, and ends the freeze.
+    pub(super) fn retire(&self, mark: &MoveMark) -> Result<()> {
         match self.connection {
             Connection::Sqlite(_) => {
-                mark_move(&self.connection, Some(mark))?;
+                set_move_mark(&self.connection, Some(mark))?;
                 self.connection.commit()
             }
             Connection::Postgres(_) => self.set_mark(Some(mark)),
@@ -121,28 +126,29 @@ impl Database {
     /// Runs `work` in a durable transaction.
     pub(super) fn durably(&self, work: impl FnOnce() -> Result<()>) -> Result<()> {
         self.connection.begin_write()?;
-        let done = work().and_then(|()| self.connection.commit());
-        if done.is_err() {
-            // The first error says more than that of a broken connection.
+        let result = work().and_then(|()| self.connection.commit());
+        if result.is_err() {
+            // An error of the rollback is ignored, since the first error is the cause.
             let _ = self.connection.rollback();
         }
-        done
+        result
     }
 
-    /// The number of rows of a table.
+    /// Counts the rows of a table.
     pub(super) fn count(&self, table: &Table) -> Result<u64> {
         Ok(self.number(&table.count(), [])?.try_into().unwrap_or_default())
     }
 
-    /// The key of the last row.
+    /// Reads the key of the last row of a table; `None` if the table is empty.
     pub(super) fn last_key(&self, table: &Table) -> Result<Option<Vec<Cell>>> {
         let mut statement = self.connection.prepare_cached(&table.last_key())?;
         let mut rows = statement.query([])?;
         let Some(row) = rows.next()? else { return Ok(None) };
-        cells(&row, table.key).map(Some)
+        cells(&row, table.key_columns).map(Some)
     }
 
-    /// The next rows after a key, at most `limit` and up to `bytes`.
+    /// Reads the next rows after a key, at most `limit` rows. Stops with the row with which the
+    /// rows reach `bytes` bytes.
     pub(super) fn rows(
         &self,
         table: &Table,
@@ -151,12 +157,12 @@ impl Database {
         bytes: usize,
     ) -> Result<Vec<Vec<Cell>>> {
         let mut statement = self.connection.prepare_cached(&table.select(after.is_some()))?;
-        let mut given = after.map(|key| values(table, key)).unwrap_or_default();
-        given.push(Value::Integer(limit));
-        let mut found = statement.query_within(&given[..], bytes)?;
+        let mut params = after.map(|key| values(table, key)).unwrap_or_default();
+        params.push(Value::Integer(limit));
+        let mut stored = statement.query_within(&params[..], bytes)?;
         let (mut rows, mut size) = (Vec::new(), 0);
         while size < bytes
-            && let Some(row) = found.next()?
+            && let Some(row) = stored.next()?
         {
             let row = cells(&row, table.columns.len())?;
             size += row.iter().map(Cell::size).sum::<usize>();
@@ -167,10 +173,15 @@ impl Database {
 
     /// Writes rows in one durable transaction.
     pub(super) fn write(&self, table: &Table, rows: &[Vec<Cell>]) -> Result<()> {
-        let given = rows.iter().map(|row| values(table, row));
+        let values_of_rows = rows.iter().map(|row| values(table, row));
         let kinds: Vec<Type> = table.columns.iter().map(|column| column.kind).collect();
         self.durably(|| {
-            self.connection.bulk_insert(&table.with_columns(), &table.insert(), &kinds, given)
+            self.connection.bulk_insert(
+                &table.with_columns(),
+                &table.insert(),
+                &kinds,
+                values_of_rows,
+            )
         })
     }
 }
@@ -179,8 +190,8 @@ fn cells(row: &Row<'_>, count: usize) -> Result<Vec<Cell>> {
     (0..count).map(|column| Cell::of(row, column)).collect()
 }
 
-/// The values of cells, those of the key first.
+/// The parameter values of cells, which are the first columns of a table.
 fn values<'c>(table: &Table, cells: &'c [Cell]) -> Vec<Value<'c>> {
-    let of_columns = cells.iter().zip(&table.columns);
-    of_columns.map(|(cell, column)| cell.value(column.kind)).collect()
+    let with_columns = cells.iter().zip(&table.columns);
+    with_columns.map(|(cell, column)| cell.value(column.kind)).collect()
 }

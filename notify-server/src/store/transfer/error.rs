@@ -4,10 +4,10 @@ use super::Step;
 use crate::store::sql::Error;
 use crate::store::{postgres, sqlite};
 
-/// Why a text is not a location. None of it is quoted, since it may contain a password.
+/// Why a text is not a location. The text is not quoted, since it may contain a password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LocationError {
-    /// Neither of the two.
+    /// It is neither the URL of a PostgreSQL database nor a SQLite file.
     #[error("must be postgres://user:password@host/database or sqlite:FILE")]
     Form,
     /// An invalid URL.
@@ -18,13 +18,13 @@ pub enum LocationError {
 /// Why a transfer failed. Locations are shown without user and password.
 #[derive(Debug, thiserror::Error)]
 pub enum MoveError {
-    /// Both are of one kind.
+    /// Both locations are of the same kind.
     #[error(
         "a move goes between SQLite and PostgreSQL; `notify-server backup` copies a file, and \
          pg_dump a PostgreSQL database"
     )]
     SameKind,
-    /// There is no source.
+    /// The source does not exist. Contains its location.
     #[error("there is no database at {0}")]
     NoSource(String),
     /// A SQLite file cannot be opened or is in use.
@@ -33,18 +33,18 @@ pub enum MoveError {
     /// A PostgreSQL database cannot be opened.
     #[error(transparent)]
     Postgres(#[from] postgres::OpenError),
-    /// Servers use it.
+    /// Servers use the database.
     #[error(
         "{place} is served ({servers} alive): stop every server first (one that was killed counts for \
          some 15 seconds)"
     )]
     Served {
-        /// Which database.
+        /// The location of the database.
         place: String,
-        /// How many.
+        /// The number of servers.
         servers: i64,
     },
-    /// Another process writes to it.
+    /// Another process writes to the database. Contains its location.
     #[error("{0} is being written by somebody else: nothing may write to it during a move")]
     Written(String),
     /// The target is not empty.
@@ -53,29 +53,29 @@ pub enum MoveError {
          moved away or not, are dropped by hand first"
     )]
     NotEmpty {
-        /// Which database.
+        /// The location of the database.
         place: String,
         /// The first table with rows.
         table: String,
     },
-    /// The target contains a part of another transfer.
+    /// The target contains the rows of another unfinished transfer.
     #[error(
         "{place} holds part of a move from {other} that cannot go on: the source was used since, or \
          is another one. Begin again with an empty one (drop schema public cascade; create schema public; or \
          another file)"
     )]
     OtherMove {
-        /// Which database.
+        /// The location of the database.
         place: String,
-        /// Where those rows came from.
+        /// The source of the other transfer.
         other: String,
     },
-    /// The source is incomplete.
+    /// The source is the target of another unfinished transfer.
     #[error("a move into {place} from {other} is not over: finish that one first")]
     Unfinished {
-        /// Which database.
+        /// The location of the database.
         place: String,
-        /// Where its rows come from.
+        /// The source of the other transfer.
         other: String,
     },
     /// The source was already transferred.
@@ -83,9 +83,9 @@ pub enum MoveError {
         "{place} was moved to {other} already; `notify-server move --undo` gives it free again"
     )]
     AlreadyMoved {
-        /// Which database.
+        /// The location of the database.
         place: String,
-        /// Where to.
+        /// The location that it was transferred to.
         other: String,
     },
     /// The databases differ after the copy.
@@ -94,30 +94,31 @@ pub enum MoveError {
          Empty the target and begin again (after `move --undo` where the source is refused)"
     )]
     Differs {
-        /// Which table.
+        /// The table.
         table: String,
-        /// Rows in the source.
+        /// The number of rows in the source.
         source_rows: u64,
-        /// Rows in the target.
+        /// The number of rows in the target.
         target_rows: u64,
     },
     /// A database failed.
     #[error("{place} failed while {step} {table}: run the same command again to go on")]
     Database {
-        /// Which database.
+        /// The location of the database.
         place: String,
-        /// What was done.
+        /// The step.
         step: Step,
-        /// With which table.
+        /// The table.
         table: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
 impl MoveError {
-    /// What makes an error of a database one of the move.
+    /// Returns a function that maps an error of the database at `place` to an error of the
+    /// transfer.
     pub(super) fn failing(place: &str, step: Step, table: &str) -> impl Fn(Error) -> Self + use<> {
         let (place, table) = (place.to_owned(), table.to_owned());
         move |source| Self::Database {

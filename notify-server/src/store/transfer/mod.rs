@@ -1,20 +1,18 @@
 //! Transfers a whole installation between SQLite and PostgreSQL: `notify-server move`.
 //!
 //! ```text
-//! hold both ──▶ mark both ──▶ copy table by table ──▶ compare ──▶ source: left ──▶ target: free
+//! lock both ──▶ mark both ──▶ copy table by table ──▶ compare ──▶ retire source ──▶ release target
 //!                   ▲              in key order, a chunk a commit      │
-//!                   └──────────────── run again after any end ────────┘
+//!                   └────────── run again after an interruption ──────┘
 //! ```
 //!
-//! The target's last key says what was copied, so an interrupted run continues from there. The marks
-//! (`sql/moves.rs`) keep servers from using an incomplete target or a transferred source, and reveal
-//! that a source was used in between.
+//! Rows are copied in the order of their keys, so an interrupted run continues after the last key
+//! in the target. The marks (`sql/moves.rs`) keep servers from using an incomplete target or a
+//! retired source. They also show whether the source was used between two runs.
 
-mod cell;
 mod copy;
 mod database;
 mod error;
-mod numbers;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -31,7 +29,7 @@ use self::table::Table;
 use super::postgres::{self, DatabaseUrl};
 use super::sql::{Connection, MoveMark, MoveState};
 
-/// File of an installation if only its folder is given.
+/// The file name of an installation, if only its folder is given.
 const FILE_NAME: &str = "notify.db";
 
 /// The location of an installation.
@@ -65,7 +63,7 @@ impl FromStr for DatabaseLocation {
 }
 
 impl DatabaseLocation {
-    /// A file by its absolute path, since marks contain it.
+    /// The location of a file. The path is made absolute, since the marks of a transfer contain it.
     #[must_use]
     pub fn file(path: &Path) -> Self {
         Self::Sqlite(std::path::absolute(path).unwrap_or_else(|_| path.to_owned()))
@@ -73,7 +71,7 @@ impl DatabaseLocation {
 }
 
 impl fmt::Display for DatabaseLocation {
-    /// Displays it without user and password.
+    /// Displays the location without user and password.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Sqlite(path) => write!(out, "{}", path.display()),
@@ -82,7 +80,7 @@ impl fmt::Display for DatabaseLocation {
     }
 }
 
-/// The current step of a transfer.
+/// A step of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// Opens and marks the two databases.
@@ -91,7 +89,7 @@ pub enum Step {
     Copying,
     /// Compares both databases.
     Comparing,
-    /// Marks the source as moved and frees the target.
+    /// Retires the source and releases the target.
     Ending,
 }
 
@@ -113,39 +111,40 @@ pub struct Progress<'t> {
     pub step: Step,
     /// The table.
     pub table: &'t str,
-    /// Rows that this step has finished.
+    /// The number of rows that this step has finished.
     pub rows: u64,
-    /// Rows of all tables.
+    /// The number of rows of all tables.
     pub of: u64,
 }
 
 /// A transferred table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableMoved {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its rows.
+    /// The number of rows.
     pub rows: u64,
-    /// SHA-256 over them, in the order of the key.
+    /// The SHA-256 over the rows, in the order of the key.
     pub digest: [u8; 32],
 }
 
 /// The result of a transfer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MoveReport {
-    /// Every table.
+    /// All transferred tables.
     pub tables: Vec<TableMoved>,
-    /// Rows that this run copied; earlier runs copied the others.
+    /// The number of rows that this run copied. Earlier, interrupted runs copied the other rows.
     pub copied: u64,
 }
 
-/// Transfers everything to the other location, which has to be empty, or continues an interrupted
-/// transfer between the two. Blocks; must not be called on a thread of a runtime.
+/// Transfers an installation from one location to another. The target has to be empty, unless an
+/// interrupted transfer between the same two locations is continued. Blocks; must not be called on
+/// a thread of a runtime.
 ///
 /// # Errors
-/// When one of the two is in use, the target is not empty, or a database fails. The same call then
-/// continues. The source stays usable, unless the failure was in the last step; then neither is usable
-/// until the transfer is finished.
+/// When one of the databases is in use, the target is not empty, or a database fails. The same call
+/// can then be repeated. The source stays usable, unless the last step failed. Then neither
+/// database is usable until a repeated call finishes the transfer.
 pub fn move_installation(
     from: &DatabaseLocation,
     to: &DatabaseLocation,
@@ -174,27 +173,30 @@ pub fn move_installation(
     Ok(MoveReport { tables, copied })
 }
 
-/// Marks both databases, or finds the marks of an earlier run of this transfer; returns its id.
+/// Sets the marks of both databases, or finds the marks of an earlier run of this transfer. Returns
+/// the id of the transfer.
 fn handshake(
     source: &Database,
     target: &Database,
     tables: &[Table],
     at_ms: i64,
 ) -> Result<[u8; 16], MoveError> {
-    let here = source.mark().map_err(source.failing(Step::Opening, "moves"))?;
-    let there = target.mark().map_err(target.failing(Step::Opening, "moves"))?;
-    let arriving = there.filter(|mark| mark.state == MoveState::Importing);
+    let source_mark = source.mark().map_err(source.failing(Step::Opening, "moves"))?;
+    let target_mark = target.mark().map_err(target.failing(Step::Opening, "moves"))?;
+    let importing = target_mark.filter(|mark| mark.state == MoveState::Importing);
     let place = || source.place.clone();
-    match (here, arriving) {
+    match (source_mark, importing) {
         (Some(MoveMark { state: MoveState::Importing, place: other, .. }), _) => {
             Err(MoveError::Unfinished { place: place(), other })
         }
-        (Some(here), Some(there)) if here.id == there.id => Ok(here.id),
+        (Some(source_mark), Some(target_mark)) if source_mark.id == target_mark.id => {
+            Ok(source_mark.id)
+        }
         (Some(MoveMark { state: MoveState::Retired, place: other, .. }), _) => {
             Err(MoveError::AlreadyMoved { place: place(), other })
         }
-        (_, Some(there)) => {
-            Err(MoveError::OtherMove { place: target.place.clone(), other: there.place })
+        (_, Some(target_mark)) => {
+            Err(MoveError::OtherMove { place: target.place.clone(), other: target_mark.place })
         }
         (_, None) => {
             refuse_rows(target, tables)?;
@@ -211,7 +213,8 @@ fn handshake(
     }
 }
 
-/// A source that was transferred elsewhere is refused before the target is changed.
+/// Refuses a source that was already transferred to another location. Called before the target is
+/// opened, so that the target stays unchanged.
 fn refuse_moved(source: &Database, to: &DatabaseLocation) -> Result<(), MoveError> {
     match source.mark().map_err(source.failing(Step::Opening, "moves"))? {
         Some(MoveMark { state: MoveState::Retired, place: other, .. })
@@ -223,7 +226,8 @@ fn refuse_moved(source: &Database, to: &DatabaseLocation) -> Result<(), MoveErro
     }
 }
 
-/// From here on the source cannot change. A subcommand that wrote before this has removed the mark.
+/// Prevents further changes of the source. A subcommand that wrote to the source before this has
+/// removed the mark, and the transfer is refused.
 fn freeze(source: &Database, id: [u8; 16]) -> Result<(), MoveError> {
     let failed = source.failing(Step::Opening, "moves");
     source.freeze().map_err(&failed)?;
@@ -233,6 +237,7 @@ fn freeze(source: &Database, id: [u8; 16]) -> Result<(), MoveError> {
     }
 }
 
+/// Refuses a target that has rows.
 fn refuse_rows(target: &Database, tables: &[Table]) -> Result<(), MoveError> {
     for table in tables {
         let rows = target.last_key(table).map_err(target.failing(Step::Opening, &table.name))?;
@@ -244,20 +249,21 @@ fn refuse_rows(target: &Database, tables: &[Table]) -> Result<(), MoveError> {
     Ok(())
 }
 
-/// The source is retired before the target is released. Between the two neither is usable, and never
-/// both.
+/// Ends the transfer. The source is retired before the target is released, so that there is never a
+/// time when servers could use both.
 fn finish(source: &Database, target: &Database, id: [u8; 16], at_ms: i64) -> Result<(), MoveError> {
     let (state, place) = (MoveState::Retired, target.place.clone());
     source
-        .leave(&MoveMark { state, id, place, at: at_ms })
+        .retire(&MoveMark { state, id, place, at: at_ms })
         .map_err(source.failing(Step::Ending, "moves"))?;
     target.set_mark(None).map_err(target.failing(Step::Ending, "moves"))
 }
 
-/// Makes a transferred source usable again, in its old state; returns where it was transferred to.
+/// Makes a transferred source usable again, in the state that it had. Returns the location that it
+/// was transferred to, or `None` if it was not transferred.
 ///
 /// # Errors
-/// When it is in use. Returns `None` if it was not transferred.
+/// When the database does not exist, is in use, or fails.
 pub fn undo_move(place: &DatabaseLocation) -> Result<Option<String>, MoveError> {
     let side = Database::source(place)?;
     let failed = side.failing(Step::Opening, "moves");

@@ -93,7 +93,7 @@ fn everything_goes_there_and_back_with_its_numbers() {
 
     let back = home.named("back.db");
     let again = moved(&home.postgres(), &back).unwrap();
-    // PostgreSQL holds U+FFFD for U+0000; digests say the same of both.
+    // PostgreSQL stores U+FFFD in place of U+0000. The digests of both are the same.
     assert_eq!(again, there);
     // Keys are not reused in either database.
     for place in [home.postgres(), back] {
@@ -127,7 +127,7 @@ fn everything_goes_there_and_back_with_its_numbers() {
     }
 }
 
-/// Of tables that its user may not look at, PostgreSQL would log a warning each.
+/// PostgreSQL would log a warning for each table that its user may not analyse.
 #[test]
 fn a_move_has_postgres_collect_statistics_of_its_own_tables_alone() {
     let home = Installation::new();
@@ -152,7 +152,7 @@ fn both_have_the_same_tables_and_columns() {
             Database::open_exclusive(&home.postgres()).unwrap(),
         );
         let described = |table: &Table| {
-            assert!(table.key > 0, "{} has no key to go by", table.name);
+            assert!(table.key_columns > 0, "{} has no primary key", table.name);
             let mut columns: Vec<_> = table
                 .columns
                 .iter()

@@ -1,4 +1,4 @@
-//! Messages of webhooks: listed, redelivered, claimed and settled.
+//! Messages of webhooks: reading, redelivering, claiming and settling them.
 
 use notify_core::{
     AppId, Timestamp, WebhookAttempt, WebhookEventType, WebhookId, WebhookMessageId,
@@ -19,11 +19,11 @@ use crate::store::{
     WEBHOOK_FAILING, WEBHOOK_GONE, WebhookClaim, WebhookNo, WebhookWork, event_type_code,
 };
 
-/// Columns as [`attempt_of`] reads them.
+/// The columns that [`attempt_of`] reads.
 const ATTEMPT: &str = "no, id, type, at, notification_no, device_key, detail, state, attempts, \
     status, reason, latency_ms, created_at, last_attempt_at, due_at";
 
-/// Reads one.
+/// Reads a message.
 pub(super) fn read(
     connection: &Connection,
     app: AppNo,
@@ -39,7 +39,7 @@ pub(super) fn read(
     found.map(|(_, attempt)| attempt).ok_or(StoreError::NotFound)
 }
 
-/// Lists them, newest first.
+/// Lists the messages of a webhook, newest first.
 pub(super) fn list(
     connection: &Connection,
     app: AppNo,
@@ -47,8 +47,8 @@ pub(super) fn list(
     page: &PageRequest,
 ) -> Result<Page<WebhookAttempt>, StoreError> {
     let webhook = number_of(connection, app, webhook)?;
-    let listing = CursorCodec { name: "attempts", of: webhook.0 };
-    let before = listing.number(page)?.unwrap_or(i64::MAX);
+    let cursors = CursorCodec { list: "attempts", owner: webhook.0 };
+    let before = cursors.decode_number(page)?.unwrap_or(i64::MAX);
     let rows = connection
         .prepare_cached(&format!(
             "select {ATTEMPT} from webhook_messages where webhook_no = ?1 and no < ?2
@@ -56,7 +56,7 @@ pub(super) fn list(
         ))?
         .query_map([webhook.0, before, rows_wanted(page)], attempt_of)?
         .collect::<Result<Vec<_>, _>>()?;
-    Ok(listing.page(rows, page))
+    Ok(cursors.page(rows, page))
 }
 
 /// Creates a test message.
@@ -68,7 +68,7 @@ pub(super) fn test(
     at: Timestamp,
 ) -> Result<(), StoreError> {
     let webhook = number_of(tx, app, id)?;
-    is_open(tx, webhook.0)?;
+    require_room(tx, webhook.0)?;
     tx.prepare_insert(
         "insert into webhook_messages (no, webhook_no, id, type, at, detail, started_at, due_at,
          claimable_at, created_at) values (?1, ?2, ?3, ?4, ?5, ?6, ?5, ?5, ?5, ?5)",
@@ -87,7 +87,7 @@ pub(super) fn test(
     Ok(())
 }
 
-/// Restarts one, due at once. One that is being tried is left alone.
+/// Restarts a message, which is then due at once. Does nothing if an attempt is running.
 pub(super) fn redeliver(
     tx: &mut WriteTx<'_>,
     app: AppNo,
@@ -107,7 +107,7 @@ pub(super) fn redeliver(
     match (state, is_claimed) {
         (0, true) => return Ok(()),
         (0, false) => {}
-        _ => is_open(tx, webhook.0)?,
+        _ => require_room(tx, webhook.0)?,
     }
     tx.prepare_cached(
         "update webhook_messages set state = 0, attempts = 0, claim = null, started_at = ?3,
@@ -122,12 +122,14 @@ pub(super) fn redeliver(
 pub(super) struct Recovery {
     webhook: WebhookNo,
     since: Timestamp,
-    /// Failed messages, oldest first; one more than may be pending.
+    /// The numbers of failed messages, oldest first. At most one more than may be pending, to find
+    /// out whether some cannot be recovered now.
     failed: Vec<i64>,
 }
 
-/// Finds failed messages that were created since then, without tests and messages about erased things.
-pub(super) fn to_recover(
+/// Searches the failed messages that were created since `since`, except test messages and messages
+/// about erased devices and notifications.
+pub(super) fn find_failed(
     connection: &Connection,
     app: AppNo,
     webhook: WebhookId,
@@ -154,7 +156,8 @@ pub(super) fn to_recover(
     Ok(Recovery { webhook, since, failed })
 }
 
-/// Restarts failed messages and pending retries, up to the limit of pending messages.
+/// Makes pending retries due at once, and restarts failed messages up to the limit of pending
+/// messages.
 pub(super) fn recover(
     tx: &mut WriteTx<'_>,
     app: AppNo,
@@ -162,11 +165,11 @@ pub(super) fn recover(
     at: Timestamp,
 ) -> Result<WebhookRecovered, StoreError> {
     let Recovery { webhook, since, failed } = recovery;
-    let (enabled, pending) = openness(tx, webhook.0)?;
+    let (enabled, pending) = read_state(tx, webhook.0)?;
     if !enabled {
         return Err(disabled());
     }
-    let waiting = tx
+    let retried = tx
         .prepare_cached(
             "update webhook_messages set attempts = 0, started_at = ?3, due_at = ?3,
              claimable_at = ?3
@@ -180,23 +183,23 @@ pub(super) fn recover(
             event_type_code(WebhookEventType::WebhookTest),
         ])?;
     let room = usize::try_from(MESSAGES_PENDING_MAX - pending).unwrap_or(0);
-    let fitting = &failed[..failed.len().min(room)];
-    let mut recovered = waiting;
-    if !fitting.is_empty() {
-        // Another request may have redelivered one.
+    let to_restart = &failed[..failed.len().min(room)];
+    let mut recovered = retried;
+    if !to_restart.is_empty() {
+        // `state = 2`, since another request may have redelivered some of them meanwhile.
         recovered += tx
             .prepare_cached(&format!(
                 "update webhook_messages set state = 0, attempts = 0, claim = null,
                  started_at = ?2, due_at = ?2, claimable_at = ?2 where no in {NUMBERS} and state = 2"
             ))?
-            .execute(params![list_of(fitting), at.as_ms()])?;
+            .execute(params![list_of(to_restart), at.as_ms()])?;
     }
     tx.changed(Change::Events(app));
-    Ok(WebhookRecovered { recovered: recovered as u64, more: failed.len() > fitting.len() })
+    Ok(WebhookRecovered { recovered: recovered as u64, more: failed.len() > to_restart.len() })
 }
 
 /// Whether a webhook is enabled, and how many messages are pending.
-fn openness(tx: &Connection, webhook: i64) -> Result<(bool, i64), StoreError> {
+fn read_state(tx: &Connection, webhook: i64) -> Result<(bool, i64), StoreError> {
     let found = tx
         .prepare_cached(
             "select enabled, (select count(*) from webhook_messages
@@ -210,9 +213,12 @@ fn disabled() -> StoreError {
     StoreError::refused("id", "names a webhook that is disabled")
 }
 
-/// Refuses a webhook that is disabled or has too many pending messages.
-fn is_open(tx: &Connection, webhook: i64) -> Result<(), StoreError> {
-    let (enabled, pending) = openness(tx, webhook)?;
+/// Checks that a webhook can get another pending message.
+///
+/// # Errors
+/// `Refused` when the webhook is disabled or has too many pending messages.
+fn require_room(tx: &Connection, webhook: i64) -> Result<(), StoreError> {
+    let (enabled, pending) = read_state(tx, webhook)?;
     if !enabled {
         return Err(disabled());
     }
@@ -246,11 +252,11 @@ fn attempt_of(row: &Row<'_>) -> sql::Result<(i64, WebhookAttempt)> {
     Ok((row.get(0)?, attempt))
 }
 
-/// Most events that a claim scans.
-const EVENTS_LOOKED_AT_MAX: i64 = 1_000;
+/// The most events that a claim scans.
+const EVENTS_SCANNED_MAX: i64 = 1_000;
 
-/// The work of the engine. Reads three index positions for each enabled webhook, however long its queue
-/// is.
+/// Reads the work of the webhook engine. Reads three index positions for each enabled webhook,
+/// independent of the length of its queue.
 pub(super) fn work(connection: &Connection, now: Timestamp) -> Result<WebhookWork, StoreError> {
     let mut webhooks = connection.prepare_cached(concat!(
         "select w.no,
@@ -290,8 +296,8 @@ pub(super) fn claim(
     tx: &Connection,
     claim: &WebhookClaim,
 ) -> Result<Option<ClaimedWebhook>, StoreError> {
-    let Some(target) = target(tx, claim)? else { return Ok(None) };
-    make(tx, claim, &target)?;
+    let Some(target) = read_target(tx, claim)? else { return Ok(None) };
+    create_from_events(tx, claim, &target)?;
     let due = tx
         .prepare_cached(&format!(
             "select no, id, attempts, started_at, {COLUMNS}
@@ -321,7 +327,7 @@ pub(super) fn claim(
     Ok(Some(claimed))
 }
 
-fn target(tx: &Connection, claim: &WebhookClaim) -> Result<Option<Target>, StoreError> {
+fn read_target(tx: &Connection, claim: &WebhookClaim) -> Result<Option<Target>, StoreError> {
     let found = tx
         .prepare_cached(
             "select a.no, a.id, w.id, w.url, w.sealed,
@@ -348,8 +354,12 @@ fn target(tx: &Connection, claim: &WebhookClaim) -> Result<Option<Target>, Store
     Ok(found)
 }
 
-/// Creates messages from unread events, up to the limit of pending messages.
-fn make(tx: &Connection, claim: &WebhookClaim, target: &Target) -> Result<(), StoreError> {
+/// Creates messages from the unread events of a webhook, up to the limit of pending messages.
+fn create_from_events(
+    tx: &Connection,
+    claim: &WebhookClaim,
+    target: &Target,
+) -> Result<(), StoreError> {
     let pending: i64 = tx
         .prepare_cached(
             "select count(*) from webhook_messages indexed by webhook_messages_pending
@@ -362,7 +372,7 @@ fn make(tx: &Connection, claim: &WebhookClaim, target: &Target) -> Result<(), St
         .prepare_cached(&format!(
             "select no, {COLUMNS} from events where app_no = ?1 and no > ?2 order by no limit ?3"
         ))?
-        .query_map([target.app.0, target.cursor, EVENTS_LOOKED_AT_MAX], |row| {
+        .query_map([target.app.0, target.cursor, EVENTS_SCANNED_MAX], |row| {
             Ok((row.get(0)?, EventRow::read(row, 1)?))
         })?
         .collect::<Result<Vec<(i64, EventRow)>, _>>()?;
@@ -438,7 +448,7 @@ pub(super) fn settle(
         MessageStep::Delivered => (1, None),
         MessageStep::Failed => (2, None),
     };
-    let held = tx
+    let updated = tx
         .prepare_cached(
             "update webhook_messages set state = ?3, attempts = attempts + 1, claim = null,
              due_at = coalesce(?4, due_at), claimable_at = coalesce(?4, claimable_at),
@@ -455,29 +465,33 @@ pub(super) fn settle(
             i64::try_from(outcome.latency_ms).unwrap_or(i64::MAX),
             outcome.at.as_ms(),
         ])?;
-    if held == 0 {
+    if updated == 0 {
         return Ok(None);
     }
-    judge(tx, outcome)
+    update_webhook(tx, outcome)
 }
 
-/// Updates the webhook after an attempt; returns the reason if it is disabled.
-fn judge(tx: &Connection, outcome: &AttemptOutcome) -> Result<Option<&'static str>, StoreError> {
-    let (app, is_asked, since) = tx
+/// Updates the webhook after an attempt. If the result disables the webhook, returns the reason.
+fn update_webhook(
+    tx: &Connection,
+    outcome: &AttemptOutcome,
+) -> Result<Option<&'static str>, StoreError> {
+    let (app, has_same_url, failing_since) = tx
         .prepare_cached("select app_no, url = ?2, failing_since from webhooks where no = ?1")?
         .query_row(params![outcome.webhook.0, outcome.url], |row| {
-            let since = row.get::<Option<i64>>(2)?.map(Timestamp);
-            Ok((AppNo(row.get(0)?), row.get::<bool>(1)?, since))
+            let failing_since = row.get::<Option<i64>>(2)?.map(Timestamp);
+            Ok((AppNo(row.get(0)?), row.get::<bool>(1)?, failing_since))
         })?;
-    if !is_asked {
+    if !has_same_url {
         return Ok(None);
     }
     let is_failing = outcome.step != MessageStep::Delivered;
-    if since.is_some() != is_failing {
+    if failing_since.is_some() != is_failing {
         tx.prepare_cached("update webhooks set failing_since = ?2 where no = ?1")?
             .execute(params![outcome.webhook.0, is_failing.then_some(outcome.at.as_ms())])?;
     }
-    let is_past_limit = is_failing && since.is_some_and(|since| since <= outcome.failing_before);
+    let is_past_limit =
+        is_failing && failing_since.is_some_and(|since| since <= outcome.failing_before);
     let reason = match (outcome.is_gone, is_past_limit) {
         (true, _) => WEBHOOK_GONE,
         (false, true) => WEBHOOK_FAILING,

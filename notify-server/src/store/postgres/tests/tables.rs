@@ -8,8 +8,9 @@ use super::super::connect_config::ConnectConfig;
 use super::super::{make_version, migrate};
 use super::*;
 
-/// The rows of an application lie together: the planner, which takes them to be mixed with those of the
-/// others, must not walk past everybody else's to find them.
+/// The rows of an application lie together. The query planner assumes that they are mixed with the
+/// rows of other applications. It must not choose a plan that scans the rows of all other
+/// applications first.
 #[tokio::test]
 async fn what_an_application_asks_for_costs_nothing_of_the_others() {
     let own = PostgresBackend::new();

@@ -1,0 +1,333 @@
+//! Reading notifications back with their counts, failures and engagement. The counts of running
+//! dispatches are summed from their pages; a finished dispatch has its counts in its row.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use notify_core::json::JsonObject;
+use notify_core::{
+    Counts, Engagement, FailureCount, NotificationId, NotificationRecord, NotificationStatus,
+    Origin, Platform, PlatformCounts, Timestamp,
+};
+
+use crate::store::page::{CursorCodec, rows_wanted};
+use crate::store::sql::error::internal;
+use crate::store::sql::row::{count_at, platforms_of, require_app, unexpected_value};
+use crate::store::sql::{self, Connection, NUMBERS, OptionalExtension, Row, Type, list_of, params};
+use crate::store::{AppNo, Page, PageRequest, StoreError, platform_of};
+
+/// A page of the list is full once its requests have this many bytes. Without this limit, a page of
+/// a thousand of the largest requests would have a gigabyte.
+const PAGE_REQUEST_BYTES_MAX: u64 = 4 * 1_048_576;
+
+/// The columns that [`read_row`] reads.
+const NOTIFICATION: &str = "n.no, n.id, n.status, n.origin, n.created_at, n.due_at, \
+    n.local_time, n.started_at, n.completed_at, n.request, n.platforms, n.unknown";
+
+/// The row of a notification.
+struct NotificationRow {
+    no: i64,
+    id: String,
+    status: NotificationStatus,
+    origin: Origin,
+    created_at: Timestamp,
+    send_at: Option<Timestamp>,
+    started_at: Option<Timestamp>,
+    completed_at: Option<Timestamp>,
+    request: String,
+    platforms: i64,
+    /// The number of ids in the list for any platform that name no device.
+    unknown: u64,
+}
+
+/// Reads one notification.
+pub(super) fn notification(
+    connection: &Connection,
+    app: AppNo,
+    id: &NotificationId,
+) -> Result<NotificationRecord, StoreError> {
+    require_app(connection, app)?;
+    let row = connection
+        .prepare_cached(&format!(
+            "select {NOTIFICATION} from notifications n where n.app_no = ?1 and n.id = ?2"
+        ))?
+        .query_row(params![app.0, id.as_str()], read_row)
+        .optional()?
+        .ok_or(StoreError::NotFound)?;
+    let sums = read_sums(connection, &[row.no])?.remove(&row.no).unwrap_or_default();
+    record(row, sums)
+}
+
+/// Lists notifications, newest first.
+pub(super) fn list(
+    connection: &Connection,
+    app: AppNo,
+    page: &PageRequest,
+) -> Result<Page<NotificationRecord>, StoreError> {
+    require_app(connection, app)?;
+    let cursors = CursorCodec { list: "notifications", owner: app.0 };
+    let before = cursors.decode_number(page)?.unwrap_or(i64::MAX);
+    let (numbers, limit) = numbers_of_page(connection, app, before, page)?;
+    let mut sums = read_sums(connection, &numbers)?;
+    let mut rows = connection
+        .prepare_cached(&format!(
+            "select {NOTIFICATION} from notifications n where n.no in {NUMBERS}"
+        ))?
+        .query_map([list_of(&numbers)], read_row)?
+        .collect::<sql::Result<Vec<_>>>()?;
+    rows.sort_unstable_by_key(|row| Reverse(row.no));
+    let mut records = Vec::with_capacity(numbers.len());
+    for row in rows {
+        let sums = sums.remove(&row.no).unwrap_or_default();
+        records.push((row.no, record(row, sums)?));
+    }
+    Ok(cursors.page(records, &PageRequest { limit, cursor: None }))
+}
+
+/// Selects the notifications of a page by the lengths of their requests, before the requests are
+/// read. Returns their numbers, one more if another page follows, and the number of rows of the
+/// page.
+fn numbers_of_page(
+    connection: &Connection,
+    app: AppNo,
+    before: i64,
+    page: &PageRequest,
+) -> Result<(Vec<i64>, u32), StoreError> {
+    let mut statement = connection.prepare_cached(
+        "select no, octet_length(request) from notifications where app_no = ?1 and no < ?2
+         order by no desc limit ?3",
+    )?;
+    let (mut numbers, mut request_bytes, mut limit) = (Vec::new(), 0, page.limit);
+    for row in statement.query_map([app.0, before, rows_wanted(page)], |row| {
+        Ok((row.get::<i64>(0)?, count_at(row, 1)?))
+    })? {
+        let (no, bytes) = row?;
+        numbers.push(no);
+        if request_bytes >= PAGE_REQUEST_BYTES_MAX {
+            // This row begins the next page.
+            limit = u32::try_from(numbers.len() - 1).unwrap_or(limit);
+            break;
+        }
+        request_bytes += bytes;
+    }
+    Ok((numbers, limit))
+}
+
+fn read_row(row: &Row<'_>) -> sql::Result<NotificationRow> {
+    let status: String = row.get(2)?;
+    let origin: String = row.get(3)?;
+    let time = |column| row.get::<Option<i64>>(column).map(|at| at.map(Timestamp));
+    let is_local = row.get::<Option<i64>>(6)?.is_some();
+    Ok(NotificationRow {
+        no: row.get(0)?,
+        id: row.get(1)?,
+        status: status.parse().map_err(|_| unexpected_value(2, Type::Text))?,
+        origin: origin.parse().map_err(|_| unexpected_value(3, Type::Text))?,
+        created_at: Timestamp(row.get(4)?),
+        send_at: if is_local { None } else { time(5)? },
+        started_at: time(7)?,
+        completed_at: time(8)?,
+        request: row.get(9)?,
+        platforms: row.get(10)?,
+        unknown: count_at(row, 11)?,
+    })
+}
+
+fn record(row: NotificationRow, sums: Sums) -> Result<NotificationRecord, StoreError> {
+    let mut by_platform: Vec<PlatformCounts> = platforms_of(row.platforms)
+        .into_iter()
+        .map(|platform| PlatformCounts { platform, counts: Counts::default() })
+        .collect();
+    for (platform, counts) in sums.dispatches {
+        match by_platform.iter_mut().find(|row| row.platform == platform) {
+            Some(row) => row.counts.add(&counts),
+            None => by_platform.push(PlatformCounts { platform, counts }),
+        }
+    }
+    // The platforms of ids in the list for any platform are only known from the dispatches, so the
+    // list may have got more platforms.
+    by_platform.sort_by_key(|row| row.platform);
+    let mut counts = Counts { unknown: row.unknown, ..Counts::default() };
+    by_platform.iter().for_each(|row| counts.add(&row.counts));
+    Ok(NotificationRecord {
+        id: NotificationId::new(row.id).map_err(internal)?,
+        status: row.status,
+        origin: row.origin,
+        created_at: row.created_at,
+        send_at: row.send_at,
+        started_at: row.started_at,
+        completed_at: row.completed_at,
+        request: JsonObject::new(&row.request)?,
+        counts,
+        by_platform,
+        failures: sums.failures,
+        engagement: sums.engagement,
+    })
+}
+
+// The counts, failures and engagement of several notifications at once.
+
+/// The most failures that are listed for one notification.
+const FAILURES_LISTED_MAX: usize = 100;
+
+/// The counts, failures and engagement of one notification.
+#[derive(Default)]
+struct Sums {
+    /// The platform and counts of each dispatch.
+    dispatches: Vec<(Platform, Counts)>,
+    /// The failures, most frequent first.
+    failures: Vec<FailureCount>,
+    engagement: Engagement,
+}
+
+/// Reads the sums of notifications, by the number of the notification. Notifications without
+/// dispatches and engagement are left out.
+fn read_sums(
+    connection: &Connection,
+    notifications: &[i64],
+) -> Result<HashMap<i64, Sums>, StoreError> {
+    let mut sums = HashMap::with_capacity(notifications.len());
+    if notifications.is_empty() {
+        return Ok(sums);
+    }
+    let notifications = list_of(notifications);
+    add_dispatches(connection, &notifications, &mut sums)?;
+    add_failures(connection, &notifications, &mut sums)?;
+    add_engagement(connection, &notifications, &mut sums)?;
+    Ok(sums)
+}
+
+fn add_dispatches(
+    connection: &Connection,
+    notifications: &str,
+    sums: &mut HashMap<i64, Sums>,
+) -> Result<(), StoreError> {
+    struct Dispatch {
+        notification: i64,
+        platform: Platform,
+        counts: Counts,
+        /// The number of the dispatch, if it is not finished.
+        open: Option<i64>,
+    }
+    let dispatches = connection
+        .prepare_cached(&format!(
+            "select targeted, sent, failed, unregistered, expired, canceled, excluded, unknown,
+             notification_no, platform, no, completed_at is not null from dispatches
+             where notification_no in {NUMBERS} order by notification_no, platform, no"
+        ))?
+        .query_map([notifications], |row| {
+            let (no, done): (i64, bool) = (row.get(10)?, row.get(11)?);
+            Ok(Dispatch {
+                notification: row.get(8)?,
+                platform: platform_of(row.get(9)?),
+                counts: Counts { unknown: count_at(row, 7)?, ..counts_of(row, 0)? },
+                open: (!done).then_some(no),
+            })
+        })?
+        .collect::<sql::Result<Vec<_>>>()?;
+    let open: Vec<i64> = dispatches.iter().filter_map(|dispatch| dispatch.open).collect();
+    let page_sums = sum_pages(connection, &open)?;
+    for Dispatch { notification, platform, counts, open } in dispatches {
+        let counts = match open {
+            Some(no) => {
+                let counts_of_pages = page_sums.get(&no).copied().unwrap_or_default();
+                Counts { unknown: counts.unknown, ..counts_of_pages }
+            }
+            None => counts,
+        };
+        sums.entry(notification).or_default().dispatches.push((platform, counts));
+    }
+    Ok(())
+}
+
+/// Sums the counts of the pages of each dispatch.
+fn sum_pages(
+    connection: &Connection,
+    dispatches: &[i64],
+) -> Result<HashMap<i64, Counts>, StoreError> {
+    if dispatches.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let counts = connection
+        .prepare_cached(&format!(
+            "select sum(targeted), sum(sent), sum(failed), sum(unregistered), sum(expired),
+             sum(canceled), sum(excluded), dispatch_no from pages
+             where dispatch_no in {NUMBERS} group by dispatch_no"
+        ))?
+        .query_map([list_of(dispatches)], |row| Ok((row.get(7)?, counts_of(row, 0)?)))?
+        .collect::<sql::Result<_>>()?;
+    Ok(counts)
+}
+
+/// Reads seven counts from column `first` on: targeted, sent, failed, unregistered, expired,
+/// canceled and excluded. Computes `pending` from them.
+pub(in crate::store) fn counts_of(row: &Row<'_>, first: usize) -> sql::Result<Counts> {
+    let mut counts = Counts {
+        targeted: count_at(row, first)?,
+        sent: count_at(row, first + 1)?,
+        failed: count_at(row, first + 2)?,
+        unregistered: count_at(row, first + 3)?,
+        expired: count_at(row, first + 4)?,
+        canceled: count_at(row, first + 5)?,
+        pending: 0,
+        unknown: 0,
+        excluded: count_at(row, first + 6)?,
+    };
+    let settled =
+        counts.sent + counts.failed + counts.unregistered + counts.expired + counts.canceled;
+    counts.pending = counts.targeted.saturating_sub(settled);
+    Ok(counts)
+}
+
+fn add_failures(
+    connection: &Connection,
+    notifications: &str,
+    sums: &mut HashMap<i64, Sums>,
+) -> Result<(), StoreError> {
+    let mut statement = connection.prepare_cached(&format!(
+        "select platform, reason, times, notification_no from (
+           select d.notification_no, d.platform, f.reason, sum(f.count) as times,
+             row_number() over (partition by d.notification_no
+               order by sum(f.count) desc, d.platform, f.reason) as place
+           from dispatches d join failures f on f.dispatch_no = d.no
+           where d.notification_no in {NUMBERS}
+           group by d.notification_no, d.platform, f.reason) ranked
+         where place <= {FAILURES_LISTED_MAX} order by notification_no, place"
+    ))?;
+    for row in statement.query_map([notifications], |row| {
+        let failure = FailureCount {
+            platform: platform_of(row.get(0)?),
+            reason: row.get(1)?,
+            count: count_at(row, 2)?,
+        };
+        Ok((row.get(3)?, failure))
+    })? {
+        let (notification, failure): (i64, _) = row?;
+        sums.entry(notification).or_default().failures.push(failure);
+    }
+    Ok(())
+}
+
+fn add_engagement(
+    connection: &Connection,
+    notifications: &str,
+    sums: &mut HashMap<i64, Sums>,
+) -> Result<(), StoreError> {
+    let mut statement = connection.prepare_cached(&format!(
+        "select received, opened, clicked, dismissed, notification_no from engagement_counts
+         where notification_no in {NUMBERS}"
+    ))?;
+    for row in statement.query_map([notifications], |row| {
+        let engagement = Engagement {
+            received: count_at(row, 0)?,
+            opened: count_at(row, 1)?,
+            clicked: count_at(row, 2)?,
+            dismissed: count_at(row, 3)?,
+        };
+        Ok((row.get(4)?, engagement))
+    })? {
+        let (notification, engagement): (i64, _) = row?;
+        sums.entry(notification).or_default().engagement = engagement;
+    }
+    Ok(())
+}
