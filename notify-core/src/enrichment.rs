@@ -6,7 +6,7 @@ use crate::{
     CampaignButton, CampaignCustomFeed, CampaignExternalContent, CampaignFeature,
     CampaignFeatureData, CampaignId, CampaignLayout, CampaignSettings, CampaignTemplate,
     FeatureKind, FeedRef, Parameter, ParameterForm, Query, Timestamp, Violations, WireFeature,
-    query::Parameters,
+    request::Parameters,
 };
 
 /// Answer of `GET /v1/enrichments/:campaign_id`.

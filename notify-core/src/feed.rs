@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::json::Body;
 use crate::request::{model, request};
-use crate::rules::LISTED_NAME_CHARS_MAX;
+use crate::violations::LISTED_NAME_CHARS_MAX;
 use crate::violations::{Validator, path};
 use crate::wire_enum::wire_enum;
 use crate::{FeedId, Timestamp};

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::Timestamp;
 use crate::json::{Body, FromValue, Object, Value};
 use crate::request::{model, request};
-use crate::rules::REQUIRED;
+use crate::violations::REQUIRED;
 use crate::violations::{Validator, path};
 use crate::wire_enum::wire_enum;
 

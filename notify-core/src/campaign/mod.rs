@@ -2,20 +2,17 @@
 
 mod button;
 mod feature;
-mod read;
 mod request;
-mod rules;
 mod valid;
 
 use serde::{Deserialize, Serialize};
 
 pub use self::button::*;
 pub use self::feature::*;
-use self::read::TemplateDraft;
 pub use self::request::*;
 pub use self::valid::*;
 use crate::json::Body;
-use crate::query::Parameters;
+use crate::request::Parameters;
 use crate::request::request;
 use crate::violations::{Validator, path};
 use crate::wire_enum::wire_enum;

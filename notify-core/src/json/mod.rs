@@ -4,33 +4,265 @@
 //! A body is read twice: [`check()`] scans all of it and builds nothing; then the typed reader takes
 //! the fields it knows by name. Both passes are linear in the size of the body, whatever it holds.
 
-#[cfg(test)]
-mod byte_counter;
 mod object;
-mod read;
-mod scan;
 #[cfg(test)]
 mod tests;
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 pub use self::object::JsonObject;
-pub(crate) use self::read::{Body, FromValue, Object, read_body, read_with};
-pub use self::scan::{MEMBERS_MAX, NESTING_MAX, check};
-use crate::violations::{Path, Validator};
+use crate::violations::{NUL_FORBIDDEN, Path, REQUIRED, ROOT, Validator};
+use crate::{Timestamp, Violations};
 
-/// Counts the bytes that reading looks at, in tests.
+#[cfg(test)]
+thread_local! {
+    /// The number of bytes that reading has looked at on this thread.
+    static BYTES_READ: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// Counts bytes that reading looks at. A test uses the count to check that reading takes linear time.
 #[cfg(test)]
 fn count_bytes(bytes: usize) {
-    byte_counter::add(bytes);
+    BYTES_READ.set(BYTES_READ.get() + bytes);
 }
 
 #[cfg(not(test))]
 fn count_bytes(_bytes: usize) {}
+
+/// Deepest nesting of objects and lists in a body; the body itself is the first level.
+pub const NESTING_MAX: usize = 64;
+/// Most members of an object together with those of the objects that enclose it. Their names are
+/// kept until the object ends, at about fifteen times the size of short names.
+pub const MEMBERS_MAX: usize = 10_000;
+/// Up to this many keys are compared one by one; further ones go into a set.
+const KEYS_COMPARED_MAX: usize = 16;
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// Refuses what no endpoint accepts: bytes that are not UTF-8 or not JSON (RFC 8259), duplicate keys,
+/// numbers out of the range of a double, U+0000, nesting deeper than [`NESTING_MAX`], and more members
+/// than [`MEMBERS_MAX`].
+///
+/// Returns the text without its byte-order mark.
+///
+/// # Errors
+/// Every violation up to the first syntax error.
+pub fn check(body: &[u8]) -> Result<&str, Violations> {
+    let (text, validator) = scan(body)?;
+    validator.into_result(Some(text))
+}
+
+/// [`check()`] for a reader that continues: violations in a text that is still readable (duplicate
+/// keys, U+0000) are returned with it, to be listed with all others.
+fn scan(body: &[u8]) -> Result<(&str, Validator), Violations> {
+    let body = body.strip_prefix(BYTE_ORDER_MARK).unwrap_or(body);
+    count_bytes(body.len());
+    let text = std::str::from_utf8(body).map_err(|error| {
+        Violations::one("body", format_args!("is not UTF-8 after byte {}", error.valid_up_to()))
+    })?;
+    if text.trim_ascii().is_empty() {
+        return Err(Violations::one("body", "is empty"));
+    }
+    let mut scan =
+        Scan { path: Vec::new(), validator: Validator::default(), members: 0, hit_limit: false };
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let outcome =
+        ScanVisitor(&mut scan).deserialize(&mut deserializer).and_then(|()| deserializer.end());
+    let Err(error) = outcome else { return Ok((text, scan.validator)) };
+    if !scan.hit_limit {
+        let what = error.to_string();
+        if what.starts_with("number out of range") {
+            scan.violation("number that no double can hold");
+        } else {
+            scan.violation(format_args!("is not valid JSON: {what}"));
+        }
+    }
+    scan.validator.into_result(None)
+}
+
+/// State of the scan.
+struct Scan<'de> {
+    path: Vec<Segment<'de>>,
+    validator: Validator,
+    /// Members so far of the objects that have not ended.
+    members: usize,
+    /// Whether the scan stopped at a limit, not at a syntax error.
+    hit_limit: bool,
+}
+
+enum Segment<'de> {
+    Key(Cow<'de, str>),
+    Index(usize),
+}
+
+impl Scan<'_> {
+    fn violation(&mut self, what: impl fmt::Display) {
+        violation_at(&self.path, &ROOT, &mut self.validator, &what);
+    }
+
+    fn check_text(&mut self, text: &str) {
+        if text.contains('\0') {
+            self.violation(NUL_FORBIDDEN);
+        }
+    }
+}
+
+/// Converts the segments to a [`Path`], one stack frame each. This happens only for a violation.
+fn violation_at(
+    rest: &[Segment<'_>],
+    path: &Path<'_>,
+    validator: &mut Validator,
+    what: &dyn fmt::Display,
+) {
+    match rest.split_first() {
+        None => validator.violation(path, what),
+        Some((Segment::Key(key), rest)) => violation_at(rest, &path.field(key), validator, what),
+        Some((Segment::Index(index), rest)) => {
+            violation_at(rest, &path.index(*index), validator, what);
+        }
+    }
+}
+
+/// Visits any value of the body. On an error, [`Scan::path`] still leads to it.
+struct ScanVisitor<'s, 'de>(&'s mut Scan<'de>);
+
+impl ScanVisitor<'_, '_> {
+    fn enter<E: Error>(&mut self) -> Result<(), E> {
+        if self.0.path.len() < NESTING_MAX {
+            return Ok(());
+        }
+        Err(self.stop(format_args!("nesting deeper than {NESTING_MAX}")))
+    }
+
+    /// Stops the scan at a limit.
+    fn stop<E: Error>(&mut self, what: fmt::Arguments<'_>) -> E {
+        self.0.hit_limit = true;
+        self.0.violation(what);
+        E::custom("limit exceeded")
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for ScanVisitor<'_, 'de> {
+    type Value = ();
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for ScanVisitor<'_, 'de> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+    fn visit_bool<E: Error>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+    fn visit_i64<E: Error>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+    fn visit_u64<E: Error>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+    fn visit_f64<E: Error>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        Ok(())
+    }
+    fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
+        self.0.check_text(text);
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<(), A::Error> {
+        self.enter()?;
+        for index in 0.. {
+            self.0.path.push(Segment::Index(index));
+            let more = list.next_element_seed(ScanVisitor(&mut *self.0))?.is_some();
+            self.0.path.pop();
+            if !more {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut object: A) -> Result<(), A::Error> {
+        self.enter()?;
+        let mut keys = KeySet::default();
+        let enclosing = self.0.members;
+        while let Some(Key(key)) = object.next_key()? {
+            if self.0.members == MEMBERS_MAX {
+                return Err(self.stop(format_args!("more than {MEMBERS_MAX} members")));
+            }
+            self.0.members += 1;
+            let is_new = keys.insert(key.clone());
+            self.0.path.push(Segment::Key(key.clone()));
+            if !is_new {
+                self.0.violation("duplicate key");
+            }
+            self.0.check_text(&key);
+            object.next_value_seed(ScanVisitor(&mut *self.0))?;
+            self.0.path.pop();
+        }
+        self.0.members = enclosing;
+        Ok(())
+    }
+}
+
+/// The keys of one object; hashed only when there are many.
+#[derive(Default)]
+struct KeySet<'de> {
+    few: Vec<Cow<'de, str>>,
+    many: HashSet<Cow<'de, str>>,
+}
+
+impl<'de> KeySet<'de> {
+    /// Adds a key; whether it is new.
+    fn insert(&mut self, key: Cow<'de, str>) -> bool {
+        if self.few.len() < KEYS_COMPARED_MAX {
+            let is_new = !self.few.contains(&key);
+            if is_new {
+                self.few.push(key);
+            }
+            return is_new;
+        }
+        !self.few.contains(&key) && self.many.insert(key)
+    }
+}
+
+/// Whether an endpoint accepts an empty body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Body {
+    Required,
+    Optional,
+}
+
+/// Reads a body that is one object. The draft is `None` when the body is not an object.
+///
+/// # Errors
+/// When the body is not JSON that can be read.
+pub(crate) fn read_body<T>(
+    body: &[u8],
+    presence: Body,
+    read: impl FnOnce(&mut Object<'_, '_>) -> T,
+) -> Result<(Option<T>, Validator), Violations> {
+    let (text, mut validator) = match presence {
+        Body::Optional if body.trim_ascii().is_empty() => ("{}", Validator::default()),
+        Body::Optional | Body::Required => scan(body)?,
+    };
+    let raw: &RawValue = serde_json::from_str(text).expect(CHECKED);
+    let mut shape = Validator::default();
+    let value = Value { raw, path: ROOT, validator: &mut shape };
+    let draft = value.object(read);
+    validator.merge(shape);
+    Ok((draft, validator))
+}
 
 /// The key of a member, borrowed from the body unless it has an escape.
 struct Key<'de>(Cow<'de, str>);
@@ -195,4 +427,176 @@ fn each_element<'a>(raw: &'a RawValue, read: impl FnMut(usize, &'a RawValue)) {
     count_bytes(raw.get().len());
     let mut deserializer = serde_json::Deserializer::from_str(raw.get());
     deserializer.deserialize_seq(Visit(read)).expect(CHECKED);
+}
+
+/// A type that a field of a request model can have.
+pub(crate) trait FromValue: Sized {
+    /// Reads the value; reports a wrong type to the value's validator.
+    fn from_value(value: Value<'_, '_>) -> Option<Self>;
+}
+
+impl FromValue for String {
+    fn from_value(value: Value<'_, '_>) -> Option<Self> {
+        value.string()
+    }
+}
+
+impl FromValue for bool {
+    fn from_value(value: Value<'_, '_>) -> Option<Self> {
+        value.bool()
+    }
+}
+
+impl FromValue for f64 {
+    fn from_value(value: Value<'_, '_>) -> Option<Self> {
+        value.float()
+    }
+}
+
+impl FromValue for Timestamp {
+    fn from_value(value: Value<'_, '_>) -> Option<Self> {
+        value.instant().map(Self)
+    }
+}
+
+impl FromValue for JsonObject {
+    fn from_value(value: Value<'_, '_>) -> Option<Self> {
+        value.raw_object()
+    }
+}
+
+/// Applies a reader of one field; gives the closure its type.
+pub(crate) fn read_with<'a, 'c, T>(
+    object: &mut Object<'a, 'c>,
+    read: impl FnOnce(&mut Object<'a, 'c>) -> T,
+) -> T {
+    read(object)
+}
+
+/// An object whose fields are taken by name. Fields that are left over are unknown.
+pub(crate) struct Object<'a, 'c> {
+    path: Path<'c>,
+    members: Vec<Member<'a>>,
+    known: Vec<&'static str>,
+    validator: &'c mut Validator,
+}
+
+struct Member<'a> {
+    name: Cow<'a, str>,
+    raw: &'a RawValue,
+    is_taken: bool,
+}
+
+impl<'a, 'c> Object<'a, 'c> {
+    /// Reads an object, and reports the fields that `read` did not take as unknown.
+    fn read<T>(
+        raw: &'a RawValue,
+        path: Path<'c>,
+        validator: &'c mut Validator,
+        read: impl FnOnce(&mut Object<'a, '_>) -> T,
+    ) -> T {
+        let mut object = Object { path, members: members(raw), known: Vec::new(), validator };
+        let draft = read(&mut object);
+        object.finish();
+        draft
+    }
+
+    /// Takes a field. `null` equals an absent field.
+    pub(crate) fn take<T>(
+        &mut self,
+        name: &'static str,
+        read: impl FnOnce(Value<'a, '_>) -> Option<T>,
+    ) -> Option<T> {
+        self.known.push(name);
+        count_bytes(self.members.len());
+        let member = self.members.iter_mut().find(|member| member.name == name)?;
+        member.is_taken = true;
+        if member.raw.get() == "null" {
+            return None;
+        }
+        let path = self.path.field(name);
+        read(Value { raw: member.raw, path, validator: &mut *self.validator })
+    }
+
+    /// A field that is `None` when it is absent or has the wrong type.
+    pub(crate) fn optional<T: FromValue>(&mut self, name: &'static str) -> Option<T> {
+        self.take(name, T::from_value)
+    }
+
+    /// A required field; the default when it is absent, which the rules refuse.
+    pub(crate) fn or_default<T: FromValue + Default>(&mut self, name: &'static str) -> T {
+        self.optional(name).unwrap_or_default()
+    }
+
+    /// A required field of a type whose default the rules cannot tell from an absent field.
+    pub(crate) fn required<T: FromValue + Default>(&mut self, name: &'static str) -> T {
+        self.require(name);
+        self.or_default(name)
+    }
+
+    /// A list, see [`Value::list`].
+    pub(crate) fn list<T: FromValue>(&mut self, name: &'static str, max: usize) -> Option<Vec<T>> {
+        self.take(name, |value| value.list(max, T::from_value))
+    }
+
+    pub(crate) fn u32(&mut self, name: &'static str, max: u32) -> Option<u32> {
+        self.take(name, |value| value.u32(max))
+    }
+
+    pub(crate) fn instant(&mut self, name: &'static str) -> Option<i64> {
+        self.take(name, |value| value.instant())
+    }
+
+    pub(crate) fn object<T>(
+        &mut self,
+        name: &'static str,
+        read: impl FnOnce(&mut Object<'a, '_>) -> T,
+    ) -> Option<T> {
+        self.take(name, |value| value.object(read))
+    }
+
+    /// Whether the field is present and not `null`.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.members.iter().any(|member| member.name == name && member.raw.get() != "null")
+    }
+
+    /// Reports a field that is absent.
+    pub(crate) fn require(&mut self, name: &'static str) {
+        if !self.has(name) {
+            self.violation(name, REQUIRED);
+        }
+    }
+
+    /// Adds a violation of a rule that the model cannot express.
+    pub(crate) fn violation(&mut self, name: &'static str, what: impl fmt::Display) {
+        self.validator.violation(&self.path.field(name), what);
+    }
+
+    fn finish(self) {
+        let Self { path, members, known, validator } = self;
+        for member in members.iter().filter(|member| !member.is_taken) {
+            validator.unknown(&path.field(&member.name), "field", &member.name, &known);
+        }
+    }
+}
+
+/// The members of an object, in the order in which they are written.
+fn members(raw: &RawValue) -> Vec<Member<'_>> {
+    struct Visit;
+    impl<'de> Visitor<'de> for Visit {
+        type Value = Vec<Member<'de>>;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+        fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Self::Value, A::Error> {
+            let mut members = Vec::new();
+            while let Some((Key(name), raw)) = object.next_entry()? {
+                members.push(Member { name, raw, is_taken: false });
+            }
+            Ok(members)
+        }
+    }
+    count_bytes(raw.get().len());
+    let mut deserializer = serde_json::Deserializer::from_str(raw.get());
+    deserializer.deserialize_map(Visit).expect(CHECKED)
 }

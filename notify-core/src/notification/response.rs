@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::json::JsonObject;
-use crate::query::Parameters;
+use crate::request::Parameters;
 use crate::violations::path;
 use crate::wire_enum::wire_enum;
 use crate::{

@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 pub use self::event::*;
 use crate::json::Body;
-use crate::query::Parameters;
+use crate::request::Parameters;
 use crate::request::{model, request};
-use crate::rules::REQUIRED;
+use crate::violations::REQUIRED;
 use crate::violations::{Path, Validator, path};
 use crate::wire_enum::wire_enum;
 use crate::{Parameter, ParameterForm, Query, Timestamp, Violations, WebhookId, WebhookMessageId};
