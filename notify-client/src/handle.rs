@@ -66,8 +66,9 @@ macro_rules! handle {
         }
 
         #[cfg(feature = "blocking")]
-        pub(crate) mod blocking {
-            //! The blocking form of the handle above.
+        pub(crate) mod $maker {
+            //! The blocking form of the handle above. The module has the name of the method that
+            //! returns the handle, because a file can define several handles.
 
             #[allow(unused_imports, reason = "not every handle uses every import of its file")]
             use super::*;

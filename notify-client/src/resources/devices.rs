@@ -1,6 +1,9 @@
-//! Devices and their tags.
+//! Devices: registration, subscriptions, tags and engagement events.
 
-use notify_core::{Device, DeviceId, DeviceList, ListDevices, RegisterDevice, SetTags};
+use notify_core::{
+    Device, DeviceId, DeviceList, EventsAccepted, ListDevices, PageQuery, RegisterDevice,
+    ReportEvents, SetTags, Subscribe, SubscriptionCreated, TagList,
+};
 use reqwest::Method;
 
 use crate::{call::Call, handle::handle};
@@ -138,4 +141,95 @@ fn tag_name(name: &str) -> Result<&str, crate::Error> {
         "." | ".." => Err(invalid("must not be `.` or `..`")),
         _ => Ok(name),
     }
+}
+
+handle! {
+    /// Subscriptions of browsers, Messenger users and chats, which become devices.
+    Subscriptions from subscriptions;
+
+    /// Subscribes a browser, a Messenger user or a chat: `POST /v1/subscriptions`.
+    ///
+    /// # Errors
+    /// [`crate::Error::Invalid`] if it breaks a rule; [`crate::Error::Rejected`] if its
+    /// `device_id` belongs to a device of another platform.
+    ///
+    /// ```no_run
+    /// # use notify_client::notify_core::Subscribe;
+    /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
+    /// let chat = Subscribe {
+    ///     platform: "chatapp".into(),
+    ///     recipient_id: Some("4711".into()),
+    ///     ..Default::default()
+    /// };
+    /// let device_id = notify.subscriptions().create(&chat).await?.id;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn create(subscription: &Subscribe) -> SubscriptionCreated =
+        Call::v1(Method::POST, &["subscriptions"]).body(subscription);
+}
+
+handle! {
+    /// The tags of the application's devices.
+    Tags from tags;
+
+    paged {
+        /// One page of the tags, by name: `GET /v1/tags`.
+        ///
+        /// # Errors
+        /// [`crate::Error::Invalid`] if `limit` is not 1 to 1,000.
+        ///
+        /// ```no_run
+        /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
+        /// for tag in notify.tags().list(&Default::default()).await?.tags {
+        ///     println!("{}: {}", tag.name, tag.devices);
+        /// }
+        /// # Ok(())
+        /// # }
+        /// ```
+        fn list;
+
+        /// All tags, starting with that page.
+        ///
+        /// ```no_run
+        /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
+        /// let mut all = notify.tags().all(&Default::default());
+        /// while let Some(tag) = all.next().await {
+        ///     println!("{}", tag?.name);
+        /// }
+        /// # Ok(())
+        /// # }
+        /// ```
+        fn all;
+
+        (query: &PageQuery) -> TagList =
+            Call::v1(Method::GET, &["tags"]).query(query);
+    }
+}
+
+handle! {
+    /// Engagement events: notifications that devices received, opened, clicked or dismissed.
+    Events from events;
+
+    /// Reports 1 to 1,000 events: `POST /v1/events`. An event counts once per type, device and
+    /// notification. The response lists the events that are ignored because an id is unknown.
+    ///
+    /// # Errors
+    /// [`crate::Error::Invalid`] if an event breaks a rule.
+    ///
+    /// ```no_run
+    /// # use notify_client::notify_core::{ReportEvent, ReportEvents};
+    /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
+    /// let opened = ReportEvent {
+    ///     kind: "opened".into(),
+    ///     notification_id: "newsletter-2026-05".into(),
+    ///     device_id: "pixel-7".into(),
+    ///     at: None,
+    /// };
+    /// let accepted = notify.events().report(&ReportEvents { events: vec![opened] }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn report(events: &ReportEvents) -> EventsAccepted =
+        Call::v1(Method::POST, &["events"]).body(events);
 }
