@@ -51,7 +51,7 @@ pub(crate) enum Command {
     /// Follow a notification until every delivery has an outcome.
     Watch(commands::watch::Watch),
     /// Register a notification that something else delivers.
-    Report(Box<commands::report::Report>),
+    Report(Box<commands::send::Report>),
     /// Read and cancel notifications.
     #[command(subcommand)]
     Notifications(commands::notifications::Notifications),
@@ -60,7 +60,7 @@ pub(crate) enum Command {
     Devices(Devices),
     /// List the tags of the application.
     #[command(subcommand)]
-    Tags(commands::tags::Tags),
+    Tags(commands::devices::Tags),
     /// Subscribe browsers, Messenger and chat recipients.
     #[command(subcommand)]
     Subscriptions(commands::subscriptions::Subscriptions),
@@ -102,7 +102,10 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Profile(commands::profile::ProfileCommand),
     /// Print shell completions.
-    Completions(commands::completions::Completions),
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
 }
 
 /// Adds a suggestion for common mistakes: several platforms in one option, and a text without `--text`.

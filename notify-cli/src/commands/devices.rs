@@ -1,4 +1,4 @@
-//! `notify devices`, except `import`.
+//! `notify devices`, except `import`, and `notify tags`.
 
 use std::path::PathBuf;
 
@@ -246,4 +246,23 @@ fn registration(args: Register) -> Result<RegisterDevice, Failure> {
         timezone: args.timezone,
         ..RegisterDevice::default()
     })
+}
+
+/// `notify tags`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Tags {
+    /// List the tags, and how many devices have each of them set to true.
+    List(PageArgs),
+}
+
+/// Runs `notify tags`.
+pub(crate) async fn run_tags(command: Tags, session: &mut Session) -> Result<(), Failure> {
+    let notify = session.client()?;
+    match command {
+        Tags::List(page) => {
+            let (tags, query) = (notify.tags(), page.query());
+            let (first, all) = (tags.list(&query), tags.all(&query));
+            paging::show(page.all, first, all, session, &view::TAGS).await
+        }
+    }
 }

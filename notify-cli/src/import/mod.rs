@@ -3,11 +3,8 @@
 //! address.
 
 mod columns;
-mod job;
 mod operation;
-mod progress;
 mod report;
-mod row_keys;
 mod source;
 mod source_row;
 mod state;
@@ -16,14 +13,13 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use futures_util::{Stream, StreamExt, stream};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use notify_client::{Client, Error};
 use serde::Serialize;
 use tokio::sync::mpsc;
 
-use self::job::Job;
-use self::operation::{Operation, TagUpdate};
-use self::progress::Progress;
-use self::row_keys::{Duplicate, RowOrder};
+use self::operation::{Duplicate, Operation, RowOrder, TagUpdate};
+use self::report::ReportPath;
 use self::source::{ReadOptions, Row, Source};
 use self::state::{Counts, ImportState, Position, RefusedRow};
 use crate::{
@@ -135,6 +131,63 @@ struct Tagged<'a> {
     tagged: u64,
     refused: u64,
     refused_file: Option<&'a Path>,
+}
+
+/// A file and what its rows are for.
+struct Job<'a> {
+    file: &'a Path,
+    options: FileOptions,
+    purpose: Purpose,
+}
+
+impl Job<'_> {
+    fn format(&self) -> Result<Format, Failure> {
+        let extension = self.file.extension().map(|it| it.to_string_lossy().to_lowercase());
+        match (self.options.format, extension.as_deref()) {
+            (Some(format), _) => Ok(format),
+            (None, Some("csv" | "tsv")) => Ok(Format::Csv),
+            (None, Some("ndjson" | "jsonl" | "json")) => Ok(Format::Ndjson),
+            (None, _) => Err(Failure::Usage(format!(
+                "{}: unknown format; give --format csv or --format ndjson",
+                self.file.display()
+            ))),
+        }
+    }
+
+    fn report_path(&self, format: Format) -> ReportPath {
+        match &self.options.refused {
+            Some(path) => ReportPath::Given(path.clone()),
+            None if self.file == Path::new("-") => ReportPath::None,
+            None => ReportPath::next_to(self.file, format),
+        }
+    }
+
+    /// Rejects options that would overwrite the file itself.
+    fn check_paths(&self) -> Result<(), Failure> {
+        let file = self.file.canonicalize().ok();
+        for (option, path) in
+            [("--state", &self.options.state), ("--refused", &self.options.refused)]
+        {
+            if file.is_some() && path.as_ref().and_then(|path| path.canonicalize().ok()) == file {
+                let path = self.file.display();
+                return Err(Failure::Usage(format!("{option}: {path} is the file to import")));
+            }
+        }
+        Ok(())
+    }
+
+    /// The given path, or one next to the file; `None` for standard input.
+    fn state_path(&self) -> Option<PathBuf> {
+        if self.options.state.is_some() || self.file == Path::new("-") {
+            return self.options.state.clone();
+        }
+        let mut path = self.file.to_owned().into_os_string();
+        path.push(match self.purpose {
+            Purpose::Register => ".notify-import",
+            Purpose::Tag => ".notify-tags",
+        });
+        Some(path.into())
+    }
 }
 
 enum RowOutcome {
@@ -359,5 +412,47 @@ async fn record(
         }
         state.save_if_due()?;
         progress.show(state);
+    }
+}
+
+const BAR: &str = "{bar:30} {percent}% {msg} ({elapsed}, {eta} left)";
+const COUNT: &str = "{spinner} {msg} ({elapsed})";
+
+/// The progress bar of an import: on stderr, on a terminal only.
+struct Progress {
+    bar: ProgressBar,
+    /// The verb for a finished row.
+    verb: &'static str,
+}
+
+impl Progress {
+    /// Starts the bar; `size` is the size of the file, if known.
+    fn new(size: Option<u64>, purpose: Purpose) -> Self {
+        let bar = ProgressBar::with_draw_target(size, ProgressDrawTarget::stderr());
+        let template = if size.is_some() { BAR } else { COUNT };
+        bar.set_style(ProgressStyle::with_template(template).expect("the template is well-formed"));
+        let verb = match purpose {
+            Purpose::Register => "registered",
+            Purpose::Tag => "tagged",
+        };
+        Self { bar, verb }
+    }
+
+    fn show(&self, state: &ImportState) {
+        if self.bar.is_hidden() {
+            return;
+        }
+        let Counts { done, refused, .. } = state.counts();
+        self.bar.set_position(state.bytes());
+        self.bar.set_message(format!("{done} {}, {refused} refused", self.verb));
+    }
+
+    /// Hides the bar while `write` may print to the terminal.
+    fn suspend<T>(&self, write: impl FnOnce() -> T) -> T {
+        self.bar.suspend(write)
+    }
+
+    fn end(&self) {
+        self.bar.finish_and_clear();
     }
 }

@@ -17,8 +17,7 @@ use tokio::sync::mpsc::Sender;
 
 use crate::failure::Failure;
 use crate::import::columns::Columns;
-use crate::import::operation::{Draft, Keys, Operation};
-use crate::import::row_keys::{Duplicate, DuplicateDetector};
+use crate::import::operation::{Draft, Duplicate, DuplicateDetector, Keys, Operation};
 use crate::import::source_row::SourceRow;
 use crate::import::state::Position;
 use crate::import::{Format, Purpose};

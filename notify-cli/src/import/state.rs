@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
+use crate::import::operation::Duplicate;
 use crate::import::report::{Report, ReportPath, ReportState};
-use crate::import::row_keys::Duplicate;
 use crate::import::source_row::SourceRow;
 use crate::output;
 
