@@ -1,5 +1,5 @@
-//! Retry policy of both transports: whether a failed attempt is repeated, and after which delay. It
-//! neither sends nor sleeps.
+//! The retry policy of both transports: whether a failed attempt is repeated, and after which delay. This
+//! module neither sends requests nor sleeps.
 
 use std::time::Duration;
 
@@ -42,8 +42,9 @@ impl<T> Retry<T> {
             Ok(value) => return Decision::Finish(Ok(value)),
             Err(error) => error,
         };
-        if let (Error::NotFound { .. }, true, Some(value)) =
-            (&error, self.maybe_executed, self.value_if_not_found)
+        if matches!(error, Error::NotFound { .. })
+            && self.maybe_executed
+            && let Some(value) = self.value_if_not_found
         {
             return Decision::Finish(Ok(value()));
         }

@@ -9,7 +9,7 @@
 //! cannot express an invalid state. [`Request`] converts one to the other and reports all violations
 //! together, as [`Violations`].
 //!
-//! Unless a field says otherwise: instants are unix milliseconds; a field of a request that is absent
+//! Unless the documentation of a field states otherwise: instants are unix milliseconds; a field of a request that is absent
 //! equals one that is `null`; and an optional text that is empty equals an absent one.
 
 pub mod json;

@@ -127,7 +127,9 @@ fn web_access_rules() -> Vec<ModelRules> {
     ]
 }
 
-/// Fields of a notification that are ignored with a poll: only their type is checked.
+// Notifications and polls.
+
+/// The fields of a notification that a poll ignores. Only their type is checked.
 pub const IGNORED_BY_POLLS: [&str; 12] = [
     "text",
     "url",
@@ -284,7 +286,7 @@ fn create_poll() -> ModelRules {
         ("image_url", url()),
         ("answers", counted(POLL_ANSWERS_MIN, POLL_ANSWERS_MAX)),
     ];
-    let of = |layout: PollLayout| {
+    let variant = |layout: PollLayout| {
         let needed = [("text", layout.needs_text()), ("image_url", layout.needs_image())];
         let needed: Vec<&str> =
             needed.into_iter().filter(|(_, is_needed)| *is_needed).map(|(name, _)| name).collect();
@@ -295,10 +297,12 @@ fn create_poll() -> ModelRules {
             "answers": { "items": { "required": needed, "properties": properties } },
         } })
     };
-    ModelRules::new("CreatePoll", fields).together(json!({ "anyOf": PollLayout::ALL.map(of) }))
+    ModelRules::new("CreatePoll", fields).together(json!({ "anyOf": PollLayout::ALL.map(variant) }))
 }
 
-/// The optional texts of a device without a pattern.
+// Devices, subscriptions and browsers.
+
+/// The optional texts of a device that have no pattern.
 const TEXTS: [&str; 10] = [
     "android_id",
     "ad_id",
@@ -344,7 +348,7 @@ fn register_device() -> ModelRules {
         ("ios_env", optional_one_of("IosEnv")),
     ];
     fields.extend(TEXTS.map(|name| (name, up_to(DEVICE_TEXT_CHARS_MAX))));
-    let of = |platform: &str, sdk_type: &str, ios_env: Value| {
+    let variant = |platform: &str, sdk_type: &str, ios_env: Value| {
         json!({ "properties": {
             "platform": { "const": platform },
             "sdk_type": { "const": sdk_type },
@@ -352,8 +356,8 @@ fn register_device() -> ModelRules {
         } })
     };
     ModelRules::new("RegisterDevice", fields).together(json!({ "anyOf": [
-        of("android", "android_push", unset()),
-        of("ios", "ios_push", json!(true)),
+        variant("android", "android_push", unset()),
+        variant("ios", "ios_push", json!(true)),
     ] }))
 }
 
@@ -409,6 +413,8 @@ fn web_subscribe() -> ModelRules {
         },
     ] }))
 }
+
+// Templates of campaigns.
 
 /// Most features of all types together.
 const FEATURES_MAX: usize =
@@ -475,9 +481,10 @@ fn template_button() -> ModelRules {
     ModelRules::new("TemplateButton", fields).together(json!({ "anyOf": variants }))
 }
 
-/// Required fields of a button of the given type; several variants where there is a choice.
+/// The required fields of a button of the given type. There are several variants if the caller has a
+/// choice, such as between two kinds of icons.
 fn button_variants(kind: ButtonKind) -> Vec<Value> {
-    let of = |required: &[&str], form: Value| {
+    let variant = |required: &[&str], form: Value| {
         let mut properties = Map::new();
         properties.insert("type".to_owned(), json!({ "const": kind.as_str() }));
         properties.extend(required.iter().map(|name| ((*name).to_owned(), form.clone())));
@@ -485,34 +492,34 @@ fn button_variants(kind: ButtonKind) -> Vec<Value> {
     };
     match kind {
         ButtonKind::Fb | ButtonKind::Wa | ButtonKind::Sms | ButtonKind::Email => {
-            vec![of(&[], json!(true))]
+            vec![variant(&[], json!(true))]
         }
         ButtonKind::Cal => {
-            let mut cal = of(&["start_date", "end_date"], json!({ "type": "integer" }));
+            let mut cal = variant(&["start_date", "end_date"], json!({ "type": "integer" }));
             cal["required"] = json!(["start_date", "end_date", "description"]);
             cal["properties"]["description"] = given();
             vec![cal]
         }
-        ButtonKind::Video | ButtonKind::Url => vec![of(&["url"], given())],
+        ButtonKind::Video | ButtonKind::Url => vec![variant(&["url"], given())],
         ButtonKind::Nav => {
             let within = |max: f64| json!({ "type": "number", "minimum": -max, "maximum": max });
-            let mut nav = of(&["lat", "lng"], json!(true));
+            let mut nav = variant(&["lat", "lng"], json!(true));
             nav["properties"]["lat"] = within(LATITUDE_MAX);
             nav["properties"]["lng"] = within(LONGITUDE_MAX);
             vec![nav]
         }
         ButtonKind::Custom => {
-            vec![of(&["title", "icon"], given()), of(&["title", "icon_url"], given())]
+            vec![variant(&["title", "icon"], given()), variant(&["title", "icon_url"], given())]
         }
     }
 }
 
-/// An optional text of limited length.
+/// The keywords of an optional text of limited length.
 fn up_to(chars_max: usize) -> Value {
     json!({ "maxLength": chars_max })
 }
 
-/// A required text.
+/// The keywords of a required text.
 fn required() -> Value {
     json!({ "minLength": 1 })
 }
@@ -569,12 +576,12 @@ fn given() -> Value {
     json!({ "type": "string", "minLength": 1 })
 }
 
-// Regular expressions (ECMA-262) for rules that validation implements in code. Those of urls are
-// necessary conditions only: validation also refuses some texts that match.
+// Regular expressions (ECMA-262) for rules that validation implements in code. The expressions for urls
+// are only necessary conditions: validation also refuses some texts that match them.
 
 /// An id that a caller chooses: no control characters, not `.` or `..`.
 pub const CALLER_ID: &str = r"^(?!\.{1,2}$)[^\u0000-\u001f\u007f-\u009f]+$";
-/// The id of a report: also none of the reserved ids.
+/// The id of a report: like [`CALLER_ID`], but none of the reserved ids.
 const REPORT_ID: &str = r"^(?!(?:\.{1,2}|notify|preview)$)[^\u0000-\u001f\u007f-\u009f]+$";
 /// An id that the server generates.
 pub const SERVER_ID: &str = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$";

@@ -17,7 +17,8 @@ pub struct DeviceStatisticsQuery {
     pub date_to: Option<Timestamp>,
 }
 
-/// How many devices of a platform are enabled and disabled: the input of the percentages.
+/// How many devices of a platform are enabled and disabled. The percentages are computed from these
+/// numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlatformCount {
     /// Platform.
@@ -93,6 +94,7 @@ impl Query for DeviceStatisticsQuery {
     }
 }
 
+/// Takes an end of a period; `None` if it is absent, invalid or `now`.
 fn take_date(parameters: &mut Parameters<'_>, name: &'static str) -> Option<Timestamp> {
     let ms = parameters.integer(name)?;
     i64::try_from(ms).ok().map(Timestamp)
@@ -119,18 +121,16 @@ pub fn percentage(part: u64, whole: u64) -> f64 {
 }
 
 impl DeviceStatistics {
-    /// The answer from the counts of each platform, in the order of [`Platform::ALL`].
+    /// Builds the answer from the counts of each platform. The platforms of the answer have the order of
+    /// [`Platform::ALL`].
     #[must_use]
     pub fn from_counts(counts: &[PlatformCount]) -> Self {
-        let sum = |of: fn(&PlatformCount) -> u64, platform: Option<Platform>| -> u64 {
-            let wanted = |count: &&PlatformCount| platform.is_none_or(|one| count.platform == one);
-            counts.iter().filter(wanted).map(of).sum()
-        };
-        let total_enabled = sum(|count| count.enabled, None);
-        let total_disabled = sum(|count| count.disabled, None);
+        let total_enabled: u64 = counts.iter().map(|count| count.enabled).sum();
+        let total_disabled: u64 = counts.iter().map(|count| count.disabled).sum();
         let platforms = Platform::ALL.into_iter().filter_map(|platform| {
-            let enabled_count = sum(|count| count.enabled, Some(platform));
-            let disabled_count = sum(|count| count.disabled, Some(platform));
+            let of_platform = || counts.iter().filter(|count| count.platform == platform);
+            let enabled_count: u64 = of_platform().map(|count| count.enabled).sum();
+            let disabled_count: u64 = of_platform().map(|count| count.disabled).sum();
             let total_count = enabled_count + disabled_count;
             let is_always_listed = matches!(platform, Platform::Android | Platform::Ios);
             (is_always_listed || total_count > 0).then(|| PlatformStatistics {
@@ -170,7 +170,8 @@ pub struct NotificationStatisticsQuery {
 /// [`NotificationStatisticsQuery`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DayPeriod {
-    /// The first day. When absent, the first day with a count among the last [`STATISTICS_DAYS_MAX`].
+    /// The first day. When absent, the answer begins with the first day that has a count, among the last
+    /// [`STATISTICS_DAYS_MAX`] days.
     pub first: Option<Day>,
     /// The last day.
     pub last: Day,
@@ -193,11 +194,11 @@ pub struct DayCount {
     pub sent: u64,
     /// Devices that reported a notification received.
     pub received: u64,
-    /// Devices that opened one.
+    /// Devices that opened a notification.
     pub opened: u64,
-    /// Devices that clicked one.
+    /// Devices that clicked a notification.
     pub clicked: u64,
-    /// Devices that dismissed one.
+    /// Devices that dismissed a notification.
     pub dismissed: u64,
 }
 
@@ -236,11 +237,11 @@ pub struct NotificationDay {
     pub sent: u64,
     /// Notifications that devices reported as received, each device once, on the day of the report.
     pub received: u64,
-    /// The same for opened.
+    /// Notifications that devices reported as opened, each device once, on the day of the report.
     pub opened: u64,
-    /// The same for clicked.
+    /// Notifications that devices reported as clicked, each device once, on the day of the report.
     pub clicked: u64,
-    /// The same for dismissed.
+    /// Notifications that devices reported as dismissed, each device once, on the day of the report.
     pub dismissed: u64,
 }
 
@@ -264,8 +265,8 @@ impl Query for NotificationStatisticsQuery {
 }
 
 impl NotificationStatistics {
-    /// The answer from the days that have a count, which must be in order. Days without a count are
-    /// listed with zeros.
+    /// Builds the answer from the days that have a count, which must be in ascending order. The answer
+    /// also lists the days without a count, with zeros.
     #[must_use]
     pub fn from_counts(period: DayPeriod, counts: &[DayCount]) -> Self {
         let first = period.first.or_else(|| counts.first().map(|count| count.day));

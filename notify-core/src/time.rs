@@ -38,7 +38,7 @@ impl Timestamp {
         Self(self.0.saturating_add(ms))
     }
 
-    /// Milliseconds from `earlier` to this instant; negative when this one is earlier.
+    /// Milliseconds from `earlier` to this instant; negative when this instant comes first.
     #[must_use]
     pub const fn ms_since(self, earlier: Self) -> i64 {
         self.0.saturating_sub(earlier.0)

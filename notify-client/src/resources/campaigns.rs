@@ -20,7 +20,7 @@ handle! {
     ///
     /// # Errors
     /// [`crate::Error::Invalid`] if the template breaks a rule; [`crate::Error::Rejected`] if
-    /// it names an unknown feed.
+    /// it has the id of an unknown feed.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::{Template, TemplateSettings};
@@ -38,7 +38,7 @@ handle! {
     fn create(template: &Template) -> CampaignCreated =
         Call::v1(Method::POST, &["campaigns"]).body(template);
 
-    /// Lists campaigns, newest first: `GET /v1/campaigns`; only active ones unless `status` is set.
+    /// Lists campaigns, newest first: `GET /v1/campaigns`. Without `status`, it lists only active ones.
     ///
     /// # Errors
     /// [`crate::Error::Invalid`] if a parameter breaks a rule.
@@ -54,8 +54,7 @@ handle! {
     fn list(query: &ListCampaigns) -> CampaignList =
         Call::v1(Method::GET, &["campaigns"]).query(query);
 
-    /// Reads a campaign with its template, every default filled in:
-    /// `GET /v1/campaigns/:id`.
+    /// Reads a campaign: `GET /v1/campaigns/:id`. Its template has the defaults of absent fields.
     ///
     /// # Errors
     /// [`crate::Error::NotFound`] if the id is unknown.
@@ -111,7 +110,7 @@ handle! {
     ///
     /// # Errors
     /// [`crate::Error::NotFound`] if the id is unknown; [`crate::Error::Rejected`] if a
-    /// notification uses it, or it is the default one: disable it instead.
+    /// notification uses the campaign, which can then only be disabled, or if it is the default one.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::CampaignId;
@@ -152,10 +151,10 @@ handle! {
     ///
     /// ```no_run
     /// # use notify_client::{EnrichmentResponse, notify_core::{CampaignRef, EnrichmentQuery}};
-    /// # async fn example(notify: notify_client::Client, known: String)
+    /// # async fn example(notify: notify_client::Client, last_etag: String)
     /// # -> Result<(), notify_client::Error> {
     /// let query = EnrichmentQuery { device_id: Some("pixel-7".into()), ..Default::default() };
-    /// match notify.enrichments().get(CampaignRef::Default, &query, Some(&known)).await? {
+    /// match notify.enrichments().get(CampaignRef::Default, &query, Some(&last_etag)).await? {
     ///     EnrichmentResponse::Fresh { enrichment, etag } => println!("{:?}", enrichment.layout_id),
     ///     EnrichmentResponse::NotModified => println!("not modified"),
     /// }

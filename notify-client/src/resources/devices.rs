@@ -12,10 +12,10 @@ handle! {
     /// Devices and their tags.
     Devices from devices;
 
-    /// Registers a device, or replaces every field of the one with that id: `POST /v1/devices`.
+    /// Registers a device, or replaces every field of the device with that id: `POST /v1/devices`.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] if it breaks a rule.
+    /// [`crate::Error::Invalid`] if the request breaks a rule.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::RegisterDevice;
@@ -64,11 +64,11 @@ handle! {
     fn delete(id: &DeviceId) -> () =
         Ok(Call::v1(Method::DELETE, &["devices", id.as_str()]).discard_response());
 
-    /// Sets tags of a device, whose other tags stay: `POST /v1/devices/:device_id/tags`.
+    /// Sets tags of a device: `POST /v1/devices/:device_id/tags`. The other tags of the device stay.
     ///
     /// # Errors
     /// [`crate::Error::Invalid`] if a name occurs twice; [`crate::Error::NotFound`] if the id
-    /// names no device.
+    /// is unknown.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::{DeviceId, SetTags, Tag, TagType};
@@ -95,7 +95,7 @@ handle! {
     /// # }
     /// ```
     fn remove_tag(id: &DeviceId, name: &str) -> () =
-        tag_name(name).map(|name| {
+        check_tag_name(name).map(|name| {
             Call::v1(Method::DELETE, &["devices", id.as_str(), "tags", name]).discard_response()
         });
 
@@ -115,7 +115,7 @@ handle! {
         /// ```
         fn list;
 
-        /// All devices, starting with that page.
+        /// All devices, starting with the page that the query selects.
         ///
         /// ```no_run
         /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
@@ -133,8 +133,8 @@ handle! {
     }
 }
 
-/// Rejects a name that would change the path of the request.
-fn tag_name(name: &str) -> Result<&str, crate::Error> {
+/// Refuses a name that would change the path of the request. Returns any other name unchanged.
+fn check_tag_name(name: &str) -> Result<&str, crate::Error> {
     let invalid = |rule: &str| crate::Error::Invalid(notify_core::Violations::one("name", rule));
     match name {
         "" => Err(invalid("must not be empty")),
@@ -150,7 +150,7 @@ handle! {
     /// Subscribes a browser, a Messenger user or a chat: `POST /v1/subscriptions`.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] if it breaks a rule; [`crate::Error::Rejected`] if its
+    /// [`crate::Error::Invalid`] if the request breaks a rule; [`crate::Error::Rejected`] if its
     /// `device_id` belongs to a device of another platform.
     ///
     /// ```no_run
@@ -189,7 +189,7 @@ handle! {
         /// ```
         fn list;
 
-        /// All tags, starting with that page.
+        /// All tags, starting with the page that the query selects.
         ///
         /// ```no_run
         /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {

@@ -9,7 +9,8 @@ use crate::json::JsonObject;
 use crate::request::model;
 use crate::{FeedId, Timestamp};
 
-/// Most elements that are kept of a list without a limit of its own; the rules allow far fewer.
+/// Most elements that the reader keeps of a list that has no constant for its limit. The rules allow
+/// far fewer elements in these lists.
 pub(super) const LIST_KEPT_MAX: usize = 100;
 /// Most features of type `content_feed`.
 pub const CONTENT_FEEDS_MAX: usize = 1;

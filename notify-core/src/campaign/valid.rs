@@ -1,5 +1,5 @@
-//! The validated form of templates, which is also stored and returned: with defaults for absent fields;
-//! and the rules that lead to it.
+//! The validated form of templates, and the rules of templates. The server stores and returns the
+//! validated form, which has the defaults of absent fields.
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -10,7 +10,7 @@ use super::{
     FeatureData, FeatureKind, FeedRef, LATITUDE_MAX, LIST_KEPT_MAX, LONGITUDE_MAX, PaString,
     Template, TemplateButton, TemplateFeed, TemplateSettings,
 };
-use crate::json::{Body, JsonObject, Object, Value};
+use crate::json::{BodyPresence, JsonObject, Object, Value};
 use crate::violations::{LISTED_NAME_CHARS_MAX, Path, REQUIRED, Validator, path};
 use crate::wire_enum::wire_enum;
 use crate::{Request, Timestamp, Violations, request};
@@ -119,9 +119,9 @@ pub struct CampaignTranslations {
     pub def: String,
 }
 
-/// A template, and the index of each of its features in the body. The two lists differ when a feature
-/// has an unknown type: the model cannot express it, but violations must name the others by the index
-/// in the body.
+/// A template, and the index in the body of each of its features. The model cannot express a feature of
+/// an unknown type, so the template lacks it. The violations of later features still need the index in
+/// the body, which is then greater than the index in the template.
 struct TemplateDraft {
     template: Template,
     feature_indexes: Vec<usize>,
@@ -158,20 +158,8 @@ impl Feature {
         object.require("position");
         object.require("data");
         let position = object.u32("position", u32::MAX).unwrap_or_default();
-        let name = object.optional::<String>("type");
-        let kind = name.as_deref().and_then(|name| match name.parse() {
-            Ok(kind) => Some(kind),
-            Err(unknown) => {
-                if name.is_empty() {
-                    object.violation("type", REQUIRED);
-                } else {
-                    object.violation("type", unknown);
-                }
-                None
-            }
-        });
-        let Some(kind) = kind else {
-            // Of an unknown type, `data` can only be checked to be an object.
+        let Some(kind) = Self::read_kind(object) else {
+            // The fields of `data` depend on the type. Without one, `data` must only be an object.
             object.optional::<JsonObject>("data");
             return None;
         };
@@ -183,6 +171,16 @@ impl Feature {
         };
         Some(Self { position, data })
     }
+
+    fn read_kind(object: &mut Object<'_, '_>) -> Option<FeatureKind> {
+        let name: String = object.optional("type")?;
+        match name.parse() {
+            Ok(kind) => return Some(kind),
+            Err(_) if name.is_empty() => object.violation("type", REQUIRED),
+            Err(unknown) => object.violation("type", unknown),
+        }
+        None
+    }
 }
 
 impl Request for Template {
@@ -190,7 +188,8 @@ impl Request for Template {
     const NEEDS_BODY: bool = true;
 
     fn from_json(body: &[u8]) -> Result<Self, Violations> {
-        request::from_json(body, Body::Required, TemplateDraft::read).map(|draft| draft.template)
+        request::from_json(body, BodyPresence::Required, TemplateDraft::read)
+            .map(|draft| draft.template)
     }
 
     fn validate(self, now: Timestamp) -> Result<CampaignTemplate, Violations> {
@@ -198,7 +197,7 @@ impl Request for Template {
     }
 
     fn parse(body: &[u8], now: Timestamp) -> Result<CampaignTemplate, Violations> {
-        request::parse(body, Body::Required, now, TemplateDraft::read, TemplateDraft::check)
+        request::parse(body, BodyPresence::Required, now, TemplateDraft::read, TemplateDraft::check)
     }
 }
 
@@ -265,7 +264,7 @@ fn count_max(kind: FeatureKind) -> usize {
     }
 }
 
-/// Checks features, each with its index in the body.
+/// Checks features, each with its index in the body. Returns the valid ones.
 fn check_features(
     features: Vec<(usize, Feature)>,
     layout: Option<CampaignLayout>,
@@ -339,7 +338,7 @@ impl ContentFeed {
 }
 
 impl TemplateFeed {
-    /// A feed has either `id`, or `url` and `name`.
+    /// Checks that a feed has either `id`, or `url` and `name`.
     fn check(self, at: &Path<'_>, validator: &mut Validator) -> Option<FeedRef> {
         let id_path = at.field("id");
         let id = validator.optional_id(&id_path, self.id.as_deref(), |id| {
@@ -466,7 +465,7 @@ impl TemplateButton {
 }
 
 fn check_degrees(at: &Path<'_>, degrees: Option<f64>, max: f64, validator: &mut Validator) {
-    // NaN is outside of the range.
+    // This also refuses NaN, which is outside of every range.
     if degrees.is_some_and(|degrees| !(-max..=max).contains(&degrees)) {
         validator.violation(at, format_args!("must be within ±{max}"));
     }

@@ -1,6 +1,6 @@
 //! Validated forms of devices, which the server stores, and the rules of `POST /v1/devices`,
-//! `POST /v1/subscriptions` and `GET /v1/devices`. The server checks in addition whether a key lies on
-//! the curve, and whether an endpoint has a private address.
+//! `POST /v1/subscriptions` and `GET /v1/devices`. The server has two more rules for browsers: the public
+//! key must lie on the curve, and the endpoint must not have a private address.
 use base64::{
     Engine, alphabet,
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
@@ -12,7 +12,7 @@ use super::{
     RECIPIENT_ID_CHARS_MAX, RegisterDevice, SdkType, Subscribe, SubscriptionPlatform,
     UTC_OFFSET_CHARS_MAX, UTC_OFFSET_MINUTES_MAX,
 };
-use crate::json::Body;
+use crate::json::BodyPresence;
 use crate::request::{Parameters, request};
 use crate::violations::{Path, REQUIRED, Validator, path};
 use crate::{
@@ -133,8 +133,8 @@ pub struct Subscription {
     pub details: DeviceDetails,
 }
 
-request!(RegisterDevice => Registration, Body::Required);
-request!(Subscribe => Subscription, Body::Required);
+request!(RegisterDevice => Registration, BodyPresence::Required);
+request!(Subscribe => Subscription, BodyPresence::Required);
 
 impl RegisterDevice {
     fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<Registration> {
@@ -176,7 +176,8 @@ impl RegisterDevice {
     }
 }
 
-/// The endpoint for the platforms that another endpoint refuses.
+/// An endpoint as a violation of `platform` mentions it. Devices of some platforms are registered at
+/// one endpoint, and devices of all other platforms at another one.
 struct OtherEndpoint {
     route: &'static str,
     platforms: &'static [&'static str],
@@ -187,7 +188,8 @@ const SUBSCRIPTIONS: OtherEndpoint =
 const DEVICES: OtherEndpoint =
     OtherEndpoint { route: "POST /v1/devices", platforms: &DevicePlatform::NAMES };
 
-/// A platform of this endpoint. The violation for any other platform names the endpoint for it.
+/// Parses a platform that the called endpoint accepts. The violation for any other name mentions the
+/// other endpoint and its platforms.
 fn check_platform<P: std::str::FromStr<Err = crate::UnknownName>>(
     name: &str,
     other: &OtherEndpoint,
@@ -197,13 +199,16 @@ fn check_platform<P: std::str::FromStr<Err = crate::UnknownName>>(
         validator.violation(&path("platform"), REQUIRED);
         return None;
     }
-    let OtherEndpoint { route, platforms } = other;
-    let platforms = platforms.join(", ");
-    let mut refuse = |unknown| {
-        let what = format_args!("{unknown} ({route} takes {platforms})");
-        validator.violation(&path("platform"), what);
-    };
-    name.parse().map_err(&mut refuse).ok()
+    match name.parse() {
+        Ok(platform) => Some(platform),
+        Err(unknown) => {
+            let OtherEndpoint { route, platforms } = other;
+            let platforms = platforms.join(", ");
+            let what = format_args!("{unknown} ({route} takes {platforms})");
+            validator.violation(&path("platform"), what);
+            None
+        }
+    }
 }
 
 impl DevicePlatform {
@@ -239,7 +244,8 @@ fn check_ios_env(
     validator.one_of(&path("ios_env"), name)
 }
 
-/// Checks `timezone` and `utc_offset`. Returns the minutes of the first that is set, else 0.
+/// Checks `timezone` and `utc_offset`. Returns the offset from UTC in minutes: that of `timezone` if it
+/// is set, else that of `utc_offset`, else 0.
 fn check_utc_offset(details: &DeviceDetails, validator: &mut Validator) -> i32 {
     let timezone = details.timezone.as_deref().map(|text| {
         parse_timezone(text).unwrap_or_else(|| {
@@ -257,7 +263,8 @@ fn check_utc_offset(details: &DeviceDetails, validator: &mut Validator) -> i32 {
     timezone.or(offset).unwrap_or(0)
 }
 
-/// The minutes of `GMT` or `GMT±HH:MM`.
+/// Parses `GMT` or `GMT±HH:MM` to minutes. Returns `None` for any other form, and for an offset that is
+/// too large.
 fn parse_timezone(text: &str) -> Option<i32> {
     let rest = text.strip_prefix("GMT")?;
     if rest.is_empty() {
@@ -279,6 +286,7 @@ fn two_digits(tens: u8, ones: u8) -> Option<i32> {
     both.then(|| i32::from(tens - b'0') * 10 + i32::from(ones - b'0'))
 }
 
+/// Parses a number of minutes. Returns `None` if the text is not one, or the offset is too large.
 fn parse_utc_offset(text: &str) -> Option<i32> {
     if text.len() > UTC_OFFSET_CHARS_MAX {
         return None;
@@ -288,7 +296,8 @@ fn parse_utc_offset(text: &str) -> Option<i32> {
 }
 
 impl Subscribe {
-    /// The rules of a subscription, also of one that a browser makes for itself.
+    /// Checks the rules of a subscription. The same rules apply to browsers that subscribe without an
+    /// API key.
     pub(crate) fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<Subscription> {
         let platform = check_platform(&self.platform, &DEVICES, validator);
         let endpoint = platform.and_then(|platform| {
@@ -378,15 +387,19 @@ fn check_web(subscription: &PushSubscription, validator: &mut Validator) -> WebS
     let keys = at.field("keys");
     let p256dh = check_key(&keys.field("p256dh"), &subscription.keys.p256dh, validator, |bytes| {
         let is_point = bytes.len() == P256DH_BYTES && bytes[0] == UNCOMPRESSED;
-        is_point.then_some(()).ok_or("must be an uncompressed P-256 point, 65 bytes in base64url")
+        if is_point {
+            Ok(())
+        } else {
+            Err("must be an uncompressed P-256 point, 65 bytes in base64url")
+        }
     });
     let auth = check_key(&keys.field("auth"), &subscription.keys.auth, validator, |bytes| {
-        (bytes.len() == AUTH_BYTES).then_some(()).ok_or("must be 16 bytes in base64url")
+        if bytes.len() == AUTH_BYTES { Ok(()) } else { Err("must be 16 bytes in base64url") }
     });
     WebSubscription { endpoint, p256dh, auth }
 }
 
-/// Returns the key without padding, so that equal keys are equal texts.
+/// Checks a key of a subscription. Returns it without padding, so that equal keys have equal texts.
 fn check_key(
     at: &Path<'_>,
     text: &str,

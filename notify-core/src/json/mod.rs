@@ -1,8 +1,9 @@
-//! Strict JSON: refuses what RFC 8259 leaves to the implementation, and names the path of what is
-//! refused.
+//! A strict JSON reader. RFC 8259 leaves some texts to the implementation, such as duplicate keys, and
+//! parsers read them differently. This reader refuses these texts, and reports the path of the value.
 //!
-//! A body is read twice: [`check()`] scans all of it and builds nothing; then the typed reader takes
-//! the fields it knows by name. Both passes are linear in the size of the body, whatever it holds.
+//! A body is read twice. The first pass, [`check()`], scans the whole body and builds no values. The
+//! second pass takes the fields of the request model by name. The time of both passes is linear in the
+//! size of the body, for any content.
 
 mod object;
 #[cfg(test)]
@@ -21,11 +22,11 @@ use crate::{Timestamp, Violations};
 
 #[cfg(test)]
 thread_local! {
-    /// The number of bytes that reading has looked at on this thread.
+    /// The number of bytes that the reader has looked at on this thread.
     static BYTES_READ: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// Counts bytes that reading looks at. A test uses the count to check that reading takes linear time.
+/// Counts bytes that the reader looks at. A test checks by this count that reading takes linear time.
 #[cfg(test)]
 fn count_bytes(bytes: usize) {
     BYTES_READ.set(BYTES_READ.get() + bytes);
@@ -36,10 +37,11 @@ fn count_bytes(_bytes: usize) {}
 
 /// Deepest nesting of objects and lists in a body; the body itself is the first level.
 pub const NESTING_MAX: usize = 64;
-/// Most members of an object together with those of the objects that enclose it. Their names are
-/// kept until the object ends, at about fifteen times the size of short names.
+/// Most members of an object and of all objects that enclose it, counted together. The scan keeps the
+/// names of these members until their object ends, and needs about fifteen times the memory of short
+/// names.
 pub const MEMBERS_MAX: usize = 10_000;
-/// Up to this many keys are compared one by one; further ones go into a set.
+/// Number of keys of an object that are compared one by one. Further keys go into a hash set.
 const KEYS_COMPARED_MAX: usize = 16;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -56,8 +58,9 @@ pub fn check(body: &[u8]) -> Result<&str, Violations> {
     validator.into_result(Some(text))
 }
 
-/// [`check()`] for a reader that continues: violations in a text that is still readable (duplicate
-/// keys, U+0000) are returned with it, to be listed with all others.
+/// Scans a body like [`check()`], for a reader that continues with the second pass. A text with
+/// duplicate keys or U+0000 is still readable: it is returned together with these violations, so that
+/// one answer lists them with the violations of the second pass.
 fn scan(body: &[u8]) -> Result<(&str, Validator), Violations> {
     let body = body.strip_prefix(BYTE_ORDER_MARK).unwrap_or(body);
     count_bytes(body.len());
@@ -88,7 +91,7 @@ fn scan(body: &[u8]) -> Result<(&str, Validator), Violations> {
 struct Scan<'de> {
     path: Vec<Segment<'de>>,
     validator: Validator,
-    /// Members so far of the objects that have not ended.
+    /// Number of members read so far, in the objects that have not ended.
     members: usize,
     /// Whether the scan stopped at a limit, not at a syntax error.
     hit_limit: bool,
@@ -111,7 +114,8 @@ impl Scan<'_> {
     }
 }
 
-/// Converts the segments to a [`Path`], one stack frame each. This happens only for a violation.
+/// Adds a violation at a path. The recursion converts each segment to a [`Path`] in its own stack frame,
+/// so that paths need no allocation unless there is a violation.
 fn violation_at(
     rest: &[Segment<'_>],
     path: &Path<'_>,
@@ -127,18 +131,20 @@ fn violation_at(
     }
 }
 
-/// Visits any value of the body. On an error, [`Scan::path`] still leads to it.
+/// Visits a value of the body. After an error, [`Scan::path`] is still the path of the value with the
+/// error.
 struct ScanVisitor<'s, 'de>(&'s mut Scan<'de>);
 
 impl ScanVisitor<'_, '_> {
-    fn enter<E: Error>(&mut self) -> Result<(), E> {
+    /// Checks the nesting before an object or a list is read.
+    fn check_nesting<E: Error>(&mut self) -> Result<(), E> {
         if self.0.path.len() < NESTING_MAX {
             return Ok(());
         }
         Err(self.stop(format_args!("nesting deeper than {NESTING_MAX}")))
     }
 
-    /// Stops the scan at a limit.
+    /// Adds the violation of a limit. Returns the error that ends the scan.
     fn stop<E: Error>(&mut self, what: fmt::Arguments<'_>) -> E {
         self.0.hit_limit = true;
         self.0.violation(what);
@@ -180,7 +186,7 @@ impl<'de> Visitor<'de> for ScanVisitor<'_, 'de> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<(), A::Error> {
-        self.enter()?;
+        self.check_nesting()?;
         for index in 0.. {
             self.0.path.push(Segment::Index(index));
             let more = list.next_element_seed(ScanVisitor(&mut *self.0))?.is_some();
@@ -193,9 +199,9 @@ impl<'de> Visitor<'de> for ScanVisitor<'_, 'de> {
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut object: A) -> Result<(), A::Error> {
-        self.enter()?;
+        self.check_nesting()?;
         let mut keys = KeySet::default();
-        let enclosing = self.0.members;
+        let enclosing_members = self.0.members;
         while let Some(Key(key)) = object.next_key()? {
             if self.0.members == MEMBERS_MAX {
                 return Err(self.stop(format_args!("more than {MEMBERS_MAX} members")));
@@ -210,7 +216,7 @@ impl<'de> Visitor<'de> for ScanVisitor<'_, 'de> {
             object.next_value_seed(ScanVisitor(&mut *self.0))?;
             self.0.path.pop();
         }
-        self.0.members = enclosing;
+        self.0.members = enclosing_members;
         Ok(())
     }
 }
@@ -223,7 +229,7 @@ struct KeySet<'de> {
 }
 
 impl<'de> KeySet<'de> {
-    /// Adds a key; whether it is new.
+    /// Adds a key. Returns whether the object did not have this key yet.
     fn insert(&mut self, key: Cow<'de, str>) -> bool {
         if self.few.len() < KEYS_COMPARED_MAX {
             let is_new = !self.few.contains(&key);
@@ -238,30 +244,31 @@ impl<'de> KeySet<'de> {
 
 /// Whether an endpoint accepts an empty body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Body {
+pub(crate) enum BodyPresence {
     Required,
     Optional,
 }
 
-/// Reads a body that is one object. The draft is `None` when the body is not an object.
+/// Reads a body with the reader of its model. Returns the model, or `None` when the body is not an
+/// object; and the violations of the body's shape.
 ///
 /// # Errors
 /// When the body is not JSON that can be read.
 pub(crate) fn read_body<T>(
     body: &[u8],
-    presence: Body,
+    presence: BodyPresence,
     read: impl FnOnce(&mut Object<'_, '_>) -> T,
 ) -> Result<(Option<T>, Validator), Violations> {
     let (text, mut validator) = match presence {
-        Body::Optional if body.trim_ascii().is_empty() => ("{}", Validator::default()),
-        Body::Optional | Body::Required => scan(body)?,
+        BodyPresence::Optional if body.trim_ascii().is_empty() => ("{}", Validator::default()),
+        BodyPresence::Optional | BodyPresence::Required => scan(body)?,
     };
     let raw: &RawValue = serde_json::from_str(text).expect(CHECKED);
     let mut shape = Validator::default();
     let value = Value { raw, path: ROOT, validator: &mut shape };
-    let draft = value.object(read);
+    let model = value.object(read);
     validator.merge(shape);
-    Ok((draft, validator))
+    Ok((model, validator))
 }
 
 /// The key of a member, borrowed from the body unless it has an escape.
@@ -286,7 +293,7 @@ impl<'de> Deserialize<'de> for Key<'de> {
     }
 }
 
-/// Why reading text of a body cannot fail after the first pass.
+/// Why reading the text of a body cannot fail after the first pass.
 const CHECKED: &str = "the first pass accepts valid JSON only";
 
 /// A value of a body, and its path.
@@ -310,7 +317,7 @@ impl<'a> Value<'a, '_> {
         None
     }
 
-    /// Its index in the list that it is an element of; 0 outside of lists.
+    /// The index of the value in its list; 0 if it is not an element of a list.
     pub(crate) fn index(&self) -> usize {
         match self.path {
             Path::Index(_, index) => index,
@@ -334,7 +341,7 @@ impl<'a> Value<'a, '_> {
         }
     }
 
-    /// A number that is written with digits only; one above `max` violates a rule.
+    /// Reads a number that is written with digits only. A number above `max` is a violation.
     pub(crate) fn u32(mut self, max: u32) -> Option<u32> {
         let number = self.digits()?.parse().ok().filter(|number| *number <= max);
         if number.is_none() {
@@ -343,7 +350,7 @@ impl<'a> Value<'a, '_> {
         number
     }
 
-    /// Unix milliseconds that are written with digits only. The rules check the range.
+    /// Reads unix milliseconds that are written with digits only. The rules check the range.
     pub(crate) fn instant(mut self) -> Option<i64> {
         self.digits().map(|digits| digits.parse().unwrap_or(i64::MAX))
     }
@@ -370,7 +377,7 @@ impl<'a> Value<'a, '_> {
         Some(self.raw.get().parse().expect(CHECKED))
     }
 
-    /// An object of any content, kept as it was written.
+    /// Reads an object of any content, and keeps its text as the caller wrote it.
     pub(crate) fn raw_object(mut self) -> Option<JsonObject> {
         if self.first_byte() != b'{' {
             return self.wrong_type("an object");
@@ -386,8 +393,8 @@ impl<'a> Value<'a, '_> {
         Some(Object::read(self.raw, self.path, self.validator, read))
     }
 
-    /// A list. Every element is read, but at most `max + 1` are kept: enough for the rules to see that
-    /// there are too many.
+    /// Reads a list. Every element is read, but at most `max + 1` are kept. One more than `max` is enough
+    /// for the rules to detect that there are too many.
     pub(crate) fn list<T>(
         mut self,
         max: usize,
@@ -397,7 +404,7 @@ impl<'a> Value<'a, '_> {
             return self.wrong_type("a list");
         }
         let mut kept = Vec::new();
-        each_element(self.raw, |index, raw| {
+        for_each_element(self.raw, |index, raw| {
             let path = self.path.index(index);
             let element = read(Value { raw, path, validator: &mut *self.validator });
             if kept.len() <= max {
@@ -408,7 +415,8 @@ impl<'a> Value<'a, '_> {
     }
 }
 
-fn each_element<'a>(raw: &'a RawValue, read: impl FnMut(usize, &'a RawValue)) {
+/// Calls `read` with the index and the text of each element of a list.
+fn for_each_element<'a>(raw: &'a RawValue, read: impl FnMut(usize, &'a RawValue)) {
     struct Visit<F>(F);
     impl<'de, F: FnMut(usize, &'de RawValue)> Visitor<'de> for Visit<F> {
         type Value = ();
@@ -465,7 +473,7 @@ impl FromValue for JsonObject {
     }
 }
 
-/// Applies a reader of one field; gives the closure its type.
+/// Calls the reader of one field. Its signature gives the closure of a request model its parameter type.
 pub(crate) fn read_with<'a, 'c, T>(
     object: &mut Object<'a, 'c>,
     read: impl FnOnce(&mut Object<'a, 'c>) -> T,
@@ -473,11 +481,11 @@ pub(crate) fn read_with<'a, 'c, T>(
     read(object)
 }
 
-/// An object whose fields are taken by name. Fields that are left over are unknown.
+/// An object whose fields are taken by name. A field that has not been taken at the end is unknown.
 pub(crate) struct Object<'a, 'c> {
     path: Path<'c>,
     members: Vec<Member<'a>>,
-    known: Vec<&'static str>,
+    known_names: Vec<&'static str>,
     validator: &'c mut Validator,
 }
 
@@ -495,10 +503,10 @@ impl<'a, 'c> Object<'a, 'c> {
         validator: &'c mut Validator,
         read: impl FnOnce(&mut Object<'a, '_>) -> T,
     ) -> T {
-        let mut object = Object { path, members: members(raw), known: Vec::new(), validator };
-        let draft = read(&mut object);
+        let mut object = Object { path, members: members(raw), known_names: Vec::new(), validator };
+        let model = read(&mut object);
         object.finish();
-        draft
+        model
     }
 
     /// Takes a field. `null` equals an absent field.
@@ -507,7 +515,7 @@ impl<'a, 'c> Object<'a, 'c> {
         name: &'static str,
         read: impl FnOnce(Value<'a, '_>) -> Option<T>,
     ) -> Option<T> {
-        self.known.push(name);
+        self.known_names.push(name);
         count_bytes(self.members.len());
         let member = self.members.iter_mut().find(|member| member.name == name)?;
         member.is_taken = true;
@@ -518,23 +526,24 @@ impl<'a, 'c> Object<'a, 'c> {
         read(Value { raw: member.raw, path, validator: &mut *self.validator })
     }
 
-    /// A field that is `None` when it is absent or has the wrong type.
+    /// Takes a field; `None` when it is absent or has the wrong type.
     pub(crate) fn optional<T: FromValue>(&mut self, name: &'static str) -> Option<T> {
         self.take(name, T::from_value)
     }
 
-    /// A required field; the default when it is absent, which the rules refuse.
+    /// Takes a required field. An absent field has the default value, which the rules refuse.
     pub(crate) fn or_default<T: FromValue + Default>(&mut self, name: &'static str) -> T {
         self.optional(name).unwrap_or_default()
     }
 
-    /// A required field of a type whose default the rules cannot tell from an absent field.
+    /// Takes a required field, and reports it here when it is absent. This is for types whose default
+    /// value the rules cannot distinguish from a value that the caller sent.
     pub(crate) fn required<T: FromValue + Default>(&mut self, name: &'static str) -> T {
         self.require(name);
         self.or_default(name)
     }
 
-    /// A list, see [`Value::list`].
+    /// Takes a list, see [`Value::list`].
     pub(crate) fn list<T: FromValue>(&mut self, name: &'static str, max: usize) -> Option<Vec<T>> {
         self.take(name, |value| value.list(max, T::from_value))
     }
@@ -560,7 +569,7 @@ impl<'a, 'c> Object<'a, 'c> {
         self.members.iter().any(|member| member.name == name && member.raw.get() != "null")
     }
 
-    /// Reports a field that is absent.
+    /// Adds a violation if the field is absent.
     pub(crate) fn require(&mut self, name: &'static str) {
         if !self.has(name) {
             self.violation(name, REQUIRED);
@@ -572,10 +581,11 @@ impl<'a, 'c> Object<'a, 'c> {
         self.validator.violation(&self.path.field(name), what);
     }
 
+    /// Reports the fields that have not been taken as unknown.
     fn finish(self) {
-        let Self { path, members, known, validator } = self;
+        let Self { path, members, known_names, validator } = self;
         for member in members.iter().filter(|member| !member.is_taken) {
-            validator.unknown(&path.field(&member.name), "field", &member.name, &known);
+            validator.unknown(&path.field(&member.name), "field", &member.name, &known_names);
         }
     }
 }

@@ -8,9 +8,9 @@ use crate::{DeviceId, Timestamp};
 wire_enum! {
     /// Outcome of a notification for one device.
     pub enum ExplainedOutcome {
-        /// The provider accepted it.
+        /// The provider accepted the notification.
         Sent = "sent",
-        /// It failed for good, with a reason.
+        /// The delivery failed for good, with a reason.
         Failed = "failed",
         /// The provider reported the address as unregistered.
         Unregistered = "unregistered",
@@ -76,9 +76,9 @@ wire_enum! {
         Attempted = "attempted",
         /// When the next attempt is due.
         NextAttempt = "next_attempt",
-        /// The provider accepted it.
+        /// The provider accepted the notification.
         Sent = "sent",
-        /// It failed for good, with a reason.
+        /// The delivery failed for good, with a reason.
         Failed = "failed",
         /// The provider answered that the address is unregistered.
         Unregistered = "unregistered",
@@ -93,8 +93,8 @@ wire_enum! {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ExplainedStep {
-    /// When it happened, unix ms; null for a state that is known only for now, not for the time of
-    /// sending.
+    /// When it happened, unix ms. Null for a state that the server knows only as of now, and not as of
+    /// the time of sending.
     pub at: Option<Timestamp>,
     /// Kind of the step.
     pub what: StepKind,

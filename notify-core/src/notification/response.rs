@@ -53,11 +53,12 @@ wire_enum! {
     }
 }
 
-/// Numbers of devices by outcome. `targeted` is the sum of `sent` to `pending`.
+/// Numbers of devices by outcome. `targeted` is the sum of `sent`, `failed`, `unregistered`, `expired`,
+/// `canceled` and `pending`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Counts {
-    /// Enabled devices with an address in the target, as far as the target has been read.
+    /// Enabled devices with an address in the target. The number grows while the server reads the target.
     pub targeted: u64,
     /// Accepted by the provider.
     pub sent: u64,
@@ -104,7 +105,7 @@ pub struct PlatformCounts {
     pub counts: Counts,
 }
 
-/// Number of deliveries on one platform that failed for one reason.
+/// Number of deliveries on one platform that failed for the same reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FailureCount {
@@ -184,7 +185,8 @@ pub struct Delivery {
     pub platform: Platform,
     /// Outcome.
     pub outcome: DeliveryOutcome,
-    /// Error code of the provider or the server; of the last attempt while the outcome is pending.
+    /// Error code of the provider or the server. While the outcome is pending, it is the code of the
+    /// last attempt.
     pub reason: Option<String>,
     /// Number of attempts.
     pub attempts: u32,
@@ -251,7 +253,7 @@ pub struct PlatformPreview {
     pub payload: Option<JsonObject>,
     /// Headers of the request to the provider, without its authorization.
     pub headers: BTreeMap<String, String>,
-    /// Size that `limit` applies to: bytes of the payload, or characters of the text on Messenger and the
+    /// Size that is compared with `limit`: bytes of the payload, or characters of the text on Messenger and the
     /// chat app.
     pub bytes: u64,
     /// Largest size that the provider accepts.

@@ -1,4 +1,4 @@
-//! Validated forms of notifications, which the server delivers, and the rules that lead to them.
+//! Validated forms of notifications, which the server delivers, and the rules of notifications.
 use std::collections::HashSet;
 
 use jiff::civil;
@@ -9,7 +9,7 @@ use super::{
     ReportNotification, SCHEDULE_AHEAD_DAYS_MAX, TAGS_MAX, TTL_SECONDS_MAX, WEB_PUSH_ACTIONS_MAX,
     WEB_PUSH_ACTIONS_MIN, WebPushAction,
 };
-use crate::json::{Body, JsonObject};
+use crate::json::{BodyPresence, JsonObject};
 use crate::request::{parse_with, request};
 use crate::time::DAY_MS;
 use crate::violations::{Path, REQUIRED, Validator, path};
@@ -77,8 +77,8 @@ pub enum Target {
 }
 
 impl Target {
-    /// The platforms of the target, without those of devices of `any` platform: they are known only after
-    /// a lookup of the ids.
+    /// The platforms of the target. The platforms of the devices in `any` are missing, because they are
+    /// known only after a lookup of the ids.
     #[must_use]
     pub fn platforms(&self) -> Vec<Platform> {
         match self {
@@ -240,18 +240,18 @@ wire_enum! {
     }
 }
 
-request!(CreateNotification => Notification, Body::Required);
-request!(ReportNotification => Report, Body::Required);
+request!(CreateNotification => Notification, BodyPresence::Required);
+request!(ReportNotification => Report, BodyPresence::Required);
 
 impl CreateNotification {
-    /// Parses a request that was accepted before. The length of texts is not limited: the request may
-    /// have been accepted under wider limits, and its delivery was promised.
+    /// Parses a request that the server accepted earlier. The lengths of texts are not checked: an older
+    /// version with larger limits may have accepted the request, and it must still be delivered.
     ///
     /// # Errors
     /// Every other violation.
     pub fn parse_accepted(body: &[u8], now: Timestamp) -> Result<Notification, Violations> {
         let rules = Validator::ignoring_text_lengths();
-        parse_with(rules, body, Body::Required, now, Self::read, Self::check)
+        parse_with(rules, body, BodyPresence::Required, now, Self::read, Self::check)
     }
 
     fn check(self, now: Timestamp, validator: &mut Validator) -> Option<Notification> {
@@ -278,7 +278,7 @@ impl CreateNotification {
         })
     }
 
-    /// The target is ids or platforms.
+    /// Checks the target: device ids if there are any, else platforms.
     fn check_target(&self, validator: &mut Validator) -> Option<Target> {
         let lists = [
             ("android_device_ids", self.android_device_ids.as_deref()),
@@ -297,7 +297,7 @@ impl CreateNotification {
         let platforms = self.platforms.as_deref();
         let mut has_empty_list = false;
         for (name, _) in lists.iter().filter(|(_, ids)| ids.is_some()) {
-            // A caller's empty list of devices must not target all devices instead.
+            // An empty list often comes from a mistake of the caller. It must not target all devices.
             has_empty_list = true;
             validator.violation(&path(name), "must hold at least 1 id when it is given");
         }
@@ -323,6 +323,7 @@ impl ReportNotification {
     }
 }
 
+/// Checks a list of device ids. Returns the valid ids without duplicates.
 fn check_ids(at: &Path<'_>, ids: &[String], validator: &mut Validator) -> Vec<DeviceId> {
     validator.max_len(at, ids.len(), DEVICE_IDS_MAX, "ids");
     let mut seen = HashSet::with_capacity(ids.len());
@@ -406,17 +407,17 @@ fn check_schedule(
 fn parse_local_time(text: &str) -> Option<LocalTime> {
     const FORM: &[u8] = b"0000-00-00T00:00";
     let has_form = text.len() == FORM.len()
-        && text.bytes().zip(FORM).all(|(byte, form)| match form {
+        && text.bytes().zip(FORM).all(|(byte, form_byte)| match form_byte {
             b'0' => byte.is_ascii_digit(),
-            other => byte == *other,
+            separator => byte == *separator,
         });
     if !has_form {
         return None;
     }
-    let number = |range: std::ops::Range<usize>| text[range].parse::<i16>().ok();
-    let small = |range| number(range).and_then(|number| i8::try_from(number).ok());
-    let date = civil::Date::new(number(0..4)?, small(5..7)?, small(8..10)?).ok()?;
-    let time = civil::Time::new(small(11..13)?, small(14..16)?, 0, 0).ok()?;
+    let year: i16 = text[0..4].parse().ok()?;
+    let two_digits = |start: usize| text[start..start + 2].parse::<i8>().ok();
+    let date = civil::Date::new(year, two_digits(5)?, two_digits(8)?).ok()?;
+    let time = civil::Time::new(two_digits(11)?, two_digits(14)?, 0, 0).ok()?;
     let since_1970 = date.to_datetime(time).duration_since(civil::date(1970, 1, 1).at(0, 0, 0, 0));
     i64::try_from(since_1970.as_millis()).ok().map(LocalTime)
 }
@@ -431,7 +432,7 @@ fn check_collapse_key(key: Option<String>, validator: &mut Validator) -> Option<
     Some(key)
 }
 
-/// With a poll, all other settings are ignored.
+/// Checks the content. A poll ignores all other settings.
 fn check_content(
     text: Option<String>,
     content: NotificationContent,
@@ -484,7 +485,7 @@ fn check_campaign(id: Option<&str>, validator: &mut Validator) -> Option<Campaig
     })
 }
 
-/// Key and value require each other.
+/// Checks the extra data. Its key and its value require each other.
 fn check_extra(
     key: Option<String>,
     value: Option<JsonObject>,
@@ -544,8 +545,8 @@ fn check_actions(actions: Vec<WebPushAction>, validator: &mut Validator) -> Vec<
     }
     let mut valid = Vec::with_capacity(actions.len());
     for (index, mut action) in actions.into_iter().enumerate() {
-        let given = action.action.take().filter(|name| !name.is_empty());
-        let name = given.unwrap_or_else(|| unused_name(&mut names, index));
+        let given_name = action.action.take().filter(|name| !name.is_empty());
+        let name = given_name.unwrap_or_else(|| unused_name(&mut names, index));
         valid.push(action.check(name, &at.index(index), validator));
     }
     valid
