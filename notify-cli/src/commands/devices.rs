@@ -204,7 +204,7 @@ pub(crate) async fn run(command: Devices, session: &mut Session) -> Result<(), F
     }
 }
 
-/// Removes tags. Tags that the device does not have are an error.
+/// Removes tags of a device. Fails if the device does not have one of them, after removing the others.
 async fn untag(notify: &Client, device_id: &DeviceId, names: &[String]) -> Result<(), Failure> {
     let devices = notify.devices();
     let mut missing = Vec::new();

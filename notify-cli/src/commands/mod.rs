@@ -1,4 +1,4 @@
-//! The commands, one file for each.
+//! The commands, one file for each resource.
 
 pub(crate) mod apps;
 pub(crate) mod campaigns;
@@ -64,9 +64,9 @@ pub(crate) async fn run(command: Command, session: &mut Session) -> Result<(), F
     }
 }
 
-/// `notify completions`.
+/// Runs `notify completions`.
 fn print_completions(shell: Shell, session: &mut Session) -> Result<(), Failure> {
-    // The generator panics on a closed pipe, so it writes to a buffer.
+    // The generator panics if it writes to a closed pipe, so it writes to a buffer.
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "notify", &mut script);
     session.out.text(&script)
