@@ -17,7 +17,7 @@ pub(crate) struct Retry<T> {
     maybe_executed: bool,
 }
 
-/// What follows an attempt.
+/// The next step after an attempt.
 #[derive(Debug)]
 pub(crate) enum Decision<T> {
     /// No further attempt: this is the result of the call.
@@ -36,7 +36,7 @@ impl<T> Retry<T> {
         }
     }
 
-    /// Decides what follows an attempt with this result.
+    /// Decides the next step after an attempt with this result.
     pub(crate) fn decide(&mut self, result: Result<T, Error>) -> Decision<T> {
         let error = match result {
             Ok(value) => return Decision::Finish(Ok(value)),

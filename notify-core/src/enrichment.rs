@@ -57,7 +57,7 @@ pub enum EnrichmentFeatureData {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct EnrichmentContentFeed {
-    /// The newest articles first, at most as many as the layout shows.
+    /// The newest articles, newest first; not more than the layout shows.
     pub items: Vec<FeedItem>,
     /// Open external articles in the browser.
     pub view_ext_on_browser: bool,
@@ -116,7 +116,7 @@ impl Query for EnrichmentQuery {
 
 impl Enrichment {
     /// Builds the enrichment of a template. `items_of` returns the stored items of the given feeds, in
-    /// any order. The enrichment has the newest of them, at most as many as the layout shows.
+    /// any order. The enrichment has the newest of them, not more than the layout shows.
     #[must_use]
     pub fn from_template(
         campaign_id: CampaignId,

@@ -55,7 +55,7 @@ wire_enum! {
 /// The validated form of [`ReportEvent`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// What happened.
+    /// The type of the event.
     pub kind: EventType,
     /// The notification.
     pub notification_id: NotificationId,

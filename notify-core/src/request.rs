@@ -59,8 +59,8 @@ pub(crate) fn validate<M, V>(
 
 /// Implements [`Request::parse`] with the given reader and rules.
 ///
-/// The rules are not checked when a value has the wrong type: the model lacks that value, and rules
-/// about it would report violations that the caller did not make.
+/// The rules are not checked when a value has the wrong type: the model lacks that value, and the
+/// rules would report it as missing.
 pub(crate) fn parse<M, V>(
     body: &[u8],
     presence: BodyPresence,

@@ -1,6 +1,6 @@
-//! JSON schema keywords of request models, in addition to the types of their fields: the limits and
-//! patterns of validation, from the same constants. `tests/rules/schemas.rs` compares schemas and
-//! validation at every limit.
+//! JSON schema keywords of request models, in addition to the types of their fields. The keywords have the
+//! limits and patterns of validation, and use the same constants. `tests/rules/schemas.rs` compares schemas
+//! and validation at every limit.
 
 use serde_json::{Map, Value, json};
 
@@ -249,8 +249,8 @@ fn notification_content() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// A poll, or a message that satisfies the rules of its settings. The server's document moves the
-/// keywords of [`IGNORED_BY_POLLS`] here.
+/// A poll, or a message that satisfies the rules of its settings. The server's OpenAPI document moves the
+/// keywords of the fields in [`IGNORED_BY_POLLS`] here.
 fn message_or_poll() -> Value {
     json!({ "anyOf": [
         {

@@ -25,7 +25,7 @@ pub(crate) const NUL_FORBIDDEN: &str = "must not contain U+0000";
 /// body of a million wrong elements would produce an answer that is larger than the body.
 pub const VIOLATIONS_LISTED_MAX: usize = 100;
 
-/// Violated rules as lines of `path: what is wrong`; at least one.
+/// Violated rules as lines of the form `path: rule`. There is at least one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
 #[error("{}", self.0.join("; "))]
 pub struct Violations(Vec<String>);
@@ -37,7 +37,7 @@ impl Violations {
         Self(vec![format!("{path}: {what}")])
     }
 
-    /// Violations from complete lines; `None` when there are none.
+    /// Violations from complete lines; `None` when there are no lines.
     #[must_use]
     pub fn from_lines(lines: Vec<String>) -> Option<Self> {
         if lines.is_empty() { None } else { Some(Self(lines)) }
@@ -379,7 +379,7 @@ fn distance(name: &str, known: &str) -> usize {
 /// Longest part of a caller's name that a message quotes, in characters.
 const NAME_QUOTED_CHARS_MAX: usize = 64;
 
-/// The path of a value in a body, such as `features[2].data.url`. Nothing is allocated until it is
+/// The path of a value in a body, such as `features[2].data.url`. A path allocates nothing until it is
 /// displayed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Path<'p> {

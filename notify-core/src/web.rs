@@ -181,7 +181,7 @@ model! {
 /// The validated form of [`WebReportEvent`]; the path of the request has the device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebEvent {
-    /// What happened.
+    /// The type of the event.
     pub kind: EventType,
     /// The notification.
     pub notification_id: NotificationId,
@@ -276,7 +276,8 @@ impl WebSubscribe {
     }
 }
 
-/// Whether a text has the form of a language tag (RFC 5646, section 2.1), or of one with underscores.
+/// Whether a text has the form of a language tag (RFC 5646, section 2.1). Underscores are accepted in place
+/// of hyphens.
 fn is_language(text: &str) -> bool {
     let is_in_tag = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     text.len() <= WEB_LANGUAGE_CHARS_MAX && text.bytes().all(is_in_tag)

@@ -66,7 +66,7 @@ macro_rules! wire_enum {
 }
 pub(crate) use wire_enum;
 
-/// The error for a text that is not a name of the enum. Displays as `must be one of` and the known names.
+/// The error for a text that is not a name of the enum. Its message is `must be one of` and the names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnknownName {
     pub(crate) known: &'static [&'static str],

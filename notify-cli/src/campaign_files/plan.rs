@@ -61,9 +61,9 @@ enum Call {
     SetStatus(CampaignStatus),
 }
 
-/// The calls of an update. If possible, their order prevents that the campaign is active with its old
-/// template. An exception is a campaign that becomes active and the default one: the template makes it
-/// the default campaign, which the server refuses while the campaign is disabled.
+/// The calls of an update. Usually, their order keeps a campaign from being active with its old template.
+/// The exception is a campaign that becomes active and the default one. Its new template makes it the
+/// default campaign, and the server refuses that while the campaign is disabled.
 fn calls(status: CampaignStatus, wanted: &Campaign, is_replaced: bool) -> Vec<Call> {
     let replace = is_replaced.then_some(Call::Replace);
     let set_status = (wanted.status != status).then_some(Call::SetStatus(wanted.status));

@@ -21,7 +21,7 @@ use crate::{
 /// `notify devices`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Devices {
-    /// Register a device, or replace every field of the one with that id.
+    /// Register a device, or replace every field of the device with that id.
     Register(Box<Register>),
     /// Show a device.
     Get {
@@ -204,7 +204,8 @@ pub(crate) async fn run(command: Devices, session: &mut Session) -> Result<(), F
     }
 }
 
-/// Removes tags of a device. Fails if the device does not have one of them, after removing the others.
+/// Removes tags of a device. If the device lacks some of these tags, the function removes the others and
+/// then fails.
 async fn untag(notify: &Client, device_id: &DeviceId, names: &[String]) -> Result<(), Failure> {
     let devices = notify.devices();
     let mut missing = Vec::new();

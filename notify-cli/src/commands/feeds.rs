@@ -115,7 +115,7 @@ async fn problems(notify: &Client, feed: Feed) -> Vec<String> {
     }
 }
 
-/// Finds a feed in the listing, because there is no endpoint that reads one feed.
+/// Finds a feed in the listing. The API has no endpoint that reads a single feed.
 async fn find_feed(notify: &Client, id: FeedId) -> Result<Option<Feed>, Error> {
     let query = PageQuery { limit: Some(LARGE_PAGE), cursor: None };
     paging::find(notify.feeds().all(&query), |feed| feed.id == id).await

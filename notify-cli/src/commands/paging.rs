@@ -53,8 +53,8 @@ where
     rows.end()
 }
 
-/// Finds the first item that satisfies a condition. This is for resources without an endpoint that reads
-/// one of them.
+/// Finds the first item of a listing that satisfies a condition. It is used for resources that the API can
+/// only list.
 pub(crate) async fn find<P: Page>(
     mut pages: Pages<'_, P>,
     matches: impl Fn(&P::Item) -> bool,

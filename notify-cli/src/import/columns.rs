@@ -191,8 +191,8 @@ fn unknown_columns(names: &[&str]) -> Failure {
     Failure::Usage(format!("unknown {unknown}{tip}; --ignore-unknown-columns ignores such columns"))
 }
 
-/// The field that an unknown column probably means: the column has the name that another system uses for
-/// it, or is misspelt.
+/// The field that an unknown column probably means. Either the column is misspelt, or it has the name that
+/// another system uses for the field.
 fn suggestion(name: &str) -> Option<&'static str> {
     let name = normalise(name);
     let other = OTHER_NAMES.into_iter().find(|(other, _)| *other == name);

@@ -24,7 +24,7 @@ const COMMON_FIELDS: [&str; 5] = ["device_id", "platform", "language", "timezone
 /// A parsed row, before validation.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Draft {
-    /// The fields of a registration. A subscription uses those that are [`COMMON_FIELDS`].
+    /// The fields of a registration. A subscription uses only the [`COMMON_FIELDS`] of them.
     pub(super) registration: RegisterDevice,
     pub(super) subscription: Option<PushSubscription>,
     pub(super) recipient_id: Option<String>,

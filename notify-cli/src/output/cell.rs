@@ -25,7 +25,7 @@ pub(crate) enum CellKind {
     Day,
     /// Tags of a device: their names, and the value of those that are false.
     Tags,
-    /// Configuration of a provider: its identifying members.
+    /// Configuration of a provider: the members that identify it, such as a key id or a project id.
     Provider,
     /// Configuration of a provider whose members have their own columns: only whether it is missing.
     MissingConfig,

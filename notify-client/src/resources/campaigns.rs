@@ -146,8 +146,8 @@ handle! {
     /// the `ETag` of an earlier response.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] if the campaign is disabled or unknown, there is no default
-    /// one, or the query contains an unknown id.
+    /// [`crate::Error::NotFound`] if the campaign is disabled or unknown, if there is no default
+    /// campaign, or if the query contains an unknown id.
     ///
     /// ```no_run
     /// # use notify_client::{EnrichmentResponse, notify_core::{CampaignRef, EnrichmentQuery}};

@@ -31,7 +31,7 @@ pub enum CampaignFeatureData {
     ExternalContent(CampaignExternalContent),
     /// An action button.
     ActionButton(CampaignButton),
-    /// Fixed articles, as many as the layout shows.
+    /// Fixed articles. Their number is that of the layout.
     CustomFeed(CampaignCustomFeed),
 }
 

@@ -176,7 +176,7 @@ model! {
     /// A feature with fixed articles.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
     pub struct CustomFeed {
-        /// As many articles as the layout shows.
+        /// The articles. Their number must be that of the layout.
         pub articles: Vec<Article> = |object| {
             object.require("articles");
             object.list("articles", LIST_KEPT_MAX).unwrap_or_default()
@@ -337,7 +337,7 @@ impl FeatureData {
         })
     }
 
-    /// Fixed articles, as many as the layout shows.
+    /// Fixed articles. Their number must be that of the layout.
     #[must_use]
     pub fn custom_feed(articles: impl IntoIterator<Item = Article>) -> Self {
         let articles = articles.into_iter().collect();

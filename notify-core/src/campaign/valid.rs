@@ -1,5 +1,6 @@
 //! The validated form of templates, and the rules of templates. The server stores and returns the
 //! validated form, which has the defaults of absent fields.
+
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -119,9 +120,9 @@ pub struct CampaignTranslations {
     pub def: String,
 }
 
-/// A template, and the index in the body of each of its features. The model cannot express a feature of
-/// an unknown type, so the template lacks it. The violations of later features still need the index in
-/// the body, which is then greater than the index in the template.
+/// A template, and the index in the body of each of its features. The two indexes of a feature can differ:
+/// the model cannot express a feature of an unknown type, so the template has no such features. Violations
+/// must have the index in the body.
 struct TemplateDraft {
     template: Template,
     feature_indexes: Vec<usize>,

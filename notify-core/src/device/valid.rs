@@ -1,6 +1,7 @@
 //! Validated forms of devices, which the server stores, and the rules of `POST /v1/devices`,
 //! `POST /v1/subscriptions` and `GET /v1/devices`. The server has two more rules for browsers: the public
 //! key must lie on the curve, and the endpoint must not have a private address.
+
 use base64::{
     Engine, alphabet,
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},

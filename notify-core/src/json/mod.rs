@@ -221,7 +221,7 @@ impl<'de> Visitor<'de> for ScanVisitor<'_, 'de> {
     }
 }
 
-/// The keys of one object; hashed only when there are many.
+/// The keys of one object. They are hashed only if there are many.
 #[derive(Default)]
 struct KeySet<'de> {
     few: Vec<Cow<'de, str>>,

@@ -62,7 +62,8 @@ wire_enum! {
         NoAddress = "no_address",
         /// The address belonged to another device during sending, which may have received it.
         AddressMoved = "address_moved",
-        /// The device could not receive notifications when its turn came, whatever its state is now.
+        /// The device could not receive notifications when the server reached it. Its state may have changed
+        /// since then.
         PassedOver = "passed_over",
         /// The platform's provider is not configured.
         ProviderNotConfigured = "provider_not_configured",
@@ -70,11 +71,11 @@ wire_enum! {
         CredentialsRefused = "credentials_refused",
         /// All deliveries through the provider wait: it throttles, or is unavailable.
         Paused = "paused",
-        /// The device's turn has not come yet.
+        /// The server has not reached the device yet.
         Waiting = "waiting",
         /// Delivery was attempted; the detail has the provider's last answer.
         Attempted = "attempted",
-        /// When the next attempt is due.
+        /// Another attempt follows; the detail has the time at which it is due.
         NextAttempt = "next_attempt",
         /// The provider accepted the notification.
         Sent = "sent",

@@ -143,7 +143,7 @@ pub struct NotificationRecord {
     pub by_platform: Vec<PlatformCounts>,
     /// Reasons of failed deliveries, the most frequent first.
     pub failures: Vec<FailureCount>,
-    /// What devices reported about it.
+    /// The engagement that devices reported.
     pub engagement: Engagement,
 }
 
@@ -241,7 +241,7 @@ impl Query for ListDeliveries {
     }
 }
 
-/// What would be sent to one platform.
+/// The message that would be sent to one platform, and the number of its recipients.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PlatformPreview {

@@ -1,4 +1,5 @@
 //! Validated forms of notifications, which the server delivers, and the rules of notifications.
+
 use std::collections::HashSet;
 
 use jiff::civil;
@@ -24,7 +25,7 @@ use crate::{
 pub struct Notification {
     /// Which devices receive it.
     pub audience: Audience,
-    /// What they receive.
+    /// The content that these devices receive.
     pub content: Content,
     /// When it is due.
     pub schedule: Schedule,
@@ -47,7 +48,7 @@ pub struct Report {
     pub platforms: Vec<Platform>,
     /// Tag of the devices that it was sent to.
     pub tag: Option<String>,
-    /// What was sent.
+    /// The content that was sent.
     pub content: Content,
 }
 
@@ -288,7 +289,7 @@ impl CreateNotification {
         if lists.iter().any(|(_, ids)| ids.is_some_and(|ids| !ids.is_empty())) {
             let [mut android, mut ios, any] =
                 lists.map(|(name, ids)| check_ids(&path(name), ids.unwrap_or_default(), validator));
-            // An id that is also in `device_ids` counts there, on any platform.
+            // An id that is in `device_ids` and in another list counts only in `device_ids`.
             let any_ids: HashSet<&DeviceId> = any.iter().collect();
             android.retain(|id| !any_ids.contains(id));
             ios.retain(|id| !any_ids.contains(id));
