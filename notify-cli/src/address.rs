@@ -4,7 +4,8 @@ use std::net::Ipv4Addr;
 
 use url::{Host, Url};
 
-/// Whether the host of a url may be public, judging by its name or address.
+/// Whether the host of a url may be public. The result depends only on the name or address in the url:
+/// names are not resolved.
 pub(crate) fn is_public(url: &str) -> bool {
     let url = Url::parse(url);
     match url.as_ref().ok().and_then(Url::host) {
@@ -20,8 +21,8 @@ pub(crate) fn is_public(url: &str) -> bool {
         ),
         Some(Host::Domain(host)) => {
             let host = host.trim_end_matches('.');
-            let ends = [".localhost", ".local", ".internal", ".home.arpa"];
-            host.contains('.') && !ends.iter().any(|end| host.ends_with(end))
+            let private_suffixes = [".localhost", ".local", ".internal", ".home.arpa"];
+            host.contains('.') && !private_suffixes.iter().any(|suffix| host.ends_with(suffix))
         }
         None => false,
     }

@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::{commands, connection::ConnectionArgs, import::Import, output::Format};
 
-/// The end of the help text: environment, precedence, exit status.
+/// The end of the help text: environment variables, their precedence, and exit statuses.
 const ENVIRONMENT: &str = "\
 Environment:
   NOTIFY_URL             Address of the server (default http://127.0.0.1:8080)
@@ -51,7 +51,7 @@ pub(crate) enum Command {
     /// Follow a notification until every delivery has an outcome.
     Watch(commands::watch::Watch),
     /// Register a notification that something else delivers.
-    Report(Box<commands::report::Report>),
+    Report(Box<commands::send::Report>),
     /// Read and cancel notifications.
     #[command(subcommand)]
     Notifications(commands::notifications::Notifications),
@@ -60,7 +60,7 @@ pub(crate) enum Command {
     Devices(Devices),
     /// List the tags of the application.
     #[command(subcommand)]
-    Tags(commands::tags::Tags),
+    Tags(commands::devices::Tags),
     /// Subscribe browsers, Messenger and chat recipients.
     #[command(subcommand)]
     Subscriptions(commands::subscriptions::Subscriptions),
@@ -102,7 +102,10 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Profile(commands::profile::ProfileCommand),
     /// Print shell completions.
-    Completions(commands::completions::Completions),
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
 }
 
 /// Adds a suggestion for common mistakes: several platforms in one option, and a text without `--text`.
@@ -121,13 +124,13 @@ pub(crate) fn with_tip(mut error: clap::Error) -> clap::Error {
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
         return error;
     }
-    let is_sending = ["notify send ", "notify report "].iter().any(|it| usage.contains(it));
-    let given = match error.get(ContextKind::InvalidArg) {
-        Some(ContextValue::String(given)) if !given.starts_with('-') => given.clone(),
+    let takes_text = ["notify send ", "notify report "].iter().any(|name| usage.contains(name));
+    let argument = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(text)) if !text.starts_with('-') => text.clone(),
         _ => return error,
     };
-    if is_sending && error.kind() == ErrorKind::UnknownArgument {
-        let quoted = given.replace('\'', "'\\''");
+    if takes_text && error.kind() == ErrorKind::UnknownArgument {
+        let quoted = argument.replace('\'', "'\\''");
         let tip = format!(
             "give the text with --text '{quoted}'; --android-title sets the title on Android"
         );
@@ -156,7 +159,8 @@ mod tests {
         Cli::command().debug_assert();
     }
 
-    /// The help text of every command; options of all commands appear only in the first.
+    /// Appends the help text of a command and its subcommands. Options that all commands have appear only
+    /// in the text of the first.
     fn describe(command: &clap::Command, path: &str, text: &mut String) {
         let is_root = !path.contains(' ');
         if is_root || !command.has_subcommands() {
@@ -190,8 +194,11 @@ mod tests {
         if std::env::var_os("NOTIFY_WRITE_DOCS").is_some() {
             std::fs::write(path, &expected).unwrap();
         }
-        let found = std::fs::read_to_string(path).unwrap_or_default();
-        assert!(found == expected, "run this test with NOTIFY_WRITE_DOCS=1 and look at the change");
+        let current = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(
+            current == expected,
+            "run this test with NOTIFY_WRITE_DOCS=1 and look at the change"
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Confirmation of commands that cannot be undone, at a terminal only.
+//! Confirmation of commands that cannot be undone. Only a user at a terminal is asked.
 
 use std::io::{self, BufRead, IsTerminal};
 
@@ -16,7 +16,8 @@ pub(crate) struct ConfirmArgs {
 }
 
 impl ConfirmArgs {
-    /// Whether to ask. Fails if input is a terminal but the question would not be visible.
+    /// Whether the command must ask. Fails if standard input is a terminal but the question would not be
+    /// visible, because standard error is redirected.
     pub(crate) fn is_required(&self) -> Result<bool, Failure> {
         if self.yes || !io::stdin().is_terminal() {
             return Ok(false);
@@ -29,22 +30,22 @@ impl ConfirmArgs {
     }
 }
 
-/// Asks a yes-or-no question; the default is no.
+/// Asks a yes-or-no question. Any answer but yes is a failure.
 pub(crate) fn ask(question: &str) -> Result<(), Failure> {
     output::prompt(&format!("{question} [y/N] "));
-    match &*answer()?.to_lowercase() {
+    match &*read_answer()?.to_lowercase() {
         "y" | "yes" => Ok(()),
         _ => Err(Failure::Declined),
     }
 }
 
-/// Asks the user to type the name of the resource to delete.
+/// Asks the user to type the name of the resource to delete. Any other answer is a failure.
 pub(crate) fn ask_for_name(what: &str, name: &str) -> Result<(), Failure> {
     output::prompt(&format!("{what} Type `{}` to continue: ", name.trim()));
-    if answer()? == name.trim() { Ok(()) } else { Err(Failure::Declined) }
+    if read_answer()? == name.trim() { Ok(()) } else { Err(Failure::Declined) }
 }
 
-fn answer() -> Result<String, Failure> {
+fn read_answer() -> Result<String, Failure> {
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line).map_err(Failure::file("standard input"))?;
     Ok(line.trim().to_owned())

@@ -1,5 +1,5 @@
-//! The server and its keys: from `--server` or `--profile`, then the environment, then the current
-//! profile. A key of a profile is sent only to the address of that profile.
+//! The server and its keys. They come from `--server` or `--profile`, else from the environment, else from
+//! the current profile. A key of a profile is sent only to the address of that profile.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -17,7 +17,7 @@ use crate::{
 const URL_DEFAULT: &str = "http://127.0.0.1:8080";
 const USER_AGENT: &str = concat!("notify-cli/", env!("CARGO_PKG_VERSION"));
 
-/// Options of the connection. None takes a key, since other users can see a command line.
+/// Options of the connection. No option takes a key, because other users can see a command line.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct ConnectionArgs {
@@ -42,7 +42,8 @@ pub(crate) struct ConnectionArgs {
     pub(crate) retries: usize,
 }
 
-/// Paths that the client itself appends to the address, the longest first.
+/// Paths below the address of a server, the longest first. Users may copy an address with such a path from
+/// a browser or a document, but the client appends the paths itself.
 const API_PATHS: [&str; 5] = ["/admin/v1", "/v1", "/admin", "/docs", "/console"];
 
 /// A client and its server.
@@ -56,12 +57,11 @@ pub(crate) struct Connection {
 /// Builds the client.
 pub(crate) fn connect(args: &ConnectionArgs) -> Result<Connection, Failure> {
     let target = Target::choose(args, &variable, &Profiles::load()?)?;
-    let bare = target.url.trim_end_matches('/');
-    if let Some((path, server)) =
-        API_PATHS.iter().find_map(|path| Some((path, bare.strip_suffix(path)?)))
-    {
+    let address = target.url.trim_end_matches('/');
+    for path in API_PATHS {
+        let Some(server) = address.strip_suffix(path) else { continue };
         return Err(Failure::ServerAddress(format!(
-            "{bare} is not the address of a Notify server: remove `{path}` ({server}), the command adds it"
+            "{address} is not the address of a Notify server: remove `{path}` ({server}), the command adds it"
         )));
     }
     if let Some(note) = target.note() {
@@ -101,6 +101,7 @@ struct Target {
 }
 
 impl Target {
+    /// Chooses the server and the keys. `variable` returns the value of an environment variable.
     fn choose(
         args: &ConnectionArgs,
         variable: &dyn Fn(&str) -> Option<String>,
@@ -110,30 +111,30 @@ impl Target {
             Some(_) => None,
             None => variable("NOTIFY_URL"),
         });
-        let named = args.profile.clone().or_else(|| variable("NOTIFY_PROFILE"));
-        let name = named.or_else(|| profiles.current().map(str::to_owned));
+        let requested = args.profile.clone().or_else(|| variable("NOTIFY_PROFILE"));
+        let name = requested.or_else(|| profiles.current().map(str::to_owned));
         let profile = name.as_deref().map(|name| profiles.get(name)).transpose()?;
         let url = url
             .or_else(|| profile.map(|profile| profile.url.clone()))
             .unwrap_or_else(|| URL_DEFAULT.to_owned());
-        let matching = profile.filter(|profile| same_server(&profile.url, &url));
+        let matching = profile.filter(|profile| is_same_server(&profile.url, &url));
         let mut overriding = Vec::new();
         if args.server.is_none() && profile.is_some() && matching.is_none() {
             overriding.push("NOTIFY_URL");
         }
         let mut key = |name: &'static str, of: fn(&Profile) -> &Option<SecretString>| {
             let stored = matching.and_then(|profile| of(profile).clone());
-            let given = variable(name).map(SecretString::from);
+            let from_environment = variable(name).map(SecretString::from);
             // A profile on the command line takes precedence over the variables.
             if args.profile.is_some() {
-                return stored.or(given);
+                return stored.or(from_environment);
             }
-            if let (Some(given), Some(stored)) = (&given, &stored)
-                && given.expose_secret() != stored.expose_secret()
+            if let (Some(other), Some(stored)) = (&from_environment, &stored)
+                && other.expose_secret() != stored.expose_secret()
             {
                 overriding.push(name);
             }
-            given.or(stored)
+            from_environment.or(stored)
         };
         let api_key = key("NOTIFY_API_KEY", |profile| &profile.api_key);
         let admin_key = key("NOTIFY_ADMIN_KEY", |profile| &profile.admin_key);
@@ -153,7 +154,7 @@ impl Target {
     }
 }
 
-fn same_server(first: &str, second: &str) -> bool {
+fn is_same_server(first: &str, second: &str) -> bool {
     first.trim_end_matches('/') == second.trim_end_matches('/')
 }
 
@@ -161,7 +162,7 @@ fn same_server(first: &str, second: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn chosen(url: Option<&str>, profile: Option<&str>, env: &[(&str, &str)]) -> Target {
+    fn target(url: Option<&str>, profile: Option<&str>, env: &[(&str, &str)]) -> Target {
         let profiles = Profiles::parse(
             "current = 'home'\n\
              [profiles.home]\nurl = 'http://home'\napi_key = 'nk_home'\n\
@@ -177,13 +178,13 @@ mod tests {
             retries: 0,
         };
         let variable = |name: &str| {
-            env.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+            env.iter().find(|(variable, _)| *variable == name).map(|(_, value)| (*value).to_owned())
         };
         Target::choose(&args, &variable, &profiles).unwrap()
     }
 
-    fn choose(url: Option<&str>, profile: Option<&str>, env: &[(&str, &str)]) -> [String; 2] {
-        let target = chosen(url, profile, env);
+    fn url_and_key(url: Option<&str>, profile: Option<&str>, env: &[(&str, &str)]) -> [String; 2] {
+        let target = target(url, profile, env);
         let key = target.api_key.map_or_else(String::new, |key| key.expose_secret().to_owned());
         [target.url, key]
     }
@@ -193,27 +194,27 @@ mod tests {
         let env_url = [("NOTIFY_URL", "http://env")];
         let env_key = [("NOTIFY_API_KEY", "nk_env")];
         let env_profile = [("NOTIFY_PROFILE", "away")];
-        assert_eq!(choose(None, None, &[]), ["http://home", "nk_home"]);
-        assert_eq!(choose(None, None, &env_key), ["http://home", "nk_env"]);
-        assert_eq!(choose(None, None, &env_profile), ["http://away", "nk_away"]);
-        assert_eq!(choose(None, Some("away"), &[]), ["http://away", "nk_away"]);
-        assert_eq!(choose(None, Some("away"), &env_key), ["http://away", "nk_away"]);
-        assert_eq!(choose(None, Some("away"), &env_url), ["http://away", "nk_away"]);
-        assert_eq!(choose(None, Some("bare"), &env_key), ["http://bare", "nk_env"]);
+        assert_eq!(url_and_key(None, None, &[]), ["http://home", "nk_home"]);
+        assert_eq!(url_and_key(None, None, &env_key), ["http://home", "nk_env"]);
+        assert_eq!(url_and_key(None, None, &env_profile), ["http://away", "nk_away"]);
+        assert_eq!(url_and_key(None, Some("away"), &[]), ["http://away", "nk_away"]);
+        assert_eq!(url_and_key(None, Some("away"), &env_key), ["http://away", "nk_away"]);
+        assert_eq!(url_and_key(None, Some("away"), &env_url), ["http://away", "nk_away"]);
+        assert_eq!(url_and_key(None, Some("bare"), &env_key), ["http://bare", "nk_env"]);
     }
 
     #[test]
     fn a_key_of_a_profile_is_sent_only_to_its_server() {
-        assert_eq!(choose(Some("http://flag"), None, &[]), ["http://flag", ""]);
-        assert_eq!(choose(None, None, &[("NOTIFY_URL", "http://env")]), ["http://env", ""]);
+        assert_eq!(url_and_key(Some("http://flag"), None, &[]), ["http://flag", ""]);
+        assert_eq!(url_and_key(None, None, &[("NOTIFY_URL", "http://env")]), ["http://env", ""]);
         let home = [("NOTIFY_URL", "http://home/")];
-        assert_eq!(choose(None, None, &home), ["http://home/", "nk_home"]);
+        assert_eq!(url_and_key(None, None, &home), ["http://home/", "nk_home"]);
     }
 
     #[test]
     fn a_note_names_variables_that_override_the_profile() {
         fn note(url: Option<&str>, profile: Option<&str>, env: &[(&str, &str)]) -> Option<String> {
-            chosen(url, profile, env).note()
+            target(url, profile, env).note()
         }
         let (url, key) = (("NOTIFY_URL", "http://env"), ("NOTIFY_API_KEY", "nk_env"));
         let same = [("NOTIFY_URL", "http://home/"), ("NOTIFY_API_KEY", "nk_home")];
@@ -226,13 +227,13 @@ mod tests {
             (&same, None),
             (&[], None),
         ] {
-            let noted = note(None, None, env);
-            assert_eq!(noted.is_some(), names.is_some(), "{env:?}: {noted:?}");
-            assert!(noted.unwrap_or_default().contains(names.unwrap_or_default()), "{env:?}");
+            let note = note(None, None, env);
+            assert_eq!(note.is_some(), names.is_some(), "{env:?}: {note:?}");
+            assert!(note.unwrap_or_default().contains(names.unwrap_or_default()), "{env:?}");
         }
-        assert_eq!(note(None, Some("away"), &[key]), None, "it was named");
-        assert_eq!(note(Some("http://flag"), None, &[key]), None, "the flag was given");
-        assert_eq!(chosen(None, None, &[]).profile.as_deref(), Some("home"));
-        assert_eq!(chosen(Some("http://flag"), None, &[]).profile, None);
+        assert_eq!(note(None, Some("away"), &[key]), None, "--profile takes precedence");
+        assert_eq!(note(Some("http://flag"), None, &[key]), None, "--server takes precedence");
+        assert_eq!(target(None, None, &[]).profile.as_deref(), Some("home"));
+        assert_eq!(target(Some("http://flag"), None, &[]).profile, None);
     }
 }

@@ -10,7 +10,7 @@ use notify_client::{Error, KeyKind};
 
 // Exit statuses, as the help text lists them.
 
-/// The command worked, and its result is negative.
+/// The command worked, but its result is negative: for example, a check failed.
 const NEGATIVE: u8 = 1;
 pub(crate) const USAGE: u8 = 2;
 const REJECTED: u8 = 3;
@@ -43,21 +43,21 @@ pub(crate) enum Failure {
     /// Rows of an import were refused.
     #[error("rows refused: {rows}{}", correction_hint(report.as_deref(), command))]
     RowsRefused {
-        /// Their number.
+        /// The number of refused rows.
         rows: u64,
-        /// The file that contains them, if there is one.
+        /// The file that contains the refused rows, if there is one.
         report: Option<PathBuf>,
-        /// The command that imports that file.
+        /// The command that imports the file of refused rows.
         command: &'static str,
     },
-    /// An import ended early.
+    /// An import ended before the end of the file.
     #[error("stopped after line {line}{}", resume_hint(*resumable))]
     ImportStopped {
         /// The line up to which every row is finished.
         line: u64,
         /// Whether a state file contains that line.
         resumable: bool,
-        /// The cause; `None` if the user interrupted it.
+        /// The cause; `None` if the user interrupted the import.
         cause: Option<Box<Failure>>,
     },
     /// The watched notification ended with deliveries that were not sent.
@@ -79,7 +79,7 @@ pub(crate) enum Failure {
     /// A resource with that name exists.
     #[error("{0}")]
     AlreadyExists(String),
-    /// Files and server differ, and `--exit-code` was given.
+    /// Campaigns of the files and of the server differ, and `--exit-code` was given. It has their number.
     #[error("campaigns that differ: {0}")]
     CampaignsDiffer(usize),
     /// A check failed.
@@ -119,17 +119,17 @@ impl Failure {
             Self::AlreadyExists(_) | Self::RowsRefused { .. } | Self::Files(_) => REJECTED,
             Self::ServerAddress(_) => FAILED,
             Self::ImportStopped { cause, .. } => {
-                cause.as_ref().map_or(INTERRUPTED, |it| it.status())
+                cause.as_ref().map_or(INTERRUPTED, |cause| cause.status())
             }
             Self::Call(error) => call_status(error),
-            // The reader of the pipe has stopped, which is not a failure.
+            // The program that reads the pipe has ended. That is not a failure of this command.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
             Self::Output(_) => FAILED,
         }
     }
 
-    /// Converts the error of a call with one id. A 404 becomes `NotFound` with that id, which the
-    /// response does not contain.
+    /// Converts the error of a call for one id. A 404 becomes `NotFound` with the id. The response itself
+    /// does not contain it.
     pub(crate) fn unknown_id<E: Into<Self>, I: Display>(
         what: &str,
         id: &I,
@@ -137,7 +137,7 @@ impl Failure {
         Self::not_found(format!("no {what} has the id `{id}`"))
     }
 
-    /// Converts an error. A 404 of a Notify server becomes `NotFound` with this message.
+    /// Converts an error. A 404 from a Notify server becomes `NotFound` with this message.
     pub(crate) fn not_found<E: Into<Self>>(message: String) -> impl FnOnce(E) -> Self {
         move |error| match error.into() {
             Self::Call(error @ Error::NotFound { .. }) if !is_not_from_notify(&error) => {
@@ -180,8 +180,8 @@ fn correction_hint(report: Option<&Path>, command: &str) -> String {
     })
 }
 
-/// The exit status of a failed call. A request that the client finds invalid has the status of one that
-/// the server rejected.
+/// The exit status of a failed call. A request that the client refuses as invalid has the same status as
+/// one that the server rejected.
 fn call_status(error: &Error) -> u8 {
     match error {
         error if is_not_from_notify(error) => FAILED,
@@ -246,7 +246,8 @@ fn call_lines(error: &Error, server: &str) -> Vec<String> {
     }
 }
 
-/// Whether a response is not from a Notify server, whose responses all have a request id.
+/// Whether the error is a response from another server. All responses of a Notify server have a request
+/// id.
 fn is_not_from_notify(error: &Error) -> bool {
     error.status().is_some() && error.request_id().is_none()
 }
@@ -262,14 +263,14 @@ fn not_notify_hint(server: &str) -> String {
     format!("; is {server} a Notify server?")
 }
 
-/// Whether the response to a TLS handshake is not TLS, but probably http.
+/// Whether the response to a TLS handshake is not TLS. The server then probably serves plain http.
 fn is_plain_http(error: &Error) -> bool {
     // The messages of rustls and of OpenSSL.
     let cause = root_cause(error);
     cause.contains("InvalidContentType") || cause.contains("wrong version number")
 }
 
-/// Whether the response to http is not HTTP, but probably a TLS alert.
+/// Whether the response to a plain http request is not HTTP. It is then probably a TLS alert.
 fn is_tls(error: &Error) -> bool {
     root_cause(error).contains("invalid HTTP version")
 }
@@ -283,7 +284,7 @@ pub(crate) fn broken_rules(error: &Error) -> Option<Vec<String>> {
     }
 }
 
-/// The innermost cause; the others only name layers.
+/// The innermost cause. The outer causes only name layers.
 fn root_cause(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     causes.last().map_or_else(|| error.to_string(), ToString::to_string)

@@ -1,4 +1,4 @@
-//! Files and standard input as arguments; `-` is standard input.
+//! Parses the values of arguments: files, instants, platforms and others. The file `-` is standard input.
 
 use std::{
     fs::File,
@@ -42,7 +42,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     Ok(bytes)
 }
 
-/// Reads and validates a request body with the server's own rules; the error lists every broken rule.
+/// Reads a request body and validates it with the server's own rules. The error lists every broken rule.
 pub(crate) fn request<R: Request>(path: &Path) -> Result<R, Failure> {
     let body = read(path)?;
     let now = Timestamp::from_ms(jiff::Timestamp::now().as_millisecond());
@@ -89,7 +89,7 @@ pub(crate) fn past_instant(text: &str) -> Result<Timestamp, String> {
     })
 }
 
-/// An instant; `None` if the text has another format.
+/// Parses an instant. Returns `None` if the text has another format, and an error if it looks like seconds.
 fn parse_instant(text: &str) -> Result<Option<Timestamp>, String> {
     if text == "now" {
         return Ok(Some(Timestamp::from_ms(jiff::Timestamp::now().as_millisecond())));
@@ -107,13 +107,13 @@ fn parse_instant(text: &str) -> Result<Option<Timestamp>, String> {
     }
 }
 
-/// The time a span after `now`.
+/// The instant that is a span after `now`.
 fn from_now(text: &str, now: jiff::Timestamp) -> Option<Timestamp> {
     let at = now.checked_add(span(text)?).ok()?;
     Some(Timestamp::from_ms(at.as_millisecond()))
 }
 
-/// The time a span before `now`.
+/// The instant that is a span before `now`.
 fn before_now(text: &str, now: jiff::Timestamp) -> Option<Timestamp> {
     let at = now.checked_sub(span(text)?).ok()?;
     Some(Timestamp::from_ms(at.as_millisecond()))

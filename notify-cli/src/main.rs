@@ -1,5 +1,5 @@
 //! `notify`: the command-line client of a Notify server. It parses arguments, calls the SDK and prints the
-//! results; all rules are the server's.
+//! results. All rules for requests are those of the server.
 
 mod address;
 mod args;
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
     match run(cli.command, &mut session) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            // Output comes before the error. Another error would hide the first.
+            // The output must come before the error. An error of this flush would hide the first error.
             let _ = session.out.flush();
             for line in failure.lines(session.server()) {
                 output::print_error(&line);
@@ -55,7 +55,7 @@ fn run(command: Command, session: &mut Session) -> Result<(), Failure> {
         .build()
         .map_err(|error| Failure::Usage(format!("cannot start: {error}")))?;
     let outcome = runtime.block_on(commands::run(command, session));
-    // A thread that still waits for standard input must not block the exit.
+    // A thread may still wait for standard input. It must not delay the exit.
     runtime.shutdown_background();
     outcome.and_then(|()| session.out.flush())
 }

@@ -17,7 +17,7 @@ use crate::failure::Failure;
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Profiles {
-    /// The profile used when none is named.
+    /// The profile that is used if the command does not select one.
     #[serde(skip_serializing_if = "Option::is_none")]
     current: Option<String>,
     #[serde(default)]
@@ -35,7 +35,7 @@ pub(crate) struct Profile {
     pub(crate) admin_key: Option<SecretString>,
 }
 
-/// The only place that writes keys.
+/// Reads and writes a key. No other code writes keys in plain text.
 mod key {
     use super::{Deserialize, ExposeSecret, SecretString, Serialize, Serializer};
 
@@ -54,7 +54,7 @@ mod key {
 }
 
 impl Profiles {
-    /// Reads the file; a missing file has no profiles.
+    /// Reads the file. If the file is missing, there are no profiles.
     pub(crate) fn load() -> Result<Self, Failure> {
         let path = path()?;
         match fs::read_to_string(&path) {
@@ -83,7 +83,7 @@ impl Profiles {
         })
     }
 
-    /// Name of the profile that is used when none is named.
+    /// The name of the profile that is used if the command does not select one.
     pub(crate) fn current(&self) -> Option<&str> {
         self.current.as_deref().filter(|name| self.profiles.contains_key(*name))
     }
@@ -95,7 +95,7 @@ impl Profiles {
             .map(|(name, profile)| (&**name, profile, self.current.as_ref() == Some(name)))
     }
 
-    /// Adds or replaces a profile. The first one becomes the current one.
+    /// Adds or replaces a profile. The first profile becomes the current one.
     pub(crate) fn set(&mut self, name: &str, profile: Profile) {
         self.profiles.insert(name.to_owned(), profile);
         self.current.get_or_insert_with(|| name.to_owned());

@@ -49,13 +49,14 @@ impl Session {
         }
     }
 
-    /// The application of `--app`, or the only one.
-    pub(crate) async fn app(&mut self, given: Option<&str>) -> Result<AppId, Failure> {
-        if let Some(app) = given {
+    /// The application of `--app`. Without `--app`, the only application of the server.
+    pub(crate) async fn app(&mut self, name_or_id: Option<&str>) -> Result<AppId, Failure> {
+        if let Some(app) = name_or_id {
             return self.named_app(app).await;
         }
-        let two = PageQuery { limit: Some(2), cursor: None };
-        let apps = self.client()?.admin().list_apps(&two).await?.apps;
+        // Two applications are enough to know that there is not only one.
+        let query = PageQuery { limit: Some(2), cursor: None };
+        let apps = self.client()?.admin().list_apps(&query).await?.apps;
         match apps.as_slice() {
             [app] => Ok(app.id),
             [] => Err(Failure::Usage("there is no application yet: `notify apps create NAME` creates one".into())),
@@ -66,8 +67,8 @@ impl Session {
         }
     }
 
-    /// The application with that id or name. A valid id is never a name, and the name of several
-    /// applications is an error.
+    /// The application with this id or name. A text that has the form of an id is taken as one. It is an
+    /// error if several applications have the name.
     pub(crate) async fn named_app(&mut self, app: &str) -> Result<AppId, Failure> {
         if let Ok(id) = app.parse() {
             return Ok(id);
@@ -75,31 +76,31 @@ impl Session {
         match self.apps_named(app).await?.as_slice() {
             [id] => Ok(*id),
             [] => Err(Failure::NoMatch(format!("no application has the name or id `{app}`"))),
-            named @ [one, other, ..] => Err(Failure::Usage(format!(
-                "{} applications have the name `{app}`: give the id ({one}, {other}{})",
-                named.len(),
-                if named.len() > 2 { ", …" } else { "" }
+            several @ [first, second, ..] => Err(Failure::Usage(format!(
+                "{} applications have the name `{app}`: give the id ({first}, {second}{})",
+                several.len(),
+                if several.len() > 2 { ", …" } else { "" }
             ))),
         }
     }
 
-    /// The applications with that name; the server allows several.
+    /// The ids of the applications with this name. The server allows several with the same name.
     pub(crate) async fn apps_named(&mut self, name: &str) -> Result<Vec<AppId>, Failure> {
         let notify = self.client()?;
         let admin = notify.admin();
         let mut apps = admin.all_apps(&PageQuery { limit: Some(LARGE_PAGE), cursor: None });
-        let mut named = Vec::new();
-        while let Some(each) = apps.next().await {
-            let each = each?;
-            if each.name == name {
-                named.push(each.id);
+        let mut ids = Vec::new();
+        while let Some(app) = apps.next().await {
+            let app = app?;
+            if app.name == name {
+                ids.push(app.id);
             }
         }
-        Ok(named)
+        Ok(ids)
     }
 }
 
-/// Parses an id that the server assigned. A malformed id is an unknown one.
+/// Parses an id that the server assigned. A malformed id cannot exist, so it is reported as unknown.
 pub(crate) fn parse_id<T: std::str::FromStr>(what: &str, id: &str) -> Result<T, Failure> {
     id.parse().map_err(|_| Failure::NoMatch(format!("no {what} has the id `{id}`")))
 }

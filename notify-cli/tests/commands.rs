@@ -6,19 +6,19 @@ mod common;
 use common::{Fixture, ID, response};
 use serde_json::{Value, json};
 
-/// Runs each row's command against a server that answers with the row's body, and compares what was
-/// request.
+/// Runs the command of each row against a server that responds with the row's body. Checks the request of
+/// the command, and that it prints the response.
 async fn check(rows: Vec<(&str, Value, String, Option<Value>)>) {
-    for (line, body, request, sent) in rows {
+    for (line, body, request, request_body) in rows {
         let fixture = Fixture::with_body(body.clone()).await;
         fixture.file("body.json", TEMPLATE);
         let args: Vec<&str> = line.split_whitespace().collect();
         let run = fixture.run(&args).assert_success();
         let mut calls = fixture.received().await;
-        // A send looks at the devices that it names; another test says how.
-        let is_look = |call: &str| call.contains("/explain/") || call.ends_with("/preview");
-        calls.retain(|(call, _)| *call == request || !is_look(call));
-        assert_eq!(calls, [(request, sent)], "{line}");
+        // `send` also checks whether the devices can receive anything. Other tests check these requests.
+        let is_check = |call: &str| call.contains("/explain/") || call.ends_with("/preview");
+        calls.retain(|(call, _)| *call == request || !is_check(call));
+        assert_eq!(calls, [(request, request_body)], "{line}");
         assert_eq!(run.json(), body, "{line}");
     }
 }
@@ -245,13 +245,13 @@ async fn campaign_and_feed_commands_make_the_requests() {
     .await;
 }
 
-/// A feed that exists already keeps its name, and the command says so.
+/// If a feed with the address exists, it keeps its name, and the command prints that.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_existing_feed_keeps_its_name() {
     const URL: &str = "https://e.example/rss";
     let keeps = "the feed `x` already has this address and keeps its name\n";
-    for (known, text) in [("News", ""), ("x", keeps)] {
-        let feed = feed(URL, known, "pending", None);
+    for (current_name, text) in [("News", ""), ("x", keeps)] {
+        let feed = feed(URL, current_name, "pending", None);
         let feeds = json!({ "feeds": [feed], "next_cursor": null });
         let fixture =
             Fixture::with_responses(vec![response(200, &created()), response(200, &feeds)]).await;
@@ -272,7 +272,7 @@ fn feed(url: &str, name: &str, status: &str, error: Option<&str>) -> Value {
         "last_fetched_at": null, "last_error": error, "created_at": 1 })
 }
 
-/// The server accepts an address that it will not call, and fails at the first fetch.
+/// The server accepts an address that it refuses to fetch. The first fetch fails.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unreadable_feed_is_a_warning() {
     const REFUSED: &str = "the address is not allowed";
@@ -413,7 +413,7 @@ async fn admin_commands_make_the_requests() {
     .await;
 }
 
-/// Who resumes a provider that sends wonders why nothing changes.
+/// If no deliveries are held, resuming changes nothing. The note explains why.
 #[tokio::test(flavor = "multi_thread")]
 async fn resuming_open_deliveries_prints_a_note() {
     let provider = |state: &str, services: Value| {
@@ -441,7 +441,7 @@ async fn resuming_open_deliveries_prints_a_note() {
     }
 }
 
-/// A webhook that was disabled missed events, and its failed messages stay where they are.
+/// A disabled webhook misses events, and enabling it does not send its failed messages.
 #[tokio::test(flavor = "multi_thread")]
 async fn enabling_a_webhook_prints_how_to_recover_messages() {
     let text = format!(
@@ -455,7 +455,7 @@ async fn enabling_a_webhook_prints_how_to_recover_messages() {
     }
 }
 
-/// A test that the endpoint refuses for good ends the webhook, which is text.
+/// If the endpoint answers a test with 410, the server disables the webhook. The command prints that.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_test_that_disables_the_webhook_prints_it() {
     for (status, text) in [
@@ -478,7 +478,7 @@ async fn a_test_that_disables_the_webhook_prints_it() {
     }
 }
 
-/// The message goes out later, and its endpoint may refuse it again.
+/// The server sends the message later, and the endpoint may refuse it again.
 #[tokio::test(flavor = "multi_thread")]
 async fn redelivery_prints_that_the_message_is_queued() {
     let fixture = Fixture::with_body(done()).await;
@@ -488,7 +488,7 @@ async fn redelivery_prints_that_the_message_is_queued() {
     assert_eq!(shown, format!("queued; see `notify webhooks attempts {ID}`\n"));
 }
 
-/// Unknown ids reach no device, possibly because of a comma.
+/// The warning mentions an id with a comma, because the user may have meant several ids.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_send_to_unknown_devices_is_a_warning() {
     for (devices, unknown, text) in [
@@ -502,15 +502,15 @@ async fn a_send_to_unknown_devices_is_a_warning() {
     ] {
         let created = json!({ "id": ID, "unknown": unknown });
         let fixture = Fixture::with_body(created.clone()).await;
-        let named = devices.iter().flat_map(|id| ["--device", id]);
-        let args: Vec<&str> = ["send", "--text", "Hi"].into_iter().chain(named).collect();
+        let options = devices.iter().flat_map(|id| ["--device", id]);
+        let args: Vec<&str> = ["send", "--text", "Hi"].into_iter().chain(options).collect();
         let run = fixture.run(&args);
         let text = format!("warning: no device receives it: {text}\n");
         assert_eq!((run.status, &run.stderr, run.json()), (0, &text, created), "{devices:?}");
     }
 }
 
-/// What keeps a named device from getting it is text when it is sent, not looked for later.
+/// The command prints why a device receives nothing at once, so that users need not search for it later.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_send_warns_of_each_unreachable_device() {
     let created = json!({ "id": ID });
@@ -527,10 +527,10 @@ async fn a_send_warns_of_each_unreachable_device() {
         response(500, &json!({ "errors": ["internal error"] })),
     ])
     .await;
-    // Ids of a command are looked at in their order, each once.
+    // The ids are checked in alphabetical order, each only once.
     let args = ["send", "--text", "Hi", "--retries", "0"];
-    let named = ["--device", "a", "--ios-device", "b", "--android-device", "c", "--device", "d"];
-    let run = fixture.run(&[&args[..], &named, &["--device", "a"]].concat());
+    let devices = ["--device", "a", "--ios-device", "b", "--android-device", "c", "--device", "d"];
+    let run = fixture.run(&[&args[..], &devices, &["--device", "a"]].concat());
     let text = "warning: a: push is turned off by its user now\n\
         warning: c: no device has the given id\n";
     assert_eq!((run.status, &*run.stderr, run.json()), (0, text, created));
@@ -540,7 +540,7 @@ async fn a_send_warns_of_each_unreachable_device() {
     assert_eq!(paths, [vec!["POST /v1/notifications".to_owned()], each.to_vec()].concat());
 }
 
-/// Of many named devices, and of an audience, one request says how many get nothing.
+/// For many devices, and for an audience, one preview returns how many devices receive nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_send_warns_once_of_many_devices_and_of_an_empty_audience() {
     let many: Vec<String> = (0..11).map(|nth| format!("--device=d{nth}")).collect();
@@ -573,7 +573,7 @@ async fn a_send_warns_once_of_many_devices_and_of_an_empty_audience() {
     }
 }
 
-/// What a preview says of named ids is not in its table.
+/// The table of a preview has no place for unknown ids, so the command prints them as a warning.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_preview_counts_unknown_ids() {
     let preview = json!({ "platforms": [], "unknown": 1 });
@@ -615,7 +615,7 @@ async fn the_only_application_is_the_default() {
     );
 }
 
-/// Two pages of applications: the name may be on either.
+/// The application may be on any page of the listing.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_application_is_found_by_its_name() {
     const OTHER: &str = "0190a3b2-7f00-7000-8000-000000000002";
@@ -675,11 +675,11 @@ async fn an_application_is_found_by_its_name() {
         let fixture = Fixture::with_responses(vec![page(&apps, None)]).await;
         let run = fixture.run(&["keys", "list", "--app", "Shop"]);
         assert_eq!((run.status, run.stderr), (status, format!("error: {text}\n")));
-        assert_eq!(fixture.requests().await.len(), 1, "nothing is done");
+        assert_eq!(fixture.requests().await.len(), 1, "the command does nothing");
     }
 }
 
-/// Commands take names for ids, so a name is given once.
+/// Commands accept names as ids, so names must be unique.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_application_is_created_with_a_unique_name() {
     let app =
@@ -702,7 +702,7 @@ async fn an_application_is_created_with_a_unique_name() {
         format!("error: an application has the name `Shop`: {ID}; --if-missing prints that id\n");
     assert_eq!((run.status, run.stderr), (3, text));
     assert_eq!(fixture.run(&if_missing).assert_success().json(), created());
-    assert_eq!(fixture.received().await, [listed.clone(), listed], "nothing is made");
+    assert_eq!(fixture.received().await, [listed.clone(), listed], "no application is created");
 
     let fixture = Fixture::with_body(json!({ "apps": [app, app], "next_cursor": null })).await;
     for args in [&create[..], &if_missing] {
@@ -731,7 +731,7 @@ async fn an_application_is_renamed_to_a_unique_name() {
     }
 }
 
-/// A server's 404 says no more than that.
+/// The response with status 404 does not contain the id.
 #[tokio::test(flavor = "multi_thread")]
 async fn not_found_errors_name_the_resource() {
     let app =
@@ -775,7 +775,7 @@ async fn not_found_errors_name_the_resource() {
     }
 }
 
-/// What an id was to name, whichever command took it.
+/// Each command prints the kind of resource and the id.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_command_prints_the_unknown_id() {
     const APP: &str = "no application has the id `ID`";
@@ -820,7 +820,7 @@ async fn every_command_prints_the_unknown_id() {
     }
 }
 
-/// As the server would list it.
+/// The client lists the same errors as the server.
 #[tokio::test(flavor = "multi_thread")]
 async fn all_errors_of_a_file_are_printed() {
     let template = r#"{"name": "", "layuot_id": "content_with_two", "features": [{"type": "x"}]}"#;
@@ -836,14 +836,15 @@ async fn all_errors_of_a_file_are_printed() {
         let run = fixture.run(&[&args[..], &["bad.json"]].concat());
         assert_eq!(run.status, 3, "{run:?}");
         for error in errors {
-            let named = run.stderr.lines().any(|line| line.starts_with(&format!("error: {error}")));
-            assert!(named, "{error}: {run:?}");
+            let is_printed =
+                run.stderr.lines().any(|line| line.starts_with(&format!("error: {error}")));
+            assert!(is_printed, "{error}: {run:?}");
         }
         assert!(fixture.requests().await.is_empty());
     }
 }
 
-/// Whoever copies the example gets a campaign.
+/// A user can copy the example of the help text.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_example_of_a_campaign_is_valid() {
     let fixture = Fixture::with_body(created()).await;
@@ -851,8 +852,8 @@ async fn the_example_of_a_campaign_is_valid() {
     let (_, example) = help.split_once("Example of FILE:").unwrap();
     fixture.file("example.json", example);
     fixture.run(&["campaigns", "create", "example.json"]).assert_success();
-    let sent: Value = serde_json::from_str(example).unwrap();
-    assert_eq!(fixture.received().await, [("POST /v1/campaigns".to_owned(), Some(sent))]);
+    let body: Value = serde_json::from_str(example).unwrap();
+    assert_eq!(fixture.received().await, [("POST /v1/campaigns".to_owned(), Some(body))]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -897,7 +898,7 @@ async fn a_browser_subscription_is_sent_as_serialised() {
     let run = fixture.run(&args);
     let request = fixture.received().await;
     if run.status == 3 {
-        // The point of the key is not on the curve for a core that checks it.
+        // The test's key is not a point on the curve. A version that checks this refuses the request.
         assert!(run.stderr.contains("p256dh"), "{run:?}");
         return;
     }

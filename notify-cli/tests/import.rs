@@ -17,10 +17,10 @@ use wiremock::{
     matchers::{any, body_partial_json, method, path},
 };
 
-/// The device ids that the server was asked to register, in order of arrival.
+/// The device ids of the registrations that the server received, in order of arrival.
 async fn registered(fixture: &Fixture) -> Vec<String> {
-    let asked = fixture.received().await;
-    let ids = asked.into_iter().map(|(line, body)| {
+    let requests = fixture.received().await;
+    let ids = requests.into_iter().map(|(line, body)| {
         assert_eq!(line, "POST /v1/devices");
         body.unwrap()["device_id"].as_str().unwrap().to_owned()
     });
@@ -31,7 +31,7 @@ fn done() -> Value {
     json!({ "success": true })
 }
 
-/// Answers the first registration of this device so, and every other as done.
+/// Responds to the first registration of this device with `reply`, and to all other requests with success.
 async fn failing_at(device_id: &str, reply: impl Respond + 'static) -> Fixture {
     let fixture = Fixture::new().await;
     let at = body_partial_json(json!({ "device_id": device_id }));
@@ -40,8 +40,8 @@ async fn failing_at(device_id: &str, reply: impl Respond + 'static) -> Fixture {
     fixture
 }
 
-/// Each row is of another device.
-fn summary(run: &Run, rows: u64, registered: u64, refused: u64, without_address: u64) {
+/// Checks the printed counts of an import whose rows are all for different devices.
+fn check_summary(run: &Run, rows: u64, registered: u64, refused: u64, without_address: u64) {
     let file = (refused > 0).then_some("devices.csv.refused.csv");
     assert_eq!(
         run.json(),
@@ -65,7 +65,7 @@ async fn a_csv_file_is_registered() {
     );
     let run =
         fixture.run(&["devices", "import", "devices.csv", "--parallel", "1"]).assert_success();
-    summary(&run, 2, 2, 0, 0);
+    check_summary(&run, 2, 2, 0, 0);
     assert_eq!(
         fixture.received().await,
         [
@@ -128,7 +128,7 @@ async fn refused_rows_are_written_to_the_report() {
     );
     let run = fixture.run(&["devices", "import", "devices.csv"]);
     assert_eq!(run.status, 3);
-    summary(&run, 6, 2, 4, 2);
+    check_summary(&run, 6, 2, 4, 2);
     let report = fixture.read("devices.csv.refused.csv");
     let rows: Vec<&str> = report.split("\r\n").collect();
     assert_eq!(rows[0], r#""device_id","platform","ios_env","line","errors""#);
@@ -140,10 +140,10 @@ async fn refused_rows_are_written_to_the_report() {
     assert_eq!(rows[5..], [""]);
     let mut ids = registered(&fixture).await;
     ids.sort();
-    assert_eq!(ids, ["a", "e", "server-refuses"], "what breaks a rule is not sent");
+    assert_eq!(ids, ["a", "e", "server-refuses"], "rows that break a rule are not sent");
 }
 
-/// As spreadsheets write it: `\r\n`, and an empty line at the end.
+/// Spreadsheets write `\r\n`, and an empty line at the end.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_report_has_the_line_for_every_line_ending() {
     let rows =
@@ -151,7 +151,7 @@ async fn a_report_has_the_line_for_every_line_ending() {
     for (end, last) in [("\n", ""), ("\n", "\n\n"), ("\r\n", ""), ("\r\n", "\r\n")] {
         let fixture = Fixture::with_body(done()).await;
         fixture.file("devices.csv", rows.join(end) + last);
-        summary(&fixture.run(&["devices", "import", "devices.csv"]), 5, 1, 4, 1);
+        check_summary(&fixture.run(&["devices", "import", "devices.csv"]), 5, 1, 4, 1);
         let report = fixture.read("devices.csv.refused.csv");
         let mut report = csv::Reader::from_reader(report.as_bytes());
         let lines = report.records().map(|row| row.unwrap()[2].parse::<u32>().unwrap());
@@ -160,7 +160,7 @@ async fn a_report_has_the_line_for_every_line_ending() {
     }
 }
 
-/// What is refused is corrected where it stands and imported as it is.
+/// Users correct rows in the report, and import the report without further changes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_corrected_report_is_imported() {
     for (name, [report, next], file, wrong, right) in [
@@ -187,14 +187,18 @@ async fn a_corrected_report_is_imported() {
         assert_eq!((run.status, &run.json()["refused"]), (3, &json!(1)), "{run:?}");
         let again = ["devices", "import", report];
         let run = fixture.run(&again);
-        assert_eq!((run.status, &run.json()["refused"]), (3, &json!(1)), "as it is: {run:?}");
+        assert_eq!(
+            (run.status, &run.json()["refused"]),
+            (3, &json!(1)),
+            "without a correction: {run:?}"
+        );
         assert_eq!(run.json()["refused_file"], next, "next to the first file");
         let line = if name == "d.csv" { "\"3\"" } else { "\"line\":2," };
         assert!(fixture.read(report).contains(line), "the line of the first file");
         assert_eq!(
             fixture.read(next),
             fixture.read(report),
-            "the report of a report says the same"
+            "the report of a report has the same rows"
         );
 
         let mut corrected = fixture.read(report);
@@ -204,17 +208,17 @@ async fn a_corrected_report_is_imported() {
         }
         fixture.file(report, corrected);
         fixture.run(&again).assert_success();
-        let asked = fixture.received().await;
-        let sent = |device_id: &str| {
+        let requests = fixture.received().await;
+        let expected = |device_id: &str| {
             json!({ "device_id": device_id, "platform": "ios", "sdk_type": "ios_push",
                 "language": "de" })
         };
-        let bodies: Vec<_> = asked.into_iter().map(|(_, body)| body.unwrap()).collect();
-        assert_eq!(bodies, [sent("=a"), sent("b")], "{name}");
+        let bodies: Vec<_> = requests.into_iter().map(|(_, body)| body.unwrap()).collect();
+        assert_eq!(bodies, [expected("=a"), expected("b")], "{name}");
     }
 }
 
-/// What was corrected in a report is not lost when the first file is imported again.
+/// Corrections in a report are not lost when the first file is imported again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_report_is_never_overwritten() {
     let fixture = Fixture::with_body(done()).await;
@@ -222,7 +226,8 @@ async fn a_report_is_never_overwritten() {
     let import = ["devices", "import", "devices.csv"];
     let edited = "edited by hand";
     for (number, extra) in [("", ""), (".2", ""), (".3", "--restart")] {
-        let args: Vec<_> = import.into_iter().chain([extra]).filter(|it| !it.is_empty()).collect();
+        let args: Vec<_> =
+            import.into_iter().chain([extra]).filter(|arg| !arg.is_empty()).collect();
         let run = fixture.run(&args);
         let report = format!("devices.csv.refused{number}.csv");
         assert_eq!((run.status, &run.json()["refused_file"]), (3, &json!(report)), "{run:?}");
@@ -244,18 +249,18 @@ async fn a_report_is_never_overwritten() {
     fixture.file("devices.csv", "device_id,platform\na,ios\n");
     let run = fixture.run(&import).assert_success();
     assert_eq!(run.json()["refused_file"], json!(null));
-    assert_eq!(fixture.read("devices.csv.refused.csv"), edited, "nor removed");
+    assert_eq!(fixture.read("devices.csv.refused.csv"), edited, "the report is not removed");
 }
 
-/// Corrections made between the cut and its continuation stay too.
+/// Corrections that are made between an interruption and the next run are not lost either.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_import_continues_after_its_report_was_changed() {
     let fixture = failing_at("d15", response(401, &json!({ "errors": ["no"] }))).await;
     fixture.file("devices.csv", file(20));
     let import = ["devices", "import", "devices.csv"];
     assert_eq!(fixture.run(&import).status, 4);
-    let whole = fixture.read("devices.csv.refused.csv");
-    for edited in [whole.replace("windows", "ios"), whole[..10].to_owned(), String::new()] {
+    let report = fixture.read("devices.csv.refused.csv");
+    for edited in [report.replace("windows", "ios"), report[..10].to_owned(), String::new()] {
         fixture.file("devices.csv.refused.csv", &edited);
         let run = fixture.run(&import);
         assert_eq!(run.status, 2, "{run:?}");
@@ -266,7 +271,7 @@ async fn an_import_continues_after_its_report_was_changed() {
     std::fs::remove_file(fixture.home.path().join("devices.csv.refused.csv")).unwrap();
     let run = fixture.run(&import);
     assert_eq!(run.status, 3, "{run:?}");
-    summary(&run, 20, 18, 2, 18);
+    check_summary(&run, 20, 18, 2, 18);
     let rest = fixture.read("devices.csv.refused.csv");
     assert!(
         rest.starts_with("\"device_id\",\"platform\",\"line\",\"errors\"\r\n\"d20\","),
@@ -330,7 +335,7 @@ async fn a_failed_import_is_resumed() {
          error: rows refused: 10; correct them in devices.csv.refused.csv, then run `notify devices \
          import devices.csv.refused.csv`\n"
     );
-    summary(&run, 100, 90, 10, 90);
+    check_summary(&run, 100, 90, 10, 90);
     let after = registered(&fixture).await.split_off(before);
     assert_eq!(after.len(), 41, "d55 to d99 without d60, d70, d80, d90");
     assert!(after.contains(&"d55".to_owned()) && !after.contains(&"d54".to_owned()));
@@ -373,7 +378,7 @@ async fn an_interrupted_import_is_resumed() {
 
     let run = fixture.run(&import);
     assert_eq!((run.status, run.stderr.as_str()), (0, "continuing after line 8\n"));
-    summary(&run, 9, 9, 0, 9);
+    check_summary(&run, 9, 9, 0, 9);
     assert_eq!(registered(&fixture).await[8..], ["d8", "d9"]);
 }
 
@@ -391,15 +396,15 @@ async fn a_different_file_is_not_resumed() {
         assert_eq!(run.status, 2, "{run:?}");
         assert!(run.stderr.contains("not the file"), "{run:?}");
     }
-    assert_eq!(fixture.requests().await.len(), before, "nothing of it was sent");
+    assert_eq!(fixture.requests().await.len(), before, "no row of it was sent");
 
     fixture.file("devices.csv", file(9) + "d10,ios\n");
     let run = fixture.run(&import);
     assert_eq!(run.status, 0, "a file that has grown is resumed: {run:?}");
-    summary(&run, 10, 10, 0, 10);
+    check_summary(&run, 10, 10, 0, 10);
     let mut again = import.to_vec();
     again.push("--restart");
-    summary(&fixture.run(&again).assert_success(), 10, 10, 0, 10);
+    check_summary(&fixture.run(&again).assert_success(), 10, 10, 0, 10);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -410,7 +415,7 @@ async fn a_crash_does_not_duplicate_rows_of_the_report() {
     assert_eq!(run.status, 3);
     let whole = fixture.read("devices.csv.refused.csv");
 
-    // As a crash leaves it: the report is ahead of the state.
+    // After a crash, the report may have rows that the state does not count.
     let fixture = failing_at("d15", response(401, &json!({ "errors": ["no"] }))).await;
     fixture.file("devices.csv", file(20));
     let import = ["devices", "import", "devices.csv", "--state", "s"];
@@ -461,7 +466,7 @@ async fn requests_to_a_busy_server_are_retried() {
     ])
     .await;
     fixture.file("devices.csv", "device_id,platform\na,ios\n");
-    summary(&fixture.run(&["devices", "import", "devices.csv"]).assert_success(), 1, 1, 0, 1);
+    check_summary(&fixture.run(&["devices", "import", "devices.csv"]).assert_success(), 1, 1, 0, 1);
     let requests = fixture.requests().await;
     assert_eq!(requests[0].headers["idempotency-key"], requests[1].headers["idempotency-key"]);
 }
@@ -493,17 +498,17 @@ async fn an_export_can_be_imported() {
     );
 }
 
-/// How long the server takes for the first row of a pair.
+/// The response time of the server for the first row of a pair.
 const SLOW: Duration = Duration::from_millis(30);
 
-/// Answers slowly what says `first`, and notes when each request came.
+/// A server that responds slowly to requests that contain `first`, and reports when each request arrived.
 async fn with_slow_first_response() -> (Fixture, Receiver<(Value, Instant)>) {
     let fixture = Fixture::new().await;
-    let (came, arrivals) = std::sync::mpsc::channel();
+    let (sender, arrivals) = std::sync::mpsc::channel();
     let reply = move |request: &wiremock::Request| {
         let body: Value = request.body_json().unwrap();
         let is_first = body.to_string().contains("first");
-        came.send((body, Instant::now())).unwrap();
+        sender.send((body, Instant::now())).unwrap();
         response(200, &done()).set_delay(if is_first { SLOW } else { Duration::ZERO })
     };
     Mock::given(any()).respond_with(reply).mount(&fixture.server).await;
@@ -552,8 +557,11 @@ async fn the_last_row_of_a_file_wins() {
             if body["language"] == "first" {
                 firsts.insert(key, at);
             } else {
-                let first = firsts.get(&key).expect("the first row comes first");
-                assert!(at - *first >= SLOW, "{key} was answered before the last row went out");
+                let first = firsts.get(&key).expect("the first row arrives first");
+                assert!(
+                    at - *first >= SLOW,
+                    "{key}: the last row was sent after the response to the first"
+                );
                 pairs += 1;
             }
         }
@@ -561,7 +569,7 @@ async fn the_last_row_of_a_file_wins() {
     }
 }
 
-/// What was settled before the cut counts too.
+/// Rows that were finished before the interruption count too.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_resumed_import_detects_duplicates_of_earlier_rows() {
     let fixture = failing_at("d3", response(401, &json!({ "errors": ["no"] }))).await;
@@ -572,7 +580,7 @@ async fn a_resumed_import_detects_duplicates_of_earlier_rows() {
     assert_eq!((&run.json()["rows"], &run.json()["duplicates"]), (&json!(5), &json!(2)), "{run:?}");
 }
 
-/// People read numbers that add up: three devices, one row replaced and one refused are five rows.
+/// Three registered devices, one replaced row and one refused row are five rows.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_counts_of_the_summary_add_up() {
     let fixture = Fixture::with_body(done()).await;
@@ -605,7 +613,7 @@ fn utf_16(text: &str, bytes: fn(u16) -> [u8; 2]) -> Vec<u8> {
     "\u{feff}".encode_utf16().chain(text.encode_utf16()).flat_map(bytes).collect()
 }
 
-/// As spreadsheets of many countries write them.
+/// Spreadsheets of different countries write different delimiters and encodings.
 #[tokio::test(flavor = "multi_thread")]
 async fn files_of_spreadsheets_are_imported() {
     let semicolons = "Device_ID;Platform;Push Token;DeviceDescription\r\na;IOS;t;\"Café; 1\"\r\n";
@@ -620,7 +628,13 @@ async fn files_of_spreadsheets_are_imported() {
     ] {
         let fixture = Fixture::with_body(done()).await;
         fixture.file("devices.csv", &file);
-        summary(&fixture.run(&["devices", "import", "devices.csv"]).assert_success(), 1, 1, 0, 0);
+        check_summary(
+            &fixture.run(&["devices", "import", "devices.csv"]).assert_success(),
+            1,
+            1,
+            0,
+            0,
+        );
         assert_eq!(
             fixture.received().await,
             [(
@@ -644,7 +658,7 @@ async fn rows_after_an_unterminated_quote_are_refused() {
     let fixture = Fixture::with_body(done()).await;
     let text = "device_id,platform,device_description\na,ios,\nb,windows,\nc,ios,\"Pixel\nd,ios,\n";
     fixture.file("devices.csv", text);
-    summary(&fixture.run(&["devices", "import", "devices.csv"]), 3, 1, 2, 1);
+    check_summary(&fixture.run(&["devices", "import", "devices.csv"]), 3, 1, 2, 1);
     let report = fixture.read("devices.csv.refused.csv");
     let mut report = csv::Reader::from_reader(report.as_bytes());
     let rows: Vec<_> = report.records().map(Result::unwrap).collect();
@@ -669,7 +683,7 @@ async fn tags_are_set_after_the_registration() {
          d,ios,\"vip,vip\"\n",
     );
     let run = fixture.run(&["devices", "import", "devices.csv", "--parallel", "1"]);
-    summary(&run, 4, 3, 1, 3);
+    check_summary(&run, 4, 3, 1, 3);
     let device = |id: &str| {
         let body = json!({ "device_id": id, "platform": "ios", "sdk_type": "ios_push" });
         ("POST /v1/devices".to_owned(), Some(body))
@@ -694,9 +708,9 @@ async fn devices_of_a_file_are_tagged() {
     let unknown = response(404, &json!({ "errors": ["not found"] }));
     let ghost = path("/v1/devices/ghost/tags");
     Mock::given(ghost).respond_with(unknown).mount(&fixture.server).await;
-    let cut = response(401, &json!({ "errors": ["no"] }));
+    let unauthorized = response(401, &json!({ "errors": ["no"] }));
     let third = path("/v1/devices/c/tags");
-    Mock::given(third).respond_with(cut).up_to_n_times(1).mount(&fixture.server).await;
+    Mock::given(third).respond_with(unauthorized).up_to_n_times(1).mount(&fixture.server).await;
     Mock::given(any()).respond_with(response(200, &done())).mount(&fixture.server).await;
     fixture
         .file("t.csv", "device_id;Tags;platform\na;vip;ios\nghost;vip;\nc;\"vip,new\";web\nd;;\n");
@@ -758,7 +772,7 @@ fn two_tags() -> Value {
     tags(&[("vip", true), ("a,b", false)])
 }
 
-/// Devices of several platforms as they read back.
+/// Devices of several platforms, as the API lists them.
 fn listed() -> Value {
     json!({ "next_cursor": null, "devices": [
         device(&json!({ "device_id": "=a", "push_disabled": true, "enabled": false,
@@ -774,7 +788,7 @@ fn listed() -> Value {
     ] })
 }
 
-/// What makes these devices again.
+/// The requests that create these devices again.
 fn recreated() -> Vec<(String, Option<Value>)> {
     let post = |path: &str, body: Value| (format!("POST /v1/{path}"), Some(body));
     vec![
@@ -799,7 +813,7 @@ fn recreated() -> Vec<(String, Option<Value>)> {
     ]
 }
 
-/// Every form that devices are shown in is one that they are read in.
+/// Every format in which the command prints devices can be imported.
 #[tokio::test(flavor = "multi_thread")]
 async fn listings_and_exports_are_imported() {
     for (args, name) in [
@@ -837,7 +851,7 @@ async fn listings_and_exports_are_imported() {
     }
 }
 
-/// A list has no lines of its own: its rows are named by where they begin.
+/// A list has no line for each row, so a row has the line on which it begins.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_row_of_a_list_is_refused_and_corrected() {
     let fixture = Fixture::with_body(done()).await;

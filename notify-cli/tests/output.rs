@@ -235,7 +235,7 @@ async fn a_whole_listing_has_the_form_of_a_page() {
     }
 }
 
-/// Like `head -1`, which closes the pipe early.
+/// A program such as `head -1` closes the pipe early.
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_closed_pipe_is_not_a_failure() {
@@ -326,8 +326,8 @@ async fn an_unknown_id_is_printed() {
     }
 }
 
-/// A path of the address may be the mistake, whatever the command asks for; not where the server was not
-/// asked, or knows the call.
+/// A 404 may be caused by a wrong path in the address of the server, so the message mentions the path. It does
+/// not if the command sent no request.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_404_below_a_path_prints_the_path() {
     for (line, text) in [
@@ -377,15 +377,15 @@ async fn a_failed_response_prints_the_server() {
     ] {
         let fixture = Fixture::with_responses(vec![reply]).await;
         let run = fixture.run(&["tags", "list", "--retries", "0", "--timeout", "1"]);
-        let named = |text: &str| text.replace("SERVER", &fixture.server.uri());
+        let with_server = |text: &str| text.replace("SERVER", &fixture.server.uri());
         assert_eq!(run.status, 6, "{run:?}");
-        assert!(run.stderr.starts_with(&named(&format!("error: {start}"))), "{run:?}");
-        assert!(run.stderr.ends_with(&named(&format!("; {end}\n"))), "{run:?}");
+        assert!(run.stderr.starts_with(&with_server(&format!("error: {start}"))), "{run:?}");
+        assert!(run.stderr.ends_with(&with_server(&format!("; {end}\n"))), "{run:?}");
         assert_eq!(run.stderr.lines().count(), 1, "no stack trace: {run:?}");
     }
 }
 
-/// As at the port of the sandbox, or of anything else that speaks HTTP.
+/// The address may be that of the sandbox, or of any other server that speaks HTTP.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_foreign_server_is_recognised() {
     for (status, text) in [
@@ -432,7 +432,7 @@ async fn a_key_of_the_other_kind_is_an_error() {
     assert!(fixture.requests().await.is_empty());
 }
 
-/// What a check found comes before the line that it failed.
+/// The error contains the reason, and not only that the check failed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_check_prints_the_reason() {
     let checked = json!({ "ok": false, "detail": "the credentials are refused: invalid_grant" });
@@ -451,7 +451,7 @@ async fn the_wrong_scheme_is_recognised() {
         format!("cannot connect to {server}: the server does not use TLS; does it serve http://?");
     assert_eq!((run.status, run.stderr), (6, format!("error: {text}\n")));
 
-    // A TLS server answers what is no handshake with an alert (RFC 8446, section 6).
+    // A TLS server responds with an alert to a request that is not a handshake (RFC 8446, section 6).
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let server = format!("http://{}", listener.local_addr().unwrap());
     let alerting = std::thread::spawn(move || {
@@ -467,7 +467,7 @@ async fn the_wrong_scheme_is_recognised() {
     assert!(run.stderr.ends_with("; does it serve https://?\n"), "{run:?}");
 }
 
-/// What is wrong is text with its cure, before anything is sent.
+/// Each message contains the mistake and its remedy. No request is sent.
 #[tokio::test(flavor = "multi_thread")]
 async fn wrong_usage_prints_a_hint() {
     let fixture = Fixture::with_body(json!({})).await;
@@ -478,7 +478,7 @@ async fn wrong_usage_prints_a_hint() {
     let target = "error: no target: give --platform PLATFORM (android, ios, web, fb-messenger, \
         chatapp; several as in --platform android --platform ios), --device ID, --android-device ID \
         or --ios-device ID\n";
-    for (line, cure) in [
+    for (line, remedy) in [
         ("send --text Hi --tag vip", target),
         ("send --text Hi", target),
         ("send --platform ios", "--text <TEXT>"),
@@ -529,7 +529,7 @@ async fn wrong_usage_prints_a_hint() {
     ] {
         let run = fixture.run(&line.split_whitespace().collect::<Vec<_>>());
         assert_eq!((run.status, run.stdout.as_str()), (2, ""), "{line}: {run:?}");
-        assert!(run.stderr.contains(cure), "{line}: {run:?}");
+        assert!(run.stderr.contains(remedy), "{line}: {run:?}");
         assert!(!run.stderr.contains("secret"), "{line}: {run:?}");
     }
     assert!(fixture.requests().await.is_empty());

@@ -15,9 +15,9 @@ async fn a_preview_sends_one_request() {
     let args = ["send", "--preview", "--text", "Hi", "--platform", "android"];
     let run = fixture.run(&args).assert_success();
     assert_eq!(run.json(), preview);
-    let asked = fixture.received().await;
+    let requests = fixture.received().await;
     let body = json!({"text": "Hi", "platforms": ["android"]});
-    assert_eq!(asked, [("POST /v1/notifications/preview".to_owned(), Some(body))]);
+    assert_eq!(requests, [("POST /v1/notifications/preview".to_owned(), Some(body))]);
     let table = fixture.run(&[&args[..], &["-o", "table"]].concat()).assert_success().stdout;
     assert!(table.contains("one thing") && table.contains("another"), "{table}");
     assert_eq!(fixture.run(&[&args[..], &["--idempotency-key", "k"]].concat()).status, 2);
@@ -42,8 +42,9 @@ async fn all_deliveries_with_an_outcome_are_listed() {
         json!({"deliveries": [delivery(Some("a")), delivery(None)], "next_cursor": null})
     );
     let path = format!("GET /v1/notifications/{ID}/deliveries?limit=500&outcome=failed");
-    let asked: Vec<String> = fixture.received().await.into_iter().map(|(path, _)| path).collect();
-    assert_eq!(asked, [path.clone(), format!("{path}&cursor=next")]);
+    let requests: Vec<String> =
+        fixture.received().await.into_iter().map(|(path, _)| path).collect();
+    assert_eq!(requests, [path.clone(), format!("{path}&cursor=next")]);
     assert_eq!(fixture.run(&["notifications", "deliveries", ID, "--outcome", "lost"]).status, 2);
 }
 
@@ -68,7 +69,7 @@ async fn an_explanation_lists_its_steps_in_order() {
     );
 }
 
-/// A notification with so many sent, failed, unregistered, expired, canceled and pending.
+/// A notification with these counts: sent, failed, unregistered, expired, canceled, pending.
 fn record(status: &str, counts: [u64; 6]) -> Value {
     let [sent, failed, unregistered, expired, canceled, pending] = counts;
     let reason = json!({"platform": "ios", "reason": "BadTopic", "count": failed});
@@ -102,7 +103,7 @@ async fn the_exit_status_of_watch_reflects_the_outcomes() {
             response(200, &record("scheduled", [0; 6])),
             response(200, &record("sending", [1, 0, 0, 0, 0, 2])),
             response(200, &record("sending", [1, 0, 0, 0, 0, 2])),
-            // No progress: it requests an explanation, and continues without one.
+            // Without progress, the command requests an explanation. It continues if that fails.
             response(404, &json!({"errors": ["not found"]})),
             response(200, &last),
         ];
@@ -112,7 +113,7 @@ async fn the_exit_status_of_watch_reflects_the_outcomes() {
         let lines: Vec<&str> = run.stderr.lines().collect();
         assert_eq!(lines[0], "scheduled for 1970-01-01T00:00:00Z");
         assert!(lines[1].starts_with("sending: 1 of 3 sent, 2 pending ("), "{lines:?}");
-        // What stands still is text once.
+        // A state that does not change is printed only once.
         assert_eq!((lines[2], lines.len()), (line, 3 + usize::from(exit == 1)), "{lines:?}");
         if exit == 1 {
             let error = match counts {
@@ -128,7 +129,7 @@ async fn the_exit_status_of_watch_reflects_the_outcomes() {
     assert_eq!(fixture.run(&["watch", ID, "--every", "0"]).status, 2);
 }
 
-/// What holds deliveries is asked of one that waits, once nothing moves.
+/// When no delivery makes progress, the command requests the explanation of a pending one.
 #[tokio::test(flavor = "multi_thread")]
 async fn watch_prints_why_deliveries_wait() {
     let waiting = json!({"deliveries": [{"device_id": "d", "platform": "android",
@@ -155,14 +156,15 @@ async fn watch_prints_why_deliveries_wait() {
         "completed: 3 of 3 sent".to_owned(),
     ];
     assert_eq!((run.status, lines), (0, expected.iter().map(String::as_str).collect()));
-    let asked: Vec<String> = fixture.received().await.into_iter().map(|(line, _)| line).collect();
+    let requests: Vec<String> =
+        fixture.received().await.into_iter().map(|(line, _)| line).collect();
     let path = format!("GET /v1/notifications/{ID}");
-    assert_eq!(asked[2], format!("{path}/deliveries?limit=1&outcome=pending"));
-    assert_eq!(asked[3], format!("{path}/explain/d"));
+    assert_eq!(requests[2], format!("{path}/deliveries?limit=1&outcome=pending"));
+    assert_eq!(requests[3], format!("{path}/explain/d"));
 }
 
-/// The reason is text when it begins and when it ends, however often the time of the next probe
-/// changes.
+/// The reason is printed when the wait begins and when it ends. It is not printed again when only the time
+/// of the next probe changes.
 #[tokio::test(flavor = "multi_thread")]
 async fn watch_prints_the_start_and_the_end_of_a_wait() {
     let unreachable = |minute: u8| {
@@ -182,7 +184,7 @@ async fn watch_prints_the_start_and_the_end_of_a_wait() {
         pending(),
         waiting.clone(),
         paused(4),
-        // The device of the hold is asked again; others may be sent to in the meantime.
+        // The command requests the explanation of the same device again, although other devices make progress.
         record("sending", [1, 0, 0, 0, 0, 2]),
         paused(5),
         pending(),
@@ -201,7 +203,8 @@ async fn watch_prints_the_start_and_the_end_of_a_wait() {
     assert_eq!(run.status, 0);
 }
 
-/// A provider may fail one push service alone: nothing is held, and each attempt fails.
+/// A single push service may fail. The server then does not pause all deliveries of the provider, and each
+/// attempt fails.
 #[tokio::test(flavor = "multi_thread")]
 async fn watch_prints_why_a_delivery_is_retried() {
     let waiting = json!({"deliveries": [{"device_id": "d", "platform": "web",

@@ -1,6 +1,6 @@
 //! Untrusted text is escaped on a terminal and unchanged in a pipe; confirmations.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it must be")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 
@@ -11,7 +11,7 @@ use common::{Fixture, ID, response};
 use serde_json::{Value, json};
 use wiremock::{Mock, matchers::method};
 
-/// Steers a terminal (C0, C1), turns the direction of a text, hides in it.
+/// Control characters (C0, C1), a change of the text direction, and an invisible character.
 const PLANTED: &str = "\u{1b}]0;planted\u{7}\u{1b}[2J \u{9b}31m \u{202e}ne \u{200b}";
 
 fn devices() -> Value {
@@ -25,14 +25,14 @@ fn devices() -> Value {
     }], "next_cursor": null })
 }
 
-/// Columns of the terminal.
+/// The width of the terminal, in columns.
 const COLUMNS: usize = 80;
 
-/// Runs the command on a terminal of its own; gives what the terminal was sent.
+/// Runs the command on a terminal. Returns the output, and checks that the command succeeds.
 fn on_terminal(fixture: &Fixture, args: &[&str]) -> String {
-    let (status, sent) = run_with_input(fixture, args, "");
-    assert_eq!(status, Some(0), "{sent:?}");
-    sent
+    let (status, output) = run_with_input(fixture, args, "");
+    assert_eq!(status, Some(0), "{output:?}");
+    output
 }
 
 /// Runs the command on a terminal with typed input; returns the exit status and the output.
@@ -73,7 +73,10 @@ async fn control_characters_are_escaped_on_a_terminal() {
         assert!(sent.contains("planted") && !has_control_characters(&sent), "{format}: {sent:?}");
         if format == "json" {
             let shown: Value = serde_json::from_str(&sent).unwrap();
-            assert_eq!(shown["devices"][0]["language"], PLANTED, "it is the same JSON");
+            assert_eq!(
+                shown["devices"][0]["language"], PLANTED,
+                "the escaped JSON has the same value"
+            );
         }
         if format == "csv" {
             assert!(sent.contains("two\r\nlines"), "{sent:?}");
@@ -121,8 +124,8 @@ async fn output_to_a_pipe_is_unchanged() {
     assert_eq!(json.json()["devices"][0]["language"], PLANTED);
 }
 
-/// Answers reading with this, and everything else as done.
-async fn reading(records: Value) -> Fixture {
+/// A server that responds to each `GET` with these records, and to each `DELETE` with success.
+async fn server_with(records: Value) -> Fixture {
     let fixture = Fixture::new().await;
     Mock::given(method("GET")).respond_with(response(200, &records)).mount(&fixture.server).await;
     let done = response(200, &json!({ "success": true }));
@@ -130,16 +133,17 @@ async fn reading(records: Value) -> Fixture {
     fixture
 }
 
+/// The `DELETE` requests that the server received.
 async fn deleted(fixture: &Fixture) -> Vec<String> {
-    let asked = fixture.received().await.into_iter().map(|(line, _)| line);
-    asked.filter(|line| line.starts_with("DELETE ")).collect()
+    let requests = fixture.received().await.into_iter().map(|(line, _)| line);
+    requests.filter(|line| line.starts_with("DELETE ")).collect()
 }
 
-/// What cannot be undone: the command, what the server knows, and what the question names.
+/// Commands that cannot be undone, each with the response of the server and a part of the question.
 fn irreversible() -> Vec<(&'static str, Value, &'static str)> {
     let mut device = devices()["devices"][0].clone();
     device["language"] = json!("en");
-    // One answer that is an application and its keys, since one command reads both.
+    // The same response serves as an application and as a list of keys, because one command reads both.
     let app = json!({ "id": ID, "name": "Shop", "language": "en", "status": "active",
         "created_at": 1, "keys": [{ "id": ID, "name": "backend", "hint": "nk_…abcd",
         "created_at": 1, "last_used_at": 1_767_323_045_000_i64 }] });
@@ -175,34 +179,34 @@ fn irreversible() -> Vec<(&'static str, Value, &'static str)> {
 
 #[tokio::test]
 async fn irreversible_commands_ask_for_confirmation_on_a_terminal() {
-    for (line, records, named) in irreversible() {
+    for (line, records, question) in irreversible() {
         let line = line.replace("ID", ID);
         let args: Vec<&str> = line.split_whitespace().collect();
         for (typed, is_done) in
             [("y\n", true), ("Yes\n", true), ("n\n", false), ("\n", false), ("", false)]
         {
-            let fixture = reading(records.clone()).await;
+            let fixture = server_with(records.clone()).await;
             let (status, sent) = run_with_input(&fixture, &args, typed);
-            assert!(sent.contains(named) && sent.contains("[y/N]"), "{line}: {sent:?}");
+            assert!(sent.contains(question) && sent.contains("[y/N]"), "{line}: {sent:?}");
             assert_eq!(deleted(&fixture).await.len(), usize::from(is_done), "{line}: {sent:?}");
             assert_eq!(status, Some(i32::from(!is_done)), "{line}: {sent:?}");
             assert_eq!(sent.contains("error: nothing was changed"), !is_done, "{sent:?}");
         }
-        let fixture = reading(records).await;
+        let fixture = server_with(records).await;
         let yes = [&args[..], &["--yes"]].concat();
         assert!(!on_terminal(&fixture, &yes).contains("[y/N]"));
         assert_eq!(deleted(&fixture).await.len(), 1);
     }
 }
 
-/// A person who would not see the question has not agreed.
+/// Without a visible question, an answer is not a confirmation.
 #[tokio::test]
 async fn irreversible_commands_fail_if_the_question_is_not_visible() {
     let mut rows = irreversible();
     let app = rows[1].1.clone();
     rows.push(("apps delete ID", app, ""));
     for (line, records, _) in rows {
-        let fixture = reading(records).await;
+        let fixture = server_with(records).await;
         let elsewhere = format!("2>{}", fixture.home.path().join("errors").display());
         let line = line.replace("ID", ID);
         let args: Vec<&str> = line.split_whitespace().chain([&*elsewhere]).collect();
@@ -218,7 +222,7 @@ async fn irreversible_commands_fail_if_the_question_is_not_visible() {
     }
 }
 
-/// A person reads a sentence; programs get what they parse.
+/// People read a sentence, and programs still get an empty table or file.
 #[tokio::test]
 async fn an_empty_listing_is_a_sentence_on_a_terminal() {
     for (line, list, text) in [
@@ -241,7 +245,7 @@ async fn an_empty_listing_is_a_sentence_on_a_terminal() {
     }
 }
 
-/// The cause of an explanation is a sentence, which may be longer than a line.
+/// The cause of an explanation is a sentence that may be longer than a line.
 #[tokio::test]
 async fn a_heading_is_wrapped_at_the_width_of_the_terminal() {
     let cause = "fcm cannot be reached, or fails every request: everything waits; next probe \
@@ -254,27 +258,27 @@ async fn a_heading_is_wrapped_at_the_width_of_the_terminal() {
     assert_eq!(lines.join(" "), format!("! d pending: {cause}"));
 }
 
-/// Scripts are not asked: they have no terminal.
+/// Scripts have no terminal, so they are not asked.
 #[tokio::test]
 async fn scripts_are_not_asked_for_confirmation() {
     for (line, records, _) in irreversible() {
         let line = line.replace("ID", ID);
-        let fixture = reading(records).await;
+        let fixture = server_with(records).await;
         fixture.run(&line.split_whitespace().collect::<Vec<_>>()).assert_success();
-        let asked: Vec<String> =
+        let requests: Vec<String> =
             fixture.received().await.into_iter().map(|(line, _)| line).collect();
-        assert_eq!(asked.len(), 1, "{asked:?}");
-        assert!(asked[0].starts_with("DELETE "), "{asked:?}");
+        assert_eq!(requests.len(), 1, "{requests:?}");
+        assert!(requests[0].starts_with("DELETE "), "{requests:?}");
     }
 }
 
-/// An application is all that a product has here: its name is typed.
+/// Deleting an application deletes all its data, so the user must type its name.
 #[tokio::test]
 async fn an_application_is_deleted_by_its_name() {
     let app = json!({ "id": ID, "name": "Shop", "language": "en", "status": "active",
         "created_at": 1, "keys": [] });
     for (typed, is_done) in [("Shop\n", true), ("y\n", false), ("shop\n", false), ("\n", false)] {
-        let fixture = reading(app.clone()).await;
+        let fixture = server_with(app.clone()).await;
         let (status, sent) = run_with_input(&fixture, &["apps", "delete", ID], typed);
         assert!(
             sent.contains("This deletes the application `Shop`") && sent.contains("0 API keys"),
@@ -283,12 +287,12 @@ async fn an_application_is_deleted_by_its_name() {
         assert_eq!(deleted(&fixture).await.len(), usize::from(is_done), "{sent:?}");
         assert_eq!(status, Some(i32::from(!is_done)), "{sent:?}");
     }
-    let fixture = reading(app).await;
+    let fixture = server_with(app).await;
     on_terminal(&fixture, &["apps", "delete", ID, "-y"]);
     assert_eq!(deleted(&fixture).await.len(), 1);
 }
 
-/// Its keys may be kept nowhere else.
+/// The profile may be the only place where its keys are stored.
 #[tokio::test]
 async fn a_profile_is_removed_after_confirmation() {
     let fixture = Fixture::new().await;

@@ -48,9 +48,9 @@ impl Client {
         let mut retry = Retry::new(&self.config.backoff, call);
         loop {
             let response = self.attempt(&request);
-            match retry
-                .decide(response.and_then(|response| call.result(&response, &self.config.base_url)))
-            {
+            let result =
+                response.and_then(|response| call.result(&response, &self.config.base_url));
+            match retry.decide(result) {
                 Decision::Finish(result) => return result,
                 Decision::RetryAfter(delay) => std::thread::sleep(delay),
             }
@@ -69,8 +69,8 @@ impl Client {
         let headers = std::mem::take(response.headers_mut());
         let mut body = Vec::new();
         let limit = RESPONSE_BYTES_MAX as u64 + 1;
-        let read = response.take(limit).read_to_end(&mut body);
-        read.map_err(|error| read_error(base, error))?;
+        let outcome = response.take(limit).read_to_end(&mut body);
+        outcome.map_err(|error| read_error(base, error))?;
         if body.len() > RESPONSE_BYTES_MAX {
             return Err(Error::transport(base, "the response is too large"));
         }
@@ -78,7 +78,8 @@ impl Client {
     }
 }
 
-/// A blocking body fails with an `io::Error` that wraps the error of reqwest.
+/// Converts the error of reading a blocking body: an `io::Error`, which usually wraps an error of
+/// reqwest.
 fn read_error(base: &Url, error: std::io::Error) -> Error {
     match error.downcast::<reqwest::Error>() {
         Ok(error) => Error::from_transport(base)(error),

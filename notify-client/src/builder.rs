@@ -116,7 +116,7 @@ impl<C> ClientBuilder<C> {
         self
     }
 
-    /// Validates the settings that both transports share.
+    /// Validates the settings that both transports share, and returns them.
     pub(crate) fn config(&self) -> Result<Config, Error> {
         Ok(Config {
             base_url: parse_base_url(&self.base_url)?,
@@ -131,8 +131,9 @@ impl<C> ClientBuilder<C> {
     }
 }
 
-/// Builds the HTTP client of either transport; a macro, since their builders are two types with the
-/// same methods. It follows no redirect, which would send the key to another host.
+/// Builds the HTTP client of either transport. This is a macro, because the builders of the two
+/// transports are different types with the same methods. The client does not follow redirects, which
+/// could send the key to another host.
 macro_rules! http_client {
     ($builder:expr, $settings:expr, $config:expr) => {{
         let settings = $settings;

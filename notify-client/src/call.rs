@@ -19,7 +19,7 @@ pub(crate) enum Credential {
     App,
     /// The admin key, as `Authorization: Bearer`.
     Admin,
-    /// None: endpoints outside the API are public.
+    /// No key: endpoints outside the API are public.
     None,
 }
 
@@ -35,8 +35,8 @@ pub(crate) struct Call<T> {
     pub(crate) if_none_match: Option<String>,
     /// Decodes a response that is not an error.
     pub(crate) decode: fn(&Response) -> Result<T, Error>,
-    /// The result of a retry that gets a 404 after an earlier attempt may have been executed: a
-    /// deletion that finds nothing has succeeded.
+    /// The result if a retry gets a 404 and the server may have executed an earlier attempt. Deletions
+    /// set it: the earlier attempt has probably deleted the resource.
     pub(crate) value_if_not_found: Option<fn() -> T>,
 }
 
@@ -114,7 +114,7 @@ impl<T> Call<T> {
         Ok(self)
     }
 
-    /// Sets `If-None-Match`, so that 304 counts as a success.
+    /// Sets `If-None-Match`. A response with status 304 then counts as a success.
     pub(crate) fn if_none_match(mut self, etag: Option<String>) -> Self {
         self.if_none_match = etag;
         self
@@ -134,8 +134,8 @@ impl<T> Call<T> {
         }
     }
 
-    /// Whether repeating the call would repeat its effect, unless the server recognises the
-    /// repetition by an `Idempotency-Key`.
+    /// Whether the call is a `POST`. A repeated `POST` has its effect twice, unless the server recognises
+    /// the repetition by an `Idempotency-Key`.
     pub(crate) fn is_post(&self) -> bool {
         self.method == Method::POST
     }
@@ -155,16 +155,16 @@ impl<T> Call<T> {
         }
     }
 
-    /// Method and path for errors: `GET /v1/devices/…`. Segments after the kind of resource are
-    /// omitted, since they may be device ids.
+    /// Method and path for errors, such as `GET /v1/devices/…`. The segments after the kind of resource
+    /// are omitted, because they may be device ids.
     pub(crate) fn endpoint(&self, base: &Url) -> String {
-        let shown = match self.credential {
+        let shown_count = match self.credential {
             Credential::Admin => 3,
             Credential::App => 2,
             Credential::None => 1,
         };
-        let path: Vec<&str> = self.segments.iter().take(shown).map(String::as_str).collect();
-        let rest = if self.segments.len() > shown { "/…" } else { "" };
+        let path: Vec<&str> = self.segments.iter().take(shown_count).map(String::as_str).collect();
+        let rest = if self.segments.len() > shown_count { "/…" } else { "" };
         let prefix = base.path().trim_end_matches('/');
         format!("{} {prefix}/{}{rest}", self.method, path.join("/"))
     }
@@ -189,13 +189,13 @@ impl Response {
         self.header("x-request-id")
     }
 
-    /// The error that a response to this endpoint stands for.
+    /// The error for a response that is not a success. `call` is the method and path for the message.
     pub(crate) fn error(&self, call: String) -> Error {
         let (status, request_id) = (self.status, self.request_id());
         let retry_after = self
             .header(header::RETRY_AFTER)
             .and_then(|value| parse_retry_after(&value, jiff::Timestamp::now()));
-        // A proxy may answer with an HTML page; the status has to do then.
+        // A proxy may answer with an HTML page. The error then has only the status.
         let mut errors = serde_json::from_slice(&self.body).unwrap_or(ErrorBody::default()).errors;
         match status {
             401 => Error::Unauthorized { errors, request_id },

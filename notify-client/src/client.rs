@@ -17,7 +17,7 @@ const STREAM_HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A client of one Notify server. Cheap to clone; all clones share their connections.
 ///
-/// It needs a Tokio runtime.
+/// The client needs a Tokio runtime.
 #[derive(Debug, Clone)]
 pub struct Client {
     http: reqwest::Client,
@@ -54,9 +54,8 @@ impl Client {
         let mut retry = Retry::new(&self.config.backoff, call);
         loop {
             let response = self.attempt(&request).await;
-            match retry
-                .decide(response.and_then(|response| call.result(&response, self.base_url())))
-            {
+            let result = response.and_then(|response| call.result(&response, self.base_url()));
+            match retry.decide(result) {
                 Decision::Finish(result) => return result,
                 Decision::RetryAfter(delay) => DefaultSleeper::default().sleep(delay).await,
             }
@@ -73,12 +72,12 @@ impl Client {
         let request = self.http.request(method, url).headers(headers);
         let base = self.base_url();
         let open = async {
-            let sent = request.timeout(lifetime).send().await;
-            let response = sent.map_err(Error::from_transport(base))?;
+            let response = request.timeout(lifetime).send().await;
+            let response = response.map_err(Error::from_transport(base))?;
             if response.status().is_success() {
                 return Ok(response);
             }
-            Err(read(response, base).await?.error(call.endpoint(base)))
+            Err(read_response(response, base).await?.error(call.endpoint(base)))
         };
         let opened = tokio::time::timeout(STREAM_HEAD_TIMEOUT, open).await;
         opened.unwrap_or_else(|elapsed| Err(Error::timeout(base, elapsed)))
@@ -95,12 +94,13 @@ impl Client {
             builder = builder.body(body.clone());
         }
         let base = self.base_url();
-        read(builder.send().await.map_err(Error::from_transport(base))?, base).await
+        let response = builder.send().await.map_err(Error::from_transport(base))?;
+        read_response(response, base).await
     }
 }
 
-/// Reads a response. Its size is limited, since the peer may not be a Notify server.
-async fn read(mut response: reqwest::Response, base: &Url) -> Result<Response, Error> {
+/// Reads a response completely. Its size is limited, because the peer may not be a Notify server.
+async fn read_response(mut response: reqwest::Response, base: &Url) -> Result<Response, Error> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(Error::from_transport(base))? {
         if body.len() + chunk.len() > RESPONSE_BYTES_MAX {

@@ -1,7 +1,7 @@
 //! Errors of a call, which distinguish the caller's mistakes, network failures and server failures.
 //!
-//! No variant contains a key, a token or a request body. The message is enough for a log: it names the
-//! server and the innermost cause; [`std::error::Error::source`] has the layers in between.
+//! No variant contains a key, a token or a request body. The message is enough for a log: it has the
+//! server and the innermost cause. [`std::error::Error::source`] has the layers in between.
 
 use std::time::Duration;
 
@@ -66,8 +66,8 @@ pub enum Error {
     /// The client does not have the key that the call needs. No request was sent.
     #[error("no {0}")]
     MissingKey(KeyKind),
-    /// The client has a key of the other kind (by its prefix) where the call needs this one. No request
-    /// was sent.
+    /// The call needs a key of this kind, but the prefix of the client's key is that of the other kind. No
+    /// request was sent.
     #[error("{}", wrong_key(*.0))]
     WrongKey(KeyKind),
     /// The request breaks rules of the API. It was not sent.
@@ -140,12 +140,13 @@ pub enum Error {
         status: u16,
         /// The messages of the server; empty if a proxy answered.
         errors: Vec<String>,
-        /// The server's id of the request, by which its log names the cause.
+        /// The server's id of the request. The server's log has the cause under this id.
         request_id: Option<String>,
         /// The `Retry-After` of the response.
         retry_after: Option<Duration>,
     },
-    /// A success whose body is not a response of the API: another kind of server, or a far newer one.
+    /// A success whose body is not a response of the API. Probably another kind of server sent it, or a
+    /// much newer version.
     #[error(
         "the response with status {status} cannot be decoded{}{}", cause_suffix(&**source),
         request_suffix(request_id.as_ref(), &[])
@@ -202,7 +203,7 @@ impl Error {
     }
 
     /// Whether the same call may succeed later. The client has already retried such a call, unless a
-    /// retry could have had its effect twice.
+    /// retry could have had the effect of the call twice.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
@@ -226,12 +227,12 @@ impl Error {
         )
     }
 
-    /// No response in time.
+    /// The error of a response that was not complete in time.
     pub(crate) fn timeout(base: &Url, source: impl Into<Source>) -> Self {
         Self::Timeout { origin: origin(base), source: source.into() }
     }
 
-    /// The connection, or the data received over it, is unusable.
+    /// The error of a connection that was lost, or whose data is unusable.
     pub(crate) fn transport(base: &Url, source: impl Into<Source>) -> Self {
         Self::Transport { origin: origin(base), source: source.into() }
     }
@@ -260,7 +261,7 @@ fn origin(base: &Url) -> String {
     base.origin().ascii_serialization()
 }
 
-/// The innermost cause; the others only name layers.
+/// The innermost cause as the end of a message. The outer causes only name layers.
 fn cause_suffix(source: &(dyn std::error::Error + Send + Sync + 'static)) -> String {
     let source: &dyn std::error::Error = source;
     let causes = std::iter::successors(Some(source), |cause| cause.source());
@@ -275,10 +276,12 @@ fn errors_suffix(errors: &[String]) -> String {
     if errors.is_empty() { String::new() } else { format!(": {}", errors.join("; ")) }
 }
 
-/// The id of the request, unless the messages name it.
+/// The id of the request as the end of a message; empty if one of the server's messages contains it.
 fn request_suffix(id: Option<&String>, errors: &[String]) -> String {
-    let named = |id: &&String| !errors.iter().any(|error| error.contains(&***id));
-    id.filter(named).map_or_else(String::new, |id| format!(" (request {id})"))
+    match id {
+        Some(id) if !errors.iter().any(|error| error.contains(id)) => format!(" (request {id})"),
+        Some(_) | None => String::new(),
+    }
 }
 
 fn wrong_key(needed: KeyKind) -> String {

@@ -1,9 +1,9 @@
 //! Generates each resource handle twice, asynchronous and blocking, from one list of its calls, so that
 //! the two forms cannot differ.
 
-/// Defines the handle of a resource. A method is its arguments, the type that its response decodes
-/// to, and the `Result<Call<_>, Error>` that both transports execute. A `paged` entry defines two
-/// methods of one call: the first returns one page, the second iterates over all items.
+/// Defines the handle of a resource. A method is declared with its arguments, the type of its decoded
+/// response, and the `Result<Call<_>, Error>` that both transports execute. A `paged` entry defines two
+/// methods for the same call: the first returns one page, and the second iterates over all items.
 macro_rules! handle {
     (
         $(#[$about:meta])*
@@ -37,7 +37,7 @@ macro_rules! handle {
 
         impl<'a> $name<'a> {
             /// Sets the `Idempotency-Key` of the next call (1 to 255 visible ASCII characters), instead
-            /// of a generated one, so that the call is executed once even if the program restarts and
+            /// of a generated one. The call is then executed only once, even if the program restarts and
             /// repeats it. Only a `POST` under `/v1` carries the key.
             #[must_use]
             pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
@@ -66,8 +66,9 @@ macro_rules! handle {
         }
 
         #[cfg(feature = "blocking")]
-        pub(crate) mod blocking {
-            //! The blocking form of the handle above.
+        pub(crate) mod $maker {
+            //! The blocking form of the handle above. The module has the name of the method that
+            //! returns the handle, because a file can define several handles.
 
             #[allow(unused_imports, reason = "not every handle uses every import of its file")]
             use super::*;

@@ -18,12 +18,12 @@
 //!
 //! # Steps of a call
 //!
-//! 1. The client validates the request with the server's own rules. An invalid one ends with
-//!    [`Error::Invalid`] and the server's own messages; it is not sent.
+//! 1. The client validates the request with the server's own rules. It does not send an invalid request:
+//!    the call ends with [`Error::Invalid`], which has the messages that the server would return.
 //! 2. The client sends the request. It retries with growing delays when the network fails or the server
 //!    asks for it (429, 502, 503, 504, and 409 with `Retry-After`). Every `POST` under `/v1` carries an
-//!    `Idempotency-Key` that all attempts share, so that a retry cannot have its effect twice. A creation
-//!    by the admin API is not retried once the server may have executed it.
+//!    `Idempotency-Key` that all attempts share, so that a retry cannot have its effect twice. The admin
+//!    API takes no such key: its `POST` is not retried if the server may have executed it.
 //! 3. The call returns a model of [`notify_core`], or an [`Error`] that distinguishes the caller's
 //!    mistakes, network failures and server failures.
 //!

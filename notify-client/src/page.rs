@@ -45,7 +45,7 @@ page! {
 /// The position in a listing, for both transports.
 #[derive(Debug)]
 struct Position<P: Page> {
-    /// The items of the current page that were not returned yet.
+    /// The items of the current page that have not been returned yet.
     items: vec::IntoIter<P::Item>,
     /// The call for the next page; `None` after the last page or an error.
     next: Option<Result<Call<P>, Error>>,
@@ -56,7 +56,7 @@ impl<P: Page> Position<P> {
         Self { items: Vec::new().into_iter(), next: Some(first) }
     }
 
-    /// Moves to the page that `call` returned.
+    /// Moves to `page`, which is the response of `call`.
     fn enter(&mut self, page: P, mut call: Call<P>) {
         let (items, cursor) = page.into_parts();
         self.items = items.into_iter();

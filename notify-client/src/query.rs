@@ -1,4 +1,4 @@
-//! Queries as names and values.
+//! Converts queries to names and values.
 
 use notify_core::{
     DeviceStatisticsQuery, EnrichmentQuery, ListCampaigns, ListDeliveries, ListDevices,

@@ -35,8 +35,8 @@ pub(crate) struct HttpRequest {
 }
 
 impl Config {
-    /// Builds the request of a call, with the `Idempotency-Key` that all attempts share: the given
-    /// one, or a new UUID.
+    /// Builds the request of a call. All attempts share its `Idempotency-Key`, which is the given key or
+    /// a new UUID.
     pub(crate) fn request<T>(
         &self,
         call: &Call<T>,
@@ -85,8 +85,8 @@ impl Config {
     }
 }
 
-/// The header of the key that a call needs. A key of the other kind, which its
-/// prefix shows, is an error.
+/// Returns the header of the key that a call needs. Fails if the client does not have the key, or if
+/// the prefix of the key is that of the other kind.
 fn checked_key(header: Option<&HeaderValue>, kind: KeyKind) -> Result<HeaderValue, Error> {
     let header = header.ok_or(Error::MissingKey(kind))?;
     let bytes = header.as_bytes();
@@ -97,14 +97,14 @@ fn checked_key(header: Option<&HeaderValue>, kind: KeyKind) -> Result<HeaderValu
     Ok(header.clone())
 }
 
-/// Parses the base url of a server: an origin, with a path if a proxy adds one.
+/// Parses the base url of a server: an origin, and a path if a proxy serves it below one.
 pub(crate) fn parse_base_url(text: &str) -> Result<Url, Error> {
     let invalid = |rule: &str| Error::config(format!("base url `{text}`: {rule}"));
     let url = Url::parse(text).map_err(|error| match error {
         url::ParseError::RelativeUrlWithoutBase => invalid(SCHEME_RULE),
         other => invalid(&other.to_string()),
     })?;
-    // Comes before the rules whose message repeats the url.
+    // This rule comes first, because the messages of the others would repeat the password.
     if !url.username().is_empty() || url.password().is_some() {
         return Err(Error::config("base url: must not contain a user or password"));
     }
@@ -117,7 +117,7 @@ pub(crate) fn parse_base_url(text: &str) -> Result<Url, Error> {
     Ok(url)
 }
 
-/// The header value of a key, marked sensitive so that `Debug` does not show it.
+/// The header value of a key. It is marked as sensitive, so that `Debug` does not show it.
 pub(crate) fn secret_header(key: &SecretString, scheme: &str) -> Result<HeaderValue, Error> {
     // The error must not repeat the key.
     let mut value = HeaderValue::from_str(&format!("{scheme}{}", key.expose_secret().trim()))
@@ -126,6 +126,7 @@ pub(crate) fn secret_header(key: &SecretString, scheme: &str) -> Result<HeaderVa
     Ok(value)
 }
 
+/// The `Idempotency-Key` header with the given key, or with a new UUID.
 fn idempotency_header(given: Option<&str>) -> Result<HeaderValue, Error> {
     let Some(key) = given else {
         let generated = uuid::Uuid::now_v7().hyphenated().to_string();

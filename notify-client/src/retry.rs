@@ -1,5 +1,5 @@
-//! Retry policy of both transports: whether a failed attempt is repeated, and after which delay. It
-//! neither sends nor sleeps.
+//! The retry policy of both transports: whether a failed attempt is repeated, and after which delay. This
+//! module neither sends requests nor sleeps.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub(crate) struct Retry<T> {
     maybe_executed: bool,
 }
 
-/// What follows an attempt.
+/// The next step after an attempt.
 #[derive(Debug)]
 pub(crate) enum Decision<T> {
     /// No further attempt: this is the result of the call.
@@ -36,14 +36,15 @@ impl<T> Retry<T> {
         }
     }
 
-    /// Decides what follows an attempt with this result.
+    /// Decides the next step after an attempt with this result.
     pub(crate) fn decide(&mut self, result: Result<T, Error>) -> Decision<T> {
         let error = match result {
             Ok(value) => return Decision::Finish(Ok(value)),
             Err(error) => error,
         };
-        if let (Error::NotFound { .. }, true, Some(value)) =
-            (&error, self.maybe_executed, self.value_if_not_found)
+        if matches!(error, Error::NotFound { .. })
+            && self.maybe_executed
+            && let Some(value) = self.value_if_not_found
         {
             return Decision::Finish(Ok(value()));
         }

@@ -1,4 +1,4 @@
-//! The event stream, which reconnects where it was interrupted.
+//! The event stream. After an interruption, it reconnects and continues after the last event.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,15 +10,15 @@ use serde_json::Value;
 
 use crate::{Client, Error, call::Call};
 
-/// Longest silence of a connection: the server sends a comment every 15 seconds.
+/// Longest silence of a connection before it is reopened. The server sends a comment every 15 seconds.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(45);
 /// Longest `Retry-After` that a reconnection honours.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(3_600);
 /// Longest delay before a reconnection without `Retry-After`.
 const DELAY_MAX: Duration = Duration::from_secs(30);
-/// Largest event, in bytes; the server's are below 20 kB.
+/// Largest event, in bytes. Events of the server are smaller than 20 kB.
 const EVENT_BYTES_MAX: usize = 1_048_576;
-/// Longest life of a connection; the time limit of a call would end a stream too early.
+/// Longest life of a connection. The time limit of other calls would end a stream too early.
 const LIFETIME_MAX: Duration = Duration::from_secs(365 * 86_400);
 
 /// An item of an [`EventStream`].
@@ -32,8 +32,8 @@ pub enum StreamItem {
         /// The event.
         event: WebhookEvent,
     },
-    /// The server no longer has the events after the last cursor, or never had them; the stream
-    /// continues with the oldest event that it has.
+    /// The server no longer has the events after the last cursor, or never had them. The stream
+    /// continues with the oldest event that the server has.
     Reset,
 }
 
@@ -94,10 +94,10 @@ impl EventStream {
         self.query.cursor.as_deref()
     }
 
-    /// The next item. A lost connection is reopened at the last cursor, without a limit on attempts.
-    /// `None` follows an error that a retry cannot fix, such as a rejected key. After
-    /// [`Error::Decode`], an event that cannot be decoded, the stream continues with the event
-    /// after it.
+    /// Returns the next item. A lost connection is reopened at the last cursor, without a limit on the
+    /// number of attempts. After an error that a retry cannot fix, such as a rejected key, the stream
+    /// ends with `None`. After [`Error::Decode`], which is an event that cannot be decoded, the stream
+    /// continues with the event after it.
     pub async fn next(&mut self) -> Option<Result<StreamItem, Error>> {
         loop {
             match self.blocks.pop_front() {
@@ -186,8 +186,8 @@ fn parse_block(block: &str) -> Option<Block> {
     }
 }
 
-/// Parses an event. Data that this version cannot decode becomes [`WebhookData::Other`], like that of
-/// an unknown type.
+/// Parses an event. Data that this version cannot decode becomes [`WebhookData::Other`], like the data
+/// of an unknown type.
 fn parse_event(text: &str) -> Option<WebhookEvent> {
     #[derive(Deserialize)]
     struct AnyEvent {
@@ -197,12 +197,13 @@ fn parse_event(text: &str) -> Option<WebhookEvent> {
         #[serde(default)]
         data: Value,
     }
-    serde_json::from_str(text).ok().or_else(|| {
-        let AnyEvent { kind, timestamp, data } = serde_json::from_str(text).ok()?;
-        let timestamp = timestamp.parse::<jiff::Timestamp>().ok()?;
-        let timestamp = Timestamp::from_ms(timestamp.as_millisecond());
-        Some(WebhookEvent { timestamp, data: WebhookData::Other { kind, data } })
-    })
+    if let Ok(event) = serde_json::from_str(text) {
+        return Some(event);
+    }
+    let AnyEvent { kind, timestamp, data } = serde_json::from_str(text).ok()?;
+    let timestamp: jiff::Timestamp = timestamp.parse().ok()?;
+    let timestamp = Timestamp::from_ms(timestamp.as_millisecond());
+    Some(WebhookEvent { timestamp, data: WebhookData::Other { kind, data } })
 }
 
 #[cfg(test)]

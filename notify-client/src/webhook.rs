@@ -30,7 +30,7 @@ pub const TOLERANCE_MS: i64 = 300_000;
 
 /// The prefix of every secret.
 const PREFIX: &str = "whsec_";
-/// Most signatures that are checked: a sender has two secrets at most.
+/// Most signatures of a message that are checked. A sender has at most two secrets.
 const SIGNATURES_MAX: usize = 16;
 
 /// Why a message was rejected.
@@ -56,8 +56,8 @@ pub enum VerifyError {
 
 /// Verifies the messages of one webhook (Standard Webhooks 1.0.0), in constant time.
 ///
-/// A message may arrive more than once with the same `webhook-id`; a receiver that must act on it once
-/// stores the ids.
+/// A message may arrive more than once with the same `webhook-id`. A receiver that must process each
+/// message only once has to store the ids.
 pub struct Verifier {
     keys: Vec<hmac::Key>,
 }
@@ -75,7 +75,7 @@ impl Verifier {
     /// # Errors
     /// [`VerifyError::Secret`] if the secret is malformed.
     pub fn new(secret: &str) -> Result<Self, VerifyError> {
-        Ok(Self { keys: vec![key(secret)?] })
+        Ok(Self { keys: vec![parse_key(secret)?] })
     }
 
     /// Accepts another secret too, such as the one before a rotation.
@@ -83,7 +83,7 @@ impl Verifier {
     /// # Errors
     /// [`VerifyError::Secret`] if the secret is malformed.
     pub fn with_secret(mut self, secret: &str) -> Result<Self, VerifyError> {
-        self.keys.push(key(secret)?);
+        self.keys.push(parse_key(secret)?);
         Ok(self)
     }
 
@@ -99,7 +99,7 @@ impl Verifier {
     /// Like [`Self::verify`], with headers of any type and the time of the caller.
     ///
     /// # Errors
-    /// As [`Self::verify`].
+    /// The same as those of [`Self::verify`].
     pub fn verify_at(
         &self,
         header: impl Fn(&str) -> Option<String>,
@@ -149,7 +149,7 @@ impl Verifier {
 /// let (at, body) = (Timestamp::from_ms(1_614_265_330_000), br#"{"test": 2432232314}"#);
 /// let headers = Signer::new(secret)?.sign("msg_1", at, body);
 /// let header = |name: &str| {
-///     headers.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone())
+///     headers.iter().find(|(header_name, _)| *header_name == name).map(|(_, value)| value.clone())
 /// };
 /// Verifier::new(secret)?.check_at(header, body, at)?;
 /// # Ok(())
@@ -171,10 +171,10 @@ impl Signer {
     /// # Errors
     /// [`VerifyError::Secret`] if the secret is malformed.
     pub fn new(secret: &str) -> Result<Self, VerifyError> {
-        Ok(Self(key(secret)?))
+        Ok(Self(parse_key(secret)?))
     }
 
-    /// The names and values of the headers of a message with that `webhook-id`, sent at that time.
+    /// Returns the names and values of the headers of a message with this `webhook-id`, sent at this time.
     #[must_use]
     pub fn sign(&self, id: &str, at: Timestamp, body: &[u8]) -> [(&'static str, String); 3] {
         let seconds = at.as_ms().div_euclid(1_000);
@@ -188,7 +188,8 @@ impl Signer {
     }
 }
 
-fn key(secret: &str) -> Result<hmac::Key, VerifyError> {
+/// Parses a secret, with or without its prefix.
+fn parse_key(secret: &str) -> Result<hmac::Key, VerifyError> {
     let text = secret.strip_prefix(PREFIX).unwrap_or(secret);
     let bytes = BASE64.decode(text).map_err(|_| VerifyError::Secret)?;
     if bytes.is_empty() {
@@ -211,8 +212,8 @@ mod tests {
     fn check(headers: [Option<&str>; 3], body: &[u8], now: Timestamp) -> Result<(), VerifyError> {
         let names = ["webhook-id", "webhook-timestamp", "webhook-signature"];
         let header = |name: &str| {
-            let place = names.iter().position(|known| *known == name)?;
-            headers[place].map(str::to_owned)
+            let index = names.iter().position(|header_name| *header_name == name)?;
+            headers[index].map(str::to_owned)
         };
         Verifier::new(SECRET)?.check_at(header, body, now)
     }

@@ -6,14 +6,14 @@ use crate::{
     CampaignButton, CampaignCustomFeed, CampaignExternalContent, CampaignFeature,
     CampaignFeatureData, CampaignId, CampaignLayout, CampaignSettings, CampaignTemplate,
     FeatureKind, FeedRef, Parameter, ParameterForm, Query, Timestamp, Violations, WireFeature,
-    query::Parameters,
+    request::Parameters,
 };
 
 /// Answer of `GET /v1/enrichments/:campaign_id`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Enrichment {
-    /// Id of the campaign, also when `default` was requested.
+    /// Id of the campaign, even if the request was for `default`.
     pub campaign_id: CampaignId,
     /// Layout.
     pub layout_id: CampaignLayout,
@@ -57,7 +57,7 @@ pub enum EnrichmentFeatureData {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct EnrichmentContentFeed {
-    /// The newest articles first, at most as many as the layout shows.
+    /// The newest articles, newest first; not more than the layout shows.
     pub items: Vec<FeedItem>,
     /// Open external articles in the browser.
     pub view_ext_on_browser: bool,
@@ -83,8 +83,8 @@ pub struct FeedItem {
     pub is_external: bool,
 }
 
-/// Query of `GET /v1/enrichments/:campaign_id`. Unknown ids result in 404, so malformed ones are not an
-/// error here.
+/// Query of `GET /v1/enrichments/:campaign_id`. A malformed id is not a violation: the server answers
+/// 404, as it does for any unknown id.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EnrichmentQuery {
     /// Id of the notification that is shown.
@@ -115,8 +115,8 @@ impl Query for EnrichmentQuery {
 }
 
 impl Enrichment {
-    /// The enrichment from a template. `items_of` returns the stored items of the given feeds in any
-    /// order; the newest are used, as many as the layout shows.
+    /// Builds the enrichment of a template. `items_of` returns the stored items of the given feeds, in
+    /// any order. The enrichment has the newest of them, not more than the layout shows.
     #[must_use]
     pub fn from_template(
         campaign_id: CampaignId,
@@ -136,13 +136,14 @@ impl Enrichment {
                 .collect(),
             features: features
                 .into_iter()
-                .map(|feature| resolve(feature, items_max, &mut items_of))
+                .map(|feature| resolve_feature(feature, items_max, &mut items_of))
                 .collect(),
         }
     }
 }
 
-fn resolve(
+/// Converts a feature of a template, with the items of its feeds.
+fn resolve_feature(
     feature: &CampaignFeature,
     items_max: usize,
     items_of: &mut impl FnMut(&[FeedRef]) -> Vec<FeedItem>,

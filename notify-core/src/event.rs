@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::json::Body;
+use crate::json::BodyPresence;
 use crate::request::{model, request};
 use crate::violations::{Path, Validator, path};
 use crate::wire_enum::wire_enum;
@@ -41,13 +41,13 @@ model! {
 wire_enum! {
     /// What a device did with a notification.
     pub enum EventType {
-        /// The device received it.
+        /// The device received the notification.
         Received = "received",
-        /// It was opened.
+        /// The user opened the notification.
         Opened = "opened",
-        /// A button or link in it was clicked.
+        /// The user clicked a button or link in the notification.
         Clicked = "clicked",
-        /// It was dismissed.
+        /// The user dismissed the notification.
         Dismissed = "dismissed",
     }
 }
@@ -55,13 +55,13 @@ wire_enum! {
 /// The validated form of [`ReportEvent`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// What happened.
+    /// The type of the event.
     pub kind: EventType,
     /// The notification.
     pub notification_id: NotificationId,
     /// The device.
     pub device_id: DeviceId,
-    /// When it happened; `None`: when the server received the event.
+    /// When it happened. `None` means the time at which the server receives the event.
     pub at: Option<Timestamp>,
 }
 
@@ -85,21 +85,21 @@ pub struct IgnoredEvent {
     pub reason: String,
 }
 
-/// Engagement with a notification.
+/// Engagement with a notification, as devices reported it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Engagement {
-    /// Number of devices that reported it as received.
+    /// Number of devices that received the notification.
     pub received: u64,
-    /// Number of devices that opened it.
+    /// Number of devices that opened the notification.
     pub opened: u64,
-    /// Number of devices that clicked it.
+    /// Number of devices that clicked the notification.
     pub clicked: u64,
-    /// Number of devices that dismissed it.
+    /// Number of devices that dismissed the notification.
     pub dismissed: u64,
 }
 
-request!(ReportEvents => Vec<Event>, Body::Required);
+request!(ReportEvents => Vec<Event>, BodyPresence::Required);
 
 impl ReportEvents {
     fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<Vec<Event>> {

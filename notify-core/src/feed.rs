@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::json::Body;
+use crate::json::BodyPresence;
 use crate::request::{model, request};
-use crate::rules::LISTED_NAME_CHARS_MAX;
+use crate::violations::LISTED_NAME_CHARS_MAX;
 use crate::violations::{Validator, path};
 use crate::wire_enum::wire_enum;
 use crate::{FeedId, Timestamp};
@@ -29,7 +29,7 @@ pub struct NewFeed {
     pub name: String,
 }
 
-request!(CreateFeed => NewFeed, Body::Required);
+request!(CreateFeed => NewFeed, BodyPresence::Required);
 
 impl CreateFeed {
     fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<NewFeed> {
@@ -107,7 +107,7 @@ pub struct FeedToCheck {
     pub url: String,
 }
 
-request!(CheckFeed => FeedToCheck, Body::Required);
+request!(CheckFeed => FeedToCheck, BodyPresence::Required);
 
 impl CheckFeed {
     fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<FeedToCheck> {
@@ -123,9 +123,9 @@ pub struct FeedCheck {
     pub status: FeedStatus,
     /// Number of items that would be stored.
     pub count: u64,
-    /// The newest of them, at most 20.
+    /// The newest of these items, at most 20.
     pub items: Vec<FeedCheckItem>,
-    /// Why the feed could not be read, or what was left out of it.
+    /// Why the feed could not be read, or which parts of it were left out.
     pub problems: Vec<String>,
 }
 

@@ -23,7 +23,7 @@ macro_rules! server_id {
         impl std::str::FromStr for $name {
             type Err = UnknownId;
 
-            /// Accepts the hyphenated lower-case form only: ids are compared character by character.
+            /// Accepts only the hyphenated lower-case form, so that equal ids have equal texts.
             fn from_str(text: &str) -> Result<Self, UnknownId> {
                 let id = Uuid::try_parse(text).map_err(|_| UnknownId)?;
                 if id.hyphenated().to_string() == text { Ok(Self(id)) } else { Err(UnknownId) }
@@ -69,7 +69,7 @@ pub struct UnknownId;
 pub struct InvalidId(&'static str);
 
 impl InvalidId {
-    /// The rule, without a path: `must not be empty`.
+    /// The violated rule, without a path, such as `must not be empty`.
     #[must_use]
     pub fn rule(&self) -> &'static str {
         self.0
@@ -232,8 +232,8 @@ mod tests {
             assert_eq!(DeviceId::try_from(text.to_owned()), parsed, "{text:?}");
             assert_eq!(parsed.ok().as_ref().map(DeviceId::as_str), rule.is_none().then_some(text));
         }
-        let wrong = NotificationId::try_from("").unwrap_err();
-        assert_eq!(wrong.to_string(), "an id must not be empty");
+        let error = NotificationId::try_from("").unwrap_err();
+        assert_eq!(error.to_string(), "an id must not be empty");
     }
 
     #[test]

@@ -9,14 +9,13 @@
 //! cannot express an invalid state. [`Request`] converts one to the other and reports all violations
 //! together, as [`Violations`].
 //!
-//! Unless a field says otherwise: instants are unix milliseconds; a field of a request that is absent
+//! Unless the documentation of a field states otherwise: instants are unix milliseconds; a field of a request that is absent
 //! equals one that is `null`; and an optional text that is empty equals an absent one.
 
 pub mod json;
 
 mod admin;
 mod campaign;
-mod day;
 mod device;
 mod enrichment;
 mod event;
@@ -26,9 +25,7 @@ mod notification;
 mod platform;
 mod poll;
 mod provider_status;
-mod query;
 mod request;
-mod rules;
 #[cfg(feature = "openapi")]
 pub mod schema;
 mod statistics;
@@ -42,7 +39,6 @@ mod wire_enum;
 
 pub use admin::*;
 pub use campaign::*;
-pub use day::*;
 pub use device::*;
 pub use enrichment::*;
 pub use event::*;
@@ -52,10 +48,8 @@ pub use notification::*;
 pub use platform::*;
 pub use poll::*;
 pub use provider_status::*;
-pub(crate) use query::{CURSOR, LIMIT, take_limit};
-pub use query::{LIMIT_DEFAULT, LIMIT_MAX, NoQuery, PageQuery, Parameter, ParameterForm};
 pub use request::*;
-pub use rules::{LISTED_NAME_CHARS_MAX, TEXT_CHARS_MAX, URL_CHARS_MAX};
+pub(crate) use request::{CURSOR, LIMIT, take_limit};
 pub use statistics::*;
 pub use tag::*;
 pub use text::*;

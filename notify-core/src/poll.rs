@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::json::Body;
+use crate::json::BodyPresence;
 use crate::request::{model, request};
 use crate::violations::{Path, Validator, path};
 use crate::wire_enum::wire_enum;
@@ -76,7 +76,7 @@ pub struct NewPoll {
     pub layout_id: PollLayout,
     /// Url of the image shown with the question.
     pub image_url: Option<String>,
-    /// 2 to 100 answers, each with what the layout needs.
+    /// 2 to 100 answers, each with the text and image that the layout needs.
     pub answers: Vec<NewAnswer>,
 }
 
@@ -113,7 +113,7 @@ pub struct Poll {
 }
 
 impl Poll {
-    /// Fills in the percentage of every answer.
+    /// Sets the percentage of every answer from the clicks.
     #[must_use]
     pub fn with_percentages(mut self) -> Self {
         let all = self.answers.iter().map(|answer| answer.clicks).sum();
@@ -204,7 +204,7 @@ impl CreatePoll {
     }
 }
 
-request!(AnswerPoll => PollVote, Body::Optional);
+request!(AnswerPoll => PollVote, BodyPresence::Optional);
 
 impl AnswerPoll {
     fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<PollVote> {
@@ -215,7 +215,7 @@ impl AnswerPoll {
 }
 
 impl CreatePoll {
-    /// The rules of a poll at the given path.
+    /// Checks the rules of a poll at the given path.
     pub(crate) fn check(self, at: &Path<'_>, validator: &mut Validator) -> Option<NewPoll> {
         let text = validator.required(&at.field("text"), self.text);
         let layout = validator.one_of(&at.field("layout_id"), &self.layout_id);

@@ -1,16 +1,16 @@
-//! Whether deliveries of an application through a provider go out, and why not.
+//! The status of deliveries through a provider: whether they go out, and why not.
 
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::Timestamp;
 
-/// Whether deliveries of an application through a provider, or through one push service behind it, go
-/// out now, and why not. Ordered by severity: from what passes by itself to what an administrator has
-/// to fix.
+/// Whether deliveries of an application through a provider, or through one push service of the provider,
+/// go out now, and why not. The variants are ordered by severity: the first ones end without
+/// intervention, and an administrator has to fix the last ones.
 ///
 /// As JSON it is an object with the fields `state`, `reason` and `until`, of which the last two may
-/// be null. The API and the metrics have words of their own for the variants:
+/// be null. The API and the metrics use other names than the variants:
 ///
 /// | variant | `state` in the API | label `why` of the metric `channel_paused` |
 /// |---|---|---|
@@ -45,19 +45,19 @@ pub enum ProviderStatus {
         #[serde(rename = "until")]
         probe_at: Timestamp,
     },
-    /// Nothing is sent until an administrator releases the provider: so many addresses looked dead
+    /// The server sends nothing until an administrator resumes deliveries. So many addresses looked dead
     /// at once that the configuration may be wrong.
     #[serde(rename = "stopped")]
     Tripped,
 }
 
 impl ProviderStatus {
-    /// The words of the field `state`, in the order of the variants.
+    /// The values of the field `state`, in the order of the variants.
     pub const STATES: [&str; 5] = ["open", "throttled", "unreachable", "held", "stopped"];
     /// The values of the label `why`, in the order of the variants that have one.
     pub const WAIT_REASONS: [&str; 4] = ["throttled", "unreachable", "credentials", "guard"];
 
-    /// The word of the field `state`.
+    /// The value of the field `state`.
     #[must_use]
     pub const fn state(&self) -> &'static str {
         Self::STATES[self.severity()]
@@ -115,8 +115,8 @@ impl Serialize for ProviderStatus {
     }
 }
 
-/// The name of [`ServiceView::service`] for all push services beyond the number that have a circuit
-/// breaker of their own.
+/// The value of [`ServiceView::service`] that stands for all push services without a separate circuit
+/// breaker. Only a limited number of push services has one.
 pub const OTHER_SERVICES: &str = "other";
 
 /// The status of a provider and of the push services behind it.
@@ -126,8 +126,8 @@ pub struct ChannelView {
     /// The status of the provider as a whole.
     #[serde(flatten)]
     pub status: ProviderStatus,
-    /// Push services, or hosts of APNs, to which alone nothing goes out, by name; empty where there is
-    /// none. The other services of the provider are not affected.
+    /// Push services, or hosts of APNs, whose deliveries wait while the provider's other services are
+    /// not affected.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub services: Vec<ServiceView>,
 }
@@ -137,7 +137,7 @@ pub struct ChannelView {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ServiceView {
     /// Origin of the push service, or environment of APNs; [`OTHER_SERVICES`] stands for all services
-    /// without a circuit breaker of their own.
+    /// without a separate circuit breaker.
     pub service: String,
     /// Why deliveries wait.
     #[serde(flatten)]
@@ -162,7 +162,7 @@ mod schema {
                 "The provider's error code while `state` is `held`; null while a probe is in flight.",
             ));
             let until = Object::builder().schema_type(nullable(Type::Integer)).description(Some(
-                "When the wait ends or the next probe goes out; null where that is not known.",
+                "When the wait ends or the next probe goes out; null if that is not known.",
             ));
             Object::builder()
                 .property("state", state)

@@ -1,11 +1,12 @@
-//! Device statistics.
+//! Statistics of devices, and of notifications by day.
 
 use serde::{Deserialize, Serialize};
 
-use crate::TIMESTAMP_MS_MAX;
-use crate::query::Parameters;
+use crate::request::Parameters;
 use crate::violations::path;
-use crate::{Parameter, ParameterForm, Platform, Query, Timestamp, Violations};
+use crate::{
+    Day, Parameter, ParameterForm, Platform, Query, TIMESTAMP_MS_MAX, Timestamp, Violations,
+};
 
 /// Query of `GET /v1/statistics/devices`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -16,7 +17,8 @@ pub struct DeviceStatisticsQuery {
     pub date_to: Option<Timestamp>,
 }
 
-/// How many devices of a platform are enabled and disabled: the input of the percentages.
+/// How many devices of a platform are enabled and disabled. The percentages are computed from these
+/// numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlatformCount {
     /// Platform.
@@ -64,7 +66,7 @@ pub struct PlatformStatistics {
 }
 
 /// The parameters of a period.
-pub(crate) const PERIOD: [Parameter; 2] = [
+const PERIOD: [Parameter; 2] = [
     Parameter::new(
         "date_from",
         ParameterForm::Integer { min: 0, max: TIMESTAMP_MS_MAX.unsigned_abs(), or: None },
@@ -92,7 +94,8 @@ impl Query for DeviceStatisticsQuery {
     }
 }
 
-pub(crate) fn take_date(parameters: &mut Parameters<'_>, name: &'static str) -> Option<Timestamp> {
+/// Takes an end of a period; `None` if it is absent, invalid or `now`.
+fn take_date(parameters: &mut Parameters<'_>, name: &'static str) -> Option<Timestamp> {
     let ms = parameters.integer(name)?;
     i64::try_from(ms).ok().map(Timestamp)
 }
@@ -118,18 +121,16 @@ pub fn percentage(part: u64, whole: u64) -> f64 {
 }
 
 impl DeviceStatistics {
-    /// The answer from the counts of each platform, in the order of [`Platform::ALL`].
+    /// Builds the answer from the counts of each platform. The platforms of the answer have the order of
+    /// [`Platform::ALL`].
     #[must_use]
     pub fn from_counts(counts: &[PlatformCount]) -> Self {
-        let sum = |of: fn(&PlatformCount) -> u64, platform: Option<Platform>| -> u64 {
-            let wanted = |count: &&PlatformCount| platform.is_none_or(|one| count.platform == one);
-            counts.iter().filter(wanted).map(of).sum()
-        };
-        let total_enabled = sum(|count| count.enabled, None);
-        let total_disabled = sum(|count| count.disabled, None);
+        let total_enabled: u64 = counts.iter().map(|count| count.enabled).sum();
+        let total_disabled: u64 = counts.iter().map(|count| count.disabled).sum();
         let platforms = Platform::ALL.into_iter().filter_map(|platform| {
-            let enabled_count = sum(|count| count.enabled, Some(platform));
-            let disabled_count = sum(|count| count.disabled, Some(platform));
+            let of_platform = || counts.iter().filter(|count| count.platform == platform);
+            let enabled_count: u64 = of_platform().map(|count| count.enabled).sum();
+            let disabled_count: u64 = of_platform().map(|count| count.disabled).sum();
             let total_count = enabled_count + disabled_count;
             let is_always_listed = matches!(platform, Platform::Android | Platform::Ios);
             (is_always_listed || total_count > 0).then(|| PlatformStatistics {
@@ -149,5 +150,151 @@ impl DeviceStatistics {
             total_disabled,
             total: total_enabled + total_disabled,
         }
+    }
+}
+
+/// Most days in one answer: a leap year.
+pub const STATISTICS_DAYS_MAX: i64 = 366;
+
+/// Query of `GET /v1/statistics/notifications`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NotificationStatisticsQuery {
+    /// Start of the period; its day is included. When absent, the period starts with the first day that
+    /// has a count.
+    pub date_from: Option<Timestamp>,
+    /// End of the period; its day is included. Now when absent.
+    pub date_to: Option<Timestamp>,
+}
+
+/// A period of at most [`STATISTICS_DAYS_MAX`] days: the validated form of
+/// [`NotificationStatisticsQuery`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DayPeriod {
+    /// The first day. When absent, the answer begins with the first day that has a count, among the last
+    /// [`STATISTICS_DAYS_MAX`] days.
+    pub first: Option<Day>,
+    /// The last day.
+    pub last: Day,
+}
+
+impl DayPeriod {
+    /// The earliest possible day of the answer.
+    #[must_use]
+    pub fn earliest(self) -> Day {
+        self.first.unwrap_or(Day(self.last.0 - (STATISTICS_DAYS_MAX - 1)))
+    }
+}
+
+/// The counts of one day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DayCount {
+    /// The day.
+    pub day: Day,
+    /// Deliveries that a provider accepted.
+    pub sent: u64,
+    /// Devices that reported a notification received.
+    pub received: u64,
+    /// Devices that opened a notification.
+    pub opened: u64,
+    /// Devices that clicked a notification.
+    pub clicked: u64,
+    /// Devices that dismissed a notification.
+    pub dismissed: u64,
+}
+
+impl DayCount {
+    /// A day without counts.
+    fn zero(day: Day) -> Self {
+        Self { day, sent: 0, received: 0, opened: 0, clicked: 0, dismissed: 0 }
+    }
+}
+
+/// Answer of `GET /v1/statistics/notifications`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NotificationStatistics {
+    /// Every day of the period, oldest first.
+    pub days: Vec<NotificationDay>,
+    /// Deliveries that a provider accepted.
+    pub total_sent: u64,
+    /// Notifications that devices reported as received, each device once.
+    pub total_received: u64,
+    /// Notifications that devices reported as opened, each device once.
+    pub total_opened: u64,
+    /// Notifications that devices reported as clicked, each device once.
+    pub total_clicked: u64,
+    /// Notifications that devices reported as dismissed, each device once.
+    pub total_dismissed: u64,
+}
+
+/// One day (UTC) of [`NotificationStatistics`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NotificationDay {
+    /// Start of the day, unix ms.
+    pub date: Timestamp,
+    /// Deliveries that a provider accepted.
+    pub sent: u64,
+    /// Notifications that devices reported as received, each device once, on the day of the report.
+    pub received: u64,
+    /// Notifications that devices reported as opened, each device once, on the day of the report.
+    pub opened: u64,
+    /// Notifications that devices reported as clicked, each device once, on the day of the report.
+    pub clicked: u64,
+    /// Notifications that devices reported as dismissed, each device once, on the day of the report.
+    pub dismissed: u64,
+}
+
+impl Query for NotificationStatisticsQuery {
+    type Valid = DayPeriod;
+    const PARAMETERS: &'static [Parameter] = &PERIOD;
+
+    fn parse(parameters: &[(String, String)], now: Timestamp) -> Result<DayPeriod, Violations> {
+        let mut parameters = Parameters::new(parameters, Self::PARAMETERS);
+        let from = take_date(&mut parameters, "date_from");
+        let to = take_date(&mut parameters, "date_to").unwrap_or(now);
+        let (first, last) = (from.map(Day::of), Day::of(to));
+        if from.is_some_and(|from| from > to) {
+            parameters.validator.violation(&path("date_from"), "must not be after date_to");
+        } else if first.is_some_and(|first| last.0 - first.0 >= STATISTICS_DAYS_MAX) {
+            let what = format_args!("must leave at most {STATISTICS_DAYS_MAX} days to date_to");
+            parameters.validator.violation(&path("date_from"), what);
+        }
+        parameters.finish(Some(DayPeriod { first, last }))
+    }
+}
+
+impl NotificationStatistics {
+    /// Builds the answer from the days that have a count, which must be in ascending order. The answer
+    /// also lists the days without a count, with zeros.
+    #[must_use]
+    pub fn from_counts(period: DayPeriod, counts: &[DayCount]) -> Self {
+        let first = period.first.or_else(|| counts.first().map(|count| count.day));
+        let mut counts = counts.iter().copied().peekable();
+        let mut answer = Self {
+            days: Vec::new(),
+            total_sent: 0,
+            total_received: 0,
+            total_opened: 0,
+            total_clicked: 0,
+            total_dismissed: 0,
+        };
+        let Some(first) = first else { return answer };
+        for day in (first.0..=period.last.0).map(Day) {
+            let count = counts.next_if(|count| count.day == day);
+            answer.add(count.unwrap_or_else(|| DayCount::zero(day)));
+        }
+        answer
+    }
+
+    fn add(&mut self, count: DayCount) {
+        let DayCount { day, sent, received, opened, clicked, dismissed } = count;
+        self.total_sent += sent;
+        self.total_received += received;
+        self.total_opened += opened;
+        self.total_clicked += clicked;
+        self.total_dismissed += dismissed;
+        let date = day.start();
+        self.days.push(NotificationDay { date, sent, received, opened, clicked, dismissed });
     }
 }

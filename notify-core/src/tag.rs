@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Timestamp;
-use crate::json::{Body, FromValue, Object, Value};
+use crate::json::{BodyPresence, FromValue, Object, Value};
 use crate::request::{model, request};
-use crate::rules::REQUIRED;
+use crate::violations::REQUIRED;
 use crate::violations::{Validator, path};
 use crate::wire_enum::wire_enum;
 
@@ -72,7 +72,7 @@ pub struct TagList {
     pub next_cursor: Option<String>,
 }
 
-request!(SetTags => Vec<Tag>, Body::Required);
+request!(SetTags => Vec<Tag>, BodyPresence::Required);
 
 impl SetTags {
     fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<Vec<Tag>> {
@@ -96,7 +96,7 @@ impl Tag {
             None | Some("bool") => value = object.optional("value"),
             Some(kind) => {
                 object.violation("type", if kind.is_empty() { REQUIRED } else { "must be bool" });
-                // Without a known type, the value may be of any.
+                // The value cannot be checked without a known type. Taking it avoids a second violation.
                 object.take("value", |_| None::<()>);
             }
         }
@@ -110,18 +110,18 @@ impl FromValue for Tag {
     }
 }
 
-/// The rules of a list of tags.
-pub(crate) fn check_tags(given: Vec<Tag>, max: usize, validator: &mut Validator) -> Vec<Tag> {
-    let tags = path("tags");
-    validator.max_len(&tags, given.len(), max, "tags");
+/// Checks a list of at most `max` tags, and returns it.
+pub(crate) fn check_tags(tags: Vec<Tag>, max: usize, validator: &mut Validator) -> Vec<Tag> {
+    let at = path("tags");
+    validator.max_len(&at, tags.len(), max, "tags");
     let mut names = std::collections::HashSet::new();
-    for (index, tag) in given.iter().enumerate() {
-        let tag_path = tags.index(index);
+    for (index, tag) in tags.iter().enumerate() {
+        let tag_path = at.index(index);
         let name_path = tag_path.field("name");
         validator.required_up_to(&name_path, tag.name.clone(), TAG_NAME_CHARS_MAX);
         if !names.insert(&tag.name) && !tag.name.is_empty() {
             validator.violation(&name_path, "is given twice");
         }
     }
-    given
+    tags
 }

@@ -1,5 +1,5 @@
-//! Unprintable characters. Programs that print untrusted text to a terminal escape them, because they
-//! could control the terminal or make the text look like another one.
+//! Unprintable characters. A program that prints untrusted text to a terminal must escape these
+//! characters: they could control the terminal, or make the text look like another one.
 
 use std::fmt::Write as _;
 
@@ -23,8 +23,8 @@ pub fn is_unprintable(character: char) -> bool {
             | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}' | '\u{e0100}'..='\u{e01ef}')
 }
 
-/// Whether a joiner (U+200C, U+200D) between two characters is visible: it combines emoji, or shapes
-/// the letters of a joining script. Elsewhere it is invisible.
+/// Whether a joiner (U+200C, U+200D) between these two characters has a visible effect. It combines
+/// emoji and shapes the letters of a joining script, but is invisible between other characters.
 #[must_use]
 pub fn joins(before: char, after: char) -> bool {
     (is_joining_script(before) && is_joining_script(after)) || (is_emoji(before) && is_emoji(after))
@@ -43,8 +43,8 @@ fn is_emoji(character: char) -> bool {
     matches!(character, '\u{2190}'..='\u{2bff}' | '\u{fe0f}' | '\u{1f000}'..='\u{1faff}')
 }
 
-/// The same JSON with unprintable characters (see [`is_unprintable`]) escaped (RFC 8259, section 7), for
-/// a terminal. Line feeds stay.
+/// Escapes the unprintable characters of a JSON text (see [`is_unprintable`]; RFC 8259, section 7), for
+/// a terminal. The result is the same JSON. Line feeds are not escaped.
 #[must_use]
 pub fn printable_json(json: &str) -> String {
     let mut printable = String::with_capacity(json.len());
@@ -58,7 +58,8 @@ pub fn printable_json(json: &str) -> String {
     printable
 }
 
-/// Appends a character as a JSON escape such as `\u202e`; a surrogate pair beyond U+FFFF.
+/// Appends a character as a JSON escape such as `\u202e`. A character beyond U+FFFF becomes a surrogate
+/// pair of two escapes.
 pub fn push_escape(text: &mut String, character: char) {
     for unit in character.encode_utf16(&mut [0; 2]) {
         let _ = write!(text, "\\u{unit:04x}");

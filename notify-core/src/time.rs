@@ -1,4 +1,4 @@
-//! Instants: unix milliseconds in JSON, within the years 1970 to 9999.
+//! Instants, which are unix milliseconds in JSON and lie within the years 1970 to 9999; and UTC days.
 
 use serde::{Deserialize, Serialize};
 
@@ -38,7 +38,7 @@ impl Timestamp {
         Self(self.0.saturating_add(ms))
     }
 
-    /// Milliseconds from `earlier` to this instant; negative when this one is earlier.
+    /// Milliseconds from `earlier` to this instant; negative when this instant comes first.
     #[must_use]
     pub const fn ms_since(self, earlier: Self) -> i64 {
         self.0.saturating_sub(earlier.0)
@@ -48,5 +48,26 @@ impl Timestamp {
 impl std::fmt::Display for Timestamp {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+/// Length of a day in milliseconds. Days are UTC days, which all have the same length.
+pub(crate) const DAY_MS: i64 = 86_400_000;
+
+/// A UTC day, as days since 1970-01-01.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Day(pub i64);
+
+impl Day {
+    /// The day that contains an instant.
+    #[must_use]
+    pub fn of(at: Timestamp) -> Self {
+        Self(at.as_ms().div_euclid(DAY_MS))
+    }
+
+    /// The first instant of the day.
+    #[must_use]
+    pub fn start(self) -> Timestamp {
+        Timestamp(self.0.saturating_mul(DAY_MS))
     }
 }

@@ -1,14 +1,31 @@
-//! Violations: what is wrong with a request, each with the path of the value.
+//! The violations of a request, each with the path of the value; and the rules that many fields share,
+//! such as those of required texts, ids, enums, urls, instants and the lengths of lists.
 
 use std::fmt::{self, Display, Formatter};
+use std::str::FromStr;
 
 use serde::Serialize;
+use url::Url;
 
-/// Most violations in one answer. Further ones are only counted, in a last line, so that a body of a
-/// million wrong elements does not produce an answer larger than itself.
+use crate::{TIMESTAMP_MS_MAX, Timestamp, UnknownName};
+
+/// Longest url, in characters.
+pub const URL_CHARS_MAX: usize = 2_048;
+/// Longest text of a field that has no other limit, in characters; far more than a device shows.
+pub const TEXT_CHARS_MAX: usize = 65_536;
+/// Longest name of a campaign or a feed, in characters: an answer lists up to 1,000 of them.
+pub const LISTED_NAME_CHARS_MAX: usize = 1_024;
+/// Url schemes that execute or embed their content; refused in every field.
+const SCHEMES_REFUSED: [&str; 2] = ["javascript", "data"];
+
+pub(crate) const REQUIRED: &str = "is required";
+pub(crate) const NUL_FORBIDDEN: &str = "must not contain U+0000";
+
+/// Most violations in one answer. A last line has only the number of further violations. Otherwise, a
+/// body of a million wrong elements would produce an answer that is larger than the body.
 pub const VIOLATIONS_LISTED_MAX: usize = 100;
 
-/// Violated rules as lines of `path: what is wrong`; at least one.
+/// Violated rules as lines of the form `path: rule`. There is at least one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
 #[error("{}", self.0.join("; "))]
 pub struct Violations(Vec<String>);
@@ -20,7 +37,7 @@ impl Violations {
         Self(vec![format!("{path}: {what}")])
     }
 
-    /// Violations from complete lines; `None` when there are none.
+    /// Violations from complete lines; `None` when there are no lines.
     #[must_use]
     pub fn from_lines(lines: Vec<String>) -> Option<Self> {
         if lines.is_empty() { None } else { Some(Self(lines)) }
@@ -43,7 +60,8 @@ impl Violations {
 #[derive(Debug, Default)]
 pub(crate) struct Validator {
     lines: Vec<Line>,
-    more: u64,
+    /// Number of violations that are not in `lines`.
+    unlisted: u64,
     has_wrong_type: bool,
     ignores_text_lengths: bool,
 }
@@ -55,15 +73,16 @@ struct Line {
 }
 
 impl Line {
+    /// Whether the path of this line is the given one, or below it.
     fn is_within(&self, path: &str) -> bool {
-        let inside = self.path.strip_prefix(path);
-        inside.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        let rest = self.path.strip_prefix(path);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
     }
 }
 
 impl Validator {
-    /// A validator that does not limit the length of texts: for a request that was accepted before,
-    /// perhaps by a version with wider limits.
+    /// A validator that does not check the lengths of texts. It is for requests that were accepted
+    /// earlier, perhaps by a version with larger limits.
     pub(crate) fn ignoring_text_lengths() -> Self {
         Self { ignores_text_lengths: true, ..Self::default() }
     }
@@ -77,21 +96,21 @@ impl Validator {
         if self.lines.len() < VIOLATIONS_LISTED_MAX {
             self.lines.push(Line { path: path.to_string(), what: what.to_string() });
         } else {
-            self.more += 1;
+            self.unlisted += 1;
         }
     }
 
-    /// Adds a value of the wrong type. The rules are not checked after one.
+    /// Adds a violation for a value of the wrong type. The rules of the body are then not checked.
     pub(crate) fn wrong_type(&mut self, path: &Path<'_>, expected: &str) {
         self.has_wrong_type = true;
         self.violation(path, format_args!("expected {expected}"));
     }
 
-    /// Adds an unknown name, with the nearest known one as a suggestion.
+    /// Adds a violation for an unknown name, with the nearest known name as a suggestion.
     pub(crate) fn unknown(&mut self, path: &Path<'_>, what: &str, name: &str, known: &[&str]) {
-        // The nearest name is not searched for lines that are only counted.
+        // Violations that are only counted need no suggestion, whose search takes time.
         if self.lines.len() >= VIOLATIONS_LISTED_MAX {
-            self.more += 1;
+            self.unlisted += 1;
             return;
         }
         match nearest_name(name, known) {
@@ -106,35 +125,35 @@ impl Validator {
         self.has_wrong_type
     }
 
-    /// Adds the violations of a later pass, except at or below a path that has a violation already:
-    /// a number of the wrong type is not also reported as missing, nor are the fields of a missing
-    /// object.
+    /// Adds the violations of a later pass, except those at or below a path that already has one. For
+    /// example, a number of the wrong type is not also reported as missing.
     pub(crate) fn merge(&mut self, later: Self) {
-        let earlier = self.lines.len();
+        let earlier_count = self.lines.len();
         for line in later.lines {
-            if self.lines[..earlier].iter().any(|known| line.is_within(&known.path)) {
+            if self.lines[..earlier_count].iter().any(|earlier| line.is_within(&earlier.path)) {
                 continue;
             }
             if self.lines.len() < VIOLATIONS_LISTED_MAX {
                 self.lines.push(line);
             } else {
-                self.more += 1;
+                self.unlisted += 1;
             }
         }
-        self.more += later.more;
+        self.unlisted += later.unlisted;
         self.has_wrong_type |= later.has_wrong_type;
     }
 
     fn into_violations(mut self) -> Option<Violations> {
-        if self.more > 0 {
-            let what = format!("{} more rules are broken", self.more);
+        if self.unlisted > 0 {
+            let what = format!("{} more rules are broken", self.unlisted);
             self.lines.push(Line { path: ROOT.to_string(), what });
         }
         let lines = self.lines.into_iter().map(|line| format!("{}: {}", line.path, line.what));
         Violations::from_lines(lines.collect())
     }
 
-    /// The validated value, or the violations. The value must be there when there are none.
+    /// Returns the violations if there are any. Otherwise returns the validated value, which must then be
+    /// `Some`.
     pub(crate) fn into_result<T>(self, valid: Option<T>) -> Result<T, Violations> {
         match self.into_violations() {
             Some(violations) => Err(violations),
@@ -143,26 +162,210 @@ impl Validator {
     }
 }
 
+impl Validator {
+    /// Checks an optional text of at most [`TEXT_CHARS_MAX`]; an empty text equals an absent one.
+    pub(crate) fn text(&mut self, path: &Path<'_>, text: Option<String>) -> Option<String> {
+        self.text_up_to(path, text, TEXT_CHARS_MAX)
+    }
+
+    /// Checks an optional text of limited length.
+    pub(crate) fn text_up_to(
+        &mut self,
+        path: &Path<'_>,
+        text: Option<String>,
+        chars_max: usize,
+    ) -> Option<String> {
+        let text = text.filter(|text| !text.is_empty())?;
+        if text.contains('\0') {
+            self.violation(path, NUL_FORBIDDEN);
+        }
+        if !self.ignores_text_lengths() && text.chars().nth(chars_max).is_some() {
+            self.violation(path, format_args!("must be at most {chars_max} characters"));
+        }
+        Some(text)
+    }
+
+    /// Checks a required text of at most [`TEXT_CHARS_MAX`].
+    pub(crate) fn required(&mut self, path: &Path<'_>, text: String) -> String {
+        self.required_up_to(path, text, TEXT_CHARS_MAX)
+    }
+
+    /// Checks a required text of limited length.
+    pub(crate) fn required_up_to(
+        &mut self,
+        path: &Path<'_>,
+        text: String,
+        chars_max: usize,
+    ) -> String {
+        if text.is_empty() {
+            self.violation(path, REQUIRED);
+        }
+        self.text_up_to(path, Some(text), chars_max).unwrap_or_default()
+    }
+
+    /// Checks a required id. `parse` returns the violated rule of an invalid id.
+    pub(crate) fn id<'t, T>(
+        &mut self,
+        path: &Path<'_>,
+        text: &'t str,
+        parse: impl FnOnce(&'t str) -> Result<T, &'static str>,
+    ) -> Option<T> {
+        if text.is_empty() {
+            self.violation(path, REQUIRED);
+            return None;
+        }
+        parse(text).map_err(|rule| self.violation(path, rule)).ok()
+    }
+
+    /// Checks an optional id. Unlike other optional texts, it must not be empty.
+    pub(crate) fn optional_id<'t, T>(
+        &mut self,
+        path: &Path<'_>,
+        text: Option<&'t str>,
+        parse: impl FnOnce(&'t str) -> Result<T, &'static str>,
+    ) -> Option<T> {
+        let text = text?;
+        if text.is_empty() {
+            self.violation(path, "must not be empty");
+            return None;
+        }
+        parse(text).map_err(|rule| self.violation(path, rule)).ok()
+    }
+
+    /// Checks a required name of an enum.
+    pub(crate) fn one_of<T: FromStr<Err = UnknownName>>(
+        &mut self,
+        path: &Path<'_>,
+        name: &str,
+    ) -> Option<T> {
+        if name.is_empty() {
+            self.violation(path, REQUIRED);
+            return None;
+        }
+        name.parse().map_err(|unknown| self.violation(path, unknown)).ok()
+    }
+
+    /// Checks an optional name of an enum; an empty text equals an absent one.
+    pub(crate) fn optional_one_of<T: FromStr<Err = UnknownName>>(
+        &mut self,
+        path: &Path<'_>,
+        name: Option<&str>,
+    ) -> Option<T> {
+        self.one_of(path, name.filter(|name| !name.is_empty())?)
+    }
+
+    /// Checks the target of a click: any absolute URI, including custom schemes.
+    pub(crate) fn uri(&mut self, path: &Path<'_>, uri: Option<String>) -> Option<String> {
+        let uri = uri.filter(|uri| !uri.is_empty())?;
+        if let Err(rule) = check_uri(&uri) {
+            self.violation(path, rule);
+        }
+        Some(uri)
+    }
+
+    /// Checks the url of a resource to fetch: absolute, `http` or `https`.
+    pub(crate) fn http_url(&mut self, path: &Path<'_>, url: Option<String>) -> Option<String> {
+        let url = url.filter(|url| !url.is_empty())?;
+        if let Err(rule) = check_http_url(&url) {
+            self.violation(path, rule);
+        }
+        Some(url)
+    }
+
+    /// Checks a required `http` or `https` url.
+    pub(crate) fn required_http_url(&mut self, path: &Path<'_>, url: String) -> String {
+        if url.is_empty() {
+            self.violation(path, REQUIRED);
+        }
+        self.http_url(path, Some(url)).unwrap_or_default()
+    }
+
+    /// Checks that unix milliseconds are within the years 1970 to 9999.
+    pub(crate) fn instant(&mut self, path: &Path<'_>, ms: Option<i64>) -> Option<Timestamp> {
+        let ms = ms?;
+        if !(0..=TIMESTAMP_MS_MAX).contains(&ms) {
+            self.violation(path, "must be unix milliseconds within the years 1970 to 9999");
+            return None;
+        }
+        Some(Timestamp(ms))
+    }
+
+    /// Checks that a list has at most `max` elements; `what` is their plural noun.
+    pub(crate) fn max_len(&mut self, path: &Path<'_>, len: usize, max: usize, what: impl Display) {
+        if len > max {
+            self.violation(path, format_args!("must hold at most {max} {what}"));
+        }
+    }
+}
+
+/// Checks the rules of every url: its length, the absolute form, and the scheme.
+fn check_uri(uri: &str) -> Result<(), &'static str> {
+    if uri.chars().nth(URL_CHARS_MAX).is_some() {
+        return Err("must be at most 2048 characters");
+    }
+    // The parser removes these characters silently, but the app on a phone may not.
+    if uri.chars().any(char::is_control) || uri.trim() != uri {
+        return Err("must not contain control characters or spaces around it");
+    }
+    let (scheme, rest) = split_scheme(uri).ok_or("must be an absolute url")?;
+    if SCHEMES_REFUSED.iter().any(|refused| scheme.eq_ignore_ascii_case(refused)) {
+        return Err("must not be a javascript: or data: url");
+    }
+    // The parser refuses `myapp://chat:1234567`, because the port is too large. An app with a custom
+    // scheme may use such a url for its own purposes.
+    let is_custom = !is_http(scheme) && rest.bytes().all(is_uri_byte);
+    if is_custom || Url::parse(uri).is_ok() { Ok(()) } else { Err("must be an absolute url") }
+}
+
+/// Splits after the scheme (RFC 3986, section 3.1).
+fn split_scheme(uri: &str) -> Option<(&str, &str)> {
+    let (scheme, rest) = uri.split_once(':')?;
+    let is_in_scheme = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
+    let is_scheme = scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+        && scheme.bytes().all(is_in_scheme);
+    is_scheme.then_some((scheme, rest))
+}
+
+fn is_http(scheme: &str) -> bool {
+    ["http", "https"].iter().any(|http| scheme.eq_ignore_ascii_case(http))
+}
+
+/// Whether a URI may contain the byte outside the brackets of a host (RFC 3986, section 2).
+fn is_uri_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~:/?#@!$&'()*+,;=%".contains(&byte)
+}
+
+fn check_http_url(url: &str) -> Result<(), &'static str> {
+    check_uri(url)?;
+    // The parser also accepts `https:x.example`, `https:///x.example` and `https:\\x.example`.
+    let has_host = split_scheme(url).is_some_and(|(scheme, rest)| {
+        let after_slashes = rest.strip_prefix("//");
+        is_http(scheme) && after_slashes.is_some_and(|host| !host.starts_with(['/', '\\']))
+    });
+    if has_host { Ok(()) } else { Err("must be an absolute http or https url") }
+}
+
 /// Longest unknown name that is compared with known ones, in bytes.
 const NAME_COMPARED_BYTES_MAX: usize = 64;
 
-/// Distance of a name that prefixes a known one with another word, such as `web_device_ids`. It is
-/// smaller than the distance of a name whose first word differs.
+/// Distance of a name that is a known name with a word before it, such as `web_device_ids` for
+/// `device_ids`. It is smaller than the distance to a known name with another first word, such as
+/// `ios_device_ids`.
 const PREFIXED_DISTANCE: usize = 2;
 
-/// The known name closest to a misspelt one, if at most a third of the characters differ. The letter
-/// case of `name` is ignored.
+/// Returns the known name that is closest to a misspelt name, if at most a third of the characters
+/// differ. The letter case of `name` is ignored.
 #[must_use]
 pub fn nearest_name<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
     if name.len() > NAME_COMPARED_BYTES_MAX {
         return None;
     }
     let name = name.to_lowercase();
-    let close = name.chars().count().max(3) / 3;
+    let distance_max = name.chars().count().max(3) / 3;
     known
         .iter()
         .map(|known| (distance(&name, known), *known))
-        .filter(|(distance, _)| *distance <= close)
+        .filter(|(distance, _)| *distance <= distance_max)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, known)| known)
 }
@@ -176,7 +379,7 @@ fn distance(name: &str, known: &str) -> usize {
 /// Longest part of a caller's name that a message quotes, in characters.
 const NAME_QUOTED_CHARS_MAX: usize = 64;
 
-/// The path of a value in a body, such as `features[2].data.url`. Nothing is allocated until it is
+/// The path of a value in a body, such as `features[2].data.url`. A path allocates nothing until it is
 /// displayed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Path<'p> {

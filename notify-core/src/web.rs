@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use url::{Host, Origin, Url};
 
-use crate::json::Body;
+use crate::json::BodyPresence;
 use crate::request::{model, request};
 use crate::tag::check_tags;
 use crate::violations::{Path, Validator, path};
@@ -148,7 +148,8 @@ pub struct DeviceCredentials {
 pub struct WebSubscribed {
     /// Id of the device.
     pub id: DeviceId,
-    /// Secret that the browser sends in `X-Device-Secret` from now on; null if its secret stays valid.
+    /// Secret that the browser sends in `X-Device-Secret` from now on; null if its current secret stays
+    /// valid.
     pub device_secret: Option<String>,
 }
 
@@ -180,17 +181,17 @@ model! {
 /// The validated form of [`WebReportEvent`]; the path of the request has the device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebEvent {
-    /// What happened.
+    /// The type of the event.
     pub kind: EventType,
     /// The notification.
     pub notification_id: NotificationId,
-    /// When it happened; `None`: when the server received the event.
+    /// When it happened. `None` means the time at which the server receives the event.
     pub at: Option<Timestamp>,
 }
 
-request!(SetWebAccess => WebAccess, Body::Required);
-request!(WebSubscribe => BrowserSubscription, Body::Required);
-request!(WebReport => Vec<WebEvent>, Body::Required);
+request!(SetWebAccess => WebAccess, BodyPresence::Required);
+request!(WebSubscribe => BrowserSubscription, BodyPresence::Required);
+request!(WebReport => Vec<WebEvent>, BodyPresence::Required);
 
 impl SetWebAccess {
     fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<WebAccess> {
@@ -211,14 +212,19 @@ impl SetWebAccess {
             .unwrap_or_else(|| WEB_PUSH_SERVICES_DEFAULT.map(str::to_owned).into());
         validator.max_len(&services, hosts.len(), WEB_PUSH_SERVICES_MAX, "hosts");
         Some(WebAccess {
-            allowed_origins: normalize_each(&origins, &self.allowed_origins, validator, origin),
+            allowed_origins: normalize_each(
+                &origins,
+                &self.allowed_origins,
+                validator,
+                normalize_origin,
+            ),
             allowed_tags: names,
-            push_services: normalize_each(&services, &hosts, validator, push_service),
+            push_services: normalize_each(&services, &hosts, validator, normalize_push_service),
         })
     }
 }
 
-/// The elements of a list in normal form, without duplicates.
+/// Converts each element of a list to its normal form, and removes duplicates.
 fn normalize_each(
     at: &Path<'_>,
     texts: &[String],
@@ -249,7 +255,7 @@ impl WebSubscribe {
             validator.violation(&secret_path, "is required with device_id");
         }
         let tags = check_tags(self.tags, WEB_TAGS_MAX, validator);
-        // Anonymous clients call this endpoint, and administrators read the language.
+        // Anonymous clients set the language, and administrators read it, so it cannot be any text.
         if self.language.as_deref().is_some_and(|text| !text.is_empty() && !is_language(text)) {
             let what = "must be a language code, such as en or pt-BR";
             validator.violation(&path("language"), what);
@@ -270,7 +276,8 @@ impl WebSubscribe {
     }
 }
 
-/// Whether a text has the form of a language tag (RFC 5646, section 2.1), or of one with underscores.
+/// Whether a text has the form of a language tag (RFC 5646, section 2.1). Underscores are accepted in place
+/// of hyphens.
 fn is_language(text: &str) -> bool {
     let is_in_tag = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     text.len() <= WEB_LANGUAGE_CHARS_MAX && text.bytes().all(is_in_tag)
@@ -301,9 +308,10 @@ impl WebReportEvent {
     }
 }
 
-/// The origin as browsers send it in `Origin` (RFC 6454, section 6.2). `http` is accepted for the local
-/// host only: for other hosts, browsers require TLS to subscribe.
-fn origin(text: &str) -> Result<String, &'static str> {
+/// Converts an origin to the form in which browsers send it in `Origin` (RFC 6454, section 6.2). Returns
+/// the violated rule of an invalid origin. `http` is accepted only for the local host: for other hosts,
+/// browsers require TLS to subscribe.
+fn normalize_origin(text: &str) -> Result<String, &'static str> {
     const RULE: &str = "must be an origin, such as https://shop.example";
     if text.chars().nth(ORIGIN_CHARS_MAX).is_some() {
         return Err(RULE);
@@ -330,16 +338,19 @@ fn origin(text: &str) -> Result<String, &'static str> {
     }
 }
 
-/// The host of a push service in lower case; `*.` and a domain stand for all hosts of the domain.
-fn push_service(text: &str) -> Result<String, &'static str> {
+/// Converts the host of a push service to lower case. `*.` and a domain stand for all hosts of the
+/// domain. Returns the violated rule of an invalid host.
+fn normalize_push_service(text: &str) -> Result<String, &'static str> {
     const RULE: &str = "must be a host, such as push.example or *.push.example";
     let host = text.to_ascii_lowercase();
     let name = host.strip_prefix("*.").unwrap_or(&host);
     let is_in_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-.[]:".contains(&byte);
-    let fits = !name.is_empty() && name.len() <= HOST_CHARS_MAX && name.bytes().all(is_in_name);
-    // A text that parses to another host, such as the number of an IPv4 address, is refused.
+    let is_host_name =
+        !name.is_empty() && name.len() <= HOST_CHARS_MAX && name.bytes().all(is_in_name);
+    // `Host::parse` converts some texts to another host, such as a number to an IPv4 address. These are
+    // refused: the allowed host would not be the one that the administrator reads.
     let parsed = Host::parse(name).map_err(|_| RULE)?;
-    if fits && parsed.to_string() == name { Ok(host) } else { Err(RULE) }
+    if is_host_name && parsed.to_string() == name { Ok(host) } else { Err(RULE) }
 }
 
 #[cfg(test)]
@@ -370,7 +381,7 @@ mod tests {
             ("*", None),
             ("", None),
         ] {
-            assert_eq!(origin(text).ok().as_deref(), expected, "{text}");
+            assert_eq!(normalize_origin(text).ok().as_deref(), expected, "{text}");
         }
     }
 
@@ -389,7 +400,7 @@ mod tests {
             ("2130706433", None),
             ("", None),
         ] {
-            assert_eq!(push_service(text).ok().as_deref(), expected, "{text}");
+            assert_eq!(normalize_push_service(text).ok().as_deref(), expected, "{text}");
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use std::fmt::{self, Display, Formatter};
 
-/// Declares an enum whose variants are strings in JSON, in queries and in the database: the names,
-/// the documentation and every conversion come from the one declaration.
+/// Declares an enum whose variants are strings in JSON, in queries and in the database. One declaration
+/// defines the names, their documentation and all conversions.
 ///
 /// ```text
 /// wire_enum! {
@@ -58,15 +58,15 @@ macro_rules! wire_enum {
             type Err = $crate::UnknownName;
 
             fn from_str(name: &str) -> Result<Self, $crate::UnknownName> {
-                let found = Self::ALL.into_iter().find(|variant| variant.as_str() == name);
-                found.ok_or($crate::UnknownName { known: &Self::NAMES })
+                let variant = Self::ALL.into_iter().find(|variant| variant.as_str() == name);
+                variant.ok_or($crate::UnknownName { known: &Self::NAMES })
             }
         }
     };
 }
 pub(crate) use wire_enum;
 
-/// A text that is none of the names of an enum. Displays as `must be one of` and the known names.
+/// The error for a text that is not a name of the enum. Its message is `must be one of` and the names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnknownName {
     pub(crate) known: &'static [&'static str],

@@ -1,5 +1,5 @@
-//! Campaigns as files, so that they can be kept in version control, compared and applied to a server. A
-//! campaign is identified by its name and a feed by its url, since ids differ between servers.
+//! Campaigns as files, which can be kept in version control, compared with a server and applied to it.
+//! The name identifies a campaign, and the url identifies a feed, because ids differ between servers.
 
 mod plan;
 
@@ -52,35 +52,36 @@ impl Campaign {
             return Err(errors);
         }
         let (name, is_default) = (template.name.clone(), template.is_default);
-        let template = object(&template);
+        let template = to_object(&template);
         Ok(Self { name, status, is_default, template })
     }
 
-    /// The request that creates it.
+    /// The request that creates the campaign.
     pub(crate) fn request(&self) -> Result<Template, Vec<String>> {
         let body = serde_json::to_vec(&self.template).expect("JSON is written as JSON");
         Template::from_json(&body).map_err(|violations| violations.into_vec())
     }
 }
 
-/// A template as a JSON object, by way of its text, since the data of a button is raw JSON.
-fn object(template: &CampaignTemplate) -> Map<String, Value> {
+/// Converts a template to a JSON object. The conversion serializes it to text first, because the data of
+/// a button is raw JSON, which cannot be converted to a [`Value`] directly.
+fn to_object(template: &CampaignTemplate) -> Map<String, Value> {
     let text = serde_json::to_string(template).expect("a template is JSON");
     serde_json::from_str(&text).expect("a template is an object")
 }
 
-/// The feeds of a template with their paths.
+/// The feeds of a template, each with its path.
 fn feeds(template: &Map<String, Value>) -> impl Iterator<Item = (String, &Value)> {
     let features = template.get("features").and_then(Value::as_array).into_iter().flatten();
-    features.enumerate().flat_map(|(place, feature)| {
+    features.enumerate().flat_map(|(index, feature)| {
         let feeds = feature.pointer("/data/feeds").and_then(Value::as_array).into_iter().flatten();
         feeds
             .enumerate()
-            .map(move |(feed, value)| (format!("features[{place}].data.feeds[{feed}]"), value))
+            .map(move |(feed, value)| (format!("features[{index}].data.feeds[{feed}]"), value))
     })
 }
 
-/// The feeds of a template.
+/// The feeds of a template, to be changed.
 fn feeds_mut(template: &mut Map<String, Value>) -> impl Iterator<Item = &mut Value> {
     let features = template.get_mut("features").and_then(Value::as_array_mut).into_iter().flatten();
     features.flat_map(|feature| {
@@ -123,7 +124,8 @@ pub(crate) enum WriteOutcome {
 }
 
 impl Folder {
-    /// Reads every file. The error lists everything that is wrong, with file and field.
+    /// Reads every TOML and JSON file. The error lists all mistakes of all files, each with its file and
+    /// field.
     pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
         let mut files = Vec::new();
         for entry in fs::read_dir(path).map_err(Failure::file(path))? {
@@ -162,7 +164,8 @@ impl Folder {
         }
     }
 
-    /// Writes a campaign to the file with the same name of campaign, or to a new one.
+    /// Writes a campaign. It replaces the file that has a campaign with the same name; without such a
+    /// file, it creates one. Returns the name of the file.
     pub(crate) fn write(
         &mut self,
         campaign: &Campaign,
@@ -176,7 +179,7 @@ impl Folder {
         }
         let (file, outcome) = match existing {
             Some(existing) => (existing.file.clone(), WriteOutcome::Changed),
-            None => (self.free_name(&campaign.name, format), WriteOutcome::New),
+            None => (self.unused_file_name(&campaign.name, format), WriteOutcome::New),
         };
         let format = if file.ends_with(".json") { FileFormat::Json } else { FileFormat::Toml };
         let text = write(campaign, format)
@@ -190,8 +193,9 @@ impl Folder {
         Ok((file, outcome))
     }
 
-    /// An unused file name, in lower case. The file system decides whether names differ by case.
-    fn free_name(&self, name: &str, format: FileFormat) -> String {
+    /// A file name that is not in use, in lower case. The file system decides whether it is: on some
+    /// systems, names that differ only by case are the same.
+    fn unused_file_name(&self, name: &str, format: FileFormat) -> String {
         let slug = slug(name);
         let names = (1..).map(|number| match number {
             1 => format!("{slug}.{}", format.extension()),
@@ -216,14 +220,14 @@ fn slug(name: &str) -> String {
     if slug.is_empty() { "campaign".to_owned() } else { slug.to_owned() }
 }
 
-/// Conflicts between files.
+/// The errors of files that contradict each other: equal names, or several default campaigns.
 fn conflicts(campaigns: &[LocalCampaign]) -> Vec<String> {
     let mut by_name = BTreeMap::<&str, &str>::new();
     let mut errors = Vec::new();
     for local in campaigns {
         let name = local.campaign.name.as_str();
-        if let Some(other) = by_name.insert(name, &local.file) {
-            errors.push(format!("{}: name: {other} has the name `{name}` too", local.file));
+        if let Some(other_file) = by_name.insert(name, &local.file) {
+            errors.push(format!("{}: name: {other_file} has the name `{name}` too", local.file));
         }
     }
     let defaults = campaigns.iter().filter(|local| local.campaign.is_default);
@@ -255,7 +259,7 @@ impl FileFormat {
     }
 }
 
-/// The content of a file; the tables of TOML come last.
+/// The content of a file. The tables come last, because TOML requires it.
 #[derive(Serialize)]
 struct File<'c> {
     name: &'c str,
@@ -293,7 +297,7 @@ pub(crate) fn write(campaign: &Campaign, format: FileFormat) -> Result<String, S
     }
 }
 
-/// Parses the fields of a file.
+/// Parses the fields of a file. The error has the line.
 pub(crate) fn read(text: &str, format: FileFormat) -> Result<Map<String, Value>, String> {
     let value = match format {
         FileFormat::Json => serde_json::from_str(text).map_err(|error| error.to_string())?,
@@ -323,7 +327,7 @@ fn with_line(error: &toml::de::Error, text: &str) -> String {
     format!("line {line}: {}", error.message())
 }
 
-/// The `data` of buttons.
+/// The `data` of all action buttons.
 fn button_data(features: &mut Value) -> impl Iterator<Item = &mut Value> {
     let features = features.as_array_mut().into_iter().flatten();
     features.filter_map(|feature| feature.pointer_mut("/data/data"))

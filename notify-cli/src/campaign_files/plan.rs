@@ -9,11 +9,11 @@ use notify_client::{Client, Error};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
-use crate::campaign_files::{Campaign, LocalCampaign, feeds_mut, object};
+use crate::campaign_files::{Campaign, LocalCampaign, feeds_mut, to_object};
 use crate::commands::LARGE_PAGE;
 use crate::failure::{Failure, broken_rules};
 
-/// The action for a campaign, serialised as a word.
+/// The action for a campaign. It is serialized as one word.
 #[derive(Debug)]
 pub(crate) enum Action {
     Create(Campaign),
@@ -21,13 +21,13 @@ pub(crate) enum Action {
         id: CampaignId,
         /// The campaign of the file.
         wanted: Campaign,
-        /// Its current status on the server.
+        /// The campaign's current status on the server.
         status: CampaignStatus,
     },
     Unchanged,
-    /// It has no file, and `--disable-missing` was given.
+    /// The campaign has no file, and `--disable-missing` was given.
     Disable(CampaignId),
-    /// It has no file and is not changed.
+    /// The campaign has no file, and stays as it is.
     Left,
 }
 
@@ -43,7 +43,7 @@ impl Serialize for Action {
     }
 }
 
-/// One campaign of a plan.
+/// The action for one campaign, with its reasons.
 #[derive(Debug, Serialize)]
 pub(crate) struct Step {
     pub(crate) name: String,
@@ -61,13 +61,14 @@ enum Call {
     SetStatus(CampaignStatus),
 }
 
-/// The calls of an update, in an order in which a campaign is never active with an outdated template, if
-/// possible: the server allows neither a disabled default campaign nor disabling the default one.
+/// The calls of an update. Usually, their order keeps a campaign from being active with its old template.
+/// The exception is a campaign that becomes active and the default one. Its new template makes it the
+/// default campaign, and the server refuses that while the campaign is disabled.
 fn calls(status: CampaignStatus, wanted: &Campaign, is_replaced: bool) -> Vec<Call> {
     let replace = is_replaced.then_some(Call::Replace);
-    let change = (wanted.status != status).then_some(Call::SetStatus(wanted.status));
+    let set_status = (wanted.status != status).then_some(Call::SetStatus(wanted.status));
     let is_status_first = wanted.status == CampaignStatus::Active && wanted.is_default;
-    let order = if is_status_first { [change, replace] } else { [replace, change] };
+    let order = if is_status_first { [set_status, replace] } else { [replace, set_status] };
     order.into_iter().flatten().collect()
 }
 
@@ -78,7 +79,8 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Compares files with a server; `disable_missing` disables active campaigns without a file.
+    /// Compares files with a server. With `disable_missing`, the plan disables active campaigns without a
+    /// file.
     pub(crate) fn new(
         files: Vec<LocalCampaign>,
         server: Vec<RemoteCampaign>,
@@ -86,7 +88,8 @@ impl Plan {
     ) -> Self {
         let mut server: Vec<Option<RemoteCampaign>> = server.into_iter().map(Some).collect();
         let mut campaigns = Vec::new();
-        // A new default campaign replaces the current one.
+        // If a file has the default campaign, the current default campaign loses that role, and can then
+        // be disabled.
         let moves_default = files.iter().any(|local| local.campaign.is_default);
         for LocalCampaign { file, campaign } in files {
             let remote = server.iter_mut().find(|remote| {
@@ -122,8 +125,8 @@ impl Plan {
         self.campaigns.iter().filter(is_change).count()
     }
 
-    /// Applies the changes. An error names its file; earlier changes remain, and a later run continues from
-    /// there.
+    /// Applies the changes. A failure has the name of its file. Changes made before the failure remain, and
+    /// a later run makes only the missing ones.
     pub(crate) async fn apply(&self, notify: &Client) -> Result<(), Failure> {
         for step in &self.campaigns {
             step.apply(notify).await.map_err(|failure| step.with_file(failure))?;
@@ -144,7 +147,8 @@ fn compare(file: String, wanted: Campaign, remote: &RemoteCampaign) -> Step {
     Step { name, action, file: Some(file), changes }
 }
 
-/// The fields to compare. The names of feeds are omitted, since an existing feed keeps its name.
+/// The fields that are compared. They do not include the names of feeds, because an existing feed keeps
+/// its name.
 fn comparable(campaign: &Campaign) -> Map<String, Value> {
     let mut fields = campaign.template.clone();
     for feed in feeds_mut(&mut fields) {
@@ -203,28 +207,29 @@ impl Step {
     }
 }
 
-// The differences of two templates.
+// The differences between two templates.
 
 /// Most paths that are shown for a campaign.
 const PATHS_MAX: usize = 20;
 
-/// The paths that differ, in order; the last entry counts those beyond [`PATHS_MAX`].
+/// The paths that differ, in order. If there are more than [`PATHS_MAX`], the last entry has the number of
+/// the others.
 fn changed_paths(before: &Map<String, Value>, after: &Map<String, Value>) -> Vec<String> {
-    let mut found = Vec::new();
-    compare_objects(before, after, "", &mut found);
-    if found.len() > PATHS_MAX {
-        let more = found.len() - PATHS_MAX;
-        found.truncate(PATHS_MAX);
-        found.push(format!("and {more} more"));
+    let mut paths = Vec::new();
+    compare_objects(before, after, "", &mut paths);
+    if paths.len() > PATHS_MAX {
+        let more = paths.len() - PATHS_MAX;
+        paths.truncate(PATHS_MAX);
+        paths.push(format!("and {more} more"));
     }
-    found
+    paths
 }
 
 fn compare_objects(
     before: &Map<String, Value>,
     after: &Map<String, Value>,
     path: &str,
-    found: &mut Vec<String>,
+    changed: &mut Vec<String>,
 ) {
     let mut names: Vec<&String> = before.keys().chain(after.keys()).collect();
     names.sort_unstable();
@@ -232,7 +237,7 @@ fn compare_objects(
     for name in names {
         let dot = if path.is_empty() { "" } else { "." };
         let path = format!("{path}{dot}{name}");
-        compare_values(before.get(name), after.get(name), path, found);
+        compare_values(before.get(name), after.get(name), path, changed);
     }
 }
 
@@ -240,19 +245,19 @@ fn compare_values(
     before: Option<&Value>,
     after: Option<&Value>,
     path: String,
-    found: &mut Vec<String>,
+    changed: &mut Vec<String>,
 ) {
     match (before, after) {
         (Some(Value::Object(before)), Some(Value::Object(after))) => {
-            compare_objects(before, after, &path, found);
+            compare_objects(before, after, &path, changed);
         }
         (Some(Value::Array(before)), Some(Value::Array(after))) if before.len() == after.len() => {
-            for (place, (before, after)) in before.iter().zip(after).enumerate() {
-                compare_values(Some(before), Some(after), format!("{path}[{place}]"), found);
+            for (index, (before, after)) in before.iter().zip(after).enumerate() {
+                compare_values(Some(before), Some(after), format!("{path}[{index}]"), changed);
             }
         }
         (before, after) if before == after => {}
-        _ => found.push(path),
+        _ => changed.push(path),
     }
 }
 
@@ -268,8 +273,9 @@ pub(crate) struct RemoteCampaign {
 }
 
 impl RemoteCampaign {
-    /// The campaigns of the application, sorted by name. Of several with the same name, the active one or
-    /// else the newest is returned; two active ones are an error.
+    /// Reads the campaigns of the application, sorted by name. Of several campaigns with the same name, it
+    /// returns the active one, or the newest if none is active. Two active campaigns with the same name are
+    /// an error.
     pub(crate) async fn list_all(notify: &Client) -> Result<Vec<Self>, Failure> {
         let mut listed = Vec::new();
         loop {
@@ -290,8 +296,8 @@ impl RemoteCampaign {
         }
         // The sort is stable: campaigns with equal keys stay in the order of the listing, newest first.
         listed.sort_by(|a, b| {
-            let key = |status| status != CampaignStatus::Active;
-            (&a.name, key(a.status)).cmp(&(&b.name, key(b.status)))
+            let is_inactive = |status| status != CampaignStatus::Active;
+            (&a.name, is_inactive(a.status)).cmp(&(&b.name, is_inactive(b.status)))
         });
         let mut errors = Vec::new();
         let mut chosen: Vec<Listed> = Vec::new();
@@ -299,9 +305,9 @@ impl RemoteCampaign {
             match chosen.last() {
                 Some(last) if last.name == campaign.name => {
                     if campaign.status == CampaignStatus::Active {
-                        let (name, one, other) = (&campaign.name, last.id, campaign.id);
+                        let (name, first, second) = (&campaign.name, last.id, campaign.id);
                         errors.push(format!(
-                            "two active campaigns are named `{name}` ({one}, {other}): disable or \
+                            "two active campaigns are named `{name}` ({first}, {second}): disable or \
                              rename one"
                         ));
                     }
@@ -326,7 +332,7 @@ impl RemoteCampaign {
         feeds: &HashMap<String, Value>,
     ) -> Result<Self, Failure> {
         let record = notify.campaigns().get(id).await?;
-        let mut template = object(&record.template);
+        let mut template = to_object(&record.template);
         for feed in feeds_mut(&mut template) {
             let existing = feed["id"].as_str().and_then(|id| feeds.get(id));
             if let Some(existing) = existing {
@@ -343,17 +349,17 @@ impl RemoteCampaign {
     }
 }
 
-/// The feeds in the form of files, by id.
+/// All feeds of the application by id, each in the form in which a file contains it.
 async fn feeds_by_id(notify: &Client) -> Result<HashMap<String, Value>, Failure> {
     let query = PageQuery { limit: Some(LARGE_PAGE), cursor: None };
     let feeds = notify.feeds();
     let mut pages = feeds.all(&query);
-    let mut urls = HashMap::new();
+    let mut feeds_by_id = HashMap::new();
     while let Some(feed) = pages.next().await {
         let feed = feed?;
-        urls.insert(feed.id.to_string(), json!({ "url": feed.url, "name": feed.name }));
+        feeds_by_id.insert(feed.id.to_string(), json!({ "url": feed.url, "name": feed.name }));
     }
-    Ok(urls)
+    Ok(feeds_by_id)
 }
 
 #[cfg(test)]

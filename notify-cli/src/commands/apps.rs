@@ -92,16 +92,16 @@ pub(crate) async fn run(command: Apps, session: &mut Session) -> Result<(), Fail
             paging::show(page.all, first, all, session, &view::APPS).await
         }
         Apps::Get { app } => {
-            let found = admin
+            let record = admin
                 .get_app(session.named_app(&app).await?)
                 .await
                 .map_err(Failure::unknown_id("application", &app))?;
-            session.out.show(&found, &view::APP)
+            session.out.show(&record, &view::APP)
         }
         Apps::Update { app, name, language, status } => {
             let id = session.named_app(&app).await?;
             if let Some(name) = &name {
-                check_name_is_free(name, id, session).await?;
+                check_name_is_unused(name, id, session).await?;
             }
             let change = UpdateApp { name, language, status };
             admin
@@ -152,19 +152,23 @@ async fn create(app: CreateApp, if_missing: bool, session: &mut Session) -> Resu
             )));
         }
         several => {
-            let several = several.len();
+            let count = several.len();
             return Err(Failure::AlreadyExists(format!(
-                "{several} applications have the name `{name}`"
+                "{count} applications have the name `{name}`"
             )));
         }
     };
     session.out.show(&created, &view::CREATED)
 }
 
-/// Names are unique, since commands accept them as ids.
-async fn check_name_is_free(name: &str, own: AppId, session: &mut Session) -> Result<(), Failure> {
-    let named = session.apps_named(name).await?;
-    match named.iter().find(|id| **id != own) {
+/// Fails if another application has the name. Commands accept names as ids, so names must be unique.
+async fn check_name_is_unused(
+    name: &str,
+    own_id: AppId,
+    session: &mut Session,
+) -> Result<(), Failure> {
+    let apps = session.apps_named(name).await?;
+    match apps.iter().find(|id| **id != own_id) {
         Some(id) => {
             Err(Failure::AlreadyExists(format!("an application has the name `{name}`: {id}")))
         }
@@ -184,13 +188,13 @@ async fn confirm_delete(notify: &Client, id: AppId) -> Result<(), Failure> {
     confirm::ask_for_name(&what, &app.name)
 }
 
-/// Prints the web access; a table is followed by the code for the page.
+/// Prints the web access. After a table, it also prints the code that a page needs to subscribe browsers.
 async fn show_web(app: AppId, session: &mut Session) -> Result<(), Failure> {
     let notify = session.client()?;
     let access = match notify.admin().get_web_access(app).await {
         Err(Error::NotFound { .. }) => {
-            let read = notify.admin().get_app(app).await;
-            let name = read.map_err(Failure::unknown_id("application", &app))?.name;
+            let record = notify.admin().get_app(app).await;
+            let name = record.map_err(Failure::unknown_id("application", &app))?.name;
             return Err(Failure::NoMatch(format!(
                 "no page may subscribe browsers of `{name}`: --origin allows one"
             )));

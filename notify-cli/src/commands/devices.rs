@@ -1,4 +1,4 @@
-//! `notify devices`, except `import`.
+//! `notify devices`, except `import`, and `notify tags`.
 
 use std::path::PathBuf;
 
@@ -21,7 +21,7 @@ use crate::{
 /// `notify devices`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Devices {
-    /// Register a device, or replace every field of the one with that id.
+    /// Register a device, or replace every field of the device with that id.
     Register(Box<Register>),
     /// Show a device.
     Get {
@@ -204,7 +204,8 @@ pub(crate) async fn run(command: Devices, session: &mut Session) -> Result<(), F
     }
 }
 
-/// Removes tags. Tags that the device does not have are an error.
+/// Removes tags of a device. If the device lacks some of these tags, the function removes the others and
+/// then fails.
 async fn untag(notify: &Client, device_id: &DeviceId, names: &[String]) -> Result<(), Failure> {
     let devices = notify.devices();
     let mut missing = Vec::new();
@@ -246,4 +247,23 @@ fn registration(args: Register) -> Result<RegisterDevice, Failure> {
         timezone: args.timezone,
         ..RegisterDevice::default()
     })
+}
+
+/// `notify tags`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Tags {
+    /// List the tags, and how many devices have each of them set to true.
+    List(PageArgs),
+}
+
+/// Runs `notify tags`.
+pub(crate) async fn run_tags(command: Tags, session: &mut Session) -> Result<(), Failure> {
+    let notify = session.client()?;
+    match command {
+        Tags::List(page) => {
+            let (tags, query) = (notify.tags(), page.query());
+            let (first, all) = (tags.list(&query), tags.all(&query));
+            paging::show(page.all, first, all, session, &view::TAGS).await
+        }
+    }
 }

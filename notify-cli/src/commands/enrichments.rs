@@ -55,7 +55,7 @@ pub(crate) async fn run(command: Enrichments, session: &mut Session) -> Result<(
     Ok(())
 }
 
-/// The message of a 404, which does not name the unknown id.
+/// The message for a 404. The response does not contain the unknown id, so the message lists all ids.
 fn unknown_ids(campaign: CampaignRef, query: &EnrichmentQuery) -> String {
     let mut message = match campaign {
         CampaignRef::Default => "no campaign is the default one".to_owned(),

@@ -12,7 +12,7 @@ use crate::{
     session::{Session, parse_caller_id},
 };
 
-/// The prefix of the last response of a provider, in the detail of a step.
+/// The text before the last response of a provider, in the detail of a step.
 const LAST_RESPONSE_PREFIX: &str = "the last answer: ";
 
 /// Arguments of `notify explain`.
@@ -38,58 +38,58 @@ pub(crate) async fn run(args: Explain, session: &mut Session) -> Result<(), Fail
     };
     session.out.heading(&summary(&explained))?;
     if session.out.is_human_readable() {
-        // Every explanation begins with this step, which adds nothing for a reader.
+        // Every explanation begins with this step, which has no information for a reader.
         explained.steps.retain(|step| step.what != StepKind::Accepted);
     }
     session.out.show(&explained, &view::EXPLANATION)
 }
 
-/// The outcome and its cause, printed before the steps.
+/// The outcome and its cause, in one line that is printed before the steps.
 fn summary(explained: &Explanation) -> String {
-    use StepKind as Word;
-    let (mark, outcome, causes): (_, _, &[Word]) = match explained.outcome {
-        ExplainedOutcome::Sent => ('✓', "sent", &[Word::Sent]),
-        ExplainedOutcome::Reported => ('✓', "reported", &[Word::Reported]),
+    use StepKind as Kind;
+    let (mark, outcome, causes): (_, _, &[Kind]) = match explained.outcome {
+        ExplainedOutcome::Sent => ('✓', "sent", &[Kind::Sent]),
+        ExplainedOutcome::Reported => ('✓', "reported", &[Kind::Reported]),
         ExplainedOutcome::Pending => (
             '!',
             "pending",
             &[
-                Word::CredentialsRefused,
-                Word::Paused,
-                Word::ProviderNotConfigured,
-                Word::NextAttempt,
-                Word::Waiting,
-                Word::Scheduled,
+                Kind::CredentialsRefused,
+                Kind::Paused,
+                Kind::ProviderNotConfigured,
+                Kind::NextAttempt,
+                Kind::Waiting,
+                Kind::Scheduled,
             ],
         ),
-        ExplainedOutcome::Failed => ('✗', "failed", &[Word::ProviderNotConfigured, Word::Failed]),
-        ExplainedOutcome::Unregistered => ('✗', "unregistered", &[Word::Unregistered]),
-        ExplainedOutcome::Expired => ('✗', "expired", &[Word::CredentialsRefused, Word::Expired]),
-        ExplainedOutcome::Canceled => ('✗', "canceled", &[Word::Canceled, Word::CancelRequested]),
+        ExplainedOutcome::Failed => ('✗', "failed", &[Kind::ProviderNotConfigured, Kind::Failed]),
+        ExplainedOutcome::Unregistered => ('✗', "unregistered", &[Kind::Unregistered]),
+        ExplainedOutcome::Expired => ('✗', "expired", &[Kind::CredentialsRefused, Kind::Expired]),
+        ExplainedOutcome::Canceled => ('✗', "canceled", &[Kind::Canceled, Kind::CancelRequested]),
         ExplainedOutcome::NotTargeted => (
             '✗',
             "not sent",
             &[
-                Word::RegisteredLater,
-                Word::NotTargeted,
-                Word::LacksTag,
-                Word::Disabled,
-                Word::AddressDead,
-                Word::NoAddress,
-                Word::AddressMoved,
-                Word::PassedOver,
+                Kind::RegisteredLater,
+                Kind::NotTargeted,
+                Kind::LacksTag,
+                Kind::Disabled,
+                Kind::AddressDead,
+                Kind::NoAddress,
+                Kind::AddressMoved,
+                Kind::PassedOver,
             ],
         ),
     };
     let cause =
-        causes.iter().find_map(|word| explained.steps.iter().find(|step| step.what == *word));
+        causes.iter().find_map(|kind| explained.steps.iter().find(|step| step.what == *kind));
     let device = &explained.device_id;
     match cause {
-        // The outcome is not repeated.
+        // The detail often begins with the outcome, which the line already has.
         Some(step) => {
             let detail = step.detail.strip_prefix(outcome).unwrap_or(&step.detail);
             let detail = detail.trim_start_matches([':', ' ']);
-            let answer = last_response(explained).filter(|_| step.what == Word::NextAttempt);
+            let answer = last_response(explained).filter(|_| step.what == Kind::NextAttempt);
             let answer = answer.map_or_else(String::new, |answer| format!("{answer}; "));
             format!("{mark} {device} {outcome}: {answer}{detail}")
         }
@@ -97,13 +97,14 @@ fn summary(explained: &Explanation) -> String {
     }
 }
 
-/// The last response of the provider, from the step of the attempts.
+/// The last response of the provider, which is in the step about the attempts.
 pub(super) fn last_response(explained: &Explanation) -> Option<&str> {
     let attempted = explained.steps.iter().rev().find(|step| step.what == StepKind::Attempted)?;
     attempted.detail.find(LAST_RESPONSE_PREFIX).map(|at| &attempted.detail[at..])
 }
 
-/// Which of the two ids is unknown; the response does not say.
+/// The failure for a 404. The response does not contain the unknown id, so the function reads the
+/// notification to find out which of the two ids it is.
 async fn unknown_id(
     notify: &Client,
     id: &NotificationId,
@@ -139,45 +140,45 @@ mod tests {
     #[test]
     fn the_summary_contains_the_cause() {
         use ExplainedOutcome as Outcome;
-        use StepKind as Word;
+        use StepKind as Kind;
         for (outcome, steps, text) in [
             (
                 Outcome::NotTargeted,
                 &[
-                    (Word::Accepted, "accepted"),
-                    (Word::Targeted, "it names the device"),
-                    (Word::Disabled, "push is turned off by its user now"),
-                    (Word::NoAddress, "has no address now"),
-                    (Word::PassedOver, "it was not a device to send to then"),
+                    (Kind::Accepted, "accepted"),
+                    (Kind::Targeted, "it names the device"),
+                    (Kind::Disabled, "push is turned off by its user now"),
+                    (Kind::NoAddress, "has no address now"),
+                    (Kind::PassedOver, "it was not a device to send to then"),
                 ][..],
                 "✗ d not sent: push is turned off by its user now",
             ),
             (
                 Outcome::NotTargeted,
-                &[(Word::NotTargeted, "it goes to ios; the device is on android")],
+                &[(Kind::NotTargeted, "it goes to ios; the device is on android")],
                 "✗ d not sent: it goes to ios; the device is on android",
             ),
             (
                 Outcome::Pending,
                 &[
-                    (Word::CredentialsRefused, "fcm refuses the server's credentials"),
-                    (Word::NextAttempt, "the next attempt is due"),
+                    (Kind::CredentialsRefused, "fcm refuses the server's credentials"),
+                    (Kind::NextAttempt, "the next attempt is due"),
                 ],
                 "! d pending: fcm refuses the server's credentials",
             ),
             (
                 Outcome::Failed,
-                &[(Word::Attempted, "1 attempt"), (Word::Failed, "failed: http_400")],
+                &[(Kind::Attempted, "1 attempt"), (Kind::Failed, "failed: http_400")],
                 "✗ d failed: http_400",
             ),
             (
                 Outcome::Sent,
-                &[(Word::Sent, "the provider took it")],
+                &[(Kind::Sent, "the provider took it")],
                 "✓ d sent: the provider took it",
             ),
             (
                 Outcome::Canceled,
-                &[(Word::CancelRequested, "canceled by request")],
+                &[(Kind::CancelRequested, "canceled by request")],
                 "✗ d canceled: by request",
             ),
             (Outcome::Canceled, &[], "✗ d canceled"),
@@ -189,22 +190,22 @@ mod tests {
     #[test]
     fn the_summary_contains_the_last_response_before_the_next_attempt() {
         use ExplainedOutcome as Outcome;
-        use StepKind as Word;
+        use StepKind as Kind;
         for (outcome, steps, text) in [
             (
                 Outcome::Pending,
                 &[
-                    (Word::Attempted, "2 attempts, the last answer: connect_failed"),
-                    (Word::NextAttempt, "due at 2026-01-02T03:04:05Z"),
+                    (Kind::Attempted, "2 attempts, the last answer: connect_failed"),
+                    (Kind::NextAttempt, "due at 2026-01-02T03:04:05Z"),
                 ][..],
                 "! d pending: the last answer: connect_failed; due at 2026-01-02T03:04:05Z",
             ),
             (
                 Outcome::Pending,
                 &[
-                    (Word::Attempted, "2 attempts, the last answer: connect_failed"),
-                    (Word::Paused, "https://push.example cannot be reached"),
-                    (Word::NextAttempt, "due at 2026-01-02T03:04:05Z"),
+                    (Kind::Attempted, "2 attempts, the last answer: connect_failed"),
+                    (Kind::Paused, "https://push.example cannot be reached"),
+                    (Kind::NextAttempt, "due at 2026-01-02T03:04:05Z"),
                 ],
                 "! d pending: https://push.example cannot be reached",
             ),

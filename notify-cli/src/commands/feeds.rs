@@ -52,7 +52,7 @@ pub(crate) async fn run(command: Feeds, session: &mut Session) -> Result<(), Fai
             let created = notify.feeds().create(&feed).await?;
             session.out.show(&created, &view::CREATED)?;
             session.out.flush()?;
-            // The feed exists, whatever these requests return.
+            // The feed has been created. If these requests fail, only the notes are missing.
             if let Ok(Some(existing)) = find_feed(&notify, created.id).await {
                 if existing.name != feed.name {
                     let name = &existing.name;
@@ -100,8 +100,8 @@ pub(crate) async fn run(command: Feeds, session: &mut Session) -> Result<(), Fai
     }
 }
 
-/// Why the server cannot read a feed: the error of the last fetch, or, before the first one, the result of
-/// a check if the server may refuse the address as private.
+/// Why the server cannot read a feed: the error of the last fetch. Before the first fetch, the server
+/// checks the feed if its address looks private or has an unusual port, which the server may refuse.
 async fn problems(notify: &Client, feed: Feed) -> Vec<String> {
     let is_public = address::is_public(&feed.url);
     match feed.status {
@@ -115,7 +115,7 @@ async fn problems(notify: &Client, feed: Feed) -> Vec<String> {
     }
 }
 
-/// Finds a feed in the listing.
+/// Finds a feed in the listing. The API has no endpoint that reads a single feed.
 async fn find_feed(notify: &Client, id: FeedId) -> Result<Option<Feed>, Error> {
     let query = PageQuery { limit: Some(LARGE_PAGE), cursor: None };
     paging::find(notify.feeds().all(&query), |feed| feed.id == id).await

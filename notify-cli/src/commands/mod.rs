@@ -1,8 +1,7 @@
-//! The commands, one file for each.
+//! The commands, one file for each resource.
 
 pub(crate) mod apps;
 pub(crate) mod campaigns;
-pub(crate) mod completions;
 mod content;
 pub(crate) mod devices;
 pub(crate) mod doctor;
@@ -16,18 +15,19 @@ mod paging;
 pub(crate) mod polls;
 pub(crate) mod profile;
 pub(crate) mod providers;
-pub(crate) mod report;
 pub(crate) mod send;
 pub(crate) mod statistics;
 pub(crate) mod subscriptions;
-pub(crate) mod tags;
 pub(crate) mod tail;
 pub(crate) mod watch;
 pub(crate) mod webhooks;
 
+use clap::CommandFactory;
+use clap_complete::Shell;
+
 pub(crate) use self::paging::LARGE_PAGE;
 use crate::{
-    args::{Command, Devices},
+    args::{Cli, Command, Devices},
     failure::Failure,
     import,
     session::Session,
@@ -39,13 +39,13 @@ pub(crate) async fn run(command: Command, session: &mut Session) -> Result<(), F
         Command::Send(args) => send::run(*args, session).await,
         Command::Explain(args) => explain::run(args, session).await,
         Command::Watch(args) => watch::run(args, session).await,
-        Command::Report(args) => report::run(*args, session).await,
+        Command::Report(args) => send::run_report(*args, session).await,
         Command::Notifications(command) => notifications::run(command, session).await,
         Command::Devices(Devices::Plain(command)) => devices::run(command, session).await,
         Command::Devices(Devices::Import(args)) => {
             import::run(&args.file, args.options, import::Purpose::Register, session).await
         }
-        Command::Tags(command) => tags::run(command, session).await,
+        Command::Tags(command) => devices::run_tags(command, session).await,
         Command::Subscriptions(command) => subscriptions::run(command, session).await,
         Command::Campaigns(command) => campaigns::run(command, session).await,
         Command::Feeds(command) => feeds::run(command, session).await,
@@ -60,6 +60,14 @@ pub(crate) async fn run(command: Command, session: &mut Session) -> Result<(), F
         Command::Providers(command) => providers::run(command, session).await,
         Command::Doctor(args) => doctor::run(args, session).await,
         Command::Profile(command) => profile::run(command, session),
-        Command::Completions(args) => completions::run(&args, session),
+        Command::Completions { shell } => print_completions(shell, session),
     }
+}
+
+/// Runs `notify completions`.
+fn print_completions(shell: Shell, session: &mut Session) -> Result<(), Failure> {
+    // The generator panics if it writes to a closed pipe, so it writes to a buffer.
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "notify", &mut script);
+    session.out.text(&script)
 }

@@ -31,10 +31,10 @@ impl PageArgs {
     }
 }
 
-/// Prints one page, or all pages without holding them in memory. Neither `page` nor `all` sends a request
-/// before it is used.
+/// Prints one page, or the items of all pages as they arrive. The caller passes both `page` and `all`, and
+/// only the one that is used sends requests.
 pub(crate) async fn show<P: Page + Serialize>(
-    is_all: bool,
+    shows_all: bool,
     page: impl Future<Output = Result<P, Error>>,
     mut all: Pages<'_, P>,
     session: &mut Session,
@@ -43,7 +43,7 @@ pub(crate) async fn show<P: Page + Serialize>(
 where
     P::Item: Serialize,
 {
-    if !is_all {
+    if !shows_all {
         return session.out.show(&page.await?, view);
     }
     let mut rows = session.out.rows(view)?;
@@ -53,7 +53,8 @@ where
     rows.end()
 }
 
-/// The first item that satisfies a condition, for resources without an endpoint to read one.
+/// Finds the first item of a listing that satisfies a condition. It is used for resources that the API can
+/// only list.
 pub(crate) async fn find<P: Page>(
     mut pages: Pages<'_, P>,
     matches: impl Fn(&P::Item) -> bool,

@@ -69,8 +69,8 @@ pub(crate) fn run(command: ProfileCommand, session: &mut Session) -> Result<(), 
     let mut profiles = Profiles::load()?;
     match command {
         ProfileCommand::Set { name, server, api_key_file, admin_key_file } => {
-            let api_key = key(api_key_file, "NOTIFY_API_KEY")?;
-            let admin_key = key(admin_key_file, "NOTIFY_ADMIN_KEY")?;
+            let api_key = read_key(api_key_file, "NOTIFY_API_KEY")?;
+            let admin_key = read_key(admin_key_file, "NOTIFY_ADMIN_KEY")?;
             check(&server, [&api_key, &admin_key])?;
             profiles.set(&name, Profile { url: server, api_key, admin_key });
         }
@@ -86,7 +86,7 @@ pub(crate) fn run(command: ProfileCommand, session: &mut Session) -> Result<(), 
         }
         ProfileCommand::Use { name } => profiles.set_current(&name)?,
         ProfileCommand::Remove { name, confirm } => {
-            let exists = profiles.iter().any(|(known, ..)| known == name);
+            let exists = profiles.iter().any(|(profile_name, ..)| profile_name == name);
             if exists && confirm.is_required()? {
                 confirm::ask(&format!(
                     "Remove the profile `{name}` with its keys? The server cannot show them again."
@@ -99,7 +99,8 @@ pub(crate) fn run(command: ProfileCommand, session: &mut Session) -> Result<(), 
     session.out.done()
 }
 
-fn key(file: Option<PathBuf>, variable_name: &str) -> Result<Option<SecretString>, Failure> {
+/// Reads a key from a file, or from an environment variable if there is no file.
+fn read_key(file: Option<PathBuf>, variable_name: &str) -> Result<Option<SecretString>, Failure> {
     let Some(path) = file else {
         return Ok(variable(variable_name).map(SecretString::from));
     };

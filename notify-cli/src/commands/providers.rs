@@ -114,7 +114,7 @@ pub(crate) async fn run(command: Providers, session: &mut Session) -> Result<(),
             let checked = notify.admin().test_provider(app, provider).await;
             let checked = checked.map_err(not_configured(provider, app))?;
             session.out.show(&checked, &view::PROVIDER_CHECKED)?;
-            // Scripts use only the status.
+            // Scripts check only the exit status.
             match checked.ok {
                 true => Ok(()),
                 false => Err(Failure::CheckFailed(format!("{provider}: {}", checked.detail))),
@@ -127,7 +127,7 @@ pub(crate) async fn run(command: Providers, session: &mut Session) -> Result<(),
             let resumed = notify.admin().resume_provider(app, provider).await;
             resumed.map_err(not_configured(provider, app))?;
             session.out.done()?;
-            if is_open(&before) {
+            if was_available(&before) {
                 session.out.flush()?;
                 output::print_message("no deliveries were held");
             }
@@ -150,8 +150,8 @@ async fn confirm_delete(
     app: AppId,
     provider: ProviderKind,
 ) -> Result<(), Failure> {
-    let found = notify.admin().get_app(app).await;
-    let name = found.map_err(Failure::unknown_id("application", &app))?.name;
+    let record = notify.admin().get_app(app).await;
+    let name = record.map_err(Failure::unknown_id("application", &app))?.name;
     let also = match provider {
         ProviderKind::WebPush => {
             " Its VAPID key is deleted too: every browser has to subscribe again."
@@ -164,20 +164,21 @@ async fn confirm_delete(
     ))
 }
 
-/// Whether deliveries through a provider were neither held nor paused.
-fn is_open(provider: &ProviderView) -> bool {
-    let channel = provider.channel.as_ref();
-    channel.is_some_and(|it| it.status == ProviderStatus::Available && it.services.is_empty())
+/// Whether all deliveries through a provider went out when the view was read.
+fn was_available(provider: &ProviderView) -> bool {
+    let Some(channel) = &provider.channel else { return false };
+    channel.status == ProviderStatus::Available && channel.services.is_empty()
 }
 
-/// The failure of a call for a provider that the application does not have.
+/// Converts the error of a call. A 404 means that the application does not have the provider.
 fn not_configured(provider: ProviderKind, app: AppId) -> impl FnOnce(Error) -> Failure {
     Failure::not_found(format!(
         "{provider} is not configured in an application with the id `{app}`"
     ))
 }
 
-/// The request body. A bare service account is wrapped. No error repeats the file, which contains secrets.
+/// Reads the request body from a file. For FCM, the file may be Google's service account, which the body
+/// contains as a field. No error repeats parts of the file, because it contains secrets.
 fn configuration(provider: ProviderKind, file: &Path, bytes: &[u8]) -> Result<Value, Failure> {
     let name =
         if file == Path::new("-") { "standard input".into() } else { file.display().to_string() };

@@ -1,4 +1,4 @@
-//! `notify send`.
+//! `notify send` and `notify report`.
 
 use std::{collections::BTreeSet, path::PathBuf};
 
@@ -6,8 +6,8 @@ use clap::Args;
 use notify_client::{
     Client, Error,
     notify_core::{
-        CreateNotification, DeviceId, NotificationId, NotificationPreview, Platform, StepKind,
-        Timestamp,
+        CreateNotification, DeviceId, NotificationId, NotificationPreview, Platform,
+        ReportNotification, StepKind, Timestamp,
     },
 };
 
@@ -61,7 +61,7 @@ pub(crate) struct Send {
     timing: TimingArgs,
 }
 
-/// The recipients. A list of devices cannot be given and empty, so that a script with an empty list fails
+/// The recipients. An option for devices needs a value: a script whose list of devices is empty then fails,
 /// instead of reaching every device.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Target")]
@@ -112,7 +112,7 @@ struct TimingArgs {
     collapse_key: Option<String>,
 }
 
-/// The error of a command without a target; tags only restrict a target.
+/// The error of a command without a target. A tag is not a target, because it only restricts one.
 const NO_TARGET: &str = "no target: give --platform PLATFORM (android, ios, web, \
     fb-messenger, chatapp; several as in --platform android --platform ios), --device ID, \
     --android-device ID or --ios-device ID";
@@ -147,28 +147,33 @@ pub(crate) async fn run(args: Send, session: &mut Session) -> Result<(), Failure
         warn_of_obstacles(&created.id, &notification, &notify).await;
     }
     if is_watched {
-        // The result comes only at the end; an interrupted command has printed the id.
+        // The result is printed only at the end. The id is printed now, in case the command is interrupted.
         print_message(&format!("id {}", created.id));
         return watch::follow(&created.id, watch::INTERVAL_DEFAULT, session).await;
     }
     session.out.show(&created, &view::CREATED)
 }
 
-/// A warning about devices that receive nothing now, out of `named` devices or of those with the tag.
-fn shortfall(named: usize, preview: &NotificationPreview) -> Option<String> {
+/// A warning about devices that would receive nothing now. `given_ids` is the number of device ids of the
+/// notification; 0 for a notification to the devices with a tag.
+fn shortfall_warning(given_ids: usize, preview: &NotificationPreview) -> Option<String> {
     let reached: u64 = preview.platforms.iter().map(|platform| platform.devices).sum();
-    if named == 0 {
+    if given_ids == 0 {
         return (reached == 0)
             .then(|| "no device with that tag would receive it now; is the tag right?".to_owned());
     }
-    let missed = (named as u64).saturating_sub(reached);
+    let missed = (given_ids as u64).saturating_sub(reached);
     let unknown = preview.unknown.unwrap_or_default();
     (missed > 0).then(|| match unknown {
         0 => {
-            format!("{missed} of {named} given devices receive nothing now; `--preview` shows why")
+            format!(
+                "{missed} of {given_ids} given devices receive nothing now; `--preview` shows why"
+            )
         }
         unknown => {
-            format!("{missed} of {named} given devices receive nothing now; unknown ids: {unknown}")
+            format!(
+                "{missed} of {given_ids} given devices receive nothing now; unknown ids: {unknown}"
+            )
         }
     })
 }
@@ -179,16 +184,17 @@ fn device_ids(notification: &CreateNotification) -> BTreeSet<&String> {
     [device_ids, android_device_ids, ios_device_ids].into_iter().flatten().flatten().collect()
 }
 
-/// How many of the ids are unknown.
+/// A message with the number of unknown ids.
 fn unknown_ids_message(unknown: u64, notification: &CreateNotification) -> String {
-    let named = device_ids(notification).len();
-    if named as u64 == unknown {
+    let given_ids = device_ids(notification).len();
+    if given_ids as u64 == unknown {
         return no_recipient_message(unknown, notification);
     }
-    format!("unknown ids: {unknown} of {named}")
+    format!("unknown ids: {unknown} of {given_ids}")
 }
 
-/// Why no device receives it. An id with a comma may be meant as several.
+/// A message that no device receives the notification, because all ids are unknown. An id with a comma may
+/// be meant as several ids, so the message mentions it.
 fn no_recipient_message(unknown: u64, notification: &CreateNotification) -> String {
     let mut ids = device_ids(notification).into_iter();
     let tip = match ids.find(|id| id.contains(',')) {
@@ -200,12 +206,12 @@ fn no_recipient_message(unknown: u64, notification: &CreateNotification) -> Stri
     format!("{}{tip}", watch::no_such_ids(unknown))
 }
 
-/// Most devices with separate warnings, which take a request each. More devices have one warning with their
-/// number.
+/// Most devices for which the command prints separate warnings, because each of them takes a request. For
+/// more devices, it prints one warning with their number.
 const EXPLAINED_MAX: usize = 10;
 
-/// Warns of devices that currently receive nothing. A failed request is not reported: the notification is
-/// accepted anyway.
+/// Warns of devices that would receive nothing now. A failure of these requests is not reported, because
+/// the server has already accepted the notification.
 async fn warn_of_obstacles(
     id: &NotificationId,
     notification: &CreateNotification,
@@ -217,8 +223,8 @@ async fn warn_of_obstacles(
     }
     if ids.is_empty() || ids.len() > EXPLAINED_MAX {
         let Ok(preview) = notify.notifications().preview(notification).await else { return };
-        if let Some(shortfall) = shortfall(ids.len(), &preview) {
-            print_message(&format!("warning: {shortfall}"));
+        if let Some(warning) = shortfall_warning(ids.len(), &preview) {
+            print_message(&format!("warning: {warning}"));
         }
         return;
     }
@@ -238,7 +244,7 @@ async fn warn_of_obstacles(
     }
 }
 
-/// Steps of an explanation that prevent delivery.
+/// The steps of an explanation that are a reason for not delivering.
 const OBSTACLES: [StepKind; 8] = [
     StepKind::NotTargeted,
     StepKind::LacksTag,
@@ -252,10 +258,10 @@ const OBSTACLES: [StepKind; 8] = [
 
 fn notification(args: Send) -> CreateNotification {
     let (text, content) = args.content.into_parts();
-    let words = args.target.platforms.iter().map(ToString::to_string).collect();
+    let platforms = args.target.platforms.iter().map(ToString::to_string).collect();
     CreateNotification {
         text,
-        platforms: non_empty(words),
+        platforms: non_empty(platforms),
         android_device_ids: non_empty(args.target.android_devices),
         ios_device_ids: non_empty(args.target.ios_devices),
         device_ids: non_empty(args.target.devices),
@@ -268,7 +274,47 @@ fn notification(args: Send) -> CreateNotification {
     }
 }
 
-/// A list that was not given is absent, never empty.
+/// The list, or `None` if it is empty: the API refuses an empty list.
 fn non_empty(list: Vec<String>) -> Option<Vec<String>> {
     if list.is_empty() { None } else { Some(list) }
+}
+
+/// Arguments of `notify report`.
+#[derive(Debug, Args)]
+pub(crate) struct Report {
+    /// The request as JSON; excludes the other options. `-` for standard input.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["id", "platforms", "ContentArgs"])]
+    file: Option<PathBuf>,
+    /// Id of the notification, of your choice.
+    #[arg(long, required_unless_present = "file")]
+    id: Option<String>,
+    /// Platform of the recipients, such as fb-messenger (Facebook Messenger) or chatapp (Telegram);
+    /// repeatable.
+    #[arg(
+        long = "platform", value_name = "PLATFORM", value_parser = input::platform(),
+        required_unless_present = "file",
+    )]
+    platforms: Vec<Platform>,
+    #[command(flatten)]
+    content: ContentArgs,
+}
+
+/// Runs `notify report`.
+pub(crate) async fn run_report(args: Report, session: &mut Session) -> Result<(), Failure> {
+    let report = match &args.file {
+        Some(path) => input::request(path)?,
+        None => report(args),
+    };
+    let created = session.client()?.notifications().report(&report).await?;
+    session.out.show(&created, &view::CREATED)
+}
+
+fn report(args: Report) -> ReportNotification {
+    let (text, content) = args.content.into_parts();
+    ReportNotification {
+        id: args.id.unwrap_or_default(),
+        text,
+        platforms: Some(args.platforms.iter().map(ToString::to_string).collect()),
+        content,
+    }
 }

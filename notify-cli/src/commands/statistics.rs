@@ -91,8 +91,10 @@ pub(crate) async fn run(command: Statistics, session: &mut Session) -> Result<()
             let Some(count) = chart else {
                 return session.out.show(&statistics, &view::NOTIFICATION_STATISTICS);
             };
-            let bar =
-                |of: &NotificationDay| Bar { name: day(of.date.as_ms()), count: count.of(of) };
+            let bar = |counts: &NotificationDay| Bar {
+                name: day(counts.date.as_ms()),
+                count: count.of(counts),
+            };
             let bars: Vec<Bar> = statistics.days.iter().map(bar).collect();
             let total: u64 = bars.iter().map(|bar| bar.count).sum();
             let heading = format!("{} by day (UTC), {total} in all", count.as_str());

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use notify_client::{
     Error,
-    notify_core::{Platform, Request, Subscribe, json::JsonObject},
+    notify_core::{Platform, PushSubscription, Request, Subscribe, json::JsonObject},
 };
 
 use crate::{failure::Failure, input, output::view, session::Session};
@@ -49,12 +49,12 @@ pub(crate) struct Create {
 pub(crate) async fn run(command: Subscriptions, session: &mut Session) -> Result<(), Failure> {
     let Subscriptions::Create(args) = command;
     let subscription = match &args.subscription {
-        Some(path) => Some(parse_subscription(&input::read(path)?)?),
+        Some(path) => parse_subscription(&input::read(path)?)?,
         None => None,
     };
     let subscribe = Subscribe {
         platform: args.platform.to_string(),
-        subscription: subscription.and_then(|subscribe| subscribe.subscription),
+        subscription: subscription,
         recipient_id: args.recipient_id,
         device_id: args.device_id,
         language: args.language,
@@ -65,12 +65,13 @@ pub(crate) async fn run(command: Subscriptions, session: &mut Session) -> Result
     session.out.show(&created, &view::CREATED)
 }
 
-/// Parses a browser's subscription with the rules of the request.
-fn parse_subscription(bytes: &[u8]) -> Result<Subscribe, Failure> {
+/// Parses a browser's `PushSubscription`, as strictly as a request.
+fn parse_subscription(bytes: &[u8]) -> Result<Option<PushSubscription>, Failure> {
     let object = std::str::from_utf8(bytes)
         .map_err(|error| error.to_string())
         .and_then(input::json_object)
         .map_err(|error| Failure::Usage(format!("subscription: {error}")))?;
     let body = format!(r#"{{"platform":"web","subscription":{}}}"#, JsonObject::as_str(&object));
-    Ok(Subscribe::from_json(body.as_bytes()).map_err(Error::Invalid)?)
+    let subscribe = Subscribe::from_json(body.as_bytes()).map_err(Error::Invalid)?;
+    Ok(subscribe.subscription)
 }

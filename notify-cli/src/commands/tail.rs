@@ -37,7 +37,7 @@ pub(crate) async fn run(args: Tail, session: &mut Session) -> Result<(), Failure
     if session.out.is_human_readable() {
         output::print_message("waiting for events");
     }
-    // Created once, so that a signal during output is not lost.
+    // One future for all signals, so that a signal during output is not lost.
     let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
     loop {
         let item = tokio::select! {
@@ -54,7 +54,7 @@ pub(crate) async fn run(args: Tail, session: &mut Session) -> Result<(), Failure
                 } else if session.out.is_human_readable() {
                     session.out.line(&human_readable(&value, event.data.kind()))?;
                 } else {
-                    session.out.line(&line(&value, event.data.kind(), &cursor))?;
+                    session.out.line(&plain_line(&value, event.data.kind(), &cursor))?;
                 }
             }
             StreamItem::Reset => {
@@ -70,19 +70,20 @@ fn with_cursor(mut event: Value, cursor: &str) -> Value {
     event
 }
 
-fn line(event: &Value, kind: &str, cursor: &str) -> String {
+/// An event as a line for programs: time, type, data and cursor.
+fn plain_line(event: &Value, kind: &str, cursor: &str) -> String {
     let timestamp = event["timestamp"].as_str().unwrap_or_default();
     format!("{timestamp}  {kind}  {}  {cursor}", event["data"])
 }
 
-/// Time, type and the fields of the data, without zeros and nulls.
+/// An event as a line for people: time, type, and the fields of the data, without zeros and nulls.
 fn human_readable(event: &Value, kind: &str) -> String {
     let timestamp = event["timestamp"].as_str().unwrap_or_default();
-    // To the second.
+    // People need no fractions of a second.
     let second = timestamp.split_once('.').map_or(timestamp.into(), |(at, _)| format!("{at}Z"));
     let mut line = format!("{second}  {kind}");
     let mut data = event["data"].clone();
-    // The status of the notification, `completed`, would contradict the type of the event.
+    // The status of a failed notification is `completed`, which would seem to contradict the event's type.
     if kind == "notification.failed"
         && let Some(fields) = data.as_object_mut()
     {
@@ -92,7 +93,7 @@ fn human_readable(event: &Value, kind: &str) -> String {
     line
 }
 
-/// Adds the fields, then those of nested objects.
+/// Appends the fields of an object, and then those of its nested objects.
 fn add_fields(line: &mut String, data: &Value) {
     let fields = || data.as_object().into_iter().flatten();
     for (name, value) in fields() {

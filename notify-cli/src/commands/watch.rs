@@ -1,5 +1,6 @@
-//! `notify watch`: shows the progress of a notification until every delivery has an outcome, on stderr, as a
-//! bar on a terminal and as lines elsewhere. The result is the final state of the notification.
+//! `notify watch`: shows the progress of a notification until every delivery has an outcome. The progress
+//! is printed to stderr, as a bar on a terminal and as lines elsewhere. The result on stdout is the final
+//! state of the notification.
 
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ use crate::{
     session::{Session, parse_caller_id},
 };
 
-/// Columns of the bar.
+/// The width of the bar, in columns.
 const BAR_COLUMNS: u64 = 30;
 /// Default time between two requests.
 pub(super) const INTERVAL_DEFAULT: Duration = Duration::from_secs(1);
@@ -40,7 +41,7 @@ pub(crate) struct Watch {
     /// Id of the notification.
     notification: String,
     /// Time between two requests.
-    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_interval)]
     every: Duration,
 }
 
@@ -98,8 +99,8 @@ struct Blocker {
 }
 
 impl Blocker {
-    /// The current blocker: that of the same device if it persists, since another device may wait for
-    /// another provider.
+    /// Finds the current blocker. It asks for the same device again while that device has a blocker,
+    /// because another device may wait for another provider.
     async fn find(
         notify: &Client,
         id: &NotificationId,
@@ -111,8 +112,8 @@ impl Blocker {
             return Ok(Some(blocker));
         }
         let outcome = Some(DeliveryOutcome::Pending);
-        let one = ListDeliveries { limit: Some(1), cursor: None, outcome };
-        let waiting = notify.notifications().deliveries(id, &one).await?;
+        let query = ListDeliveries { limit: Some(1), cursor: None, outcome };
+        let waiting = notify.notifications().deliveries(id, &query).await?;
         match waiting.deliveries.first().and_then(|delivery| delivery.device_id.as_ref()) {
             Some(device) => Self::of_device(notify, id, device).await,
             None => Ok(None),
@@ -125,19 +126,20 @@ impl Blocker {
         device: &DeviceId,
     ) -> Result<Option<Self>, Error> {
         let explained = notify.notifications().explain(id, device).await?;
-        // The steps of an ended delivery may contain a past blocker.
+        // The steps of a delivery that has ended may contain a blocker of the past.
         if explained.outcome != ExplainedOutcome::Pending {
             return Ok(None);
         }
         let blocking =
             [StepKind::CredentialsRefused, StepKind::Paused, StepKind::ProviderNotConfigured];
         let step = explained.steps.iter().find(|step| blocking.contains(&step.what));
-        // Otherwise the last response of the provider is the reason for a retry.
+        // Without such a step, the delivery waits for a retry, and the last response is the reason.
         let detail = step.map(|step| &*step.detail).or_else(|| last_response(&explained));
         Ok(detail.map(|detail| Self { device: device.clone(), detail: detail.to_owned() }))
     }
 
-    /// The detail without digits, since each probe changes its time.
+    /// The detail without digits. The detail contains the time of the next probe, and the reason stays the
+    /// same when that time changes.
     fn reason(&self) -> String {
         self.detail.chars().filter(|character| !character.is_ascii_digit()).collect()
     }
@@ -179,13 +181,13 @@ impl Progress {
         }
     }
 
-    /// Whether deliveries are pending, and none has finished since the last request.
+    /// Whether deliveries are pending and none of them has finished since the last request.
     fn is_stuck(&self, record: &NotificationRecord) -> bool {
         let previous = self.previous.map(|(finished, _)| finished);
         record.counts.pending > 0 && previous == Some(finished(record))
     }
 
-    /// Prints when deliveries begin to wait, and when they resume.
+    /// Prints a line when deliveries begin to wait, and when they resume.
     fn show_blocker(&mut self, blocker: Option<&Blocker>) {
         let reason = blocker.map(Blocker::reason);
         if reason == self.blocked_by {
@@ -209,7 +211,7 @@ impl Progress {
         });
         let line = state(record);
         if !self.line.is_hidden() {
-            // Bar and text are drawn at once, so that they never contradict each other.
+            // The bar is part of the text, so that both are drawn at once and agree.
             let seconds = self.started.elapsed().as_secs();
             let bar = bar(finished, record.counts.targeted);
             let rate = rate.map_or_else(String::new, |rate| format!("{rate:.0}/s, "));
@@ -239,15 +241,15 @@ fn finished(record: &NotificationRecord) -> u64 {
 
 /// The share of finished deliveries, as a bar and in percent.
 fn bar(finished: u64, targeted: u64) -> String {
-    let part = |of: u64| match targeted {
+    let share_of = |whole: u64| match targeted {
         0 => 0,
-        _ => u64::try_from(u128::from(finished) * u128::from(of) / u128::from(targeted))
-            .unwrap_or(of),
+        _ => u64::try_from(u128::from(finished) * u128::from(whole) / u128::from(targeted))
+            .unwrap_or(whole),
     };
-    let filled = part(BAR_COLUMNS);
+    let filled = share_of(BAR_COLUMNS);
     let columns = |count: u64| usize::try_from(count).unwrap_or_default();
     let (done, left) = (columns(filled), columns(BAR_COLUMNS - filled));
-    format!("{}{} {}%", "█".repeat(done), "░".repeat(left), part(100))
+    format!("{}{} {}%", "█".repeat(done), "░".repeat(left), share_of(100))
 }
 
 /// The state of a notification in one line: `sending: 118 of 400 sent, 2 failed`.
@@ -256,7 +258,7 @@ fn state(record: &NotificationRecord) -> String {
         record.counts;
     let mut line = match (record.status, record.send_at) {
         (NotificationStatus::Scheduled, Some(at)) => format!("scheduled for {}", time(at)),
-        // The devices are not selected yet.
+        // The server has not selected the devices yet.
         (status @ (NotificationStatus::Queued | NotificationStatus::Sending), _)
             if targeted == 0 =>
         {
@@ -283,18 +285,18 @@ fn state(record: &NotificationRecord) -> String {
     line
 }
 
-/// Why a notification reached no device, if it did not.
+/// Why a completed notification has no deliveries; `None` if it has some.
 fn no_device_reason(record: &NotificationRecord) -> Option<String> {
     if record.status != NotificationStatus::Completed || record.counts.targeted > 0 {
         return None;
     }
     let request = serde_json::to_value(&record.request).unwrap_or_default();
-    let words = |name: &str| {
+    let texts_of = |name: &str| {
         let list = request[name].as_array().into_iter().flatten();
-        list.filter_map(|word| word.as_str()).map(str::to_owned).collect::<Vec<_>>()
+        list.filter_map(|text| text.as_str()).map(str::to_owned).collect::<Vec<_>>()
     };
     let Counts { unknown, excluded, .. } = record.counts;
-    let tags = words("tags").into_iter().map(|tag| format!("`{tag}`")).collect::<Vec<_>>();
+    let tags = texts_of("tags").into_iter().map(|tag| format!("`{tag}`")).collect::<Vec<_>>();
     let with_tag = match tags.as_slice() {
         [] => String::new(),
         tags => format!(" with the tag {}", tags.join(", ")),
@@ -320,7 +322,7 @@ fn no_device_reason(record: &NotificationRecord) -> Option<String> {
         ));
     }
     if reasons.is_empty() {
-        let platforms = words("platforms");
+        let platforms = texts_of("platforms");
         let on = if platforms.is_empty() {
             String::new()
         } else {
@@ -339,11 +341,12 @@ pub(super) fn no_such_ids(unknown: u64) -> String {
     }
 }
 
-fn interval(text: &str) -> Result<Duration, String> {
+/// Parses the value of `--every`.
+fn parse_interval(text: &str) -> Result<Duration, String> {
     let seconds =
         text.parse().ok().filter(|seconds| (INTERVAL_MIN..=INTERVAL_MAX).contains(seconds));
-    let wrong = || format!("must be a number of seconds from {INTERVAL_MIN} to {INTERVAL_MAX}");
-    seconds.map(Duration::from_secs_f64).ok_or_else(wrong)
+    let rule = || format!("must be a number of seconds from {INTERVAL_MIN} to {INTERVAL_MAX}");
+    seconds.map(Duration::from_secs_f64).ok_or_else(rule)
 }
 
 #[cfg(test)]

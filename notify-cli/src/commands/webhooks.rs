@@ -110,8 +110,8 @@ pub(crate) async fn run(command: Webhooks, session: &mut Session) -> Result<(), 
     let webhooks = notify.webhooks();
     match command {
         Webhooks::Create { hook_url, events, description } => {
-            let made = CreateWebhook { url: hook_url, events, description };
-            session.out.show(&webhooks.create(&made).await?, &view::WEBHOOK_CREATED)
+            let webhook = CreateWebhook { url: hook_url, events, description };
+            session.out.show(&webhooks.create(&webhook).await?, &view::WEBHOOK_CREATED)
         }
         Webhooks::List(page) => {
             let query = page.query();
@@ -176,7 +176,8 @@ async fn update(id: &str, change: &UpdateWebhook, session: &mut Session) -> Resu
     Ok(())
 }
 
-/// The status by which an endpoint disables its webhook, even in a test.
+/// The status with which an endpoint refuses all further messages. The server then disables the webhook,
+/// even after a test.
 const GONE: u16 = 410;
 
 async fn test(id: &str, session: &mut Session) -> Result<(), Failure> {
@@ -205,12 +206,12 @@ async fn test(id: &str, session: &mut Session) -> Result<(), Failure> {
 
 async fn redeliver(id: &str, message_id: &str, session: &mut Session) -> Result<(), Failure> {
     let (hook, message) = (parse_webhook_id(id)?, parse_id("message", message_id)?);
-    let sent = session.client()?.webhooks().redeliver(hook, message).await;
+    let queued = session.client()?.webhooks().redeliver(hook, message).await;
     let unknown = format!("no webhook `{id}` has a message with the id `{message_id}`");
-    sent.map_err(Failure::not_found(unknown))?;
+    queued.map_err(Failure::not_found(unknown))?;
     if session.out.is_human_readable() {
-        let queued = format!("queued; see `notify webhooks attempts {id}`\n");
-        return session.out.text(queued.as_bytes());
+        let text = format!("queued; see `notify webhooks attempts {id}`\n");
+        return session.out.text(text.as_bytes());
     }
     session.out.done()
 }

@@ -1,11 +1,11 @@
-//! Columns of a CSV file as fields of a device.
+//! Maps the columns of a CSV file to the fields of a device.
 
 use csv::ByteRecord;
 use notify_client::notify_core::nearest_name;
 
 use super::{
     Purpose,
-    operation::{Draft, READ_ONLY, subscription, tags_of_cell},
+    operation::{Draft, READ_ONLY, parse_subscription, tags_of_cell},
     source_row::is_report,
 };
 use crate::{failure::Failure, output::unescape_formula};
@@ -25,7 +25,7 @@ macro_rules! columns {
                 Ok(())
             }),)*
             ("push_disabled", |draft, cell| {
-                draft.registration.push_disabled = Some(flag("push_disabled", cell)?);
+                draft.registration.push_disabled = Some(parse_flag("push_disabled", cell)?);
                 Ok(())
             }),
             (TAGS, |draft, cell| {
@@ -33,7 +33,7 @@ macro_rules! columns {
                 Ok(())
             }),
             ("subscription", |draft, cell| {
-                draft.subscription = Some(subscription(cell)?);
+                draft.subscription = Some(parse_subscription(cell)?);
                 Ok(())
             }),
             ("recipient_id", |draft, cell| {
@@ -41,7 +41,7 @@ macro_rules! columns {
                 Ok(())
             }),
             ("enabled", |draft, cell| {
-                draft.enabled = Some(flag("enabled", cell)?);
+                draft.enabled = Some(parse_flag("enabled", cell)?);
                 Ok(())
             }),
             ("disabled_reason", |draft, cell| {
@@ -60,7 +60,7 @@ columns! {
         timezone country utc_offset language device_description ios_env;
 }
 
-/// Names of fields in other systems, normalised.
+/// The names that other systems use for a field, normalised.
 const OTHER_NAMES: [(&str, &str); 14] = [
     ("token", "push_token"),
     ("devicetoken", "push_token"),
@@ -85,7 +85,7 @@ const TAGS: &str = "tags";
 pub(super) struct Columns(Vec<Option<Setter>>);
 
 impl Columns {
-    /// Parses the header. An unknown column is an error, since it may be misspelt.
+    /// Parses the header. An unknown column is an error, because it may be a misspelt name of a field.
     pub(super) fn new(
         header: &ByteRecord,
         purpose: Purpose,
@@ -105,22 +105,23 @@ impl Columns {
         let has = |name: &str| fields.iter().flatten().any(|(field, _)| *field == name);
         let missing: Vec<_> = required.into_iter().filter(|name| !has(name)).collect();
         if !missing.is_empty() {
-            let missing = columns(&missing);
+            let missing = column_names(&missing);
             let is_wide = names.iter().any(|name| name.contains('\0'));
             let wide = if is_wide { "; is it UTF-16 without its byte-order mark?" } else { "" };
             return Err(Failure::Usage(format!("the header has no {missing}{wide}")));
         }
-        // A report contains the unknown columns of a file that was imported without them.
+        // A report of refused rows has all columns of its file, including the unknown ones.
         let is_unknown_ignored = ignore_unknown || is_report(header.iter());
         let unknown = names.iter().zip(&fields).filter(|(_, field)| field.is_none());
         let unknown: Vec<_> = unknown.map(|(name, _)| &**name).collect();
         if !is_unknown_ignored && !unknown.is_empty() {
             return Err(unknown_columns(&unknown));
         }
-        for (place, name) in names.iter().enumerate() {
-            let earlier = names[..place].iter().zip(&fields).find(|(earlier, field)| {
-                let is_same = matches!((field, &fields[place]), (Some(a), Some(b)) if a.0 == b.0);
-                is_same || *earlier == name
+        for (index, name) in names.iter().enumerate() {
+            let earlier = names[..index].iter().zip(&fields).find(|(earlier, field)| {
+                let is_same_field =
+                    matches!((field, &fields[index]), (Some(a), Some(b)) if a.0 == b.0);
+                is_same_field || *earlier == name
             });
             match earlier {
                 Some((earlier, _)) if earlier == name => {
@@ -141,7 +142,7 @@ impl Columns {
         Ok(Self(setters.collect()))
     }
 
-    /// Parses a row: its device id, if there is one, and the draft or its errors.
+    /// Parses a row. Returns its device id, which is empty if there is none, and the draft or its errors.
     pub(super) fn draft(&self, row: &ByteRecord) -> (String, Result<Draft, Vec<String>>) {
         let mut draft = Draft::default();
         let mut errors = Vec::new();
@@ -166,14 +167,14 @@ impl Columns {
     }
 }
 
-/// The error of a cell in another encoding, such as that of Excel's format "CSV".
+/// The error for a cell in another encoding, such as the encoding of Excel's format "CSV".
 const NOT_UTF8: &str = "is not UTF-8: save the file as `CSV UTF-8`, or convert it with `iconv -f \
     WINDOWS-1252 -t UTF-8`";
 
-/// The field of a column, in any spelling: `Device_ID`, `device id`, `DeviceId`.
+/// The field of a column. The name may have any spelling, such as `Device_ID`, `device id` or `DeviceId`.
 fn field(name: &str) -> Option<(&'static str, Setter)> {
     let name = normalise(name);
-    COLUMNS.iter().find(|(known, _)| normalise(known) == name).copied()
+    COLUMNS.iter().find(|(field, _)| normalise(field) == name).copied()
 }
 
 fn unknown_columns(names: &[&str]) -> Failure {
@@ -186,11 +187,12 @@ fn unknown_columns(names: &[&str]) -> Failure {
         [] => String::new(),
         suggestions => format!(" (did you mean {}?)", suggestions.join(", ")),
     };
-    let unknown = columns(names);
+    let unknown = column_names(names);
     Failure::Usage(format!("unknown {unknown}{tip}; --ignore-unknown-columns ignores such columns"))
 }
 
-/// The field that an unknown column probably means: another name of it, or a misspelt one.
+/// The field that an unknown column probably means. Either the column is misspelt, or it has the name that
+/// another system uses for the field.
 fn suggestion(name: &str) -> Option<&'static str> {
     let name = normalise(name);
     let other = OTHER_NAMES.into_iter().find(|(other, _)| *other == name);
@@ -209,13 +211,13 @@ fn normalise(name: &str) -> String {
     name.chars().filter(is_part).flat_map(char::to_lowercase).collect()
 }
 
-/// `column `a``, `columns `a`, `b``.
-fn columns(names: &[&str]) -> String {
+/// The names with their noun: ``column `a` ``, ``columns `a`, `b` ``.
+fn column_names(names: &[&str]) -> String {
     let all: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
     format!("column{} {}", if names.len() == 1 { "" } else { "s" }, all.join(", "))
 }
 
-fn flag(name: &str, cell: &str) -> Result<bool, Vec<String>> {
+fn parse_flag(name: &str, cell: &str) -> Result<bool, Vec<String>> {
     match &*cell.to_ascii_lowercase() {
         "true" | "1" => Ok(true),
         "false" | "0" => Ok(false),
@@ -245,8 +247,8 @@ mod tests {
         }
         let fields = serde_json::to_value(draft.registration).unwrap();
         let fields = fields.as_object().unwrap();
-        let named = COLUMNS.iter().filter(|(name, _)| fields.contains_key(*name)).count();
-        assert_eq!((named, fields.len()), (18, 18), "every field");
+        let columns = COLUMNS.iter().filter(|(name, _)| fields.contains_key(*name)).count();
+        assert_eq!((columns, fields.len()), (18, 18), "every field");
     }
 
     #[test]

@@ -1,13 +1,10 @@
-//! `notify devices import` and `notify devices tag --file`: execute every row of a file in parallel, and
-//! resume after an interruption. Memory holds a bounded part of the file, and 8 bytes for each device and
-//! address.
+//! `notify devices import` and `notify devices tag --file`: execute the rows of a file in parallel, and
+//! resume after an interruption. The memory holds a limited number of rows, and 8 bytes for each device and
+//! for each address of the file.
 
 mod columns;
-mod job;
 mod operation;
-mod progress;
 mod report;
-mod row_keys;
 mod source;
 mod source_row;
 mod state;
@@ -16,14 +13,13 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use futures_util::{Stream, StreamExt, stream};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use notify_client::{Client, Error};
 use serde::Serialize;
 use tokio::sync::mpsc;
 
-use self::job::Job;
-use self::operation::{Operation, TagUpdate};
-use self::progress::Progress;
-use self::row_keys::{Duplicate, RowOrder};
+use self::operation::{Duplicate, Operation, RowOrder, TagUpdate};
+use self::report::ReportPath;
 use self::source::{ReadOptions, Row, Source};
 use self::state::{Counts, ImportState, Position, RefusedRow};
 use crate::{
@@ -32,9 +28,9 @@ use crate::{
     session::Session,
 };
 
-/// Default number of rows in flight.
+/// Default number of rows that are executed at the same time.
 const PARALLEL_DEFAULT: u16 = 32;
-/// Largest number of rows in flight.
+/// Largest number of rows that are executed at the same time.
 const PARALLEL_MAX: i64 = 1_024;
 
 /// Arguments of `notify devices import`.
@@ -74,7 +70,7 @@ pub(crate) struct FileOptions {
     /// Format of the file; derived from its name (.csv, .tsv, .ndjson, .jsonl, .json) unless given.
     #[arg(long)]
     format: Option<Format>,
-    /// Number of rows in flight.
+    /// Number of rows that are executed at the same time.
     #[arg(
         long, value_name = "N", default_value_t = PARALLEL_DEFAULT,
         value_parser = clap::value_parser!(u16).range(1..=PARALLEL_MAX),
@@ -95,7 +91,7 @@ pub(crate) struct FileOptions {
     ignore_unknown_columns: bool,
 }
 
-/// What the rows of a file are for.
+/// The purpose of the rows of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// To register or subscribe devices, with their tags.
@@ -137,6 +133,66 @@ struct Tagged<'a> {
     refused_file: Option<&'a Path>,
 }
 
+/// A file to import, with the options of the command and the purpose of its rows.
+struct Job<'a> {
+    file: &'a Path,
+    options: FileOptions,
+    purpose: Purpose,
+}
+
+impl Job<'_> {
+    /// The format of `--format`, or that of the file's extension.
+    fn format(&self) -> Result<Format, Failure> {
+        let extension = self.file.extension();
+        let extension = extension.map(|extension| extension.to_string_lossy().to_lowercase());
+        match (self.options.format, extension.as_deref()) {
+            (Some(format), _) => Ok(format),
+            (None, Some("csv" | "tsv")) => Ok(Format::Csv),
+            (None, Some("ndjson" | "jsonl" | "json")) => Ok(Format::Ndjson),
+            (None, _) => Err(Failure::Usage(format!(
+                "{}: unknown format; give --format csv or --format ndjson",
+                self.file.display()
+            ))),
+        }
+    }
+
+    /// The path of the report of refused rows.
+    fn report_path(&self, format: Format) -> ReportPath {
+        match &self.options.refused {
+            Some(path) => ReportPath::Given(path.clone()),
+            None if self.file == Path::new("-") => ReportPath::None,
+            None => ReportPath::next_to(self.file, format),
+        }
+    }
+
+    /// Rejects options that would overwrite the file itself.
+    fn check_paths(&self) -> Result<(), Failure> {
+        let file = self.file.canonicalize().ok();
+        for (option, path) in
+            [("--state", &self.options.state), ("--refused", &self.options.refused)]
+        {
+            if file.is_some() && path.as_ref().and_then(|path| path.canonicalize().ok()) == file {
+                let path = self.file.display();
+                return Err(Failure::Usage(format!("{option}: {path} is the file to import")));
+            }
+        }
+        Ok(())
+    }
+
+    /// The path of `--state`, or a path next to the file. `None` for standard input without `--state`.
+    fn state_path(&self) -> Option<PathBuf> {
+        if self.options.state.is_some() || self.file == Path::new("-") {
+            return self.options.state.clone();
+        }
+        let mut path = self.file.to_owned().into_os_string();
+        path.push(match self.purpose {
+            Purpose::Register => ".notify-import",
+            Purpose::Tag => ".notify-tags",
+        });
+        Some(path.into())
+    }
+}
+
 enum RowOutcome {
     Done {
         /// Whether the device has no address, so that it cannot receive anything.
@@ -154,14 +210,14 @@ struct RowResult {
     outcome: RowOutcome,
 }
 
-/// Why rows are no longer read.
+/// Why the import ended.
 enum End {
     Completed,
     Interrupted,
     Failed(Failure),
 }
 
-/// Executes every row of a file.
+/// Executes the rows of a file, and prints the result.
 pub(crate) async fn run(
     file: &Path,
     options: FileOptions,
@@ -178,11 +234,11 @@ pub(crate) async fn run(
     let source = Source::open(file, ReadOptions { format, purpose, ignore_unknown_columns })?;
     let progress = Progress::new(source.size(), purpose);
     let parallel = usize::from(job.options.parallel);
-    let (rows, received) = mpsc::channel(2 * parallel);
+    let (sender, rows) = mpsc::channel(2 * parallel);
     let resume_after = state.position();
-    std::thread::spawn(move || source.read(resume_after, &rows));
-    let results = execute_all(&notify, received, parallel);
-    let end = record(results, &mut state, &progress).await;
+    std::thread::spawn(move || source.read(resume_after, &sender));
+    let results = execute_all(&notify, rows, parallel);
+    let end = record_results(results, &mut state, &progress).await;
     progress.end();
     state.save()?;
     match end? {
@@ -252,7 +308,7 @@ fn show(state: &ImportState, purpose: Purpose, session: &mut Session) -> Result<
     Ok(())
 }
 
-/// Executes rows, up to `parallel` at a time; the results are in the order of the file.
+/// Executes up to `parallel` rows at the same time. The results are in the order of the file.
 fn execute_all(
     notify: &Client,
     rows: mpsc::Receiver<Result<Row, Failure>>,
@@ -263,7 +319,7 @@ fn execute_all(
     let results = rows.map(move |row| {
         let ticket = row.as_ref().map(|row| order.ticket(row.keys)).ok();
         async move {
-            // Later rows with the same key wait until this is dropped.
+            // Later rows with the same device or address wait until this ticket is dropped.
             let mut ticket = ticket;
             if let Some(ticket) = &mut ticket {
                 ticket.wait().await;
@@ -283,17 +339,17 @@ async fn execute(notify: &Client, row: Result<Row, Failure>) -> RowResult {
         }
     };
     let Row { position, device_id, operation, duplicate, source_row, keys: _ } = row;
-    let refused = |errors| RowOutcome::Refused(RefusedRow { device_id, source_row, errors });
+    let refuse = |errors| RowOutcome::Refused(RefusedRow { device_id, source_row, errors });
     let outcome = match operation {
         Ok(Operation::LeaveOut) => RowOutcome::LeftOut,
         Ok(operation) => match send(notify, &operation).await {
             Ok(()) => RowOutcome::Done { lacks_address: operation.lacks_address() },
             Err(error) => match errors_of_row(&error) {
-                Some(errors) => refused(errors),
+                Some(errors) => refuse(errors),
                 None => RowOutcome::Aborted(error.into()),
             },
         },
-        Err(errors) => refused(errors),
+        Err(errors) => refuse(errors),
     };
     RowResult { position, duplicate, outcome }
 }
@@ -317,7 +373,8 @@ async fn send(notify: &Client, operation: &Operation) -> Result<(), Error> {
     notify.devices().set_tags(device_id, tags).await
 }
 
-/// The errors of the row, if the row itself is the reason of the failure.
+/// The errors of the row, if the call failed because of the row. `None` if it failed for another reason,
+/// such as a network failure or a wrong key.
 fn errors_of_row(error: &Error) -> Option<Vec<String>> {
     match error {
         Error::Invalid(_) | Error::Rejected { status: 400 | 413, .. } => {
@@ -332,17 +389,17 @@ fn errors_of_row(error: &Error) -> Option<Vec<String>> {
 }
 
 /// Records results in the state until the file ends or the import is stopped.
-async fn record(
+async fn record_results(
     results: impl Stream<Item = RowResult>,
     state: &mut ImportState,
     progress: &Progress,
 ) -> Result<End, Failure> {
     let mut results = std::pin::pin!(results);
-    let mut interrupt = std::pin::pin!(tokio::signal::ctrl_c());
+    let mut interruption = std::pin::pin!(tokio::signal::ctrl_c());
     loop {
         let next = tokio::select! {
             next = results.next() => next,
-            _ = &mut interrupt => return Ok(End::Interrupted),
+            _ = &mut interruption => return Ok(End::Interrupted),
         };
         let Some(RowResult { position, duplicate, outcome }) = next else {
             return Ok(End::Completed);
@@ -359,5 +416,47 @@ async fn record(
         }
         state.save_if_due()?;
         progress.show(state);
+    }
+}
+
+const BAR: &str = "{bar:30} {percent}% {msg} ({elapsed}, {eta} left)";
+const COUNT: &str = "{spinner} {msg} ({elapsed})";
+
+/// The progress bar of an import: on stderr, on a terminal only.
+struct Progress {
+    bar: ProgressBar,
+    /// The verb for a finished row.
+    verb: &'static str,
+}
+
+impl Progress {
+    /// Starts the bar. `size` is the size of the file in bytes, if known.
+    fn new(size: Option<u64>, purpose: Purpose) -> Self {
+        let bar = ProgressBar::with_draw_target(size, ProgressDrawTarget::stderr());
+        let template = if size.is_some() { BAR } else { COUNT };
+        bar.set_style(ProgressStyle::with_template(template).expect("the template is well-formed"));
+        let verb = match purpose {
+            Purpose::Register => "registered",
+            Purpose::Tag => "tagged",
+        };
+        Self { bar, verb }
+    }
+
+    fn show(&self, state: &ImportState) {
+        if self.bar.is_hidden() {
+            return;
+        }
+        let Counts { done, refused, .. } = state.counts();
+        self.bar.set_position(state.bytes());
+        self.bar.set_message(format!("{done} {}, {refused} refused", self.verb));
+    }
+
+    /// Hides the bar while `write` may print to the terminal.
+    fn suspend<T>(&self, write: impl FnOnce() -> T) -> T {
+        self.bar.suspend(write)
+    }
+
+    fn end(&self) {
+        self.bar.finish_and_clear();
     }
 }

@@ -1,6 +1,7 @@
-//! The operation of a row. A row is a registration, a subscription, or a device as the API returns it;
-//! each may have tags.
+//! The operation of a row, and the order of rows with the same device or address. A row is a
+//! registration, a subscription, or a device as the API returns it; each may have tags.
 
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 
 use notify_client::notify_core::{
@@ -8,6 +9,7 @@ use notify_client::notify_core::{
     Tag, Timestamp,
 };
 use serde_json::{Value, value::RawValue};
+use tokio::sync::watch;
 
 use super::{
     Purpose,
@@ -16,13 +18,13 @@ use super::{
 
 /// Read-only fields of a device, which are ignored.
 pub(super) const READ_ONLY: [&str; 2] = ["created_at", "updated_at"];
-/// Fields that registrations and subscriptions have in common.
+/// The fields that both registrations and subscriptions have.
 const COMMON_FIELDS: [&str; 5] = ["device_id", "platform", "language", "timezone", "utc_offset"];
 
 /// A parsed row, before validation.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Draft {
-    /// A registration, or the fields that a subscription shares with one.
+    /// The fields of a registration. A subscription uses only the [`COMMON_FIELDS`] of them.
     pub(super) registration: RegisterDevice,
     pub(super) subscription: Option<PushSubscription>,
     pub(super) recipient_id: Option<String>,
@@ -40,7 +42,8 @@ pub(super) enum Operation {
     Subscribe(Subscribe, TagUpdate),
     /// Set tags.
     Tag(TagUpdate),
-    /// Leave the row out: the provider reported its address as dead, which no request can express.
+    /// Leave the row out. The provider reported its address as dead, and no request can register a device
+    /// in this state.
     LeaveOut,
 }
 
@@ -51,16 +54,17 @@ pub(super) struct TagUpdate {
     pub(super) tags: SetTags,
 }
 
-/// Hashes of the device and of its address, by which rows are compared.
+/// The hashes of the device id and of the address of a row. Rows with an equal hash belong together.
 pub(super) type Keys = [Option<u64>; 2];
 
 impl Draft {
-    /// Parses a line of NDJSON, possibly from a report. A plain registration is parsed only once.
+    /// Parses a line of NDJSON. The line may be a registration, a device as the API returns it, or a row of
+    /// a report. Most lines are plain registrations, so the parser tries that first.
     pub(super) fn from_json(line: &[u8]) -> Result<Self, Vec<String>> {
         match (RegisterDevice::from_json(line.trim_ascii()), members(line)) {
             (Err(_), Some(members)) => Self::from_members(members),
-            (plain, _) => {
-                let registration = plain.map_err(|violations| violations.into_vec())?;
+            (registration, _) => {
+                let registration = registration.map_err(|violations| violations.into_vec())?;
                 Ok(Self { registration, ..Self::default() })
             }
         }
@@ -72,12 +76,12 @@ impl Draft {
         }
         members.retain(|(name, _)| !READ_ONLY.contains(&&**name));
         let mut take = |name: &str| {
-            let place = members.iter().position(|(member, _)| member == name)?;
-            let (_, text) = members.remove(place);
+            let index = members.iter().position(|(member, _)| member == name)?;
+            let (_, text) = members.remove(index);
             (text != "null").then_some(text)
         };
         let tags = take("tags").map(|text| tags_of_json(&text));
-        let subscription = take("subscription").map(|text| subscription(&text));
+        let subscription = take("subscription").map(|text| parse_subscription(&text));
         let recipient_id =
             take("recipient_id").map(|text| parse(&text, "recipient_id", "a string"));
         let enabled = take("enabled").map(|text| parse(&text, "enabled", "a boolean"));
@@ -97,8 +101,8 @@ impl Draft {
         if errors.is_empty() { Ok(draft) } else { Err(errors) }
     }
 
-    /// Validates the row.
-    pub(super) fn finish(
+    /// Validates the row. The error lists all violated rules.
+    pub(super) fn validate(
         mut self,
         purpose: Purpose,
         now: Timestamp,
@@ -121,22 +125,25 @@ impl Draft {
             return Ok(Operation::Tag(TagUpdate { device_id, tags }));
         }
         self.fill_sdk_type();
-        let is_dead = self.check_state(&mut errors);
-        let subscribes = is_subscribed(&self.registration.platform);
-        let device = if subscribes { self.subscribe(&mut errors) } else { None };
-        let broken = match &device {
+        let is_dead = self.take_state(&mut errors);
+        let is_subscription = is_subscribed(&self.registration.platform);
+        let subscribe = if is_subscription { self.take_subscription(&mut errors) } else { None };
+        let violations = match &subscribe {
             Some(subscribe) => subscribe.clone().validate(now).err(),
-            None if subscribes => None,
+            None if is_subscription => None,
             None => {
                 self.check_no_subscription(&mut errors);
                 self.registration.clone().validate(now).err()
             }
         };
-        errors.splice(0..0, broken.into_iter().flat_map(|broken| broken.into_vec()));
-        match (device_id, device) {
+        // The rules of the request come before the errors of the other fields.
+        let mut all = violations.map(|violations| violations.into_vec()).unwrap_or_default();
+        all.append(&mut errors);
+        let errors = all;
+        match (device_id, subscribe) {
             (Ok(_), _) if errors.is_empty() && is_dead => Ok(Operation::LeaveOut),
-            (Ok(device_id), Some(device)) if errors.is_empty() => {
-                Ok(Operation::Subscribe(device, TagUpdate { device_id, tags }))
+            (Ok(device_id), Some(subscribe)) if errors.is_empty() => {
+                Ok(Operation::Subscribe(subscribe, TagUpdate { device_id, tags }))
             }
             (Ok(device_id), None) if errors.is_empty() => {
                 Ok(Operation::Register(self.registration, TagUpdate { device_id, tags }))
@@ -145,7 +152,7 @@ impl Draft {
         }
     }
 
-    /// Sets the kind of SDK, which follows from the platform.
+    /// Sets `sdk_type` if it is absent. Each platform has only one.
     fn fill_sdk_type(&mut self) {
         let RegisterDevice { platform, sdk_type, .. } = &mut self.registration;
         if sdk_type.is_empty() && !is_subscribed(platform) {
@@ -158,8 +165,9 @@ impl Draft {
         }
     }
 
-    /// Whether the address is dead. Push that the user disabled becomes a field of the registration.
-    fn check_state(&mut self, errors: &mut Vec<String>) -> bool {
+    /// Takes the state of a device as the API returns it. Returns whether its address is dead. If the user
+    /// disabled push notifications, it sets `push_disabled` of the registration.
+    fn take_state(&mut self, errors: &mut Vec<String>) -> bool {
         let reason = self.disabled_reason.take().filter(|reason| !reason.is_empty());
         match reason.as_deref() {
             Some("unregistered") => return true,
@@ -177,8 +185,9 @@ impl Draft {
         false
     }
 
-    /// The subscription of a browser, a Messenger user or a chat. Other fields are errors.
-    fn subscribe(&mut self, errors: &mut Vec<String>) -> Option<Subscribe> {
+    /// Takes the subscription of a browser, a Messenger user or a chat. Fields that only registrations have
+    /// are errors.
+    fn take_subscription(&mut self, errors: &mut Vec<String>) -> Option<Subscribe> {
         let platform = &self.registration.platform;
         let fields = serde_json::to_value(&self.registration).ok()?;
         for (name, value) in fields.as_object()? {
@@ -214,7 +223,7 @@ impl Draft {
 }
 
 impl Operation {
-    /// Whether it registers a device without an address.
+    /// Whether the operation registers a device without an address.
     pub(super) fn lacks_address(&self) -> bool {
         match self {
             Self::Register(registration, _) => {
@@ -224,7 +233,7 @@ impl Operation {
         }
     }
 
-    /// The keys of the device and its address.
+    /// The hashes of the device id and of the address. A row that is left out has none.
     pub(super) fn keys(&self, hasher: &RandomState) -> Keys {
         let device = |id: &str| Some(hasher.hash_one(("device", id)));
         match self {
@@ -234,7 +243,8 @@ impl Operation {
                 [device(&registration.device_id), token]
             }
             Self::Subscribe(subscribe, update) => {
-                let endpoint = subscribe.subscription.as_ref().map(|it| &*it.endpoint);
+                let subscription = subscribe.subscription.as_ref();
+                let endpoint = subscription.map(|subscription| &*subscription.endpoint);
                 let address = endpoint.or(subscribe.recipient_id.as_deref());
                 let address =
                     address.map(|address| hasher.hash_one((&subscribe.platform, address)));
@@ -246,13 +256,14 @@ impl Operation {
     }
 }
 
-/// Whether devices of that platform subscribe instead of registering.
+/// Whether devices of this platform are subscribed, and not registered.
 pub(super) fn is_subscribed(platform: &str) -> bool {
     platform.parse::<SubscriptionPlatform>().is_ok()
 }
 
-/// A browser's subscription, as browsers serialise it or as the API returns it.
-pub(super) fn subscription(text: &str) -> Result<PushSubscription, Vec<String>> {
+/// Parses a browser's subscription. Its keys are in `keys`, as browsers serialize it, or next to the
+/// endpoint, as the API returns it.
+pub(super) fn parse_subscription(text: &str) -> Result<PushSubscription, Vec<String>> {
     let mut value: Value = serde_json::from_str(text)
         .map_err(|_| vec!["subscription: must be a JSON object".to_owned()])?;
     if let Some(fields) = value.as_object_mut()
@@ -264,11 +275,13 @@ pub(super) fn subscription(text: &str) -> Result<PushSubscription, Vec<String>> 
         fields.insert("keys".to_owned(), keys);
     }
     let body = serde_json::json!({ "platform": "web", "subscription": value }).to_string();
-    let read = Subscribe::from_json(body.as_bytes()).map_err(|broken| broken.into_vec())?;
-    read.subscription.ok_or_else(|| vec!["subscription: must be a JSON object".to_owned()])
+    let subscribe =
+        Subscribe::from_json(body.as_bytes()).map_err(|violations| violations.into_vec())?;
+    subscribe.subscription.ok_or_else(|| vec!["subscription: must be a JSON object".to_owned()])
 }
 
-/// Tags as a JSON array of tags, or of names of true tags; or as a JSON string of comma-separated names.
+/// Parses tags from JSON: an array of tags or of names, or a string of comma-separated names. A name
+/// stands for a tag with the value true.
 pub(super) fn tags_of_json(text: &str) -> Result<Vec<Tag>, Vec<String>> {
     if let Ok(names) = serde_json::from_str::<String>(text) {
         return Ok(tags_of_names(&names));
@@ -282,11 +295,12 @@ pub(super) fn tags_of_json(text: &str) -> Result<Vec<Tag>, Vec<String>> {
         tag => tag.to_owned(),
     });
     let body = format!(r#"{{"tags":[{}]}}"#, elements.collect::<Vec<_>>().join(","));
-    let read = SetTags::from_json(body.as_bytes()).map_err(|broken| broken.into_vec())?;
-    Ok(read.tags)
+    let request =
+        SetTags::from_json(body.as_bytes()).map_err(|violations| violations.into_vec())?;
+    Ok(request.tags)
 }
 
-/// Tags of a cell: JSON, or comma-separated names of true tags.
+/// Parses the tags of a cell of CSV: JSON, or comma-separated names.
 pub(super) fn tags_of_cell(cell: &str) -> Result<Vec<Tag>, Vec<String>> {
     if cell.trim_start().starts_with(['[', '{']) {
         return tags_of_json(cell);
@@ -299,23 +313,96 @@ fn tags_of_names(names: &str) -> Vec<Tag> {
     names.map(|name| Tag::new(name, true)).collect()
 }
 
-/// The parsed value, if any; its errors are added to `errors`.
-fn value_or_errors<T>(read: Option<Result<T, Vec<String>>>, errors: &mut Vec<String>) -> Option<T> {
-    match read? {
+/// Returns the parsed value, if there is one. If parsing failed, adds the reasons to `errors`.
+fn value_or_errors<T>(
+    parsed: Option<Result<T, Vec<String>>>,
+    errors: &mut Vec<String>,
+) -> Option<T> {
+    match parsed? {
         Ok(value) => Some(value),
-        Err(broken) => {
-            errors.extend(broken);
+        Err(reasons) => {
+            errors.extend(reasons);
             None
         }
     }
 }
 
+/// Parses a JSON text. The error has the name of the field, and the expected type.
 fn parse<T: serde::de::DeserializeOwned>(
     text: &str,
     name: &str,
-    what: &str,
+    expected: &str,
 ) -> Result<T, Vec<String>> {
-    serde_json::from_str(text).map_err(|_| vec![format!("{name}: expected {what}")])
+    serde_json::from_str(text).map_err(|_| vec![format!("{name}: expected {expected}")])
+}
+
+// Rows with the same key, which is the hash of a device id or of an address. They are executed in the order
+// of the file, so that the last row wins, and they are counted as duplicates. A key takes 8 bytes, so a file
+// of millions of rows takes tens of megabytes of memory.
+
+/// The keys of finished rows are removed only if there are more keys than twice this number.
+const SWEEP_KEYS_MIN: usize = 1_024;
+
+/// Makes each row wait for the previous rows that have one of its keys.
+#[derive(Default)]
+pub(super) struct RowOrder {
+    /// For each key, a receiver that is closed when the last row with the key has finished.
+    last_rows: HashMap<u64, watch::Receiver<()>>,
+    /// The number of keys after the keys of finished rows were last removed.
+    keys_after_sweep: usize,
+}
+
+/// The place of a row in the order. Later rows with one of its keys wait until the ticket is dropped.
+pub(super) struct Ticket {
+    predecessors: Vec<watch::Receiver<()>>,
+    _done: watch::Sender<()>,
+}
+
+impl RowOrder {
+    /// Issues the ticket of the next row of the file.
+    pub(super) fn ticket(&mut self, keys: Keys) -> Ticket {
+        let (done, wait) = watch::channel(());
+        let keys = keys.into_iter().flatten();
+        let predecessors =
+            keys.filter_map(|key| self.last_rows.insert(key, wait.clone())).collect();
+        if self.last_rows.len() > 2 * self.keys_after_sweep.max(SWEEP_KEYS_MIN) {
+            self.last_rows.retain(|_, wait| wait.has_changed().is_ok());
+            self.keys_after_sweep = self.last_rows.len();
+        }
+        Ticket { predecessors, _done: done }
+    }
+}
+
+impl Ticket {
+    /// Waits until the previous rows with one of the row's keys have finished.
+    pub(super) async fn wait(&mut self) {
+        for predecessor in &mut self.predecessors {
+            // The sender never sends a value. The wait ends when the sender is dropped.
+            while predecessor.changed().await.is_ok() {}
+        }
+    }
+}
+
+/// Whether an earlier row of the file has the same device, and whether one has the same address.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Duplicate {
+    pub(super) device: bool,
+    pub(super) address: bool,
+}
+
+#[derive(Default)]
+pub(super) struct DuplicateDetector {
+    hasher: RandomState,
+    seen: HashSet<u64>,
+}
+
+impl DuplicateDetector {
+    /// Records the keys of a row. Returns the keys, and which of them an earlier row has.
+    pub(super) fn add(&mut self, operation: &Operation) -> (Keys, Duplicate) {
+        let keys = operation.keys(&self.hasher);
+        let [device, address] = keys.map(|key| key.is_some_and(|key| !self.seen.insert(key)));
+        (keys, Duplicate { device, address })
+    }
 }
 
 #[cfg(test)]

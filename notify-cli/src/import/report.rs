@@ -1,5 +1,5 @@
-//! The report of refused rows: its path, and how a later run resumes it. Users correct rows in a report,
-//! so an existing one is never overwritten.
+//! The report of refused rows: its path, how rows are added, and how a later run resumes it. Users correct
+//! the rows in a report, so an existing report is never overwritten.
 
 use std::{
     fs::{File, OpenOptions},
@@ -16,7 +16,7 @@ use crate::import::state::Digest;
 
 /// The path of the report of an import.
 pub(super) enum ReportPath {
-    /// None, since the import reads standard input: stderr shows the refused rows.
+    /// No report, because the import reads standard input. The refused rows are printed to stderr.
     None,
     /// The path of `--refused`.
     Given(PathBuf),
@@ -25,7 +25,8 @@ pub(super) enum ReportPath {
 }
 
 impl ReportPath {
-    /// Next to `file`, or next to the first file if `file` is a report itself.
+    /// A report next to `file`. If `file` is itself a report, the new one is next to the file that was
+    /// imported first.
     pub(super) fn next_to(file: &Path, format: Format) -> Self {
         let extension = match format {
             Format::Csv => "csv",
@@ -51,7 +52,8 @@ impl ReportPath {
     }
 }
 
-/// `devices.csv` of `devices.csv.refused.csv` and `devices.csv.refused.2.csv`.
+/// The file that was imported first: `devices.csv` for the reports `devices.csv.refused.csv` and
+/// `devices.csv.refused.2.csv`. A file that is not a report is returned unchanged.
 fn first_file(file: &Path, extension: &str) -> PathBuf {
     let first = || {
         let stem = file.to_str()?.strip_suffix(extension)?.strip_suffix('.')?;
@@ -67,12 +69,12 @@ fn first_file(file: &Path, extension: &str) -> PathBuf {
 #[serde(deny_unknown_fields)]
 pub(super) struct ReportState {
     path: PathBuf,
-    /// Its length; a resumed run overwrites the rest.
+    /// The number of bytes that the state counts. A resumed run overwrites the bytes after them.
     bytes: u64,
     digest: Digest,
 }
 
-/// The report, created with its first row.
+/// The report. Its file is created with the first refused row.
 pub(super) struct Report {
     path: ReportPath,
     written: Option<ReportState>,
@@ -97,6 +99,7 @@ impl Report {
         Ok(report)
     }
 
+    /// Whether refused rows are printed, and not written to a file.
     pub(super) fn has_no_file(&self) -> bool {
         matches!(self.path, ReportPath::None)
     }
@@ -153,8 +156,8 @@ impl Report {
         unreachable!("only a report with a file is created, and candidates are endless")
     }
 
-    /// Opens the report of the previous run, and truncates what its state did not count. If the file was
-    /// moved away, a new one is created.
+    /// Opens the report of the previous run, and removes rows that were written after the state was saved.
+    /// If the user moved the file away, the next refused row creates a new one.
     fn resume(&mut self) -> Result<(), Failure> {
         let Some(written) = &mut self.written else { return Ok(()) };
         let failed = || Failure::file(&written.path);
@@ -188,9 +191,9 @@ fn is_unchanged(file: &File, written: &ReportState) -> io::Result<bool> {
     loop {
         match counted.read(&mut part)? {
             0 => return Ok(bytes == written.bytes && digest == written.digest),
-            read => {
-                digest.add(&part[..read]);
-                bytes += read as u64;
+            count => {
+                digest.add(&part[..count]);
+                bytes += count as u64;
             }
         }
     }

@@ -1,5 +1,5 @@
-//! Reads the rows of a file, on a separate thread, since reading blocks. The size of a row is limited, so
-//! that an unterminated quote cannot exhaust the memory.
+//! Reads the rows of a file on a separate thread, because reading blocks. The size of a row is limited:
+//! otherwise, an unterminated quote could exhaust the memory.
 
 use std::cell::Cell;
 use std::fmt;
@@ -17,23 +17,22 @@ use tokio::sync::mpsc::Sender;
 
 use crate::failure::Failure;
 use crate::import::columns::Columns;
-use crate::import::operation::{Draft, Keys, Operation};
-use crate::import::row_keys::{Duplicate, DuplicateDetector};
+use crate::import::operation::{Draft, Duplicate, DuplicateDetector, Keys, Operation};
 use crate::import::source_row::SourceRow;
 use crate::import::state::Position;
 use crate::import::{Format, Purpose};
 
 /// One row of the file.
 pub(super) struct Row {
-    /// The position after it.
+    /// The position after the row.
     pub(super) position: Position,
     /// The device id; empty if there is none.
     pub(super) device_id: String,
-    /// Its operation, or its errors.
+    /// The operation of the row, or its errors.
     pub(super) operation: Result<Operation, Vec<String>>,
     pub(super) keys: Keys,
     pub(super) duplicate: Duplicate,
-    /// Its original form, for the report.
+    /// The original form of the row, for the report.
     pub(super) source_row: SourceRow,
 }
 
@@ -53,7 +52,18 @@ pub(super) struct ReadOptions {
     pub(super) ignore_unknown_columns: bool,
 }
 
-/// Sends the rows of a file that were not finished by an earlier run.
+/// Why a file cannot be read to its end.
+#[derive(Debug, thiserror::Error)]
+enum ReadError {
+    /// The file, or standard input, cannot be read.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The content of the file is wrong.
+    #[error(transparent)]
+    Content(#[from] Failure),
+}
+
+/// Sends the rows of a file, except those that an earlier run finished.
 struct Sink<'a> {
     progress: ReadProgress,
     duplicates: DuplicateDetector,
@@ -92,17 +102,17 @@ impl Source {
             now: Timestamp::from_ms(jiff::Timestamp::now().as_millisecond()),
             rows,
         };
-        if let Err(failure) = self.read_into(sink) {
-            let failure = match failure {
-                Failure::Output(error) => Failure::file(path)(error),
-                other => other,
+        if let Err(error) = self.read_into(sink) {
+            let failure = match error {
+                ReadError::Io(error) => Failure::file(path)(error),
+                ReadError::Content(failure) => failure,
             };
-            // A dropped receiver needs no failure.
+            // If the receiver was dropped, the import has already ended.
             let _ = rows.blocking_send(Err(failure));
         }
     }
 
-    fn read_into(self, sink: Sink<'_>) -> Result<(), Failure> {
+    fn read_into(self, sink: Sink<'_>) -> Result<(), ReadError> {
         let mut input = BufReader::new(self.input);
         // The first line shows the delimiter of cells, and whether the file is one JSON text.
         let mut head = Vec::new();
@@ -124,7 +134,7 @@ fn read_csv<R: Read>(
     mut csv: csv::Reader<BoundedReader<R>>,
     ignore_unknown_columns: bool,
     mut sink: Sink<'_>,
-) -> Result<(), Failure> {
+) -> Result<(), ReadError> {
     let mut header = csv.byte_headers().map_err(io::Error::from)?.clone();
     trim_carriage_return(&mut header);
     let header = Arc::new(header);
@@ -134,11 +144,11 @@ fn read_csv<R: Read>(
     loop {
         csv.get_mut().begin_row();
         if !csv.read_byte_record(&mut record).map_err(io::Error::from)? {
-            return sink.progress.finish();
+            return Ok(sink.progress.finish()?);
         }
         let line = first_line(&csv, &record);
         trim_carriage_return(&mut record);
-        // An empty line, which the last one often is, is not a row.
+        // An empty line is not a row. The last line of a file is often empty.
         if record.iter().eq([b""]) {
             continue;
         }
@@ -146,8 +156,9 @@ fn read_csv<R: Read>(
         let (device_id, mut draft) = columns.draft(&record);
         if has_unterminated_quote(&csv) {
             let unterminated = "has an unterminated quote: all lines after it are part of its cell";
-            let others = draft.err().into_iter().flatten();
-            draft = Err(std::iter::once(unterminated.to_owned()).chain(others).collect());
+            let mut errors = vec![unterminated.to_owned()];
+            errors.extend(draft.err().unwrap_or_default());
+            draft = Err(errors);
         }
         let source_row = || SourceRow::Csv { header: header.clone(), cells: record.clone() };
         if !sink.push(is_new, device_id, draft, source_row) {
@@ -156,35 +167,34 @@ fn read_csv<R: Read>(
     }
 }
 
-fn read_lines(mut input: impl BufRead, mut sink: Sink<'_>) -> Result<(), Failure> {
+fn read_lines(mut input: impl BufRead, mut sink: Sink<'_>) -> Result<(), ReadError> {
     let mut text = Vec::new();
     let (mut line, mut bytes) = (0, 0);
     loop {
         text.clear();
-        let read = (&mut input).take(ROW_BYTES_MAX + 1).read_until(b'\n', &mut text)? as u64;
-        if read == 0 {
-            return sink.progress.finish();
+        let size = (&mut input).take(ROW_BYTES_MAX + 1).read_until(b'\n', &mut text)? as u64;
+        if size == 0 {
+            return Ok(sink.progress.finish()?);
         }
         line += 1;
-        bytes += read;
-        if read > ROW_BYTES_MAX {
-            return Err(Failure::Usage(format!("line {line} is longer than 1 MiB")));
+        bytes += size;
+        if size > ROW_BYTES_MAX {
+            return Err(Failure::Usage(format!("line {line} is longer than 1 MiB")).into());
         }
-        // An empty line, which the last one often is, is not a row.
+        // An empty line is not a row. The last line of a file is often empty.
         if text.trim_ascii().is_empty() {
             continue;
         }
         let is_new = sink.progress.advance(line, bytes, [&*text].into_iter())?;
         let draft = Draft::from_json(&text);
-        if !sink
-            .push(is_new, device_id_of(&text, &draft), draft, || SourceRow::Ndjson(text.clone()))
-        {
+        let device_id = device_id_of(&text, &draft);
+        if !sink.push(is_new, device_id, draft, || SourceRow::Ndjson(text.clone())) {
             return Ok(());
         }
     }
 }
 
-fn read_list(input: impl BufRead, mut sink: Sink<'_>) -> Result<(), Failure> {
+fn read_list(input: impl BufRead, mut sink: Sink<'_>) -> Result<(), ReadError> {
     for_each_element(input, |element| {
         let is_new =
             sink.progress.advance(element.line, element.bytes, [element.text].into_iter())?;
@@ -192,12 +202,12 @@ fn read_list(input: impl BufRead, mut sink: Sink<'_>) -> Result<(), Failure> {
         let device_id = device_id_of(element.text, &draft);
         Ok(sink.push(is_new, device_id, draft, || SourceRow::Ndjson(on_one_line(element.text))))
     })?;
-    sink.progress.finish()
+    Ok(sink.progress.finish()?)
 }
 
 impl Sink<'_> {
-    /// Sends a row, and returns whether the receiver accepts more. A row that an earlier run finished is
-    /// not sent, but makes later rows duplicates.
+    /// Sends a row. Returns whether the receiver accepts more rows. A row that an earlier run finished is
+    /// not sent, but its keys are recorded, so that later rows with the same keys are duplicates.
     fn push(
         &mut self,
         is_new: bool,
@@ -205,7 +215,7 @@ impl Sink<'_> {
         draft: Result<Draft, Vec<String>>,
         source_row: impl FnOnce() -> SourceRow,
     ) -> bool {
-        let operation = draft.and_then(|draft| draft.finish(self.purpose, self.now));
+        let operation = draft.and_then(|draft| draft.validate(self.purpose, self.now));
         let (keys, duplicate) = match &operation {
             Ok(operation) => self.duplicates.add(operation),
             Err(_) => (Keys::default(), Duplicate::default()),
@@ -235,8 +245,8 @@ fn on_one_line(json: &[u8]) -> Vec<u8> {
     json.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }).collect()
 }
 
-/// The position of the reader. Up to the position of an earlier run, rows are skipped, and the digest is
-/// compared at its end to detect another file.
+/// The position of the reader. Rows that an earlier run finished are skipped. At the end of these rows, the
+/// digest of the file must be that of the earlier run; otherwise, it is a different file.
 struct ReadProgress {
     position: Position,
     resume_after: Option<Position>,
@@ -265,8 +275,8 @@ impl ReadProgress {
         self.position.add_cells(cells);
         match self.resume_after {
             None => Ok(true),
-            Some(end) if self.position.rows < end.rows => Ok(false),
-            Some(end) if self.position == end => {
+            Some(finished) if self.position.rows < finished.rows => Ok(false),
+            Some(finished) if self.position == finished => {
                 self.resume_after = None;
                 Ok(false)
             }
@@ -274,6 +284,7 @@ impl ReadProgress {
         }
     }
 
+    /// Fails if the file ended before the position of the earlier run.
     fn finish(&self) -> Result<(), Failure> {
         if self.resume_after.is_some() { Err(different_file()) } else { Ok(()) }
     }
@@ -290,32 +301,33 @@ fn different_file() -> Failure {
 /// Largest row, in bytes: the largest request body of a server by default.
 const ROW_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Delimiters of cells: a comma, or what spreadsheets of other locales use.
+/// The delimiters of cells: a comma, or one that spreadsheets of other locales use.
 const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
 
-/// The delimiter of a header, whose names contain none of them.
+/// Detects the delimiter by the header: it is the most frequent one, because names of columns contain none.
 fn detect_delimiter(header: &[u8]) -> u8 {
     let count = |delimiter: u8| header.iter().filter(|byte| **byte == delimiter).count();
-    let mut most = DELIMITERS[0];
-    for other in DELIMITERS {
-        if count(other) > count(most) {
-            most = other;
+    let mut most_frequent = DELIMITERS[0];
+    for delimiter in DELIMITERS {
+        if count(delimiter) > count(most_frequent) {
+            most_frequent = delimiter;
         }
     }
-    most
+    most_frequent
 }
 
-/// A reader of rows of limited size; [`trim_carriage_return`] completes each row.
+/// A reader of rows of limited size. Call [`trim_carriage_return`] on each row that it returns.
 fn csv_reader<R: Read>(input: R, delimiter: u8) -> csv::Reader<BoundedReader<R>> {
     csv::ReaderBuilder::new()
         .flexible(true)
         .delimiter(delimiter)
-        // With `\r\n` as terminator, the reader would report the line before.
+        // With `\r\n` as the terminator, the reader would report the number of the previous line.
         .terminator(csv::Terminator::Any(b'\n'))
         .from_reader(BoundedReader::new(input, delimiter))
 }
 
-/// The line on which a row begins; the position of the record itself may be that of an empty line.
+/// The line on which a row begins. It is computed from the end of the row, because the reader's position of
+/// the record may be that of an empty line before it.
 fn first_line<R: Read>(csv: &csv::Reader<BoundedReader<R>>, row: &ByteRecord) -> u64 {
     let (after, input) = (csv.position(), csv.get_ref());
     let is_last = after.byte() == input.bytes;
@@ -369,9 +381,10 @@ impl QuoteState {
     }
 }
 
-/// Input that fails if a row is too large.
+/// Input whose reader fails if a row is too large.
 struct BoundedReader<R> {
     input: R,
+    /// The number of bytes that the current row may still have.
     left: u64,
     /// The number of bytes read, the last of them, and the state after it.
     bytes: u64,
@@ -415,7 +428,7 @@ impl<R: Read> Read for BoundedReader<R> {
 /// The member of a response that contains the devices.
 const DEVICES: &str = "devices";
 
-/// Whether a file with this first line is one JSON text, and not one object a line.
+/// Whether a file with this first line is one JSON text. Otherwise, it has one object on each line.
 fn is_json_list(first_line: &[u8]) -> bool {
     match first_line.trim_ascii() {
         b"{" => true,
@@ -436,15 +449,15 @@ struct Element<'a> {
     bytes: u64,
 }
 
-/// Calls `each` for every device, until it returns false.
+/// Calls `each` for every device, until it returns false or fails.
 fn for_each_element(
     input: impl BufRead,
-    mut each: impl FnMut(&Element<'_>) -> Result<bool, Failure>,
-) -> Result<(), Failure> {
+    mut each: impl FnMut(&Element<'_>) -> Result<bool, ReadError>,
+) -> Result<(), ReadError> {
     let count =
         ReadCount { lines: Cell::new(1), bytes: Cell::new(0), row_end: Cell::new(ROW_BYTES_MAX) };
     let mut json = serde_json::Deserializer::from_reader(CountingReader { input, count: &count });
-    let mut failure = None;
+    let mut stop_error = None;
     let mut list = ListVisitor {
         each: &mut |text| {
             let inside = text.bytes().filter(|byte| *byte == b'\n').count() as u64;
@@ -452,22 +465,23 @@ fn for_each_element(
             count.row_end.set(bytes + ROW_BYTES_MAX);
             let outcome = each(&Element { text: text.as_bytes(), line, bytes });
             let continues = matches!(outcome, Ok(true));
-            failure = outcome.err().or(failure.take());
+            stop_error = outcome.err().or(stop_error.take());
             continues
         },
         is_stopped: false,
     };
-    let read = list.deserialize(&mut json).and_then(|()| json.end());
+    let outcome = list.deserialize(&mut json).and_then(|()| json.end());
     let is_stopped = list.is_stopped;
-    match (failure, read) {
-        (Some(failure), _) => Err(failure),
+    match (stop_error, outcome) {
+        (Some(error), _) => Err(error),
         (None, Err(_)) if is_stopped => Ok(()),
-        (None, Err(error)) if error.is_io() => Err(Failure::Output(error.into())),
+        (None, Err(error)) if error.is_io() => Err(ReadError::Io(error.into())),
         (None, Err(error)) if error.is_eof() => Err(Failure::Usage(format!(
             "line {}: the JSON ends within the list: the file is incomplete",
             error.line()
-        ))),
-        (None, Err(error)) => Err(Failure::Usage(format!("not a list of devices: {error}"))),
+        ))
+        .into()),
+        (None, Err(error)) => Err(Failure::Usage(format!("not a list of devices: {error}")).into()),
         (None, Ok(())) => Ok(()),
     }
 }
@@ -517,11 +531,11 @@ impl<'de> Visitor<'de> for &mut ListVisitor<'_> {
     }
 }
 
-/// The position of a [`CountingReader`].
+/// The position of a [`CountingReader`]. Both the reader and the visitor of the list use it.
 struct ReadCount {
     lines: Cell<u64>,
     bytes: Cell<u64>,
-    /// The largest position of the end of an element.
+    /// The largest position at which the current element may end.
     row_end: Cell<u64>,
 }
 

@@ -1,5 +1,5 @@
-//! A row in its original form, and in that of the report of refused rows: unchanged, with its line and
-//! errors. A corrected report is imported like any file; a row that is refused again keeps its line in
+//! A row in its original form. The report of refused rows contains this form, with the line and the errors of
+//! the row. A corrected report is imported like any other file. A row that is refused again keeps its line in
 //! the first file.
 
 use std::{io, sync::Arc};
@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 
 use crate::output::{csv_writer, escape_formula};
 
-/// The columns that a report adds, replacing those of the same name. A file with both of them is a
-/// report, where they are not fields of a device.
+/// The columns that a report adds. A file that has both of them is a report: in it, they are not fields of a
+/// device, and the next report replaces them.
 const ADDED: [&str; 2] = [LINE, "errors"];
 const LINE: &str = "line";
-/// The member of a report that contains a line which is not a JSON object.
+/// The member of a report that contains the text of a line that is not a JSON object.
 const NOT_AN_OBJECT: &str = "original";
 
-/// Whether these columns are those of a report.
+/// Whether a file with these columns is a report.
 pub(super) fn is_report<'a>(names: impl IntoIterator<Item = &'a [u8]>) -> bool {
     let names: Vec<_> = names.into_iter().filter(|name| is_added(name)).collect();
     ADDED.iter().all(|added| names.contains(&added.as_bytes()))
@@ -43,7 +43,7 @@ impl SourceRow {
         }
     }
 
-    /// The row in a report.
+    /// The row as a report contains it. `line` is its line in the imported file.
     pub(super) fn row(&self, line: u64, errors: &[String]) -> io::Result<Vec<u8>> {
         match self {
             Self::Csv { header, cells } => {
@@ -55,7 +55,7 @@ impl SourceRow {
     }
 }
 
-/// The line in the first file, if the row is from a report.
+/// The row's line in the first file, if the row is from a report.
 fn csv_first_line(header: &ByteRecord, cells: &ByteRecord) -> Option<String> {
     if !is_report(header) {
         return None;
@@ -65,7 +65,8 @@ fn csv_first_line(header: &ByteRecord, cells: &ByteRecord) -> Option<String> {
     Some(line.to_string())
 }
 
-/// The cells of a row, then the added cells, then those beyond the header.
+/// A row of a report: the cells of the row, the added cells, and the cells for which the header has no
+/// column.
 fn csv_row(header: &ByteRecord, cells: &ByteRecord, added: &[String; 2]) -> io::Result<Vec<u8>> {
     let of_header = header.iter().zip(cells.iter().chain(std::iter::repeat(b"".as_slice())));
     let row = of_header.filter(|(name, _)| !is_added(name)).map(|(_, cell)| cell);
@@ -129,7 +130,7 @@ mod tests {
                 "\"device_id\",\"note\",\"line\",\"errors\"\r\n",
                 b"\"a,\"\"b\",\"\xff\",\"7\",\"ios_env: no; =and again\"\r\n".as_slice(),
             ),
-            // A formula is escaped once; missing cells are empty, surplus cells come last.
+            // A formula is escaped only once. Missing cells are empty, and surplus cells come last.
             (
                 vec!["a", "b"],
                 vec![b"=c"],

@@ -1,5 +1,5 @@
-//! The progress of an import, saved in a state file that is replaced atomically. Results are added in
-//! the order of the file, so that one position separates finished rows from the others.
+//! The progress of an import, which is saved in a state file. Results are added in the order of the file, so
+//! a single position separates the finished rows from all others. The state file is replaced atomically.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
+use crate::import::operation::Duplicate;
 use crate::import::report::{Report, ReportPath, ReportState};
-use crate::import::row_keys::Duplicate;
 use crate::import::source_row::SourceRow;
 use crate::output;
 
@@ -19,17 +19,17 @@ const SAVE_ROWS: u64 = 1_000;
 /// Time after which the progress is saved, if there are fewer rows.
 const SAVE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A position in the file, after a row.
+/// A position in the file: the end of a row.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Position {
-    /// Rows before it.
+    /// Number of rows before the position.
     pub(super) rows: u64,
-    /// The line on which the last of them begins.
+    /// The line on which the last of these rows begins.
     pub(super) line: u64,
-    /// Bytes before it.
+    /// Number of bytes before the position.
     pub(super) bytes: u64,
-    /// The digest of their cells.
+    /// The digest of the cells of these rows, and of the header.
     digest: Digest,
 }
 
@@ -69,7 +69,7 @@ struct StateFile {
     moved: u64,
     #[serde(default)]
     without_address: u64,
-    /// The report at that time.
+    /// The report of refused rows at that time.
     report: Option<ReportState>,
 }
 
@@ -85,7 +85,7 @@ pub(super) struct Counts {
     pub(super) replaced: u64,
     /// Rows with the address of an earlier row for another device.
     pub(super) moved: u64,
-    /// Done rows without an address.
+    /// Rows that registered a device without an address.
     pub(super) without_address: u64,
 }
 
@@ -143,7 +143,7 @@ impl ImportState {
         self.report.path()
     }
 
-    /// The first row that was refused in this run, unless stderr has shown it.
+    /// The first row that was refused in this run. `None` if refused rows are printed to stderr.
     pub(super) fn first_refused(&self) -> Option<&str> {
         self.first_refused.as_deref()
     }
@@ -192,7 +192,7 @@ impl ImportState {
         self.file.refused += 1;
         self.file.duplicates += u64::from(duplicate.device || duplicate.address);
         self.file.position = position;
-        // The state names the report as soon as it exists, so that a run after a crash continues it.
+        // The state must contain the path of a new report, so that a run after a crash continues it.
         if is_first { self.save() } else { Ok(()) }
     }
 
@@ -205,7 +205,7 @@ impl ImportState {
         self.save()
     }
 
-    /// Saves the progress. The report is on disk before the state that counts its rows.
+    /// Saves the progress. The rows of the report are on disk before the state that counts them.
     pub(super) fn save(&mut self) -> Result<(), Failure> {
         self.saved_at = Instant::now();
         self.saved_rows = self.file.position.rows;
@@ -229,7 +229,7 @@ impl ImportState {
     pub(super) fn stopped(&self, cause: Option<Failure>) -> Failure {
         let line = self.file.position.line;
         match cause {
-            // Running the same command again would not help.
+            // The same command would fail again, so the message must not suggest to run it again.
             Some(usage @ Failure::Usage(_)) => usage,
             cause => {
                 let resumable = self.state_path.is_some() && line > 0;
@@ -268,7 +268,7 @@ fn remove(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// An FNV-1a digest: it detects another file, but not one made to deceive it.
+/// An FNV-1a digest. It detects a different file, but not a file that was made to have the same digest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Digest(u64);

@@ -13,7 +13,7 @@ pub(crate) enum CellKind {
     Plain,
     /// Unchanged, possibly on several lines.
     Text,
-    /// Like `Text`, but never shortened: the end may contain the remedy.
+    /// Like `Text`, but never shortened, because the end may contain the remedy.
     Whole,
     /// A payload: indented JSON of limited width, never shortened.
     Payload,
@@ -25,7 +25,7 @@ pub(crate) enum CellKind {
     Day,
     /// Tags of a device: their names, and the value of those that are false.
     Tags,
-    /// Configuration of a provider: its identifying members.
+    /// Configuration of a provider: the members that identify it, such as a key id or a project id.
     Provider,
     /// Configuration of a provider whose members have their own columns: only whether it is missing.
     MissingConfig,
@@ -105,7 +105,7 @@ pub(super) fn table_cell(value: Option<&Value>, kind: CellKind) -> String {
             let parts = PROVIDER_SUMMARY.iter().filter_map(|part| config.pointer(part)?.as_str());
             parts.collect::<Vec<_>>().join(" ")
         }
-        // The credentials were discarded after the master key was lost.
+        // The server cannot decrypt the credentials any more, because its master key was lost.
         (Some(Value::Null), CellKind::Provider | CellKind::MissingConfig) => {
             "(forgotten)".to_owned()
         }
@@ -155,7 +155,7 @@ pub(crate) fn day(ms: i64) -> String {
 /// The text of a value in a CSV file.
 pub(super) fn csv_cell(value: Option<&Value>) -> String {
     match value {
-        // A number is not a formula, whatever its sign.
+        // A number is not a formula, even if it begins with a sign.
         Some(Value::Number(number)) => number.to_string(),
         _ => {
             let text = plain(value);
@@ -164,6 +164,7 @@ pub(super) fn csv_cell(value: Option<&Value>) -> String {
     }
 }
 
+/// The text of [`CellKind::Counts`].
 fn outcomes(notification: &Value) -> String {
     let count = |name: &str| notification["counts"][name].as_u64().unwrap_or_default();
     let mut lines = vec![match count("targeted") {
@@ -172,7 +173,7 @@ fn outcomes(notification: &Value) -> String {
             let at = table_cell(notification.get("send_at"), CellKind::Time);
             if at.is_empty() { at } else { format!("due {at}") }
         }
-        // The devices are not selected yet, or not counted.
+        // The server has not selected the devices yet, or does not count them.
         0 => String::new(),
         targeted => format!("{} of {targeted} sent", count("sent")),
     }];
@@ -285,8 +286,8 @@ fn device_state(device: &Value) -> &str {
 }
 
 fn failure(failure: &Value) -> String {
-    let word = |name: &str| printable(failure[name].as_str().unwrap_or_default());
-    format!("{} {}: {}", failure["count"], word("platform"), word("reason"))
+    let text = |name: &str| printable(failure[name].as_str().unwrap_or_default());
+    format!("{} {}: {}", failure["count"], text("platform"), text("reason"))
 }
 
 fn tag(tag: &Value) -> String {
@@ -303,7 +304,7 @@ fn plain(value: Option<&Value>) -> String {
     }
 }
 
-/// Escapes a cell that looks like a formula, like [`csv_cell`]; it need not be UTF-8.
+/// Escapes a cell that looks like a formula, as [`csv_cell`] does. The cell need not be UTF-8.
 pub(crate) fn escape_formula(cell: &[u8]) -> Cow<'_, [u8]> {
     if String::from_utf8_lossy(cell).starts_with(FORMULA_STARTS) {
         Cow::Owned([b"'", cell].concat())
@@ -331,7 +332,8 @@ pub(super) fn printable_lines(text: &str) -> String {
     escaped(text, |character| character == '\n')
 }
 
-/// Escapes unprintable characters, except those that `is_kept` and joiners between letters that they join.
+/// Escapes unprintable characters. Exceptions are characters for which `is_kept` returns true, and joiners
+/// between characters that they combine.
 fn escaped(text: &str, is_kept: impl Fn(char) -> bool) -> String {
     const JOINERS: [char; 2] = ['\u{200c}', '\u{200d}'];
     let mut clean = String::with_capacity(text.len());

@@ -9,7 +9,7 @@ pub(crate) struct Bar {
     pub(crate) count: u64,
 }
 
-/// The lines of a chart with this many columns. The largest count fills its line, and every count above
+/// Draws a chart of the given width. The line of the largest count has the full width, and every count above
 /// zero has a bar.
 pub(super) fn lines(bars: &[Bar], columns: usize) -> Vec<String> {
     let most = bars.iter().map(|bar| bar.count).max().unwrap_or_default();
@@ -25,7 +25,8 @@ pub(super) fn lines(bars: &[Bar], columns: usize) -> Vec<String> {
     bars.iter().map(line).collect()
 }
 
-/// The columns of a bar: its share of `max_columns`, rounded, but at least one for a count above zero.
+/// The length of a bar in columns: the share of `max_columns`, rounded. A count above zero has at least one
+/// column.
 fn length(count: u64, most: u64, max_columns: usize) -> usize {
     if count == 0 || most == 0 {
         return 0;

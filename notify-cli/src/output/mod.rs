@@ -1,4 +1,4 @@
-//! All output: the result on stdout, messages on stderr.
+//! All output of the command: the result is printed to stdout, and messages are printed to stderr.
 
 mod cell;
 mod chart;
@@ -135,12 +135,12 @@ impl Output {
         Ok(())
     }
 
-    /// Prints records one at a time.
+    /// Returns a printer of records, which prints them one at a time.
     pub(crate) fn rows<'a>(&'a mut self, view: &'a View) -> Result<Rows<'a>, Failure> {
         Rows::begin(&mut *self.out, self.format, self.is_terminal, view)
     }
 
-    /// Prints records one at a time as CSV or NDJSON.
+    /// Returns a printer of records that prints CSV, or else NDJSON.
     pub(crate) fn file<'a>(
         &'a mut self,
         is_csv: bool,

@@ -20,18 +20,19 @@ use crate::failure::Failure;
 const TABLE_ROWS_MAX: usize = 1_000;
 /// Most lines of a row of a listing; a longer one ends with an ellipsis.
 const ROW_LINES_MAX: usize = 6;
-/// Most columns of a payload and of its problems, which have no other limit without a terminal.
+/// Largest width of a payload and of its problems, in columns. Without a terminal, their width has no other
+/// limit.
 const PAYLOAD_COLUMNS_MAX: u16 = 60;
-/// Minimum columns of a text that is wider, on a terminal.
+/// On a terminal, a column with text is not made narrower than this.
 const TEXT_COLUMNS_MIN: usize = 20;
-/// The columns of a border and [`PADDING_COLUMNS`].
+/// The width that each column of a table takes in addition to its text: a border and [`PADDING_COLUMNS`].
 const BORDER_COLUMNS: usize = 3;
-/// The blanks on both sides of a cell.
+/// The number of blanks on both sides of a cell, in total.
 const PADDING_COLUMNS: usize = 2;
 /// The width of a table on a terminal of unknown size.
 const WIDTH_DEFAULT: u16 = 80;
 
-/// Prints records.
+/// Prints records one at a time.
 pub(crate) struct Rows<'a> {
     view: &'a View,
     sink: Sink<'a>,
@@ -83,7 +84,7 @@ impl<'a> Rows<'a> {
         Ok(Self { view, sink })
     }
 
-    /// NDJSON.
+    /// A printer of NDJSON: one JSON object on each line.
     pub(super) fn lines(out: &'a mut dyn Write, is_terminal: bool, view: &'a View) -> Self {
         Self { view, sink: Sink::Lines { out, is_terminal } }
     }
@@ -138,7 +139,7 @@ impl<'a> Rows<'a> {
             }
             Sink::Lines { .. } => {}
             Sink::Csv { mut csv, .. } => csv.flush()?,
-            // On a terminal, a sentence instead of an empty table.
+            // On a terminal, a sentence is printed instead of an empty table.
             Sink::Table { rows, is_printed: false, is_terminal: true, .. } if rows.is_empty() => {
                 print_message(&format!("No {}.", self.view.noun));
             }
@@ -160,7 +161,7 @@ pub(crate) fn csv_writer<W: Write>(out: W) -> csv::Writer<W> {
         .from_writer(out)
 }
 
-/// The original I/O error, so that a closed pipe is recognised.
+/// Returns the I/O error inside of a CSV error, so that a closed pipe is recognised.
 fn io(error: csv::Error) -> io::Error {
     match error.into_kind() {
         csv::ErrorKind::Io(error) => error,
@@ -168,14 +169,14 @@ fn io(error: csv::Error) -> io::Error {
     }
 }
 
-/// A listing as a table, or as a block of lines for each record if the columns do not fit.
+/// A listing as a table. If the columns do not fit into the width, each record is a block of lines.
 fn listing(view: &View, rows: &[Vec<String>], width_limit: Option<u16>) -> String {
     let columns = match width_limit {
         None => Some((0..view.columns.len()).collect()),
         Some(width_limit) => fitting_columns(view, rows, width_limit),
     };
     match columns {
-        Some(places) => table(view, rows, &places, width_limit).to_string(),
+        Some(indexes) => table(view, rows, &indexes, width_limit).to_string(),
         None => {
             let width_limit = usize::from(width_limit.unwrap_or(WIDTH_DEFAULT));
             let blocks: Vec<String> =
@@ -185,26 +186,28 @@ fn listing(view: &View, rows: &[Vec<String>], width_limit: Option<u16>) -> Strin
     }
 }
 
-/// The indexes of the columns that fit, without some optional ones; `None` if the others do not fit.
+/// The indexes of the columns that fit into the width. Optional columns are omitted if necessary. Returns
+/// `None` if the other columns do not fit either.
 fn fitting_columns(view: &View, rows: &[Vec<String>], width_limit: u16) -> Option<Vec<usize>> {
-    let needed = |place: &usize| {
-        let column = &view.columns[*place];
-        let cells = rows.iter().map(|row| &*row[*place]);
+    let width_needed = |index: &usize| {
+        let column = &view.columns[*index];
+        let cells = rows.iter().map(|row| &*row[*index]);
         let cells = cells.map(|cell| cell_width_min(column, cell));
         cells.max().unwrap_or_default().max(text::width(column.name))
     };
-    let mut places: Vec<usize> = (0..view.columns.len()).collect();
+    let mut indexes: Vec<usize> = (0..view.columns.len()).collect();
     loop {
-        let columns: usize = places.iter().map(needed).sum();
-        if columns + BORDER_COLUMNS * places.len() < usize::from(width_limit) {
-            return Some(places);
+        let width: usize = indexes.iter().map(width_needed).sum();
+        if width + BORDER_COLUMNS * indexes.len() < usize::from(width_limit) {
+            return Some(indexes);
         }
-        let spare = places.iter().rposition(|place| view.columns[*place].is_optional)?;
-        places.remove(spare);
+        let last_optional = indexes.iter().rposition(|index| view.columns[*index].is_optional)?;
+        indexes.remove(last_optional);
     }
 }
 
-/// The minimum width of a cell: a text may be broken at spaces, but keeps [`TEXT_COLUMNS_MIN`].
+/// The minimum width of a cell. A text may be broken at spaces, but is at least [`TEXT_COLUMNS_MIN`] wide,
+/// unless the whole text is shorter.
 fn cell_width_min(column: &Column, cell: &str) -> usize {
     let natural = text::width(cell);
     if column.kind.is_unbroken() {
@@ -214,37 +217,38 @@ fn cell_width_min(column: &Column, cell: &str) -> usize {
     }
 }
 
-fn table(view: &View, rows: &[Vec<String>], places: &[usize], width_limit: Option<u16>) -> Table {
+fn table(view: &View, rows: &[Vec<String>], indexes: &[usize], width_limit: Option<u16>) -> Table {
     let mut table = styled(width_limit);
-    table.set_header(places.iter().map(|place| view.columns[*place].name));
+    table.set_header(indexes.iter().map(|index| view.columns[*index].name));
     let is_never_cut = |column: &Column| matches!(column.kind, CellKind::Whole | CellKind::Payload);
     let is_whole = view.columns.iter().any(is_never_cut);
     for cells in rows {
-        let mut row = Row::from(places.iter().map(|place| &cells[*place]));
+        let mut row = Row::from(indexes.iter().map(|index| &cells[*index]));
         if !is_whole {
             row.max_height(ROW_LINES_MAX);
         }
         table.add_row(row);
     }
-    for (nth, place) in places.iter().enumerate() {
-        let kind = view.columns[*place].kind;
-        let cells = rows.iter().map(|row| &*row[*place]);
-        let least = cells.map(|cell| cell_width_min(&view.columns[*place], cell)).max();
-        let column = table.column_mut(nth).expect("the header has every column");
+    for (position, index) in indexes.iter().enumerate() {
+        let kind = view.columns[*index].kind;
+        let cells = rows.iter().map(|row| &*row[*index]);
+        let width_min = cells.map(|cell| cell_width_min(&view.columns[*index], cell)).max();
+        let column = table.column_mut(position).expect("the header has every column");
         if matches!(kind, CellKind::Payload | CellKind::Lines) {
             column
                 .set_constraint(ColumnConstraint::UpperBoundary(Width::Fixed(PAYLOAD_COLUMNS_MAX)));
         } else if kind.is_unbroken() {
             column.set_constraint(ColumnConstraint::ContentWidth);
-        } else if let (Some(least), Some(_)) = (least, width_limit) {
-            let least = u16::try_from(least + PADDING_COLUMNS).unwrap_or(u16::MAX);
-            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least)));
+        } else if let (Some(width_min), Some(_)) = (width_min, width_limit) {
+            let width_min = u16::try_from(width_min + PADDING_COLUMNS).unwrap_or(u16::MAX);
+            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(width_min)));
         }
     }
     table
 }
 
-/// A record of a listing as lines: its heading columns, then its other fields.
+/// A record of a listing as lines. The first line has its heading columns, and each further line has one of
+/// its other fields.
 fn block(view: &View, cells: &[String], width_limit: usize) -> String {
     let mut head = cells[0].clone();
     let mut shown = 1;
@@ -283,8 +287,8 @@ fn pairs<'a>(
     lines
 }
 
-/// One record: the value of its only field, or a line for each field that is not empty or a count of
-/// zero.
+/// One record as text. A record with only one field is the value of that field. Otherwise, each field has a
+/// line, except empty fields and counts of zero.
 pub(super) fn record(record: &Value, view: &View, width_limit: Option<u16>) -> String {
     if let [column] = view.columns {
         return table_cell(record.pointer(column.pointer), column.kind);
@@ -321,7 +325,7 @@ fn styled(width_limit: Option<u16>) -> Table {
     table
 }
 
-/// The width of text, in columns.
+/// The width at which text is wrapped, in columns.
 pub(super) fn columns() -> u16 {
     width_limit().unwrap_or(WIDTH_DEFAULT)
 }

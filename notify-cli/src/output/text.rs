@@ -1,19 +1,19 @@
-//! How wide a text is on a terminal, and its lines where it has to be broken.
+//! The width of a text on a terminal, and how it is broken into lines.
 
 use std::fmt::Display;
 
 use unicode_width::UnicodeWidthStr;
 
-/// Columns of a text that may be broken at any place: words that are not ASCII, of which some scripts
-/// put no space between.
+/// The minimum width of a word that is not ASCII, in columns. Some scripts put no space between words, so
+/// such a text may be broken at any place.
 const WORD_COLUMNS_MIN: usize = 16;
 
-/// Columns of the widest line.
+/// The width of the widest line, in columns.
 pub(super) fn width(text: &str) -> usize {
     text.lines().map(UnicodeWidthStr::width).max().unwrap_or_default()
 }
 
-/// Columns that a text needs at least when it is broken at spaces alone: an id or a url that is broken
+/// The minimum width of a text that may be broken only at spaces, in columns. An id or a url that is broken
 /// elsewhere cannot be copied.
 pub(super) fn width_min(text: &str) -> usize {
     let needed = |word: &str| {
@@ -23,8 +23,8 @@ pub(super) fn width_min(text: &str) -> usize {
     text.split_whitespace().map(needed).max().unwrap_or_default()
 }
 
-/// Breaks a text at spaces into lines; a longer word exceeds the width. The parts of a line keep its
-/// indentation.
+/// Breaks a text at spaces into lines. A word that is longer than the width is not broken. The parts of a
+/// line keep the line's indentation.
 pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for paragraph in text.lines() {

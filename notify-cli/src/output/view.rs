@@ -13,8 +13,8 @@ pub(crate) struct View {
     pub(crate) columns: &'static [Column],
     /// The columns of a CSV file.
     pub(crate) export: &'static [Column],
-    /// How many columns identify a record. If a table does not fit, they are on the first line of a
-    /// record, and the others follow with their names.
+    /// How many columns identify a record. If a table does not fit into the width, these columns are on the
+    /// first line of a record. The other columns follow, each on a line with its name.
     pub(crate) heading_columns: usize,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Column {
     pub(crate) name: &'static str,
     pub(crate) pointer: &'static str,
     pub(crate) kind: CellKind,
-    /// Whether a table omits the column if it does not fit.
+    /// Whether the column is omitted if the table does not fit into the width.
     pub(crate) is_optional: bool,
 }
 
@@ -64,8 +64,8 @@ const fn time(name: &'static str, pointer: &'static str) -> Column {
     column(name, pointer, CellKind::Time)
 }
 
-/// Columns as `name: Kind = "pointer"`. The kind is `Plain` and the pointer that of the field with this
-/// name, unless given.
+/// Declares columns as `name: Kind = "pointer"`. Without a kind, it is `Plain`. Without a pointer, it is that
+/// of the field with the column's name.
 macro_rules! columns {
     (@kind) => { CellKind::Plain };
     (@kind $kind:ident) => { CellKind::$kind };
@@ -80,28 +80,34 @@ macro_rules! columns {
     };
 }
 
-const fn one(columns: &'static [Column]) -> View {
-    record(columns, columns)
+/// A record with the same columns in a table and in CSV.
+const fn one_record(columns: &'static [Column]) -> View {
+    record_with_export(columns, columns)
 }
 
-/// A record with other columns in CSV than in a table.
-const fn record(columns: &'static [Column], export: &'static [Column]) -> View {
+/// A record whose columns in CSV differ from those in a table.
+const fn record_with_export(columns: &'static [Column], export: &'static [Column]) -> View {
     View { list: None, noun: "", columns, export, heading_columns: 1 }
 }
 
-const fn many(list: &'static str, columns: &'static [Column]) -> View {
-    listed(list, columns, columns)
+/// A listing with the same columns in a table and in CSV.
+const fn listing(list: &'static str, columns: &'static [Column]) -> View {
+    listing_with_export(list, columns, columns)
 }
 
-/// A listing with other columns in CSV than in a table.
-const fn listed(list: &'static str, columns: &'static [Column], export: &'static [Column]) -> View {
+/// A listing whose columns in CSV differ from those in a table.
+const fn listing_with_export(
+    list: &'static str,
+    columns: &'static [Column],
+    export: &'static [Column],
+) -> View {
     View { list: Some(list), noun: list, columns, export, heading_columns: 1 }
 }
 
-pub(crate) const SUCCESS: View = one(columns! { success });
+pub(crate) const SUCCESS: View = one_record(columns! { success });
 
-pub(crate) const CREATED: View = one(columns! { id });
-pub(crate) const KEY_CREATED: View = one(columns! { id, api_key });
+pub(crate) const CREATED: View = one_record(columns! { id });
+pub(crate) const KEY_CREATED: View = one_record(columns! { id, api_key });
 
 const DEVICE_FIELDS: &[Column] = columns! {
     device_id, platform, sdk_type, push_token, push_disabled, ios_env, subscription,
@@ -119,16 +125,16 @@ const DEVICE_COLUMNS: &[Column] = columns! {
     device_id: Text, platform, state: DeviceState = "", tags: Tags, updated_at: Time,
 };
 pub(crate) const DEVICES: View =
-    listed("devices", DEVICE_COLUMNS, DEVICE_FIELDS).with_heading_columns(3);
-pub(crate) const DEVICE: View = record(DEVICE_RECORD, DEVICE_FIELDS);
+    listing_with_export("devices", DEVICE_COLUMNS, DEVICE_FIELDS).with_heading_columns(3);
+pub(crate) const DEVICE: View = record_with_export(DEVICE_RECORD, DEVICE_FIELDS);
 
 pub(crate) const TAGS: View =
-    many("tags", &[text("name", "/name"), plain("type", "/type"), plain("devices", "/devices")]);
+    listing("tags", &[text("name", "/name"), plain("type", "/type"), plain("devices", "/devices")]);
 
 const FEED_EXPORT: &[Column] = columns! {
     id, name, url, status, items, last_fetched_at, last_error, created_at,
 };
-pub(crate) const FEEDS: View = listed(
+pub(crate) const FEEDS: View = listing_with_export(
     "feeds",
     columns! {
         id, status, name: Text, last_error: Whole, url: Text, items, last_fetched_at: Time,
@@ -139,18 +145,18 @@ pub(crate) const FEEDS: View = listed(
 
 /// The items of a feed.
 pub(crate) const FEED_CHECK: View =
-    many("items", columns! { title: Text, url: Text, image_url: Text, published_at: Time });
+    listing("items", columns! { title: Text, url: Text, image_url: Text, published_at: Time });
 
 pub(crate) const POLL_ANSWERS: View =
-    many("answers", columns! { id, text: Text, image_url: Text, clicks, percentage });
+    listing("answers", columns! { id, text: Text, image_url: Text, clicks, percentage });
 
-pub(crate) const EVENTS_ACCEPTED: View = one(columns! { accepted, ignored: Ignored });
+pub(crate) const EVENTS_ACCEPTED: View = one_record(columns! { accepted, ignored: Ignored });
 
-pub(crate) const ENRICHMENT: View = one(columns! {
+pub(crate) const ENRICHMENT: View = one_record(columns! {
     campaign_id, layout_id, settings: Nested, strings: Nested, features: Nested,
 });
 
-pub(crate) const DEVICE_STATISTICS: View = listed(
+pub(crate) const DEVICE_STATISTICS: View = listing_with_export(
     "platforms",
     &[
         plain("platform", "/platform"),
@@ -167,7 +173,7 @@ pub(crate) const DEVICE_STATISTICS: View = listed(
 );
 
 pub(crate) const NOTIFICATION_STATISTICS: View =
-    many("days", columns! { date: Day, sent, received, opened, clicked, dismissed })
+    listing("days", columns! { date: Day, sent, received, opened, clicked, dismissed })
         .with_noun("days with counts");
 
 const APP_COLUMNS: &[Column] = &[
@@ -177,10 +183,10 @@ const APP_COLUMNS: &[Column] = &[
     plain("status", "/status"),
     time("created_at", "/created_at").optional(),
 ];
-pub(crate) const APPS: View = many("apps", APP_COLUMNS).with_noun("applications");
-pub(crate) const APP: View = one(APP_COLUMNS);
+pub(crate) const APPS: View = listing("apps", APP_COLUMNS).with_noun("applications");
+pub(crate) const APP: View = one_record(APP_COLUMNS);
 
-pub(crate) const KEYS: View = listed(
+pub(crate) const KEYS: View = listing_with_export(
     "keys",
     columns! { id, name: Text, hint, created_at: Day, last_used_at: Day },
     columns! { id, name, hint, last_used_at, created_at },
@@ -189,7 +195,7 @@ pub(crate) const KEYS: View = listed(
 .with_noun("API keys");
 
 const PROVIDER_EXPORT: &[Column] = columns! { provider, config, updated_at };
-pub(crate) const PROVIDERS: View = listed(
+pub(crate) const PROVIDERS: View = listing_with_export(
     "providers",
     &[
         plain("provider", "/provider"),
@@ -200,7 +206,7 @@ pub(crate) const PROVIDERS: View = listed(
     PROVIDER_EXPORT,
 );
 /// A provider and the fields of its configuration; only `-o json` contains a certificate.
-pub(crate) const PROVIDER: View = record(
+pub(crate) const PROVIDER: View = record_with_export(
     columns! {
         provider, config: MissingConfig, team_id = "/config/team_id", key_id = "/config/key_id",
         topic = "/config/topic", subject = "/config/subject",
@@ -217,13 +223,13 @@ pub(crate) const PROVIDER: View = record(
 );
 
 pub(crate) const PROVIDER_CHECKED: View =
-    one(columns! { ok, detail: Text, deliveries: Channel = "/channel" });
+    one_record(columns! { ok, detail: Text, deliveries: Channel = "/channel" });
 
 pub(crate) const DOCTOR: View =
-    many("checks", columns! { check, about: Text, ok, detail: Whole, hint: Whole, status });
+    listing("checks", columns! { check, about: Text, ok, detail: Whole, hint: Whole, status });
 
 pub(crate) const PROFILES: View =
-    many("profiles", columns! { name: Text, url: Text, api_key, admin_key, current });
+    listing("profiles", columns! { name: Text, url: Text, api_key, admin_key, current });
 
 // Campaigns, and their files.
 
@@ -234,17 +240,17 @@ const CAMPAIGN_COLUMNS: &[Column] = &[
     plain("is_default", "/is_default"),
     time("created_at", "/created_at").optional(),
 ];
-pub(crate) const CAMPAIGNS: View = many("campaigns", CAMPAIGN_COLUMNS);
-pub(crate) const CAMPAIGN: View = one(columns! {
+pub(crate) const CAMPAIGNS: View = listing("campaigns", CAMPAIGN_COLUMNS);
+pub(crate) const CAMPAIGN: View = one_record(columns! {
     id, name: Text, status, is_default, created_at: Time, layout_id = "/template/layout_id",
     settings: Nested = "/template/settings", strings: Nested = "/template/strings",
     features: Nested = "/template/features",
 });
 
 pub(crate) const CAMPAIGN_STEPS: View =
-    many("campaigns", columns! { name: Text, action, file: Text, changes: Lines });
+    listing("campaigns", columns! { name: Text, action, file: Text, changes: Lines });
 pub(crate) const CAMPAIGN_FILES: View =
-    many("campaigns", columns! { name: Text, file: Text, written });
+    listing("campaigns", columns! { name: Text, file: Text, written });
 
 // Results of imports.
 
@@ -252,8 +258,8 @@ const IMPORTED_EXPORT: &[Column] = columns! {
     rows, registered, refused, refused_file, duplicates, left_out, devices, replaced,
     without_address,
 };
-/// The counts of a table add up to the rows.
-pub(crate) const IMPORTED: View = record(
+/// In a table, the counts of devices and rows add up to `rows`.
+pub(crate) const IMPORTED: View = record_with_export(
     &[
         plain("rows", "/rows"),
         plain("devices registered", "/devices"),
@@ -265,7 +271,7 @@ pub(crate) const IMPORTED: View = record(
     ],
     IMPORTED_EXPORT,
 );
-pub(crate) const TAGGED: View = one(columns! { rows, tagged, refused, refused_file });
+pub(crate) const TAGGED: View = one_record(columns! { rows, tagged, refused, refused_file });
 
 // Notifications, deliveries, previews and explanations.
 
@@ -279,8 +285,9 @@ const NOTIFICATION_EXPORT: &[Column] = columns! {
     canceled = "/counts/canceled", pending = "/counts/pending",
 };
 pub(crate) const NOTIFICATIONS: View =
-    listed("notifications", NOTIFICATION_COLUMNS, NOTIFICATION_EXPORT).with_heading_columns(3);
-pub(crate) const NOTIFICATION: View = one(columns! {
+    listing_with_export("notifications", NOTIFICATION_COLUMNS, NOTIFICATION_EXPORT)
+        .with_heading_columns(3);
+pub(crate) const NOTIFICATION: View = one_record(columns! {
     id, status, origin, created_at: Time, send_at: Time, started_at: Time, completed_at: Time,
     request: Nested, targeted: Count = "/counts/targeted", sent: Count = "/counts/sent",
     failed: Count = "/counts/failed", unregistered: Count = "/counts/unregistered",
@@ -294,7 +301,7 @@ pub(crate) const NOTIFICATION: View = one(columns! {
 const DELIVERY_EXPORT: &[Column] = columns! {
     device_id, platform, outcome, reason, attempts, provider_message_id, at, next_attempt_at,
 };
-pub(crate) const DELIVERIES: View = listed(
+pub(crate) const DELIVERIES: View = listing_with_export(
     "deliveries",
     columns! {
         device_id: Text, platform, outcome, at: Time, attempts, reason: Text,
@@ -304,7 +311,7 @@ pub(crate) const DELIVERIES: View = listed(
 )
 .with_heading_columns(4);
 
-pub(crate) const PREVIEW: View = listed(
+pub(crate) const PREVIEW: View = listing_with_export(
     "platforms",
     columns! {
         platform, devices, bytes, limit, payload: Payload, problems: Lines,
@@ -312,19 +319,23 @@ pub(crate) const PREVIEW: View = listed(
     columns! { platform, devices, bytes, limit, payload, headers, problems },
 );
 
-pub(crate) const EXPLANATION: View =
-    listed("steps", columns! { at: Step, what, detail: Whole }, columns! { at, what, detail })
-        .with_heading_columns(2);
+pub(crate) const EXPLANATION: View = listing_with_export(
+    "steps",
+    columns! { at: Step, what, detail: Whole },
+    columns! { at, what, detail },
+)
+.with_heading_columns(2);
 
 // Web access.
 
-pub(crate) const WEB_ACCESS: View = one(columns! { allowed_origins, allowed_tags, push_services });
+pub(crate) const WEB_ACCESS: View =
+    one_record(columns! { allowed_origins, allowed_tags, push_services });
 
 // Webhooks and their messages.
 
-pub(crate) const WEBHOOK_CREATED: View = one(columns! { id, secret });
-pub(crate) const WEBHOOK_RECOVERED: View = one(columns! { recovered, more });
-pub(crate) const WEBHOOKS: View = listed(
+pub(crate) const WEBHOOK_CREATED: View = one_record(columns! { id, secret });
+pub(crate) const WEBHOOK_RECOVERED: View = one_record(columns! { recovered, more });
+pub(crate) const WEBHOOKS: View = listing_with_export(
     "webhooks",
     columns! {
         id, state: Webhook = "", url: Text, pending: Count, dropped: Count,
@@ -339,6 +350,6 @@ const ATTEMPT_COLUMNS: &[Column] = columns! {
     id, event, outcome, last_attempt_at: Time, failure: Attempt = "", attempts, latency_ms,
     next_attempt_at: Time,
 };
-pub(crate) const WEBHOOK_ATTEMPT: View = record(ATTEMPT_COLUMNS, ATTEMPT_EXPORT);
+pub(crate) const WEBHOOK_ATTEMPT: View = record_with_export(ATTEMPT_COLUMNS, ATTEMPT_EXPORT);
 pub(crate) const WEBHOOK_ATTEMPTS: View =
-    listed("attempts", ATTEMPT_COLUMNS, ATTEMPT_EXPORT).with_heading_columns(3);
+    listing_with_export("attempts", ATTEMPT_COLUMNS, ATTEMPT_EXPORT).with_heading_columns(3);

@@ -10,14 +10,14 @@ use wiremock::{Mock, MockServer, Request, ResponseTemplate, matchers::any};
 
 pub(crate) const ID: &str = "0190a3b2-7f00-7000-8000-000000000001";
 
-/// An answer as the API gives it.
+/// A response in the form of the API.
 pub(crate) fn response(status: u16, body: &Value) -> ResponseTemplate {
     ResponseTemplate::new(status)
         .insert_header("x-request-id", "req-1")
         .set_body_raw(body.to_string(), "application/json; charset=utf-8")
 }
 
-/// What a run of the command left.
+/// The exit status and the output of a run of the command.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) status: i32,
@@ -60,8 +60,8 @@ impl Fixture {
     }
 
     pub(crate) async fn new() -> Self {
-        // A mock server that is dropped takes locks of tokio without awaiting them. They wait for ever
-        // once the task has used up its budget, which a long table does unless it yields.
+        // A mock server that is dropped takes locks of tokio without awaiting them. If the task has used up
+        // its budget, they wait for ever. A test with a long table uses up the budget unless it yields.
         tokio::task::yield_now().await;
         Self { server: MockServer::start().await, home: TempDir::new().unwrap() }
     }
@@ -76,7 +76,7 @@ impl Fixture {
         command
     }
 
-    /// The command with nothing in its environment but a home.
+    /// The command with only a home directory in its environment.
     pub(crate) fn offline(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_notify"));
         command
@@ -92,7 +92,7 @@ impl Fixture {
         finish(self.command(args))
     }
 
-    /// Makes a file in the home.
+    /// Writes a file in the home directory.
     pub(crate) fn file(&self, name: &str, text: impl AsRef<[u8]>) {
         std::fs::write(self.home.path().join(name), text).unwrap();
     }

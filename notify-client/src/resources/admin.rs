@@ -11,14 +11,14 @@ use serde_json::Value;
 use crate::{call::Call, handle::handle};
 
 handle! {
-    /// The admin API; it needs [`crate::ClientBuilder::admin_key`]. It takes no `Idempotency-Key`, so a
-    /// creation whose outcome is unknown is not retried: the call ends with its error.
+    /// The admin API, which needs [`crate::ClientBuilder::admin_key`]. It takes no `Idempotency-Key`. A
+    /// creation is therefore not retried if the server may have executed it: the call ends with the error.
     Admin from admin;
 
     /// Creates an application: `POST /admin/v1/apps`.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] if it breaks a rule.
+    /// [`crate::Error::Invalid`] if the request breaks a rule.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::CreateApp;
@@ -49,7 +49,7 @@ handle! {
     ///
     /// # Errors
     /// [`crate::Error::Invalid`] if a field breaks a rule; [`crate::Error::NotFound`] if the
-    /// id names none.
+    /// id is unknown.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::{AppId, UpdateApp};
@@ -79,7 +79,7 @@ handle! {
     fn delete_app(id: AppId) -> () =
         Ok(Call::admin(Method::DELETE, &["apps", &id.to_string()]).discard_response());
 
-    /// Creates an API key: `POST /admin/v1/apps/:id/keys`. Only this response shows it.
+    /// Creates an API key: `POST /admin/v1/apps/:id/keys`. Only this response contains the key.
     ///
     /// # Errors
     /// [`crate::Error::NotFound`] if the id is unknown.
@@ -153,7 +153,7 @@ handle! {
     /// `GET /admin/v1/apps/:id/providers/:provider`.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] if it is not configured.
+    /// [`crate::Error::NotFound`] if the provider is not configured.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::{AppId, ProviderKind};
@@ -188,7 +188,7 @@ handle! {
     /// Removes a provider: `DELETE /admin/v1/apps/:id/providers/:provider`.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] if it is not configured.
+    /// [`crate::Error::NotFound`] if the provider is not configured.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::{AppId, ProviderKind};
@@ -202,11 +202,11 @@ handle! {
         Ok(Call::admin(Method::DELETE, &["apps", &app.to_string(), "providers", provider.as_str()])
             .discard_response());
 
-    /// Checks the credentials with the provider; no device receives anything:
-    /// `POST /admin/v1/apps/:id/providers/:provider/test`. The check may take half a minute.
+    /// Checks the credentials of a provider: `POST /admin/v1/apps/:id/providers/:provider/test`. No device
+    /// receives anything. The check may take half a minute.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] if it is not configured.
+    /// [`crate::Error::NotFound`] if the provider is not configured.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::{AppId, ProviderKind};
@@ -223,10 +223,11 @@ handle! {
             &["apps", &app.to_string(), "providers", provider.as_str(), "test"],
         ));
 
-    /// Resumes deliveries that are held: `POST /admin/v1/apps/:id/providers/:provider/resume`.
+    /// Resumes the deliveries through a provider that are held:
+    /// `POST /admin/v1/apps/:id/providers/:provider/resume`.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] if it is not configured.
+    /// [`crate::Error::NotFound`] if the provider is not configured.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::{AppId, ProviderKind};
@@ -247,7 +248,7 @@ handle! {
     ///
     /// # Errors
     /// [`crate::Error::Invalid`] if an origin is invalid; [`crate::Error::NotFound`] if the id
-    /// names no application.
+    /// is unknown.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::{AppId, SetWebAccess};
@@ -267,7 +268,7 @@ handle! {
     /// Reads which pages may subscribe browsers without an API key: `GET /admin/v1/apps/:id/web`.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] if no page may, or the id is unknown.
+    /// [`crate::Error::NotFound`] if no page has access, or the id is unknown.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::AppId;
@@ -280,10 +281,11 @@ handle! {
     fn get_web_access(app: AppId) -> WebAccess =
         Ok(Call::admin(Method::GET, &["apps", &app.to_string(), "web"]));
 
-    /// Revokes the access of all pages; subscribed devices stay: `DELETE /admin/v1/apps/:id/web`.
+    /// Revokes the access of all pages: `DELETE /admin/v1/apps/:id/web`. Devices that are already
+    /// subscribed stay.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] if no page may, or the id is unknown.
+    /// [`crate::Error::NotFound`] if no page has access, or the id is unknown.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::AppId;
@@ -299,7 +301,7 @@ handle! {
     /// Reads the configuration and the health of the server: `GET /admin/v1/diagnostics`.
     ///
     /// # Errors
-    /// [`crate::Error::Server`] if its storage does not respond.
+    /// [`crate::Error::Server`] if the server's storage does not respond.
     ///
     /// ```no_run
     /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
@@ -341,7 +343,7 @@ handle! {
         /// ```
         fn list_apps;
 
-        /// All applications, starting with that page.
+        /// All applications, starting with the page that the query selects.
         ///
         /// ```no_run
         /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {

@@ -1,6 +1,9 @@
-//! Devices and their tags.
+//! Devices: registration, subscriptions, tags and engagement events.
 
-use notify_core::{Device, DeviceId, DeviceList, ListDevices, RegisterDevice, SetTags};
+use notify_core::{
+    Device, DeviceId, DeviceList, EventsAccepted, ListDevices, PageQuery, RegisterDevice,
+    ReportEvents, SetTags, Subscribe, SubscriptionCreated, TagList,
+};
 use reqwest::Method;
 
 use crate::{call::Call, handle::handle};
@@ -9,10 +12,10 @@ handle! {
     /// Devices and their tags.
     Devices from devices;
 
-    /// Registers a device, or replaces every field of the one with that id: `POST /v1/devices`.
+    /// Registers a device, or replaces every field of the device with that id: `POST /v1/devices`.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] if it breaks a rule.
+    /// [`crate::Error::Invalid`] if the request breaks a rule.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::RegisterDevice;
@@ -61,11 +64,11 @@ handle! {
     fn delete(id: &DeviceId) -> () =
         Ok(Call::v1(Method::DELETE, &["devices", id.as_str()]).discard_response());
 
-    /// Sets tags of a device, whose other tags stay: `POST /v1/devices/:device_id/tags`.
+    /// Sets tags of a device: `POST /v1/devices/:device_id/tags`. The other tags of the device stay.
     ///
     /// # Errors
     /// [`crate::Error::Invalid`] if a name occurs twice; [`crate::Error::NotFound`] if the id
-    /// names no device.
+    /// is unknown.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::{DeviceId, SetTags, Tag, TagType};
@@ -92,7 +95,7 @@ handle! {
     /// # }
     /// ```
     fn remove_tag(id: &DeviceId, name: &str) -> () =
-        tag_name(name).map(|name| {
+        check_tag_name(name).map(|name| {
             Call::v1(Method::DELETE, &["devices", id.as_str(), "tags", name]).discard_response()
         });
 
@@ -112,7 +115,7 @@ handle! {
         /// ```
         fn list;
 
-        /// All devices, starting with that page.
+        /// All devices, starting with the page that the query selects.
         ///
         /// ```no_run
         /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
@@ -130,12 +133,103 @@ handle! {
     }
 }
 
-/// Rejects a name that would change the path of the request.
-fn tag_name(name: &str) -> Result<&str, crate::Error> {
+/// Refuses a name that would change the path of the request. Returns any other name unchanged.
+fn check_tag_name(name: &str) -> Result<&str, crate::Error> {
     let invalid = |rule: &str| crate::Error::Invalid(notify_core::Violations::one("name", rule));
     match name {
         "" => Err(invalid("must not be empty")),
         "." | ".." => Err(invalid("must not be `.` or `..`")),
         _ => Ok(name),
     }
+}
+
+handle! {
+    /// Subscriptions of browsers, Messenger users and chats, which become devices.
+    Subscriptions from subscriptions;
+
+    /// Subscribes a browser, a Messenger user or a chat: `POST /v1/subscriptions`.
+    ///
+    /// # Errors
+    /// [`crate::Error::Invalid`] if the request breaks a rule; [`crate::Error::Rejected`] if its
+    /// `device_id` belongs to a device of another platform.
+    ///
+    /// ```no_run
+    /// # use notify_client::notify_core::Subscribe;
+    /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
+    /// let chat = Subscribe {
+    ///     platform: "chatapp".into(),
+    ///     recipient_id: Some("4711".into()),
+    ///     ..Default::default()
+    /// };
+    /// let device_id = notify.subscriptions().create(&chat).await?.id;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn create(subscription: &Subscribe) -> SubscriptionCreated =
+        Call::v1(Method::POST, &["subscriptions"]).body(subscription);
+}
+
+handle! {
+    /// The tags of the application's devices.
+    Tags from tags;
+
+    paged {
+        /// One page of the tags, by name: `GET /v1/tags`.
+        ///
+        /// # Errors
+        /// [`crate::Error::Invalid`] if `limit` is not 1 to 1,000.
+        ///
+        /// ```no_run
+        /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
+        /// for tag in notify.tags().list(&Default::default()).await?.tags {
+        ///     println!("{}: {}", tag.name, tag.devices);
+        /// }
+        /// # Ok(())
+        /// # }
+        /// ```
+        fn list;
+
+        /// All tags, starting with the page that the query selects.
+        ///
+        /// ```no_run
+        /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
+        /// let mut all = notify.tags().all(&Default::default());
+        /// while let Some(tag) = all.next().await {
+        ///     println!("{}", tag?.name);
+        /// }
+        /// # Ok(())
+        /// # }
+        /// ```
+        fn all;
+
+        (query: &PageQuery) -> TagList =
+            Call::v1(Method::GET, &["tags"]).query(query);
+    }
+}
+
+handle! {
+    /// Engagement events: notifications that devices received, opened, clicked or dismissed.
+    Events from events;
+
+    /// Reports 1 to 1,000 events: `POST /v1/events`. An event counts once per type, device and
+    /// notification. The response lists the events that are ignored because an id is unknown.
+    ///
+    /// # Errors
+    /// [`crate::Error::Invalid`] if an event breaks a rule.
+    ///
+    /// ```no_run
+    /// # use notify_client::notify_core::{ReportEvent, ReportEvents};
+    /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
+    /// let opened = ReportEvent {
+    ///     kind: "opened".into(),
+    ///     notification_id: "newsletter-2026-05".into(),
+    ///     device_id: "pixel-7".into(),
+    ///     at: None,
+    /// };
+    /// let accepted = notify.events().report(&ReportEvents { events: vec![opened] }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn report(events: &ReportEvents) -> EventsAccepted =
+        Call::v1(Method::POST, &["events"]).body(events);
 }

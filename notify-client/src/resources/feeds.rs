@@ -9,10 +9,10 @@ handle! {
     /// Feeds, whose items campaigns display.
     Feeds from feeds;
 
-    /// Creates a feed, or returns the id of the one with this url: `POST /v1/feeds`.
+    /// Creates a feed, or returns the id of the existing feed with this url: `POST /v1/feeds`.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] if it breaks a rule.
+    /// [`crate::Error::Invalid`] if the request breaks a rule.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::CreateFeed;
@@ -28,7 +28,7 @@ handle! {
     /// `POST /v1/feeds/check`. An unreadable feed is not an error.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] if it breaks a rule.
+    /// [`crate::Error::Invalid`] if the request breaks a rule.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::CheckFeed;
@@ -72,7 +72,7 @@ handle! {
         /// ```
         fn list;
 
-        /// All feeds, starting with that page.
+        /// All feeds, starting with the page that the query selects.
         ///
         /// ```no_run
         /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {

@@ -1,16 +1,16 @@
-//! Notifications.
+//! Notifications, and the polls that are sent with them.
 
 use notify_core::{
-    CreateNotification, DeliveryList, DeviceId, Explanation, ListDeliveries, NotificationCreated,
-    NotificationId, NotificationList, NotificationPreview, NotificationRecord, PageQuery,
-    ReportNotification,
+    AnswerId, AnswerPoll, CreateNotification, DeliveryList, DeviceId, Explanation, ListDeliveries,
+    NotificationCreated, NotificationId, NotificationList, NotificationPreview, NotificationRecord,
+    PageQuery, Poll, ReportNotification,
 };
 use reqwest::Method;
 
 use crate::{call::Call, handle::handle};
 
 handle! {
-    /// Notifications: to send, report and read them.
+    /// Notifications: sends, reports and reads them.
     Notifications from notifications;
 
     /// Sends a notification: `POST /v1/notifications`.
@@ -18,7 +18,7 @@ handle! {
     /// A retry does not send it twice: all attempts carry the same `Idempotency-Key`.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] if it breaks a rule; [`crate::Error::Rejected`] if its
+    /// [`crate::Error::Invalid`] if the request breaks a rule; [`crate::Error::Rejected`] if its
     /// campaign is not active, or it is too large for one of its providers.
     ///
     /// ```no_run
@@ -40,7 +40,7 @@ handle! {
     /// without sending it: `POST /v1/notifications/preview`.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] if it breaks a rule; [`crate::Error::Rejected`] if its
+    /// [`crate::Error::Invalid`] if the request breaks a rule; [`crate::Error::Rejected`] if its
     /// campaign is not active. A payload that is too large is returned with that problem.
     ///
     /// ```no_run
@@ -60,7 +60,7 @@ handle! {
     /// server sends nothing.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] if it breaks a rule; [`crate::Error::Rejected`] if its id is
+    /// [`crate::Error::Invalid`] if the request breaks a rule; [`crate::Error::Rejected`] if its id is
     /// already in use.
     ///
     /// ```no_run
@@ -119,12 +119,11 @@ handle! {
             &["notifications", id.as_str(), "explain", device.as_str()],
         ));
 
-    /// Cancels what has not been sent yet: `DELETE /v1/notifications/:id`.
+    /// Cancels the deliveries that have not been sent yet: `DELETE /v1/notifications/:id`.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] if the id is unknown; [`crate::Error::Rejected`] if
-    /// nothing is left to cancel, which is also what a repetition meets whose first answer was
-    /// lost.
+    /// [`crate::Error::NotFound`] if the id is unknown; [`crate::Error::Rejected`] if nothing is left to
+    /// cancel. A repetition also gets this error if the first call succeeded but its response was lost.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::NotificationId;
@@ -153,7 +152,7 @@ handle! {
         /// ```
         fn list;
 
-        /// All notifications from that page on, newest first, page by page.
+        /// All notifications, newest first, starting with the page that the query selects.
         ///
         /// ```no_run
         /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
@@ -193,7 +192,7 @@ handle! {
         /// ```
         fn deliveries;
 
-        /// All deliveries of a notification, starting with that page.
+        /// All deliveries of a notification, starting with the page that the query selects.
         ///
         /// ```no_run
         /// # use notify_client::notify_core::NotificationId;
@@ -211,4 +210,47 @@ handle! {
         (id: &NotificationId, query: &ListDeliveries) -> DeliveryList =
             Call::v1(Method::GET, &["notifications", id.as_str(), "deliveries"]).query(query);
     }
+}
+
+handle! {
+    /// Polls. A poll has the id of its notification.
+    Polls from polls;
+
+    /// Reads a poll with the counts of its answers: `GET /v1/polls/:id`.
+    ///
+    /// # Errors
+    /// [`crate::Error::Rejected`] with status 400 if the id is unknown.
+    ///
+    /// ```no_run
+    /// # use notify_client::notify_core::NotificationId;
+    /// # async fn example(notify: notify_client::Client, id: NotificationId)
+    /// # -> Result<(), notify_client::Error> {
+    /// for answer in notify.polls().get(&id).await?.answers {
+    ///     println!("{}: {} %", answer.text, answer.percentage);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn get(id: &NotificationId) -> Poll = Ok(Call::v1(Method::GET, &["polls", id.as_str()]));
+
+    /// Records a chosen answer: `POST /v1/polls/:id/answers/:answer_id`. At most one answer counts for
+    /// each device.
+    ///
+    /// # Errors
+    /// [`crate::Error::NotFound`] if an id is unknown; [`crate::Error::Rejected`] if the
+    /// device is unknown.
+    ///
+    /// ```no_run
+    /// # use notify_client::notify_core::{AnswerPoll, Poll};
+    /// # async fn example(notify: notify_client::Client, poll: Poll)
+    /// # -> Result<(), notify_client::Error> {
+    /// let by = AnswerPoll { device_id: Some("pixel-7".into()) };
+    /// notify.polls().answer(&poll.id, poll.answers[0].id, &by).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn answer(poll: &NotificationId, answer: AnswerId, by: &AnswerPoll) -> () =
+        Call::v1(Method::POST, &["polls", poll.as_str(), "answers", &answer.to_string()])
+            .discard_response()
+            .body(by);
 }

@@ -13,17 +13,17 @@ handle! {
     /// Webhooks, which receive events.
     Webhooks from webhooks;
 
-    /// Creates a webhook: `POST /v1/webhooks`. Only this response shows its secret.
+    /// Creates a webhook: `POST /v1/webhooks`. Only this response contains the secret.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] if it breaks a rule; [`crate::Error::Rejected`] if its
-    /// address is not allowed.
+    /// [`crate::Error::Invalid`] if the request breaks a rule; [`crate::Error::Rejected`] if the
+    /// address of its url is not allowed.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::CreateWebhook;
     /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
     /// let url = "https://shop.example/hooks/notify".to_owned();
-    /// let made = notify.webhooks().create(&CreateWebhook { url, ..Default::default() }).await?;
+    /// let created = notify.webhooks().create(&CreateWebhook { url, ..Default::default() }).await?;
     /// # Ok(())
     /// # }
     /// ```
@@ -52,8 +52,8 @@ handle! {
     fn delete(id: WebhookId) -> () =
         Ok(Call::v1(Method::DELETE, &["webhooks", &id.to_string()]).discard_response());
 
-    /// Replaces the secret of a webhook: `POST /v1/webhooks/:id/rotate`. Only this response shows the
-    /// new one. For 24 hours messages carry signatures of both.
+    /// Replaces the secret of a webhook: `POST /v1/webhooks/:id/rotate`. Only this response contains the
+    /// new secret. For 24 hours, messages carry signatures with the new and with the previous secret.
     ///
     /// # Errors
     /// [`crate::Error::NotFound`] if the id is unknown.
@@ -63,13 +63,13 @@ handle! {
     /// Sends a test event to a webhook and returns the attempt: `POST /v1/webhooks/:id/test`.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] if the id is unknown; [`crate::Error::Rejected`] if it
-    /// is disabled.
+    /// [`crate::Error::NotFound`] if the id is unknown; [`crate::Error::Rejected`] if the
+    /// webhook is disabled.
     fn test(id: WebhookId) -> WebhookAttempt =
         Call::v1(Method::POST, &["webhooks", &id.to_string(), "test"]).body(&NoBody {});
 
-    /// Sends a message now, whether it has ended or waits for a retry:
-    /// `POST /v1/webhooks/:id/attempts/:attempt_id/redeliver`.
+    /// Sends a message now: `POST /v1/webhooks/:id/attempts/:attempt_id/redeliver`. The message may be
+    /// delivered, failed, or waiting for a retry.
     ///
     /// # Errors
     /// [`crate::Error::NotFound`] if an id is unknown; [`crate::Error::Rejected`] if the
@@ -82,13 +82,13 @@ handle! {
         .discard_response()
         .body(&NoBody {});
 
-    /// Sends the messages now that failed since then or wait for a retry: `POST
-    /// /v1/webhooks/:id/recover`. If `more` is true, the queue had no room for all of them: repeat the
-    /// call later.
+    /// Sends messages now that were created at `since` or later, and that failed or wait for a retry:
+    /// `POST /v1/webhooks/:id/recover`. If `more` is true, the queue had no room for all of them: repeat
+    /// the call later.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] if the id is unknown; [`crate::Error::Rejected`] if it
-    /// is disabled.
+    /// [`crate::Error::NotFound`] if the id is unknown; [`crate::Error::Rejected`] if the
+    /// webhook is disabled.
     fn recover(id: WebhookId, since: Timestamp) -> WebhookRecovered =
         Call::v1(Method::POST, &["webhooks", &id.to_string(), "recover"])
             .body(&RecoverWebhook { since: Some(since.as_ms()) });
@@ -100,7 +100,7 @@ handle! {
         /// [`crate::Error::Invalid`] if `limit` is not 1 to 1,000.
         fn list;
 
-        /// All webhooks, starting with that page.
+        /// All webhooks, starting with the page that the query selects.
         fn all;
 
         (query: &PageQuery) -> WebhookList =
@@ -114,7 +114,7 @@ handle! {
         /// [`crate::Error::NotFound`] if the id is unknown.
         fn attempts;
 
-        /// All messages to a webhook, starting with that page.
+        /// All messages to a webhook, starting with the page that the query selects.
         fn all_attempts;
 
         (id: WebhookId, query: &PageQuery) -> WebhookAttemptList =

@@ -58,8 +58,9 @@ impl Server {
         assert_eq!(requests.len(), 1, "{requests:?}");
         let request = &requests[0];
         assert_eq!(self::line(request), line);
-        let sent = (!request.body.is_empty()).then(|| request.body_json::<Value>().unwrap());
-        assert_eq!(sent, body, "{line}");
+        let received_body =
+            (!request.body.is_empty()).then(|| request.body_json::<Value>().unwrap());
+        assert_eq!(received_body, body, "{line}");
         assert_eq!(header(request, "accept"), Some("application/json"));
         assert_eq!(
             header(request, "user-agent"),
@@ -70,8 +71,8 @@ impl Server {
         let bearer = format!("Bearer {ADMIN_KEY}");
         assert_eq!(header(request, "x-api-key"), under_v1.then_some(API_KEY), "{line}");
         assert_eq!(header(request, "authorization"), (!under_v1).then_some(&*bearer), "{line}");
-        let keyed = under_v1 && request.method.as_str() == "POST";
-        assert_eq!(header(request, "idempotency-key").is_some(), keyed, "{line}");
+        let takes_key = under_v1 && request.method.as_str() == "POST";
+        assert_eq!(header(request, "idempotency-key").is_some(), takes_key, "{line}");
     }
 }
 

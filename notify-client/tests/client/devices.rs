@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::common::{Server, device_id, response, success};
 
-/// The device above in a path.
+/// The id of [`device_id`] as a segment of a path.
 const DEVICE: &str = "a%20b%2F%C3%BC";
 
 fn device() -> serde_json::Value {

@@ -155,7 +155,8 @@ async fn two_calls_carry_two_keys_unless_the_caller_gives_one() {
     keyed.create(&hello()).await.unwrap();
     keyed.create(&hello()).await.unwrap();
     let requests = server.requests().await;
-    let keys: Vec<_> = requests.iter().map(|it| header(it, "idempotency-key").unwrap()).collect();
+    let keys: Vec<_> =
+        requests.iter().map(|request| header(request, "idempotency-key").unwrap()).collect();
     assert_ne!(keys[0], keys[1]);
     assert_eq!(keys[2..], ["order-17", "order-17"]);
 }

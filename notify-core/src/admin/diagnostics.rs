@@ -12,8 +12,8 @@ pub struct ProviderTestResult {
     pub ok: bool,
     /// The provider's answer, or why there was none.
     pub detail: String,
-    /// Status of deliveries through this provider; they can be blocked although the credentials are
-    /// valid. Absent from servers of older versions.
+    /// Status of deliveries through this provider. Deliveries can be blocked although the credentials
+    /// are valid. Absent in answers of older servers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel: Option<ChannelView>,
 }
@@ -36,7 +36,7 @@ pub struct Diagnostics {
     #[serde(default)]
     pub certificate_not_after: Option<Timestamp>,
     /// How far the system clock is ahead of the time that retention trusts, in milliseconds; normally 0.
-    /// While it is greater, no rows are deleted because of their age.
+    /// While this is greater than 0, the server deletes no rows because of their age.
     #[serde(default)]
     pub clock_leap_ms: u64,
 }
@@ -49,13 +49,13 @@ pub struct StorageDiagnostics {
     pub backend: String,
     /// How changes are journaled; `wal` in both databases.
     pub journal_mode: String,
-    /// What a commit waits for; with `full`, for the disk.
+    /// What a commit waits for. With `full`, it waits until the data is on the disk.
     pub synchronous: String,
     /// Size of the database, in bytes.
     pub database_bytes: u64,
     /// Size of the write-ahead log, in bytes.
     pub log_bytes: u64,
-    /// Free space on its disk, in bytes; null when unknown.
+    /// Free space on the disk of the database, in bytes; null when unknown.
     pub free_bytes: Option<u64>,
 }
 
@@ -82,15 +82,15 @@ pub struct AppDiagnostics {
 pub struct ChannelDiagnostics {
     /// Which provider.
     pub provider: ProviderKind,
-    /// Whether it is configured; otherwise, every delivery fails with `provider_not_configured`.
+    /// Whether the provider is configured. If not, every delivery fails with `provider_not_configured`.
     pub configured: bool,
-    /// Number of enabled devices on its platform.
+    /// Number of enabled devices on the provider's platform.
     pub devices: u64,
-    /// Status of deliveries through it.
+    /// Status of deliveries through the provider.
     pub channel: ChannelView,
 }
 
-/// Registrations of iOS devices, in a sample of the newest.
+/// The registrations of the newest iOS devices, as a sample of all.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct IosDiagnostics {
@@ -98,9 +98,10 @@ pub struct IosDiagnostics {
     pub topic: Option<String>,
     /// Number of devices in the sample.
     pub sampled: u64,
-    /// Number of them with `ios_env` `sandbox`.
+    /// Number of devices in the sample with `ios_env` `sandbox`.
     pub sandbox: u64,
-    /// Their `store_identifier`s, the most frequent first; devices without one are left out.
+    /// The `store_identifier`s of the sample, the most frequent first. Devices without a
+    /// `store_identifier` are left out.
     pub store_identifiers: Vec<IdentifierCount>,
 }
 
@@ -108,8 +109,8 @@ pub struct IosDiagnostics {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct IdentifierCount {
-    /// `store_identifier` of the registrations.
+    /// The `store_identifier`.
     pub store_identifier: String,
-    /// Number of devices of the sample that have it.
+    /// Number of devices in the sample with this `store_identifier`.
     pub devices: u64,
 }

@@ -6,7 +6,7 @@ mod diagnostics;
 
 pub use diagnostics::*;
 
-use crate::json::{Body, Object};
+use crate::json::{BodyPresence, Object};
 use crate::request::{model, request};
 use crate::violations::{Validator, path};
 use crate::wire_enum::wire_enum;
@@ -14,7 +14,7 @@ use crate::{AppId, ChannelView, KeyId, ProviderKind, Timestamp};
 
 /// Longest name of an application or key, in characters.
 pub const NAME_CHARS_MAX: usize = 255;
-/// Most API keys of an application; one answer lists them all.
+/// Most API keys of an application. One answer lists all of them.
 pub const API_KEYS_MAX: u64 = 1_000;
 /// Default language of an application.
 pub const LANGUAGE_DEFAULT: &str = "en";
@@ -39,7 +39,7 @@ pub struct NewApp {
     pub language: String,
 }
 
-request!(CreateApp => NewApp, Body::Required);
+request!(CreateApp => NewApp, BodyPresence::Required);
 
 impl CreateApp {
     fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<NewApp> {
@@ -74,7 +74,7 @@ pub struct AppChange {
     pub status: Option<AppStatus>,
 }
 
-request!(UpdateApp => AppChange, Body::Required);
+request!(UpdateApp => AppChange, BodyPresence::Required);
 
 impl UpdateApp {
     fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<AppChange> {
@@ -91,7 +91,7 @@ wire_enum! {
     pub enum AppStatus {
         /// In use.
         Active = "active",
-        /// Its API keys are refused.
+        /// The server refuses the application's API keys.
         Suspended = "suspended",
     }
 }
@@ -139,7 +139,7 @@ model! {
     }
 }
 
-request!(CreateKey => CreateKey, Body::Optional);
+request!(CreateKey => CreateKey, BodyPresence::Optional);
 
 impl CreateKey {
     fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<Self> {
@@ -152,7 +152,7 @@ impl CreateKey {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NoBody {}
 
-request!(NoBody => NoBody, Body::Optional);
+request!(NoBody => NoBody, BodyPresence::Optional);
 
 impl NoBody {
     fn read(_: &mut Object<'_, '_>) -> Self {
@@ -216,7 +216,7 @@ pub struct ProviderView {
     pub config: serde_json::Value,
     /// Time of the last change, unix ms.
     pub updated_at: Timestamp,
-    /// Status of deliveries through this provider; absent from servers of older versions.
+    /// Status of deliveries through this provider; absent in answers of older servers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel: Option<ChannelView>,
 }

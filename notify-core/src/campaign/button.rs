@@ -21,7 +21,8 @@ pub struct CampaignButton {
     pub other_fields: ButtonFields,
 }
 
-/// Fields of a button. Those that its type requires are in [`ButtonAction`] instead.
+/// The fields of a button that its type does not require. The required fields are in
+/// [`ButtonAction`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ButtonFields {
@@ -214,7 +215,7 @@ impl TryFrom<WireButton> for CampaignButton {
 }
 
 impl ButtonFields {
-    /// Takes the fields that a type requires; `None` when one is missing.
+    /// Moves the fields that a type requires into the action; `None` when one is missing.
     pub(super) fn take_action(&mut self, kind: ButtonKind) -> Option<ButtonAction> {
         Some(match kind {
             ButtonKind::Fb => ButtonAction::Fb,

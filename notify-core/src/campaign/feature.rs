@@ -31,7 +31,7 @@ pub enum CampaignFeatureData {
     ExternalContent(CampaignExternalContent),
     /// An action button.
     ActionButton(CampaignButton),
-    /// Fixed articles, as many as the layout shows.
+    /// Fixed articles. Their number is that of the layout.
     CustomFeed(CampaignCustomFeed),
 }
 
@@ -72,7 +72,7 @@ pub struct CampaignCustomFeed {
     pub recommendations_title: bool,
 }
 
-/// A feed of a template: by id, or by url and name until it is stored and has an id.
+/// A feed of a template. A stored feed has an id; a feed that is not stored yet has a url and a name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(untagged)]
@@ -113,8 +113,8 @@ pub struct CampaignArticle {
     pub is_external: bool,
 }
 
-/// A feature as JSON. `data` stays unparsed until the type is known: a button contains a [`RawValue`],
-/// which serde cannot read inside a tagged or flattened enum.
+/// A feature as JSON. `data` stays unparsed until the type is known. A tagged enum would parse both at
+/// once, but a button contains a [`RawValue`], which serde cannot read inside a tagged enum.
 #[derive(Deserialize)]
 pub(crate) struct WireFeature {
     pub(crate) position: u32,

@@ -2,20 +2,17 @@
 
 mod button;
 mod feature;
-mod read;
 mod request;
-mod rules;
 mod valid;
 
 use serde::{Deserialize, Serialize};
 
 pub use self::button::*;
 pub use self::feature::*;
-use self::read::TemplateDraft;
 pub use self::request::*;
 pub use self::valid::*;
-use crate::json::Body;
-use crate::query::Parameters;
+use crate::json::BodyPresence;
+use crate::request::Parameters;
 use crate::request::request;
 use crate::violations::{Validator, path};
 use crate::wire_enum::wire_enum;
@@ -62,7 +59,7 @@ wire_enum! {
     }
 }
 
-request!(SetCampaignStatus => CampaignStatus, Body::Required);
+request!(SetCampaignStatus => CampaignStatus, BodyPresence::Required);
 
 impl SetCampaignStatus {
     fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<CampaignStatus> {
@@ -70,7 +67,7 @@ impl SetCampaignStatus {
     }
 }
 
-/// Largest `offset`: the largest integer of every supported database.
+/// Largest `offset`: the largest integer that every supported database can store.
 const OFFSET_MAX: u64 = i64::MAX.unsigned_abs();
 
 impl Query for ListCampaigns {
@@ -161,7 +158,7 @@ wire_enum! {
     }
 }
 
-/// A part of the listing: the validated form of [`crate::ListCampaigns`].
+/// Which campaigns to list: the validated form of [`crate::ListCampaigns`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CampaignPage {
     /// Number of results to skip.

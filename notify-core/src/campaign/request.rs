@@ -9,7 +9,8 @@ use crate::json::JsonObject;
 use crate::request::model;
 use crate::{FeedId, Timestamp};
 
-/// Most elements that are kept of a list without a limit of its own; the rules allow far fewer.
+/// Most elements that the reader keeps of a list that has no constant for its limit. The rules allow
+/// far fewer elements in these lists.
 pub(super) const LIST_KEPT_MAX: usize = 100;
 /// Most features of type `content_feed`.
 pub const CONTENT_FEEDS_MAX: usize = 1;
@@ -175,7 +176,7 @@ model! {
     /// A feature with fixed articles.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
     pub struct CustomFeed {
-        /// As many articles as the layout shows.
+        /// The articles. Their number must be that of the layout.
         pub articles: Vec<Article> = |object| {
             object.require("articles");
             object.list("articles", LIST_KEPT_MAX).unwrap_or_default()
@@ -336,7 +337,7 @@ impl FeatureData {
         })
     }
 
-    /// Fixed articles, as many as the layout shows.
+    /// Fixed articles. Their number must be that of the layout.
     #[must_use]
     pub fn custom_feed(articles: impl IntoIterator<Item = Article>) -> Self {
         let articles = articles.into_iter().collect();

@@ -1,7 +1,6 @@
 //! Devices: registration, subscriptions and responses.
 
 mod request;
-mod rules;
 mod valid;
 
 use serde::{Deserialize, Serialize};

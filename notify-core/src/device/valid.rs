@@ -1,8 +1,25 @@
-//! Validated forms of devices: what the server stores.
+//! Validated forms of devices, which the server stores, and the rules of `POST /v1/devices`,
+//! `POST /v1/subscriptions` and `GET /v1/devices`. The server has two more rules for browsers: the public
+//! key must lie on the curve, and the endpoint must not have a private address.
 
+use base64::{
+    Engine, alphabet,
+    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
+};
 use serde::{Deserialize, Serialize};
 
-use crate::{DeviceId, IosEnv, Platform};
+use super::{
+    DEVICE_TEXT_CHARS_MAX, DevicePlatform, ListDevices, PUSH_TOKEN_CHARS_MAX, PushSubscription,
+    RECIPIENT_ID_CHARS_MAX, RegisterDevice, SdkType, Subscribe, SubscriptionPlatform,
+    UTC_OFFSET_CHARS_MAX, UTC_OFFSET_MINUTES_MAX,
+};
+use crate::json::BodyPresence;
+use crate::request::{Parameters, request};
+use crate::violations::{Path, REQUIRED, Validator, path};
+use crate::{
+    CURSOR, DeviceId, IosEnv, LIMIT, PageQuery, Parameter, ParameterForm, Platform, Query,
+    TAG_NAME_CHARS_MAX, Timestamp, Violations,
+};
 
 /// Fields of a device that are stored and returned, but not used.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -115,4 +132,315 @@ pub struct Subscription {
     pub utc_offset_minutes: i32,
     /// `language`, `timezone` and `utc_offset`; the others are `None`.
     pub details: DeviceDetails,
+}
+
+request!(RegisterDevice => Registration, BodyPresence::Required);
+request!(Subscribe => Subscription, BodyPresence::Required);
+
+impl RegisterDevice {
+    fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<Registration> {
+        let device_id = validator.id(&path("device_id"), &self.device_id, DeviceId::new);
+        let platform = check_platform(&self.platform, &SUBSCRIPTIONS, validator);
+        check_sdk_type(&self.sdk_type, platform, validator);
+        let push_token =
+            validator.text_up_to(&path("push_token"), self.push_token, PUSH_TOKEN_CHARS_MAX);
+        let env = check_ios_env(self.ios_env.as_deref(), platform, validator);
+        let mut detail = |name: &'static str, text: Option<String>| {
+            validator.text_up_to(&path(name), text, DEVICE_TEXT_CHARS_MAX)
+        };
+        let details = DeviceDetails {
+            android_id: detail("android_id", self.android_id),
+            ad_id: detail("ad_id", self.ad_id),
+            imei: detail("imei", self.imei),
+            sdk_version: detail("sdk_version", self.sdk_version),
+            app_version: detail("app_version", self.app_version),
+            os_version: detail("os_version", self.os_version),
+            store_identifier: detail("store_identifier", self.store_identifier),
+            timezone: self.timezone.filter(|text| !text.is_empty()),
+            country: detail("country", self.country),
+            utc_offset: self.utc_offset.filter(|text| !text.is_empty()),
+            language: detail("language", self.language),
+            device_description: detail("device_description", self.device_description),
+        };
+        let utc_offset_minutes = check_utc_offset(&details, validator);
+        let endpoint = match platform? {
+            DevicePlatform::Android => Endpoint::Android { push_token },
+            DevicePlatform::Ios => Endpoint::Ios { push_token, env },
+        };
+        Some(Registration {
+            device_id: device_id?,
+            endpoint,
+            push_disabled: self.push_disabled.unwrap_or(false),
+            utc_offset_minutes,
+            details,
+        })
+    }
+}
+
+/// An endpoint as a violation of `platform` mentions it. Devices of some platforms are registered at
+/// one endpoint, and devices of all other platforms at another one.
+struct OtherEndpoint {
+    route: &'static str,
+    platforms: &'static [&'static str],
+}
+
+const SUBSCRIPTIONS: OtherEndpoint =
+    OtherEndpoint { route: "POST /v1/subscriptions", platforms: &SubscriptionPlatform::NAMES };
+const DEVICES: OtherEndpoint =
+    OtherEndpoint { route: "POST /v1/devices", platforms: &DevicePlatform::NAMES };
+
+/// Parses a platform that the called endpoint accepts. The violation for any other name mentions the
+/// other endpoint and its platforms.
+fn check_platform<P: std::str::FromStr<Err = crate::UnknownName>>(
+    name: &str,
+    other: &OtherEndpoint,
+    validator: &mut Validator,
+) -> Option<P> {
+    if name.is_empty() {
+        validator.violation(&path("platform"), REQUIRED);
+        return None;
+    }
+    match name.parse() {
+        Ok(platform) => Some(platform),
+        Err(unknown) => {
+            let OtherEndpoint { route, platforms } = other;
+            let platforms = platforms.join(", ");
+            let what = format_args!("{unknown} ({route} takes {platforms})");
+            validator.violation(&path("platform"), what);
+            None
+        }
+    }
+}
+
+impl DevicePlatform {
+    /// The SDK of devices of this platform.
+    pub(super) fn sdk_type(self) -> SdkType {
+        match self {
+            Self::Android => SdkType::AndroidPush,
+            Self::Ios => SdkType::IosPush,
+        }
+    }
+}
+
+fn check_sdk_type(name: &str, platform: Option<DevicePlatform>, validator: &mut Validator) {
+    let sdk_type: Option<SdkType> = validator.one_of(&path("sdk_type"), name);
+    if let (Some(platform), Some(sdk_type)) = (platform, sdk_type)
+        && platform.sdk_type() != sdk_type
+    {
+        let what = format_args!("must be {} for platform {platform}", platform.sdk_type());
+        validator.violation(&path("sdk_type"), what);
+    }
+}
+
+fn check_ios_env(
+    name: Option<&str>,
+    platform: Option<DevicePlatform>,
+    validator: &mut Validator,
+) -> Option<IosEnv> {
+    let name = name.filter(|name| !name.is_empty())?;
+    if platform == Some(DevicePlatform::Android) {
+        validator.violation(&path("ios_env"), "must be absent or empty for platform android");
+        return None;
+    }
+    validator.one_of(&path("ios_env"), name)
+}
+
+/// Checks `timezone` and `utc_offset`. Returns the offset from UTC in minutes: that of `timezone` if it
+/// is set, else that of `utc_offset`, else 0.
+fn check_utc_offset(details: &DeviceDetails, validator: &mut Validator) -> i32 {
+    let timezone = details.timezone.as_deref().map(|text| {
+        parse_timezone(text).unwrap_or_else(|| {
+            validator.violation(&path("timezone"), "must be GMT or GMT±HH:MM within ±14:00");
+            0
+        })
+    });
+    let offset = details.utc_offset.as_deref().map(|text| {
+        parse_utc_offset(text).unwrap_or_else(|| {
+            let what = "must be a whole number of minutes within ±840";
+            validator.violation(&path("utc_offset"), what);
+            0
+        })
+    });
+    timezone.or(offset).unwrap_or(0)
+}
+
+/// Parses `GMT` or `GMT±HH:MM` to minutes. Returns `None` for any other form, and for an offset that is
+/// too large.
+fn parse_timezone(text: &str) -> Option<i32> {
+    let rest = text.strip_prefix("GMT")?;
+    if rest.is_empty() {
+        return Some(0);
+    }
+    let (sign, digits) = match rest.as_bytes() {
+        [b'+', digits @ ..] => (1, digits),
+        [b'-', digits @ ..] => (-1, digits),
+        _ => return None,
+    };
+    let &[h1, h2, b':', m1, m2] = digits else { return None };
+    let (hours, minutes) = (two_digits(h1, h2)?, two_digits(m1, m2)?);
+    let total = hours * 60 + minutes;
+    (minutes < 60 && total <= UTC_OFFSET_MINUTES_MAX).then_some(sign * total)
+}
+
+fn two_digits(tens: u8, ones: u8) -> Option<i32> {
+    let both = tens.is_ascii_digit() && ones.is_ascii_digit();
+    both.then(|| i32::from(tens - b'0') * 10 + i32::from(ones - b'0'))
+}
+
+/// Parses a number of minutes. Returns `None` if the text is not one, or the offset is too large.
+fn parse_utc_offset(text: &str) -> Option<i32> {
+    if text.len() > UTC_OFFSET_CHARS_MAX {
+        return None;
+    }
+    let minutes: i32 = text.parse().ok()?;
+    (-UTC_OFFSET_MINUTES_MAX..=UTC_OFFSET_MINUTES_MAX).contains(&minutes).then_some(minutes)
+}
+
+impl Subscribe {
+    /// Checks the rules of a subscription. The same rules apply to browsers that subscribe without an
+    /// API key.
+    pub(crate) fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<Subscription> {
+        let platform = check_platform(&self.platform, &DEVICES, validator);
+        let endpoint = platform.and_then(|platform| {
+            check_endpoint(platform, self.subscription, self.recipient_id.as_deref(), validator)
+        });
+        let device_id =
+            validator.optional_id(&path("device_id"), self.device_id.as_deref(), DeviceId::new);
+        let language =
+            validator.text_up_to(&path("language"), self.language, DEVICE_TEXT_CHARS_MAX);
+        let details = DeviceDetails {
+            language,
+            timezone: self.timezone.filter(|text| !text.is_empty()),
+            utc_offset: self.utc_offset.filter(|text| !text.is_empty()),
+            ..DeviceDetails::default()
+        };
+        let utc_offset_minutes = check_utc_offset(&details, validator);
+        Some(Subscription { device_id, endpoint: endpoint?, utc_offset_minutes, details })
+    }
+}
+
+fn check_endpoint(
+    platform: SubscriptionPlatform,
+    subscription: Option<PushSubscription>,
+    recipient_id: Option<&str>,
+    validator: &mut Validator,
+) -> Option<Endpoint> {
+    if platform == SubscriptionPlatform::Web {
+        if recipient_id.is_some_and(|id| !id.is_empty()) {
+            validator.violation(&path("recipient_id"), "must be absent for platform web");
+        }
+        let Some(subscription) = subscription else {
+            validator.violation(&path("subscription"), "is required for platform web");
+            return None;
+        };
+        return Some(Endpoint::Web(check_web(&subscription, validator)));
+    }
+    if subscription.is_some() {
+        let what = format_args!("must be absent for platform {platform}");
+        validator.violation(&path("subscription"), what);
+    }
+    let Some(recipient_id) = recipient_id else {
+        let what = format_args!("is required for platform {platform}");
+        validator.violation(&path("recipient_id"), what);
+        return None;
+    };
+    let recipient_id =
+        validator.optional_id(&path("recipient_id"), Some(recipient_id), check_recipient_id)?;
+    match platform {
+        SubscriptionPlatform::FbMessenger => Some(Endpoint::FbMessenger { recipient_id }),
+        SubscriptionPlatform::ChatApp => Some(Endpoint::ChatApp { recipient_id }),
+        SubscriptionPlatform::Web => None,
+    }
+}
+
+fn check_recipient_id(id: &str) -> Result<String, &'static str> {
+    if id.chars().nth(RECIPIENT_ID_CHARS_MAX).is_some() {
+        return Err("must be at most 255 characters");
+    }
+    if id.chars().any(char::is_control) {
+        return Err("must not contain control characters");
+    }
+    Ok(id.to_owned())
+}
+
+/// Length of an uncompressed P-256 point, in bytes.
+const P256DH_BYTES: usize = 65;
+/// First byte of an uncompressed point (SEC 1, section 2.3.3).
+const UNCOMPRESSED: u8 = 4;
+/// Length of the authentication secret, in bytes (RFC 8291, section 3.2).
+const AUTH_BYTES: usize = 16;
+
+/// base64url (RFC 4648, section 5). Padding is optional when decoding, and not written.
+const BASE64URL: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::URL_SAFE,
+    GeneralPurposeConfig::new()
+        .with_encode_padding(false)
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+fn check_web(subscription: &PushSubscription, validator: &mut Validator) -> WebSubscription {
+    let at = path("subscription");
+    let endpoint =
+        validator.required_http_url(&at.field("endpoint"), subscription.endpoint.clone());
+    if !endpoint.is_empty() && !endpoint.to_ascii_lowercase().starts_with("https://") {
+        validator.violation(&at.field("endpoint"), "must be an https url");
+    }
+    let keys = at.field("keys");
+    let p256dh = check_key(&keys.field("p256dh"), &subscription.keys.p256dh, validator, |bytes| {
+        let is_point = bytes.len() == P256DH_BYTES && bytes[0] == UNCOMPRESSED;
+        if is_point {
+            Ok(())
+        } else {
+            Err("must be an uncompressed P-256 point, 65 bytes in base64url")
+        }
+    });
+    let auth = check_key(&keys.field("auth"), &subscription.keys.auth, validator, |bytes| {
+        if bytes.len() == AUTH_BYTES { Ok(()) } else { Err("must be 16 bytes in base64url") }
+    });
+    WebSubscription { endpoint, p256dh, auth }
+}
+
+/// Checks a key of a subscription. Returns it without padding, so that equal keys have equal texts.
+fn check_key(
+    at: &Path<'_>,
+    text: &str,
+    validator: &mut Validator,
+    check: impl FnOnce(&[u8]) -> Result<(), &'static str>,
+) -> String {
+    if text.is_empty() {
+        validator.violation(at, REQUIRED);
+        return String::new();
+    }
+    let Ok(bytes) = BASE64URL.decode(text) else {
+        validator.violation(at, "must be base64url");
+        return String::new();
+    };
+    if let Err(rule) = check(&bytes) {
+        validator.violation(at, rule);
+    }
+    BASE64URL.encode(&bytes)
+}
+
+impl Query for ListDevices {
+    type Valid = Self;
+    const PARAMETERS: &'static [Parameter] = &[
+        LIMIT,
+        CURSOR,
+        Parameter::new(
+            "platform",
+            ParameterForm::OneOf(&Platform::NAMES),
+            "Only devices of this platform",
+        ),
+        Parameter::new("tag", ParameterForm::Text, "Only devices that have this tag set to true"),
+    ];
+
+    fn parse(parameters: &[(String, String)], _now: Timestamp) -> Result<Self, Violations> {
+        let mut parameters = Parameters::new(parameters, Self::PARAMETERS);
+        let PageQuery { limit, cursor } = PageQuery::take(&mut parameters);
+        let platform = parameters.text("platform");
+        let platform = parameters.validator.optional_one_of(&path("platform"), platform);
+        let tag = parameters.text("tag").map(str::to_owned);
+        let tag = parameters.validator.text_up_to(&path("tag"), tag, TAG_NAME_CHARS_MAX);
+        parameters.finish(Some(Self { limit, cursor, platform, tag }))
+    }
 }

@@ -1,36 +1,275 @@
-//! Strict JSON: refuses what RFC 8259 leaves to the implementation, and names the path of what is
-//! refused.
+//! A strict JSON reader. RFC 8259 leaves some texts to the implementation, such as duplicate keys, and
+//! parsers read them differently. This reader refuses these texts, and reports the path of the value.
 //!
-//! A body is read twice: [`check()`] scans all of it and builds nothing; then the typed reader takes
-//! the fields it knows by name. Both passes are linear in the size of the body, whatever it holds.
+//! A body is read twice. The first pass, [`check()`], scans the whole body and builds no values. The
+//! second pass takes the fields of the request model by name. The time of both passes is linear in the
+//! size of the body, for any content.
 
-#[cfg(test)]
-mod byte_counter;
 mod object;
-mod read;
-mod scan;
 #[cfg(test)]
 mod tests;
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 pub use self::object::JsonObject;
-pub(crate) use self::read::{Body, FromValue, Object, read_body, read_with};
-pub use self::scan::{MEMBERS_MAX, NESTING_MAX, check};
-use crate::violations::{Path, Validator};
+use crate::violations::{NUL_FORBIDDEN, Path, REQUIRED, ROOT, Validator};
+use crate::{Timestamp, Violations};
 
-/// Counts the bytes that reading looks at, in tests.
+#[cfg(test)]
+thread_local! {
+    /// The number of bytes that the reader has looked at on this thread.
+    static BYTES_READ: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// Counts bytes that the reader looks at. A test checks by this count that reading takes linear time.
 #[cfg(test)]
 fn count_bytes(bytes: usize) {
-    byte_counter::add(bytes);
+    BYTES_READ.set(BYTES_READ.get() + bytes);
 }
 
 #[cfg(not(test))]
 fn count_bytes(_bytes: usize) {}
+
+/// Deepest nesting of objects and lists in a body; the body itself is the first level.
+pub const NESTING_MAX: usize = 64;
+/// Most members of an object and of all objects that enclose it, counted together. The scan keeps the
+/// names of these members until their object ends, and needs about fifteen times the memory of short
+/// names.
+pub const MEMBERS_MAX: usize = 10_000;
+/// Number of keys of an object that are compared one by one. Further keys go into a hash set.
+const KEYS_COMPARED_MAX: usize = 16;
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// Refuses what no endpoint accepts: bytes that are not UTF-8 or not JSON (RFC 8259), duplicate keys,
+/// numbers out of the range of a double, U+0000, nesting deeper than [`NESTING_MAX`], and more members
+/// than [`MEMBERS_MAX`].
+///
+/// Returns the text without its byte-order mark.
+///
+/// # Errors
+/// Every violation up to the first syntax error.
+pub fn check(body: &[u8]) -> Result<&str, Violations> {
+    let (text, validator) = scan(body)?;
+    validator.into_result(Some(text))
+}
+
+/// Scans a body like [`check()`], for a reader that continues with the second pass. A text with
+/// duplicate keys or U+0000 is still readable: it is returned together with these violations, so that
+/// one answer lists them with the violations of the second pass.
+fn scan(body: &[u8]) -> Result<(&str, Validator), Violations> {
+    let body = body.strip_prefix(BYTE_ORDER_MARK).unwrap_or(body);
+    count_bytes(body.len());
+    let text = std::str::from_utf8(body).map_err(|error| {
+        Violations::one("body", format_args!("is not UTF-8 after byte {}", error.valid_up_to()))
+    })?;
+    if text.trim_ascii().is_empty() {
+        return Err(Violations::one("body", "is empty"));
+    }
+    let mut scan =
+        Scan { path: Vec::new(), validator: Validator::default(), members: 0, hit_limit: false };
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let outcome =
+        ScanVisitor(&mut scan).deserialize(&mut deserializer).and_then(|()| deserializer.end());
+    let Err(error) = outcome else { return Ok((text, scan.validator)) };
+    if !scan.hit_limit {
+        let what = error.to_string();
+        if what.starts_with("number out of range") {
+            scan.violation("number that no double can hold");
+        } else {
+            scan.violation(format_args!("is not valid JSON: {what}"));
+        }
+    }
+    scan.validator.into_result(None)
+}
+
+/// State of the scan.
+struct Scan<'de> {
+    path: Vec<Segment<'de>>,
+    validator: Validator,
+    /// Number of members read so far, in the objects that have not ended.
+    members: usize,
+    /// Whether the scan stopped at a limit, not at a syntax error.
+    hit_limit: bool,
+}
+
+enum Segment<'de> {
+    Key(Cow<'de, str>),
+    Index(usize),
+}
+
+impl Scan<'_> {
+    fn violation(&mut self, what: impl fmt::Display) {
+        violation_at(&self.path, &ROOT, &mut self.validator, &what);
+    }
+
+    fn check_text(&mut self, text: &str) {
+        if text.contains('\0') {
+            self.violation(NUL_FORBIDDEN);
+        }
+    }
+}
+
+/// Adds a violation at a path. The recursion converts each segment to a [`Path`] in its own stack frame,
+/// so that paths need no allocation unless there is a violation.
+fn violation_at(
+    rest: &[Segment<'_>],
+    path: &Path<'_>,
+    validator: &mut Validator,
+    what: &dyn fmt::Display,
+) {
+    match rest.split_first() {
+        None => validator.violation(path, what),
+        Some((Segment::Key(key), rest)) => violation_at(rest, &path.field(key), validator, what),
+        Some((Segment::Index(index), rest)) => {
+            violation_at(rest, &path.index(*index), validator, what);
+        }
+    }
+}
+
+/// Visits a value of the body. After an error, [`Scan::path`] is still the path of the value with the
+/// error.
+struct ScanVisitor<'s, 'de>(&'s mut Scan<'de>);
+
+impl ScanVisitor<'_, '_> {
+    /// Checks the nesting before an object or a list is read.
+    fn check_nesting<E: Error>(&mut self) -> Result<(), E> {
+        if self.0.path.len() < NESTING_MAX {
+            return Ok(());
+        }
+        Err(self.stop(format_args!("nesting deeper than {NESTING_MAX}")))
+    }
+
+    /// Adds the violation of a limit. Returns the error that ends the scan.
+    fn stop<E: Error>(&mut self, what: fmt::Arguments<'_>) -> E {
+        self.0.hit_limit = true;
+        self.0.violation(what);
+        E::custom("limit exceeded")
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for ScanVisitor<'_, 'de> {
+    type Value = ();
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for ScanVisitor<'_, 'de> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+    fn visit_bool<E: Error>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+    fn visit_i64<E: Error>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+    fn visit_u64<E: Error>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+    fn visit_f64<E: Error>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        Ok(())
+    }
+    fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
+        self.0.check_text(text);
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<(), A::Error> {
+        self.check_nesting()?;
+        for index in 0.. {
+            self.0.path.push(Segment::Index(index));
+            let more = list.next_element_seed(ScanVisitor(&mut *self.0))?.is_some();
+            self.0.path.pop();
+            if !more {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut object: A) -> Result<(), A::Error> {
+        self.check_nesting()?;
+        let mut keys = KeySet::default();
+        let enclosing_members = self.0.members;
+        while let Some(Key(key)) = object.next_key()? {
+            if self.0.members == MEMBERS_MAX {
+                return Err(self.stop(format_args!("more than {MEMBERS_MAX} members")));
+            }
+            self.0.members += 1;
+            let is_new = keys.insert(key.clone());
+            self.0.path.push(Segment::Key(key.clone()));
+            if !is_new {
+                self.0.violation("duplicate key");
+            }
+            self.0.check_text(&key);
+            object.next_value_seed(ScanVisitor(&mut *self.0))?;
+            self.0.path.pop();
+        }
+        self.0.members = enclosing_members;
+        Ok(())
+    }
+}
+
+/// The keys of one object. They are hashed only if there are many.
+#[derive(Default)]
+struct KeySet<'de> {
+    few: Vec<Cow<'de, str>>,
+    many: HashSet<Cow<'de, str>>,
+}
+
+impl<'de> KeySet<'de> {
+    /// Adds a key. Returns whether the object did not have this key yet.
+    fn insert(&mut self, key: Cow<'de, str>) -> bool {
+        if self.few.len() < KEYS_COMPARED_MAX {
+            let is_new = !self.few.contains(&key);
+            if is_new {
+                self.few.push(key);
+            }
+            return is_new;
+        }
+        !self.few.contains(&key) && self.many.insert(key)
+    }
+}
+
+/// Whether an endpoint accepts an empty body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BodyPresence {
+    Required,
+    Optional,
+}
+
+/// Reads a body with the reader of its model. Returns the model, or `None` when the body is not an
+/// object; and the violations of the body's shape.
+///
+/// # Errors
+/// When the body is not JSON that can be read.
+pub(crate) fn read_body<T>(
+    body: &[u8],
+    presence: BodyPresence,
+    read: impl FnOnce(&mut Object<'_, '_>) -> T,
+) -> Result<(Option<T>, Validator), Violations> {
+    let (text, mut validator) = match presence {
+        BodyPresence::Optional if body.trim_ascii().is_empty() => ("{}", Validator::default()),
+        BodyPresence::Optional | BodyPresence::Required => scan(body)?,
+    };
+    let raw: &RawValue = serde_json::from_str(text).expect(CHECKED);
+    let mut shape = Validator::default();
+    let value = Value { raw, path: ROOT, validator: &mut shape };
+    let model = value.object(read);
+    validator.merge(shape);
+    Ok((model, validator))
+}
 
 /// The key of a member, borrowed from the body unless it has an escape.
 struct Key<'de>(Cow<'de, str>);
@@ -54,7 +293,7 @@ impl<'de> Deserialize<'de> for Key<'de> {
     }
 }
 
-/// Why reading text of a body cannot fail after the first pass.
+/// Why reading the text of a body cannot fail after the first pass.
 const CHECKED: &str = "the first pass accepts valid JSON only";
 
 /// A value of a body, and its path.
@@ -78,7 +317,7 @@ impl<'a> Value<'a, '_> {
         None
     }
 
-    /// Its index in the list that it is an element of; 0 outside of lists.
+    /// The index of the value in its list; 0 if it is not an element of a list.
     pub(crate) fn index(&self) -> usize {
         match self.path {
             Path::Index(_, index) => index,
@@ -102,7 +341,7 @@ impl<'a> Value<'a, '_> {
         }
     }
 
-    /// A number that is written with digits only; one above `max` violates a rule.
+    /// Reads a number that is written with digits only. A number above `max` is a violation.
     pub(crate) fn u32(mut self, max: u32) -> Option<u32> {
         let number = self.digits()?.parse().ok().filter(|number| *number <= max);
         if number.is_none() {
@@ -111,7 +350,7 @@ impl<'a> Value<'a, '_> {
         number
     }
 
-    /// Unix milliseconds that are written with digits only. The rules check the range.
+    /// Reads unix milliseconds that are written with digits only. The rules check the range.
     pub(crate) fn instant(mut self) -> Option<i64> {
         self.digits().map(|digits| digits.parse().unwrap_or(i64::MAX))
     }
@@ -138,7 +377,7 @@ impl<'a> Value<'a, '_> {
         Some(self.raw.get().parse().expect(CHECKED))
     }
 
-    /// An object of any content, kept as it was written.
+    /// Reads an object of any content, and keeps its text as the caller wrote it.
     pub(crate) fn raw_object(mut self) -> Option<JsonObject> {
         if self.first_byte() != b'{' {
             return self.wrong_type("an object");
@@ -154,8 +393,8 @@ impl<'a> Value<'a, '_> {
         Some(Object::read(self.raw, self.path, self.validator, read))
     }
 
-    /// A list. Every element is read, but at most `max + 1` are kept: enough for the rules to see that
-    /// there are too many.
+    /// Reads a list. Every element is read, but at most `max + 1` are kept. One more than `max` is enough
+    /// for the rules to detect that there are too many.
     pub(crate) fn list<T>(
         mut self,
         max: usize,
@@ -165,7 +404,7 @@ impl<'a> Value<'a, '_> {
             return self.wrong_type("a list");
         }
         let mut kept = Vec::new();
-        each_element(self.raw, |index, raw| {
+        for_each_element(self.raw, |index, raw| {
             let path = self.path.index(index);
             let element = read(Value { raw, path, validator: &mut *self.validator });
             if kept.len() <= max {
@@ -176,7 +415,8 @@ impl<'a> Value<'a, '_> {
     }
 }
 
-fn each_element<'a>(raw: &'a RawValue, read: impl FnMut(usize, &'a RawValue)) {
+/// Calls `read` with the index and the text of each element of a list.
+fn for_each_element<'a>(raw: &'a RawValue, read: impl FnMut(usize, &'a RawValue)) {
     struct Visit<F>(F);
     impl<'de, F: FnMut(usize, &'de RawValue)> Visitor<'de> for Visit<F> {
         type Value = ();
@@ -195,4 +435,178 @@ fn each_element<'a>(raw: &'a RawValue, read: impl FnMut(usize, &'a RawValue)) {
     count_bytes(raw.get().len());
     let mut deserializer = serde_json::Deserializer::from_str(raw.get());
     deserializer.deserialize_seq(Visit(read)).expect(CHECKED);
+}
+
+/// A type that a field of a request model can have.
+pub(crate) trait FromValue: Sized {
+    /// Reads the value; reports a wrong type to the value's validator.
+    fn from_value(value: Value<'_, '_>) -> Option<Self>;
+}
+
+impl FromValue for String {
+    fn from_value(value: Value<'_, '_>) -> Option<Self> {
+        value.string()
+    }
+}
+
+impl FromValue for bool {
+    fn from_value(value: Value<'_, '_>) -> Option<Self> {
+        value.bool()
+    }
+}
+
+impl FromValue for f64 {
+    fn from_value(value: Value<'_, '_>) -> Option<Self> {
+        value.float()
+    }
+}
+
+impl FromValue for Timestamp {
+    fn from_value(value: Value<'_, '_>) -> Option<Self> {
+        value.instant().map(Self)
+    }
+}
+
+impl FromValue for JsonObject {
+    fn from_value(value: Value<'_, '_>) -> Option<Self> {
+        value.raw_object()
+    }
+}
+
+/// Calls the reader of one field. Its signature gives the closure of a request model its parameter type.
+pub(crate) fn read_with<'a, 'c, T>(
+    object: &mut Object<'a, 'c>,
+    read: impl FnOnce(&mut Object<'a, 'c>) -> T,
+) -> T {
+    read(object)
+}
+
+/// An object whose fields are taken by name. A field that has not been taken at the end is unknown.
+pub(crate) struct Object<'a, 'c> {
+    path: Path<'c>,
+    members: Vec<Member<'a>>,
+    known_names: Vec<&'static str>,
+    validator: &'c mut Validator,
+}
+
+struct Member<'a> {
+    name: Cow<'a, str>,
+    raw: &'a RawValue,
+    is_taken: bool,
+}
+
+impl<'a, 'c> Object<'a, 'c> {
+    /// Reads an object, and reports the fields that `read` did not take as unknown.
+    fn read<T>(
+        raw: &'a RawValue,
+        path: Path<'c>,
+        validator: &'c mut Validator,
+        read: impl FnOnce(&mut Object<'a, '_>) -> T,
+    ) -> T {
+        let mut object = Object { path, members: members(raw), known_names: Vec::new(), validator };
+        let model = read(&mut object);
+        object.finish();
+        model
+    }
+
+    /// Takes a field. `null` equals an absent field.
+    pub(crate) fn take<T>(
+        &mut self,
+        name: &'static str,
+        read: impl FnOnce(Value<'a, '_>) -> Option<T>,
+    ) -> Option<T> {
+        self.known_names.push(name);
+        count_bytes(self.members.len());
+        let member = self.members.iter_mut().find(|member| member.name == name)?;
+        member.is_taken = true;
+        if member.raw.get() == "null" {
+            return None;
+        }
+        let path = self.path.field(name);
+        read(Value { raw: member.raw, path, validator: &mut *self.validator })
+    }
+
+    /// Takes a field; `None` when it is absent or has the wrong type.
+    pub(crate) fn optional<T: FromValue>(&mut self, name: &'static str) -> Option<T> {
+        self.take(name, T::from_value)
+    }
+
+    /// Takes a required field. An absent field has the default value, which the rules refuse.
+    pub(crate) fn or_default<T: FromValue + Default>(&mut self, name: &'static str) -> T {
+        self.optional(name).unwrap_or_default()
+    }
+
+    /// Takes a required field, and reports it here when it is absent. This is for types whose default
+    /// value the rules cannot distinguish from a value that the caller sent.
+    pub(crate) fn required<T: FromValue + Default>(&mut self, name: &'static str) -> T {
+        self.require(name);
+        self.or_default(name)
+    }
+
+    /// Takes a list, see [`Value::list`].
+    pub(crate) fn list<T: FromValue>(&mut self, name: &'static str, max: usize) -> Option<Vec<T>> {
+        self.take(name, |value| value.list(max, T::from_value))
+    }
+
+    pub(crate) fn u32(&mut self, name: &'static str, max: u32) -> Option<u32> {
+        self.take(name, |value| value.u32(max))
+    }
+
+    pub(crate) fn instant(&mut self, name: &'static str) -> Option<i64> {
+        self.take(name, |value| value.instant())
+    }
+
+    pub(crate) fn object<T>(
+        &mut self,
+        name: &'static str,
+        read: impl FnOnce(&mut Object<'a, '_>) -> T,
+    ) -> Option<T> {
+        self.take(name, |value| value.object(read))
+    }
+
+    /// Whether the field is present and not `null`.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.members.iter().any(|member| member.name == name && member.raw.get() != "null")
+    }
+
+    /// Adds a violation if the field is absent.
+    pub(crate) fn require(&mut self, name: &'static str) {
+        if !self.has(name) {
+            self.violation(name, REQUIRED);
+        }
+    }
+
+    /// Adds a violation of a rule that the model cannot express.
+    pub(crate) fn violation(&mut self, name: &'static str, what: impl fmt::Display) {
+        self.validator.violation(&self.path.field(name), what);
+    }
+
+    /// Reports the fields that have not been taken as unknown.
+    fn finish(self) {
+        let Self { path, members, known_names, validator } = self;
+        for member in members.iter().filter(|member| !member.is_taken) {
+            validator.unknown(&path.field(&member.name), "field", &member.name, &known_names);
+        }
+    }
+}
+
+/// The members of an object, in the order in which they are written.
+fn members(raw: &RawValue) -> Vec<Member<'_>> {
+    struct Visit;
+    impl<'de> Visitor<'de> for Visit {
+        type Value = Vec<Member<'de>>;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+        fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Self::Value, A::Error> {
+            let mut members = Vec::new();
+            while let Some((Key(name), raw)) = object.next_entry()? {
+                members.push(Member { name, raw, is_taken: false });
+            }
+            Ok(members)
+        }
+    }
+    count_bytes(raw.get().len());
+    let mut deserializer = serde_json::Deserializer::from_str(raw.get());
+    deserializer.deserialize_map(Visit).expect(CHECKED)
 }

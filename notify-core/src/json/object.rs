@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-use super::read::members;
+use super::members;
 
 /// A JSON object of any content. Its text is kept exactly as the caller wrote it.
 #[derive(Debug, Clone, Serialize)]

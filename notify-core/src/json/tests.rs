@@ -1,6 +1,6 @@
 //! Bodies that every endpoint refuses, and the test that reading is linear.
 
-use super::{Body, MEMBERS_MAX, NESTING_MAX, byte_counter, check, read_body};
+use super::{BYTES_READ, BodyPresence, MEMBERS_MAX, NESTING_MAX, check, read_body};
 use crate::{CreateNotification, Request, SetTags, Template, Timestamp, VIOLATIONS_LISTED_MAX};
 
 fn violations(body: &[u8]) -> Vec<String> {
@@ -8,7 +8,7 @@ fn violations(body: &[u8]) -> Vec<String> {
 }
 
 #[test]
-fn only_one_json_value_in_utf8_is_accepted() {
+fn a_body_is_one_json_value_in_utf8() {
     let rows: [(&[u8], &str); 14] = [
         (b"", "body: is empty"),
         (b" \n\t", "body: is empty"),
@@ -70,7 +70,7 @@ fn members_are_limited_per_object_and_its_ancestors() {
     check(object(MEMBERS_MAX).as_bytes()).unwrap();
     let over = format!("more than {MEMBERS_MAX} members");
     assert_eq!(violations(object(MEMBERS_MAX + 1).as_bytes()), [format!("body: {over}")]);
-    // Siblings are counted separately; nested objects together.
+    // Sibling objects are counted separately. A nested object is counted with those that enclose it.
     let siblings = format!("[{}{{}}]", format!("{},", object(1_000)).repeat(20));
     check(siblings.as_bytes()).unwrap();
     let nested = format!("{{{}\"in\":{}}}", members(0, 5_000), object(5_000));
@@ -100,11 +100,11 @@ fn violations_beyond_the_limit_are_counted() {
 #[test]
 fn an_empty_body_is_accepted_only_where_it_is_optional() {
     let read = |body: &[u8], presence| read_body(body, presence, |_| ()).is_ok();
-    assert!(read(b" ", Body::Optional));
-    assert!(!read(b" ", Body::Required));
+    assert!(read(b" ", BodyPresence::Optional));
+    assert!(!read(b" ", BodyPresence::Required));
 }
 
-/// Bodies of about `size` bytes that take a careless reader quadratic time.
+/// Bodies of about `size` bytes for which a careless reader needs quadratic time.
 fn hostile(size: usize) -> Vec<String> {
     let repeat = |unit: &str| unit.repeat(size / unit.len());
     let distinct: String = (0..size / 12).map(|number| format!("\"k{number}\":0,")).collect();
@@ -129,6 +129,13 @@ fn hostile(size: usize) -> Vec<String> {
     ]
 }
 
+/// How many bytes `work` reads.
+fn bytes_read_by(work: impl FnOnce()) -> usize {
+    BYTES_READ.set(0);
+    work();
+    BYTES_READ.get()
+}
+
 #[test]
 fn reading_is_linear() {
     // One pass for the scan, one for each level of objects in a model, one to read a value, and one
@@ -139,9 +146,9 @@ fn reading_is_linear() {
         for (case, body) in hostile(size).iter().enumerate() {
             let body = body.as_bytes();
             for scanned in [
-                byte_counter::during(|| drop(CreateNotification::parse(body, now))),
-                byte_counter::during(|| drop(Template::parse(body, now))),
-                byte_counter::during(|| drop(SetTags::parse(body, now))),
+                bytes_read_by(|| drop(CreateNotification::parse(body, now))),
+                bytes_read_by(|| drop(Template::parse(body, now))),
+                bytes_read_by(|| drop(SetTags::parse(body, now))),
             ] {
                 assert!(scanned >= body.len(), "case {case} is not counted");
                 let bound = PASSES_MAX * body.len();

@@ -8,9 +8,9 @@ use crate::{DeviceId, Timestamp};
 wire_enum! {
     /// Outcome of a notification for one device.
     pub enum ExplainedOutcome {
-        /// The provider accepted it.
+        /// The provider accepted the notification.
         Sent = "sent",
-        /// It failed for good, with a reason.
+        /// The delivery failed for good, with a reason.
         Failed = "failed",
         /// The provider reported the address as unregistered.
         Unregistered = "unregistered",
@@ -62,7 +62,8 @@ wire_enum! {
         NoAddress = "no_address",
         /// The address belonged to another device during sending, which may have received it.
         AddressMoved = "address_moved",
-        /// The device could not receive notifications when its turn came, whatever its state is now.
+        /// The device could not receive notifications when the server reached it. Its state may have changed
+        /// since then.
         PassedOver = "passed_over",
         /// The platform's provider is not configured.
         ProviderNotConfigured = "provider_not_configured",
@@ -70,15 +71,15 @@ wire_enum! {
         CredentialsRefused = "credentials_refused",
         /// All deliveries through the provider wait: it throttles, or is unavailable.
         Paused = "paused",
-        /// The device's turn has not come yet.
+        /// The server has not reached the device yet.
         Waiting = "waiting",
         /// Delivery was attempted; the detail has the provider's last answer.
         Attempted = "attempted",
-        /// When the next attempt is due.
+        /// Another attempt follows; the detail has the time at which it is due.
         NextAttempt = "next_attempt",
-        /// The provider accepted it.
+        /// The provider accepted the notification.
         Sent = "sent",
-        /// It failed for good, with a reason.
+        /// The delivery failed for good, with a reason.
         Failed = "failed",
         /// The provider answered that the address is unregistered.
         Unregistered = "unregistered",
@@ -93,8 +94,8 @@ wire_enum! {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ExplainedStep {
-    /// When it happened, unix ms; null for a state that is known only for now, not for the time of
-    /// sending.
+    /// When it happened, unix ms. Null for a state that the server knows only as of now, and not as of
+    /// the time of sending.
     pub at: Option<Timestamp>,
     /// Kind of the step.
     pub what: StepKind,

@@ -171,21 +171,21 @@ model! {
     }
 }
 
-/// Reads `platforms`, which has no limit: duplicates count once.
+/// Reads `platforms`. The list has no limit, because duplicates count only once.
 fn read_platforms(object: &mut Object<'_, '_>) -> Option<Vec<String>> {
     object.list("platforms", usize::MAX)
 }
 
 impl IosSettings {
-    /// Reads the settings of a poll, which are ignored: the badge may be any number.
+    /// Reads the iOS settings of a poll. A poll ignores them, so the badge may be any number.
     fn read_ignored(object: &mut Object<'_, '_>) -> Self {
         object.optional::<f64>("badge");
         Self { badge: None, sound: object.or_default("sound") }
     }
 }
 
-/// A list of device ids is empty. The notification would have no target, and must not be sent to all
-/// devices instead.
+/// The list of device ids is empty. Such a notification would have no target, and it must not be sent
+/// to all devices instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("no device ids: the notification would reach nobody")]
 pub struct NoDeviceIds;
@@ -294,7 +294,7 @@ impl CreateNotification {
         self
     }
 
-    /// What a click opens: any absolute url, including custom schemes.
+    /// Sets what a click opens: any absolute url, including custom schemes.
     #[must_use]
     pub fn url(mut self, url: impl Into<String>) -> Self {
         self.content.url = Some(url.into());

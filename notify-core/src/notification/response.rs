@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::json::JsonObject;
-use crate::query::Parameters;
+use crate::request::Parameters;
 use crate::violations::path;
 use crate::wire_enum::wire_enum;
 use crate::{
@@ -53,11 +53,12 @@ wire_enum! {
     }
 }
 
-/// Numbers of devices by outcome. `targeted` is the sum of `sent` to `pending`.
+/// Numbers of devices by outcome. `targeted` is the sum of `sent`, `failed`, `unregistered`, `expired`,
+/// `canceled` and `pending`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Counts {
-    /// Enabled devices with an address in the target, as far as the target has been read.
+    /// Enabled devices with an address in the target. The number grows while the server reads the target.
     pub targeted: u64,
     /// Accepted by the provider.
     pub sent: u64,
@@ -104,7 +105,7 @@ pub struct PlatformCounts {
     pub counts: Counts,
 }
 
-/// Number of deliveries on one platform that failed for one reason.
+/// Number of deliveries on one platform that failed for the same reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FailureCount {
@@ -142,7 +143,7 @@ pub struct NotificationRecord {
     pub by_platform: Vec<PlatformCounts>,
     /// Reasons of failed deliveries, the most frequent first.
     pub failures: Vec<FailureCount>,
-    /// What devices reported about it.
+    /// The engagement that devices reported.
     pub engagement: Engagement,
 }
 
@@ -184,7 +185,8 @@ pub struct Delivery {
     pub platform: Platform,
     /// Outcome.
     pub outcome: DeliveryOutcome,
-    /// Error code of the provider or the server; of the last attempt while the outcome is pending.
+    /// Error code of the provider or the server. While the outcome is pending, it is the code of the
+    /// last attempt.
     pub reason: Option<String>,
     /// Number of attempts.
     pub attempts: u32,
@@ -239,7 +241,7 @@ impl Query for ListDeliveries {
     }
 }
 
-/// What would be sent to one platform.
+/// The message that would be sent to one platform, and the number of its recipients.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PlatformPreview {
@@ -251,7 +253,7 @@ pub struct PlatformPreview {
     pub payload: Option<JsonObject>,
     /// Headers of the request to the provider, without its authorization.
     pub headers: BTreeMap<String, String>,
-    /// Size that `limit` applies to: bytes of the payload, or characters of the text on Messenger and the
+    /// Size that is compared with `limit`: bytes of the payload, or characters of the text on Messenger and the
     /// chat app.
     pub bytes: u64,
     /// Largest size that the provider accepts.

@@ -1,15 +1,31 @@
-//! Validated forms of notifications: what the server delivers.
+//! Validated forms of notifications, which the server delivers, and the rules of notifications.
 
-use crate::json::JsonObject;
+use std::collections::HashSet;
+
+use jiff::civil;
+use serde_json::value::RawValue;
+
+use super::{
+    COLLAPSE_KEY_CHARS_MAX, CreateNotification, DEVICE_IDS_MAX, IosSettings, NotificationContent,
+    ReportNotification, SCHEDULE_AHEAD_DAYS_MAX, TAGS_MAX, TTL_SECONDS_MAX, WEB_PUSH_ACTIONS_MAX,
+    WEB_PUSH_ACTIONS_MIN, WebPushAction,
+};
+use crate::json::{BodyPresence, JsonObject};
+use crate::request::{parse_with, request};
+use crate::time::DAY_MS;
+use crate::violations::{Path, REQUIRED, Validator, path};
 use crate::wire_enum::wire_enum;
-use crate::{CampaignId, DeviceId, NewPoll, NotificationId, Platform, Timestamp};
+use crate::{
+    CampaignId, DeviceId, NewPoll, NotificationId, Platform, RESERVED_NOTIFICATION_IDS,
+    TAG_NAME_CHARS_MAX, Timestamp, Violations,
+};
 
 /// The validated form of [`crate::CreateNotification`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Notification {
     /// Which devices receive it.
     pub audience: Audience,
-    /// What they receive.
+    /// The content that these devices receive.
     pub content: Content,
     /// When it is due.
     pub schedule: Schedule,
@@ -32,7 +48,7 @@ pub struct Report {
     pub platforms: Vec<Platform>,
     /// Tag of the devices that it was sent to.
     pub tag: Option<String>,
-    /// What was sent.
+    /// The content that was sent.
     pub content: Content,
 }
 
@@ -62,8 +78,8 @@ pub enum Target {
 }
 
 impl Target {
-    /// The platforms of the target, without those of devices of `any` platform: they are known only after
-    /// a lookup of the ids.
+    /// The platforms of the target. The platforms of the devices in `any` are missing, because they are
+    /// known only after a lookup of the ids.
     #[must_use]
     pub fn platforms(&self) -> Vec<Platform> {
         match self {
@@ -223,4 +239,386 @@ wire_enum! {
         /// Deliver when it suits the device's power management.
         Normal = "normal",
     }
+}
+
+request!(CreateNotification => Notification, BodyPresence::Required);
+request!(ReportNotification => Report, BodyPresence::Required);
+
+impl CreateNotification {
+    /// Parses a request that the server accepted earlier. The lengths of texts are not checked: an older
+    /// version with larger limits may have accepted the request, and it must still be delivered.
+    ///
+    /// # Errors
+    /// Every other violation.
+    pub fn parse_accepted(body: &[u8], now: Timestamp) -> Result<Notification, Violations> {
+        let rules = Validator::ignoring_text_lengths();
+        parse_with(rules, body, BodyPresence::Required, now, Self::read, Self::check)
+    }
+
+    fn check(self, now: Timestamp, validator: &mut Validator) -> Option<Notification> {
+        let target = self.check_target(validator);
+        let tag = check_tags(self.content.tags.as_deref(), validator);
+        let schedule = check_schedule(self.send_at, self.send_at_local.as_deref(), now, validator);
+        let ttl_seconds = self.ttl_seconds.unwrap_or(TTL_SECONDS_MAX);
+        if ttl_seconds > TTL_SECONDS_MAX {
+            let what = format_args!("must be at most {TTL_SECONDS_MAX}");
+            validator.violation(&path("ttl_seconds"), what);
+        }
+        let priority = self.priority.as_deref();
+        let priority = validator.optional_one_of(&path("priority"), priority).unwrap_or_default();
+        let collapse_key = check_collapse_key(self.collapse_key, validator);
+        let content = check_content(self.text, self.content, validator);
+        Some(Notification {
+            audience: Audience { target: target?, tag },
+            content: content?,
+            schedule: schedule?,
+            passed_send_at: self.send_at.map(Timestamp).filter(|at| *at <= now),
+            ttl_seconds,
+            priority,
+            collapse_key,
+        })
+    }
+
+    /// Checks the target: device ids if there are any, else platforms.
+    fn check_target(&self, validator: &mut Validator) -> Option<Target> {
+        let lists = [
+            ("android_device_ids", self.android_device_ids.as_deref()),
+            ("ios_device_ids", self.ios_device_ids.as_deref()),
+            ("device_ids", self.device_ids.as_deref()),
+        ];
+        if lists.iter().any(|(_, ids)| ids.is_some_and(|ids| !ids.is_empty())) {
+            let [mut android, mut ios, any] =
+                lists.map(|(name, ids)| check_ids(&path(name), ids.unwrap_or_default(), validator));
+            // An id that is in `device_ids` and in another list counts only in `device_ids`.
+            let any_ids: HashSet<&DeviceId> = any.iter().collect();
+            android.retain(|id| !any_ids.contains(id));
+            ios.retain(|id| !any_ids.contains(id));
+            return Some(Target::Devices { android, ios, any });
+        }
+        let platforms = self.platforms.as_deref();
+        let mut has_empty_list = false;
+        for (name, _) in lists.iter().filter(|(_, ids)| ids.is_some()) {
+            // An empty list often comes from a mistake of the caller. It must not target all devices.
+            has_empty_list = true;
+            validator.violation(&path(name), "must hold at least 1 id when it is given");
+        }
+        if has_empty_list && platforms.is_none_or(<[String]>::is_empty) {
+            return None;
+        }
+        Some(Target::Platforms(check_platforms(platforms, validator)))
+    }
+}
+
+impl ReportNotification {
+    fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<Report> {
+        let id = validator.id(&path("id"), &self.id, |text| {
+            if RESERVED_NOTIFICATION_IDS.contains(&text) {
+                return Err("must not be `notify` or `preview`");
+            }
+            NotificationId::new(text)
+        });
+        let platforms = check_platforms(self.platforms.as_deref(), validator);
+        let tag = check_tags(self.content.tags.as_deref(), validator);
+        let content = check_content(self.text, self.content, validator);
+        Some(Report { id: id?, platforms, tag, content: content? })
+    }
+}
+
+/// Checks a list of device ids. Returns the valid ids without duplicates.
+fn check_ids(at: &Path<'_>, ids: &[String], validator: &mut Validator) -> Vec<DeviceId> {
+    validator.max_len(at, ids.len(), DEVICE_IDS_MAX, "ids");
+    let mut seen = HashSet::with_capacity(ids.len());
+    let mut valid = Vec::with_capacity(ids.len());
+    for (index, id) in ids.iter().enumerate() {
+        let id = validator.optional_id(&at.index(index), Some(id.as_str()), DeviceId::new);
+        valid.extend(id.filter(|id| seen.insert(id.clone())));
+    }
+    valid
+}
+
+fn check_platforms(platforms: Option<&[String]>, validator: &mut Validator) -> Vec<Platform> {
+    let at = path("platforms");
+    let platforms = platforms.unwrap_or_default();
+    if platforms.is_empty() {
+        let names = Platform::NAMES.join(", ");
+        validator.violation(&at, format_args!("must contain at least one of {names}"));
+    }
+    let mut valid = Vec::new();
+    for (index, name) in platforms.iter().enumerate() {
+        match name.parse() {
+            Ok(platform) if valid.contains(&platform) => {}
+            Ok(platform) => valid.push(platform),
+            Err(unknown) => validator.violation(&at.index(index), unknown),
+        }
+    }
+    valid
+}
+
+fn check_tags(tags: Option<&[String]>, validator: &mut Validator) -> Option<String> {
+    let tags = tags?;
+    let at = path("tags");
+    validator.max_len(&at, tags.len(), TAGS_MAX, "tag");
+    for (index, tag) in tags.iter().enumerate() {
+        if tag.is_empty() {
+            validator.violation(&at.index(index), "must not be empty");
+        }
+        validator.text_up_to(&at.index(index), Some(tag.clone()), TAG_NAME_CHARS_MAX);
+    }
+    tags.first().cloned()
+}
+
+const AHEAD_MS_MAX: i64 = SCHEDULE_AHEAD_DAYS_MAX * DAY_MS;
+const TOO_FAR: &str = "must be at most 366 days ahead";
+
+fn check_schedule(
+    send_at: Option<i64>,
+    send_at_local: Option<&str>,
+    now: Timestamp,
+    validator: &mut Validator,
+) -> Option<Schedule> {
+    let latest = now.plus_ms(AHEAD_MS_MAX);
+    let local_text = send_at_local.filter(|text| !text.is_empty());
+    let at = validator.instant(&path("send_at"), send_at);
+    if at.is_some_and(|at| at > latest) {
+        validator.violation(&path("send_at"), TOO_FAR);
+    }
+    let local_path = path("send_at_local");
+    let local = local_text.and_then(|text| {
+        let local = parse_local_time(text);
+        match local {
+            None => {
+                validator.violation(&local_path, "must be a date and time as YYYY-MM-DDTHH:MM");
+            }
+            Some(local) if local.0 > latest.as_ms() => validator.violation(&local_path, TOO_FAR),
+            Some(_) => {}
+        }
+        local
+    });
+    if send_at.is_some() && local_text.is_some() {
+        validator.violation(&local_path, "must not be combined with send_at");
+    }
+    match (send_at, local_text) {
+        (None, None) => Some(Schedule::Now),
+        (_, Some(_)) => local.map(Schedule::Local),
+        (Some(_), None) => at.map(|at| if at > now { Schedule::At(at) } else { Schedule::Now }),
+    }
+}
+
+/// Parses `YYYY-MM-DDTHH:MM` and no other form; the day must exist in the calendar.
+fn parse_local_time(text: &str) -> Option<LocalTime> {
+    const FORM: &[u8] = b"0000-00-00T00:00";
+    let has_form = text.len() == FORM.len()
+        && text.bytes().zip(FORM).all(|(byte, form_byte)| match form_byte {
+            b'0' => byte.is_ascii_digit(),
+            separator => byte == *separator,
+        });
+    if !has_form {
+        return None;
+    }
+    let year: i16 = text[0..4].parse().ok()?;
+    let two_digits = |start: usize| text[start..start + 2].parse::<i8>().ok();
+    let date = civil::Date::new(year, two_digits(5)?, two_digits(8)?).ok()?;
+    let time = civil::Time::new(two_digits(11)?, two_digits(14)?, 0, 0).ok()?;
+    let since_1970 = date.to_datetime(time).duration_since(civil::date(1970, 1, 1).at(0, 0, 0, 0));
+    i64::try_from(since_1970.as_millis()).ok().map(LocalTime)
+}
+
+fn check_collapse_key(key: Option<String>, validator: &mut Validator) -> Option<String> {
+    let key = key.filter(|key| !key.is_empty())?;
+    let is_visible = key.bytes().all(|byte| byte.is_ascii_graphic());
+    if !is_visible || key.len() > COLLAPSE_KEY_CHARS_MAX {
+        let what = format_args!("must be 1 to {COLLAPSE_KEY_CHARS_MAX} visible ASCII characters");
+        validator.violation(&path("collapse_key"), what);
+    }
+    Some(key)
+}
+
+/// Checks the content. A poll ignores all other settings.
+fn check_content(
+    text: Option<String>,
+    content: NotificationContent,
+    validator: &mut Validator,
+) -> Option<Content> {
+    match content.poll {
+        Some(poll) => poll.check(&path("poll"), validator).map(Content::Poll),
+        None => {
+            let message = check_message(text.unwrap_or_default(), content, validator);
+            Some(Content::Message(Box::new(message)))
+        }
+    }
+}
+
+fn check_message(text: String, content: NotificationContent, validator: &mut Validator) -> Message {
+    let text = validator.required(&path("text"), text);
+    let android = content.android_settings.unwrap_or_default();
+    let android_path = path("android_settings");
+    let messenger = content.social_messenger_settings.unwrap_or_default();
+    let messenger_path = path("social_messenger_settings");
+    if let Some(android_json) = &content.android_json {
+        check_android_json(android_json, validator);
+    }
+    if let Some(ios_json) = &content.ios_json {
+        check_ios_json(ios_json, validator);
+    }
+    Message {
+        text,
+        url: validator.uri(&path("url"), content.url),
+        image_url: validator.http_url(&path("image_url"), content.image_url),
+        campaign: check_campaign(content.campaign_id.as_deref(), validator),
+        extra: check_extra(content.custom_json_key, content.custom_json_value, validator),
+        android_json: content.android_json,
+        ios_json: content.ios_json,
+        android_title: validator.text(&android_path.field("title"), android.title),
+        android_sound: validator.text(&android_path.field("sound"), android.sound),
+        ios_alert: content.ios_settings.and_then(|settings| settings.check(validator)),
+        web_push_actions: content
+            .web_push_settings
+            .map(|settings| check_actions(settings.actions, validator))
+            .unwrap_or_default(),
+        view_button: validator.text(&messenger_path.field("view_button"), messenger.view_button),
+    }
+}
+
+fn check_campaign(id: Option<&str>, validator: &mut Validator) -> Option<CampaignRef> {
+    validator.optional_id(&path("campaign_id"), id, |id| match id {
+        "default" => Ok(CampaignRef::Default),
+        id => id.parse().map(CampaignRef::Id).map_err(|_| "names no campaign"),
+    })
+}
+
+/// Checks the extra data. Its key and its value require each other.
+fn check_extra(
+    key: Option<String>,
+    value: Option<JsonObject>,
+    validator: &mut Validator,
+) -> Option<Extra> {
+    let key_path = path("custom_json_key");
+    let key = validator.text(&key_path, key);
+    if let Some(key) = &key {
+        if KEYS_USED.contains(&key.as_str()) {
+            validator.violation(&key_path, "is a key that the payload already uses");
+        }
+        if is_reserved_by_fcm(key) {
+            validator.violation(&key_path, RESERVED_BY_FCM);
+        }
+    }
+    match (key, value) {
+        (Some(key), Some(value)) => Some(Extra { key, value }),
+        (Some(_), None) => {
+            validator.violation(&path("custom_json_value"), "is required with custom_json_key");
+            None
+        }
+        (None, Some(_)) => {
+            validator.violation(&key_path, "is required with custom_json_value");
+            None
+        }
+        (None, None) => None,
+    }
+}
+
+impl IosSettings {
+    fn check(self, validator: &mut Validator) -> Option<IosAlert> {
+        let at = path("ios_settings");
+        if self.badge.is_none() {
+            validator.violation(&at.field("badge"), REQUIRED);
+        }
+        let sound = validator.required(&at.field("sound"), self.sound);
+        Some(IosAlert { badge: self.badge?, sound })
+    }
+}
+
+fn check_actions(actions: Vec<WebPushAction>, validator: &mut Validator) -> Vec<ActionButton> {
+    let settings = path("web_push_settings");
+    let at = settings.field("actions");
+    if !(WEB_PUSH_ACTIONS_MIN..=WEB_PUSH_ACTIONS_MAX).contains(&actions.len()) {
+        let (min, max) = (WEB_PUSH_ACTIONS_MIN, WEB_PUSH_ACTIONS_MAX);
+        validator.violation(&at, format_args!("must hold {min} to {max} actions"));
+    }
+    let mut names: Vec<String> = Vec::with_capacity(actions.len());
+    for (index, action) in actions.iter().enumerate() {
+        let Some(name) = action.action.as_ref().filter(|name| !name.is_empty()) else { continue };
+        if names.contains(name) {
+            let name_path = at.index(index);
+            let what = "must not be shared by two actions";
+            validator.violation(&name_path.field("action"), what);
+        }
+        names.push(name.clone());
+    }
+    let mut valid = Vec::with_capacity(actions.len());
+    for (index, mut action) in actions.into_iter().enumerate() {
+        let given_name = action.action.take().filter(|name| !name.is_empty());
+        let name = given_name.unwrap_or_else(|| unused_name(&mut names, index));
+        valid.push(action.check(name, &at.index(index), validator));
+    }
+    valid
+}
+
+/// `action-N` with the number of the button, or the next higher number that is not used.
+fn unused_name(names: &mut Vec<String>, index: usize) -> String {
+    let mut number = index + 1;
+    let name = loop {
+        let name = format!("action-{number}");
+        if !names.contains(&name) {
+            break name;
+        }
+        number += 1;
+    };
+    names.push(name.clone());
+    name
+}
+
+impl WebPushAction {
+    fn check(self, name: String, at: &Path<'_>, validator: &mut Validator) -> ActionButton {
+        ActionButton {
+            title: validator.required(&at.field("title"), self.title),
+            icon: validator.http_url(&at.field("icon"), self.icon),
+            action: validator.text(&at.field("action"), Some(name)).unwrap_or_default(),
+            url: validator.uri(&at.field("url"), self.url),
+        }
+    }
+}
+
+/// Data keys that FCM reserves, in addition to all that start with `google` or `gcm.`.
+pub const FCM_KEYS_RESERVED: [&str; 3] = ["from", "gcm", "message_type"];
+const FCM_PREFIXES_RESERVED: [&str; 2] = ["google", "gcm."];
+const RESERVED_BY_FCM: &str = "is a key that FCM reserves";
+/// Keys that the server's payloads use.
+const KEYS_USED: [&str; 6] =
+    ["aps", "notification_id", "campaign_id", "url", "image_url", "poll_id"];
+/// Required members of `aps` in a raw payload.
+const APS_REQUIRED: [&str; 3] = ["alert", "badge", "sound"];
+
+fn check_android_json(payload: &JsonObject, validator: &mut Validator) {
+    for (key, _) in payload.members() {
+        if is_reserved_by_fcm(&key) {
+            validator.violation(&path("android_json").field(&key), RESERVED_BY_FCM);
+        }
+    }
+}
+
+fn check_ios_json(payload: &JsonObject, validator: &mut Validator) {
+    let at = path("ios_json");
+    let aps_path = at.field("aps");
+    let Some(aps) = member(payload, "aps") else {
+        validator.violation(&aps_path, REQUIRED);
+        return;
+    };
+    let Ok(aps) = serde_json::from_str::<JsonObject>(aps.get()) else {
+        validator.violation(&aps_path, "must be an object");
+        return;
+    };
+    for key in APS_REQUIRED {
+        if member(&aps, key).is_none() {
+            validator.violation(&aps_path.field(key), REQUIRED);
+        }
+    }
+}
+
+fn member(object: &JsonObject, key: &str) -> Option<Box<RawValue>> {
+    object.members().into_iter().find(|(name, _)| name == key).map(|(_, value)| value)
+}
+
+fn is_reserved_by_fcm(key: &str) -> bool {
+    FCM_KEYS_RESERVED.contains(&key)
+        || FCM_PREFIXES_RESERVED.iter().any(|prefix| key.starts_with(prefix))
 }

@@ -40,13 +40,16 @@ impl WebhookEventType {
     pub const SUBSCRIBABLE_NAMES: &'static [&'static str] =
         Self::NAMES.split_last().expect("there are types").1;
 
-    /// The type of a name, if it is [subscribable](Self::SUBSCRIBABLE).
+    /// Parses the name of a [subscribable](Self::SUBSCRIBABLE) type.
     ///
     /// # Errors
-    /// When it is not.
+    /// When the name is unknown, or its type is not subscribable.
     pub fn parse_subscribable(name: &str) -> Result<Self, UnknownName> {
         let unknown = UnknownName { known: Self::SUBSCRIBABLE_NAMES };
-        name.parse().ok().filter(|kind| *kind != Self::WebhookTest).ok_or(unknown)
+        match name.parse() {
+            Ok(Self::WebhookTest) | Err(_) => Err(unknown),
+            Ok(kind) => Ok(kind),
+        }
     }
 }
 

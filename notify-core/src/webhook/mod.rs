@@ -5,10 +5,10 @@ mod event;
 use serde::{Deserialize, Serialize};
 
 pub use self::event::*;
-use crate::json::Body;
-use crate::query::Parameters;
+use crate::json::BodyPresence;
+use crate::request::Parameters;
 use crate::request::{model, request};
-use crate::rules::REQUIRED;
+use crate::violations::REQUIRED;
 use crate::violations::{Path, Validator, path};
 use crate::wire_enum::wire_enum;
 use crate::{Parameter, ParameterForm, Query, Timestamp, Violations, WebhookId, WebhookMessageId};
@@ -115,7 +115,7 @@ pub struct WebhookAttempt {
 pub struct WebhookRecovered {
     /// Number of messages that are attempted again.
     pub recovered: u64,
-    /// Whether there are more, for which the queue had no room; repeat the request later.
+    /// Whether there are more messages, for which the queue had no room. Repeat the request later.
     pub more: bool,
 }
 
@@ -150,7 +150,7 @@ model! {
     }
 }
 
-/// The validated form of [`CreateWebhook`]; the server also checks the address that the url leads to.
+/// The validated form of [`CreateWebhook`]. The server also checks the IP address of the url's host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewWebhook {
     /// Absolute `http` or `https` url.
@@ -161,7 +161,7 @@ pub struct NewWebhook {
     pub description: Option<String>,
 }
 
-request!(CreateWebhook => NewWebhook, Body::Required);
+request!(CreateWebhook => NewWebhook, BodyPresence::Required);
 
 impl CreateWebhook {
     fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<NewWebhook> {
@@ -201,7 +201,7 @@ pub struct WebhookChange {
     pub enabled: Option<bool>,
 }
 
-request!(UpdateWebhook => WebhookChange, Body::Required);
+request!(UpdateWebhook => WebhookChange, BodyPresence::Required);
 
 impl UpdateWebhook {
     fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<WebhookChange> {
@@ -222,7 +222,7 @@ model! {
     }
 }
 
-request!(RecoverWebhook => Timestamp, Body::Required);
+request!(RecoverWebhook => Timestamp, BodyPresence::Required);
 
 impl RecoverWebhook {
     fn check(self, _now: Timestamp, validator: &mut Validator) -> Option<Timestamp> {
@@ -237,7 +237,8 @@ fn check_description(description: Option<String>, validator: &mut Validator) -> 
     validator.text_up_to(&path("description"), description, WEBHOOK_DESCRIPTION_CHARS_MAX)
 }
 
-/// The types with these names, without duplicates, in the order of their declaration.
+/// Checks the names of event types. Returns the types without duplicates, in the order of their
+/// declaration.
 fn check_events(
     at: &Path<'_>,
     names: &[String],

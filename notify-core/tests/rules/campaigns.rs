@@ -211,7 +211,7 @@ fn features_of_a_type_are_limited_and_have_unique_positions() {
     let feature = |kind: &str, position: u32| {
         let full = full();
         let mut features = full["features"].as_array().unwrap().iter();
-        let mut feature = features.find(|one| one["type"] == kind).unwrap().clone();
+        let mut feature = features.find(|feature| feature["type"] == kind).unwrap().clone();
         feature["position"] = json!(position);
         feature
     };

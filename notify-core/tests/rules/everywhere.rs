@@ -1,5 +1,5 @@
-//! Rules of every field of every body, at any depth. A full body of each request is changed at each of
-//! its values in turn.
+//! Rules of every field of every body, at any depth. The tests take a full body of each request, and change one
+//! value after the other.
 
 use notify_core::{
     AnswerPoll, CheckFeed, CreateApp, CreateFeed, CreateKey, CreateNotification, CreateWebhook,
@@ -13,7 +13,7 @@ use crate::{
     support::{changed, errors_of},
 };
 
-/// Objects of any content. `features/3/data/data` is the one of a button.
+/// Objects of any content. `features/3/data/data` is the data of a button.
 const FREE: [&str; 4] = ["custom_json_value", "android_json", "ios_json", "features/3/data/data"];
 
 fn is_free(pointer: &str) -> bool {
@@ -35,17 +35,18 @@ fn path_of(body: &Value, pointer: &str) -> String {
     path
 }
 
-fn places(value: &Value, pointer: &str, found: &mut Vec<(String, Value)>) {
-    found.push((pointer.to_owned(), value.clone()));
+/// Appends each value of a body with its JSON pointer.
+fn add_values(value: &Value, pointer: &str, values: &mut Vec<(String, Value)>) {
+    values.push((pointer.to_owned(), value.clone()));
     match value {
         Value::Object(object) => {
             for (name, member) in object {
-                places(member, &format!("{pointer}/{name}"), found);
+                add_values(member, &format!("{pointer}/{name}"), values);
             }
         }
         Value::Array(list) => {
             for (index, element) in list.iter().enumerate() {
-                places(element, &format!("{pointer}/{index}"), found);
+                add_values(element, &format!("{pointer}/{index}"), values);
             }
         }
         _ => {}
@@ -54,9 +55,9 @@ fn places(value: &Value, pointer: &str, found: &mut Vec<(String, Value)>) {
 
 fn check_everywhere<R: Request>(body: &Value) {
     assert_eq!(errors_of::<R>(&body.to_string()), [""; 0], "{body}");
-    let mut found = Vec::new();
-    places(body, "", &mut found);
-    for (pointer, value) in found.iter().filter(|(pointer, _)| !is_free(pointer)) {
+    let mut values = Vec::new();
+    add_values(body, "", &mut values);
+    for (pointer, value) in values.iter().filter(|(pointer, _)| !is_free(pointer)) {
         if value.is_object() {
             check_unknown::<R>(body, pointer);
         }
@@ -88,7 +89,7 @@ fn check_type<R: Request>(body: &Value, pointer: &str, value: &Value) {
         Value::Number(_) => "number",
         Value::Array(_) => "a list",
         Value::Object(_) => "an object",
-        // Null fits a field of any type.
+        // A field of any type accepts null.
         Value::Null => return,
     };
     for wrong in [json!("x"), json!(true), json!(7), json!([]), json!({})] {

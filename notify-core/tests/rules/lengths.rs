@@ -9,23 +9,28 @@ use serde_json::{Value, json};
 
 use crate::support::{NOW, errors_of};
 
-/// Objects of any content, which only the size of the body limits.
+/// Objects of any content. Only the size of the body limits their texts.
 const FREE: [&str; 4] = ["custom_json_value", "android_json", "ios_json", "data.data"];
 
-/// The texts of a body, each with its JSON pointer and its path in violations.
-fn texts(value: &Value, pointer: &str, path: &str, found: &mut Vec<(String, String)>) {
+/// Appends the texts of a body, each with its JSON pointer and its path in violations.
+fn add_texts(value: &Value, pointer: &str, path: &str, texts: &mut Vec<(String, String)>) {
     match value {
-        Value::String(_) => found.push((pointer.to_owned(), path.to_owned())),
+        Value::String(_) => texts.push((pointer.to_owned(), path.to_owned())),
         Value::Array(list) => {
-            for (index, one) in list.iter().enumerate() {
-                texts(one, &format!("{pointer}/{index}"), &format!("{path}[{index}]"), found);
+            for (index, element) in list.iter().enumerate() {
+                add_texts(
+                    element,
+                    &format!("{pointer}/{index}"),
+                    &format!("{path}[{index}]"),
+                    texts,
+                );
             }
         }
         Value::Object(object) => {
-            for (name, one) in object {
+            for (name, member) in object {
                 let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
                 if !FREE.iter().any(|free| path.ends_with(free)) {
-                    texts(one, &format!("{pointer}/{name}"), &path, found);
+                    add_texts(member, &format!("{pointer}/{name}"), &path, texts);
                 }
             }
         }
@@ -33,26 +38,26 @@ fn texts(value: &Value, pointer: &str, path: &str, found: &mut Vec<(String, Stri
     }
 }
 
-/// Checks that every text of a body has a length limit; returns the number of texts.
-fn bounded<R: Request>(base: &Value) -> usize {
+/// Checks that every text of a body has a length limit. Returns the number of texts.
+fn check_lengths<R: Request>(base: &Value) -> usize {
     assert_eq!(errors_of::<R>(&base.to_string()), [""; 0], "{base}");
-    let mut found = Vec::new();
-    texts(base, "", "", &mut found);
-    for (pointer, path) in &found {
+    let mut texts = Vec::new();
+    add_texts(base, "", "", &mut texts);
+    for (pointer, path) in &texts {
         let mut body = base.clone();
         let text = body.pointer_mut(pointer).unwrap();
         let beginning = text.as_str().unwrap().to_owned();
-        // A number stays valid with leading zeros, a url with a longer path.
+        // The longer text is valid except for its length: a number with leading zeros, a url with a long path.
         let more = if beginning.parse::<i64>().is_ok() { "0" } else { "a" };
         let more = more.repeat(TEXT_CHARS_MAX + 1 - beginning.len());
         let long = if more.starts_with('0') { more + &beginning } else { beginning + &more };
         *text = Value::String(long);
         let errors = errors_of::<R>(&body.to_string());
-        let is_named = errors.iter().any(|error| error.starts_with(&format!("{path}: ")));
-        assert!(is_named, "{path}: {errors:?}");
+        let is_reported = errors.iter().any(|error| error.starts_with(&format!("{path}: ")));
+        assert!(is_reported, "{path}: {errors:?}");
         assert!(errors.iter().all(|error| error.len() < 1_024), "{path} is quoted");
     }
-    found.len()
+    texts.len()
 }
 
 fn message() -> Value {
@@ -87,12 +92,12 @@ fn template(features: &[Value]) -> Value {
 
 #[test]
 fn notification_texts_are_limited() {
-    assert_eq!(bounded::<CreateNotification>(&message()), 18);
+    assert_eq!(check_lengths::<CreateNotification>(&message()), 18);
     let devices = json!({"text": "t", "android_device_ids": ["a"], "ios_device_ids": ["b"],
         "device_ids": ["c"]});
-    assert_eq!(bounded::<CreateNotification>(&devices), 4);
+    assert_eq!(check_lengths::<CreateNotification>(&devices), 4);
     let report = json!({"id": "own", "platforms": ["ios"], "poll": poll()});
-    assert_eq!(bounded::<ReportNotification>(&report), 9);
+    assert_eq!(check_lengths::<ReportNotification>(&report), 9);
 }
 
 #[test]
@@ -112,10 +117,10 @@ fn campaign_and_feed_texts_are_limited() {
     for features in
         [vec![button(&calendar)], vec![button(&custom)], vec![feed], vec![widget], vec![articles]]
     {
-        assert!(bounded::<Template>(&template(&features)) >= 6);
+        assert!(check_lengths::<Template>(&template(&features)) >= 6);
     }
-    assert_eq!(bounded::<CreateFeed>(&json!({"url": "https://a.example/f", "name": "n"})), 2);
-    assert_eq!(bounded::<CheckFeed>(&json!({"url": "https://a.example/f"})), 1);
+    assert_eq!(check_lengths::<CreateFeed>(&json!({"url": "https://a.example/f", "name": "n"})), 2);
+    assert_eq!(check_lengths::<CheckFeed>(&json!({"url": "https://a.example/f"})), 1);
 }
 
 #[test]
@@ -125,26 +130,26 @@ fn device_texts_are_limited() {
         "app_version": "1", "os_version": "1", "store_identifier": "s", "timezone": "GMT+01:00",
         "country": "c", "utc_offset": "60", "language": "l", "device_description": "d",
         "ios_env": "sandbox"});
-    assert_eq!(bounded::<RegisterDevice>(&device), 17);
+    assert_eq!(check_lengths::<RegisterDevice>(&device), 17);
     let person = json!({"platform": "chatapp", "recipient_id": "1", "device_id": "d",
         "language": "l", "timezone": "GMT", "utc_offset": "0"});
-    assert_eq!(bounded::<Subscribe>(&person), 6);
+    assert_eq!(check_lengths::<Subscribe>(&person), 6);
     let tag = json!({"name": "n", "type": "bool", "value": true});
-    assert_eq!(bounded::<SetTags>(&json!({"tags": [tag]})), 2);
+    assert_eq!(check_lengths::<SetTags>(&json!({"tags": [tag]})), 2);
 }
 
 #[test]
 fn admin_and_webhook_texts_are_limited() {
-    assert_eq!(bounded::<CreateApp>(&json!({"name": "n", "language": "de"})), 2);
-    assert_eq!(bounded::<CreateKey>(&json!({"name": "n"})), 1);
+    assert_eq!(check_lengths::<CreateApp>(&json!({"name": "n", "language": "de"})), 2);
+    assert_eq!(check_lengths::<CreateKey>(&json!({"name": "n"})), 1);
     let access = json!({"allowed_origins": ["https://a.example"], "allowed_tags": ["t"],
         "push_services": ["a.example"]});
-    assert_eq!(bounded::<SetWebAccess>(&access), 3);
+    assert_eq!(check_lengths::<SetWebAccess>(&access), 3);
     let webhook = json!({"url": "https://a.example/h", "events": ["poll.answered"],
         "description": "d"});
-    assert_eq!(bounded::<CreateWebhook>(&webhook), 3);
+    assert_eq!(check_lengths::<CreateWebhook>(&webhook), 3);
     let event = json!({"type": "opened", "notification_id": "n", "device_id": "d", "at": 1});
-    assert_eq!(bounded::<ReportEvents>(&json!({"events": [event]})), 3);
+    assert_eq!(check_lengths::<ReportEvents>(&json!({"events": [event]})), 3);
 }
 
 #[test]

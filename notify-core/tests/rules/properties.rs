@@ -79,7 +79,7 @@ const NAMES: [&str; 41] = [
     "data",
     "events",
 ];
-const WORDS: [&str; 16] = [
+const TEXTS: [&str; 16] = [
     "",
     "a",
     "ios",
@@ -104,7 +104,7 @@ fn any_value() -> impl Strategy<Value = Value> {
         any::<bool>().prop_map(Value::from),
         (-2_i64..4).prop_map(Value::from),
         any::<f64>().prop_map(|number| json!(number)),
-        proptest::sample::select(&WORDS[..]).prop_map(Value::from),
+        proptest::sample::select(&TEXTS[..]).prop_map(Value::from),
         "\\PC{0,8}".prop_map(Value::from),
     ];
     leaf.prop_recursive(5, 64, 6, |inner| {
@@ -122,17 +122,17 @@ fn any_value() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn any_bytes_are_judged(body in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn any_bytes_are_accepted_or_refused(body in proptest::collection::vec(any::<u8>(), 0..200)) {
         read_as_everything(&body);
     }
 
     #[test]
-    fn any_text_like_json_is_judged(body in "[\\[\\]{}\",:0-9eE+.\\\\u\\-a-d \u{0}]{0,80}") {
+    fn any_text_like_json_is_accepted_or_refused(body in "[\\[\\]{}\",:0-9eE+.\\\\u\\-a-d \u{0}]{0,80}") {
         read_as_everything(body.as_bytes());
     }
 
     #[test]
-    fn any_json_of_known_names_is_judged(body in any_value()) {
+    fn any_json_of_known_names_is_accepted_or_refused(body in any_value()) {
         read_as_everything(body.to_string().as_bytes());
     }
 

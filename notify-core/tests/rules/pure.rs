@@ -1,4 +1,4 @@
-//! Computed responses: percentages, statistics and enrichments; and texts with rules of their own.
+//! Computed responses: percentages, statistics and enrichments; and texts with special rules.
 
 use notify_core::{
     AnswerId, CampaignId, Day, DayCount, DayPeriod, DeviceStatistics, Enrichment, FeedItem,
@@ -57,7 +57,7 @@ fn poll_percentages_are_shares_of_all_clicks() {
     }))
     .unwrap();
     let answers = poll.with_percentages().answers;
-    let shares: Vec<String> = answers.iter().map(|one| one.percentage.to_string()).collect();
+    let shares: Vec<String> = answers.iter().map(|answer| answer.percentage.to_string()).collect();
     assert_eq!(shares, ["66.67", "33.33", "0"]);
 }
 
@@ -106,13 +106,13 @@ fn enrichments_are_sorted_and_truncated() {
         source: "f".to_owned(),
         is_external: false,
     };
-    let held = vec![
+    let stored_items = vec![
         item("undated", None),
         item("old", Some(1)),
         item("new", Some(3)),
         item("mid", Some(2)),
     ];
-    let enrichment = Enrichment::from_template(id, &template, |_| held.clone());
+    let enrichment = Enrichment::from_template(id, &template, |_| stored_items.clone());
     let text = serde_json::to_string(&enrichment).unwrap();
     assert_eq!(serde_json::from_str::<Enrichment>(&text).unwrap(), enrichment);
     assert!(text.contains(r#"{"z":1,"a":2}"#) || text.contains(r#"{"a":2,"z":1}"#));

@@ -57,10 +57,10 @@ fn device_listings_are_checked() {
 
 #[test]
 fn delivery_listings_are_checked() {
-    const WORDS: &str = "sent, failed, unregistered, expired, canceled, pending";
+    const OUTCOMES: &str = "sent, failed, unregistered, expired, canceled, pending";
     check::<ListDeliveries>(&[
         ("outcome=pending&limit=1000&cursor=x", &[]),
-        ("outcome=lost", &[&format!("outcome: must be one of {WORDS}")]),
+        ("outcome=lost", &[&format!("outcome: must be one of {OUTCOMES}")]),
         ("limit=1001", &["limit: must be a whole number from 1 to 1000"]),
         ("outcomes=sent", &["outcomes: unknown parameter, did you mean `outcome`?"]),
     ]);
@@ -72,7 +72,7 @@ fn delivery_listings_are_checked() {
     assert_eq!(parse::<ListDeliveries>("outcome="), Ok(ListDeliveries::default()));
 }
 
-/// Programs match these names; the list is complete.
+/// Programs compare these names. The enums have all of them.
 #[test]
 fn explanations_serialize_to_the_names_of_their_enums() {
     for kind in StepKind::ALL {

@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 
 use crate::support::NOW;
 
-/// A field of a request: its pointer in a body, and the model and name that its rule is listed under.
+/// A field of a request: its JSON pointer in a body, and the model and name under which the schema has its
+/// rule.
 struct Field {
     at: &'static str,
     model: &'static str,
@@ -37,10 +38,10 @@ fn text(rule: &Value, chars: usize) -> Value {
 }
 
 /// Values at and beyond the limits of a rule, and whether each is accepted.
-fn at_bounds(rule: &Value, element: &Value) -> Vec<(Value, bool)> {
+fn values_at_limits(rule: &Value, element: &Value) -> Vec<(Value, bool)> {
     let mut values = Vec::new();
-    let bound = |name: &str| rule.get(name).and_then(Value::as_u64);
-    let count = |name: &str| bound(name).and_then(|count| usize::try_from(count).ok());
+    let limit = |name: &str| rule.get(name).and_then(Value::as_u64);
+    let count = |name: &str| limit(name).and_then(|count| usize::try_from(count).ok());
     let list = |length: usize| {
         let numbered = |number: usize| match element {
             Value::Object(_) if element.get("name").is_some() => {
@@ -59,11 +60,11 @@ fn at_bounds(rule: &Value, element: &Value) -> Vec<(Value, bool)> {
     if count("minLength") == Some(1) {
         values.push((json!(""), false));
     }
-    if let Some(max) = bound("maximum") {
+    if let Some(max) = limit("maximum") {
         values.push((max.into(), true));
         values.push(((max + 1).into(), false));
     }
-    if let Some(min) = bound("minimum") {
+    if let Some(min) = limit("minimum") {
         values.push((min.into(), true));
         if min > 0 {
             values.push(((min - 1).into(), false));
@@ -77,7 +78,7 @@ fn at_bounds(rule: &Value, element: &Value) -> Vec<(Value, bool)> {
         values.push((list(min), true));
         values.push((list(min - 1), false));
     }
-    assert!(!values.is_empty(), "{rule} has no bound");
+    assert!(!values.is_empty(), "{rule} has no limit");
     values
 }
 
@@ -86,7 +87,7 @@ fn check<R: Request>(body: &Value, fields: &[Field]) {
     assert_eq!(parse(body), Ok(()), "{body}");
     for field in fields {
         let element = body.pointer(&format!("{}/0", field.at)).cloned().unwrap_or_default();
-        for (value, is_within) in at_bounds(&rule(field), &element) {
+        for (value, is_within) in values_at_limits(&rule(field), &element) {
             let mut body = body.clone();
             *body.pointer_mut(field.at).expect("the body has the field") = value.clone();
             let outcome = parse(&body);
@@ -229,7 +230,7 @@ fn browser_languages_are_language_codes() {
             "keys": {"p256dh": point, "auth": "A".repeat(22)}}})
     };
     let refused = ["language: must be a language code, such as en or pt-BR".to_owned()];
-    for (language, is_taken) in [
+    for (language, is_accepted) in [
         ("", true),
         ("de", true),
         ("pt-BR", true),
@@ -243,7 +244,7 @@ fn browser_languages_are_language_codes() {
     ] {
         let outcome = WebSubscribe::parse(body(language).to_string().as_bytes(), NOW);
         let errors = outcome.err().map(|errors| errors.into_vec()).unwrap_or_default();
-        assert_eq!(errors, if is_taken { &[][..] } else { &refused[..] }, "{language:?}");
+        assert_eq!(errors, if is_accepted { &[][..] } else { &refused[..] }, "{language:?}");
     }
 }
 
@@ -315,8 +316,8 @@ fn check_query<Q: Query>() {
             errors.into_vec().into_iter().filter(|line| line.starts_with(name)).collect::<Vec<_>>()
         })
     };
-    let is_taken = |name: &str, value: &str| {
-        // Rules about both ends of a period are no limits of one parameter.
+    let is_accepted = |name: &str, value: &str| {
+        // A rule about both ends of a period is not a limit of one parameter.
         let of_period = ["date_from: must not be after", "date_from: must leave at most"];
         parse(name, value).err().is_none_or(|lines| {
             lines.iter().all(|line| of_period.iter().any(|rule| line.starts_with(rule)))
@@ -357,7 +358,7 @@ fn check_query<Q: Query>() {
         };
         for (value, expected) in values {
             let shown = value.chars().take(60).collect::<String>();
-            assert_eq!(is_taken(name, &value), expected, "{name}={shown}");
+            assert_eq!(is_accepted(name, &value), expected, "{name}={shown}");
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Checks of an application: the credentials of its providers, and whether its devices match them.
+//! Checks of an application: whether its providers accept their credentials, and whether the credentials
+//! are those of its devices' app.
 
 use notify_client::{
     Client,
@@ -10,7 +11,7 @@ use crate::output::pluralize;
 use super::report::{Finding, Report};
 use super::{AppName, channel, content, hints};
 
-/// The prefix of the reasons of APNs for a key of the other environment.
+/// The beginning of the error codes with which APNs refuses a key of the other environment.
 const OTHER_ENVIRONMENT: &str = "BadEnvironmentKey";
 
 /// Checks an application.
@@ -67,11 +68,11 @@ async fn check_provider(
     });
     match provider {
         ProviderKind::Apns => {
-            report.extend(topic(&about, &diagnostics.ios));
-            report.extend(environment(&about, &diagnostics.ios, &checked.detail));
+            report.extend(check_topic(&about, &diagnostics.ios));
+            report.extend(check_environment(&about, &diagnostics.ios, &checked.detail));
         }
         ProviderKind::WebPush => {
-            report.add(subject(
+            report.add(check_subject(
                 argument,
                 &about,
                 view.config["subject"].as_str().unwrap_or_default(),
@@ -81,8 +82,9 @@ async fn check_provider(
     }
 }
 
-/// APNs refuses a message whose topic is not the app of the token.
-fn topic(about: &str, ios: &IosDiagnostics) -> Option<Finding> {
+/// Compares the topic with the apps of the devices. APNs refuses a message whose topic is not the app of
+/// the token.
+fn check_topic(about: &str, ios: &IosDiagnostics) -> Option<Finding> {
     let topic = ios.topic.as_deref()?;
     let others: Vec<String> = ios
         .store_identifiers
@@ -103,13 +105,14 @@ fn topic(about: &str, ios: &IosDiagnostics) -> Option<Finding> {
         return Some(Finding::passed("topic", about, detail));
     }
     let detail = format!("the topic is {topic}, but devices name {}", others.join(", "));
-    let hint =
-        "set topic to the bundle id of the app; a second app needs an application of its own";
+    let hint = "set topic to the bundle id of the app; a second app needs a separate application";
     Some(Finding::failed("topic", about, detail).with_hint(hint))
 }
 
-/// A key may be restricted to one environment; devices of the other one receive nothing.
-fn environment(about: &str, ios: &IosDiagnostics, checked: &str) -> Option<Finding> {
+/// Finds an environment that devices use and the key does not cover. A key may be restricted to one
+/// environment, and devices of the other environment then receive nothing. `checked` is the result of the
+/// server's test of the credentials.
+fn check_environment(about: &str, ios: &IosDiagnostics, checked: &str) -> Option<Finding> {
     let (production, sandbox) = checked.split_once("; sandbox: ")?;
     let environments =
         [("production", production, ios.sampled - ios.sandbox), ("sandbox", sandbox, ios.sandbox)];
@@ -125,8 +128,8 @@ fn environment(about: &str, ios: &IosDiagnostics, checked: &str) -> Option<Findi
     Some(Finding::failed("ios_env", about, detail).with_hint(hint))
 }
 
-/// The contact of push services (RFC 8292 section 2.1); Apple refuses an invalid address.
-fn subject(app: &str, about: &str, subject: &str) -> Finding {
+/// Checks the contact that push services get (RFC 8292, section 2.1). Apple refuses an invalid address.
+fn check_subject(app: &str, about: &str, subject: &str) -> Finding {
     let address = subject.strip_prefix("mailto:").filter(|address| address.contains('@'));
     let address = address.or_else(|| subject.strip_prefix("https://"));
     let is_placeholder = |address: &str| {
@@ -171,14 +174,14 @@ mod tests {
 
     #[test]
     fn a_topic_that_differs_from_the_devices_is_a_failure() {
-        assert!(topic("a", &ios(0, &[("com.shop.app", 9)])).unwrap().is_ok());
-        assert!(topic("a", &ios(0, &[])).unwrap().is_ok(), "no device reports its app");
-        let wrong = topic("a", &ios(0, &[("com.shop.dev", 7), ("com.shop.app", 3)])).unwrap();
+        assert!(check_topic("a", &ios(0, &[("com.shop.app", 9)])).unwrap().is_ok());
+        assert!(check_topic("a", &ios(0, &[])).unwrap().is_ok(), "no device reports its app");
+        let wrong = check_topic("a", &ios(0, &[("com.shop.dev", 7), ("com.shop.app", 3)])).unwrap();
         assert!(!wrong.is_ok());
         let detail = "the topic is com.shop.app, but devices name com.shop.dev (7 of 10)";
         assert_eq!(wrong.detail(), detail);
         let unset = IosDiagnostics { topic: None, ..ios(0, &[("x", 1)]) };
-        assert!(topic("a", &unset).is_none());
+        assert!(check_topic("a", &unset).is_none());
     }
 
     #[test]
@@ -194,8 +197,8 @@ mod tests {
             (&no_production, 4, false),
             (&good.to_owned(), 4, true),
         ] {
-            let found = environment("a", &ios(sandbox, &[]), checked);
-            assert_eq!(found.is_none(), ok, "{checked} {sandbox}");
+            let finding = check_environment("a", &ios(sandbox, &[]), checked);
+            assert_eq!(finding.is_none(), ok, "{checked} {sandbox}");
         }
     }
 
@@ -211,7 +214,7 @@ mod tests {
             ("push@shop.io", false),
             ("", false),
         ] {
-            assert_eq!(subject("Shop", "a", text).is_ok(), ok, "{text}");
+            assert_eq!(check_subject("Shop", "a", text).is_ok(), ok, "{text}");
         }
     }
 }

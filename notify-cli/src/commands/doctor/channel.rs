@@ -1,11 +1,12 @@
-//! The state of deliveries: valid credentials alone do not resume stopped or held deliveries.
+//! Checks whether deliveries are running. Deliveries that the server stopped or holds do not resume as
+//! soon as the credentials are valid, so this is a separate check.
 
 use notify_client::notify_core::{App, AppStatus, ChannelDiagnostics, ProviderStatus, ServiceView};
 
 use super::{AppName, hints, report::Finding};
 use crate::output::{pluralize, time};
 
-/// Whether the application is suspended.
+/// A finding if the application is suspended.
 pub(super) fn check_status(app: &App, label: &str) -> Option<Finding> {
     let hint = format!("`notify apps update {} --status active` activates it", app.id);
     let detail = "the application is suspended: the server refuses its keys, and still delivers what \
@@ -16,7 +17,7 @@ pub(super) fn check_status(app: &App, label: &str) -> Option<Finding> {
     }
 }
 
-/// The state of deliveries through a provider.
+/// Checks the deliveries through a provider.
 pub(super) fn check_channel(app: &AppName, diagnosed: &ChannelDiagnostics) -> Finding {
     let provider = diagnosed.provider;
     let AppName { label, argument } = app;
@@ -70,7 +71,8 @@ pub(super) fn check_channel(app: &AppName, diagnosed: &ChannelDiagnostics) -> Fi
     }
 }
 
-/// The push services of a provider that receive nothing, while the others do.
+/// The findings for push services of a provider whose deliveries wait, while those of the provider's
+/// other services are not affected.
 pub(super) fn check_services(app: &AppName, diagnosed: &ChannelDiagnostics) -> Vec<Finding> {
     let provider = diagnosed.provider;
     let AppName { label, argument } = app;

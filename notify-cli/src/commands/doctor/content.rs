@@ -1,11 +1,11 @@
-//! Failing webhooks and feeds.
+//! Checks of webhooks and feeds.
 
 use notify_client::notify_core::{Feed, Webhook};
 
 use super::report::Finding;
 use crate::output::{pluralize, time};
 
-/// Most feeds of an application with separate findings.
+/// Most feeds of an application that have separate findings. Further feeds are counted in one finding.
 const FEEDS_SHOWN_MAX: usize = 5;
 
 /// Findings for disabled and failing webhooks.

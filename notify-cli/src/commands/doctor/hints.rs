@@ -1,9 +1,9 @@
-//! Remedies for providers that fail a check. New credentials help only if the provider refused the old
-//! ones: an unreachable provider has not checked them.
+//! Remedies for providers that fail a check. New credentials help only if the provider refused the current
+//! ones. A provider that cannot be reached has not checked them.
 
 use notify_client::notify_core::ProviderKind;
 
-/// Reasons of the server for a provider that did not respond.
+/// The parts of a detail by which the server reports that a provider did not respond.
 const NO_RESPONSE: [&str; 9] = [
     "connect_failed",
     "connect_timeout",
@@ -31,7 +31,7 @@ enum Cause {
     Temporary,
 }
 
-/// The remedy for a check that failed with this detail; `app` is the argument of `--app`.
+/// The remedy for a check that failed with this detail. `app` is the argument of `--app`.
 pub(super) fn for_failed_check(provider: ProviderKind, detail: &str, app: &str) -> String {
     match cause(provider, detail) {
         Cause::Credentials => for_credentials(provider, app),

@@ -25,20 +25,20 @@ pub(crate) struct Doctor {
     all: bool,
 }
 
-/// Runs all checks and prints the findings; fails if a check failed.
+/// Runs all checks and prints the findings. Fails if one of the checks failed.
 pub(crate) async fn run(args: Doctor, session: &mut Session) -> Result<(), Failure> {
     let notify = session.client()?;
     let mut report = Report::default();
     let server = session.server_label();
-    let reached = server::check_reachable(&notify, &server, &mut report).await;
-    if reached && server::check_configuration(&notify, &mut report).await {
+    let is_reachable = server::check_reachable(&notify, &server, &mut report).await;
+    if is_reachable && server::check_configuration(&notify, &mut report).await {
         match apps(&args, session).await {
             Ok(apps) => {
                 for (app, name) in &apps {
                     app::check(&notify, app, name, &mut report).await;
                 }
             }
-            // An unknown application is wrong usage, not a finding.
+            // An unknown application is a mistake in the command line, and not a finding.
             Err(failure @ (Failure::NotFound(_) | Failure::NoMatch(_) | Failure::Usage(_))) => {
                 return Err(failure);
             }
@@ -61,7 +61,8 @@ pub(crate) async fn run(args: Doctor, session: &mut Session) -> Result<(), Failu
 /// The name of an application, in findings and in commands.
 struct AppName {
     label: String,
-    /// The argument of `--app`: the name, quoted for a shell, or the id if the name is ambiguous.
+    /// The argument of `--app`: the name, quoted for a shell. It is the id if the name is ambiguous or
+    /// contains a quote.
     argument: String,
 }
 
@@ -76,12 +77,13 @@ impl AppName {
     }
 }
 
+/// The applications to check.
 async fn apps(args: &Doctor, session: &mut Session) -> Result<Vec<(App, AppName)>, Failure> {
     let notify = session.client()?;
     if let Some(app) = &args.app {
         let id = session.named_app(app).await?;
-        let found = notify.admin().get_app(id).await;
-        let app = found.map_err(Failure::unknown_id("application", &id))?;
+        let app = notify.admin().get_app(id).await;
+        let app = app.map_err(Failure::unknown_id("application", &id))?;
         let is_unique = session.apps_named(&app.name).await?.len() == 1;
         let name = AppName::new(&app, is_unique);
         return Ok(vec![(app, name)]);

@@ -1,4 +1,4 @@
-//! The findings of all checks.
+//! The findings of all checks, and how they are printed.
 
 use serde::Serialize;
 
@@ -7,7 +7,7 @@ use crate::output::{pluralize, wrap};
 /// The indentation of the lines below a finding.
 const INDENT: &str = "  ";
 
-/// The result of a check.
+/// The status of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Status {
@@ -33,7 +33,7 @@ impl Status {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
     check: &'static str,
-    /// The application and the provider; empty for the server.
+    /// The application and the provider that were checked; empty for a check of the server.
     about: String,
     /// Whether the status is not `Failed`.
     ok: bool,
@@ -91,11 +91,12 @@ impl Finding {
         Self { hint: Some(hint.into()), ..self }
     }
 
+    /// The finding as text: its check, the detail, and the remedy unless `printed_hints` contains it.
     fn lines(&self, printed_hints: &mut Vec<(String, String)>, columns: usize) -> Vec<String> {
-        let room = columns.saturating_sub(INDENT.len());
+        let detail_columns = columns.saturating_sub(INDENT.len());
         let about = if self.about.is_empty() { "" } else { "  " };
         let mut lines = vec![format!("{} {}{about}{}", self.status.mark(), self.check, self.about)];
-        let detail = wrap(&self.detail, room);
+        let detail = wrap(&self.detail, detail_columns);
         if let (Status::Ok, [detail]) = (self.status, &*detail) {
             let line = format!("{}{INDENT}{detail}", lines[0]);
             if line.chars().count() <= columns {
@@ -104,12 +105,13 @@ impl Finding {
         }
         lines.extend(detail.into_iter().map(|line| format!("{INDENT}{line}")));
         let Some(hint) = &self.hint else { return lines };
-        // Refused credentials fail two checks with the same remedy.
+        // Two checks can fail with the same remedy, such as those of refused credentials. The remedy is
+        // printed once.
         let is_printed = printed_hints.iter().any(|(about, printed)| {
             *about == self.about && (printed.contains(hint) || hint.contains(printed))
         });
         if !is_printed {
-            let hint = wrap(hint, room.saturating_sub(INDENT.len()));
+            let hint = wrap(hint, detail_columns.saturating_sub(INDENT.len()));
             let arrow = std::iter::once("→ ").chain(std::iter::repeat(INDENT));
             lines.extend(arrow.zip(hint).map(|(before, line)| format!("{INDENT}{before}{line}")));
         }

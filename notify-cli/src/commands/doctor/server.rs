@@ -11,10 +11,10 @@ use crate::{
     output::{pluralize, time},
 };
 
-/// Tolerated difference of the clocks, in milliseconds: a `Date` has whole seconds, and the response takes
-/// some time.
+/// Tolerated difference of the clocks, in milliseconds. The measured difference is not exact: the `Date`
+/// header has whole seconds, and the response takes some time.
 const SKEW_MS_MAX: i64 = 30_000;
-/// Minimum free disk space, in bytes: a server that cannot write accepts nothing.
+/// Minimum free disk space, in bytes. A server that cannot write accepts no notifications.
 const FREE_BYTES_MIN: u64 = 1 << 30;
 const MIB: u64 = 1 << 20;
 /// Minimum remaining validity of a certificate, in milliseconds: 14 days. ACME renews certificates at
@@ -22,13 +22,14 @@ const MIB: u64 = 1 << 20;
 const CERTIFICATE_LEFT_MS_MIN: i64 = 14 * 86_400_000;
 const DAY_MS: u64 = 86_400_000;
 
-/// Checks that the server is reachable and ready, and its clock; false if it is unreachable.
+/// Checks that the server is reachable and ready, and that its clock is right. Returns whether the server
+/// is reachable.
 pub(super) async fn check_reachable(notify: &Client, server: &str, report: &mut Report) -> bool {
     match notify.server().ready().await {
         Ok(ready) => {
             report.add(Finding::passed("server", "", format!("{server} is ready")));
             if let Some(date) = ready.date {
-                report.add(clock(date, now()));
+                report.add(check_clock(date, now()));
             }
             true
         }
@@ -53,7 +54,8 @@ pub(super) async fn check_reachable(notify: &Client, server: &str, report: &mut 
     }
 }
 
-/// Checks the configuration of the server; false if the admin key does not work.
+/// Checks the configuration of the server. Returns false if the server did not return it, for example
+/// because the admin key is wrong.
 pub(super) async fn check_configuration(notify: &Client, report: &mut Report) -> bool {
     match notify.admin().diagnostics().await {
         Ok(diagnostics) => {
@@ -94,13 +96,13 @@ fn check_diagnostics(diagnostics: &Diagnostics, report: &mut Report) {
         report.add(Finding::passed("work", "", detail));
     }
     report.add(check_durability(&diagnostics.storage));
-    report.extend(disk_space(&diagnostics.storage));
+    report.extend(check_disk_space(&diagnostics.storage));
     report.add(check_public_url(&diagnostics.public_url));
-    report.extend(certificate(diagnostics.certificate_not_after, diagnostics.at));
-    report.extend(clock_jump(diagnostics.clock_leap_ms));
+    report.extend(check_certificate(diagnostics.certificate_not_after, diagnostics.at));
+    report.extend(check_clock_jump(diagnostics.clock_leap_ms));
 }
 
-/// Poll urls are opened on phones.
+/// Checks that phones can reach the public url, because users open poll pages on their phones.
 fn check_public_url(public_url: &str) -> Finding {
     if address::is_public(public_url) {
         return Finding::passed("public url", "", public_url);
@@ -110,8 +112,8 @@ fn check_public_url(public_url: &str) -> Finding {
     Finding::warning("public url", "", detail).with_hint(hint)
 }
 
-/// The validity of the TLS certificate, if the server has one.
-fn certificate(not_after: Option<Timestamp>, now: Timestamp) -> Option<Finding> {
+/// Checks the validity of the TLS certificate, if the server has one.
+fn check_certificate(not_after: Option<Timestamp>, now: Timestamp) -> Option<Finding> {
     let not_after = not_after?;
     let end = time(not_after);
     let left_ms = not_after.ms_since(now);
@@ -128,8 +130,8 @@ fn certificate(not_after: Option<Timestamp>, now: Timestamp) -> Option<Finding> 
     })
 }
 
-/// A clock that jumped ahead.
-fn clock_jump(ahead_ms: u64) -> Option<Finding> {
+/// A finding if the server's clock jumped ahead.
+fn check_clock_jump(ahead_ms: u64) -> Option<Finding> {
     if ahead_ms == 0 {
         return None;
     }
@@ -144,6 +146,7 @@ fn clock_jump(ahead_ms: u64) -> Option<Finding> {
     Some(Finding::failed("clock leap", "", detail).with_hint(hint))
 }
 
+/// The remedy for an obstacle that the server reports.
 fn hint_for(obstacle: &str) -> &'static str {
     if obstacle.contains("storage") {
         "check that the database is up and its disk has room; the server recovers on its own"
@@ -152,7 +155,7 @@ fn hint_for(obstacle: &str) -> &'static str {
     }
 }
 
-/// Whether the storage is durable.
+/// Checks that a commit is on the disk before the server reports it as done.
 fn check_durability(storage: &StorageDiagnostics) -> Finding {
     let StorageDiagnostics { backend, journal_mode, synchronous, .. } = storage;
     let is_durable = journal_mode == "wal" && matches!(synchronous.as_str(), "full" | "extra");
@@ -175,7 +178,8 @@ fn check_durability(storage: &StorageDiagnostics) -> Finding {
     }
 }
 
-fn disk_space(storage: &StorageDiagnostics) -> Option<Finding> {
+/// Checks the free space on the disk of the database, if it is known.
+fn check_disk_space(storage: &StorageDiagnostics) -> Option<Finding> {
     let free = storage.free_bytes?;
     let used = storage.database_bytes + storage.log_bytes;
     let detail = format!("{} MiB are free; the database takes {} MiB", free / MIB, used / MIB);
@@ -187,7 +191,8 @@ fn disk_space(storage: &StorageDiagnostics) -> Option<Finding> {
     })
 }
 
-fn clock(server: Timestamp, here: Timestamp) -> Finding {
+/// Compares the clock of the server with that of this machine.
+fn check_clock(server: Timestamp, here: Timestamp) -> Finding {
     let ahead_ms = server.ms_since(here);
     let (seconds, side) =
         (ahead_ms.abs() / 1_000, if ahead_ms < 0 { "behind" } else { "ahead of" });
@@ -212,12 +217,12 @@ mod tests {
     fn clocks_may_differ_by_half_a_minute() {
         let here = Timestamp(1_795_219_200_000);
         for (ahead_ms, ok) in [(0, true), (30_000, true), (-30_000, true), (31_000, false)] {
-            let finding = clock(here.plus_ms(ahead_ms), here);
+            let finding = check_clock(here.plus_ms(ahead_ms), here);
             assert_eq!(finding.is_ok(), ok, "{ahead_ms}");
         }
-        let finding = clock(here.plus_ms(-90_000), here);
+        let finding = check_clock(here.plus_ms(-90_000), here);
         assert_eq!(finding.detail(), "the server is 90 s behind this machine");
-        let finding = clock(here.plus_ms(90_000), here);
+        let finding = check_clock(here.plus_ms(90_000), here);
         assert_eq!(finding.detail(), "the server is 90 s ahead of this machine");
     }
 
@@ -245,21 +250,21 @@ mod tests {
     #[test]
     fn a_certificate_near_its_end_is_a_warning() {
         let now = Timestamp(1_795_219_200_000);
-        assert!(certificate(None, now).is_none());
+        assert!(check_certificate(None, now).is_none());
         for (left_ms, status) in [
             (CERTIFICATE_LEFT_MS_MIN, Status::Ok),
             (CERTIFICATE_LEFT_MS_MIN - 1, Status::Warning),
             (-1, Status::Failed),
         ] {
-            let finding = certificate(Some(now.plus_ms(left_ms)), now).unwrap();
+            let finding = check_certificate(Some(now.plus_ms(left_ms)), now).unwrap();
             assert_eq!(finding.status(), status, "{left_ms}");
         }
     }
 
     #[test]
     fn a_clock_that_jumped_ahead_is_a_failure() {
-        assert!(clock_jump(0).is_none());
-        let finding = clock_jump(20 * 365 * DAY_MS).unwrap();
+        assert!(check_clock_jump(0).is_none());
+        let finding = check_clock_jump(20 * 365 * DAY_MS).unwrap();
         assert!(!finding.is_ok());
         assert!(finding.detail().contains("by 7300 days"), "{}", finding.detail());
     }
@@ -295,7 +300,7 @@ mod tests {
             let found = check_durability(&storage(backend, journal, synchronous, None));
             assert_eq!((found.is_ok(), found.detail()), (ok, detail));
         }
-        let space = |free_bytes| disk_space(&storage("sqlite", "wal", "full", free_bytes));
+        let space = |free_bytes| check_disk_space(&storage("sqlite", "wal", "full", free_bytes));
         assert!(space(None).is_none(), "the system does not report it");
         assert!(space(Some(FREE_BYTES_MIN)).unwrap().is_ok());
         let full = space(Some(3 * MIB)).unwrap();

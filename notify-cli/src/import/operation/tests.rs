@@ -3,7 +3,7 @@
 use super::*;
 
 fn operation(line: &str) -> Result<Operation, Vec<String>> {
-    Draft::from_json(line.as_bytes())?.finish(Purpose::Register, Timestamp(0))
+    Draft::from_json(line.as_bytes())?.validate(Purpose::Register, Timestamp(0))
 }
 
 fn tag_update(device_id: &str, tags: &[(&str, bool)]) -> TagUpdate {

@@ -1,0 +1,623 @@
+//! JSON schema keywords of request models, in addition to the types of their fields. The keywords have the
+//! limits and patterns of validation, and use the same constants. `tests/rules/schemas.rs` compares schemas
+//! and validation at every limit.
+
+use serde_json::{Map, Value, json};
+
+use crate::{
+    ACTION_BUTTONS_MAX, ButtonKind, CALLER_ID_CHARS_MAX, COLLAPSE_KEY_CHARS_MAX, CONTENT_FEEDS_MAX,
+    CUSTOM_FEEDS_MAX, CampaignLayout, DEVICE_IDS_MAX, DEVICE_TEXT_CHARS_MAX,
+    EVENTS_PER_REQUEST_MAX, EXTERNAL_CONTENTS_MAX, FEEDS_MAX, FEEDS_MIN, HOST_CHARS_MAX,
+    LATITUDE_MAX, LISTED_NAME_CHARS_MAX, LONGITUDE_MAX, NAME_CHARS_MAX, ORIGIN_CHARS_MAX,
+    POLL_ANSWERS_MAX, POLL_ANSWERS_MIN, PUSH_TOKEN_CHARS_MAX, PollLayout, RECIPIENT_ID_CHARS_MAX,
+    StringName, TAG_NAME_CHARS_MAX, TAGS_MAX, TAGS_PER_REQUEST_MAX, TIMESTAMP_MS_MAX,
+    TTL_SECONDS_MAX, URL_CHARS_MAX, UTC_OFFSET_CHARS_MAX, WEB_EVENTS_PER_REQUEST_MAX,
+    WEB_LANGUAGE_CHARS_MAX, WEB_ORIGINS_MAX, WEB_PUSH_ACTIONS_MAX, WEB_PUSH_ACTIONS_MIN,
+    WEB_PUSH_SERVICES_MAX, WEB_SECRET_CHARS_MAX, WEB_TAGS_MAX, WEBHOOK_DESCRIPTION_CHARS_MAX,
+    WEBHOOK_EVENTS_MAX,
+};
+
+/// Keywords of the schema of a model.
+pub struct ModelRules {
+    /// Name of the model.
+    pub model: &'static str,
+    /// Keywords of fields by name; they replace those of the field's type.
+    pub fields: Vec<(&'static str, Value)>,
+    /// Keywords of the model itself, for rules about several fields.
+    pub together: Value,
+}
+
+impl ModelRules {
+    fn new(model: &'static str, fields: Vec<(&'static str, Value)>) -> Self {
+        Self { model, fields, together: json!({}) }
+    }
+
+    fn together(mut self, keywords: Value) -> Self {
+        self.together = keywords;
+        self
+    }
+}
+
+/// The keywords of all request models.
+#[must_use]
+pub fn rules() -> Vec<ModelRules> {
+    let mut rules = notification_rules();
+    rules.extend(device_rules());
+    rules.extend(campaign_rules());
+    rules.extend(small_model_rules());
+    rules.extend(web_access_rules());
+    rules
+}
+
+fn small_model_rules() -> Vec<ModelRules> {
+    vec![
+        ModelRules::new("Tag", vec![("name", required_up_to(TAG_NAME_CHARS_MAX))]),
+        ModelRules::new("SetTags", vec![("tags", max_items(TAGS_PER_REQUEST_MAX))]),
+        ModelRules::new("ReportEvents", vec![("events", counted(1, EVENTS_PER_REQUEST_MAX))]),
+        ModelRules::new(
+            "ReportEvent",
+            vec![("notification_id", id()), ("device_id", id()), ("at", instant())],
+        ),
+        ModelRules::new(
+            "CreateFeed",
+            vec![("url", required_url()), ("name", required_up_to(LISTED_NAME_CHARS_MAX))],
+        ),
+        ModelRules::new("CheckFeed", vec![("url", required_url())]),
+        ModelRules::new(
+            "CreateWebhook",
+            vec![
+                ("url", required_url()),
+                ("events", max_items(WEBHOOK_EVENTS_MAX)),
+                ("description", up_to(WEBHOOK_DESCRIPTION_CHARS_MAX)),
+            ],
+        ),
+        ModelRules::new(
+            "UpdateWebhook",
+            vec![
+                ("url", url()),
+                ("events", max_items(WEBHOOK_EVENTS_MAX)),
+                ("description", up_to(WEBHOOK_DESCRIPTION_CHARS_MAX)),
+            ],
+        ),
+        ModelRules::new("RecoverWebhook", vec![("since", instant())]),
+        ModelRules::new(
+            "CreateApp",
+            vec![("name", required_up_to(NAME_CHARS_MAX)), ("language", up_to(NAME_CHARS_MAX))],
+        ),
+        ModelRules::new(
+            "UpdateApp",
+            vec![
+                ("name", up_to(NAME_CHARS_MAX)),
+                ("language", up_to(NAME_CHARS_MAX)),
+                ("status", optional_one_of("AppStatus")),
+            ],
+        ),
+        ModelRules::new("CreateKey", vec![("name", up_to(NAME_CHARS_MAX))]),
+    ]
+}
+
+fn web_access_rules() -> Vec<ModelRules> {
+    vec![
+        ModelRules::new(
+            "SetWebAccess",
+            vec![
+                (
+                    "allowed_origins",
+                    json!({ "minItems": 1, "maxItems": WEB_ORIGINS_MAX, "items": required_up_to(ORIGIN_CHARS_MAX) }),
+                ),
+                (
+                    "allowed_tags",
+                    json!({
+                        "maxItems": WEB_TAGS_MAX,
+                        "items": required_up_to(TAG_NAME_CHARS_MAX),
+                    }),
+                ),
+                (
+                    "push_services",
+                    json!({
+                        "maxItems": WEB_PUSH_SERVICES_MAX,
+                        // `*.` can precede the host.
+                        "items": required_up_to(HOST_CHARS_MAX + 2),
+                    }),
+                ),
+            ],
+        ),
+        ModelRules::new("WebReport", vec![("events", counted(1, WEB_EVENTS_PER_REQUEST_MAX))]),
+        ModelRules::new("WebReportEvent", vec![("notification_id", id()), ("at", instant())]),
+    ]
+}
+
+// Notifications and polls.
+
+/// The fields of a notification that a poll ignores. Only their type is checked.
+pub const IGNORED_BY_POLLS: [&str; 12] = [
+    "text",
+    "url",
+    "image_url",
+    "campaign_id",
+    "custom_json_key",
+    "custom_json_value",
+    "android_json",
+    "ios_json",
+    "android_settings",
+    "ios_settings",
+    "web_push_settings",
+    "social_messenger_settings",
+];
+
+fn notification_rules() -> Vec<ModelRules> {
+    vec![
+        create_notification(),
+        report_notification(),
+        ModelRules::new(
+            "IosSettings",
+            vec![
+                ("badge", json!({ "format": "int64", "minimum": 0, "maximum": u32::MAX })),
+                ("sound", required()),
+            ],
+        ),
+        ModelRules::new(
+            "WebPushSettings",
+            vec![("actions", counted(WEB_PUSH_ACTIONS_MIN, WEB_PUSH_ACTIONS_MAX))],
+        ),
+        ModelRules::new(
+            "WebPushAction",
+            vec![("title", required()), ("icon", url()), ("url", uri())],
+        ),
+        create_poll(),
+        ModelRules::new("CreateAnswer", vec![("image_url", url())]),
+        ModelRules::new("AnswerPoll", vec![("device_id", id())]),
+    ]
+}
+
+fn create_notification() -> ModelRules {
+    let device_ids = || json!({ "maxItems": DEVICE_IDS_MAX, "items": id() });
+    let mut fields = notification_content();
+    fields.extend([
+        // With device ids, platforms are ignored and may have any text.
+        ("platforms", json!({ "items": { "type": "string" } })),
+        ("android_device_ids", device_ids()),
+        ("ios_device_ids", device_ids()),
+        ("device_ids", device_ids()),
+        ("send_at", json!({ "minimum": 0, "maximum": TIMESTAMP_MS_MAX })),
+        ("send_at_local", json!({ "pattern": LOCAL_TIME })),
+        ("ttl_seconds", json!({ "minimum": 0, "maximum": TTL_SECONDS_MAX })),
+        ("priority", optional_one_of("Priority")),
+        ("collapse_key", json!({ "maxLength": COLLAPSE_KEY_CHARS_MAX, "pattern": VISIBLE_ASCII })),
+    ]);
+    let ids = |name: &str| {
+        let mut properties = Map::new();
+        properties.insert(name.to_owned(), json!({ "type": "array", "minItems": 1 }));
+        json!({ "required": [name], "properties": properties })
+    };
+    let mut platforms = to_platforms();
+    platforms["properties"]["android_device_ids"] = json!({ "type": "null" });
+    platforms["properties"]["ios_device_ids"] = json!({ "type": "null" });
+    platforms["properties"]["device_ids"] = json!({ "type": "null" });
+    let target = json!({ "anyOf": [
+        platforms,
+        ids("android_device_ids"),
+        ids("ios_device_ids"),
+        ids("device_ids"),
+    ] });
+    let schedule = json!({ "anyOf": [
+        { "properties": { "send_at": { "type": "null" } } },
+        { "properties": { "send_at_local": unset() } },
+    ] });
+    ModelRules::new("CreateNotification", fields)
+        .together(json!({ "allOf": [target, schedule, message_or_poll()] }))
+}
+
+fn report_notification() -> ModelRules {
+    let mut fields = notification_content();
+    fields.extend([
+        ("id", json!({ "minLength": 1, "maxLength": CALLER_ID_CHARS_MAX, "pattern": REPORT_ID })),
+        ("platforms", json!({ "items": { "type": "string" } })),
+    ]);
+    ModelRules::new("ReportNotification", fields)
+        .together(json!({ "allOf": [to_platforms(), message_or_poll()] }))
+}
+
+fn to_platforms() -> Value {
+    let platform = "#/components/schemas/Platform";
+    json!({
+        "required": ["platforms"],
+        "properties": {
+            "platforms": { "type": "array", "minItems": 1, "items": { "$ref": platform } },
+        },
+    })
+}
+
+fn notification_content() -> Vec<(&'static str, Value)> {
+    vec![
+        ("tags", json!({ "maxItems": TAGS_MAX, "items": required_up_to(TAG_NAME_CHARS_MAX) })),
+        ("url", uri()),
+        ("image_url", url()),
+        ("campaign_id", json!({ "pattern": CAMPAIGN_REF })),
+        ("custom_json_key", json!({ "pattern": EXTRA_KEY })),
+        ("android_json", json!({ "propertyNames": { "pattern": FCM_KEY } })),
+        (
+            "ios_json",
+            json!({
+                "required": ["aps"],
+                "properties": { "aps": {
+                    "type": "object",
+                    "required": ["alert", "badge", "sound"],
+                } },
+            }),
+        ),
+    ]
+}
+
+/// A poll, or a message that satisfies the rules of its settings. The server's OpenAPI document moves the
+/// keywords of the fields in [`IGNORED_BY_POLLS`] here.
+fn message_or_poll() -> Value {
+    json!({ "anyOf": [
+        {
+            "title": "message",
+            "required": ["text"],
+            "properties": { "text": given(), "poll": { "type": "null" } },
+            // Key and value require each other.
+            "anyOf": [
+                {
+                    "required": ["custom_json_key", "custom_json_value"],
+                    "properties": {
+                        "custom_json_key": given(),
+                        "custom_json_value": { "type": "object" },
+                    },
+                },
+                { "properties": {
+                    "custom_json_key": unset(),
+                    "custom_json_value": { "type": "null" },
+                } },
+            ],
+        },
+        {
+            "title": "poll",
+            "required": ["poll"],
+            "properties": { "poll": { "type": "object" } },
+        },
+    ] })
+}
+
+fn create_poll() -> ModelRules {
+    let fields = vec![
+        ("text", required()),
+        ("image_url", url()),
+        ("answers", counted(POLL_ANSWERS_MIN, POLL_ANSWERS_MAX)),
+    ];
+    let variant = |layout: PollLayout| {
+        let needed = [("text", layout.needs_text()), ("image_url", layout.needs_image())];
+        let needed: Vec<&str> =
+            needed.into_iter().filter(|(_, is_needed)| *is_needed).map(|(name, _)| name).collect();
+        let properties: Map<String, Value> =
+            needed.iter().map(|name| ((*name).to_owned(), given())).collect();
+        json!({ "properties": {
+            "layout_id": { "const": layout.as_str() },
+            "answers": { "items": { "required": needed, "properties": properties } },
+        } })
+    };
+    ModelRules::new("CreatePoll", fields).together(json!({ "anyOf": PollLayout::ALL.map(variant) }))
+}
+
+// Devices, subscriptions and browsers.
+
+/// The optional texts of a device that have no pattern.
+const TEXTS: [&str; 10] = [
+    "android_id",
+    "ad_id",
+    "imei",
+    "sdk_version",
+    "app_version",
+    "os_version",
+    "store_identifier",
+    "country",
+    "language",
+    "device_description",
+];
+
+fn device_rules() -> Vec<ModelRules> {
+    vec![
+        register_device(),
+        subscribe(),
+        ModelRules::new(
+            "PushSubscription",
+            vec![
+                (
+                    "endpoint",
+                    json!({ "minLength": 1, "maxLength": URL_CHARS_MAX, "pattern": HTTPS_URL }),
+                ),
+                // A DOMHighResTimeStamp, which may have a fraction.
+                ("expirationTime", json!({ "type": ["number", "null"], "format": "double" })),
+            ],
+        ),
+        ModelRules::new(
+            "PushKeys",
+            vec![("p256dh", json!({ "pattern": P256DH })), ("auth", json!({ "pattern": AUTH }))],
+        ),
+        web_subscribe(),
+    ]
+}
+
+fn register_device() -> ModelRules {
+    let mut fields = vec![
+        ("device_id", id()),
+        ("push_token", up_to(PUSH_TOKEN_CHARS_MAX)),
+        ("timezone", json!({ "pattern": TIMEZONE })),
+        ("utc_offset", json!({ "maxLength": UTC_OFFSET_CHARS_MAX, "pattern": UTC_OFFSET })),
+        ("ios_env", optional_one_of("IosEnv")),
+    ];
+    fields.extend(TEXTS.map(|name| (name, up_to(DEVICE_TEXT_CHARS_MAX))));
+    let variant = |platform: &str, sdk_type: &str, ios_env: Value| {
+        json!({ "properties": {
+            "platform": { "const": platform },
+            "sdk_type": { "const": sdk_type },
+            "ios_env": ios_env,
+        } })
+    };
+    ModelRules::new("RegisterDevice", fields).together(json!({ "anyOf": [
+        variant("android", "android_push", unset()),
+        variant("ios", "ios_push", json!(true)),
+    ] }))
+}
+
+fn subscribe() -> ModelRules {
+    let person = |platform: &str| {
+        json!({
+            "required": ["recipient_id"],
+            "properties": {
+                "platform": { "const": platform },
+                "recipient_id": given(),
+                "subscription": { "type": "null" },
+            },
+        })
+    };
+    let fields = vec![
+        (
+            "recipient_id",
+            json!({ "maxLength": RECIPIENT_ID_CHARS_MAX, "pattern": format!("^$|{RECIPIENT_ID}") }),
+        ),
+        ("device_id", id()),
+        ("language", up_to(DEVICE_TEXT_CHARS_MAX)),
+        ("timezone", json!({ "pattern": TIMEZONE })),
+        ("utc_offset", json!({ "maxLength": UTC_OFFSET_CHARS_MAX, "pattern": UTC_OFFSET })),
+    ];
+    ModelRules::new("Subscribe", fields).together(json!({ "anyOf": [
+        {
+            "required": ["subscription"],
+            "properties": {
+                "platform": { "const": "web" },
+                "subscription": { "type": "object" },
+                "recipient_id": unset(),
+            },
+        },
+        person("fb-messenger"),
+        person("chatapp"),
+    ] }))
+}
+
+fn web_subscribe() -> ModelRules {
+    let fields = vec![
+        ("device_id", id()),
+        ("device_secret", up_to(WEB_SECRET_CHARS_MAX)),
+        ("language", json!({ "maxLength": WEB_LANGUAGE_CHARS_MAX, "pattern": LANGUAGE })),
+        ("timezone", json!({ "pattern": TIMEZONE })),
+        ("utc_offset", json!({ "maxLength": UTC_OFFSET_CHARS_MAX, "pattern": UTC_OFFSET })),
+        ("tags", max_items(WEB_TAGS_MAX)),
+    ];
+    ModelRules::new("WebSubscribe", fields).together(json!({ "anyOf": [
+        { "properties": { "device_id": { "type": "null" }, "device_secret": unset() } },
+        {
+            "required": ["device_id", "device_secret"],
+            "properties": { "device_id": given(), "device_secret": given() },
+        },
+    ] }))
+}
+
+// Templates of campaigns.
+
+/// Most features of all types together.
+const FEATURES_MAX: usize =
+    CONTENT_FEEDS_MAX + EXTERNAL_CONTENTS_MAX + ACTION_BUTTONS_MAX + CUSTOM_FEEDS_MAX;
+
+fn campaign_rules() -> Vec<ModelRules> {
+    let articles = CampaignLayout::ALL.map(CampaignLayout::articles);
+    let (fewest, most) = (articles.iter().min(), articles.iter().max());
+    vec![
+        ModelRules::new(
+            "Template",
+            vec![
+                ("name", required_up_to(LISTED_NAME_CHARS_MAX)),
+                ("strings", max_items(StringName::ALL.len())),
+                ("features", max_items(FEATURES_MAX)),
+            ],
+        ),
+        ModelRules::new("Translations", vec![("def", required())]),
+        ModelRules::new(
+            "Feature",
+            vec![("position", json!({ "format": "int64", "minimum": 1, "maximum": u32::MAX }))],
+        ),
+        ModelRules::new("ContentFeed", vec![("feeds", counted(FEEDS_MIN, FEEDS_MAX))]),
+        template_feed(),
+        ModelRules::new("ExternalContent", vec![("ob_widget_id", json!({}))]).together(json!({
+            "required": ["type", "ob_widget_id"],
+            "properties": { "ob_widget_id": given() },
+        })),
+        ModelRules::new(
+            "CustomFeed",
+            vec![("articles", json!({ "minItems": fewest, "maxItems": most }))],
+        ),
+        ModelRules::new(
+            "Article",
+            vec![("url", required_url()), ("title", required()), ("thumb_url", required_url())],
+        ),
+        template_button(),
+    ]
+}
+
+fn template_feed() -> ModelRules {
+    let fields = vec![
+        ("id", json!({ "format": "uuid", "pattern": SERVER_ID })),
+        ("url", url()),
+        ("name", up_to(LISTED_NAME_CHARS_MAX)),
+    ];
+    ModelRules::new("TemplateFeed", fields).together(json!({ "anyOf": [
+        { "required": ["id"], "properties": { "id": given(), "url": unset() } },
+        {
+            "required": ["url", "name"],
+            "properties": { "id": { "type": "null" }, "url": given(), "name": given() },
+        },
+    ] }))
+}
+
+fn template_button() -> ModelRules {
+    let fields = vec![
+        ("url", uri()),
+        ("start_date", instant()),
+        ("end_date", instant()),
+        ("icon_url", url()),
+    ];
+    let variants: Vec<Value> = ButtonKind::ALL.into_iter().flat_map(button_variants).collect();
+    ModelRules::new("TemplateButton", fields).together(json!({ "anyOf": variants }))
+}
+
+/// The required fields of a button of the given type. There are several variants if the caller has a
+/// choice, such as between two kinds of icons.
+fn button_variants(kind: ButtonKind) -> Vec<Value> {
+    let variant = |required: &[&str], form: Value| {
+        let mut properties = Map::new();
+        properties.insert("type".to_owned(), json!({ "const": kind.as_str() }));
+        properties.extend(required.iter().map(|name| ((*name).to_owned(), form.clone())));
+        json!({ "required": required, "properties": properties })
+    };
+    match kind {
+        ButtonKind::Fb | ButtonKind::Wa | ButtonKind::Sms | ButtonKind::Email => {
+            vec![variant(&[], json!(true))]
+        }
+        ButtonKind::Cal => {
+            let mut cal = variant(&["start_date", "end_date"], json!({ "type": "integer" }));
+            cal["required"] = json!(["start_date", "end_date", "description"]);
+            cal["properties"]["description"] = given();
+            vec![cal]
+        }
+        ButtonKind::Video | ButtonKind::Url => vec![variant(&["url"], given())],
+        ButtonKind::Nav => {
+            let within = |max: f64| json!({ "type": "number", "minimum": -max, "maximum": max });
+            let mut nav = variant(&["lat", "lng"], json!(true));
+            nav["properties"]["lat"] = within(LATITUDE_MAX);
+            nav["properties"]["lng"] = within(LONGITUDE_MAX);
+            vec![nav]
+        }
+        ButtonKind::Custom => {
+            vec![variant(&["title", "icon"], given()), variant(&["title", "icon_url"], given())]
+        }
+    }
+}
+
+/// The keywords of an optional text of limited length.
+fn up_to(chars_max: usize) -> Value {
+    json!({ "maxLength": chars_max })
+}
+
+/// The keywords of a required text.
+fn required() -> Value {
+    json!({ "minLength": 1 })
+}
+
+fn required_up_to(chars_max: usize) -> Value {
+    json!({ "minLength": 1, "maxLength": chars_max })
+}
+
+/// An id that a caller chooses.
+fn id() -> Value {
+    json!({ "minLength": 1, "maxLength": CALLER_ID_CHARS_MAX, "pattern": CALLER_ID })
+}
+
+/// An optional url to fetch.
+fn url() -> Value {
+    json!({ "maxLength": URL_CHARS_MAX, "pattern": format!("^$|{HTTP_URL}") })
+}
+
+fn required_url() -> Value {
+    json!({ "minLength": 1, "maxLength": URL_CHARS_MAX, "pattern": HTTP_URL })
+}
+
+/// An optional url to open.
+fn uri() -> Value {
+    json!({ "maxLength": URL_CHARS_MAX, "pattern": format!("^$|{URI}") })
+}
+
+/// An instant in unix milliseconds.
+fn instant() -> Value {
+    json!({ "minimum": 0, "maximum": TIMESTAMP_MS_MAX })
+}
+
+fn max_items(items_max: usize) -> Value {
+    json!({ "maxItems": items_max })
+}
+
+fn counted(items_min: usize, items_max: usize) -> Value {
+    json!({ "minItems": items_min, "maxItems": items_max })
+}
+
+/// An optional name of an enum.
+fn optional_one_of(schema: &str) -> Value {
+    let schema = format!("#/components/schemas/{schema}");
+    json!({ "oneOf": [{ "type": "null" }, { "const": "" }, { "$ref": schema }] })
+}
+
+/// An absent field: missing, null or, for a text, empty.
+fn unset() -> Value {
+    json!({ "enum": [null, ""] })
+}
+
+/// A present text.
+fn given() -> Value {
+    json!({ "type": "string", "minLength": 1 })
+}
+
+// Regular expressions (ECMA-262) for rules that validation implements in code. The expressions for urls
+// are only necessary conditions: validation also refuses some texts that match them.
+
+/// An id that a caller chooses: no control characters, not `.` or `..`.
+pub const CALLER_ID: &str = r"^(?!\.{1,2}$)[^\u0000-\u001f\u007f-\u009f]+$";
+/// The id of a report: like [`CALLER_ID`], but none of the reserved ids.
+const REPORT_ID: &str = r"^(?!(?:\.{1,2}|notify|preview)$)[^\u0000-\u001f\u007f-\u009f]+$";
+/// An id that the server generates.
+pub const SERVER_ID: &str = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$";
+/// The id of a campaign, or `default`.
+pub const CAMPAIGN_REF: &str =
+    "^(?:default|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$";
+/// The `Idempotency-Key` header.
+pub const IDEMPOTENCY_KEY: &str = "^[!-~]+$";
+
+/// An absolute `http` or `https` url.
+const HTTP_URL: &str =
+    r"^[Hh][Tt][Tt][Pp][Ss]?://[^\u0000-\u0020\u007f-\u009f/\\][^\u0000-\u001f\u007f-\u009f]*$";
+/// An absolute `https` url.
+const HTTPS_URL: &str =
+    r"^[Hh][Tt][Tt][Pp][Ss]://[^\u0000-\u0020\u007f-\u009f/\\][^\u0000-\u001f\u007f-\u009f]*$";
+/// An absolute url of any scheme that is not refused.
+const URI: &str = r"^(?![Jj][Aa][Vv][Aa][Ss][Cc][Rr][Ii][Pp][Tt]:|[Dd][Aa][Tt][Aa]:)[A-Za-z][A-Za-z0-9+.-]*:[^\u0000-\u001f\u007f-\u009f]*$";
+
+/// `GMT` or `GMT±HH:MM` within ±14:00, or empty.
+const TIMEZONE: &str = "^(?:GMT(?:[+-](?:(?:0[0-9]|1[0-3]):[0-5][0-9]|14:00))?)?$";
+/// An integer within ±840 in Rust's syntax, or empty.
+const UTC_OFFSET: &str = "^(?:[+-]?0*(?:[0-9]{1,2}|[1-7][0-9]{2}|8[0-3][0-9]|840))?$";
+/// The form of a language tag, or empty.
+const LANGUAGE: &str = "^[A-Za-z0-9_-]*$";
+/// A recipient id on Messenger or the chat app.
+const RECIPIENT_ID: &str = r"^[^\u0000-\u001f\u007f-\u009f]+$";
+/// An uncompressed P-256 point: 65 bytes that start with 4, in base64url with or without padding.
+const P256DH: &str = "^B[A-P][A-Za-z0-9_-]{84}[AEIMQUYcgkosw048]=?$";
+/// 16 bytes in base64url, with or without padding.
+const AUTH: &str = "^[A-Za-z0-9_-]{21}[AQgw]={0,2}$";
+/// `YYYY-MM-DDTHH:MM`, or empty. Validation also checks that the day exists.
+const LOCAL_TIME: &str =
+    "^(?:[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])T(?:[01][0-9]|2[0-3]):[0-5][0-9])?$";
+/// Visible ASCII, or empty.
+const VISIBLE_ASCII: &str = "^[!-~]*$";
+/// A key that FCM does not reserve.
+const FCM_KEY: &str = r"^(?!google|gcm\.|(?:from|gcm|message_type)$)";
+/// A key that FCM does not reserve and the server's payloads do not use, or empty.
+const EXTRA_KEY: &str = r"^(?!google|gcm\.|(?:from|gcm|message_type|aps|notification_id|campaign_id|url|image_url|poll_id)$)";
