@@ -8,9 +8,8 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use notify_core::{ProviderKind, Timestamp};
 use serde_json::json;
 
-use super::classify::{Refusal, classify};
 use super::token::{ProviderToken, ProviderTokens};
-use super::{Host, push_path_segment};
+use super::{Host, Refusal, classify, push_path_segment};
 use crate::clock::Reading;
 use crate::provider_config::{ApnsConfig, BaseUrl, ProviderConfig};
 use crate::providers::tests::results::{bad, config, retry, throttle, unknown};
