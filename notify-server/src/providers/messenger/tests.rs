@@ -8,8 +8,7 @@ use http::HeaderValue;
 use notify_core::Timestamp;
 use serde_json::json;
 
-use super::classify::classify;
-use super::{messages_uri, names_version};
+use super::{classify, messages_uri, names_version};
 use crate::provider_config::BaseUrl;
 use crate::providers::tests::results::{
     assert_status_decides, bad, config, reply, retry, throttle, unknown,
