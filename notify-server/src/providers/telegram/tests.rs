@@ -6,7 +6,7 @@ use http::HeaderValue;
 use notify_core::Timestamp;
 use serde_json::{Value, json};
 
-use super::classify::{Classification, classify};
+use super::{Classification, classify};
 use crate::providers::tests::results::{
     assert_status_decides, bad, config, reply, retry, throttle, unknown,
 };
