@@ -3,33 +3,35 @@
 //! bytes of JSON. 404 and 410 are permanent. Endpoints come from users: every connection passes
 //! [`Outbound`], and no redirect is followed.
 
-mod classify;
 mod encrypt;
 #[cfg(test)]
 mod tests;
 mod vapid;
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use http::Uri;
-use http::header::{AUTHORIZATION, HeaderValue};
+use http::header::{AUTHORIZATION, HeaderValue, LOCATION};
+use http::{StatusCode, Uri};
 use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
+use notify_core::Timestamp;
+use serde::Deserialize;
 
-use self::classify::{classify, refuses_token};
 use self::encrypt::{Receiver, encrypt};
 pub(super) use self::vapid::VapidTokens;
 use self::vapid::{Signer, VapidToken};
 use crate::clock::SharedClock;
-use crate::outbound::Outbound;
+use crate::outbound::{Outbound, retry_after};
 use crate::payload::{RenderContext, TooLarge, web_push as payload};
 use crate::provider_config::{BaseUrl, WebPushConfig};
 use crate::providers::transport::{
-    ADDRESS_NOT_ALLOWED, Http1, Pools, STREAMS_ASSUMED, Sender, Trust,
+    ADDRESS_NOT_ALLOWED, Http1, Pools, ProviderResponse, STREAMS_ASSUMED, Sender, Trust,
 };
 use crate::providers::{
-    Address, CredentialCheck, Provider, Reason, RenderedBody, RenderedMessage, SendResult, deadline,
+    Address, CredentialCheck, Provider, Reason, RenderedBody, RenderedMessage, Scope, SendResult,
+    deadline, reason_from_status,
 };
 use crate::push_service::service_of;
 use crate::reasons;
@@ -252,4 +254,94 @@ impl Services {
         self.services.run_pending_tasks();
         self.services.entry_count()
     }
+}
+
+// Classification of push services' responses (RFC 8030 sections 5 and 8; Mozilla autopush, "Error Codes";
+// Apple, "Sending web push notifications in web apps and browsers"). A push service can be run by
+// anyone, so only the status decides, and only known codes are stored.
+
+/// Apple's code for any refused token.
+pub(super) const BAD_JWT_TOKEN: &str = "BadJwtToken";
+
+/// Longest id of a message that is kept, in bytes.
+const MESSAGE_ID_BYTES_MAX: usize = 512;
+
+/// Codes of Apple and Google for a refusal.
+const CODES: [&str; 12] = [
+    BAD_JWT_TOKEN,
+    "BadPath",
+    "BadWebPushTopic",
+    "ExpiredToken",
+    "InternalServerError",
+    "InvalidTokenFormat",
+    "PayloadTooLarge",
+    "ServiceUnavailable",
+    "TooManyRequests",
+    "UnauthorizedRegistration",
+    "Unregistered",
+    "VapidPkHashMismatch",
+];
+
+/// Mozilla's error numbers.
+const ERRNOS: [u16; 20] = [
+    101, 102, 103, 104, 105, 106, 108, 109, 110, 111, 112, 113, 114, 201, 202, 900, 901, 902, 903,
+    999,
+];
+
+/// The body of an error of Apple or Mozilla; the other's fields stay empty.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Refusal {
+    reason: Option<String>,
+    errno: Option<u16>,
+}
+
+/// Classifies a response.
+pub(super) fn classify(reply: &ProviderResponse, wall: Timestamp) -> SendResult {
+    let reason = || reason(reply);
+    let answer = match reply.status.as_u16() {
+        200 | 201 | 202 | 204 => SendResult::Delivered { message_id: message_id(reply) },
+        400 | 413 => SendResult::InvalidMessage { reason: reason() },
+        401 | 403 => SendResult::ServiceRefused { reason: reason() },
+        // A wrong path at the push service would look the same.
+        404 => SendResult::Unregistered { reason: reason(), ambiguous: true, since: None },
+        410 => SendResult::Unregistered { reason: reason(), ambiguous: false, since: None },
+        // The Windows service responds 406 where the others respond 429.
+        406 | 429 => SendResult::Throttle { reason: reason(), after: None, scope: Scope::Service },
+        408 | 500..=599 => SendResult::failed(reason()),
+        // A redirect is not followed: it would lead past the guard of addresses.
+        _ => SendResult::Unknown { reason: reason_from_status(reply.status, "") },
+    };
+    answer.with_retry_after(retry_after(&reply.headers, wall))
+}
+
+/// Whether the push service refuses the token itself, rather than the key that signed it.
+pub(super) fn refuses_token(reply: &ProviderResponse) -> bool {
+    match reply.status {
+        StatusCode::UNAUTHORIZED => true,
+        StatusCode::FORBIDDEN => known_code(reply).is_some_and(|word| word == BAD_JWT_TOKEN),
+        _ => false,
+    }
+}
+
+fn reason(reply: &ProviderResponse) -> Reason {
+    reason_from_status(reply.status, &known_code(reply).unwrap_or_default())
+}
+
+/// The service's own code, if it is known.
+fn known_code(reply: &ProviderResponse) -> Option<Cow<'static, str>> {
+    let known = |word: &str| CODES.into_iter().find(|known| *known == word).map(Cow::Borrowed);
+    let Ok(refusal) = serde_json::from_slice::<Refusal>(&reply.body) else {
+        return known(std::str::from_utf8(&reply.body).ok()?.trim());
+    };
+    let errno = refusal.errno.filter(|errno| ERRNOS.contains(errno));
+    errno
+        .map(|errno| Cow::Owned(format!("errno_{errno}")))
+        .or_else(|| known(refusal.reason?.as_str()))
+}
+
+/// The location of the message at the push service (RFC 8030 §5).
+fn message_id(reply: &ProviderResponse) -> Option<Box<str>> {
+    let location = reply.headers.get(LOCATION)?.to_str().ok()?;
+    (location.len() <= MESSAGE_ID_BYTES_MAX).then(|| location.into())
 }

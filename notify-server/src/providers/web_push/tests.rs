@@ -10,7 +10,7 @@ use http::HeaderValue;
 use notify_core::{ProviderKind, Timestamp};
 use serde_json::{Value, json};
 
-use super::classify::classify;
+use super::classify;
 use super::vapid::{Signer, VapidTokens};
 use crate::provider_config::{ProviderConfig, WebPushConfig};
 use crate::providers::tests::results::{
