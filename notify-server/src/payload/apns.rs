@@ -7,7 +7,7 @@ use notify_core::{Platform, Priority};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use uuid::Uuid;
 
-use super::{RenderContext, TooLarge, collapse};
+use super::{APNS_COLLAPSE_ID_BYTES_MAX, RenderContext, TooLarge, collapse_header, collapse_identity};
 use crate::payload::APNS_BYTES_MAX;
 use crate::payload::{DisplayFields, fit_title};
 
@@ -81,8 +81,8 @@ fn headers(context: &RenderContext<'_>) -> HeaderMap {
     headers.insert(PRIORITY, HeaderValue::from_static(priority));
     let expiration = context.expires_at.map_or(0, |at| at.as_seconds());
     headers.insert(EXPIRATION, HeaderValue::from(expiration));
-    let identity = collapse::identity(context);
-    let collapse_id = collapse::fit(identity, collapse::APNS_COLLAPSE_ID_BYTES_MAX);
+    let identity = collapse_identity(context);
+    let collapse_id = collapse_header(identity, APNS_COLLAPSE_ID_BYTES_MAX);
     headers.insert(COLLAPSE_ID, visible(&collapse_id));
     headers.insert(ID, visible(&notification_uuid(context.id.as_str()).to_string()));
     headers

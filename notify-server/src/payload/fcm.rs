@@ -8,7 +8,7 @@ use notify_core::json::JsonObject;
 use notify_core::{Platform, Priority};
 use serde::{Serialize, Serializer};
 
-use super::{BodyTemplate, RenderContext, TooLarge, collapse};
+use super::{BodyTemplate, RenderContext, TooLarge, collapse_identity};
 use crate::payload::FCM_BYTES_MAX;
 use crate::payload::{DisplayFields, fit_title};
 
@@ -116,7 +116,7 @@ impl<'a> Message<'a> {
             android: Android {
                 notification: Some(AndroidNotification {
                     sound: shown.message.and_then(|message| message.android_sound.as_deref()),
-                    tag: collapse::identity(context),
+                    tag: collapse_identity(context),
                 }),
                 ..android
             },

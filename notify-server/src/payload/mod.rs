@@ -3,7 +3,6 @@
 
 pub mod apns;
 pub(crate) mod buttons;
-mod collapse;
 pub(crate) mod fcm;
 pub(crate) mod messenger;
 mod preview;
@@ -12,6 +11,10 @@ pub(crate) mod telegram;
 mod tests;
 pub(crate) mod web_push;
 
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::{BufMut, Bytes, BytesMut};
 use notify_core::{
     AnswerId, Content, Extra, Message, NewPoll, NotificationId, Platform, Priority, Timestamp,
@@ -213,6 +216,42 @@ fn fit_title<T>(
     let shortened = format!("{}{MARK}", &title[..title.floor_char_boundary(end)]);
     let (payload, shortened_size) = render(&shortened);
     if shortened_size <= limit { Ok(payload) } else { Err(size) }
+}
+
+// The collapse identity of a message, which is the same in every attempt: a message that is sent again
+// after a crash replaces the first one on the device instead of being shown twice.
+
+/// Longest `apns-collapse-id`, in bytes (Apple, "Sending notification requests to APNs").
+const APNS_COLLAPSE_ID_BYTES_MAX: usize = 64;
+
+/// Longest `Topic` of a push message, in bytes (RFC 8030 §5.4).
+const TOPIC_BYTES_MAX: usize = 32;
+
+/// The caller's `collapse_key`, else the notification's id.
+fn collapse_identity<'a>(message: &RenderContext<'a>) -> &'a str {
+    message.collapse_key.unwrap_or_else(|| message.id.as_str())
+}
+
+/// The identity as a header value: unchanged if it fits and is visible ASCII, otherwise its hash.
+fn collapse_header(identity: &str, bytes_max: usize) -> Cow<'_, str> {
+    let fits = identity.len() <= bytes_max && identity.bytes().all(|byte| byte.is_ascii_graphic());
+    if fits { Cow::Borrowed(identity) } else { Cow::Owned(short_hash(identity, bytes_max)) }
+}
+
+/// The identity as a `Topic`: unchanged if it fits and is valid base64url, which a
+/// push service may require, otherwise its hash.
+fn push_topic(identity: &str) -> Cow<'_, str> {
+    let fits =
+        (1..=TOPIC_BYTES_MAX).contains(&identity.len()) && URL_SAFE_NO_PAD.decode(identity).is_ok();
+    if fits { Cow::Borrowed(identity) } else { Cow::Owned(short_hash(identity, TOPIC_BYTES_MAX)) }
+}
+
+/// The beginning of a hash, in base64url.
+fn short_hash(identity: &str, bytes_max: usize) -> String {
+    let hash = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, identity.as_bytes());
+    let mut text = URL_SAFE_NO_PAD.encode(hash.as_ref());
+    text.truncate(bytes_max);
+    text
 }
 
 // Parts of a notification that Messenger and Telegram do not support, as notes for a preview.
