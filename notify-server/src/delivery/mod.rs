@@ -29,7 +29,6 @@ mod rate_limiter;
 mod retry_task;
 mod sender;
 mod single_task;
-mod starts;
 
 pub use config::{EngineConfig, MAX_UNACKED_DEFAULT};
 pub use context::{Configured, EngineDeps, ProviderSource};

@@ -7,7 +7,9 @@ use notify_core::{Platform, Priority};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use uuid::Uuid;
 
-use super::{APNS_COLLAPSE_ID_BYTES_MAX, RenderContext, TooLarge, collapse_header, collapse_identity};
+use super::{
+    APNS_COLLAPSE_ID_BYTES_MAX, RenderContext, TooLarge, collapse_header, collapse_identity,
+};
 use crate::payload::APNS_BYTES_MAX;
 use crate::payload::{DisplayFields, fit_title};
 

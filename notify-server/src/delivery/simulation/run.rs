@@ -17,8 +17,7 @@ use super::trace::START;
 use super::world::{SharedWorld, World, lock};
 use super::{checks, disk, outcomes, panics};
 use crate::delivery::context::EngineContext;
-use crate::delivery::engine::EngineTask;
-use crate::delivery::starts;
+use crate::delivery::engine::{self, EngineTask};
 use crate::delivery::{EngineConfig, EngineDeps};
 use crate::store::SharedStore;
 use crate::store::Store;
@@ -190,7 +189,7 @@ impl Server {
         // Each process has its own seed.
         let config = EngineConfig { seed: Some(self.rng.u64(..)), ..self.config.clone() };
         let context = EngineContext::new(deps, config);
-        starts::subscribe(&context);
+        engine::subscribe(&context);
         self.context = Some(context.clone());
         let task = tokio::spawn(EngineTask::new(context.clone()).run());
         lock(&self.world).record_event("the engine starts");
