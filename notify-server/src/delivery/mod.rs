@@ -13,7 +13,6 @@
 
 mod breaker;
 mod breaker_sync;
-mod checkpoint_builder;
 mod config;
 mod context;
 mod decision;

@@ -23,13 +23,15 @@ use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt};
 use notify_core::Timestamp;
 
-use crate::delivery::checkpoint_builder::{CheckpointBuilder, CommitGuard};
 use crate::delivery::context::EngineContext;
 use crate::delivery::deferred::Deferred;
 use crate::delivery::device_tracker::RangeTracker;
 use crate::delivery::dispatch::{ActiveDispatch, DeliveryMode};
 use crate::delivery::lane::Lane;
-use crate::delivery::sender::{self, CompletedAttempt, Delivery, History, InFlight, Route, Sender};
+use crate::delivery::sender::{
+    self, CheckpointBuilder, CommitGuard, CompletedAttempt, Delivery, History, InFlight, Route,
+    Sender,
+};
 use crate::providers::{Reason, SharedProvider};
 use crate::reasons;
 use crate::signal::Waiter;

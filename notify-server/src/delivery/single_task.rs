@@ -14,12 +14,14 @@ use notify_core::Timestamp;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 
-use super::checkpoint_builder::{CheckpointBuilder, CommitGuard};
 use super::context::EngineContext;
 use super::dispatch::{ActiveDispatch, DeliveryMode};
 use super::engine::StartContext;
 use super::lane::{Lane, OpenSingle};
-use super::sender::{Blocked, CompletedAttempt, Delivery, History, InFlight, Route, Sender};
+use super::sender::{
+    Blocked, CheckpointBuilder, CommitGuard, CompletedAttempt, Delivery, History, InFlight, Route,
+    Sender,
+};
 use crate::providers::SharedProvider;
 use crate::store::{AudienceDevice, Checkpoint, DeviceKey, OpenPage, StoreError};
 
