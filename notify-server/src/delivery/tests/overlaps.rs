@@ -205,7 +205,7 @@ impl World {
         for server in servers.iter().filter(|server| server.still == 0) {
             let mut progress = server.engine.progress();
             let beaten = async {
-                while !server.engine.holds(now.plus_ms(lease_ms - 1)) {
+                while !server.engine.has_valid_lease(now.plus_ms(lease_ms - 1)) {
                     progress.changed().await.expect("the engine lives");
                 }
             };
@@ -259,7 +259,8 @@ async fn check_no_overlaps(mut rig: Rig) {
         for server in servers.iter_mut().filter(|server| server.still > 0) {
             server.still -= 1;
             if server.still == 0 {
-                world.relieved += usize::from(!server.engine.holds(world.rig.clock.now()));
+                world.relieved +=
+                    usize::from(!server.engine.has_valid_lease(world.rig.clock.now()));
                 server.watched.brake.set(false);
             }
         }

@@ -354,7 +354,7 @@ impl Rig {
         self.engine = Some(Engine::start(deps, self.config.clone()).unwrap());
     }
 
-    /// Number of notifications to one device that the engine started together with their page.
+    /// Number of single-device notifications that the engine started together with their page.
     pub(super) fn opened_with_start(&self) -> usize {
         self.engine.as_ref().expect("the engine runs").opened_with_start()
     }

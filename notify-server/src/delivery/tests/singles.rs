@@ -1,4 +1,4 @@
-//! Notifications to one device each: started, sent and settled together, as safely as all others.
+//! single-device notifications: started, sent and settled together, as safely as all others.
 
 use std::time::Duration;
 
