@@ -1,12 +1,13 @@
 //! Firebase Cloud Messaging, HTTP v1 (firebase.google.com, "Send messages using the FCM HTTP v1
-//! API"): OAuth2 service account, one request a device, 4,096 bytes of keys and values. Permanent
-//! are `UNREGISTERED` and an `INVALID_ARGUMENT` that names the token.
+//! API"). An OAuth2 service account authenticates us. Each device gets one request with at most 4,096
+//! bytes of keys and values. `UNREGISTERED`, and an `INVALID_ARGUMENT` that names the token, mean that
+//! the token is permanently invalid.
 
 mod oauth;
 #[cfg(test)]
 mod tests;
 
-pub(super) use oauth::AccessTokens;
+pub(super) use oauth::TokenSources;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use http::uri::Uri;
 use notify_core::Timestamp;
 use serde::Deserialize;
 
-use self::oauth::AccessToken;
+use self::oauth::TokenSource;
 use super::transport::{Pools, ProviderResponse, Sender};
 use super::{
     Address, CredentialCheck, Provider, Reason, RenderedBody, RenderedMessage, Scope, SendResult,
@@ -29,9 +30,10 @@ use crate::payload::{RenderContext, TooLarge, fcm as payload};
 use crate::provider_config::FcmConfig;
 use crate::reasons;
 
-/// A registration token that no app has.
+/// A registration token that no app can have.
 const IMPOSSIBLE_TOKEN: &str = "notify-check";
-/// A request that Google validates and does not send, up to the token and after it.
+/// The request of the dry run, which Google validates and does not send: the part before the token,
+/// and the part after it.
 const DRY_RUN_BEFORE: &str =
     r#"{"validate_only":true,"message":{"data":{"notify":"check"},"token":""#;
 const DRY_RUN_AFTER: &str = r#""}}"#;
@@ -39,7 +41,7 @@ const DRY_RUN_AFTER: &str = r#""}}"#;
 /// FCM for one application.
 pub(super) struct Fcm {
     clock: SharedClock,
-    access: Arc<AccessToken>,
+    token_source: Arc<TokenSource>,
     enriched_as_data: bool,
     uri: Uri,
     sender: Sender,
@@ -50,7 +52,7 @@ impl Fcm {
         config: &FcmConfig,
         clock: SharedClock,
         pools: &Pools,
-        tokens: &AccessTokens,
+        tokens: &TokenSources,
     ) -> Self {
         let base_url = config.base_url();
         let account = &config.service_account;
@@ -59,7 +61,7 @@ impl Fcm {
         let credential = format!("fcm {}", account.client_email);
         let sender = Sender::new(pools, &base_url, credential, trust);
         Self {
-            access: tokens.get(config, sender.http1()),
+            token_source: tokens.get(config, sender.http1()),
             clock,
             enriched_as_data: config.enriched_as_data,
             uri: url.parse().expect("a base url and a project id are checked"),
@@ -74,7 +76,8 @@ impl Provider for Fcm {
         let payload = payload::render(context, self.enriched_as_data)?;
         let mut headers = HeaderMap::with_capacity(4);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        // Reserves the entry, so that a copy of the map need not grow for each device.
+        // A placeholder: it reserves the entry, so that the copy of the map for each device need not
+        // grow.
         headers.insert(AUTHORIZATION, HeaderValue::from_static(""));
         let body = RenderedBody::Template(payload.body);
         Ok(RenderedMessage { headers, body })
@@ -90,8 +93,8 @@ impl Provider for Fcm {
         let body = body.put(token);
         let mut refused: Option<HeaderValue> = None;
         loop {
-            let access = self.access.get(&self.clock, refused.as_ref(), deadline).await;
-            let bearer = match access {
+            let token = self.token_source.get(&self.clock, refused.as_ref(), deadline).await;
+            let bearer = match token {
                 Ok(bearer) => bearer,
                 Err(answer) => return answer,
             };
@@ -100,14 +103,13 @@ impl Provider for Fcm {
                 headers.insert(AUTHORIZATION, bearer.clone());
                 headers
             };
-            let sent = self.sender.post(&self.uri, headers, &body, deadline).await;
-            let reply = match sent {
+            let reply = match self.sender.post(&self.uri, headers, &body, deadline).await {
                 Ok(reply) => reply,
                 Err(failure) => return failure.into(),
             };
             let answer = classify(&reply, self.clock.wall());
-            // A token that Google revoked early: retry with a new one, once; then it is our
-            // credentials. Nothing was processed.
+            // Google may have revoked the token early. The message was not processed, so it is sent
+            // again with a new token, once. If that is refused too, our credentials are at fault.
             let is_stale = reply.status == StatusCode::UNAUTHORIZED
                 && !matches!(&answer, SendResult::AuthRejected { reason } if *reason == THIRD_PARTY);
             if !is_stale || refused.is_some() {
@@ -117,8 +119,8 @@ impl Provider for Fcm {
         }
     }
 
-    /// A dry run (`validate_only`) to an impossible registration token: it passes the
-    /// OAuth endpoint, the project and the service account's role before Google checks the token.
+    /// Makes a dry run (`validate_only`) to an impossible registration token. Google checks the access
+    /// token, the project and the service account's role before it checks the registration token.
     async fn check(&self) -> CredentialCheck {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -136,7 +138,8 @@ impl Provider for Fcm {
 // Classification of FCM's responses (Google, "FCM error codes"; deviations are noted below). The
 // `errorCode` decides first, then the canonical status, then the HTTP status.
 
-/// A key of another push service that is stored at Google was refused; a new token would not help.
+/// Google's code when another push service refused a key of it that is stored at Google. A new access
+/// token would not help.
 pub(super) const THIRD_PARTY: &str = "THIRD_PARTY_AUTH_ERROR";
 
 /// Most details of an error that are read.
@@ -161,7 +164,7 @@ struct GoogleError {
     details: Vec<Detail>,
 }
 
-/// Any of Google's detail types; the fields of the others stay empty.
+/// The fields of all of Google's detail types. Fields that a detail does not have stay empty.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Detail {
@@ -196,14 +199,18 @@ impl GoogleError {
             .unwrap_or_default()
     }
 
-    /// Whether it is the registration token that is invalid, not the message.
+    /// Whether the registration token is invalid, and not the message.
     fn names_the_token(&self) -> bool {
-        let fields = || self.details().flat_map(|detail| &detail.field_violations);
-        let names_field = fields().any(|violation| violation.field == "message.token");
-        names_field || (self.message.contains("registration token") && fields().next().is_none())
+        let violations: Vec<_> =
+            self.details().flat_map(|detail| &detail.field_violations).collect();
+        if violations.is_empty() {
+            return self.message.contains("registration token");
+        }
+        let names_field = violations.iter().any(|violation| violation.field == "message.token");
+        names_field
     }
 
-    /// Whether a quota is a single device's or topic's, not the project's.
+    /// Whether the exceeded quota belongs to a single device or topic, and not to the project.
     fn is_quota_of_address(&self) -> bool {
         self.details().flat_map(|detail| &detail.violations).any(|violation| {
             let subject = violation.subject.to_ascii_lowercase();
@@ -263,11 +270,11 @@ fn by_canonical_status(http: StatusCode, error: &GoogleError) -> Option<SendResu
     Some(answer)
 }
 
-/// Responses without Google's codes: pages of an edge server, or of something that is not FCM.
+/// Classifies a response without Google's codes: an edge server sent it, or the endpoint is not FCM.
 fn by_http_status(http: StatusCode, error: &GoogleError) -> SendResult {
     let reason = reason_from_status(http, &error.status);
     match http.as_u16() {
-        // A wrong project or endpoint, never an unregistered token.
+        // The project or the endpoint is wrong. Without a code this never means an unregistered token.
         401 | 404 => SendResult::AuthRejected { reason },
         413 => SendResult::InvalidMessage { reason },
         429 => quota(error, reason),

@@ -1,6 +1,7 @@
-//! The chat app: Telegram (core.telegram.org/bots/api): a bot's token in the path, one request a
-//! chat, 4,096 characters of text. A block, a deactivated person and a missing chat are permanent;
-//! errors about our token pause the provider.
+//! The chat app, which is Telegram (core.telegram.org/bots/api). The token of a bot is part of the path.
+//! Each chat gets one request with at most 4,096 characters of text. If the person blocked the bot or was
+//! deactivated, or the chat does not exist, the address is permanently invalid. Errors about our token
+//! pause the provider.
 
 #[cfg(test)]
 mod tests;
@@ -32,8 +33,8 @@ use crate::providers::{
 };
 use crate::reasons;
 
-/// Messages a second of a bot, unless configured otherwise (paid broadcasts allow more):
-/// Telegram allows about 30.
+/// Messages a second of a bot, unless configured otherwise. Telegram allows about 30, and more for paid
+/// broadcasts.
 const PER_SECOND: u32 = 25;
 
 /// Recently throttled chats of each bot, shared by all applications that use its token.
@@ -42,7 +43,7 @@ pub(super) type ChatThrottles = WeakMap<KeyDigest, ChatThrottle>;
 /// Telegram for one application.
 pub(super) struct Telegram {
     clock: SharedClock,
-    /// The URL up to the method. It contains the token: no error and no log may show it.
+    /// The URL up to the method. It contains the token, so no error and no log may show it.
     base: String,
     throttle: Arc<ChatThrottle>,
     per_second: u32,
@@ -70,15 +71,15 @@ impl Telegram {
     async fn call(
         &self,
         rendered: &RenderedMessage,
-        form: &BotCall,
+        call: &BotCall,
         chat: &str,
         deadline: Instant,
     ) -> Result<ProviderResponse, TransportError> {
-        let uri: Uri = format!("{}{}", self.base, form.method)
+        let uri: Uri = format!("{}{}", self.base, call.method)
             .parse()
             .expect("base url and token are checked, and a method is a word");
         let headers = || rendered.headers.clone();
-        self.sender.post(&uri, headers, &form.body.put(chat), deadline).await
+        self.sender.post(&uri, headers, &call.body.put(chat), deadline).await
     }
 }
 
@@ -98,24 +99,25 @@ impl Provider for Telegram {
             };
         };
         let deadline = deadline();
-        let mut form = &calls.first;
+        let mut call = &calls.first;
         loop {
-            let reply = match self.call(rendered, form, chat, deadline).await {
+            let reply = match self.call(rendered, call, chat, deadline).await {
                 Ok(reply) => reply,
                 Err(failure) => return failure.into(),
             };
             let now = self.clock.now();
             let Classification { mut answer, is_formatting } = classify(&reply, self.clock.wall());
-            // Refused for its photo or its markup, so certainly not shown: retried as a plain text,
-            // once.
-            if let Some(fallback) = calls.fallback.as_ref().filter(|_| is_formatting)
-                && !std::ptr::eq(form, fallback)
+            // Telegram refused the photo or the markup, so the message was certainly not shown. It is
+            // sent again as a plain text, once.
+            if is_formatting
+                && let Some(fallback) = &calls.fallback
+                && !std::ptr::eq(call, fallback)
             {
-                form = fallback;
+                call = fallback;
                 continue;
             }
             if let SendResult::Throttle { scope, .. } = &mut answer
-                && self.throttle.is_bot_wide(chat, now)
+                && self.throttle.record(chat, now)
             {
                 *scope = Scope::Provider;
             }
@@ -123,7 +125,7 @@ impl Provider for Telegram {
         }
     }
 
-    /// `getMe` names the bot, and sends nothing.
+    /// Calls `getMe`, which returns the bot's name and sends no message.
     async fn check(&self) -> CredentialCheck {
         let deadline = deadline();
         let uri: Uri =
@@ -148,13 +150,14 @@ impl Provider for Telegram {
     }
 }
 
-// Distinguishes a 429 for one chat from one for the whole bot; Telegram's response is the same.
+// Telegram sends the same 429 whether one chat or the whole bot is throttled. If several chats are
+// throttled within a short time, the whole bot is.
 
-/// If within this time, in milliseconds, …
+/// The period in which throttled chats are counted, in milliseconds.
 const WITHIN_MS: i64 = 1_000;
-/// … this many chats are throttled, the whole bot is.
+/// How many chats must be throttled within [`WITHIN_MS`] for the whole bot to count as throttled.
 const CHATS: usize = 3;
-/// Most chats remembered; the oldest are dropped first.
+/// Most chats remembered. The oldest ones are dropped first.
 const REMEMBERED_MAX: usize = 64;
 
 /// Recently throttled chats.
@@ -162,10 +165,10 @@ const REMEMBERED_MAX: usize = 64;
 pub(super) struct ChatThrottle(Mutex<VecDeque<(Timestamp, Box<str>)>>);
 
 impl ChatThrottle {
-    /// Records a 429 for a chat; returns whether it applies to the whole bot.
-    fn is_bot_wide(&self, chat: &str, now: Timestamp) -> bool {
+    /// Records a 429 for a chat. Returns whether it applies to the whole bot.
+    fn record(&self, chat: &str, now: Timestamp) -> bool {
         let mut recent = self.0.lock().expect("nothing panics under this lock");
-        recent.retain(|(at, of)| now.ms_since(*at) < WITHIN_MS && **of != *chat);
+        recent.retain(|(at, other)| now.ms_since(*at) < WITHIN_MS && **other != *chat);
         if recent.len() == REMEMBERED_MAX {
             recent.pop_front();
         }
@@ -192,7 +195,7 @@ mod throttle_tests {
             ("5", 2_200, false),
         ];
         for (chat, at, expected) in rows {
-            assert_eq!(throttle.is_bot_wide(chat, Timestamp(at)), expected, "{chat} at {at}");
+            assert_eq!(throttle.record(chat, Timestamp(at)), expected, "{chat} at {at}");
         }
     }
 }
@@ -200,12 +203,12 @@ mod throttle_tests {
 // Classification of the Bot API's responses (Telegram, "Making requests"; deviations are noted below).
 // Its errors have no codes beyond the HTTP status, so the descriptions are matched.
 
-/// Added to the wait that Telegram requests, since it counts whole seconds.
+/// Added to the wait that Telegram requests, because Telegram counts whole seconds.
 const WAIT_MORE: Duration = Duration::from_secs(1);
 /// Longest wait requested by Telegram that is honoured, in seconds.
 const WAIT_SECONDS_MAX: u64 = 86_400;
 
-/// Classifies a response.
+/// The classification of a response.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Classification {
     /// The classified result.
@@ -241,14 +244,15 @@ struct Parameters {
 #[derive(Clone, Copy)]
 enum ErrorClass {
     Unregistered,
-    /// Unregistered, unless the token is another bot's, which knows none of our chats.
+    /// The chat does not exist for this bot. If the token belongs to another bot, that is so for all of
+    /// our chats, and the address may be valid.
     UnregisteredOrOtherBot,
     InvalidMessage,
     /// The photo or the markup is invalid.
     InvalidFormatting,
 }
 
-/// Status, a part of the description in lower case, class and reason.
+/// Status, a part of the description in lower case, class and reason. The first matching row decides.
 const ROWS: &[(u16, &str, ErrorClass, &str)] = &[
     (403, "bot was blocked by the user", ErrorClass::Unregistered, "bot_was_blocked"),
     (403, "user is deactivated", ErrorClass::Unregistered, "user_is_deactivated"),
@@ -319,6 +323,7 @@ pub(super) fn classify(reply: &ProviderResponse, wall: Timestamp) -> Classificat
     })
 }
 
+/// A classification that is not about photo or markup.
 fn plain(answer: SendResult) -> Classification {
     Classification { answer, is_formatting: false }
 }
@@ -326,7 +331,7 @@ fn plain(answer: SendResult) -> Classification {
 fn by_description(code: u16, description: &str) -> Option<Classification> {
     let description = description.to_ascii_lowercase();
     let (_, _, class, word) =
-        ROWS.iter().find(|(of, part, _, _)| *of == code && description.contains(part))?;
+        ROWS.iter().find(|(status, part, _, _)| *status == code && description.contains(part))?;
     let reason = Reason::Borrowed(word);
     let dead =
         |ambiguous| SendResult::Unregistered { reason: reason.clone(), ambiguous, since: None };
@@ -340,27 +345,27 @@ fn by_description(code: u16, description: &str) -> Option<Classification> {
     Some(Classification { answer, is_formatting: matches!(class, ErrorClass::InvalidFormatting) })
 }
 
-/// Responses of Telegram that the status decides.
+/// Classifies a response of Telegram by its status.
 fn by_status(status: StatusCode) -> SendResult {
     let reason = reason_from_status(status, "");
     match status.as_u16() {
-        // A revoked or malformed token; an unknown method means that the endpoint is not
-        // Telegram's.
+        // The token was revoked or is malformed, or the endpoint is not Telegram's.
         401 | 404 => SendResult::AuthRejected { reason },
         413 => SendResult::InvalidMessage { reason },
         429 => SendResult::Throttle { reason, after: None, scope: Scope::Address },
-        // A conflict between two readers of updates, which does not affect sending.
+        // 409 means that two programs read the bot's updates, which does not affect sending.
         408 | 409 | 500..=599 => SendResult::failed(reason),
         _ => SendResult::Unknown { reason },
     }
 }
 
-/// Responses without Telegram's descriptions: pages of an edge server, or of something that is not Telegram.
+/// Classifies a response without Telegram's JSON: an edge server sent it, or the endpoint is not
+/// Telegram's.
 fn by_http_status(status: StatusCode) -> SendResult {
     let reason = reason_from_status(status, "");
     match status.as_u16() {
-        // Telegram may have accepted it before the response broke off, and it
-        // would not recognise a repeat.
+        // The body is incomplete. Telegram may have accepted the message, and it would not recognise a
+        // repeated message.
         200 => SendResult::Retry { reason, after: None, outcome: Processing::Unknown },
         429 => SendResult::Throttle { reason, after: None, scope: Scope::Provider },
         _ => by_status(status),

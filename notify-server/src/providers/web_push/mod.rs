@@ -1,7 +1,8 @@
-//! Web Push (RFC 8030): whatever push service a browser chose, each message encrypted for it
-//! (RFC 8291) and signed with the application's VAPID key (RFC 8292), one request a device, 3,993
-//! bytes of JSON. 404 and 410 are permanent. Endpoints come from users: every connection passes
-//! [`Outbound`], and no redirect is followed.
+//! Web Push (RFC 8030). Each browser chooses its push service. A message is encrypted for the browser
+//! (RFC 8291), and the request is authorized with a token that the application's VAPID key signed
+//! (RFC 8292). Each device gets one request with at most 3,993 bytes of JSON. Status 404 and 410 mean
+//! that the subscription is permanently invalid. Endpoints come from users, so [`Outbound`] checks every
+//! connection, and no redirect is followed.
 
 mod encrypt;
 #[cfg(test)]
@@ -72,7 +73,8 @@ impl Provider for WebPush {
     fn render(&self, context: &RenderContext<'_>) -> Result<RenderedMessage, TooLarge> {
         let payload = payload::render(context)?;
         let mut headers = payload.headers;
-        // Reserves the entry, so that a copy of the map need not grow for each device.
+        // A placeholder: it reserves the entry, so that the copy of the map for each device need not
+        // grow.
         headers.insert(AUTHORIZATION, HeaderValue::from_static(""));
         Ok(RenderedMessage { headers, body: RenderedBody::Shared(payload.body) })
     }
@@ -80,16 +82,16 @@ impl Provider for WebPush {
     async fn attempt(&self, rendered: &RenderedMessage, to: &Address) -> SendResult {
         let (Address::WebPush(subscription), RenderedBody::Shared(text)) = (to, &rendered.body)
         else {
-            return bad(reasons::ADDRESS_OF_ANOTHER_PROVIDER);
+            return invalid_message(reasons::ADDRESS_OF_ANOTHER_PROVIDER);
         };
         let to = match self.services.destination(&subscription.endpoint) {
             Ok(to) => to,
-            Err(reason) => return bad(reason),
+            Err(reason) => return invalid_message(reason),
         };
         let deadline = deadline();
         let encrypted = Receiver::of(subscription).map(|receiver| encrypt(text, &receiver));
         let Some(Ok(body)) = encrypted else {
-            return bad("subscription_keys_invalid");
+            return invalid_message("subscription_keys_invalid");
         };
         let service = self.services.get(&to, &self.config.ca_certificate);
         let mut refused: Option<Arc<VapidToken>> = None;
@@ -112,7 +114,8 @@ impl Provider for WebPush {
                 }
             };
             let wall = self.clock.wall();
-            // A token that expired early: retry with a new one, once; then it is our key or our clock.
+            // The push service may consider the token expired. The message is sent again with a new token,
+            // once. If that is refused too, our key or our clock is at fault.
             let is_stale = refuses_token(&reply) && token.may_be_stale(wall);
             if !is_stale || refused.is_some() {
                 return classify(&reply, wall);
@@ -121,8 +124,8 @@ impl Provider for WebPush {
         }
     }
 
-    /// Checks only that the key signs: a push service checks contact and key with the first message.
-    /// The contact was checked when it was configured.
+    /// Checks only that the key signs, and sends nothing. The contact was checked when it was configured.
+    /// A push service checks key and contact with the first message.
     async fn check(&self) -> CredentialCheck {
         match self.token(PLACEHOLDER_ORIGIN, None) {
             Ok(_) => CredentialCheck::passed(
@@ -133,7 +136,7 @@ impl Provider for WebPush {
     }
 
     fn max_concurrency(&self) -> usize {
-        self.services.slots(&self.config.ca_certificate)
+        self.services.max_concurrency(&self.config.ca_certificate)
     }
 
     fn service_concurrency(&self, endpoint: &str) -> Option<usize> {
@@ -141,25 +144,25 @@ impl Provider for WebPush {
     }
 }
 
-/// The origin of no push service.
+/// An origin that no push service can have, for the check.
 const PLACEHOLDER_ORIGIN: &str = "https://push.invalid";
 
-fn bad(reason: &'static str) -> SendResult {
+fn invalid_message(reason: &'static str) -> SendResult {
     SendResult::InvalidMessage { reason: Reason::Borrowed(reason) }
 }
 
-// Push services: one for each origin, with its connections. Endpoints come from
-// users, so the number of services is bounded, and unused ones are dropped.
+// Push services, one for each origin, with their connections. Endpoints come from users, so the number
+// of push services is bounded, and unused ones are dropped.
 
-/// Most push services kept; the least recently used one is dropped. Browsers use a
-/// handful, Windows' service one for each of its sites.
+/// Most push services kept. Beyond that, the least recently used one is dropped. Common browsers use a
+/// handful of origins; the push service of Windows has one for each of its sites.
 const SERVICES_MAX: u64 = 64;
 /// How long an unused push service is kept.
 const SERVICE_IDLE: Duration = Duration::from_secs(600);
 /// Most sets of extra roots whose HTTP/1.1 clients are kept.
 const HTTP1_CLIENTS_MAX: u64 = 64;
 
-/// A push service, as long as it is in use.
+/// A push service in the list of [`Services`].
 struct KnownService {
     trust: Trust,
     origin: Box<str>,
@@ -172,7 +175,8 @@ pub(super) struct Services {
     pools: Arc<Pools>,
     guard: Outbound,
     services: Cache<(Trust, Box<str>), Arc<Sender>>,
-    /// The same as a list, since iterating the cache for each message would cost a tenth of sending.
+    /// The same push services as a list. Iterating the cache for each message would cost a tenth of the
+    /// time for sending.
     known_services: Arc<Mutex<Vec<KnownService>>>,
     http1: Cache<Trust, Http1>,
 }
@@ -180,16 +184,16 @@ pub(super) struct Services {
 /// The destination of one message.
 struct Destination {
     uri: Uri,
-    /// Scheme, host and port, as the audience of a VAPID token names it.
+    /// Scheme, host and port, as in the audience of a VAPID token.
     origin: Box<str>,
 }
 
 impl Services {
     pub(super) fn new(pools: Arc<Pools>, guard: Outbound) -> Self {
-        Self::keeping(pools, guard, SERVICES_MAX)
+        Self::with_limit(pools, guard, SERVICES_MAX)
     }
 
-    fn keeping(pools: Arc<Pools>, guard: Outbound, services_max: u64) -> Self {
+    fn with_limit(pools: Arc<Pools>, guard: Outbound, services_max: u64) -> Self {
         let services = Cache::builder()
             .max_capacity(services_max)
             .eviction_policy(EvictionPolicy::lru())
@@ -199,11 +203,11 @@ impl Services {
         Self { pools, guard, services, known_services: Arc::default(), http1 }
     }
 
-    /// Parses the endpoint of a subscription. It was allowed when it was registered, but need not be
-    /// now.
+    /// Parses the endpoint of a subscription, and checks it again: the endpoint was allowed when it was
+    /// registered, but the rules may have changed.
     ///
     /// # Errors
-    /// The reason why nothing can be sent there.
+    /// The reason why nothing can be sent to the endpoint.
     fn destination(&self, endpoint: &str) -> Result<Destination, &'static str> {
         let url = self.guard.target(endpoint).map_err(|_| ADDRESS_NOT_ALLOWED)?;
         // A valid url may still be invalid in a request line.
@@ -219,8 +223,9 @@ impl Services {
             let http1 = self
                 .http1
                 .get_with(trust.clone(), || Http1::guarded(self.pools.tls(), trust, &self.guard));
-            let of = (trust.clone(), http1);
-            let service = Arc::new(Sender::guarded(&self.pools, &base_url, of, &self.guard));
+            let trust_and_http1 = (trust.clone(), http1);
+            let service =
+                Arc::new(Sender::guarded(&self.pools, &base_url, trust_and_http1, &self.guard));
             let mut services = self.known_services.lock().expect("nothing panics under this lock");
             let (trust, origin) = (trust.clone(), to.origin.clone());
             services.push(KnownService { trust, origin, service: Arc::downgrade(&service) });
@@ -233,19 +238,19 @@ impl Services {
     fn concurrency_of(&self, endpoint: &str, trust: &Trust) -> usize {
         let origin = service_of(endpoint);
         let services = self.known_services.lock().expect("nothing panics under this lock");
-        let mut its =
+        let mut matching =
             services.iter().filter(|entry| *entry.origin == *origin && entry.trust == *trust);
-        let service = its.find_map(|entry| entry.service.upgrade());
+        let service = matching.find_map(|entry| entry.service.upgrade());
         service.map_or(STREAMS_ASSUMED, |service| service.max_concurrency())
     }
 
-    /// How many can run at the same time to all known services and one more.
-    fn slots(&self, trust: &Trust) -> usize {
+    /// How many attempts can run at the same time to all known push services and to one further service.
+    fn max_concurrency(&self, trust: &Trust) -> usize {
         let mut services = self.known_services.lock().expect("nothing panics under this lock");
         services.retain(|entry| entry.service.strong_count() > 0);
-        let of_trust = services.iter().filter(|entry| entry.trust == *trust);
-        let slots = of_trust.filter_map(|entry| Some(entry.service.upgrade()?.max_concurrency()));
-        slots.sum::<usize>() + STREAMS_ASSUMED
+        let matching = services.iter().filter(|entry| entry.trust == *trust);
+        let in_use = matching.filter_map(|entry| entry.service.upgrade());
+        in_use.map(|service| service.max_concurrency()).sum::<usize>() + STREAMS_ASSUMED
     }
 
     /// How many push services are kept.
@@ -288,7 +293,7 @@ const ERRNOS: [u16; 20] = [
     999,
 ];
 
-/// The body of an error of Apple or Mozilla; the other's fields stay empty.
+/// The body of an error. Apple sends `reason` and Mozilla sends `errno`.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Refusal {
@@ -306,16 +311,16 @@ pub(super) fn classify(reply: &ProviderResponse, wall: Timestamp) -> SendResult 
         // A wrong path at the push service would look the same.
         404 => SendResult::Unregistered { reason: reason(), ambiguous: true, since: None },
         410 => SendResult::Unregistered { reason: reason(), ambiguous: false, since: None },
-        // The Windows service responds 406 where the others respond 429.
+        // The push service of Windows responds 406 where others respond 429.
         406 | 429 => SendResult::Throttle { reason: reason(), after: None, scope: Scope::Service },
         408 | 500..=599 => SendResult::failed(reason()),
-        // A redirect is not followed: it would lead past the guard of addresses.
+        // This includes redirects. They are not followed, because the target would not be checked.
         _ => SendResult::Unknown { reason: reason_from_status(reply.status, "") },
     };
     answer.with_retry_after(retry_after(&reply.headers, wall))
 }
 
-/// Whether the push service refuses the token itself, rather than the key that signed it.
+/// Whether the push service refuses the token, and not the key that signed it.
 pub(super) fn refuses_token(reply: &ProviderResponse) -> bool {
     match reply.status {
         StatusCode::UNAUTHORIZED => true,
@@ -328,19 +333,20 @@ fn reason(reply: &ProviderResponse) -> Reason {
     reason_from_status(reply.status, &known_code(reply).unwrap_or_default())
 }
 
-/// The service's own code, if it is known.
+/// The push service's code, if it is one of [`CODES`] or [`ERRNOS`].
 fn known_code(reply: &ProviderResponse) -> Option<Cow<'static, str>> {
-    let known = |word: &str| CODES.into_iter().find(|known| *known == word).map(Cow::Borrowed);
+    let find = |text: &str| CODES.into_iter().find(|code| *code == text).map(Cow::Borrowed);
     let Ok(refusal) = serde_json::from_slice::<Refusal>(&reply.body) else {
-        return known(std::str::from_utf8(&reply.body).ok()?.trim());
+        // Google sends the code as plain text.
+        return find(std::str::from_utf8(&reply.body).ok()?.trim());
     };
-    let errno = refusal.errno.filter(|errno| ERRNOS.contains(errno));
-    errno
-        .map(|errno| Cow::Owned(format!("errno_{errno}")))
-        .or_else(|| known(refusal.reason?.as_str()))
+    match refusal.errno {
+        Some(errno) if ERRNOS.contains(&errno) => Some(Cow::Owned(format!("errno_{errno}"))),
+        Some(_) | None => find(&refusal.reason?),
+    }
 }
 
-/// The location of the message at the push service (RFC 8030 §5).
+/// The location of the message at the push service, which is its id (RFC 8030 section 5).
 fn message_id(reply: &ProviderResponse) -> Option<Box<str>> {
     let location = reply.headers.get(LOCATION)?.to_str().ok()?;
     (location.len() <= MESSAGE_ID_BYTES_MAX).then(|| location.into())

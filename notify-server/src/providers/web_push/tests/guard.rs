@@ -144,7 +144,7 @@ async fn fixture() -> Fixture {
     let control = Control::start().await;
     let resolver = Arc::new(TestResolver::default());
     let guard = Outbound::over_with(resolver.clone(), PUBLIC);
-    let services = Services::keeping(Arc::default(), guard, 8);
+    let services = Services::with_limit(Arc::default(), guard, 8);
     let mut body =
         json!({"subject": "mailto:push@shop.com", "ca_certificate": control.ca_certificate});
     ProviderConfig::fill_defaults(ProviderKind::WebPush, &mut body, None);
