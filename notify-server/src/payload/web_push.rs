@@ -1,5 +1,5 @@
-//! The message for a browser: the JSON that the service worker shows, before encryption, and
-//! the headers that the push service reads (RFC 8030).
+//! The message for a browser: the JSON that the service worker shows, which is encrypted later, and the
+//! headers that the push service reads (RFC 8030).
 
 use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
@@ -10,12 +10,12 @@ use super::{RenderContext, TooLarge, collapse_identity, push_topic};
 use crate::payload::WEB_PUSH_BYTES_MAX;
 use crate::payload::{DisplayFields, fit_title};
 
-/// Seconds for which the push service keeps the message for an offline browser; `0` means one try
-/// (RFC 8030 §5.2).
+/// How long the push service keeps the message for an offline browser, in seconds; `0` for one attempt
+/// only (RFC 8030 section 5.2).
 const TTL: HeaderName = HeaderName::from_static("ttl");
-/// How soon a browser must be woken (RFC 8030 §5.3).
+/// How urgently the browser must be woken (RFC 8030 section 5.3).
 const URGENCY: HeaderName = HeaderName::from_static("urgency");
-/// A later message with the same value replaces one that still waits (RFC 8030 §5.4).
+/// A later message with the same value replaces a message that still waits (RFC 8030 section 5.4).
 const TOPIC: HeaderName = HeaderName::from_static("topic");
 
 /// A rendered message.
