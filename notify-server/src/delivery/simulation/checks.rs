@@ -146,7 +146,8 @@ fn check_device(world: &mut World, app: AppNo, name: &str, device: Option<&Devic
     let Some(device) = device.filter(|device| is_dead(device)) else { return };
     let state = state_of(device);
     if state.token.is_none() {
-        // The address delivered a message as the address of another device since, so earlier answers do not matter.
+        // The address delivered a message as the address of another device since, so earlier
+        // answers do not matter.
         return;
     }
     let reports = world.unregistered_reports.get(&(app, device.platform)).into_iter().flatten();

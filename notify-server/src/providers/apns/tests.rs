@@ -82,7 +82,7 @@ fn every_reason_of_apples_table_is_classified() {
         (500, "InternalServerError", retry("InternalServerError"), Refusal::None),
         (503, "ServiceUnavailable", retry("ServiceUnavailable"), Refusal::None),
         (503, "Shutdown", retry("Shutdown"), Refusal::ConnectionEnds),
-        // A newer APNs, and a word at a status that is not its own.
+        // Reasons that are not in the table, and a reason with another status than in the table.
         (400, "Brand_New", unknown("http_400 Brand_New"), Refusal::None),
         (403, "BrandNew", unknown("http_403 BrandNew"), Refusal::None),
         (410, "BrandNew", unknown("http_410 BrandNew"), Refusal::None),

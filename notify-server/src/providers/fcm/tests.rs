@@ -56,7 +56,7 @@ fn quota(subject: &str) -> Value {
     })
 }
 
-/// HTTP status, canonical status, `errorCode`, message, more details, and what it means.
+/// HTTP status, canonical status, `errorCode`, message, more details, and the expected result.
 type Row = (u16, &'static str, Option<&'static str>, &'static str, Vec<Value>, SendResult);
 
 #[test]

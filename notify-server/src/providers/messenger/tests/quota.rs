@@ -1,4 +1,4 @@
-//! What the usage headers say, and what is sent by them.
+//! The usage headers, and the limits that follow from them.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ fn fullest_quota_of_both_headers_applies() {
         ),
         (app(50, 0, 0.0), cases(json!({"1": [case(40, 0)]})), full(50, None)),
         (None, cases(json!({"1": [case(100, 1_000_000)]})), full(100, Some(24 * 60))),
-        // Not readable: as if it were not there.
+        // A header that cannot be read is ignored.
         (Some("{".to_owned()), cases(json!([])), None),
         (
             Some("{\"call_count\": \"x\"}".to_owned()),
@@ -112,7 +112,7 @@ fn a_throttle_without_a_time_waits_a_minute_doubling_to_an_hour() {
     let mut now = NOW;
     for expected in [1, 2, 4, 8, 16, 32, 60, 60] {
         assert_eq!(quota.record_throttle(None, now), minutes(expected));
-        // Requests in flight do not double it again.
+        // Responses to requests in flight do not double the wait again.
         let soon = now.plus_ms(1_000);
         let left = minutes(expected) - Duration::from_secs(1);
         assert_eq!(quota.record_throttle(None, soon), left);
