@@ -27,8 +27,11 @@ pub(crate) struct StoredProviders {
 }
 
 impl StoredProviders {
-    /// A provider for a check, isolated from those that the engine uses;
-    /// [`StoreError::NotFound`] when none is configured.
+    /// A provider for a check of its credentials. It shares no connections with the providers that the
+    /// engine uses.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] if the provider is not configured.
     pub(crate) async fn for_check(
         &self,
         app: AppId,
@@ -55,8 +58,8 @@ impl ProviderSource for StoredProviders {
         provider: ProviderKind,
     ) -> Result<Option<Configured>, StoreError> {
         let (app_id, row) = match self.store.provider(app, provider).await {
-            Ok(Some(found)) => found,
-            // An erased application has no providers either.
+            Ok(Some(row)) => row,
+            // `NotFound` means that the application was erased.
             Ok(None) | Err(StoreError::NotFound) => return Ok(None),
             Err(error) => return Err(error),
         };
@@ -92,8 +95,8 @@ impl ProviderSource for StoredProviders {
     }
 }
 
-/// A configuration that cannot be decrypted, because the master key was lost: deliveries
-/// wait like those whose credentials are refused, until the provider is configured again.
+/// Stands for a provider whose configuration cannot be decrypted, because the master key was lost. Its
+/// deliveries wait until the provider is configured again, as if the provider refused the credentials.
 struct UndecryptableProvider;
 
 #[async_trait::async_trait]
@@ -118,19 +121,19 @@ impl Provider for UndecryptableProvider {
     }
 }
 
-// Provider tokens in the store: sealed, so that a copy of the database
-// cannot be used to send.
+// Provider tokens in the store. They are sealed, so that a copy of the database cannot be used to send.
 
-/// The tokens in the database.
+/// The provider tokens in the database.
 pub(crate) struct DatabaseTokenStore {
     pub(crate) store: SharedStore,
     pub(crate) master_key: Arc<MasterKey>,
 }
 
 impl DatabaseTokenStore {
-    fn opened(&self, name: &TokenName, row: &TokenRow) -> StoredToken {
+    /// Decrypts a stored token.
+    fn open(&self, name: &TokenName, row: &TokenRow) -> StoredToken {
         let plain = self.master_key.open_token(name, &row.sealed);
-        // A token sealed with a previous master key is replaced like an old one.
+        // A token that was sealed with an earlier master key is replaced, as an expired token is.
         let plain = plain.inspect_err(|error| {
             let cause = error_chain(error);
             tracing::warn!(cause, "a kept provider token cannot be opened: it is signed again");
@@ -149,7 +152,7 @@ impl DatabaseTokenStore {
 impl TokenStore for DatabaseTokenStore {
     async fn get(&self, name: &TokenName) -> Result<Option<StoredToken>, TokenStoreError> {
         let row = self.store.provider_token(*name).await.map_err(storage_failed)?;
-        Ok(row.map(|row| self.opened(name, &row)))
+        Ok(row.map(|row| self.open(name, &row)))
     }
 
     async fn put(
@@ -164,8 +167,8 @@ impl TokenStore for DatabaseTokenStore {
             wall_ahead_ms: token.wall_ahead_ms,
             frozen_until: None,
         };
-        let kept = self.store.keep_provider_token(*name, row, replaces).await;
-        Ok(self.opened(name, &kept.map_err(storage_failed)?))
+        let stored = self.store.keep_provider_token(*name, row, replaces).await;
+        Ok(self.open(name, &stored.map_err(storage_failed)?))
     }
 
     async fn freeze(&self, name: &TokenName, until: Timestamp) -> Result<(), TokenStoreError> {

@@ -1,11 +1,13 @@
-//! Notify's own reasons why a delivery waits or ended; providers have their own. They are stored with
-//! outcomes, shown by `explain`, used as metric labels, and never renamed.
+//! The reasons that Notify itself gives for a delivery that waits or has ended. Providers add their own
+//! codes. Reasons are stored with outcomes, shown by `explain` and used as metric labels, so they are
+//! never renamed.
 
 /// The address belongs to another provider: a bug in Notify.
 pub(crate) const ADDRESS_OF_ANOTHER_PROVIDER: &str = "address_of_another_provider";
 /// The notification was canceled.
 pub(crate) const CANCELED: &str = "canceled";
-/// The provider refuses our credentials, and a notification with a single attempt does not wait.
+/// The provider refuses our credentials, and the notification does not wait for better ones because it
+/// has a single attempt.
 pub(crate) const CREDENTIALS_REFUSED: &str = "credentials_refused";
 /// The sealed credentials cannot be opened with this master key.
 pub(crate) const CREDENTIALS_UNREADABLE: &str = "credentials_cannot_be_opened";
@@ -17,15 +19,16 @@ pub(crate) const DEVICE_DISABLED: &str = "device_disabled";
 pub(crate) const EXPIRED: &str = "expired";
 /// A bug in Notify.
 pub(crate) const INTERNAL_ERROR: &str = "internal_error";
-/// The provider reported another address.
+/// The provider reported that the device has another address.
 pub(crate) const MOVED: &str = "moved";
 /// The device has no address for this provider.
 pub(crate) const NO_ADDRESS: &str = "no_address";
-/// Every device id in the notification is unknown; used for its event, never for a delivery.
+/// Every device id in the notification is unknown. This reason appears in the notification's event, and
+/// never at a delivery.
 pub(crate) const NO_SUCH_DEVICE: &str = "no_such_device";
-/// A newer notification with the same collapse key replaces it.
+/// A newer notification with the same collapse key was sent already.
 pub(crate) const OVERTAKEN: &str = "overtaken";
-/// The chat got a message so recently that the platform would refuse another one.
+/// The chat got its last message so recently that the platform would refuse another one.
 pub(crate) const PACED: &str = "paced";
 /// The message is larger than the provider accepts.
 pub(crate) const PAYLOAD_TOO_LARGE: &str = "payload_too_large";
@@ -33,7 +36,7 @@ pub(crate) const PAYLOAD_TOO_LARGE: &str = "payload_too_large";
 pub(crate) const PROVIDER_NOT_CONFIGURED: &str = "provider_not_configured";
 /// The stored request cannot be read: a bug in Notify, or a damaged disk.
 pub(crate) const REQUEST_UNREADABLE: &str = "request_unreadable";
-/// Another device with the same address received it.
+/// The address received the notification already, when it belonged to another device.
 pub(crate) const SENT_UNDER_ANOTHER_DEVICE: &str = "sent_under_another_device";
 /// Signing with our key failed.
 pub(crate) const SIGNING_FAILED: &str = "signing_failed";

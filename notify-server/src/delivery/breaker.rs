@@ -1,5 +1,5 @@
-//! The circuit breaker of a lane, or of one push service behind it: whether deliveries of one
-//! application through one provider may go out now.
+//! The circuit breaker of a lane, or of one upstream of the lane. It decides whether deliveries of one
+//! application through one provider may be sent now.
 //!
 //! ```text
 //!           throttled            auth failure        next delivery
@@ -9,8 +9,8 @@
 //!                           └─────────────── any other answer ────────┘
 //! ```
 //!
-//! Every state can also become `Tripped`, which only an administrator ends. While the breaker is
-//! half-open, one delivery is in flight as a probe.
+//! Every state can also become `Tripped`, and only an administrator ends that state. While the breaker
+//! is half-open, one delivery is in flight as a probe.
 
 #[cfg(test)]
 mod tests;
@@ -28,15 +28,15 @@ use crate::store::BreakerRecord;
 /// State of a circuit breaker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum BreakerState {
-    /// Deliveries go out.
+    /// Deliveries are sent.
     Closed,
     /// The provider asked to slow down.
     Throttled {
         /// End of the wait.
         until: Timestamp,
     },
-    /// The provider rejected our credentials for one delivery. The next one shows whether the
-    /// credentials are at fault or that address alone.
+    /// The provider rejected our credentials for one delivery. The next delivery shows whether the
+    /// credentials are at fault or only the address of the first one.
     Suspect,
     /// The provider rejects our credentials.
     AuthRejected {
@@ -52,18 +52,18 @@ pub(super) enum BreakerState {
     },
     /// One delivery is in flight as a probe.
     HalfOpen {
-        /// When the probe counts as lost, and another one is sent.
+        /// When the probe counts as lost, so that another probe is sent.
         until: Timestamp,
         /// Whether the probe tests credentials that were rejected.
         tests_credentials: bool,
     },
-    /// So many addresses looked dead that the configuration may be wrong; an administrator has to
-    /// release it.
+    /// So many addresses looked dead that the configuration may be wrong. An administrator has to
+    /// release the breaker.
     Tripped,
 }
 
 impl BreakerState {
-    /// The status that this state means at that instant.
+    /// The status that clients see for this state at that time.
     pub(super) fn status(&self, now: Timestamp) -> ProviderStatus {
         match self {
             Self::Throttled { until } if now < *until => {
@@ -101,21 +101,22 @@ impl BreakerState {
 /// The effect of an answer that rejects our credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AuthFailure {
-    /// The rejection may concern that address alone: the delivery is retried like any other.
+    /// The rejection may concern that address alone, so its delivery is retried as after an unknown
+    /// answer.
     Suspected,
-    /// Everything is held; no delivery fails for it.
+    /// All deliveries are held, and none of them fails because of the rejection.
     Confirmed {
         /// Whether this is the first report since the last success.
         is_first: bool,
     },
 }
 
-/// Whether one delivery may go out.
+/// Whether one delivery may be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// It may go out.
+    /// The delivery may be sent.
     Go,
-    /// Not before that instant, or a change of the breaker.
+    /// The delivery waits until that time, or until the breaker changes.
     Wait(Timestamp),
 }
 
@@ -127,24 +128,25 @@ pub(crate) struct CircuitBreaker {
     probe_every_ms: i64,
     /// Consecutive attempts that ended in 5xx.
     consecutive_failures: AtomicU32,
-    /// Whether an auth failure was reported since the last success: a failed probe is not reported again.
+    /// Whether an auth failure was logged since the last success, so that failed probes are not logged
+    /// again.
     auth_failure_reported: AtomicBool,
-    /// Consecutive times that the breaker became unreachable: the exponent of the backoff.
+    /// Consecutive times that the breaker became unreachable. This is the exponent of the backoff.
     consecutive_outages: AtomicU32,
-    /// Replication to the other servers; `None` for a single server, and for a breaker that several
-    /// push services share.
+    /// Replication to other servers; `None` for a single server, and for a breaker that several
+    /// upstreams share.
     peers: Option<PeerSync>,
 }
 
-/// First wait for a provider that is unreachable, in milliseconds. It doubles with each failed probe.
+/// First wait for an unreachable provider, in milliseconds. The wait doubles with each failed probe.
 const OUTAGE_BACKOFF_MS: i64 = 1_000;
-/// Most doublings of that wait: it stays at about a minute.
+/// Most doublings of [`OUTAGE_BACKOFF_MS`], so that the wait grows to about a minute.
 const OUTAGE_DOUBLINGS_MAX: u32 = 6;
-/// Consecutive attempts that end in 5xx before the provider counts as unreachable: a few may be about
-/// the message.
+/// Consecutive attempts that end in 5xx before the provider counts as unreachable. A few of them may be
+/// the fault of single messages.
 const CONSECUTIVE_FAILURES_MAX: u32 = 20;
-/// Longest wait of a delivery at a tripped breaker before it checks again, in milliseconds. A release
-/// wakes it earlier.
+/// Longest wait of a task at a tripped breaker before it checks again, in milliseconds. A release wakes
+/// the task earlier.
 const TRIPPED_RECHECK_MS: i64 = 3_600_000;
 
 impl CircuitBreaker {
@@ -160,22 +162,23 @@ impl CircuitBreaker {
         }
     }
 
-    /// Asks for one delivery to go out. Where a probe is due, this makes it the probe.
+    /// Decides whether one delivery may be sent now. If a probe is due, the delivery becomes the probe.
     pub(crate) fn admit(&self, now: Timestamp) -> Admission {
         let mut state = self.lock();
-        let (admission, next) = self.look(&state, now);
+        let (admission, next) = self.evaluate(&state, now);
         if let Some(next) = next {
             *state = next;
         }
         admission
     }
 
-    /// What [`CircuitBreaker::admit`] would return, without making anything the probe.
+    /// The result that [`CircuitBreaker::admit`] would return. The state does not change, so no delivery
+    /// becomes the probe.
     pub(crate) fn peek(&self, now: Timestamp) -> Admission {
-        self.look(&self.lock(), now).0
+        self.evaluate(&self.lock(), now).0
     }
 
-    /// When the next admitted delivery goes out as a probe; `None` if it is none.
+    /// When the next delivery may be sent as a probe; `None` if the next delivery is not a probe.
     pub(crate) fn probe_due_at(&self) -> Option<Timestamp> {
         match *self.lock() {
             BreakerState::AuthRejected { probe_at: due_at, .. }
@@ -188,8 +191,9 @@ impl CircuitBreaker {
         }
     }
 
-    /// A probe of the credentials was rejected at an address whose answers are no evidence about them.
-    /// The credentials still count as rejected.
+    /// Records that a probe of the credentials was rejected at an unverified address, whose answers are
+    /// no evidence about the credentials. The credentials still count as rejected, and the next probe is
+    /// sent after the usual interval.
     pub(crate) fn on_probe_rejected(&self, reason: &Reason, now: Timestamp) {
         let probe_at = now.plus_ms(self.probe_every_ms);
         self.change(|state| {
@@ -198,8 +202,8 @@ impl CircuitBreaker {
         });
     }
 
-    /// The provider gave an answer that shows that it is reachable and is no evidence about our
-    /// credentials. An unreachable provider is available again; a probe of the credentials is repeated
+    /// Records an answer which shows that the provider is reachable, and which is no evidence about our
+    /// credentials. An unreachable provider is available again. A probe of the credentials is repeated
     /// at once.
     pub(crate) fn on_reachable(&self, now: Timestamp) {
         self.consecutive_failures.store(0, Ordering::Release);
@@ -220,7 +224,8 @@ impl CircuitBreaker {
         });
     }
 
-    fn look(&self, state: &BreakerState, now: Timestamp) -> (Admission, Option<BreakerState>) {
+    /// Whether a delivery may be sent in that state, and the state after it was sent if that differs.
+    fn evaluate(&self, state: &BreakerState, now: Timestamp) -> (Admission, Option<BreakerState>) {
         let probe = |tests_credentials| {
             let until = now.plus_ms(self.probe_every_ms);
             (Admission::Go, Some(BreakerState::HalfOpen { until, tests_credentials }))
@@ -248,19 +253,19 @@ impl CircuitBreaker {
         self.state.lock().expect("no holder of the breaker panics")
     }
 
-    /// Whether deliveries go out, and why not.
+    /// The status that clients see: whether deliveries are sent, and if not, why.
     pub(crate) fn status(&self, now: Timestamp) -> ProviderStatus {
         self.lock().status(now)
     }
 
-    /// Whether nothing is known against the provider; a suspected auth failure or an expired throttle
-    /// is.
+    /// Whether the breaker is closed. A breaker with a suspected auth failure or an expired throttle is
+    /// not closed, although it admits deliveries.
     pub(crate) fn is_closed(&self) -> bool {
         *self.lock() == BreakerState::Closed
     }
 
-    /// Whether everything waits for valid credentials, for the probe that tests them, or for an
-    /// administrator, at that instant.
+    /// Whether all deliveries wait at that time for valid credentials, for the probe that tests the
+    /// credentials, or for an administrator.
     pub(crate) fn is_held(&self, now: Timestamp) -> bool {
         let state = self.lock();
         let tests_reachability =
@@ -268,13 +273,14 @@ impl CircuitBreaker {
         !tests_reachability && state.is_waiting_for_probe(now)
     }
 
-    /// Whether everything waits at that instant for the result of a probe, or for an administrator.
-    /// Either may come at any time, so no later instant is known.
+    /// Whether all deliveries wait at that time for a probe or its result, or for an administrator. The
+    /// end of such a wait is not known in advance.
     pub(crate) fn is_waiting_for_probe(&self, now: Timestamp) -> bool {
         self.lock().is_waiting_for_probe(now)
     }
 
-    /// The provider asked to slow down. The later of two instants counts.
+    /// Records that the provider asked to slow down. If the breaker is throttled already, the later end
+    /// counts.
     pub(crate) fn throttle(&self, until: Timestamp) {
         self.change(|state| match state {
             BreakerState::Closed
@@ -290,8 +296,8 @@ impl CircuitBreaker {
         });
     }
 
-    /// The provider rejected our credentials for a delivery. The first time, one more delivery is sent
-    /// as a probe; when that is rejected too, everything is held.
+    /// Records that the provider rejected our credentials for a delivery. After the first rejection, one
+    /// more delivery is sent as a probe. If the probe is rejected too, all deliveries are held.
     pub(crate) fn on_auth_failure(&self, reason: &Reason, now: Timestamp) -> AuthFailure {
         let mut is_suspected = false;
         self.change(|state| match state {
@@ -299,7 +305,8 @@ impl CircuitBreaker {
                 is_suspected = true;
                 Some(BreakerState::Suspect)
             }
-            // The wait continues; the delivery after it shows whether the credentials are at fault.
+            // The throttle continues. The first delivery after it shows whether the credentials are at
+            // fault.
             BreakerState::Throttled { .. } => {
                 is_suspected = true;
                 None
@@ -312,7 +319,7 @@ impl CircuitBreaker {
         if is_suspected { AuthFailure::Suspected } else { self.reject_credentials(reason, now) }
     }
 
-    /// Holds everything: our credentials are rejected.
+    /// Holds all deliveries, because our credentials are rejected.
     pub(crate) fn reject_credentials(&self, reason: &Reason, now: Timestamp) -> AuthFailure {
         let probe_at = now.plus_ms(self.probe_every_ms);
         let mut is_first = false;
@@ -330,7 +337,8 @@ impl CircuitBreaker {
         AuthFailure::Confirmed { is_first }
     }
 
-    /// Stops everything until an administrator releases it. Returns whether it was not stopped before.
+    /// Stops all deliveries until an administrator releases the breaker. Returns false if the breaker was
+    /// tripped before.
     pub(crate) fn trip(&self) -> bool {
         let mut is_first = false;
         self.change(|state| {
@@ -340,9 +348,10 @@ impl CircuitBreaker {
         is_first
     }
 
-    /// An attempt failed without an answer about us or the message. A provider that is out of reach, or
-    /// that fails many times in a row, is left alone for a while, then probed: an outage turns few
-    /// deliveries into retries, and causes few requests. Returns whether this begins an outage.
+    /// Records an attempt that failed without an answer about our credentials or the message. After one
+    /// failed connection, or many failures in a row, nothing is sent for a while, and then a probe. An
+    /// outage therefore turns few deliveries into retries and causes few requests. Returns whether an
+    /// outage begins.
     pub(crate) fn on_failure(&self, certainty: Processing, now: Timestamp) -> bool {
         let is_outage = match certainty {
             Processing::NotProcessed => true,
@@ -350,8 +359,9 @@ impl CircuitBreaker {
                 let before = self.consecutive_failures.fetch_add(1, Ordering::AcqRel);
                 before + 1 >= CONSECUTIVE_FAILURES_MAX
             }
-            // One connection that breaks ends a thousand streams, and predicts nothing about the next
-            // one. It ends a probe without a result, and the next probe must not wait for it.
+            // A single broken connection can end a thousand streams, and the next connection may work,
+            // so this is not an outage. If the attempt was the probe, the code below still ends the
+            // probe, so that the next probe need not wait until this one counts as lost.
             Processing::Unknown => false,
         };
         let mut begins_outage = false;
@@ -374,7 +384,7 @@ impl CircuitBreaker {
         begins_outage
     }
 
-    /// The provider gave an answer that does not blame our credentials: a probe succeeded.
+    /// Records an answer that does not reject our credentials. If a probe is in flight, it has succeeded.
     pub(crate) fn on_success(&self) {
         self.consecutive_failures.store(0, Ordering::Release);
         self.change(|state| match state {
@@ -392,7 +402,7 @@ impl CircuitBreaker {
         });
     }
 
-    /// Closes the breaker from any state: the provider was reconfigured or released.
+    /// Closes the breaker from any state, because the provider was reconfigured or released.
     pub(crate) fn close(&self) {
         self.reset_counters();
         self.change(|_| Some(BreakerState::Closed));
@@ -404,12 +414,13 @@ impl CircuitBreaker {
         self.auth_failure_reported.store(false, Ordering::Release);
     }
 
-    /// Wakes the tasks that wait at the breaker, to check something other than its state.
+    /// Wakes the tasks that wait at the breaker although its state did not change, because another
+    /// condition that they check may have changed.
     pub(crate) fn wake_waiters(&self) {
         self.changed.notify();
     }
 
-    /// Notifies of every change.
+    /// A waiter that is notified of every change of the breaker.
     pub(crate) fn subscribe(&self) -> Waiter {
         self.changed.subscribe()
     }
@@ -420,14 +431,14 @@ impl CircuitBreaker {
         self.peers.as_ref()?.take_update(&state, now)
     }
 
-    /// An update that was taken could not be published.
+    /// Marks the status as unpublished again, because an update that was taken could not be published.
     pub(crate) fn requeue_update(&self) {
         if let Some(peers) = &self.peers {
             peers.mark_dirty();
         }
     }
 
-    /// Applies the latest published record, this server's or another's.
+    /// Applies the latest published record, which this server or another one wrote.
     pub(crate) fn apply_record(
         &self,
         record: &BreakerRecord,
@@ -461,6 +472,8 @@ impl CircuitBreaker {
         self.lock().clone()
     }
 
+    /// Changes the state to the result of `next`, if it returns one. Then the waiting tasks are woken and
+    /// the new status is published.
     fn change(&self, next: impl FnOnce(&BreakerState) -> Option<BreakerState>) {
         let mut state = self.lock();
         if let Some(next) = next(&state) {

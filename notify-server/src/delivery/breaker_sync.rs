@@ -1,8 +1,9 @@
-//! Replication of circuit breakers between servers: every server applies what another one detected
-//! about a provider, instead of detecting it again. Changes are published in the store and read
-//! from there; no delivery waits for either.
+//! Replication of circuit breakers between servers. When one server detects that a provider is
+//! unavailable, the other servers apply that instead of detecting it again. A server publishes changes
+//! in the store, and the others read them from there. No delivery waits for either.
 //!
-//! A record changes the breaker of another server as follows; *–* leaves it as it is.
+//! The table shows the state of a breaker after a record of another server. *–* means that the record
+//! does not change the breaker.
 //!
 //! | peer publishes \ we are | closed | suspect | throttled | auth rejected | unreachable | half-open | tripped |
 //! |---|---|---|---|---|---|---|---|
@@ -12,15 +13,17 @@
 //! | auth rejected ³ | apply | apply | apply | apply | apply | – | – |
 //! | tripped | trip | trip | trip | trip | trip | trip | trip |
 //!
-//! 1. Only if the record before was *tripped*: otherwise the store does not know yet that this server
-//!    tripped.
-//! 2. Nothing once the throttle has expired.
-//! 3. The next probe is delayed by a random part of [`PROBE_JITTER_MS`], and on the server that
-//!    published the record by [`REPORTER_PROBE_DELAY_MS`]: a different server probes first, so a server
-//!    whose own network, clock or credentials are broken does not keep the provider blocked for all.
-//!    Nothing while peers are ignored: for [`PEER_DISTRUST_MS`] after one server contradicted another.
+//! 1. Only if the record before was *tripped*. Otherwise the record may be older than the trip of this
+//!    server.
+//! 2. The record has no effect once the throttle has expired.
+//! 3. The record delays the next probe of every other server by a random part of [`PROBE_JITTER_MS`],
+//!    and the next probe of the server that published it by [`REPORTER_PROBE_DELAY_MS`]. A different
+//!    server therefore probes first, and a server whose own network, clock or credentials are broken
+//!    does not keep the provider blocked for all servers. The record has no effect while peers are
+//!    ignored, which is for [`PEER_DISTRUST_MS`] after one server contradicted another.
 //!
-//! A half-open breaker applies neither, since the result of its probe is more recent than the record.
+//! A half-open breaker applies neither *unreachable* nor *auth rejected*, because the result of its own
+//! probe will be more recent than the record.
 
 #[cfg(test)]
 mod tests;
@@ -37,16 +40,16 @@ use crate::delivery::context::EngineContext;
 use crate::delivery::lane::Lane;
 use crate::store::{AppNo, BreakerKey, BreakerRecord, BreakerUpdate, InstanceId, StoreError};
 
-/// How much later the server that published a record probes, in milliseconds.
+/// How much later than its due time the server that published a record probes, in milliseconds.
 const REPORTER_PROBE_DELAY_MS: i64 = 3_000;
-/// Over how long the first probes of the other servers are spread, in milliseconds: the result of the
-/// first one arrives before most of them.
+/// The period over which the first probes of the other servers are spread, in milliseconds. The result
+/// of the first probe usually arrives before the others are sent.
 const PROBE_JITTER_MS: f64 = 1_000.0;
-/// How long a server relies on its own requests alone after one server contradicted another, in
-/// milliseconds: a server that is at fault itself must not block the others again and again.
+/// How long a server ignores reports of other servers after one server contradicted another, in
+/// milliseconds. Otherwise a server that is itself at fault could block the others again and again.
 const PEER_DISTRUST_MS: i64 = 600_000;
-/// The least extension of a throttle that is published, in milliseconds: every message in flight may
-/// bring a later end.
+/// The shortest extension of a throttle that is published, in milliseconds. The answers to messages in
+/// flight may each extend the throttle a little, and need not all be published.
 const THROTTLE_EXTENSION_MIN_MS: i64 = 1_000;
 /// Most records read at a time.
 const RECORDS_PER_READ: u32 = 1_000;
@@ -59,15 +62,17 @@ pub(crate) struct PeerSync {
     replica: Mutex<ReplicaState>,
 }
 
-/// The latest record of the breaker, and what this server makes of it.
+/// The latest record of the breaker, and the state of its replication.
 #[derive(Debug)]
 struct ReplicaState {
-    /// Number of the latest record.
-    known: i64,
+    /// Number of the latest record that this server has read; 0 if it has read none.
+    latest_no: i64,
+    /// Status in that record.
     status: ProviderStatus,
-    /// The server that reported the provider unavailable, while that is so.
+    /// The server that reported the provider unreachable or our credentials rejected; `None` once the
+    /// provider is available again.
     reported_by: Option<InstanceId>,
-    /// The breaker changed since its status was last published.
+    /// Whether the breaker changed since its status was last published.
     is_dirty: bool,
     /// Until when reports of other servers are ignored.
     ignore_peers_until: Timestamp,
@@ -77,24 +82,24 @@ struct ReplicaState {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PendingUpdate {
     pub(crate) status: ProviderStatus,
-    /// Number of the latest record that this server knows; 0 when it knows none.
+    /// Number of the latest record that this server has read; 0 if it has read none.
     pub(crate) known: i64,
 }
 
 /// The effect of a record on the lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UpdateEffect {
-    /// None: the record is known, or does not change the breaker.
+    /// The record was applied before, or does not change the breaker.
     Ignored,
     /// The breaker changed.
     Applied,
-    /// The lane has to stop: the guard of the store tripped.
+    /// The lane has to stop, because the guard of the store tripped.
     Trip,
-    /// The lane has to resume: an administrator released it.
+    /// The lane has to resume, because an administrator released it.
     Release,
 }
 
-/// The server that applies a record, and the instant.
+/// The server that applies a record, and the time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ApplyContext {
     /// This server.
@@ -109,7 +114,7 @@ pub(crate) struct ApplyContext {
 impl PeerSync {
     pub(crate) fn new(outbox: LaneOutbox) -> Self {
         let replica = ReplicaState {
-            known: 0,
+            latest_no: 0,
             status: ProviderStatus::Available,
             reported_by: None,
             is_dirty: false,
@@ -118,7 +123,7 @@ impl PeerSync {
         Self { outbox, replica: Mutex::new(replica) }
     }
 
-    /// Has the status of the breaker published.
+    /// Marks the status of the breaker as unpublished, so that it is published soon.
     pub(super) fn mark_dirty(&self) {
         self.lock().is_dirty = true;
         self.outbox.mark();
@@ -128,7 +133,8 @@ impl PeerSync {
         self.replica.lock().expect("no holder of the replica panics")
     }
 
-    /// The status to publish, if the breaker changed and the others do not know it.
+    /// Takes the status to publish; `None` if the breaker did not change, or if the latest record has
+    /// this status already.
     pub(super) fn take_update(
         &self,
         state: &BreakerState,
@@ -138,17 +144,18 @@ impl PeerSync {
         if !std::mem::take(&mut replica.is_dirty) {
             return None;
         }
-        let status = replicated(state, now)?;
-        let is_new = match (&status, at(&replica.status, now)) {
+        let status = status_to_publish(state, now)?;
+        let is_new = match (&status, effective_status(&replica.status, now)) {
             (ProviderStatus::Throttled { until }, ProviderStatus::Throttled { until: before }) => {
                 until.ms_since(before) >= THROTTLE_EXTENSION_MIN_MS
             }
             (status, before) => *status != before,
         };
-        is_new.then_some(PendingUpdate { status, known: replica.known })
+        is_new.then_some(PendingUpdate { status, known: replica.latest_no })
     }
 
-    /// Applies the latest record to the breaker in that state.
+    /// Applies a record to the breaker, whose state is `state`. The caller makes the lane trip or resume
+    /// if the result is [`UpdateEffect::Trip`] or [`UpdateEffect::Release`].
     pub(super) fn apply(
         &self,
         state: &mut BreakerState,
@@ -156,7 +163,7 @@ impl PeerSync {
         context: ApplyContext,
     ) -> UpdateEffect {
         let mut replica = self.lock();
-        if record.no <= replica.known {
+        if record.no <= replica.latest_no {
             return UpdateEffect::Ignored;
         }
         let before = replica.replace(record, context.now);
@@ -199,9 +206,9 @@ impl PeerSync {
 }
 
 impl ReplicaState {
-    /// Takes over a record, and returns the status before it.
+    /// Stores a record as the latest one. Returns the status in the record before it.
     fn replace(&mut self, record: &BreakerRecord, now: Timestamp) -> ProviderStatus {
-        self.known = record.no;
+        self.latest_no = record.no;
         if !needs_probe(&record.status) {
             let reported_by = self.reported_by.take();
             let is_contradicted =
@@ -214,8 +221,8 @@ impl ReplicaState {
     }
 }
 
-/// The state that another server's record leads to; `None` leaves it as it is. The table above has a
-/// row for each status.
+/// The state after a record of another server; `None` if the record does not change the state. This is
+/// the table in the description of the module.
 fn next_state(
     published: &ProviderStatus,
     state: &BreakerState,
@@ -258,20 +265,21 @@ fn next_state(
     }
 }
 
-/// The status to publish; `None` for a state that only this server can act on.
-fn replicated(state: &BreakerState, now: Timestamp) -> Option<ProviderStatus> {
+/// The status to publish for a state; `None` for a state that is not replicated.
+fn status_to_publish(state: &BreakerState, now: Timestamp) -> Option<ProviderStatus> {
     match state {
         BreakerState::Closed
         | BreakerState::Throttled { .. }
         | BreakerState::AuthRejected { .. }
         | BreakerState::Unreachable { .. } => Some(state.status(now)),
-        // The store publishes a trip itself, in the transaction in which its guard decides.
+        // Only this server can act on its suspicion or its probe. The guard of the store publishes a
+        // trip in the transaction in which it trips.
         BreakerState::Suspect | BreakerState::HalfOpen { .. } | BreakerState::Tripped => None,
     }
 }
 
-/// The meaning of a published status at that instant: an expired throttle is none.
-fn at(status: &ProviderStatus, now: Timestamp) -> ProviderStatus {
+/// The status that a published status means at that time. An expired throttle means `Available`.
+fn effective_status(status: &ProviderStatus, now: Timestamp) -> ProviderStatus {
     match status {
         ProviderStatus::Throttled { until } if now >= *until => ProviderStatus::Available,
         status => status.clone(),
@@ -288,6 +296,7 @@ fn needs_probe(status: &ProviderStatus) -> bool {
     }
 }
 
+/// Delays the next probe of this server, so that another server probes first.
 fn delay_probe(state: &mut BreakerState) {
     if let BreakerState::AuthRejected { probe_at, .. } | BreakerState::Unreachable { probe_at } =
         state
@@ -296,7 +305,7 @@ fn delay_probe(state: &mut BreakerState) {
     }
 }
 
-/// The outbox: lanes with a breaker to publish, and whether other servers may have published.
+/// The lanes with a circuit breaker to publish, and whether other servers may have published records.
 #[derive(Debug, Default)]
 pub(crate) struct DirtyLanes {
     lanes: Mutex<BTreeSet<(AppNo, Platform)>>,
@@ -305,7 +314,7 @@ pub(crate) struct DirtyLanes {
 }
 
 impl DirtyLanes {
-    /// Other servers may have published.
+    /// Requests a read of new records, because other servers may have published some.
     pub(crate) fn request_pull(&self) {
         self.pull_requested.store(true, Ordering::Release);
         self.notify.notify_one();
@@ -316,7 +325,7 @@ impl DirtyLanes {
     }
 }
 
-/// The outbox, for the breakers of one lane.
+/// Marks one lane as having a circuit breaker to publish. The breakers of the lane share it.
 #[derive(Debug, Clone)]
 pub(crate) struct LaneOutbox {
     pub(crate) dirty: Arc<DirtyLanes>,
@@ -325,7 +334,7 @@ pub(crate) struct LaneOutbox {
 }
 
 impl LaneOutbox {
-    /// A breaker of the lane changed.
+    /// Records that a breaker of the lane changed.
     fn mark(&self) {
         let mut lanes = self.dirty.lanes.lock().expect("no holder of the dirty lanes panics");
         lanes.insert((self.app, self.platform));
@@ -336,15 +345,15 @@ impl LaneOutbox {
 
 /// Publishes and reads records until the engine ends.
 pub(super) async fn run(context: Arc<EngineContext>) {
-    // Records are numbered in the order of their commits.
-    let mut known = 0;
+    // The number of the last record that was read. Records are numbered in the order of their commits.
+    let mut last_read_no = 0;
     while !context.ended.is_cancelled() {
         if let Err(error) = push(&context).await {
             context.backoff_after_storage_error(&error).await;
             continue;
         }
         if context.dirty_lanes.pull_requested.swap(false, Ordering::AcqRel)
-            && let Err(error) = pull(&context, &mut known).await
+            && let Err(error) = pull(&context, &mut last_read_no).await
         {
             context.dirty_lanes.request_pull();
             context.backoff_after_storage_error(&error).await;
@@ -357,6 +366,7 @@ pub(super) async fn run(context: Arc<EngineContext>) {
     }
 }
 
+/// Publishes the breakers of all lanes that are marked.
 async fn push(context: &EngineContext) -> Result<(), StoreError> {
     while let Some((app, platform)) = context.dirty_lanes.pop() {
         if let Some(lane) = context.lane_of(app, platform) {
@@ -366,12 +376,13 @@ async fn push(context: &EngineContext) -> Result<(), StoreError> {
     Ok(())
 }
 
-async fn pull(context: &EngineContext, known: &mut i64) -> Result<(), StoreError> {
+/// Reads and applies the records after `last_read_no`, which is advanced.
+async fn pull(context: &EngineContext, last_read_no: &mut i64) -> Result<(), StoreError> {
     loop {
-        let records = context.store.breakers_since(None, *known, RECORDS_PER_READ).await?;
+        let records = context.store.breakers_since(None, *last_read_no, RECORDS_PER_READ).await?;
         let is_all = records.len() < RECORDS_PER_READ as usize;
         for record in records {
-            *known = record.no;
+            *last_read_no = record.no;
             if let Some(lane) = context.lane_of(record.key.app, record.key.platform) {
                 lane.apply_record(&record);
             }
@@ -383,15 +394,18 @@ async fn pull(context: &EngineContext, known: &mut i64) -> Result<(), StoreError
 }
 
 impl Lane {
-    /// Publishes the breakers of the lane that changed: the provider's, and those of its upstreams.
+    /// Publishes the circuit breakers of the lane that changed: the breaker of the provider, and those
+    /// of its upstreams.
     async fn publish_breakers(&self) -> Result<(), StoreError> {
         self.publish(&self.breaker, "").await?;
-        for (name, service) in self.upstreams.named() {
-            self.publish(&service.breaker, &name).await?;
+        for (name, upstream) in self.upstreams.named() {
+            self.publish(&upstream.breaker, &name).await?;
         }
         Ok(())
     }
 
+    /// Publishes one breaker if it changed. `service` is the name of its upstream; it is empty for the
+    /// breaker of the provider.
     async fn publish(&self, breaker: &CircuitBreaker, service: &str) -> Result<(), StoreError> {
         let now = self.context.clock.now();
         let Some(PendingUpdate { status, known }) = breaker.take_update(now) else {
@@ -412,7 +426,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Applies the records from before the lane started.
+    /// Applies the records that were published before the lane started.
     pub(super) async fn load_records(&self) -> Result<(), StoreError> {
         let lane = Some((self.app, self.platform));
         for record in self.context.store.breakers_since(lane, 0, RECORDS_PER_READ).await? {
@@ -426,9 +440,9 @@ impl Lane {
         match &*record.key.service {
             "" => self.apply(&self.breaker, record),
             name => {
-                // An upstream beyond the limit has no breaker of its own.
-                if let Some(service) = self.upstreams.get(name) {
-                    self.apply(&service.breaker, record);
+                // An upstream beyond the limit shares a breaker, which is not replicated.
+                if let Some(upstream) = self.upstreams.get(name) {
+                    self.apply(&upstream.breaker, record);
                 }
             }
         }
@@ -444,7 +458,8 @@ impl Lane {
         match breaker.apply_record(record, context) {
             UpdateEffect::Ignored => {}
             UpdateEffect::Applied => {
-                // Pages that deferred devices of an upstream wait at the lane's breaker.
+                // Pages with deferred devices wait at the breaker of the lane, even if the breaker of an
+                // upstream changed.
                 self.breaker.wake_waiters();
                 tracing::info!(
                     app.id = %self.app_name(),

@@ -17,8 +17,8 @@ const RETRY_LEASE_CLUSTERED_MS: i64 = 600_000;
 /// Limits of the engine.
 #[derive(Debug, Clone)]
 pub struct EngineConfig {
-    /// Most deliveries that are in flight, or answered but not committed: the most that a crash can
-    /// repeat (hazard 4 of docs/delivery.md). At the limit no stream opens.
+    /// Most deliveries that are in flight, or answered but not committed. A crash repeats at most this
+    /// many (hazard 4 of docs/delivery.md). At the limit no further attempt starts.
     pub max_unacked: usize,
     /// Most devices of one page.
     pub page_rows: u32,
@@ -28,8 +28,8 @@ pub struct EngineConfig {
     pub checkpoint_every: Duration,
     /// Lease of a page, in milliseconds. Each checkpoint renews it.
     pub lease_ms: i64,
-    /// Whether several servers may share the database. If so, this one sends heartbeats, and sends
-    /// messages only while its lease is valid.
+    /// Whether several servers may share the database. If so, this server sends heartbeats, and it
+    /// sends messages only while its lease is valid.
     pub clustered: bool,
     /// Time between heartbeats, in milliseconds. Each one renews the server's lease by `lease_ms`.
     pub heartbeat_ms: i64,
@@ -41,18 +41,20 @@ pub struct EngineConfig {
     pub lane_pages_max: usize,
     /// Most retries that one lane has claimed and not settled.
     pub lane_retries_max: u32,
-    /// Most open retries of one lane: at the limit no first attempt starts until some of them end
-    /// (hazard 12 of docs/delivery.md). Attempts in flight may add to the limit.
+    /// Most open retries of one lane. At the limit no first attempt starts until some retries end
+    /// (hazard 12 of docs/delivery.md). First attempts that are already in flight may still exceed
+    /// the limit when they fail.
     pub lane_retry_rows_max: u64,
-    /// Most deferred devices of one lane. They wait for their upstream.
+    /// Most deferred devices of one lane, which wait for their upstream.
     pub lane_deferred_max: usize,
     /// Most notifications that are started in one transaction.
     pub start_batch: u32,
-    /// Most streams of one lane, however many its provider accepts: a quarter of `max_unacked`, so
-    /// that a provider that does not answer leaves permits to the others.
+    /// Most streams of one lane, even if its provider accepts more. The default is a quarter of
+    /// `max_unacked`, so that a provider that does not answer leaves permits for other lanes.
     pub lane_streams_max: usize,
-    /// Most dispatches that one lane holds in memory; of further ones it holds only the numbers.
-    /// There is no limit across lanes: a held lane must not keep others from starting.
+    /// Most dispatches that one lane holds in memory. Of further dispatches it holds only the numbers.
+    /// There is no limit for all lanes together, because a held lane could then use it up and keep
+    /// other lanes from starting.
     pub lane_dispatches_max: usize,
     /// Whether to store the message ids that providers return.
     pub keep_message_ids: bool,
@@ -89,15 +91,15 @@ impl Default for EngineConfig {
 }
 
 impl EngineConfig {
-    /// Lease of claimed retries, in milliseconds. One of several servers keeps them until it dies:
-    /// an attempt may take longer than a lease, and other servers do not know what is in flight
-    /// here.
+    /// Lease of claimed retries, in milliseconds. With several servers this is longer than any attempt
+    /// takes: other servers do not know which retries are in flight here, and would send them again
+    /// when the lease expires. If this server dies, the others take its retries over earlier.
     pub(crate) fn retry_lease_ms(&self) -> i64 {
         if self.clustered { RETRY_LEASE_CLUSTERED_MS } else { self.lease_ms }
     }
 
-    /// The provider's id of the message, if it is to be stored. An overlong id is dropped, since a
-    /// provider may be untrusted.
+    /// The provider's id of the message; `None` if it is not to be stored. An overlong id is dropped,
+    /// because anyone can run the push service that returns it.
     pub(crate) fn kept_message_id(&self, answer: &SendResult) -> Option<Box<str>> {
         match answer {
             SendResult::Delivered { message_id: Some(id) }

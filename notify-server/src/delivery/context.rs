@@ -14,10 +14,10 @@ use super::EngineConfig;
 use super::breaker_sync::DirtyLanes;
 use super::device_tracker::DeviceTracker;
 use super::dispatch::ActiveDispatch;
+use super::engine::Starts;
 use super::lane::Lane;
 use super::membership::Membership;
 use super::permits::ResizableSemaphore;
-use super::starts::Starts;
 use crate::clock::SharedClock;
 use crate::error_chain::error_chain;
 use crate::providers::SharedProvider;
@@ -27,17 +27,17 @@ use crate::store::{
 };
 use crate::telemetry::DeliveryMetrics;
 
-/// Pause after a storage error. Real time, not the engine's clock: it limits the load on the
-/// machine and has no effect on a delivery.
+/// Pause after a storage error. It uses real time and not the engine's clock, because it only limits
+/// the load on the machine.
 const STORAGE_BACKOFF: Duration = Duration::from_millis(200);
-/// Shortest time between two log lines about storage errors: every page and lane meets the same
-/// failure.
+/// Shortest time between two log lines about storage errors. Without it every page and every lane
+/// would log the same failure.
 const STORAGE_LOG_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The source of the engine's providers, with their secrets decrypted.
 #[async_trait::async_trait]
 pub trait ProviderSource: Send + Sync + 'static {
-    /// The provider of an application; `None` when it is not configured.
+    /// The provider of an application; `None` if it is not configured.
     ///
     /// # Errors
     /// When the configuration cannot be read.
@@ -63,7 +63,7 @@ pub struct Configured {
 pub(crate) struct EngineContext {
     pub(crate) store: SharedStore,
     pub(crate) metrics: DeliveryMetrics,
-    /// Canceled once the engine has ended, for whatever reason.
+    /// Canceled once the engine's thread has ended: it was stopped, or it failed.
     pub(crate) ended: CancellationToken,
     pub(crate) providers: Arc<dyn ProviderSource>,
     pub(crate) clock: SharedClock,
@@ -74,16 +74,16 @@ pub(crate) struct EngineContext {
     /// Permits for deliveries that are in flight, or answered but not committed (hazard 4 of
     /// docs/delivery.md).
     pub(crate) unacked: Arc<ResizableSemaphore>,
-    pub(crate) devices: DeviceTracker,
+    pub(crate) device_tracker: DeviceTracker,
     pub(crate) stop: CancellationToken,
     pub(crate) membership: Membership,
     /// Circuit breakers to publish to the other servers.
     pub(crate) dirty_lanes: Arc<DirtyLanes>,
     /// Notifications that were started in the commits that accepted them.
     pub(crate) starts: Starts,
-    /// Wakes the engine: work may be due that it does not know of.
+    /// Wakes the engine, because work may be due that the engine has not read yet.
     pub(crate) wake: Notify,
-    /// When the engine polls next without being woken; `None` while it polls, or if nothing is due.
+    /// When the engine polls next unless it is woken; `None` while it polls, or if nothing is due.
     next_poll: Mutex<Option<Timestamp>>,
     /// Lanes of this process. Ordered, so that a change reaches them in a fixed order.
     pub(crate) lanes: Mutex<BTreeMap<(AppNo, Platform), Arc<Lane>>>,
@@ -93,16 +93,16 @@ pub(crate) struct EngineContext {
     /// Kills the engine as a crash would.
     #[cfg(test)]
     pub(crate) killed: Notify,
-    /// Number of notifications to one device that were started together with their page.
+    /// Number of single-device notifications that were started together with their page.
     #[cfg(test)]
     pub(crate) opened_with_start: std::sync::atomic::AtomicUsize,
     rng: Mutex<fastrand::Rng>,
     last_storage_log: Mutex<Option<Instant>>,
     /// Whether the last storage operation failed.
     storage_failing: AtomicBool,
-    /// Held for reading from the claim of a page until its number is recorded as open, and for
-    /// writing while open pages are reclaimed: no page of this process is mistaken for an abandoned
-    /// one.
+    /// A lane holds this lock for reading from the claim of a page until it has recorded the page as
+    /// open. Recovery holds it for writing while it reclaims open pages. Otherwise recovery could
+    /// mistake a page that was just claimed for an abandoned one.
     pub(crate) recovery_lock: RwLock<()>,
     dispatches: Mutex<Vec<Weak<ActiveDispatch>>>,
     cancellations: AtomicU64,
@@ -147,7 +147,7 @@ impl EngineContext {
             dirty_lanes: Arc::default(),
             config,
             instance,
-            devices: DeviceTracker::default(),
+            device_tracker: DeviceTracker::default(),
             stop: CancellationToken::new(),
             wake: Notify::new(),
             starts: Starts::default(),
@@ -175,7 +175,7 @@ impl EngineContext {
     }
 
     /// Records a commit of the engine.
-    pub(crate) fn committed(&self) {
+    pub(crate) fn record_commit(&self) {
         self.progress.send_modify(|commits| *commits += 1);
         if self.storage_failing.swap(false, Ordering::AcqRel) {
             tracing::info!("storage is available again; delivery resumes");
@@ -190,24 +190,24 @@ impl EngineContext {
         }
     }
 
-    /// Sets when the engine polls next without being woken. `None`: it polls now, or only when it
-    /// is woken. Work that comes due earlier wakes it.
-    pub(crate) fn set_next_wake(&self, next: Option<Timestamp>) {
+    /// Sets when the engine polls next unless it is woken. With `None` it polls now, or only when it
+    /// is woken. Work that comes due earlier wakes the engine.
+    pub(crate) fn set_next_poll(&self, next: Option<Timestamp>) {
         *self.next_poll.lock().expect("no holder panics") = next;
     }
 
     /// Logs a storage error, at most once per interval, and waits a moment.
     pub(crate) async fn backoff_after_storage_error(&self, error: &StoreError) {
-        let is_said = {
-            let mut said_at = self.last_storage_log.lock().expect("no holder panics");
-            let is_said = said_at.is_some_and(|at| at.elapsed() < STORAGE_LOG_INTERVAL);
-            if !is_said {
-                *said_at = Some(Instant::now());
+        let was_logged_recently = {
+            let mut logged_at = self.last_storage_log.lock().expect("no holder panics");
+            let was_recent = logged_at.is_some_and(|at| at.elapsed() < STORAGE_LOG_INTERVAL);
+            if !was_recent {
+                *logged_at = Some(Instant::now());
             }
-            is_said
+            was_recent
         };
         self.storage_failing.store(true, Ordering::Release);
-        if !is_said {
+        if !was_logged_recently {
             tracing::error!(
                 cause = error_chain(error),
                 "storage failed; delivery waits and will retry"
@@ -216,14 +216,14 @@ impl EngineContext {
         tokio::time::sleep(STORAGE_BACKOFF).await;
     }
 
-    /// Has the engine look up all open pages and dispatches again, because the state of one is in
-    /// doubt.
+    /// Makes the engine read all open pages and dispatches again, because it is unknown whether a
+    /// commit succeeded or a task failed.
     pub(crate) fn request_recovery(&self) {
         self.recovery_requested.store(true, Ordering::Release);
         self.wake.notify_one();
     }
 
-    /// Applies a changed number of servers: each server's share of every rate changes.
+    /// Applies a changed number of servers, which changes this server's share of every rate.
     pub(crate) fn on_membership_change(&self) {
         let servers = self.membership.servers();
         for lane in self.lanes.lock().expect("no holder panics").values() {
@@ -231,7 +231,7 @@ impl EngineContext {
         }
     }
 
-    /// Registers a dispatch for cancellations.
+    /// Registers a dispatch, so that cancellations reach it.
     pub(crate) fn track(&self, dispatch: &Arc<ActiveDispatch>) {
         let mut dispatches = self.dispatches.lock().expect("no holder of the dispatches panics");
         // Scanned only when the vector is full, so that the cost per dispatch stays constant.
@@ -245,7 +245,7 @@ impl EngineContext {
     pub(crate) fn active_dispatches(&self) -> Vec<DispatchNo> {
         let dispatches = self.dispatches.lock().expect("no holder of the dispatches panics");
         let active =
-            dispatches.iter().filter_map(Weak::upgrade).filter(|dispatch| !dispatch.canceled());
+            dispatches.iter().filter_map(Weak::upgrade).filter(|dispatch| !dispatch.is_canceled());
         let distinct: HashSet<_> = active.map(|dispatch| dispatch.row.no).collect();
         distinct.into_iter().collect()
     }
@@ -282,7 +282,7 @@ impl EngineContext {
         self.open.lock().expect("no holder panics").dispatches.insert(no)
     }
 
-    /// Records that a dispatch needs no more pages.
+    /// Records that no more pages of a dispatch have to be opened.
     pub(crate) fn remove_dispatch(&self, no: DispatchNo) {
         self.open.lock().expect("no holder panics").dispatches.remove(&no);
     }
@@ -298,9 +298,10 @@ impl EngineContext {
 }
 
 impl EngineContext {
-    fn for_lanes(&self, is_concerned: impl Fn(&Lane) -> bool, act: impl Fn(&Lane)) {
+    /// Calls `act` for each lane that matches.
+    fn for_lanes(&self, matches: impl Fn(&Lane) -> bool, act: impl Fn(&Lane)) {
         let lanes = self.lanes.lock().expect("no holder panics");
-        lanes.values().filter(|lane| is_concerned(lane)).for_each(|lane| act(lane));
+        lanes.values().filter(|lane| matches(lane)).for_each(|lane| act(lane));
     }
 }
 
@@ -314,7 +315,9 @@ impl ChangeListener for EngineContext {
                 self.cancel(|dispatch| dispatch.row.notification == notification);
                 self.wake.notify_one();
             }
-            Change::Delivery(DeliveryChange::Device(key)) => self.devices.device_changed(key),
+            Change::Delivery(DeliveryChange::Device(key)) => {
+                self.device_tracker.device_changed(key)
+            }
             Change::Delivery(DeliveryChange::Provider(app, provider)) => self.for_lanes(
                 |lane| lane.app == app && lane.platform.provider() == provider,
                 Lane::provider_changed,
@@ -327,7 +330,8 @@ impl ChangeListener for EngineContext {
                 self.dirty_lanes.request_pull();
                 self.membership.request_resync();
                 self.wake.notify_one();
-                // Lanes read their configuration again. Their circuit breakers keep their state.
+                // The lanes read their configuration again, and their circuit breakers keep their
+                // state.
                 self.for_lanes(|_| true, Lane::app_changed);
             }
             Change::Events(_) | Change::Enrichment(_) | Change::KeyRevoked => {}

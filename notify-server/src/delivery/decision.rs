@@ -1,5 +1,6 @@
-//! The retry policy: what happens after an attempt, as a pure function of the answer, the
-//! delivery's past and the clock. No other place decides about retries.
+//! The retry policy: what happens to a delivery after an attempt. It is a pure function of the
+//! provider's answer, the delivery's earlier attempts and the time. No other place decides about
+//! retries.
 
 use std::time::Duration;
 
@@ -12,18 +13,18 @@ use crate::store::Outcome;
 /// When and how often a delivery is retried.
 #[derive(Debug, Clone, Copy)]
 pub struct RetryPolicy {
-    /// First delay, in milliseconds; it doubles with each attempt.
+    /// First delay of the backoff, in milliseconds. The delay doubles with each attempt.
     pub first_delay_ms: i64,
-    /// Longest delay that we choose, in milliseconds.
+    /// Longest delay of the backoff, in milliseconds.
     pub delay_ms_max: i64,
-    /// Shortest delay that a provider may request, in milliseconds: a request without a delay would
-    /// be repeated at the speed of the network.
+    /// Shortest delay that a provider may request, in milliseconds. If a provider could request none, a
+    /// message would be repeated at the speed of the network.
     pub retry_after_ms_min: i64,
     /// Longest delay that a provider may request, in milliseconds.
     pub retry_after_ms_max: i64,
     /// Age after which a delivery fails, in milliseconds since its first attempt.
     pub age_ms_max: i64,
-    /// Delay after a throttle without a delay of its own, in milliseconds.
+    /// Delay after a throttle if the provider requested none, in milliseconds.
     pub throttle_ms: i64,
     /// Time between probes of a held provider, in milliseconds.
     pub probe_every_ms: i64,
@@ -31,7 +32,7 @@ pub struct RetryPolicy {
     pub unknown_attempts_max: u16,
     /// Consecutive rejections of our credentials after which a push service is held.
     pub service_refusals_max: u16,
-    /// Most attempts with an unknown outcome on a platform that cannot recognise a repeat.
+    /// Most attempts with an unknown outcome on a platform that cannot recognise a repeated message.
     pub ambiguous_attempts_max: u16,
 }
 
@@ -59,21 +60,21 @@ pub struct AttemptContext {
     pub platform: Platform,
     /// Attempts that counted before this one.
     pub attempts_before: u16,
-    /// When the first one was made.
+    /// When the first attempt was made.
     pub first_attempt_at: Timestamp,
     /// Earlier attempts with an unknown outcome.
     pub unknown_outcomes: u16,
-    /// Consecutive rejections of our credentials by the upstream at verified addresses, this answer
-    /// included; 0 if this address is unverified. An address is verified once it took a message.
+    /// Consecutive rejections of our credentials by the upstream at verified addresses, including this
+    /// answer; 0 if this address is unverified. An address is verified once it took a message.
     pub service_refusals: u16,
-    /// Whether a rejection shows that the address is at fault: it is unverified, and the same
-    /// upstream accepts our credentials elsewhere.
+    /// Whether a rejection of our credentials is the fault of the address: the address is unverified,
+    /// and the same upstream accepts our credentials at other addresses.
     pub is_address_at_fault: bool,
-    /// When the notification expires; `None`: one attempt only.
+    /// When the notification expires; `None` if the delivery has one attempt only.
     pub expires_at: Option<Timestamp>,
-    /// Now.
+    /// The time at the end of the attempt.
     pub now: Timestamp,
-    /// Random share of the jitter, 0 to 1.
+    /// A random number from 0 to 1, for the jitter.
     pub jitter: f64,
 }
 
@@ -82,34 +83,35 @@ pub struct AttemptContext {
 pub enum Decision {
     /// The delivery ends.
     End {
-        /// How.
+        /// The outcome.
         settled: Outcome,
-        /// Why, unless it was sent.
+        /// Why the delivery ends; `None` if the message was sent.
         reason: Option<Reason>,
     },
     /// The delivery ends, and the address is disabled.
     Disable {
-        /// Why.
+        /// Why the address is disabled.
         reason: Reason,
-        /// Since when the address is dead; a device registered later stays enabled.
+        /// Since when the address is dead, if the provider reported it. A device that was registered
+        /// later stays enabled.
         since: Option<Timestamp>,
     },
     /// The address changed: the new one is stored, and the delivery is retried there.
     Move {
         /// The new address.
         to: Box<str>,
-        /// When it is retried.
+        /// When the delivery is retried.
         due_at: Timestamp,
-        /// Attempts that count.
+        /// Number of attempts that count.
         attempts: u16,
     },
     /// The delivery is retried.
     Retry {
-        /// When.
+        /// When the delivery is retried.
         due_at: Timestamp,
-        /// Why.
+        /// Why the delivery is retried.
         reason: Reason,
-        /// Attempts that count, this one included or not.
+        /// Number of attempts that count. A throttled attempt does not.
         attempts: u16,
         /// Attempts with an unknown outcome.
         unknown_outcomes: u16,
@@ -117,7 +119,7 @@ pub enum Decision {
     /// All deliveries of this application to the provider or upstream wait; the attempt does not
     /// count.
     Pause {
-        /// Until when.
+        /// When the wait ends.
         until: Timestamp,
         /// What waits.
         scope: Scope,
@@ -125,7 +127,7 @@ pub enum Decision {
     /// Our credentials are rejected: all deliveries of this application to the provider or upstream
     /// are held.
     Hold {
-        /// Why.
+        /// The code of the rejection.
         reason: Reason,
         /// What is held.
         scope: Scope,
@@ -144,20 +146,20 @@ pub fn decide(answer: SendResult, past: &AttemptContext, policy: &RetryPolicy) -
             Decision::End { settled: Outcome::Failed, reason: Some(reason) }
         }
         SendResult::AuthRejected { reason } => Decision::Hold { reason, scope: Scope::Provider },
-        // A single rejection may be a subscription made with another key. Many in a row, at
-        // verified addresses, point to our key or our clock.
+        // A single rejection may concern a subscription that was made with another key. Many
+        // rejections in a row, at verified addresses, mean that our key or our clock is wrong.
         SendResult::ServiceRefused { reason }
             if past.service_refusals >= policy.service_refusals_max =>
         {
             Decision::Hold { reason, scope: Scope::Service }
         }
         SendResult::Throttle { reason, after, scope } => {
-            throttled(reason, after, scope, past, policy)
+            throttle(reason, after, scope, past, policy)
         }
         SendResult::Retry { reason, after, outcome } => {
-            let blind = outcome == Processing::Unknown;
-            let unknown_outcomes = past.unknown_outcomes.saturating_add(u16::from(blind));
-            if blind
+            let is_unknown = outcome == Processing::Unknown;
+            let unknown_outcomes = past.unknown_outcomes.saturating_add(u16::from(is_unknown));
+            if is_unknown
                 && !supports_dedup(past.platform)
                 && unknown_outcomes >= policy.ambiguous_attempts_max
             {
@@ -165,7 +167,7 @@ pub fn decide(answer: SendResult, past: &AttemptContext, policy: &RetryPolicy) -
             }
             retry(reason, after, unknown_outcomes, past, policy)
         }
-        SendResult::AddressChanged { to } => moved(to, past, policy),
+        SendResult::AddressChanged { to } => move_address(to, past, policy),
         SendResult::ServiceRefused { reason }
             if is_last(past, policy) && past.is_address_at_fault =>
         {
@@ -185,7 +187,7 @@ fn is_last(past: &AttemptContext, policy: &RetryPolicy) -> bool {
     past.attempts_before.saturating_add(1) >= policy.unknown_attempts_max
 }
 
-/// Whether the platform recognises a repeat by an id, and shows it only once.
+/// Whether the platform recognises a repeated message by an id, and shows it only once.
 fn supports_dedup(platform: Platform) -> bool {
     match platform {
         Platform::Android | Platform::Ios | Platform::Web => true,
@@ -193,8 +195,9 @@ fn supports_dedup(platform: Platform) -> bool {
     }
 }
 
-/// The first retry is immediate; a provider that redirects again counts as another failure.
-fn moved(to: Box<str>, past: &AttemptContext, policy: &RetryPolicy) -> Decision {
+/// Moves the delivery to a new address. The retry is immediate after the first attempt. If the new
+/// address is redirected as well, the retry waits as after any failure.
+fn move_address(to: Box<str>, past: &AttemptContext, policy: &RetryPolicy) -> Decision {
     if past.attempts_before == 0 && past.expires_at.is_some() {
         return Decision::Move { to, due_at: past.now, attempts: 1 };
     }
@@ -204,7 +207,7 @@ fn moved(to: Box<str>, past: &AttemptContext, policy: &RetryPolicy) -> Decision 
     }
 }
 
-fn throttled(
+fn throttle(
     reason: Reason,
     after: Option<Duration>,
     scope: Scope,
@@ -237,8 +240,8 @@ fn retry(
     }
 }
 
-/// A retry, unless the notification expires before it (`expired`) or the delivery gets too old
-/// (`failed`).
+/// A retry at `due_at`. If the notification expires before that, the delivery ends as expired; if the
+/// delivery would be too old by then, it ends as failed.
 fn retry_or_give_up(
     reason: Reason,
     due_at: Timestamp,
@@ -255,22 +258,24 @@ fn retry_or_give_up(
     Decision::Retry { due_at, reason, attempts, unknown_outcomes: past.unknown_outcomes }
 }
 
+/// The delay that the provider requested, limited by the policy, in milliseconds.
 fn retry_after_ms(after: Option<Duration>, policy: &RetryPolicy) -> Option<i64> {
     let requested = i64::try_from(after?.as_millis()).unwrap_or(i64::MAX);
     Some(requested.clamp(policy.retry_after_ms_min, policy.retry_after_ms_max))
 }
 
-/// Exponential backoff with a cap; the jitter subtracts up to half of the delay.
+/// The delay of the exponential backoff, in milliseconds. The jitter subtracts up to half of it.
 fn backoff_ms(attempts: u16, jitter: f64, policy: &RetryPolicy) -> i64 {
     let doublings = u32::from(attempts.saturating_sub(1)).min(32);
-    let whole = policy.first_delay_ms.saturating_mul(1_i64 << doublings).min(policy.delay_ms_max);
+    let delay_ms =
+        policy.first_delay_ms.saturating_mul(1_i64 << doublings).min(policy.delay_ms_max);
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_precision_loss,
         reason = "milliseconds"
     )]
-    let reduction = (whole as f64 / 2.0 * jitter.clamp(0.0, 1.0)) as i64;
-    whole - reduction
+    let reduction_ms = (delay_ms as f64 / 2.0 * jitter.clamp(0.0, 1.0)) as i64;
+    delay_ms - reduction_ms
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Devices that a page defers because their upstream accepts no messages now, while the rest of the
-//! page continues.
+//! Deferred devices: their upstream accepts no messages now, so the page sets them aside and continues
+//! with its other devices.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,21 +9,21 @@ use notify_core::Timestamp;
 use crate::delivery::lane::{Lane, Upstream};
 use crate::store::AudienceDevice;
 
-/// The deferred devices of one page, by upstream. They count in their lane until they are taken out
-/// or this is dropped.
+/// The deferred devices of one page, by upstream. The lane counts them until they are taken out or
+/// this value is dropped.
 pub(crate) struct Deferred {
     lane: Arc<Lane>,
     by_upstream: Vec<(Arc<Upstream>, VecDeque<AudienceDevice>)>,
     len: usize,
-    /// Whether some of them may have changed since they were read.
+    /// Whether some of the devices may have changed since they were read.
     is_stale: bool,
-    /// When to check the first of their upstreams again, if that is known.
-    until: Option<Timestamp>,
+    /// When the first upstream may accept messages again; `None` if no time is known.
+    recheck_at: Option<Timestamp>,
 }
 
 impl Deferred {
     pub(crate) fn new(lane: Arc<Lane>) -> Self {
-        Self { lane, by_upstream: Vec::new(), len: 0, is_stale: false, until: None }
+        Self { lane, by_upstream: Vec::new(), len: 0, is_stale: false, recheck_at: None }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -34,55 +34,62 @@ impl Deferred {
         self.len
     }
 
-    pub(crate) fn until(&self) -> Option<Timestamp> {
-        self.until
+    /// When the first upstream may accept messages again; `None` if no time is known.
+    pub(crate) fn recheck_at(&self) -> Option<Timestamp> {
+        self.recheck_at
     }
 
     pub(crate) fn is_stale(&self) -> bool {
         self.is_stale
     }
 
-    /// The rest of the page was read again and these were not, so changes to them are unknown.
+    /// Marks the deferred devices as stale. The page calls this after it has read its queue again
+    /// without them: changes of the deferred devices before that read are no longer tracked.
     pub(crate) fn mark_stale(&mut self) {
         self.is_stale = true;
     }
 
+    /// Defers a device. `recheck_at`: when its upstream may accept messages again, if a time is known.
     pub(crate) fn push(
         &mut self,
-        service: &Arc<Upstream>,
+        upstream: &Arc<Upstream>,
         device: AudienceDevice,
-        until: Option<Timestamp>,
+        recheck_at: Option<Timestamp>,
     ) {
         self.lane.add_deferred(1);
         self.len += 1;
-        self.until = earlier(self.until, until);
-        match self.by_upstream.iter_mut().find(|(known, _)| Arc::ptr_eq(known, service)) {
+        self.recheck_at = earlier(self.recheck_at, recheck_at);
+        match self.by_upstream.iter_mut().find(|(other, _)| Arc::ptr_eq(other, upstream)) {
             Some((_, devices)) => devices.push_back(device),
-            None => self.by_upstream.push((service.clone(), VecDeque::from([device]))),
+            None => self.by_upstream.push((upstream.clone(), VecDeque::from([device]))),
         }
     }
 
-    /// Takes out as many devices of each upstream as it has room for.
+    /// Takes out devices whose upstream accepts messages again. `capacity` returns how many deliveries
+    /// an upstream accepts now, or when to check again, if a time is known; its second argument is the
+    /// device that would be sent to first.
     pub(crate) fn take(
         &mut self,
-        room: impl Fn(&Upstream, &AudienceDevice) -> Result<usize, Option<Timestamp>>,
+        capacity: impl Fn(&Upstream, &AudienceDevice) -> Result<usize, Option<Timestamp>>,
     ) -> Vec<AudienceDevice> {
         let mut taken = Vec::new();
-        self.until = None;
-        for (service, devices) in &mut self.by_upstream {
-            let probes_verified = service.wants_probe_of_verified();
-            if let Some(verified) = probes_verified
-                && let Some(place) =
-                    devices.iter().position(|device| device.trust.is_verified() == verified)
-            {
-                devices.swap(0, place);
+        self.recheck_at = None;
+        for (upstream, devices) in &mut self.by_upstream {
+            let probe_address = upstream.next_probe_address();
+            if let Some(probe_address) = probe_address {
+                let position =
+                    devices.iter().position(|device| probe_address.matches(device.trust));
+                if let Some(position) = position {
+                    devices.swap(0, position);
+                }
             }
             let Some(first) = devices.front() else { continue };
-            match room(service, first) {
-                // Only the probe: with others it would lose its place when they are read again.
-                Ok(_) if probes_verified.is_some() => taken.extend(devices.pop_front()),
-                Ok(room) => taken.extend(devices.drain(..room.min(devices.len()))),
-                Err(until) => self.until = earlier(self.until, until),
+            match capacity(upstream, first) {
+                // Only the probe is taken. If other devices went along, the page would read and sort
+                // its queue again, and another device could become the probe.
+                Ok(_) if probe_address.is_some() => taken.extend(devices.pop_front()),
+                Ok(capacity) => taken.extend(devices.drain(..capacity.min(devices.len()))),
+                Err(recheck_at) => self.recheck_at = earlier(self.recheck_at, recheck_at),
             }
         }
         self.by_upstream.retain(|(_, devices)| !devices.is_empty());
@@ -101,7 +108,7 @@ impl Drop for Deferred {
     }
 }
 
-/// The earlier of two times that may not be known.
-fn earlier(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
-    one.into_iter().chain(other).min()
+/// The earlier of two times; `None` if neither is known.
+fn earlier(first: Option<Timestamp>, second: Option<Timestamp>) -> Option<Timestamp> {
+    first.into_iter().chain(second).min()
 }

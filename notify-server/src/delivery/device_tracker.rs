@@ -1,12 +1,12 @@
-//! Tracks devices for open pages and retries: which devices changed since they were read, and which
-//! are being sent to (hazard 8 of docs/delivery.md).
+//! Tracks the devices of open pages and claimed retries: which of them changed since they were read,
+//! and which are being sent to (hazard 8 of docs/delivery.md).
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use crate::store::{DeviceKey, DispatchNo};
 
-/// Tracks a range of keys for as long as it is alive.
+/// Tracks the devices with keys in one range, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct RangeTracker(Mutex<State>);
 
@@ -16,9 +16,9 @@ struct State {
     from: DeviceKey,
     /// End of the range, inclusive.
     to: DeviceKey,
-    /// Devices that changed and were not read since.
+    /// Devices that changed since they were read.
     changed: HashSet<DeviceKey>,
-    /// Devices that are being sent to, or were sent to.
+    /// Devices that are being sent to, or got the message already.
     in_flight: HashSet<(DispatchNo, DeviceKey)>,
 }
 
@@ -39,17 +39,17 @@ impl RangeTracker {
         self.state().in_flight.insert((dispatch, key));
     }
 
-    /// Reverts that: the device did not get the message.
+    /// Reverts [`Self::mark_in_flight`], because the device did not get the message.
     pub(crate) fn clear_in_flight(&self, dispatch: DispatchNo, key: DeviceKey) {
         self.state().in_flight.remove(&(dispatch, key));
     }
 
-    /// Whether any device changed since the last call.
+    /// Clears the set of changed devices. Returns whether any device changed since the last call.
     pub(crate) fn drain_changed(&self) -> bool {
         let changed = &mut self.state().changed;
-        let stale = !changed.is_empty();
+        let any_changed = !changed.is_empty();
         changed.clear();
-        stale
+        any_changed
     }
 
     /// Whether a device changed since it was read.
@@ -63,8 +63,8 @@ impl RangeTracker {
 pub(crate) struct DeviceTracker(Mutex<Vec<Weak<RangeTracker>>>);
 
 impl DeviceTracker {
-    /// Opens a tracker for the keys in `(from, to]`. It has to be open before its devices are read,
-    /// so that no change is missed.
+    /// Opens a tracker for the keys in `(from, to]`. The caller opens the tracker before it reads the
+    /// devices, so that no change is missed.
     pub(crate) fn open(&self, from: DeviceKey, to: DeviceKey) -> Arc<RangeTracker> {
         let state = State { from, to, changed: HashSet::new(), in_flight: HashSet::new() };
         let tracker = Arc::new(RangeTracker(Mutex::new(state)));
@@ -74,15 +74,15 @@ impl DeviceTracker {
         tracker
     }
 
-    /// Opens a tracker for the keys in `(from, to]` of another one, with the changes there since
-    /// that was opened.
+    /// Opens a tracker for the keys in `(from, to]`, a part of the range of `tracker`. The new tracker
+    /// starts with the changes that `tracker` has recorded in that part.
     pub(crate) fn split(
         &self,
         tracker: &RangeTracker,
         from: DeviceKey,
         to: DeviceKey,
     ) -> Arc<RangeTracker> {
-        // Held during the copy, so that no change is missed.
+        // The lock is held during the copy, so that no change is missed.
         let mut trackers = self.0.lock().expect("no holder of the trackers panics");
         let mut changed = tracker.state().changed.clone();
         changed.retain(|key| from < *key && *key <= to);
@@ -96,8 +96,8 @@ impl DeviceTracker {
         part
     }
 
-    /// Records that a device changed: every task that holds it reads it again before it uses the
-    /// address.
+    /// Records that a device changed. Every task that has read the device reads it again before it
+    /// uses the address.
     pub(crate) fn device_changed(&self, key: DeviceKey) {
         let trackers = self.0.lock().expect("no holder of the trackers panics");
         for tracker in trackers.iter().filter_map(Weak::upgrade) {
@@ -108,14 +108,14 @@ impl DeviceTracker {
         }
     }
 
-    /// Whether a device is being sent to, or was sent to without a commit yet.
+    /// Whether a device is being sent to, or got the message and the outcome is not committed yet.
     pub(crate) fn is_in_flight(&self, dispatch: DispatchNo, key: DeviceKey) -> bool {
         let trackers = self.0.lock().expect("no holder of the trackers panics");
-        let sent = (dispatch, key);
+        let delivery = (dispatch, key);
         trackers
             .iter()
             .filter_map(Weak::upgrade)
-            .any(|tracker| tracker.state().in_flight.contains(&sent))
+            .any(|tracker| tracker.state().in_flight.contains(&delivery))
     }
 }
 

@@ -1,4 +1,5 @@
-//! An active dispatch: state that its pages share, and the payload, which is rendered once.
+//! An active dispatch: the state that its pages share, and its payload, which is rendered once for all
+//! devices.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -16,13 +17,14 @@ use crate::store::{
     AudienceDevice, AudienceSource, DeviceKey, Dispatch, DispatchNo, Outcome, StoreError, Zone,
 };
 
-/// Most moves of an address between devices, during one dispatch, that are followed back.
+/// Most earlier owners of an address that are checked. An address may move from device to device while
+/// a dispatch runs.
 const MOVES_FOLLOWED_MAX: usize = 8;
 
 /// A dispatch in memory.
 pub(crate) struct ActiveDispatch {
     pub(crate) row: Dispatch,
-    /// When attempts end; `None`: one attempt only (`ttl_seconds` 0).
+    /// When the notification expires; `None` if each delivery has one attempt only (`ttl_seconds` 0).
     pub(crate) expires_at: Option<Timestamp>,
     notification: Option<Notification>,
     cursor: AtomicI64,
@@ -39,15 +41,15 @@ impl ActiveDispatch {
         loop {
             let cancellations = context.cancellations();
             let dispatch = Self::new(context.store.dispatch(no).await?, context);
-            // From here on cancellations reach the dispatch itself; one that came earlier requires
-            // another read.
+            // `new` registered the dispatch, so cancellations reach it from now on. A cancellation that
+            // arrived between the read and the registration was missed and requires another read.
             if context.cancellations() == cancellations {
                 return Ok(dispatch);
             }
         }
     }
 
-    /// A dispatch as it was just read. Cancellations reach it from here on.
+    /// Creates the dispatch from the row that was just read, and registers it for cancellations.
     pub(crate) fn new(dispatch: Dispatch, context: &EngineContext) -> Arc<Self> {
         let parsed =
             CreateNotification::parse_accepted(dispatch.request.as_bytes(), dispatch.due_at);
@@ -87,26 +89,28 @@ impl ActiveDispatch {
         self.canceled.store(true, Ordering::Release);
     }
 
-    pub(crate) fn canceled(&self) -> bool {
+    pub(crate) fn is_canceled(&self) -> bool {
         self.canceled.load(Ordering::Acquire)
     }
 
     /// Whether the notification has expired at that time.
-    pub(crate) fn expired(&self, now: Timestamp) -> bool {
+    pub(crate) fn has_expired(&self, now: Timestamp) -> bool {
         self.expires_at.is_some_and(|expires_at| now >= expires_at)
     }
 
-    /// That time, or the expiry of the notification if it is earlier: nothing waits longer.
+    /// The earlier of `until` and the expiry of the notification, because no delivery waits longer than
+    /// its notification lives.
     pub(crate) fn capped_at_expiry(&self, until: Timestamp) -> Timestamp {
         self.expires_at.map_or(until, |expires_at| expires_at.min(until))
     }
 
-    /// Whether a device gets the notification in its current state.
+    /// Whether a device in that state gets the notification.
     pub(crate) fn targets(&self, device: &AudienceDevice) -> bool {
         device.eligible && device.address.is_some()
     }
 
-    /// Number of these devices that were named in the request and get nothing (`excluded`).
+    /// The number of devices that the request named and that do not get the notification (`excluded`).
+    /// It is 0 if the request named no devices.
     pub(crate) fn count_excluded(&self, devices: &[AudienceDevice]) -> u64 {
         if !self.targets_named_devices() {
             return 0;
@@ -114,22 +118,22 @@ impl ActiveDispatch {
         devices.iter().filter(|device| !self.targets(device)).count() as u64
     }
 
-    /// Named devices in `(from, to]` that existed when the notification became due, and are missing
-    /// from `read`: they were deleted before their turn.
-    pub(crate) fn deleted(
+    /// The named devices in `(from, to]` that existed when the notification became due and are missing
+    /// in `read`, because they were deleted in the meantime.
+    pub(crate) fn missing_named_devices(
         &self,
         read: &[AudienceDevice],
         from: DeviceKey,
         to: DeviceKey,
     ) -> Vec<DeviceKey> {
         let AudienceSource::Named { keys, .. } = &self.row.source else { return Vec::new() };
-        let named = keys.iter().filter(|key| from < **key && **key <= to);
-        let is_there =
-            |key: &DeviceKey| read.binary_search_by_key(key, |device| device.key).is_ok();
-        named.filter(|key| !is_there(key)).copied().collect()
+        let in_range = keys.iter().filter(|key| from < **key && **key <= to);
+        let is_missing =
+            |key: &DeviceKey| read.binary_search_by_key(key, |device| device.key).is_err();
+        in_range.filter(|key| is_missing(key)).copied().collect()
     }
 
-    /// The dispatch as if it named only these devices, so that the store reads them one by one.
+    /// A copy of the dispatch's row that names only these devices, so that the store reads only them.
     pub(crate) fn restricted_to(&self, keys: Vec<DeviceKey>) -> Dispatch {
         let tag = match &self.row.source {
             AudienceSource::Platform => None,
@@ -146,8 +150,8 @@ impl ActiveDispatch {
         }
     }
 
-    /// Whether the address of a device got this notification already as the address of another
-    /// device: a phone must not get it twice (hazard 8 of docs/delivery.md).
+    /// Whether the address of a device got this notification already while it belonged to another
+    /// device. A phone must not get a notification twice (hazard 8 of docs/delivery.md).
     pub(crate) async fn was_delivered_to_previous_owner(
         &self,
         device: &AudienceDevice,
@@ -159,14 +163,14 @@ impl ActiveDispatch {
             if since < self.row.due_at {
                 return Ok(false);
             }
-            if context.devices.is_in_flight(self.row.no, from) {
+            if context.device_tracker.is_in_flight(self.row.no, from) {
                 return Ok(true);
             }
             let outcome = context.store.delivery_outcome(self.row.no, from).await?;
             if outcome.is_some_and(|outcome| outcome.settled == Outcome::Sent) {
                 return Ok(true);
             }
-            // That device may have got the address from yet another one.
+            // The previous owner may itself have got the address from another device.
             let before = DeviceKey(from.0 - 1);
             let read =
                 context.store.read_range(&self.restricted_to(vec![from]), before, from).await?;
@@ -175,7 +179,8 @@ impl ActiveDispatch {
         Ok(false)
     }
 
-    /// The upstream behind a device, if its platform has more than one: a push service, or a host.
+    /// The upstream behind a device's address: a push service, or a host of APNs. `None` on platforms
+    /// with a single upstream.
     pub(crate) fn upstream_of(
         &self,
         lane: &Lane,
@@ -191,7 +196,7 @@ impl ActiveDispatch {
 
     /// Most streams that the upstream behind a device accepts; `None` if only the provider limits
     /// them.
-    fn service_concurrency(
+    fn upstream_concurrency(
         &self,
         provider: &SharedProvider,
         device: &AudienceDevice,
@@ -202,7 +207,7 @@ impl ActiveDispatch {
         }
     }
 
-    /// What the upstream needs to know about a device.
+    /// The data that an upstream needs to decide whether it accepts a delivery to a device.
     pub(crate) fn candidate(
         &self,
         lane: &Lane,
@@ -211,17 +216,17 @@ impl ActiveDispatch {
     ) -> Candidate {
         Candidate {
             trust: device.trust,
-            upstream_concurrency: self.service_concurrency(provider, device),
+            upstream_concurrency: self.upstream_concurrency(provider, device),
             lane_streams: lane.streams_max(),
         }
     }
 
-    /// Whether it goes out by the time zones of its devices.
+    /// Whether the notification is sent by the time zones of its devices.
     pub(crate) fn is_local(&self) -> bool {
         self.row.zone != Zone::All
     }
 
-    /// Whether a device that changed its zone had its turn in the other one.
+    /// Whether a device that changed its zone had its turn in the earlier zone.
     pub(crate) async fn was_handled_in_another_zone(
         &self,
         device: &AudienceDevice,
@@ -232,13 +237,13 @@ impl ActiveDispatch {
         }
         let (no, key) = (self.row.no, device.key);
         let others = context.store.sibling_dispatches(no).await?;
-        if others.iter().any(|other| context.devices.is_in_flight(*other, key)) {
+        if others.iter().any(|other| context.device_tracker.is_in_flight(*other, key)) {
             return Ok(true);
         }
         context.store.had_in_another_zone(no, key).await
     }
 
-    /// Whether [`Self::address`] would return one, without building it.
+    /// Whether [`Self::address`] would return an address.
     pub(crate) fn has_address(&self, device: &AudienceDevice) -> bool {
         device.address.is_some()
             && (self.row.platform != Platform::Web || device.web_keys.is_some())
@@ -269,26 +274,26 @@ impl ActiveDispatch {
 
 // How the devices of a dispatch are handled, and the payload that they share.
 
-/// The resolution of the remaining `ttl_seconds` in a payload, in seconds. FCM and push services
-/// count it from the moment when they accept the message, so a message lives at most this much too
-/// long.
+/// The resolution of the remaining `ttl_seconds` in a payload, in seconds. FCM and push services count
+/// the TTL from the time when they accept the message. Because the elapsed time is rounded down, a
+/// message may live this much longer than requested.
 const TTL_STEP_SECONDS: u32 = 60;
 
 /// How the devices of a dispatch are handled at the moment.
 #[derive(Clone)]
 pub(crate) enum DeliveryMode {
-    /// They get the message.
+    /// The devices get the message.
     Send {
         /// The provider.
         provider: SharedProvider,
         /// The rendered message.
         payload: Arc<RenderedMessage>,
     },
-    /// They are settled without being sent to (hazard 10 of docs/delivery.md).
+    /// The deliveries are settled without an attempt (hazard 10 of docs/delivery.md).
     Settle {
         /// The outcome.
         settled: Outcome,
-        /// Why.
+        /// Why the deliveries are settled.
         reason: Reason,
     },
 }
@@ -302,10 +307,10 @@ struct Rendered {
 }
 
 impl ActiveDispatch {
-    /// How devices of this dispatch are handled now. The payload is rendered once for each
-    /// configuration of the provider, and again as the remaining TTL shrinks.
+    /// How the devices of this dispatch are handled now. The payload is rendered again when the
+    /// provider's configuration has changed, or when the remaining TTL has shrunk by a step.
     pub(crate) async fn mode(&self, lane: &Lane) -> Result<DeliveryMode, StoreError> {
-        if self.canceled() {
+        if self.is_canceled() {
             return Ok(DeliveryMode::Settle {
                 settled: Outcome::Canceled,
                 reason: reasons::CANCELED.into(),
@@ -319,11 +324,11 @@ impl ActiveDispatch {
         };
         let ttl_seconds = self.remaining_ttl(lane.context.clock.now());
         let mut rendered = self.rendered.lock().expect("rendering does not panic");
-        let known = rendered.as_ref().filter(|known| {
-            Arc::ptr_eq(&known.provider, &provider) && known.ttl_seconds == ttl_seconds
+        let cached = rendered.as_ref().filter(|cached| {
+            Arc::ptr_eq(&cached.provider, &provider) && cached.ttl_seconds == ttl_seconds
         });
-        let payload = match known {
-            Some(known) => known.payload.clone(),
+        let payload = match cached {
+            Some(cached) => cached.payload.clone(),
             None => {
                 let payload = self.render(&provider, ttl_seconds, &lane.context.public_url);
                 let provider = provider.clone();
@@ -337,14 +342,15 @@ impl ActiveDispatch {
         })
     }
 
-    /// The remaining `ttl_seconds`; the elapsed time is rounded down to whole steps.
+    /// The remaining TTL in seconds. The elapsed time is rounded down to whole steps.
     fn remaining_ttl(&self, now: Timestamp) -> u32 {
         let ttl_seconds = self.row.ttl_seconds;
-        let passed_ms = now.ms_since(self.row.due_at).max(0);
-        let passed = u32::try_from(passed_ms / 1_000).unwrap_or(u32::MAX);
-        let steps = passed / TTL_STEP_SECONDS * TTL_STEP_SECONDS;
-        // An expired notification is not sent; a `ttl_seconds` of 0 has nothing to lose.
-        ttl_seconds.checked_sub(steps).unwrap_or(ttl_seconds)
+        let elapsed_ms = now.ms_since(self.row.due_at).max(0);
+        let elapsed_seconds = u32::try_from(elapsed_ms / 1_000).unwrap_or(u32::MAX);
+        let rounded_seconds = elapsed_seconds / TTL_STEP_SECONDS * TTL_STEP_SECONDS;
+        // More time than the TTL can have elapsed only if `ttl_seconds` is 0, which does not shrink,
+        // or if the notification has expired, so that it is not sent.
+        ttl_seconds.checked_sub(rounded_seconds).unwrap_or(ttl_seconds)
     }
 
     fn render(
@@ -357,7 +363,7 @@ impl ActiveDispatch {
             return Err(reasons::REQUEST_UNREADABLE.into());
         };
         let poll_url = self.row.poll_public_id.map(|id| poll_url(public_url, id));
-        let outgoing = RenderContext {
+        let render_context = RenderContext {
             id: &self.row.notification_id,
             app_name: &self.row.app_name,
             content: &notification.content,
@@ -368,14 +374,14 @@ impl ActiveDispatch {
             expires_at: self.expires_at,
             ttl_seconds,
         };
-        // A message that makes rendering panic must fail alone, as in `attempt`. Otherwise its page
-        // would be resumed and panic again, forever.
-        let prepared = catch_unwind(AssertUnwindSafe(|| provider.render(&outgoing)));
-        let Ok(prepared) = prepared else {
+        // If rendering panics, only the deliveries of this dispatch fail. Without `catch_unwind` the
+        // task of the page would panic, the page would be resumed, and its task would panic again.
+        let result = catch_unwind(AssertUnwindSafe(|| provider.render(&render_context)));
+        let Ok(rendered) = result else {
             tracing::error!(dispatch.no = self.row.no.0, "rendering panicked");
             return Err(reasons::INTERNAL_ERROR.into());
         };
-        prepared.map(Arc::new).map_err(|_| reasons::PAYLOAD_TOO_LARGE.into())
+        rendered.map(Arc::new).map_err(|_| reasons::PAYLOAD_TOO_LARGE.into())
     }
 }
 

@@ -2,35 +2,36 @@
 //! sleeps until the next one is due.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use notify_core::{
     ChannelView, OTHER_SERVICES, Platform, ProviderKind, ProviderStatus, ServiceView, Timestamp,
 };
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
 use crate::delivery::context::{EngineContext, EngineDeps};
+use crate::delivery::device_tracker::RangeTracker;
 use crate::delivery::dispatch::ActiveDispatch;
-use crate::delivery::lane::{Lane, LaneTask};
+use crate::delivery::lane::{Lane, LaneTask, OpenSingle};
 use crate::delivery::single_task::{Single, Singles};
-use crate::delivery::starts::{self, PendingPage, PendingStart, StartContext};
 use crate::delivery::{EngineConfig, breaker_sync, membership};
 use crate::store::{
-    Agenda, AppNo, DeviceKey, DispatchNo, OpenedDispatch, ReclaimRequest, SEQUENCE_MAX, StoreError,
+    Agenda, AppNo, DeviceKey, DispatchNo, OpenedDispatch, Opening, ReclaimRequest, SEQUENCE_MAX,
+    StartDue, StartHook, StartInAccept, Started, StoreError,
 };
 
-/// How soon the engine polls again for retries that are past due but were not claimed, because
-/// their lane is held or at its limits. In milliseconds.
+/// How soon the engine polls again when retries are past due but were not claimed, because their
+/// lane is held or has reached a limit. In milliseconds.
 const POLL_INTERVAL_MS: i64 = 1_000;
 /// Shortest time between two polls for due retries, in milliseconds. After an outage many retries
-/// come due within moments, and each poll may cost a claim, which is a commit.
+/// come due within moments. Each poll may claim some of them, and each claim is a commit.
 const RETRY_COALESCE_MS: i64 = 100;
 
-/// Most dispatches of other servers that are loaded at a time, the oldest first.
+/// Most dispatches of other servers that one read loads, the oldest first.
 const UNSCANNED_PER_READ: u32 = 1_000;
 
 /// A running delivery engine. Dropping it without [`Engine::stop`] leaves it running.
@@ -40,14 +41,15 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Starts the engine on a thread with a runtime of its own: sending on a current-thread
-    /// runtime costs a third less than on a shared one (`docs/decisions.md`).
+    /// Starts the engine on a separate thread with a current-thread runtime. Sending costs a third
+    /// less there than on a runtime that it shares with the rest of the server
+    /// (`docs/decisions.md`).
     ///
     /// # Errors
     /// When the thread or its runtime cannot be created.
     pub fn start(deps: EngineDeps, config: EngineConfig) -> std::io::Result<Self> {
         let context = EngineContext::new(deps, config);
-        starts::subscribe(&context);
+        subscribe(&context);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let task = EngineTask::new(context.clone());
         let thread = std::thread::Builder::new().name("delivery".into()).spawn(move || {
@@ -63,13 +65,13 @@ impl Engine {
                 #[cfg(not(test))]
                 task.run().await;
             });
-            // Dropping the runtime aborts the tasks that are left on it.
+            // Dropping the runtime aborts the tasks that still run on it.
         })?;
         Ok(Self { context, thread: Some(thread) })
     }
 
-    /// Notifies of every commit of the engine. The value counts the commits; the progress itself is
-    /// in the store.
+    /// A receiver that is notified of every commit of the engine. Its value is the number of commits
+    /// so far; what they wrote is in the store.
     #[must_use]
     pub fn progress(&self) -> watch::Receiver<u64> {
         self.context.progress.subscribe()
@@ -81,8 +83,9 @@ impl Engine {
         EngineHandle { context: self.context.clone() }
     }
 
-    /// Stops the engine: no new work starts, attempts in flight complete and are committed, and the
-    /// rest stays for the next start. Returns false if that took longer than `grace`.
+    /// Stops the engine: no new work starts, and attempts in flight complete and are committed.
+    /// Deliveries without an attempt stay in the store for the next start. Returns false if that took
+    /// longer than `grace`.
     pub async fn stop(mut self, grace: Duration) -> bool {
         self.context.stop.cancel();
         self.context.wake.notify_one();
@@ -109,13 +112,13 @@ impl Engine {
         self.context.instance
     }
 
-    /// Whether its lease is valid at that time.
-    pub(super) fn holds(&self, at: Timestamp) -> bool {
+    /// Whether this server's lease is valid at that time.
+    pub(super) fn has_valid_lease(&self, at: Timestamp) -> bool {
         self.context.membership.is_valid(at)
     }
 
-    /// Kills the engine the way a crash of the process does: it sends and commits nothing more once
-    /// this returns.
+    /// Kills the engine as a crash of the process would. The engine sends and commits nothing more
+    /// once this function returns.
     pub(super) async fn abort(mut self) {
         self.context.killed.notify_one();
         let thread = self.thread.take().expect("the engine runs");
@@ -127,11 +130,12 @@ impl Engine {
 pub(super) struct EngineTask {
     context: Arc<EngineContext>,
     lanes: JoinSet<()>,
-    /// Dispatches that no lane has yet: just created, or left behind by an earlier process.
+    /// Dispatches that were not assigned to a lane yet. They were just created, or an earlier process
+    /// left them behind.
     backlog: VecDeque<DispatchNo>,
 }
 
-/// A task that is aborted when this is dropped.
+/// A task that is aborted when this value is dropped.
 struct AbortOnDrop(tokio::task::JoinHandle<()>);
 
 impl Drop for AbortOnDrop {
@@ -148,17 +152,19 @@ impl EngineTask {
     /// Runs until the engine stops, and then until every lane has ended.
     pub(super) async fn run(mut self) {
         let heartbeat = self.context.config.clustered.then(|| {
-            // A task of its own, because a slow poll must not cost the server its lease.
+            // A separate task: otherwise a slow poll could delay the heartbeat until the lease
+            // expires.
             AbortOnDrop(tokio::spawn(membership::run_heartbeat(self.context.clone())))
         });
         let _sync = self.context.config.clustered.then(|| {
-            // A task of its own, because changes of circuit breakers are published while the lanes
-            // end, too.
+            // A separate task, because circuit breakers still change, and are published, after this
+            // loop has ended and while the lanes end.
             AbortOnDrop(tokio::spawn(breaker_sync::run(self.context.clone())))
         });
         while !self.context.stop.is_cancelled() {
-            // Before the poll, which may miss what is committed from here on.
-            self.context.set_next_wake(None);
+            // Before the poll, because the poll may miss work that is committed from here on. Such
+            // work wakes the engine while no next poll is set.
+            self.context.set_next_poll(None);
             let next = match self.poll().await {
                 Ok(next) => next,
                 Err(error) => {
@@ -167,23 +173,24 @@ impl EngineTask {
                 }
             };
             let context = self.context.clone();
-            context.set_next_wake(next);
+            context.set_next_poll(next);
             loop {
                 tokio::select! {
                     biased;
                     () = context.wake.notified() => {}
                     Some(ended) = self.lanes.join_next(), if !self.lanes.is_empty() => {
                         if let Err(error) = ended {
-                            // Otherwise the lane would send nothing more without anyone noticing.
+                            // A lane that ended sends nothing more. Stopping the engine makes the
+                            // failure visible.
                             tracing::error!(%error, "a lane failed; stopping the engine");
                             context.stop.cancel();
                         }
                     }
                     () = context.clock.sleep_until(next.unwrap_or_default()), if next.is_some() => {}
                     () = context.stop.cancelled() => {}
-                    // Last, so that a steady flow of accepted notifications does not starve the
-                    // others.
-                    () = context.starts.arrived() => match self.assign_starts().await {
+                    // The last branch of a biased `select!`, so that a steady flow of accepted
+                    // notifications does not starve the other branches.
+                    () = context.starts.wait() => match self.assign_starts().await {
                         Ok(()) if self.backlog.is_empty() => continue,
                         Ok(()) => {}
                         Err(error) => context.backoff_after_storage_error(&error).await,
@@ -195,12 +202,12 @@ impl EngineTask {
         while self.lanes.join_next().await.is_some() {}
         if let Some(heartbeat) = heartbeat {
             drop(heartbeat);
-            // If this fails, the lease expires instead.
+            // If leaving fails, the other servers notice when the lease expires.
             let _ = self.context.store.leave(self.context.instance).await;
         }
     }
 
-    /// Starts due work. Returns when to poll next.
+    /// Starts due work. Returns when to poll next; `None` if nothing is due.
     async fn poll(&mut self) -> Result<Option<Timestamp>, StoreError> {
         if self.context.recovery_requested.swap(false, Ordering::AcqRel)
             && let Err(error) = self.reclaim().await
@@ -211,13 +218,13 @@ impl EngineTask {
         if self.context.membership.take_resync_request() {
             self.resync().await.inspect_err(|_| self.context.membership.request_resync())?;
         }
-        // Before the poll, because under load there is always more to poll for, and these must not
-        // wait.
+        // Before the poll: under load every poll finds more work, and the starts that accepting
+        // commits made must not wait for the end of that.
         self.assign_starts().await?;
-        // One time for the whole poll: work that comes due during it is found by the next one.
+        // The whole poll uses one time. Work that comes due during the poll is found by the next one.
         let now = self.context.clock.now();
-        // Reading comes first, because a write without work would queue behind writes that have
-        // some.
+        // The agenda is read before anything is started: a start is a write, which waits for other
+        // writes, and it would often find nothing to start.
         let mut agenda = self.context.store.agenda(now).await?;
         if agenda.next_due.is_some_and(|due| due <= now) {
             agenda = self.start_due(now).await?;
@@ -229,7 +236,8 @@ impl EngineTask {
         if !self.backlog.is_empty() {
             return Ok(Some(now));
         }
-        // The lane of a retry that is past due was notified just now.
+        // If the next retry is past due, its lane was notified just now, and the poll interval gives
+        // the lane time to claim it.
         let retry_due = agenda.next_retry_due.map(|due| match due > now {
             true => due.max(now.plus_ms(RETRY_COALESCE_MS)),
             false => now.plus_ms(POLL_INTERVAL_MS),
@@ -259,13 +267,15 @@ impl EngineTask {
         Ok(())
     }
 
-    /// Reads what other servers did, whether or not a notification of it arrived.
+    /// Reads the dispatches that other servers created and the cancellations that they made, in case
+    /// a change notification was lost.
     async fn resync(&mut self) -> Result<(), StoreError> {
         self.load_unscanned().await?;
         self.refresh_cancellations().await
     }
 
-    /// Loads dispatches that other servers created: every server opens pages of every dispatch.
+    /// Loads dispatches that other servers created, because every server opens pages of every
+    /// dispatch.
     async fn load_unscanned(&mut self) -> Result<(), StoreError> {
         let unread = self.context.store.unscanned_dispatches(UNSCANNED_PER_READ).await?;
         let known: HashSet<_> = self.backlog.iter().copied().collect();
@@ -273,8 +283,8 @@ impl EngineTask {
         Ok(())
     }
 
-    /// Applies cancellations of which no notification arrived: from another server while the
-    /// connection was down, or of a commit whose acknowledgement was lost.
+    /// Applies cancellations that this process was not notified of: another server canceled while
+    /// the connection was down, or the acknowledgement of the canceling commit was lost.
     async fn refresh_cancellations(&self) -> Result<(), StoreError> {
         let active = self.context.active_dispatches();
         if active.is_empty() {
@@ -293,7 +303,8 @@ impl EngineTask {
         let context = self.context.clone();
         let (start_context, due) = StartContext::new(&context, now);
         let started = context.store.start(due).await.inspect_err(|_| {
-            // The commit may have succeeded: recovery finds what it created.
+            // The commit may have succeeded although its acknowledgement was lost. Recovery finds the
+            // dispatches and pages that it created.
             self.context.recovery_requested.store(true, Ordering::Release);
         })?;
         let agenda = started.agenda.clone();
@@ -301,7 +312,8 @@ impl EngineTask {
         Ok(agenda)
     }
 
-    /// Assigns notifications that were started in the commits that accepted them.
+    /// Assigns the notifications that were started in the commits that accepted them, and then the
+    /// next dispatches of the backlog.
     async fn assign_starts(&mut self) -> Result<(), StoreError> {
         while let Some(start) = self.context.starts.next() {
             self.assign_start(start).await?;
@@ -309,11 +321,12 @@ impl EngineTask {
         self.assign_backlog().await
     }
 
-    /// Assigns a start to its lanes. Notifications to one device pass the backlog.
+    /// Assigns a start to its lanes. Single-device notifications go to their lanes at once; other
+    /// dispatches wait in the backlog.
     async fn assign_start(&mut self, start: PendingStart) -> Result<(), StoreError> {
         let PendingStart { start_context, dispatches, pages } = start;
         let context = self.context.clone();
-        context.committed();
+        context.record_commit();
         self.backlog.extend(dispatches);
         let mut by_lane: BTreeMap<_, Vec<Single>> = BTreeMap::new();
         for PendingPage { opened: OpenedDispatch { dispatch, page, device }, open } in pages {
@@ -321,8 +334,9 @@ impl EngineTask {
             let dispatch = ActiveDispatch::new(dispatch, &context);
             by_lane.entry(of).or_default().push(Single { dispatch, page, device, open });
         }
-        // A cancellation may have arrived before the dispatches were tracked. If it cannot be read,
-        // the pages are no longer open here, and recovery reclaims them.
+        // A cancellation may have arrived after the start and before the dispatches were tracked. If
+        // reading the cancellations fails, this function returns and drops the pages. They are then no
+        // longer open in this process, and recovery reclaims them.
         if !by_lane.is_empty() && context.cancellations() != start_context.cancellations {
             let refreshed = self.refresh_cancellations().await;
             refreshed.inspect_err(|_| context.request_recovery())?;
@@ -330,7 +344,7 @@ impl EngineTask {
         for ((app, platform), singles) in by_lane {
             let from = DeviceKey::before_first(app, platform);
             let to = DeviceKey::new(app, platform, SEQUENCE_MAX);
-            let tracker = context.devices.split(&start_context.tracker, from, to);
+            let tracker = context.device_tracker.split(&start_context.tracker, from, to);
             let start_context = StartContext { tracker, ..start_context };
             self.lane(app, platform).add_singles(Singles { singles, start_context });
         }
@@ -356,7 +370,7 @@ impl EngineTask {
                 self.lane(dispatch.row.app, dispatch.row.platform).add_dispatch(dispatch);
                 Ok(())
             }
-            // It has ended already, or was erased with its application.
+            // The dispatch has ended already, or was erased with its application.
             Ok(_) | Err(StoreError::NotFound) => {
                 self.context.remove_dispatch(no);
                 Ok(())
@@ -379,9 +393,138 @@ impl EngineTask {
     }
 }
 
-/// How long an unavailable service with an overdue probe is still reported, in milliseconds. The
-/// probe goes out with the next delivery, so one that is overdue for longer means that no delivery
-/// waits.
+// Starts of due notifications. The engine starts them when it polls. A single server also starts a
+// notification in the commit that accepts it, which saves a commit and a poll for each notification
+// that is sent at once.
+
+/// Most committed starts that wait for the engine. When the limit is reached, accepted notifications
+/// are started by the next poll.
+const STARTS_WAITING_MAX: usize = 16;
+
+/// State that was read before a start.
+pub(crate) struct StartContext {
+    pub(crate) at: Timestamp,
+    /// Tracks changes of devices. It was opened before the start read its devices, so that no change
+    /// since then is missed (hazard 8 of docs/delivery.md).
+    pub(crate) tracker: Arc<RangeTracker>,
+    /// The server's lease generation before the start opened its pages.
+    pub(crate) lease_generation: u64,
+    /// Number of cancellations before the start.
+    pub(crate) cancellations: u64,
+}
+
+/// A committed start that waits for the engine.
+pub(crate) struct PendingStart {
+    pub(crate) start_context: StartContext,
+    pub(crate) dispatches: Vec<DispatchNo>,
+    pub(crate) pages: Vec<PendingPage>,
+}
+
+/// A page that was opened with its start.
+pub(crate) struct PendingPage {
+    pub(crate) opened: OpenedDispatch,
+    pub(crate) open: OpenSingle,
+}
+
+impl StartContext {
+    /// Reads the state before a start, and builds the request to the store.
+    pub(crate) fn new(context: &EngineContext, now: Timestamp) -> (Self, StartDue) {
+        let lanes = {
+            let lanes = context.lanes.lock().expect("no holder of the lanes panics");
+            let accepting = lanes.iter().filter(|(_, lane)| lane.accepts_singles(now));
+            accepting.map(|(key, _)| *key).collect()
+        };
+        let start_context = Self {
+            at: now,
+            tracker: context.device_tracker.open(DeviceKey(0), DeviceKey(i64::MAX)),
+            lease_generation: context.membership.lease_generation(),
+            cancellations: context.cancellations(),
+        };
+        let lease_until = now.plus_ms(context.config.lease_ms);
+        let opening = Some(Opening { instance: context.instance, lease_until, lanes });
+        (start_context, StartDue { now, limit: context.config.start_batch, opening })
+    }
+
+    /// Records the pages of the committed start as open. The caller does this before the store commits
+    /// anything else: otherwise recovery could mistake the pages for abandoned ones.
+    pub(crate) fn commit(self, context: &Arc<EngineContext>, started: Started) -> PendingStart {
+        let Started { dispatches, opened, agenda: _ } = started;
+        #[cfg(test)]
+        context.opened_with_start.fetch_add(opened.len(), Ordering::AcqRel);
+        let lanes = context.lanes.lock().expect("no holder of the lanes panics");
+        let pages = opened.into_iter().filter_map(|opened| {
+            let lane = lanes.get(&(opened.dispatch.app, opened.dispatch.platform));
+            debug_assert!(lane.is_some(), "pages are opened only for known lanes");
+            let open = lane?.open_single(opened.page.no);
+            Some(PendingPage { opened, open })
+        });
+        PendingStart { start_context: self, dispatches, pages: pages.collect() }
+    }
+}
+
+/// The queue of starts that were made in accepting commits and that the engine has not assigned yet.
+#[derive(Default)]
+pub(crate) struct Starts {
+    waiting: Mutex<VecDeque<PendingStart>>,
+    added: Notify,
+}
+
+impl Starts {
+    /// Returns when a start was added since the last call. The queue may be empty by then.
+    pub(crate) async fn wait(&self) {
+        self.added.notified().await;
+    }
+
+    /// Takes the next start.
+    pub(crate) fn next(&self) -> Option<PendingStart> {
+        self.waiting.lock().expect("no holder panics").pop_front()
+    }
+}
+
+/// Subscribes the engine to changes, and on a single server has the store start notifications in the
+/// commits that accept them.
+pub(crate) fn subscribe(context: &Arc<EngineContext>) {
+    context.store.subscribe(context.clone());
+    // Several servers do not do this: any of them may start a notification that another one accepted,
+    // so that they share the load.
+    if !context.config.clustered {
+        context.store.start_with_accept(start_hook(Arc::downgrade(context)));
+    }
+}
+
+/// The function that the store calls before each accepting commit. It returns `None` if the commit
+/// must not start its notifications.
+fn start_hook(context: Weak<EngineContext>) -> StartHook {
+    Box::new(move || {
+        let context = context.upgrade()?;
+        let waiting = context.starts.waiting.lock().expect("no holder panics").len();
+        if context.stop.is_cancelled()
+            || context.ended.is_cancelled()
+            || waiting >= STARTS_WAITING_MAX
+        {
+            return None;
+        }
+        let (start_context, due) = StartContext::new(&context, context.clock.now());
+        let done = Box::new(move |started: Option<Started>| match started {
+            Some(started) => {
+                let next_due = started.agenda.next_due;
+                let start = start_context.commit(&context, started);
+                context.starts.waiting.lock().expect("no holder panics").push_back(start);
+                context.starts.added.notify_one();
+                if let Some(due) = next_due {
+                    context.wake_by(due);
+                }
+            }
+            None => context.request_recovery(),
+        });
+        Some(StartInAccept { due, done })
+    })
+}
+
+// The state of the engine, for the rest of the server.
+
+/// How long an unavailable upstream with an overdue probe is still reported, in milliseconds. The
+/// next delivery is the probe, so a probe that is overdue for longer means that no delivery waits.
 const PROBE_OVERDUE_MS: i64 = 600_000;
 
 /// Reads the engine's state: whether it runs, and why deliveries wait. The handle outlives the
@@ -421,7 +564,7 @@ impl EngineHandle {
         let now = self.context.clock.now();
         let statuses = lane.upstreams.statuses(now).into_iter();
         statuses
-            .filter(|(_, status)| is_current(status, now))
+            .filter(|(_, status)| blocks_deliveries(status, now))
             .map(|(name, status)| {
                 let service = if name.is_empty() { OTHER_SERVICES.into() } else { name.into() };
                 ServiceView { service, status }
@@ -449,8 +592,8 @@ impl EngineHandle {
     }
 }
 
-/// Whether deliveries wait for a service of that status.
-fn is_current(status: &ProviderStatus, now: Timestamp) -> bool {
+/// Whether deliveries wait for an upstream with that status.
+fn blocks_deliveries(status: &ProviderStatus, now: Timestamp) -> bool {
     match status {
         ProviderStatus::AuthRejected { probe_at, .. }
         | ProviderStatus::Unreachable { probe_at } => now.ms_since(*probe_at) < PROBE_OVERDUE_MS,

@@ -28,23 +28,24 @@ use crate::delivery::single_task::Singles;
 use crate::providers::{ProviderLimit, SharedProvider};
 use crate::store::{AppNo, DeviceKey, OpenPage, StoreError};
 
-/// Streams of a lane without a provider: its deliveries are settled without being sent.
+/// Streams of a lane without a provider. Its deliveries fail without being sent, so one is enough.
 const STREAMS_WITHOUT_PROVIDER: usize = 1;
 
 /// The current provider of a lane.
 #[derive(Clone)]
 pub(crate) enum LaneProvider {
-    /// Not read yet, or changed since.
+    /// The provider was not read yet, or changed since the last read.
     Unknown,
-    /// None is configured.
+    /// No provider is configured.
     Missing,
-    /// This one.
+    /// The provider, ready for use.
     Ready(SharedProvider),
 }
 
 /// The cached provider of a lane.
 struct ProviderSlot {
-    /// Counts the changes, so that results from before a change are not applied after it.
+    /// Counts the changes of the configuration, so that the result of an attempt with an earlier
+    /// configuration is recognised.
     version: u64,
     provider: LaneProvider,
 }
@@ -57,16 +58,18 @@ pub(crate) struct Lane {
     pub(crate) upstreams: Upstreams,
     /// The rate that an administrator configured.
     limiter: RateLimiter,
-    /// The rate that the provider itself accepts.
+    /// The rate that the provider accepts.
     provider_limiter: RateLimiter,
     chat_limiter: PerChatLimiter,
-    /// One for the production host and one for the sandbox host.
+    /// The guards against disabling an audience by mistake: one for the production host and one for
+    /// the sandbox host.
     unregister_guards: Mutex<[MassUnregisterGuard; 2]>,
     /// Number of devices, over all pages, that are deferred until their upstream accepts messages.
     deferred: AtomicUsize,
-    /// Number of open notifications to one device.
+    /// Number of open single-device notifications.
     singles: Arc<AtomicUsize>,
-    /// Whether the lane has, or may have, other work. If it has, these take turns with it.
+    /// Whether the lane has, or may have, work other than single-device notifications. If it has, new
+    /// single-device notifications wait for their turn like any dispatch.
     has_other_work: AtomicBool,
     retries: RetryBacklog,
     throttle_scope: ThrottleScope,
@@ -75,7 +78,7 @@ pub(crate) struct Lane {
     provider: Mutex<ProviderSlot>,
     inbox: Mutex<Inbox>,
     wake: Notify,
-    /// The application's id for the log: known once its provider was read.
+    /// The application's id for the log. It is set when the provider is read for the first time.
     app_id: OnceLock<AppId>,
 }
 
@@ -122,7 +125,8 @@ impl Lane {
         lane
     }
 
-    /// Sets how many servers share the rates: the provider counts what all servers send.
+    /// Sets the number of servers that share the rates, because the provider counts the messages of
+    /// all servers together.
     pub(crate) fn set_replicas(&self, servers: u32) {
         self.limiter.set_replicas(servers);
         self.provider_limiter.set_replicas(servers);
@@ -134,7 +138,7 @@ impl Lane {
         self.post(|inbox| inbox.dispatches.push_back(dispatch));
     }
 
-    /// Adds a page that another process left open. The page counts as open from here on.
+    /// Adds a page that another process or task left open. The caller has recorded the page as open.
     pub(crate) fn add_page(&self, page: OpenPage) {
         self.post(|inbox| inbox.pages.push_back(page));
     }
@@ -144,27 +148,29 @@ impl Lane {
         self.post(|inbox| inbox.retries_due = true);
     }
 
-    /// Notifies the lane that its application was changed or erased. This says nothing about the
-    /// provider: a held or tripped circuit breaker keeps its state.
+    /// Notifies the lane that its application was changed or erased. Its credentials need not have
+    /// changed, so a held or tripped circuit breaker keeps its state.
     pub(crate) fn app_changed(&self) {
-        let mut known = self.provider_slot();
-        *known = ProviderSlot { version: known.version + 1, provider: LaneProvider::Unknown };
-        drop(known);
+        let mut slot = self.provider_slot();
+        *slot = ProviderSlot { version: slot.version + 1, provider: LaneProvider::Unknown };
+        drop(slot);
         self.post(|inbox| inbox.provider_changed = true);
         self.breaker.wake_waiters();
     }
 
-    /// Notifies the lane that its provider was reconfigured: held deliveries resume at once.
+    /// Notifies the lane that its provider was reconfigured or released. Held deliveries resume at
+    /// once.
     pub(crate) fn provider_changed(&self) {
-        let mut known = self.provider_slot();
-        *known = ProviderSlot { version: known.version + 1, provider: LaneProvider::Unknown };
-        // Under the lock that `on_auth_failure` takes, and before the lane wakes. Otherwise it
-        // would find its retries still held.
+        let mut slot = self.provider_slot();
+        *slot = ProviderSlot { version: slot.version + 1, provider: LaneProvider::Unknown };
+        // The breakers are closed under the lock that `on_auth_failure` takes, so that an answer to
+        // the earlier configuration cannot hold the new one. They are closed before the lane wakes,
+        // because the lane would otherwise find its retries still held.
         self.breaker.close();
         self.upstreams.reset();
         *self.unregister_guards.lock().expect("no holder of the guards panics") =
             Default::default();
-        drop(known);
+        drop(slot);
         self.post(|inbox| inbox.provider_changed = true);
     }
 
@@ -173,31 +179,34 @@ impl Lane {
         self.wake.notify_one();
     }
 
-    /// The provider, read if it is not cached.
+    /// The provider, which is read from the store if it is not cached.
     pub(crate) async fn provider(&self) -> Result<LaneProvider, StoreError> {
         let (version, provider) = {
-            let known = self.provider_slot();
-            (known.version, known.provider.clone())
+            let slot = self.provider_slot();
+            (slot.version, slot.provider.clone())
         };
         if !matches!(provider, LaneProvider::Unknown) {
             return Ok(provider);
         }
-        let found = self.context.providers.provider(self.app, self.platform.provider()).await?;
-        if let Some(found) = &found {
-            self.app_id.get_or_init(|| found.app);
-        }
-        let rate = found.as_ref().and_then(|found| found.rate_per_second);
-        let provider =
-            found.map_or(LaneProvider::Missing, |found| LaneProvider::Ready(found.provider));
-        let mut known = self.provider_slot();
-        // If the provider changed during the read, the next caller reads it again.
-        if known.version == version {
-            if let LaneProvider::Ready(_) = known.provider {
-                // Another caller was first. Both must get the same provider, since payloads are
-                // rendered for one of them.
-                return Ok(known.provider.clone());
+        let configured =
+            self.context.providers.provider(self.app, self.platform.provider()).await?;
+        let (rate, provider) = match configured {
+            Some(configured) => {
+                self.app_id.get_or_init(|| configured.app);
+                (configured.rate_per_second, LaneProvider::Ready(configured.provider))
             }
-            known.provider = provider.clone();
+            None => (None, LaneProvider::Missing),
+        };
+        let mut slot = self.provider_slot();
+        // If the configuration changed during the read, nothing is cached, and the next caller reads
+        // it again.
+        if slot.version == version {
+            if let LaneProvider::Ready(_) = slot.provider {
+                // Another caller was first. Both must use the same provider, because a dispatch
+                // renders its payload again for each different provider.
+                return Ok(slot.provider.clone());
+            }
+            slot.provider = provider.clone();
             self.limiter.set_rate(rate);
         }
         Ok(provider)
@@ -212,9 +221,10 @@ impl Lane {
         self.provider.lock().expect("no holder of the provider panics")
     }
 
-    /// Checks rate limiters, the provider's own limits and the circuit breaker for one delivery.
+    /// Checks the rate limiters, the provider's limits and the circuit breaker for one delivery.
     pub(crate) fn admit(&self, now: Timestamp) -> Admission {
-        // The breaker comes last: the delivery that it admits may be the probe.
+        // `CircuitBreaker::admit` comes last, because the delivery that it admits may become the
+        // probe, and a rate limiter must not reject the probe after that.
         if let Admission::Wait(until) = self.breaker.peek(now) {
             return Admission::Wait(until);
         }
@@ -224,7 +234,7 @@ impl Lane {
         }
     }
 
-    /// Checks the provider's own limits.
+    /// Checks the limits that the provider sets.
     fn check_rate(&self, now: Timestamp) -> Result<(), Timestamp> {
         let allowance = match &self.provider_slot().provider {
             LaneProvider::Ready(provider) => provider.limit(now),
@@ -244,12 +254,12 @@ impl Lane {
     /// one.
     ///
     /// # Errors
-    /// When to try again.
+    /// The time to try again, if the last message is too recent.
     pub(crate) fn check_chat(&self, key: DeviceKey, now: Timestamp) -> Result<(), Timestamp> {
         if self.has_chats() { self.chat_limiter.check(key, now) } else { Ok(()) }
     }
 
-    /// Records a message to a device.
+    /// Records a message to a device, for [`Self::check_chat`].
     pub(crate) fn record_chat(&self, key: DeviceKey, now: Timestamp) {
         if self.has_chats() {
             self.chat_limiter.record(key, now);
@@ -271,8 +281,8 @@ impl Lane {
     /// Records that devices are no longer deferred.
     pub(crate) fn remove_deferred(&self, devices: usize) {
         let before = self.deferred.fetch_sub(devices, Ordering::AcqRel);
-        let most = self.context.config.lane_deferred_max;
-        if before >= most && before - devices < most {
+        let limit = self.context.config.lane_deferred_max;
+        if before >= limit && before - devices < limit {
             self.wake();
         }
     }
@@ -281,12 +291,12 @@ impl Lane {
         self.deferred.load(Ordering::Acquire) > 0
     }
 
-    /// Wakes the lane to check for work that it can start.
+    /// Wakes the lane, so that it starts work that has become possible.
     pub(crate) fn wake(&self) {
         self.wake.notify_one();
     }
 
-    /// Wakes pages with deferred devices: the upstream may have a free stream.
+    /// Wakes pages with deferred devices, because their upstream may have a free stream.
     pub(crate) fn wake_deferred(&self) {
         if self.has_deferred() {
             self.breaker.wake_waiters();
@@ -304,18 +314,18 @@ impl Lane {
     }
 }
 
-// The number of open retries of a lane: counted in the store from time to time, and tracked in
-// between.
+// The number of open retries of a lane. The store counts them from time to time, and the lane tracks
+// the changes in between.
 
-/// The number of open retries of a lane, as far as this process knows. It errs on the high side,
-/// because retries in flight must not exceed the limit (hazard 12 of docs/delivery.md).
+/// An estimate of the number of open retries of a lane. It is never too low, because the retries must
+/// not exceed their limit (hazard 12 of docs/delivery.md).
 #[derive(Debug, Default)]
 struct RetryBacklog(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
     open: u64,
-    /// Those of them that no commit has written yet. The store does not count them.
+    /// The open retries that no commit has written yet, so that the store does not count them.
     unwritten: u64,
     /// Total number of retries added.
     added: u64,
@@ -337,7 +347,7 @@ impl RetryBacklog {
         self.lock().open
     }
 
-    /// Adds deliveries that become retries. They count from here on, not from their commit on.
+    /// Adds deliveries that become retries. They count from now on, before their commit.
     fn add(&self, retries: u64) {
         let mut state = self.lock();
         state.open += retries;
@@ -363,9 +373,9 @@ impl RetryBacklog {
         CountSnapshot { unwritten: state.unwritten, added: state.added }
     }
 
-    /// Applies the count of the store. Retries that were unwritten when the count began, and those
-    /// added since, come on top, whether or not the store saw them. Retries that ended since are
-    /// corrected by the next count.
+    /// Applies the count of the store. Retries that were unwritten when the count began, and retries
+    /// that were added since then, are added to it even if the store counted some of them. Retries
+    /// that ended since then are still included; the next count corrects that.
     fn apply_count(&self, snapshot: CountSnapshot, retries: u64) {
         let mut state = self.lock();
         state.open = retries + snapshot.unwritten + (state.added - snapshot.added);
@@ -373,13 +383,13 @@ impl RetryBacklog {
 }
 
 impl Lane {
-    /// Whether the backlog of retries is full, so that retries go first.
+    /// Whether the number of open retries has reached its limit, so that no first attempt may start.
     pub(crate) fn retry_backlog_full(&self) -> bool {
         self.retries.open() >= self.context.config.lane_retry_rows_max
     }
 
-    /// Whether the backlog may be large enough to need an exact count: some retries end without an
-    /// attempt.
+    /// Whether so many retries may be open that an exact count is needed. The estimate grows too high
+    /// over time, because it misses retries that end without an attempt.
     pub(crate) fn retry_backlog_near_full(&self) -> bool {
         self.retries.open() >= self.context.config.lane_retry_rows_max / 2
     }
@@ -398,7 +408,7 @@ impl Lane {
         self.wake_after_retries_ended(before);
     }
 
-    /// Wakes pages that wait for the backlog to shrink.
+    /// Wakes the pages that wait for open retries to end, if the limit was reached before.
     fn wake_after_retries_ended(&self, before: u64) {
         if before >= self.context.config.lane_retry_rows_max && !self.retry_backlog_full() {
             self.breaker.wake_waiters();
@@ -412,15 +422,15 @@ impl Lane {
     }
 }
 
-/// Retries that are counted but not committed. Dropped after the commit that writes them, or when
-/// they are given up.
+/// Retries that are counted but not committed. This value is dropped after the commit that writes
+/// them, or when their results are discarded.
 pub(crate) struct UncommittedRetries {
     lane: Arc<Lane>,
     count: u64,
 }
 
 impl UncommittedRetries {
-    /// Adds these to `held`, which the same commit writes.
+    /// Adds these retries to `held`, whose retries are written by the same commit.
     pub(crate) fn merge_into(mut self, held: &mut Option<Self>) {
         match held {
             Some(held) => held.count += std::mem::take(&mut self.count),
@@ -443,8 +453,8 @@ mod tests {
     fn uncommitted_retries_are_added_to_the_count_of_the_store() {
         let count = RetryBacklog::default();
         count.add(3);
-        let begun = count.begin_count();
-        count.apply_count(begun, 0);
+        let snapshot = count.begin_count();
+        count.apply_count(snapshot, 0);
         assert_eq!(count.open(), 3);
         count.mark_written(3);
         count.apply_count(count.begin_count(), 3);
@@ -458,10 +468,10 @@ mod tests {
         let count = RetryBacklog::default();
         count.add(2);
         count.mark_written(2);
-        let begun = count.begin_count();
+        let snapshot = count.begin_count();
         count.add(5);
         count.mark_written(5);
-        count.apply_count(begun, 2);
+        count.apply_count(snapshot, 2);
         assert_eq!(count.open(), 7);
         count.apply_count(count.begin_count(), 7);
         assert_eq!(count.open(), 7, "the next count corrects retries counted twice");

@@ -1,7 +1,7 @@
-//! This server's membership in the cluster that shares one database. Each server renews its lease
-//! with a heartbeat. When a lease expires, the server counts as dead and the others take over its
-//! pages and retries. A server therefore sends only while its lease is valid: after a pause or a
-//! loss of the database, others may have taken over its work without its knowledge (hazard 5 of
+//! This server's membership in the cluster of servers that share one database. Each server renews its
+//! lease with heartbeats. When its lease expires, a server counts as dead, and the others take over
+//! its pages and retries. After a pause of the process, or a loss of the database, a server does not
+//! know whether that has happened. It therefore sends only while its lease is valid (hazard 5 of
 //! docs/delivery.md).
 //!
 //! ```text
@@ -22,8 +22,8 @@ use crate::store::{ClusterStatus, Heartbeat};
 pub(crate) struct Membership {
     /// End of the lease, in unix milliseconds.
     lease_until_ms: AtomicI64,
-    /// How often the lease expired. Work claimed under an earlier generation may belong to other
-    /// servers.
+    /// How often the lease has expired. Work that was claimed under an earlier generation may belong to
+    /// another server by now.
     lease_generation: AtomicU64,
     /// Number of servers alive, this one included.
     servers: AtomicU32,
@@ -33,7 +33,7 @@ pub(crate) struct Membership {
 }
 
 impl Membership {
-    /// A single server always has a valid lease; one of several has none before its first
+    /// A single server always has a valid lease. A server of a cluster has none before its first
     /// heartbeat.
     pub(crate) fn new(clustered: bool) -> Self {
         Self {
@@ -50,13 +50,13 @@ impl Membership {
         now.as_ms() < self.lease_until_ms.load(Ordering::Acquire)
     }
 
-    /// How often the lease has expired. Work that was this server's under one generation is still
-    /// its own if the generation is unchanged and [`Self::is_valid`]. Always 0 for a single server.
+    /// How often the lease has expired; always 0 for a single server. Work that belonged to this server
+    /// under one generation still belongs to it if the generation is the same and the lease is valid.
     pub(crate) fn lease_generation(&self) -> u64 {
         self.lease_generation.load(Ordering::Acquire)
     }
 
-    /// Notifies of every successful heartbeat.
+    /// A waiter that is notified of every successful heartbeat.
     pub(crate) fn subscribe(&self) -> Waiter {
         self.renewed.subscribe()
     }
@@ -66,7 +66,7 @@ impl Membership {
         self.servers.load(Ordering::Acquire)
     }
 
-    /// Takes the request to read what other servers did, if there is one.
+    /// Clears the request to read what other servers did. Returns whether there was one.
     pub(crate) fn take_resync_request(&self) -> bool {
         self.resync_requested.swap(false, Ordering::AcqRel)
     }
@@ -76,9 +76,10 @@ impl Membership {
         self.resync_requested.store(true, Ordering::Release);
     }
 
-    /// Applies a heartbeat that succeeded at `now` or before.
+    /// Renews the lease until `until` after a successful heartbeat.
     fn renew(&self, until: Timestamp, cluster: ClusterStatus, now: Timestamp) {
-        // Before the new lease: a reader that sees the lease must see the new generation, too.
+        // The generation changes before the lease, so that a task that sees the new lease also sees
+        // the new generation.
         if !self.is_valid(now) {
             self.lease_generation.fetch_add(1, Ordering::AcqRel);
         }
@@ -100,7 +101,7 @@ pub(super) async fn run_heartbeat(context: Arc<EngineContext>) {
             Ok(cluster) => {
                 let servers_before = context.membership.servers();
                 context.membership.renew(heartbeat.lease_until, cluster, context.clock.now());
-                context.committed();
+                context.record_commit();
                 context.dirty_lanes.request_pull();
                 let servers = context.membership.servers();
                 if servers_before != servers {

@@ -1,9 +1,10 @@
 //! The delivery engine: from an accepted notification to the outcome of every device.
 //!
-//! Three ideas carry it. An audience is a query, not a million rows: accepting a notification
-//! writes one row. Work is done in pages of about a thousand devices, claimed by a cursor and
-//! committed in checkpoints, so that a crash repeats only what was in flight. And policy has one
-//! place: [`decide`] turns a provider's answer into what happens next.
+//! The engine has three principles. First, an audience is a query and not a million rows: accepting a
+//! notification writes one row. Second, the engine works in pages of about a thousand devices. A
+//! cursor claims each page, and checkpoints commit its outcomes, so that a crash repeats only the
+//! deliveries that were in flight. Third, one function holds the retry policy: [`decide`] maps a
+//! provider's answer to what happens next.
 //!
 //! ```text
 //! EngineTask ──due──▶ LaneTask (application × platform) ──page───▶ PageTask   ─┐
@@ -13,7 +14,6 @@
 
 mod breaker;
 mod breaker_sync;
-mod checkpoint_builder;
 mod config;
 mod context;
 mod decision;
@@ -29,7 +29,6 @@ mod rate_limiter;
 mod retry_task;
 mod sender;
 mod single_task;
-mod starts;
 
 pub use config::{EngineConfig, MAX_UNACKED_DEFAULT};
 pub use context::{Configured, EngineDeps, ProviderSource};

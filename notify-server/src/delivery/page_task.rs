@@ -1,5 +1,5 @@
-//! The task of one page: sends to its devices over the lane's streams, and commits the results in
-//! checkpoints.
+//! The task of one page. It sends to the page's devices over the lane's streams, and commits the
+//! results in checkpoints.
 //!
 //! ```text
 //! queue ──permits, admission──▶ in flight ──result──▶ batch ──checkpoint──▶ stored
@@ -7,10 +7,10 @@
 //!   └─────────── postponed ─────────┘
 //! ```
 //!
-//! Invariants (hazards 4, 5 and 8 of docs/delivery.md): no stream opens while too many deliveries
-//! are unacknowledged, without a valid lease, or to an address that was read more than a second ago
-//! or is known to have changed. Once another server has taken a page over, this one commits nothing
-//! more of it.
+//! Invariants (hazards 4, 5 and 8 of docs/delivery.md): no attempt starts while too many deliveries
+//! are unacknowledged, without a valid lease, or with an address that was read more than a second ago
+//! or has changed since. After another server has taken a page over, this server commits nothing more
+//! of that page.
 //!
 //! A page continues to send while its checkpoint is being committed.
 
@@ -23,13 +23,15 @@ use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt};
 use notify_core::Timestamp;
 
-use crate::delivery::checkpoint_builder::{CheckpointBuilder, CommitGuard};
 use crate::delivery::context::EngineContext;
 use crate::delivery::deferred::Deferred;
 use crate::delivery::device_tracker::RangeTracker;
 use crate::delivery::dispatch::{ActiveDispatch, DeliveryMode};
 use crate::delivery::lane::Lane;
-use crate::delivery::sender::{self, CompletedAttempt, Delivery, History, InFlight, Route, Sender};
+use crate::delivery::sender::{
+    self, CheckpointBuilder, CommitGuard, CompletedAttempt, Delivery, History, InFlight, Route,
+    Sender,
+};
 use crate::providers::{Reason, SharedProvider};
 use crate::reasons;
 use crate::signal::Waiter;
@@ -41,14 +43,14 @@ use crate::store::{
 /// How a page's task ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PageEnd {
-    /// The page is finished, or the process stops and leaves the rest to the next one.
+    /// The page is finished, or this process stops and leaves the rest of the page to the next process.
     Finished,
     /// Another server has taken the page over.
     Fenced,
 }
 
-/// How often a page that is blocked by the retry backlog has its lane count the retries. Real time:
-/// it limits the load on the machine.
+/// How often a page that is blocked by the retry backlog wakes its lane, which counts the retries. This
+/// is real time, because it limits the load on the machine.
 const RETRY_BACKLOG_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Why no further attempt can start at the moment.
@@ -59,11 +61,11 @@ enum Blocked {
     Lane(sender::Blocked),
     /// The page's lease expired. The next checkpoint renews it.
     PageLease,
-    /// The server missed its heartbeats and may count as dead.
+    /// The server missed its heartbeats, so other servers may consider it dead.
     ServerLease,
-    /// All remaining devices are deferred, until that time if it is known.
-    Services(Option<Timestamp>),
-    /// The lane has too many open retries, which go first.
+    /// All remaining devices are deferred: until that time, or until an event if it is `None`.
+    Upstreams(Option<Timestamp>),
+    /// The lane has too many open retries. No first attempt starts until some of them end.
     RetryBacklog,
 }
 
@@ -71,17 +73,17 @@ enum Blocked {
 pub(crate) struct DeviceSnapshot {
     pub(crate) devices: Vec<AudienceDevice>,
     pub(crate) read_at: Timestamp,
-    /// Opened before the read: it holds what changed since.
+    /// Tracks changes of the devices. It was opened before the read.
     pub(crate) tracker: Arc<RangeTracker>,
-    /// The server's lease generation when the page was known to be its own.
+    /// The server's lease generation at a time when the page certainly belonged to this server.
     pub(crate) lease_generation: u64,
 }
 
 /// A checkpoint that is being committed.
 struct InFlightCheckpoint {
     commit: BoxFuture<'static, Result<OpenPage, StoreError>>,
-    /// The server's lease generation when the commit began. The commit proves that the page was still
-    /// this server's then.
+    /// The server's lease generation when the commit began. A successful commit proves that the page
+    /// still belonged to this server at that time.
     lease_generation: u64,
     ends_page: bool,
     _guard: CommitGuard,
@@ -92,14 +94,15 @@ pub(crate) struct PageTask {
     lane: Arc<Lane>,
     dispatch: Arc<ActiveDispatch>,
     page: OpenPage,
-    /// The server's lease generation when the page was last known to be its own.
+    /// The server's lease generation at the last time when the page certainly belonged to this server.
     lease_generation: u64,
     tracker: Arc<RangeTracker>,
-    /// Devices without an attempt. Ineligible ones stay, since they may become eligible.
+    /// Devices without an attempt. Ineligible devices stay in the queue until their turn, because they
+    /// may become eligible.
     queue: VecDeque<AudienceDevice>,
     deferred: Deferred,
     read_at: Timestamp,
-    /// Whether mode and addresses were read since they were last invalidated.
+    /// Whether `mode` and the addresses in `queue` were read since they were last invalidated.
     is_fresh: bool,
     mode: Option<DeliveryMode>,
     /// Version of the provider that the mode is for.
@@ -107,7 +110,7 @@ pub(crate) struct PageTask {
     breaker_changes: Waiter,
     batch: CheckpointBuilder,
     sender: Sender,
-    /// Length of the queue, for the lane.
+    /// The length of the queue, published to the lane.
     waiting: Arc<AtomicUsize>,
     /// Deliveries of this page with an outcome or a retry, including those in the batch.
     done: u64,
@@ -116,8 +119,8 @@ pub(crate) struct PageTask {
 }
 
 impl PageTask {
-    /// The task of a page. `done`: devices with an outcome or a retry, in order, where another process
-    /// left the page open. They are recognised by key and skipped.
+    /// The task of a page. `done`: the keys of devices that have an outcome or a retry already, in
+    /// ascending order. The task skips them. It is empty unless another process left the page open.
     pub(crate) fn new(
         lane: Arc<Lane>,
         dispatch: Arc<ActiveDispatch>,
@@ -126,7 +129,7 @@ impl PageTask {
         done: &[DeviceKey],
     ) -> Self {
         let DeviceSnapshot { devices, read_at, tracker, lease_generation } = snapshot;
-        let deleted = dispatch.deleted(&devices, page.from, page.to);
+        let missing = dispatch.missing_named_devices(&devices, page.from, page.to);
         let is_done = |key: &DeviceKey| done.binary_search(key).is_ok();
         let queue: VecDeque<_> =
             devices.into_iter().filter(|device| !is_done(&device.key)).collect();
@@ -149,7 +152,7 @@ impl PageTask {
             done: done.len() as u64,
             skipped: 0,
         };
-        for key in deleted.into_iter().filter(|key| !is_done(key)) {
+        for key in missing.into_iter().filter(|key| !is_done(key)) {
             task.settle_unsent(key, Outcome::Canceled, reasons::DEVICE_DELETED.into());
         }
         task
@@ -187,8 +190,9 @@ impl PageTask {
             let has_results = !self.batch.is_empty();
             tokio::select! {
                 biased;
-                // Before the answers: the commit begins when it is first polled.
-                committed = committed(&mut checkpoint), if checkpoint.is_some() => {
+                // The first branch of a biased `select!`, because the commit begins only when it is
+                // polled for the first time.
+                committed = wait_for_commit(&mut checkpoint), if checkpoint.is_some() => {
                     let Some(checkpoint) = checkpoint.take() else { continue };
                     match committed {
                         Ok(_) if checkpoint.ends_page => return PageEnd::Finished,
@@ -211,8 +215,8 @@ impl PageTask {
         }
     }
 
-    /// Publishes the length of the queue, so that the lane opens the next page while devices of
-    /// this one do not answer (hazard 3 of docs/delivery.md).
+    /// Publishes the length of the queue. The lane can then open the next page while attempts of this
+    /// page still wait for an answer (hazard 3 of docs/delivery.md).
     fn publish_queue_len(&self) {
         let waiting = self.queue.len();
         if self.waiting.swap(waiting, Ordering::AcqRel) != waiting {
@@ -220,12 +224,12 @@ impl PageTask {
         }
     }
 
-    /// Returns when the reason for the block may be gone.
+    /// Waits until the reason for the block may be gone, or the engine stops.
     async fn until_unblocked(&mut self, blocked: &Blocked) {
         let context = &self.lane.context;
         let unblocked = async {
             match blocked {
-                // Only results and commits unblock these.
+                // Only results and commits end these, and the caller waits for them itself.
                 Blocked::NoneLeft | Blocked::PageLease => std::future::pending().await,
                 Blocked::ServerLease => {
                     let mut renewed = context.membership.subscribe();
@@ -233,15 +237,15 @@ impl PageTask {
                         renewed.changed().await;
                     }
                 }
-                Blocked::Lane(sender::Blocked::Permits) => self.sender.acquired().await,
+                Blocked::Lane(sender::Blocked::Permits) => self.sender.wait_for_permits().await,
                 Blocked::RetryBacklog => tokio::select! {
                     biased;
                     () = self.breaker_changes.changed() => {}
                     () = tokio::time::sleep(RETRY_BACKLOG_INTERVAL) => self.lane.wake(),
                 },
-                Blocked::Services(None) => self.breaker_changes.changed().await,
+                Blocked::Upstreams(None) => self.breaker_changes.changed().await,
                 Blocked::Lane(sender::Blocked::Admission(until))
-                | Blocked::Services(Some(until)) => tokio::select! {
+                | Blocked::Upstreams(Some(until)) => tokio::select! {
                     biased;
                     () = self.breaker_changes.changed() => {}
                     () = context.clock.sleep_until(self.dispatch.capped_at_expiry(*until)) => {}
@@ -257,15 +261,15 @@ impl PageTask {
     }
 }
 
-// Starting attempts: devices that need none are settled, the others wait for permits.
+// Starting attempts. Devices that need no attempt are settled; the others wait for permits.
 
 impl PageTask {
     /// Starts attempts until something blocks the next one.
     async fn start_ready(&mut self, in_flight: &mut InFlight<CompletedAttempt>) -> Blocked {
         let context = self.lane.context.clone();
         loop {
-            // Before all checks that depend on the breaker, so that a change during them ends the
-            // wait.
+            // This comes before all checks that depend on the breaker, so that a change of the breaker
+            // during these checks ends the wait after them.
             self.breaker_changes.mark_unchanged();
             let now = context.clock.now();
             self.resume_deferred(now);
@@ -273,22 +277,23 @@ impl PageTask {
                 self.sender.release();
                 return match self.deferred.is_empty() || context.stop.is_cancelled() {
                     true => Blocked::NoneLeft,
-                    false => Blocked::Services(self.deferred.until()),
+                    false => Blocked::Upstreams(self.deferred.recheck_at()),
                 };
             }
             if self.is_stale(now) {
-                // Before any await: a result that arrived under a lease must reach the batch while
-                // the lease is valid (hazard 5 of docs/delivery.md).
+                // The read below may take long. Results that have arrived must be in the batch before
+                // the lease can expire during it (hazard 5 of docs/delivery.md).
                 self.take_completed(in_flight);
                 if let Err(error) = self.refresh(now).await {
-                    // The tracker no longer holds the changes, so everything is read again.
+                    // `is_stale` has cleared the changes in the tracker, so all devices must be read
+                    // again.
                     self.invalidate();
                     context.backoff_after_storage_error(&error).await;
                 }
                 continue;
             }
             let Some(mode) = self.mode.clone() else { continue };
-            if self.dispatch.canceled() && !matches!(mode, DeliveryMode::Settle { .. }) {
+            if self.dispatch.is_canceled() && !matches!(mode, DeliveryMode::Settle { .. }) {
                 self.is_fresh = false;
                 continue;
             }
@@ -304,8 +309,8 @@ impl PageTask {
         }
     }
 
-    /// Settles and skips devices that need no attempt, and takes the permits for the first one that does,
-    /// if one is left.
+    /// Settles or skips the first devices of the queue while they need no attempt. Takes the permits for
+    /// the first device that needs an attempt, if one is left.
     fn prepare_next(&mut self, mode: &DeliveryMode, now: Timestamp) -> Result<(), Blocked> {
         while let Some(device) = self.queue.front() {
             let key = device.key;
@@ -314,10 +319,11 @@ impl PageTask {
                     DeliveryMode::Settle { settled, reason } => {
                         self.settle_unsent(key, *settled, reason.clone());
                     }
-                    DeliveryMode::Send { .. } if self.dispatch.expired(now) => {
+                    DeliveryMode::Send { .. } if self.dispatch.has_expired(now) => {
                         self.settle_unsent(key, Outcome::Expired, reasons::EXPIRED.into());
                     }
-                    // A notification with one attempt does not wait for corrected credentials.
+                    // A notification without an expiry has a single attempt, and does not wait for
+                    // corrected credentials.
                     DeliveryMode::Send { .. }
                         if self.dispatch.expires_at.is_none() && self.lane.breaker.is_held(now) =>
                     {
@@ -327,13 +333,14 @@ impl PageTask {
                     DeliveryMode::Send { .. } if !self.dispatch.has_address(device) => {
                         self.settle_unsent(key, Outcome::Failed, reasons::NO_ADDRESS.into());
                     }
-                    DeliveryMode::Send { provider, .. } if self.defer_front(provider, now) => {
+                    DeliveryMode::Send { provider, .. } if self.try_defer_front(provider, now) => {
                         continue;
                     }
-                    // Before the admission, which may make this the probe.
+                    // This check comes before the permits: `try_acquire` may make this delivery the
+                    // probe, which must then be sent.
                     DeliveryMode::Send { .. } => match self.lane.check_chat(key, now) {
                         Ok(()) => break,
-                        Err(due_at) => self.put_off(key, due_at, now),
+                        Err(due_at) => self.convert_to_retry(key, due_at, now),
                     },
                 }
             } else {
@@ -344,7 +351,8 @@ impl PageTask {
         if self.queue.is_empty() { Ok(()) } else { self.try_acquire(now) }
     }
 
-    /// Takes the permits for one attempt, if leases, retries and lane allow it.
+    /// Takes the permits for one attempt, if the leases are valid, the lane has not too many retries,
+    /// and the lane admits a delivery.
     fn try_acquire(&mut self, now: Timestamp) -> Result<(), Blocked> {
         let membership = &self.lane.context.membership;
         let acquired = if !membership.is_valid(now) {
@@ -358,7 +366,8 @@ impl PageTask {
         } else {
             self.sender.try_acquire(now).map_err(Blocked::Lane)
         };
-        // An unused permit would be missing elsewhere, for instance for the retries.
+        // A permit that this page cannot use is released, because other tasks, such as the retries,
+        // may need it.
         match acquired {
             Ok(()) | Err(Blocked::Lane(sender::Blocked::Permits)) => {}
             Err(_) => self.sender.release(),
@@ -366,8 +375,8 @@ impl PageTask {
         acquired
     }
 
-    /// Makes a delivery a retry without an attempt.
-    fn put_off(&mut self, key: DeviceKey, due_at: Timestamp, now: Timestamp) {
+    /// Turns a delivery into a retry without an attempt.
+    fn convert_to_retry(&mut self, key: DeviceKey, due_at: Timestamp, now: Timestamp) {
         let retry = NewRetry {
             key,
             attempts: 0,
@@ -387,42 +396,44 @@ impl PageTask {
         self.done += 1;
     }
 
-    /// Defers the first device of the queue if its upstream accepts no messages now.
-    fn defer_front(&mut self, provider: &SharedProvider, now: Timestamp) -> bool {
+    /// Defers the first device of the queue if its upstream accepts no messages now. Returns whether it
+    /// did.
+    fn try_defer_front(&mut self, provider: &SharedProvider, now: Timestamp) -> bool {
         let Some(device) = self.queue.front() else { return false };
-        let Some(service) = self.dispatch.upstream_of(&self.lane, device) else { return false };
+        let Some(upstream) = self.dispatch.upstream_of(&self.lane, device) else { return false };
         let candidate = self.dispatch.candidate(&self.lane, provider, device);
-        let Err(until) = service.capacity(candidate, now) else { return false };
+        let Err(recheck_at) = upstream.capacity(candidate, now) else { return false };
         if let Some(device) = self.queue.pop_front() {
-            self.deferred.push(&service, device, until);
+            self.deferred.push(&upstream, device, recheck_at);
         }
         true
     }
 
-    /// Puts deferred devices back into the queue if their upstream accepts messages again, or if
-    /// they are not to be sent to any more.
+    /// Puts deferred devices back into the queue if their upstream accepts messages again. Puts all of
+    /// them back if the dispatch was canceled or has expired, or if the provider changed.
     fn resume_deferred(&mut self, now: Timestamp) {
         if self.deferred.is_empty() {
             return;
         }
-        let ends = self.dispatch.canceled()
-            || self.dispatch.expired(now)
+        let must_resume_all = self.dispatch.is_canceled()
+            || self.dispatch.has_expired(now)
             || self.version != self.lane.provider_version();
         let provider = match &self.mode {
-            Some(DeliveryMode::Send { provider, .. }) if !ends => Some(provider),
+            Some(DeliveryMode::Send { provider, .. }) if !must_resume_all => Some(provider),
             Some(DeliveryMode::Send { .. } | DeliveryMode::Settle { .. }) | None => None,
         };
         let is_stale = self.deferred.is_stale();
-        let taken = self.deferred.take(|service, device| match provider {
+        let taken = self.deferred.take(|upstream, device| match provider {
             Some(provider) => {
-                service.capacity(self.dispatch.candidate(&self.lane, provider, device), now)
+                upstream.capacity(self.dispatch.candidate(&self.lane, provider, device), now)
             }
             None => Ok(usize::MAX),
         });
         if taken.is_empty() {
             return;
         }
-        // Their addresses are read again, together with the rest of the page.
+        // If the addresses of these devices are too old, the page reads them again together with the
+        // rest of its queue.
         let age_ms = now.ms_since(self.read_at);
         if is_stale || age_ms > self.lane.context.config.address_age_ms_max {
             self.invalidate();
@@ -441,7 +452,7 @@ impl PageTask {
             // A postponed delivery stays in the page and does not become a retry.
             Some(device) => {
                 self.queue.push_front(device);
-                // The read also sorts the queue.
+                // The queue is no longer in ascending order. The next read sorts it.
                 self.invalidate();
             }
             None => self.done += 1,
@@ -483,11 +494,12 @@ impl PageTask {
             ..results
         };
         let ends_zone = ends_page && self.dispatch.is_local();
-        // Before the commit, which proves ownership only as of its start.
+        // This is read before the commit, because a successful commit proves only that the page
+        // belonged to this server when the commit began.
         let lease_generation = context.membership.lease_generation();
         let commit = async move {
             let committed = commit_with_retry(&context, checkpoint).await;
-            context.committed();
+            context.record_commit();
             if let Some(due_at) = next_retry {
                 context.wake_by(due_at);
             }
@@ -501,8 +513,9 @@ impl PageTask {
     }
 }
 
-/// Commits a checkpoint, and repeats that until it succeeds: while storage fails the deliveries
-/// stay unacknowledged, and the limit on them stops the sending.
+/// Commits a checkpoint, and repeats the commit while storage fails. The deliveries stay unacknowledged
+/// in the meantime, so that the limit `max_unacked` stops the sending. Fails only if the page no longer
+/// belongs to this server or was erased.
 async fn commit_with_retry(
     context: &EngineContext,
     checkpoint: Checkpoint,
@@ -519,16 +532,18 @@ async fn commit_with_retry(
     }
 }
 
-/// Returns when the checkpoint in flight was committed or rejected; never without one.
-async fn committed(in_flight: &mut Option<InFlightCheckpoint>) -> Result<OpenPage, StoreError> {
+/// Waits until the checkpoint in flight was committed or rejected. Never returns if there is none.
+async fn wait_for_commit(
+    in_flight: &mut Option<InFlightCheckpoint>,
+) -> Result<OpenPage, StoreError> {
     match in_flight {
         Some(checkpoint) => (&mut checkpoint.commit).await,
         None => std::future::pending().await,
     }
 }
 
-// Keeping the page current: addresses and states are read shortly before their use (hazard 8 of
-// docs/delivery.md).
+// Keeping the page current. Addresses and the state of devices are read shortly before their use
+// (hazard 8 of docs/delivery.md).
 
 impl PageTask {
     fn is_stale(&self, now: Timestamp) -> bool {
@@ -544,8 +559,8 @@ impl PageTask {
         self.read_at = Timestamp(0);
     }
 
-    /// Reads the mode, and the rest of the page in its current state. The first time it uses the
-    /// devices that were read with the claim of the page, if that is recent enough.
+    /// Reads the mode, and the current state of the devices in the queue. The first call uses the devices
+    /// that were read with the claim of the page, if that read is recent enough.
     async fn refresh(&mut self, now: Timestamp) -> Result<(), StoreError> {
         let context = self.lane.context.clone();
         let version = self.lane.provider_version();
@@ -567,8 +582,8 @@ impl PageTask {
         Ok(())
     }
 
-    /// Replaces the queue with the new state of its devices. A deleted device counts as canceled;
-    /// one that lost the tag, or left the zone, is no longer targeted.
+    /// Replaces the queue with the new state of its devices. The delivery to a deleted device is settled
+    /// as canceled. A device that lost the tag or left the zone is no longer targeted.
     async fn merge_refreshed(&mut self, devices: Vec<AudienceDevice>) -> Result<(), StoreError> {
         let mut old: Vec<AudienceDevice> = self.queue.iter().cloned().collect();
         old.sort_by_key(|device| device.key);
@@ -592,8 +607,8 @@ impl PageTask {
         Ok(())
     }
 
-    /// The missing devices that still exist, and only lost the tag or the zone by which they were
-    /// selected.
+    /// Those of the missing devices that still exist. They only lost the tag or left the zone by which
+    /// they were selected.
     async fn without_tag_or_zone(
         &mut self,
         missing: &[DeviceKey],
@@ -614,20 +629,18 @@ impl PageTask {
         Ok(devices.into_iter().map(|device| device.key).collect())
     }
 
-    /// Excludes devices whose address or owner got the notification already, as another device or in
-    /// another zone.
+    /// Makes devices ineligible that got the notification already: their address got it as the address
+    /// of another device, or they had their turn in another zone.
     async fn exclude_already_delivered(&mut self) -> Result<(), StoreError> {
+        let (dispatch, context) = (&self.dispatch, &self.lane.context);
         for device in &mut self.queue {
-            if self.dispatch.targets(device)
-                && (self
-                    .dispatch
-                    .was_delivered_to_previous_owner(device, &self.lane.context)
-                    .await?
-                    || self
-                        .dispatch
-                        .was_handled_in_another_zone(device, &self.lane.context)
-                        .await?)
-            {
+            if !dispatch.targets(device) {
+                continue;
+            }
+            let is_already_delivered =
+                dispatch.was_delivered_to_previous_owner(device, context).await?
+                    || dispatch.was_handled_in_another_zone(device, context).await?;
+            if is_already_delivered {
                 device.eligible = false;
             }
         }

@@ -1,7 +1,7 @@
-//! A semaphore whose limit can change: for the streams of a lane, and for the unacknowledged
-//! deliveries of the engine. It serves requests in the order in which they queued, so that
-//! dispatches take turns: a page that releases a permit cannot take it again ahead of a page that
-//! waits for one.
+//! A semaphore whose limit can change. It limits the streams of a lane and the unacknowledged
+//! deliveries of the engine. Requests are granted in the order in which they queued, so that
+//! dispatches take turns: a page that releases a permit cannot take it again before a page that waits
+//! for a permit.
 
 use std::sync::{Arc, Mutex};
 
@@ -19,8 +19,8 @@ pub(crate) struct ResizableSemaphore {
 #[derive(Debug)]
 struct Limit {
     current: usize,
-    /// Permits that were in use when the limit fell below them. As many are destroyed when they are
-    /// released.
+    /// How many permits in use exceed the limit, because it was lowered. This many permits are
+    /// destroyed when they are released.
     deficit: usize,
 }
 
@@ -32,17 +32,18 @@ impl ResizableSemaphore {
 
     /// Changes the limit. A lower limit takes effect as permits are released.
     pub(crate) fn set_limit(&self, limit: usize) {
-        let mut known = self.limit.lock().expect("no holder of the limit panics");
-        if limit > known.current {
-            let added = limit - known.current;
-            let from_deficit = added.min(known.deficit);
-            known.deficit -= from_deficit;
+        let mut state = self.limit.lock().expect("no holder of the limit panics");
+        if limit > state.current {
+            let added = limit - state.current;
+            let from_deficit = added.min(state.deficit);
+            state.deficit -= from_deficit;
             self.available.add_permits(added - from_deficit);
-        } else if limit < known.current {
-            let removed = known.current - limit;
-            known.deficit += removed - self.available.forget_permits(removed);
+        } else if limit < state.current {
+            let removed = state.current - limit;
+            let forgotten = self.available.forget_permits(removed);
+            state.deficit += removed - forgotten;
         }
-        known.current = limit;
+        state.current = limit;
     }
 
     /// Number of permits that are not in use.
@@ -51,7 +52,7 @@ impl ResizableSemaphore {
         self.available.available_permits()
     }
 
-    /// Returns permits; those that the deficit does not absorb go to the first requests in the queue.
+    /// Returns permits. Permits that the deficit does not absorb go to the first requests in the queue.
     fn release(&self, permits: usize) {
         if permits == 0 {
             return;
@@ -71,7 +72,7 @@ pub(crate) struct Permit {
 }
 
 impl Permit {
-    /// Adds this permit to `held`, to be released together.
+    /// Adds this permit to `held`, so that both are released together.
     pub(crate) fn merge_into(mut self, held: &mut Option<Self>) {
         match held {
             Some(held) => {
@@ -89,8 +90,8 @@ impl Drop for Permit {
     }
 }
 
-/// One task's request for a permit: granted at once if one is available and no other request is queued,
-/// otherwise queued.
+/// One task's request for a permit. It is granted at once if a permit is available and no other request
+/// is queued; otherwise it is queued.
 pub(crate) struct PermitRequest {
     semaphore: Arc<ResizableSemaphore>,
     queued: Option<BoxFuture<'static, ()>>,
@@ -102,7 +103,8 @@ impl PermitRequest {
         Self { semaphore: semaphore.clone(), queued: None, granted: None }
     }
 
-    /// Whether the request holds a permit now. If it does not, it is queued from here on.
+    /// Takes a permit if one is available, otherwise queues the request. Returns whether the request
+    /// holds a permit now.
     pub(crate) fn try_acquire_or_queue(&mut self) -> bool {
         if self.granted.is_some() {
             return true;
@@ -122,8 +124,8 @@ impl PermitRequest {
         false
     }
 
-    /// Returns when a queued request is granted; never if it is not queued.
-    pub(crate) async fn acquired(&mut self) {
+    /// Waits until a queued request is granted. Never returns if the request is not queued.
+    pub(crate) async fn wait(&mut self) {
         match &mut self.queued {
             Some(queued) => queued.await,
             None => return std::future::pending().await,
@@ -198,15 +200,15 @@ mod tests {
         let (mut first, mut second) =
             (PermitRequest::new(&semaphore), PermitRequest::new(&semaphore));
         assert!(!first.try_acquire_or_queue() && !second.try_acquire_or_queue());
-        assert!(first.acquired().now_or_never().is_none());
-        assert!(second.acquired().now_or_never().is_none());
+        assert!(first.wait().now_or_never().is_none());
+        assert!(second.wait().now_or_never().is_none());
         drop(permit);
         assert!(acquire(&semaphore).is_none(), "no request passes the queue");
-        assert!(second.acquired().now_or_never().is_none());
-        assert!(first.acquired().now_or_never().is_some() && first.try_acquire_or_queue());
+        assert!(second.wait().now_or_never().is_none());
+        assert!(first.wait().now_or_never().is_some() && first.try_acquire_or_queue());
         drop(first);
         assert!(
-            second.acquired().now_or_never().is_some(),
+            second.wait().now_or_never().is_some(),
             "an unused permit goes to the next request"
         );
     }
@@ -217,7 +219,7 @@ mod tests {
         let permit = acquire(&semaphore).unwrap();
         let mut dropped = PermitRequest::new(&semaphore);
         assert!(!dropped.try_acquire_or_queue());
-        assert!(dropped.acquired().now_or_never().is_none());
+        assert!(dropped.wait().now_or_never().is_none());
         drop(permit);
         drop(dropped);
         assert!(acquire(&semaphore).is_some());

@@ -1,5 +1,6 @@
-//! The rate limiter of a lane: the `rate_per_second` that an administrator configured. A token
-//! bucket that holds a tenth of a second; the servers of one database get equal shares of the rate.
+//! Rate limiters: one for the rate of a lane, such as the `rate_per_second` that an administrator
+//! configured, and one for each chat. The rate of a lane is limited by a token bucket that holds the
+//! deliveries of a tenth of a second. The servers of one database get equal shares of the rate.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -8,7 +9,7 @@ use notify_core::Timestamp;
 
 use crate::store::DeviceKey;
 
-/// How far deliveries may run ahead of even spacing, in microseconds.
+/// How early deliveries may be sent compared with even spacing, in microseconds.
 const BURST_US: i64 = 100_000;
 const US_PER_SECOND: i64 = 1_000_000;
 
@@ -18,11 +19,12 @@ pub(crate) struct RateLimiter(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
-    /// Even spacing of the deliveries of all servers, in microseconds; 0 means no limit.
+    /// The time between two deliveries if those of all servers were evenly spaced, in microseconds; 0
+    /// means no limit.
     spacing_us: i64,
     /// Number of servers that share the rate.
     servers: i64,
-    /// When the next delivery would go out with even spacing, in unix microseconds.
+    /// When the next delivery would be sent with even spacing, in unix microseconds.
     next_us: i64,
 }
 
@@ -46,7 +48,10 @@ impl RateLimiter {
         state.spacing_us = if rate > 0 { US_PER_SECOND / rate.min(US_PER_SECOND) } else { 0 };
     }
 
-    /// Admits one delivery, or returns when to try again.
+    /// Admits one delivery.
+    ///
+    /// # Errors
+    /// The time to try again, if the rate allows no delivery now.
     pub(crate) fn admit(&self, now: Timestamp) -> Result<(), Timestamp> {
         let mut state = self.0.lock().expect("no holder of the rate limiter panics");
         if state.spacing_us == 0 {
@@ -56,7 +61,8 @@ impl RateLimiter {
         let now_us = now.as_ms().saturating_mul(1_000);
         let next_us = state.next_us.max(now_us);
         let early_us = next_us - now_us;
-        // A delivery may always go out at its own time, however low the rate.
+        // The wait never exceeds `early_us`: a delivery may always be sent at its evenly spaced time,
+        // even if the spacing is longer than the burst.
         if early_us > 0 && early_us + spacing_us > BURST_US {
             let wait_us = (early_us + spacing_us - BURST_US).min(early_us);
             return Err(now.plus_ms((wait_us.max(1) + 999) / 1_000));
@@ -69,8 +75,8 @@ impl RateLimiter {
 /// Shortest time between two messages to one chat, in milliseconds: Telegram accepts about one per
 /// second.
 const CHAT_INTERVAL_MS: i64 = 1_000;
-/// Most chats that are tracked. Messages to further ones are not limited here, and may be
-/// throttled.
+/// Most chats that are tracked. Messages to further chats are not limited here, and Telegram may
+/// throttle them.
 const CHATS_MAX: usize = 10_000;
 
 /// The rate limiter of single chats.
@@ -81,10 +87,13 @@ impl PerChatLimiter {
     /// Checks that a message to a chat may go out now.
     ///
     /// # Errors
-    /// When to try again.
+    /// The time to try again, if the last message to the chat is too recent.
     pub(crate) fn check(&self, chat: DeviceKey, now: Timestamp) -> Result<(), Timestamp> {
         let next = self.0.lock().expect("no holder of the chats panics");
-        next.get(&chat).copied().filter(|at| *at > now).map_or(Ok(()), Err)
+        match next.get(&chat) {
+            Some(next_at) if *next_at > now => Err(*next_at),
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// Records a message to a chat.
@@ -104,10 +113,10 @@ mod tests {
     use super::*;
 
     /// Number of deliveries admitted within a second by one attempt per millisecond.
-    fn in_one_second(pace: &RateLimiter, from_ms: i64) -> usize {
-        (from_ms..from_ms + 1_000)
-            .map(|ms| std::iter::from_fn(|| pace.admit(Timestamp(ms)).ok()).take(100_000).count())
-            .sum()
+    fn in_one_second(limiter: &RateLimiter, from_ms: i64) -> usize {
+        let admitted_at =
+            |ms| std::iter::from_fn(move || limiter.admit(Timestamp(ms)).ok()).take(100_000);
+        (from_ms..from_ms + 1_000).map(|ms| admitted_at(ms).count()).sum()
     }
 
     #[test]

@@ -1,9 +1,9 @@
-//! The task of claimed retries: deliveries with rows of their own, claimed when they are due. Each
-//! device was read with the claim; a retry whose device changed since is given back and claimed
-//! again.
+//! The task of claimed retries. A retry is a delivery with a row of its own, which a lane claims when it
+//! is due. The claim reads the device as well. If the device changes after that, the retry is given
+//! back and claimed again.
 //!
-//! Unlike a page, the task waits while its outcomes are being committed. Retries that it has not
-//! started wait with it, at little cost: the lane claims the next ones once all were started.
+//! Unlike the task of a page, this task waits while its outcomes are being committed, and so do the
+//! retries that it has not started. This costs little, because a lane claims few retries at a time.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -28,16 +28,16 @@ use crate::store::{
 
 /// Longest wait for an upstream that has all its streams in use, in milliseconds.
 const UPSTREAM_BUSY_MS: i64 = 250;
-/// Longest wait for an upstream that is being probed, in milliseconds: the probe's answer closes
-/// the circuit breaker at once, but wakes no retry.
+/// Longest wait for an upstream that is being probed, in milliseconds. The answer to the probe closes
+/// the circuit breaker at once, but a retry that was given back waits for its due time.
 const UPSTREAM_PROBE_WAIT_MS: i64 = 2_000;
 
 /// Retries that a lane claimed for one task.
 pub(crate) struct ClaimedRetries {
     pub(crate) retries: Vec<ClaimedRetry>,
-    /// The dispatches that they belong to.
+    /// The dispatches of the retries.
     pub(crate) dispatches: Vec<Arc<ActiveDispatch>>,
-    /// Opened before the claim, which reads their devices.
+    /// Tracks changes of the devices. It was opened before the claim, which read the devices.
     pub(crate) tracker: Arc<RangeTracker>,
     pub(crate) batch: Arc<RetryBatch>,
     /// The server's lease generation before the claim.
@@ -53,7 +53,7 @@ pub(crate) struct RetryTask {
     lease_generation: u64,
     queue: VecDeque<ClaimedRetry>,
     outcomes: Vec<RetryOutcome>,
-    /// Held until the outcomes are committed.
+    /// The permits of the attempts in `outcomes`, held until the outcomes are committed.
     unacked: Option<Permit>,
     /// When the first of the outcomes was added.
     since: Instant,
@@ -92,11 +92,11 @@ impl RetryTask {
                 context.backoff_after_storage_error(&error).await;
                 continue;
             }
-            let is_over = self.queue.is_empty() && in_flight.is_empty();
-            if is_over || self.outcomes.len() >= context.config.checkpoint_outcomes {
+            let is_finished = self.queue.is_empty() && in_flight.is_empty();
+            if is_finished || self.outcomes.len() >= context.config.checkpoint_outcomes {
                 self.commit().await;
             }
-            if is_over {
+            if is_finished {
                 return;
             }
             let due_at = self.since + context.config.checkpoint_every;
@@ -108,7 +108,7 @@ impl RetryTask {
                 () = tokio::time::sleep_until(due_at), if !self.outcomes.is_empty() => {
                     self.commit().await;
                 }
-                () = self.sender.acquired() => {}
+                () = self.sender.wait_for_permits() => {}
                 () = context.stop.cancelled(), if !self.queue.is_empty() => {}
             }
         }
@@ -120,8 +120,8 @@ impl RetryTask {
         in_flight: &mut InFlight<CompletedRetry>,
     ) -> Result<(), StoreError> {
         loop {
-            // Before any await: an answer that arrived under a lease must become an outcome while
-            // the lease is valid (hazard 5 of docs/delivery.md).
+            // The reads below may take long. Answers that have arrived must become outcomes before the
+            // lease can expire during them (hazard 5 of docs/delivery.md).
             while let Some(Some(completed)) = in_flight.next().now_or_never() {
                 self.on_completed(completed);
             }
@@ -129,17 +129,19 @@ impl RetryTask {
             let dispatch = self.dispatch_of(retry);
             let version = self.lane.provider_version();
             let mode = mode_of(retry, &dispatch, &self.lane).await?;
-            // Nothing is awaited from here to the start, so that every acknowledged update of the device,
-            // cancellation and change of the provider is seen (hazard 8 of docs/delivery.md).
+            // Nothing is awaited from here until the attempt starts. The checks below therefore see
+            // every update of the device, cancellation and change of the provider that was acknowledged
+            // before (hazard 8 of docs/delivery.md).
             let now = self.lane.context.clock.now();
             if self.tracker.has_changed(retry.key) {
-                // The next claim follows at once, and reads the device in its new state.
+                // The retry stays due, so the next claim follows at once and reads the new state of the
+                // device.
                 self.reschedule_front(now);
                 continue;
             }
             let is_canceled =
                 matches!(mode, DeliveryMode::Settle { settled: Outcome::Canceled, .. });
-            if version != self.lane.provider_version() || (dispatch.canceled() && !is_canceled) {
+            if version != self.lane.provider_version() || (dispatch.is_canceled() && !is_canceled) {
                 continue;
             }
             let (provider, payload) = match mode {
@@ -149,7 +151,7 @@ impl RetryTask {
                     continue;
                 }
             };
-            if let Some(until) = self.service_closed_until(retry, &dispatch, &provider, now) {
+            if let Some(until) = self.upstream_blocked_until(retry, &dispatch, &provider, now) {
                 self.reschedule_front(until);
                 continue;
             }
@@ -170,8 +172,8 @@ impl RetryTask {
                 Ok(()) => {}
                 Err(Blocked::Permits) => return Ok(()),
                 Err(Blocked::Admission(until)) => {
-                    // Retries that wait for a probe or an administrator stay due, so that they
-                    // continue as soon as the breaker changes. The lane claims none before.
+                    // Retries that wait for a probe or an administrator stay due, so that they continue
+                    // as soon as the breaker changes. Until then the lane claims no retries.
                     let until =
                         if self.lane.breaker.is_waiting_for_probe(now) { now } else { until };
                     self.reschedule_all(until);
@@ -181,7 +183,7 @@ impl RetryTask {
             self.start_front(in_flight, dispatch, Route { provider, payload, version }, now);
         }
         self.sender.release();
-        if self.batch.all_started() {
+        if self.batch.mark_all_started() {
             self.lane.wake();
         }
         Ok(())
@@ -196,7 +198,7 @@ impl RetryTask {
     ) {
         let Some(retry) = self.queue.pop_front() else { return };
         let ClaimedRetry { no, device, attempts, first_attempt_at, unknown_outcomes, .. } = retry;
-        let device = device.expect("a retry without its device ended unsent");
+        let device = device.expect("a retry without a device was settled before");
         let history =
             History { attempts, first_attempt_at: Some(first_attempt_at), unknown_outcomes };
         let delivery = Delivery { dispatch, device, history };
@@ -209,8 +211,9 @@ impl RetryTask {
         dispatch.expect("the lane read the dispatch of every claimed retry").clone()
     }
 
-    /// Until when the upstream behind a retry accepts no messages, if it accepts none now.
-    fn service_closed_until(
+    /// When to try again if the upstream behind a retry accepts no messages now; `None` if it accepts
+    /// messages, or if there is no upstream.
+    fn upstream_blocked_until(
         &self,
         retry: &ClaimedRetry,
         dispatch: &ActiveDispatch,
@@ -218,33 +221,35 @@ impl RetryTask {
         now: Timestamp,
     ) -> Option<Timestamp> {
         let device = retry.device.as_ref()?;
-        let service = dispatch.upstream_of(&self.lane, device)?;
-        let until =
-            service.capacity(dispatch.candidate(&self.lane, provider, device), now).err()?;
-        Some(match until {
-            None => now.plus_ms(UPSTREAM_BUSY_MS),
-            Some(until) if service.breaker.is_waiting_for_probe(now) => {
-                until.min(now.plus_ms(UPSTREAM_PROBE_WAIT_MS))
+        let upstream = dispatch.upstream_of(&self.lane, device)?;
+        let candidate = dispatch.candidate(&self.lane, provider, device);
+        match upstream.capacity(candidate, now) {
+            Ok(_) => None,
+            Err(None) => Some(now.plus_ms(UPSTREAM_BUSY_MS)),
+            Err(Some(until)) if upstream.breaker.is_waiting_for_probe(now) => {
+                Some(until.min(now.plus_ms(UPSTREAM_PROBE_WAIT_MS)))
             }
-            Some(until) => until,
-        })
+            Err(Some(until)) => Some(until),
+        }
     }
 
     /// Ends the first retry without an attempt.
     fn settle_front(&mut self, settled: Outcome, reason: Reason) {
         let Some(retry) = self.queue.pop_front() else { return };
         let attempts = retry.attempts;
-        let step = RetryResult::Final { settled, reason: Some(reason), attempts, message_id: None };
-        self.push(RetryOutcome::of(retry.no, step));
+        let result =
+            RetryResult::Final { settled, reason: Some(reason), attempts, message_id: None };
+        self.push(RetryOutcome::of(retry.no, result));
     }
 
+    /// Gives all retries back that were not started. They are due at `until`.
     fn reschedule_all(&mut self, until: Timestamp) {
         while !self.queue.is_empty() {
             self.reschedule_front(until);
         }
     }
 
-    /// Gives the first retry back. This does not count as an attempt.
+    /// Gives the first retry back. It is due at `until`, and this does not count as an attempt.
     fn reschedule_front(&mut self, until: Timestamp) {
         let Some(retry) = self.queue.pop_front() else { return };
         let due_at = self.dispatch_of(&retry).capped_at_expiry(until);
@@ -257,23 +262,23 @@ impl RetryTask {
         let outcome = match disposition {
             Disposition::Outcome { outcome, dead, verified } => {
                 let DeviceOutcome { settled, reason, attempts, message_id, key: _ } = outcome;
-                let step = RetryResult::Final { settled, reason, attempts, message_id };
-                RetryOutcome { dead, verified, ..RetryOutcome::of(no, step) }
+                let result = RetryResult::Final { settled, reason, attempts, message_id };
+                RetryOutcome { dead, verified, ..RetryOutcome::of(no, result) }
             }
             Disposition::Retry { retry, moved } => {
                 let NewRetry { attempts, due_at, reason, unknown_outcomes, .. } = retry;
-                let step = RetryResult::Retry { attempts, due_at, reason, unknown_outcomes };
-                RetryOutcome { moved, ..RetryOutcome::of(no, step) }
+                let result = RetryResult::Retry { attempts, due_at, reason, unknown_outcomes };
+                RetryOutcome { moved, ..RetryOutcome::of(no, result) }
             }
             Disposition::Postponed { history, until: due_at, reason, device: _ } => {
                 let History { attempts, unknown_outcomes, .. } = history;
-                let step = match reason {
+                let result = match reason {
                     Some(reason) => {
                         RetryResult::Retry { attempts, due_at, reason, unknown_outcomes }
                     }
                     None => RetryResult::Deferred { due_at },
                 };
-                RetryOutcome::of(no, step)
+                RetryOutcome::of(no, result)
             }
         };
         unacked.merge_into(&mut self.unacked);
@@ -287,8 +292,8 @@ impl RetryTask {
         self.outcomes.push(outcome);
     }
 
-    /// Commits the outcomes, and repeats that until it succeeds: while storage fails the deliveries
-    /// stay unacknowledged, and the limit on them stops the sending.
+    /// Commits the outcomes, and repeats the commit while storage fails. The deliveries stay
+    /// unacknowledged in the meantime, so that the limit `max_unacked` stops the sending.
     async fn commit(&mut self) {
         let context = self.lane.context.clone();
         let outcomes = std::mem::take(&mut self.outcomes);
@@ -308,7 +313,7 @@ impl RetryTask {
             }
         }
         self.unacked = None;
-        context.committed();
+        context.record_commit();
         if let Some(due_at) = outcomes.iter().filter_map(RetryOutcome::due_at).min() {
             context.wake_by(due_at);
         }
@@ -319,38 +324,39 @@ impl RetryTask {
     }
 }
 
-/// Whether a retry is sent now, or ends without another attempt.
+/// How a retry is handled: it is sent, or it is settled without another attempt.
 async fn mode_of(
     retry: &ClaimedRetry,
     dispatch: &ActiveDispatch,
     lane: &Lane,
 ) -> Result<DeliveryMode, StoreError> {
     let mode = dispatch.mode(lane).await?;
-    let ends =
+    let settle =
         |settled, reason: &'static str| Ok(DeliveryMode::Settle { settled, reason: reason.into() });
     let Some(device) = &retry.device else {
-        return ends(Outcome::Canceled, reasons::DEVICE_DELETED);
+        return settle(Outcome::Canceled, reasons::DEVICE_DELETED);
     };
     if matches!(mode, DeliveryMode::Settle { .. }) {
         return Ok(mode);
     }
-    if dispatch.expired(lane.context.clock.now()) {
-        return ends(Outcome::Expired, reasons::EXPIRED);
+    if dispatch.has_expired(lane.context.clock.now()) {
+        return settle(Outcome::Expired, reasons::EXPIRED);
     }
     if !dispatch.has_address(device) {
-        return ends(Outcome::Failed, reasons::NO_ADDRESS);
+        return settle(Outcome::Failed, reasons::NO_ADDRESS);
     }
     if !dispatch.targets(device) {
-        return ends(Outcome::Failed, reasons::DEVICE_DISABLED);
+        return settle(Outcome::Failed, reasons::DEVICE_DISABLED);
     }
     if dispatch.was_delivered_to_previous_owner(device, &lane.context).await? {
-        return ends(Outcome::Failed, reasons::SENT_UNDER_ANOTHER_DEVICE);
+        return settle(Outcome::Failed, reasons::SENT_UNDER_ANOTHER_DEVICE);
     }
-    // A newer notification with the same `collapse_key` was sent, and this one would replace it.
+    // A newer notification with the same `collapse_key` was sent already. On the device, this older
+    // notification would replace it.
     if dispatch.replaces_others()
         && lane.context.store.superseded(retry.dispatch, retry.key).await?
     {
-        return ends(Outcome::Expired, reasons::OVERTAKEN);
+        return settle(Outcome::Expired, reasons::OVERTAKEN);
     }
     Ok(mode)
 }

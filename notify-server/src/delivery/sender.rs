@@ -1,17 +1,18 @@
-//! One attempt at a delivery, the same for first attempts and retries: from the permits that it needs to
-//! what happens with the delivery next. Tasks keep the queues and commit the results.
+//! One attempt at a delivery, from the permits that it needs to what happens to the delivery next. First
+//! attempts and retries share this module. The tasks keep the queues and commit the results.
 //!
 //! ```text
 //! try_acquire ──permits, admission──▶ start ──provider's answer──▶ complete ──▶ AttemptResult
 //! ```
 //!
-//! Permits are values. The permit for a stream lives in the attempt and is released when the
-//! attempt ends or is canceled. The permit for an unacknowledged delivery is handed on with the
-//! result, and the task holds it until the result is committed: deliveries in flight and
-//! uncommitted results together never exceed the limit (hazard 4 of docs/delivery.md).
+//! Permits are values. The attempt owns the permit for its stream, which is released when the attempt
+//! ends or is dropped. The permit for an unacknowledged delivery moves into the result, and the task
+//! holds it until the result is committed. Deliveries in flight and uncommitted results together
+//! therefore never exceed the limit `max_unacked` (hazard 4 of docs/delivery.md).
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -24,14 +25,15 @@ use crate::delivery::decision::{AttemptContext, Decision};
 use crate::delivery::device_tracker::RangeTracker;
 use crate::delivery::dispatch::ActiveDispatch;
 use crate::delivery::lane::{
-    AnswerContext, AnswerEffects, Lane, UnregisteredVerdict, UpstreamGuard,
+    AnswerContext, AnswerEffects, Lane, UncommittedRetries, UnregisteredVerdict, UpstreamGuard,
 };
 use crate::delivery::permits::{Permit, PermitRequest};
 use crate::failpoint::{self, Stage};
 use crate::providers::{Address, Reason, RenderedMessage, SendResult, SharedProvider};
 use crate::reasons;
 use crate::store::{
-    AudienceDevice, DeadAddress, DeviceOutcome, MovedAddress, NewRetry, Outcome, VerifiedAddress,
+    AudienceDevice, Checkpoint, DeadAddress, DeviceOutcome, MovedAddress, NewRetry, OpenPage,
+    Outcome, VerifiedAddress,
 };
 use crate::telemetry::{DeliveryMetrics, masked};
 
@@ -48,11 +50,11 @@ pub(crate) struct Sender {
 /// Why no attempt can start now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Blocked {
-    /// All streams of the lane are open, or too many deliveries are unacknowledged.
-    /// [`Sender::acquired`] returns when that changes.
+    /// All streams of the lane are in use, or too many deliveries are unacknowledged.
+    /// [`Sender::wait_for_permits`] returns when that changes.
     Permits,
-    /// Circuit breaker or rate limit admit nothing before that time, or before a change of the
-    /// breaker.
+    /// The circuit breaker or a rate limit admits no delivery before that time, unless the breaker
+    /// changes earlier.
     Admission(Timestamp),
 }
 
@@ -66,15 +68,15 @@ pub(crate) struct Delivery {
 /// The earlier attempts of a delivery.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct History {
-    /// How many counted.
+    /// Number of attempts that counted.
     pub(crate) attempts: u16,
-    /// When the first was made; `None` if there was none.
+    /// When the first attempt was made; `None` if there was none.
     pub(crate) first_attempt_at: Option<Timestamp>,
-    /// How many had an unknown outcome.
+    /// Number of attempts with an unknown outcome.
     pub(crate) unknown_outcomes: u16,
 }
 
-/// How the deliveries of a dispatch are sent at the moment.
+/// The provider and the payload of an attempt.
 pub(crate) struct Route {
     pub(crate) provider: SharedProvider,
     pub(crate) payload: Arc<RenderedMessage>,
@@ -91,8 +93,8 @@ impl Sender {
         }
     }
 
-    /// Takes the permits for one attempt and checks its admission. Every task requests the stream
-    /// first, so that none holds the other permit while it waits for a stream.
+    /// Takes the permits for one attempt and asks the lane to admit it. Every task requests the stream
+    /// first, so that no task holds a permit for an unacknowledged delivery while it waits for a stream.
     ///
     /// # Errors
     /// When the attempt has to wait. Permits that were granted stay with the sender until
@@ -102,23 +104,24 @@ impl Sender {
         if !self.stream.try_acquire_or_queue() || !self.unacked.try_acquire_or_queue() {
             return Err(Blocked::Permits);
         }
-        // Last: the attempt that the circuit breaker admits may be its probe.
+        // The admission comes last: it may make this attempt the probe of the circuit breaker, which
+        // must then be sent.
         match self.lane.admit(now) {
             Admission::Go => Ok(()),
             Admission::Wait(until) => Err(Blocked::Admission(until)),
         }
     }
 
-    /// Returns when a permit that was missing is granted; never if none is requested.
-    pub(crate) async fn acquired(&mut self) {
+    /// Waits until a queued request for a permit is granted. Never returns if no request is queued.
+    pub(crate) async fn wait_for_permits(&mut self) {
         tokio::select! {
             biased;
-            () = self.stream.acquired() => {}
-            () = self.unacked.acquired() => {}
+            () = self.stream.wait() => {}
+            () = self.unacked.wait() => {}
         }
     }
 
-    /// Gives up permits that are not used and requests that wait, so that other tasks get them.
+    /// Releases unused permits and withdraws queued requests, so that other tasks get the permits.
     pub(crate) fn release(&mut self) {
         self.stream.release();
         self.unacked.release();
@@ -155,7 +158,7 @@ impl Sender {
     }
 }
 
-/// What an attempt in flight occupies, until this is dropped.
+/// The stream of an attempt in flight. It is in use until this value is dropped.
 struct OpenStream {
     lane: Arc<Lane>,
     permit: Option<Permit>,
@@ -165,13 +168,14 @@ struct OpenStream {
 
 impl Drop for OpenStream {
     fn drop(&mut self) {
+        // The stream is released before the pages that may use it are woken.
         (self.permit, self.upstream) = (None, None);
         self.lane.wake_deferred();
     }
 }
 
-/// Makes one attempt. A panic counts as an unknown answer: the delivery is retried a few times and
-/// then fails, without an effect on others.
+/// Makes one attempt. A panic counts as an unknown answer: the delivery is retried a few times and then
+/// fails, and other deliveries are not affected.
 async fn attempt(
     metrics: &DeliveryMetrics,
     provider: &SharedProvider,
@@ -221,31 +225,32 @@ pub(crate) struct CompletedAttempt {
 /// The result of an attempt.
 pub(crate) struct AttemptResult {
     pub(crate) disposition: Disposition,
-    /// The delivery counts as unacknowledged until this is dropped: after the commit of the result, or
-    /// when the delivery goes back to its queue.
+    /// The delivery counts as unacknowledged until this permit is dropped: after the commit of the
+    /// result, or when the delivery goes back to its queue.
     pub(crate) unacked: Permit,
 }
 
 /// What happens to a delivery after an attempt.
 pub(crate) enum Disposition {
-    /// The delivery ended; the answer may show that its address is dead, or works for the first
-    /// time.
+    /// The delivery ended. `dead` is set if its address is dead; `verified` is set if its address took a
+    /// message for the first time.
     Outcome { outcome: DeviceOutcome, dead: Option<DeadAddress>, verified: Option<VerifiedAddress> },
-    /// It is retried, as a row of its own; `moved`: at another address.
+    /// The delivery is retried, as a row of its own. `moved` is set if the address changed.
     Retry { retry: NewRetry, moved: Option<MovedAddress> },
-    /// It waits with all deliveries of its provider or upstream, and the attempt does not count.
+    /// The delivery waits, with all deliveries of its provider or upstream, and the attempt does not
+    /// count.
     Postponed {
         device: AudienceDevice,
         history: History,
         until: Timestamp,
-        /// Why, unless the answer itself is in doubt.
+        /// Why the delivery waits; `None` if the answer may be wrong, so that nothing is recorded.
         reason: Option<Reason>,
     },
 }
 
 impl CompletedAttempt {
     /// Records what the answer shows about the provider, and decides what happens to the delivery.
-    /// `tracker`: the one that the attempt was started with.
+    /// `tracker` is the tracker that the attempt was started with.
     pub(crate) fn complete(self, tracker: &RangeTracker) -> AttemptResult {
         let Self { delivery, version, answer, stream, unacked } = self;
         let Delivery { dispatch, device, history } = &delivery;
@@ -266,7 +271,7 @@ impl CompletedAttempt {
         let message_id = context.config.kept_message_id(&answer);
         let upstream = stream.upstream.as_ref();
         let (env, trust) = (device.ios_env, device.trust);
-        let context = AnswerContext { key: device.key, service: upstream, env, trust, version };
+        let context = AnswerContext { key: device.key, upstream, env, trust, version };
         let (decision, effects) = lane.on_answer(answer, &context, past);
         if !matches!(decision, Decision::End { settled: Outcome::Sent, .. }) {
             tracker.clear_in_flight(dispatch.row.no, device.key);
@@ -275,7 +280,8 @@ impl CompletedAttempt {
             lane.throttle(until, scope, stream.upstream.as_deref(), version);
         }
         let disposition = delivery.disposition(decision, effects, message_id, now);
-        // Before the stream ends: a queued request is granted without a check of the limit.
+        // The answer may have changed the limit of streams. It is applied before this stream is
+        // released, because the release grants a queued request without a check of the limit.
         lane.streams.set_limit(lane.streams_max());
         drop(stream);
         AttemptResult { disposition, unacked }
@@ -283,7 +289,7 @@ impl CompletedAttempt {
 }
 
 impl Delivery {
-    /// What happens to the delivery after the attempt that ended at `now`.
+    /// Turns a decision about the delivery into its result. `now` is the end of the attempt.
     fn disposition(
         self,
         decision: Decision,
@@ -293,7 +299,7 @@ impl Delivery {
     ) -> Disposition {
         let Self { dispatch, device, history } = self;
         let key = device.key;
-        let settled = |settled, reason, message_id| DeviceOutcome {
+        let outcome = |settled, reason, message_id| DeviceOutcome {
             key,
             settled,
             reason,
@@ -313,7 +319,7 @@ impl Delivery {
                 let is_first_message = end == Outcome::Sent && !device.trust.is_verified();
                 let verified =
                     is_first_message.then(|| VerifiedAddress { key, address: address_of(device) });
-                let outcome = settled(end, reason, message_id);
+                let outcome = outcome(end, reason, message_id);
                 Disposition::Outcome { outcome, dead: None, verified }
             }
             Decision::Disable { .. }
@@ -322,8 +328,8 @@ impl Delivery {
                 Disposition::Postponed { device, history, until: now, reason: None }
             }
             Decision::Disable { reason, since } => {
-                let outcome = settled(Outcome::Unregistered, Some(reason.clone()), None);
-                let (ios_env, ambiguous) = (device.ios_env, effects.counted());
+                let outcome = outcome(Outcome::Unregistered, Some(reason.clone()), None);
+                let (ios_env, ambiguous) = (device.ios_env, effects.answers_before());
                 let address = address_of(device);
                 let dead = DeadAddress { key, address, ios_env, reason, since, at: now, ambiguous };
                 Disposition::Outcome { outcome, dead: Some(dead), verified: None }
@@ -351,4 +357,128 @@ impl Delivery {
 
 fn address_of(device: AudienceDevice) -> Box<str> {
     device.address.expect("a device that was sent to has an address")
+}
+
+// The results of first attempts, until a checkpoint commits them.
+
+/// Collects the results of first attempts for the next checkpoint.
+#[derive(Default)]
+pub(crate) struct CheckpointBuilder {
+    settled: Vec<DeviceOutcome>,
+    retries: Vec<NewRetry>,
+    dead: Vec<DeadAddress>,
+    moved: Vec<MovedAddress>,
+    verified: Vec<VerifiedAddress>,
+    guard: CommitGuard,
+    /// When the first result was added.
+    since: Option<Instant>,
+    is_forced: bool,
+}
+
+/// The permits and counts that uncommitted results hold. They are released when this value is dropped:
+/// after the commit, or when the results are discarded.
+#[derive(Default)]
+pub(crate) struct CommitGuard {
+    unacked: Option<Permit>,
+    retries: Option<UncommittedRetries>,
+}
+
+impl CommitGuard {
+    /// Adds the permits and counts of `other`.
+    pub(crate) fn merge(&mut self, other: Self) {
+        if let Some(unacked) = other.unacked {
+            unacked.merge_into(&mut self.unacked);
+        }
+        if let Some(retries) = other.retries {
+            retries.merge_into(&mut self.retries);
+        }
+    }
+}
+
+impl CheckpointBuilder {
+    /// Adds the result of an attempt. If the delivery is postponed, nothing is added and the device is
+    /// returned: it goes back to its queue and no longer counts as unacknowledged.
+    pub(crate) fn record(
+        &mut self,
+        lane: &Arc<Lane>,
+        result: AttemptResult,
+    ) -> Option<AudienceDevice> {
+        let AttemptResult { disposition, unacked } = result;
+        match disposition {
+            Disposition::Outcome { outcome, dead, verified } => {
+                self.dead.extend(dead);
+                self.verified.extend(verified);
+                self.settle(outcome);
+            }
+            Disposition::Retry { retry, moved } => {
+                self.moved.extend(moved);
+                self.retry(lane, retry);
+            }
+            Disposition::Postponed { device, .. } => return Some(device),
+        }
+        unacked.merge_into(&mut self.guard.unacked);
+        None
+    }
+
+    /// Adds a delivery that ended.
+    pub(crate) fn settle(&mut self, outcome: DeviceOutcome) {
+        self.note_time();
+        self.settled.push(outcome);
+    }
+
+    /// Adds a delivery that becomes a retry. It counts as an open retry from now on, before its commit, so
+    /// that uncommitted retries cannot exceed the limit.
+    pub(crate) fn retry(&mut self, lane: &Arc<Lane>, retry: NewRetry) {
+        self.note_time();
+        lane.uncommitted_retry().merge_into(&mut self.guard.retries);
+        self.retries.push(retry);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.since.is_none()
+    }
+
+    /// When the first of the retries is due.
+    pub(crate) fn next_retry(&self) -> Option<Timestamp> {
+        self.retries.iter().map(|retry| retry.due_at).min()
+    }
+
+    /// Whether the checkpoint should be committed: it holds `outcomes_max` results, or was forced.
+    pub(crate) fn is_due(&self, outcomes_max: usize) -> bool {
+        self.is_forced || self.settled.len() + self.retries.len() >= outcomes_max
+    }
+
+    /// Makes the checkpoint due regardless of its size.
+    pub(crate) fn force(&mut self) {
+        self.is_forced = true;
+    }
+
+    /// The time at which the first result has waited for `delay`.
+    pub(crate) fn due_at(&self, delay: Duration) -> Instant {
+        self.since.map_or_else(Instant::now, |since| since + delay)
+    }
+
+    /// Builds the checkpoint, and returns it with the guard to hold until it is committed. The caller
+    /// sets the counts, the times and `finished`.
+    pub(crate) fn build(self, page: OpenPage) -> (Checkpoint, CommitGuard) {
+        let checkpoint = Checkpoint {
+            page,
+            settled: self.settled,
+            retries: self.retries,
+            dead: self.dead,
+            moved: self.moved,
+            verified: self.verified,
+            targeted: 0,
+            excluded: 0,
+            at: page.lease_until,
+            lease_until: page.lease_until,
+            finished: false,
+        };
+        (checkpoint, self.guard)
+    }
+
+    /// Sets the time of the first result, if this is the first one.
+    fn note_time(&mut self) {
+        self.since.get_or_insert_with(Instant::now);
+    }
 }

@@ -1,9 +1,9 @@
-//! The task of notifications to one device each: sends those that came due together, and commits
-//! them in few checkpoints. The store opened their pages when it started them, so that nothing is
-//! read again.
+//! The task of single-device notifications. It sends notifications that came due together, and commits
+//! their outcomes in few transactions. The store opened the page of each notification in the
+//! transaction that started it and returned the device, so that the task reads nothing again.
 //!
-//! A notification that cannot go out at once, or whose attempt postpones it, continues as an
-//! ordinary page.
+//! A notification that cannot be sent at once, or whose attempt postponed it, continues as an ordinary
+//! page.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,21 +14,24 @@ use notify_core::Timestamp;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 
-use super::checkpoint_builder::{CheckpointBuilder, CommitGuard};
 use super::context::EngineContext;
 use super::dispatch::{ActiveDispatch, DeliveryMode};
+use super::engine::StartContext;
 use super::lane::{Lane, OpenSingle};
-use super::sender::{Blocked, CompletedAttempt, Delivery, History, InFlight, Route, Sender};
-use super::starts::StartContext;
+use super::sender::{
+    Blocked, CheckpointBuilder, CommitGuard, CompletedAttempt, Delivery, History, InFlight, Route,
+    Sender,
+};
 use crate::providers::SharedProvider;
 use crate::store::{AudienceDevice, Checkpoint, DeviceKey, OpenPage, StoreError};
 
-/// Most open notifications to one device in a lane: beyond it, further ones wait for their turn
-/// like any dispatch. One start adds at most `EngineConfig::start_batch`. They take about 3 kB
-/// each, and bridge a second without answers from a provider or a disk under full load.
+/// Most open single-device notifications in a lane. At the limit, further notifications wait for their
+/// turn like any dispatch; one start may exceed the limit by at most `EngineConfig::start_batch`. Each
+/// notification takes about 3 kB. The limit is high enough for a second of full load during which
+/// neither the provider nor the disk answers.
 pub(crate) const LANE_SINGLES_MAX: usize = 4_000;
 
-/// A notification to one device.
+/// A single-device notification.
 pub(crate) struct Single {
     pub(crate) dispatch: Arc<ActiveDispatch>,
     pub(crate) page: OpenPage,
@@ -49,8 +52,8 @@ struct QueuedSingle {
     page: SinglePage,
 }
 
-/// The page of one notification. It is open, and its device is marked as in flight, until this is
-/// dropped after the commit of its outcome.
+/// The page of one notification. The page counts as open, and its device as in flight, until this value
+/// is dropped after the commit of the outcome.
 struct SinglePage {
     page: OpenPage,
     open: OpenSingle,
@@ -71,19 +74,20 @@ struct Outcomes {
     guard: CommitGuard,
 }
 
-/// Outcomes after their commit, and whether each page was still this server's.
+/// Outcomes after their commit.
 struct CommittedOutcomes {
     outcomes: Outcomes,
+    /// The result of each page, in order. It is an error if the page no longer belonged to this server.
     finished: Vec<Result<OpenPage, StoreError>>,
 }
 
-/// The task of notifications to one device each.
+/// The task of single-device notifications.
 pub(crate) struct SingleTask {
     lane: Arc<Lane>,
     queue: VecDeque<QueuedSingle>,
     /// Outcomes that wait for a commit.
     outcomes: Outcomes,
-    /// When the first of them was added.
+    /// When the first of the waiting outcomes was added.
     since: Instant,
     sender: Sender,
 }
@@ -121,12 +125,13 @@ impl SingleTask {
                 match incoming.try_recv() {
                     Ok(singles) => self.enqueue(singles),
                     Err(_) if incoming.is_closed() => return,
-                    // Notifications from here on start another task.
+                    // The lane starts another task for notifications that arrive from now on.
                     Err(_) => incoming.close(),
                 }
                 continue;
             }
-            // The last outcomes wait as well: a commit costs more CPU than the rest of a delivery.
+            // Even the last outcomes wait for further ones, because a commit costs more CPU time than
+            // the rest of a delivery.
             let due_at = self.since + config.checkpoint_every;
             tokio::select! {
                 biased;
@@ -146,7 +151,7 @@ impl SingleTask {
                 () = tokio::time::sleep_until(due_at), if waiting > 0 && commit.is_none() => {
                     commit = Some(self.commit());
                 }
-                () = self.sender.acquired() => {}
+                () = self.sender.wait_for_permits() => {}
                 () = context.stop.cancelled(), if !stopping => {}
             }
         }
@@ -164,8 +169,8 @@ impl SingleTask {
         }));
     }
 
-    /// Takes the next notification off the queue. After the last one of a start, its tracker no
-    /// longer needs changes of devices.
+    /// Takes the next notification off the queue. After the last notification of a start, no device of
+    /// that start waits any more, so its tracker stops recording changes.
     fn dequeue(&mut self) -> Option<QueuedSingle> {
         let next = self.queue.pop_front()?;
         let start_context = &next.page.start_context;
@@ -190,8 +195,9 @@ impl SingleTask {
             }
             let version = self.lane.provider_version();
             let mode = single.dispatch.mode(&self.lane).await?;
-            // Nothing is awaited from here to the start, so that every acknowledged update of the device,
-            // cancellation and change of the provider is seen (hazard 8 of docs/delivery.md).
+            // Nothing is awaited from here until the attempt starts. The checks below therefore see
+            // every update of the device, cancellation and change of the provider that was acknowledged
+            // before (hazard 8 of docs/delivery.md).
             let now = self.lane.context.clock.now();
             let DeliveryMode::Send { provider, payload } = mode else {
                 self.continue_as_page();
@@ -211,8 +217,8 @@ impl SingleTask {
         Ok(())
     }
 
-    /// Whether a notification can go out to its device as it was read, apart from permits and
-    /// admission.
+    /// Whether a notification can be sent to its device in the state that was read. Permits and
+    /// admission are checked after this.
     fn may_start(&self, single: &QueuedSingle, provider: &SharedProvider, now: Timestamp) -> bool {
         let QueuedSingle { dispatch, device, page: SinglePage { page, start_context, .. } } =
             single;
@@ -220,22 +226,22 @@ impl SingleTask {
         let is_current = now.ms_since(start_context.at) <= context.config.address_age_ms_max
             && !start_context.tracker.has_changed(device.key)
             && device.previous_owner.is_none_or(|(_, since)| since < dispatch.row.due_at);
-        let is_own = context.membership.is_valid(now)
+        let page_is_ours = context.membership.is_valid(now)
             && start_context.lease_generation == context.membership.lease_generation()
             && now < page.lease_until;
-        let service_has_room = || {
-            let service = dispatch.upstream_of(&self.lane, device);
+        let upstream_has_room = || {
+            let upstream = dispatch.upstream_of(&self.lane, device);
             let candidate = dispatch.candidate(&self.lane, provider, device);
-            service.is_none_or(|service| service.capacity(candidate, now).is_ok())
+            upstream.is_none_or(|upstream| upstream.capacity(candidate, now).is_ok())
         };
         is_current
-            && is_own
-            && !dispatch.canceled()
-            && !dispatch.expired(now)
+            && page_is_ours
+            && !dispatch.is_canceled()
+            && !dispatch.has_expired(now)
             && dispatch.has_address(device)
             && !self.lane.retry_backlog_full()
             && self.lane.check_chat(device.key, now).is_ok()
-            && service_has_room()
+            && upstream_has_room()
     }
 
     fn start_front(
@@ -259,6 +265,7 @@ impl SingleTask {
         }
     }
 
+    /// Adds an outcome to the next commit.
     fn push(&mut self, page: SinglePage, batch: CheckpointBuilder) {
         if self.outcomes.checkpoints.is_empty() {
             self.since = Instant::now();
@@ -271,6 +278,7 @@ impl SingleTask {
         self.outcomes.pages.push(page);
     }
 
+    /// Passes the first notification of the queue to the lane, which continues it as an ordinary page.
     fn continue_as_page(&mut self) {
         let Some(single) = self.dequeue() else { return };
         self.give_to_lane(single.page);
@@ -282,8 +290,9 @@ impl SingleTask {
         self.lane.add_page(page.page);
     }
 
-    /// Commits the waiting outcomes, and repeats that until it succeeds: while storage fails the
-    /// deliveries stay unacknowledged, and the limit on them stops the sending.
+    /// Takes the waiting outcomes, and returns a future that commits them. The future repeats the commit
+    /// while storage fails. The deliveries stay unacknowledged in the meantime, so that the limit
+    /// `max_unacked` stops the sending.
     fn commit(&mut self) -> BoxFuture<'static, CommittedOutcomes> {
         let outcomes = std::mem::take(&mut self.outcomes);
         let context = self.lane.context.clone();
@@ -302,7 +311,7 @@ impl SingleTask {
         let CommittedOutcomes { outcomes: Outcomes { checkpoints, pages, guard }, finished } =
             committed;
         let context: &Arc<EngineContext> = &self.lane.context;
-        context.committed();
+        context.record_commit();
         drop(guard);
         for (checkpoint, finished) in checkpoints.iter().zip(finished) {
             match finished {
@@ -314,7 +323,7 @@ impl SingleTask {
         if let Some(due_at) = retries.map(|retry| retry.due_at).min() {
             context.wake_by(due_at);
         }
-        // The pages are no longer open.
+        // Records that the pages are no longer open.
         drop(pages);
     }
 }

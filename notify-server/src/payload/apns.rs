@@ -1,5 +1,5 @@
-//! Payload and headers for APNs (Apple, "Generating a remote notification"),
-//! except path, topic and authorization.
+//! Payload and headers for APNs (Apple, "Generating a remote notification"). The provider adds the path,
+//! the topic and the authorization.
 
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
@@ -7,15 +7,17 @@ use notify_core::{Platform, Priority};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use uuid::Uuid;
 
-use super::{RenderContext, TooLarge, collapse};
+use super::{
+    APNS_COLLAPSE_ID_BYTES_MAX, RenderContext, TooLarge, collapse_header, collapse_identity,
+};
 use crate::payload::APNS_BYTES_MAX;
 use crate::payload::{DisplayFields, fit_title};
 
 /// The kind of message; required since watchOS 6.
 pub const PUSH_TYPE: HeaderName = HeaderName::from_static("apns-push-type");
-/// `10` immediately, `5` as the device's power allows.
+/// `10` to deliver immediately; `5` to deliver when the power state of the device allows it.
 pub const PRIORITY: HeaderName = HeaderName::from_static("apns-priority");
-/// Unix seconds until which Apple keeps the message; `0` means one try.
+/// The Unix time in seconds until which Apple keeps the message; `0` for one attempt only.
 pub const EXPIRATION: HeaderName = HeaderName::from_static("apns-expiration");
 /// A later message with the same value replaces this one on the device.
 pub const COLLAPSE_ID: HeaderName = HeaderName::from_static("apns-collapse-id");
@@ -29,8 +31,8 @@ pub const ID: HeaderName = HeaderName::from_static("apns-id");
 pub struct Payload {
     /// JSON.
     pub body: Bytes,
-    /// Headers that are the same for every device. `apns-id` is the notification's; the sender
-    /// replaces it with that of each delivery.
+    /// Headers that are the same for every device. `apns-id` is the id of the notification; the provider
+    /// replaces it with [`delivery_id`].
     pub headers: HeaderMap,
 }
 
@@ -58,21 +60,21 @@ pub fn render(context: &RenderContext<'_>) -> Result<Payload, TooLarge> {
     Ok(Payload { body, headers: headers(context) })
 }
 
-/// A stable UUID of one delivery, the same on every attempt, derived from the
-/// notification's UUID and the device token.
+/// The UUID of one delivery, derived from the notification's UUID and the device token. It is the same for
+/// every attempt.
 #[must_use]
 pub fn delivery_id(notification: &Uuid, device_token: &str) -> Uuid {
     Uuid::new_v5(notification, device_token.as_bytes())
 }
 
-/// The id of a delivery to a device with that token.
+/// The `apns-id` of a delivery to a device with that token, for a preview.
 pub(super) fn placeholder_id(notification: &str, device_token: &str) -> HeaderValue {
     visible(&delivery_id(&notification_uuid(notification), device_token).to_string())
 }
 
 fn headers(context: &RenderContext<'_>) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(8);
-    // `background` would forbid `alert`, which every payload has, raw ones included.
+    // Every payload has an `alert`, also those with `ios_json`. `background` would forbid it.
     headers.insert(PUSH_TYPE, HeaderValue::from_static("alert"));
     let priority = match context.priority {
         Priority::High => "10",
@@ -81,8 +83,8 @@ fn headers(context: &RenderContext<'_>) -> HeaderMap {
     headers.insert(PRIORITY, HeaderValue::from_static(priority));
     let expiration = context.expires_at.map_or(0, |at| at.as_seconds());
     headers.insert(EXPIRATION, HeaderValue::from(expiration));
-    let identity = collapse::identity(context);
-    let collapse_id = collapse::fit(identity, collapse::APNS_COLLAPSE_ID_BYTES_MAX);
+    let identity = collapse_identity(context);
+    let collapse_id = collapse_header(identity, APNS_COLLAPSE_ID_BYTES_MAX);
     headers.insert(COLLAPSE_ID, visible(&collapse_id));
     headers.insert(ID, visible(&notification_uuid(context.id.as_str()).to_string()));
     headers

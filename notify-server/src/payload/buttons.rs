@@ -1,4 +1,5 @@
-//! Buttons of chat platforms: their labels, and which links they support.
+//! Buttons of Messenger and Telegram: their labels, the links that they can open, and the payload that
+//! identifies a poll's answer.
 
 use std::borrow::Cow;
 
@@ -16,11 +17,11 @@ const MARK: char = '…';
 
 /// The label of the button that opens the url, cut to `chars_max` characters.
 pub(super) fn view_label<'a>(message: Option<&'a Message>, chars_max: usize) -> Cow<'a, str> {
-    let own = message.and_then(|message| message.view_button.as_deref());
-    cut(own.unwrap_or(VIEW), chars_max)
+    let label = message.and_then(|message| message.view_button.as_deref());
+    cut(label.unwrap_or(VIEW), chars_max)
 }
 
-/// A url that a button can open; `None` for one with a custom scheme.
+/// The URL if a button can open it; `None` if it has a custom scheme.
 pub(super) fn web_link(url: Option<&str>) -> Option<&str> {
     url.filter(|url| {
         let scheme = url.split(':').next().unwrap_or_default();
@@ -41,7 +42,7 @@ pub(super) fn answers<'a>(
     }
 }
 
-/// An answer with only an image is labelled by its number.
+/// The labels of a poll's answers. An answer with only an image is labelled with its number.
 fn labels(poll: &NewPoll, chars_max: usize) -> impl Iterator<Item = Cow<'_, str>> {
     poll.answers.iter().enumerate().map(move |(place, answer)| match answer.text.as_str() {
         "" => Cow::Owned((place + 1).to_string()),
@@ -54,46 +55,48 @@ pub(super) fn cut(text: &str, chars_max: usize) -> Cow<'_, str> {
     if text.chars().nth(chars_max).is_none() {
         return Cow::Borrowed(text);
     }
-    let kept = text.chars().take(chars_max.saturating_sub(1));
-    Cow::Owned(kept.chain([MARK]).collect())
+    let beginning = text.chars().take(chars_max.saturating_sub(1));
+    Cow::Owned(beginning.chain([MARK]).collect())
 }
 
-/// The text with a link below it, if both fit.
+/// The text with a link below it, or the text alone if both together exceed `chars_max` characters.
 pub(super) fn with_link<'a>(text: &'a str, link: &str, chars_max: usize) -> Cow<'a, str> {
-    let whole = format!("{text}\n{link}");
-    if whole.chars().nth(chars_max).is_none() { Cow::Owned(whole) } else { Cow::Borrowed(text) }
+    let both = format!("{text}\n{link}");
+    if both.chars().nth(chars_max).is_none() { Cow::Owned(both) } else { Cow::Borrowed(text) }
 }
 
-// The payload of a poll's button, which identifies the answer: written into messages, and parsed from
-// callbacks.
+// The payload of a poll's button. It identifies the answer: the button's message contains it, and the
+// platform sends it back in the callback when a person presses the button.
 
 const PREFIX: &str = "poll:";
 
-/// `poll:<poll id>:<answer id>`, for a postback of Messenger (at most 1,000 characters).
+/// The payload for a postback of Messenger, which may have 1,000 characters: `poll:<poll id>:<answer id>`.
 #[must_use]
-pub(crate) fn long(poll: &NotificationId, answer: AnswerId) -> String {
+pub(crate) fn messenger_payload(poll: &NotificationId, answer: AnswerId) -> String {
     format!("{PREFIX}{poll}:{answer}")
 }
 
-/// The same with both ids as the base64url of their 16 bytes, 50 bytes in all: Telegram's
-/// `callback_data` holds 64. `None` for an id that the server did not make.
+/// The payload for Telegram's `callback_data`, which may have 64 bytes. Both ids are written as the
+/// base64url of their 16 bytes, which makes 50 bytes. `None` if the poll's id is not a UUID, because the
+/// caller chose it.
 #[must_use]
-pub(crate) fn short(poll: &NotificationId, answer: AnswerId) -> Option<String> {
+pub(crate) fn telegram_payload(poll: &NotificationId, answer: AnswerId) -> Option<String> {
     let poll = Uuid::try_parse(poll.as_str()).ok()?;
     let [poll, answer] = [poll, answer.0].map(|id| URL_SAFE_NO_PAD.encode(id));
     Some(format!("{PREFIX}{poll}:{answer}"))
 }
 
-/// Parses either form; `None` for other texts.
+/// Parses the payload of either platform; `None` for any other text.
 #[must_use]
-pub(crate) fn read(text: &str) -> Option<(NotificationId, AnswerId)> {
+pub(crate) fn parse_payload(text: &str) -> Option<(NotificationId, AnswerId)> {
     let (poll, answer) = text.strip_prefix(PREFIX)?.split_once(':')?;
-    let (poll, answer) = (id(poll)?, id(answer)?);
+    let (poll, answer) = (parse_id(poll)?, parse_id(answer)?);
     let poll = NotificationId::new(poll.hyphenated().to_string()).ok()?;
     Some((poll, AnswerId(answer)))
 }
 
-fn id(text: &str) -> Option<Uuid> {
+/// Parses an id in base64url, or as a hyphenated UUID in lower case.
+fn parse_id(text: &str) -> Option<Uuid> {
     if let Ok(bytes) = URL_SAFE_NO_PAD.decode(text)
         && let Ok(id) = Uuid::from_slice(&bytes)
     {
@@ -110,8 +113,8 @@ mod tests {
     fn button_payload_round_trips_and_fits_telegram() {
         let poll = NotificationId::new("01890a5d-ac96-774b-bcce-b302099a8057").unwrap();
         let answer = AnswerId(Uuid::from_u128(0x0189_0a5d_ac96_774b_bcce_b302_099a_8058));
-        let long = long(&poll, answer);
-        let short = short(&poll, answer).unwrap();
+        let long = messenger_payload(&poll, answer);
+        let short = telegram_payload(&poll, answer).unwrap();
         assert_eq!(
             long,
             "poll:01890a5d-ac96-774b-bcce-b302099a8057:01890a5d-ac96-774b-bcce-b302099a8058"
@@ -119,10 +122,10 @@ mod tests {
         assert_eq!(short, "poll:AYkKXayWd0u8zrMCCZqAVw:AYkKXayWd0u8zrMCCZqAWA");
         assert!(short.len() <= 64);
         for text in [long, short] {
-            assert_eq!(read(&text), Some((poll.clone(), answer)), "{text}");
+            assert_eq!(parse_payload(&text), Some((poll.clone(), answer)), "{text}");
         }
-        let own = NotificationId::new("my-own").unwrap();
-        assert_eq!(super::short(&own, answer), None);
+        let chosen_by_caller = NotificationId::new("my-own").unwrap();
+        assert_eq!(telegram_payload(&chosen_by_caller, answer), None);
     }
 
     #[test]
@@ -137,7 +140,7 @@ mod tests {
             "poll:AYkKXayWd0u8zrMCCZqAVw:AYkKXayWd0u8zrMCCZqAWA:x",
             "poll:01890A5D-AC96-774B-BCCE-B302099A8057:AYkKXayWd0u8zrMCCZqAWA",
         ] {
-            assert_eq!(read(text), None, "{text}");
+            assert_eq!(parse_payload(text), None, "{text}");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The body for FCM HTTP v1 (Google, `projects.messages`), as a template with a gap for
-//! the device's registration token.
+//! The body for FCM HTTP v1 (Google, `projects.messages`). It is a template with a gap for the device's
+//! registration token.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use notify_core::json::JsonObject;
 use notify_core::{Platform, Priority};
 use serde::{Serialize, Serializer};
 
-use super::{BodyTemplate, RenderContext, TooLarge, collapse};
+use super::{BodyTemplate, RenderContext, TooLarge, collapse_identity};
 use crate::payload::FCM_BYTES_MAX;
 use crate::payload::{DisplayFields, fit_title};
 
@@ -21,8 +21,8 @@ pub(crate) struct Payload {
     pub counted: usize,
 }
 
-/// Renders a notification. With `enriched_as_data`, one with a campaign or a poll is sent as data
-/// only, so that the app's SDK can enrich it.
+/// Renders a notification. With `enriched_as_data`, a notification with a campaign or a poll is sent as
+/// data only, so that the app's SDK can enrich it.
 ///
 /// # Errors
 /// When the keys and values of `data`, `notification` and `android.notification` together exceed
@@ -101,12 +101,14 @@ impl<'a> Message<'a> {
         }
         let mut data = shown_data(shown);
         if as_data && shown.is_enriched() {
-            // The app shows it: our keys win over an extra pair of the same name.
+            // The app shows the notification from these keys, so they replace an extra pair with the same
+            // name.
             data.retain(|(key, _)| !matches!(key.as_ref(), "title" | "body"));
             data.push((Cow::Borrowed("title"), Cow::Borrowed(title)));
             data.push((Cow::Borrowed("body"), Cow::Borrowed(shown.text)));
-            // No `tag` without a notification. A key per notification would evict others, because Google
-            // stores four per device; so only the caller's key is used.
+            // A message without `notification` has no `tag`. Its `collapse_key` is only set if the caller
+            // gave one: Google stores messages with four different keys for a device, so a key for each
+            // notification would make Google drop others.
             let android = Android { collapse_key: context.collapse_key, ..android };
             return Self { notification: None, data, android };
         }
@@ -116,7 +118,7 @@ impl<'a> Message<'a> {
             android: Android {
                 notification: Some(AndroidNotification {
                     sound: shown.message.and_then(|message| message.android_sound.as_deref()),
-                    tag: collapse::identity(context),
+                    tag: collapse_identity(context),
                 }),
                 ..android
             },
@@ -138,7 +140,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Bytes of keys and values that Google counts: what the device receives.
+    /// The number of bytes that Google counts: the keys and values that the device receives.
     fn counted(&self) -> usize {
         let field = |key: &str, value: &str| key.len() + value.len();
         let data: usize = self.data.iter().map(|(key, value)| field(key, value)).sum();
@@ -154,7 +156,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// The data keys; the extra value as JSON text.
+/// The data keys, with the extra value as JSON text.
 fn shown_data<'a>(shown: &'a DisplayFields<'a>) -> Vec<Pair<'a>> {
     let texts = shown.data_texts().map(|(key, value)| (Cow::Borrowed(key), Cow::Borrowed(value)));
     let extra = shown
@@ -163,7 +165,7 @@ fn shown_data<'a>(shown: &'a DisplayFields<'a>) -> Vec<Pair<'a>> {
     texts.chain(extra).collect()
 }
 
-/// The caller's own data: strings unchanged, everything else as JSON text.
+/// The members of the caller's `android_json`. Strings are unchanged; any other value becomes JSON text.
 fn raw_data(raw: &JsonObject) -> Vec<Pair<'static>> {
     raw.members()
         .into_iter()

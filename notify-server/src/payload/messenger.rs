@@ -1,5 +1,5 @@
-//! The body for Messenger (Meta, "Send API", "Generic template", "Button template"): a
-//! text, or a template if there is a url or an image; with a gap for the recipient.
+//! The body for Messenger (Meta, "Send API", "Generic template", "Button template"). It is a text, or a
+//! template if there is a URL or an image, and has a gap for the recipient.
 
 use std::borrow::Cow;
 
@@ -29,7 +29,8 @@ pub(super) const QUICK_REPLIES_MAX: usize = 13;
 /// When its text exceeds [`MESSENGER_CHARS_MAX`].
 pub(crate) fn render(context: &RenderContext<'_>) -> Result<BodyTemplate, TooLarge> {
     check_text(context, Platform::FbMessenger, MESSENGER_CHARS_MAX)?;
-    // Within the 24 hours after the person's last message, which the provider checks.
+    // `UPDATE` is allowed within 24 hours after the person's last message, which the provider checks
+    // before each attempt.
     let rest = Rest { messaging_type: "UPDATE", message: Message::of(context) };
     Ok(BodyTemplate::members(r#"{"recipient":{"id":""#, r#""}"#, &rest))
 }
@@ -82,7 +83,7 @@ struct Element<'a> {
 enum Button<'a> {
     WebUrl {
         url: &'a str,
-        /// The action of a whole element has none.
+        /// The label; `None` for the default action of an element, which has no label.
         #[serde(skip_serializing_if = "Option::is_none")]
         title: Option<Cow<'a, str>>,
     },
@@ -105,7 +106,7 @@ impl<'a> Message<'a> {
         let link = web_link(shown.url);
         let answers: Vec<_> = answers(context, LABEL_CHARS_MAX)
             .into_iter()
-            .map(|(title, answer)| (title, buttons::long(context.id, answer)))
+            .map(|(title, answer)| (title, buttons::messenger_payload(context.id, answer)))
             .collect();
         let has_room = shown.image_url.is_some() || fits(shown.text, BUTTON_TEMPLATE_CHARS_MAX);
         let view = link.map(|url| Button::WebUrl {
@@ -116,21 +117,25 @@ impl<'a> Message<'a> {
             let postbacks =
                 answers.into_iter().map(|(title, payload)| Button::Postback { title, payload });
             let buttons = postbacks.chain(view).take(BUTTONS_MAX).collect();
-            return Self::shown(&shown, link, buttons);
+            return Self::with_buttons(&shown, link, buttons);
         }
-        // A poll with more answers is voted on only at its page.
+        // If a poll has more answers than there can be quick replies, people vote only on its page.
         let is_quick = answers.len() <= QUICK_REPLIES_MAX;
         let quick = answers.into_iter().filter(|_| is_quick);
         let quick_replies = quick
             .map(|(title, payload)| QuickReply { content_type: "text", title, payload })
             .collect();
-        Self { quick_replies, ..Self::shown(&shown, link, view.into_iter().collect()) }
+        Self { quick_replies, ..Self::with_buttons(&shown, link, view.into_iter().collect()) }
     }
 
-    /// The smallest form that fits the text: a text alone, a card of title and subtitle, a text
-    /// with buttons, and finally a text with its link. With an image it is always a card, and a long
+    /// The message in the smallest form that fits: a text alone, a card with title and subtitle, a text
+    /// with buttons, or a text with the link below it. With an image the form is always a card, and a long
     /// text is shortened.
-    fn shown(shown: &DisplayFields<'a>, link: Option<&'a str>, buttons: Vec<Button<'a>>) -> Self {
+    fn with_buttons(
+        shown: &DisplayFields<'a>,
+        link: Option<&'a str>,
+        buttons: Vec<Button<'a>>,
+    ) -> Self {
         let (title, rest) = title_and_rest(shown.text);
         let fits_card = rest.is_none_or(|rest| fits(rest, TITLE_CHARS_MAX));
         let template = if shown.image_url.is_some() || (fits_card && !buttons.is_empty()) {
@@ -161,7 +166,7 @@ pub(super) fn is_cut_to_fit_image(text: &str) -> bool {
     title_and_rest(text).1.is_some_and(|rest| !fits(rest, TITLE_CHARS_MAX))
 }
 
-/// Whether a url does not fit with a text, neither as a button nor below it.
+/// Whether a URL fits with a text neither as a button nor below the text.
 pub(super) fn has_no_room(text: &str, url: &str) -> bool {
     !fits(text, BUTTON_TEMPLATE_CHARS_MAX)
         && matches!(with_link(text, url, MESSENGER_CHARS_MAX), Cow::Borrowed(_))
@@ -171,7 +176,7 @@ fn fits(text: &str, chars_max: usize) -> bool {
     text.chars().nth(chars_max).is_none()
 }
 
-/// A text split into a title and the rest, between two words if possible.
+/// Splits a text into a title and the rest, between two words if possible.
 fn title_and_rest(text: &str) -> (&str, Option<&str>) {
     let Some((end, _)) = text.char_indices().nth(TITLE_CHARS_MAX) else { return (text, None) };
     // A title may end right before the space that follows it.

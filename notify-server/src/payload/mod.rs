@@ -1,9 +1,8 @@
-//! The messages for each provider, as pure functions: from a validated
-//! notification to payload, headers and their size. No I/O and no credentials.
+//! The messages for each provider. Pure functions turn a validated notification into a payload, its
+//! headers and its size, without I/O and without credentials.
 
 pub mod apns;
 pub(crate) mod buttons;
-mod collapse;
 pub(crate) mod fcm;
 pub(crate) mod messenger;
 mod preview;
@@ -12,6 +11,10 @@ pub(crate) mod telegram;
 mod tests;
 pub(crate) mod web_push;
 
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::{BufMut, Bytes, BytesMut};
 use notify_core::{
     AnswerId, Content, Extra, Message, NewPoll, NotificationId, Platform, Priority, Timestamp,
@@ -32,13 +35,13 @@ pub(crate) fn poll_url(public_url: &str, public_id: Uuid) -> String {
 /// The input of every payload: one notification, from the engine or the API.
 #[derive(Debug, Clone, Copy)]
 pub struct RenderContext<'a> {
-    /// Id of the notification; a poll has the same.
+    /// Id of the notification, which is also the id of its poll.
     pub id: &'a NotificationId,
     /// Name of the application: the default title.
     pub app_name: &'a str,
-    /// What is shown.
+    /// The message or the poll.
     pub content: &'a Content,
-    /// Public page of the poll, when the content is one.
+    /// URL of the poll's public page; `None` unless the content is a poll.
     pub poll_url: Option<&'a str>,
     /// Ids of the poll's answers, in their order; empty unless the content is a poll.
     pub poll_answers: &'a [AnswerId],
@@ -46,9 +49,9 @@ pub struct RenderContext<'a> {
     pub priority: Priority,
     /// The caller's collapse key.
     pub collapse_key: Option<&'a str>,
-    /// When the message expires; `None` means one try (`ttl_seconds` 0).
+    /// When the message expires; `None` if there is one attempt only (`ttl_seconds` 0).
     pub expires_at: Option<Timestamp>,
-    /// The rest of `ttl_seconds`.
+    /// The remaining part of the request's `ttl_seconds`.
     pub ttl_seconds: u32,
 }
 
@@ -59,9 +62,10 @@ pub struct RenderContext<'a> {
     unit(*.platform)
 )]
 pub struct TooLarge {
-    /// The platform whose limit is broken.
+    /// The platform whose limit is exceeded.
     pub platform: Platform,
-    /// Size of the payload in bytes; on Messenger and the chat app, length of the text in characters.
+    /// Size of the payload in bytes. For Messenger and the chat app this is the length of the text in
+    /// characters.
     pub bytes: usize,
     /// The provider's limit.
     pub limit: usize,
@@ -69,7 +73,7 @@ pub struct TooLarge {
 
 // Bodies that differ only by the device's address.
 
-/// A JSON body with a gap for the address of a device, as a string.
+/// A JSON body with a gap where the address of a device is inserted, as a JSON string.
 #[derive(Debug, Clone)]
 pub struct BodyTemplate {
     /// The part up to and including the opening quote of the address.
@@ -96,9 +100,9 @@ impl BodyTemplate {
         let mut body =
             BytesMut::with_capacity(self.before.len() + address.len() + self.after.len());
         body.put_slice(&self.before);
-        let plain =
+        let needs_no_escape =
             address.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\'));
-        if plain {
+        if needs_no_escape {
             body.put_slice(address.as_bytes());
         } else {
             let quoted = serde_json::to_vec(address).expect("a text is valid JSON");
@@ -111,12 +115,13 @@ impl BodyTemplate {
 
 // The displayed content, which is the same on every platform: a message or a poll.
 
-/// Fewest characters left of a title that is shortened to fit; a shorter title is never cut.
+/// Fewest characters that remain of a title that is shortened to fit. A title of at most this length is
+/// never shortened.
 const TITLE_CHARS_KEPT: usize = 80;
 
 /// Text, image and data of a notification.
 struct DisplayFields<'a> {
-    /// The message, unless it is a poll.
+    /// The message; `None` if the content is a poll.
     message: Option<&'a Message>,
     /// Main text; the question of a poll.
     text: &'a str,
@@ -124,7 +129,7 @@ struct DisplayFields<'a> {
     url: Option<&'a str>,
     /// Image.
     image_url: Option<&'a str>,
-    /// Campaign, in the form that devices request.
+    /// Campaign, in the form in which devices request it.
     campaign_id: Option<String>,
     /// The extra pair.
     extra: Option<&'a Extra>,
@@ -159,7 +164,7 @@ impl<'a> DisplayFields<'a> {
         }
     }
 
-    /// Whether an enrichment SDK can add something: a campaign or a poll.
+    /// Whether an enrichment SDK can add content, because there is a campaign or a poll.
     fn is_enriched(&self) -> bool {
         self.is_poll || self.campaign_id.is_some()
     }
@@ -190,11 +195,12 @@ impl<'a> DisplayFields<'a> {
     }
 }
 
-/// Renders with the title, which is shortened only if the payload would not fit and the title is long.
-/// `render` returns the payload and its size.
+/// Renders a payload with a title. If the payload does not fit, the title is shortened, but not below
+/// [`TITLE_CHARS_KEPT`]. `render` returns the payload and its size.
 ///
 /// # Errors
-/// The size of the payload with the whole title, if even the shortened one does not fit.
+/// The size of the payload with the whole title, if the payload does not fit even with the shortened
+/// title.
 fn fit_title<T>(
     title: &str,
     limit: usize,
@@ -205,19 +211,56 @@ fn fit_title<T>(
     if size <= limit {
         return Ok(payload);
     }
-    let Some((kept, _)) = title.char_indices().nth(TITLE_CHARS_KEPT) else {
+    let Some((min_end, _)) = title.char_indices().nth(TITLE_CHARS_KEPT) else {
         return Err(size);
     };
-    // Each byte removed from the title removes at least one from the payload.
-    let end = title.len().saturating_sub(size - limit + MARK.len()).max(kept);
+    // Each byte that is removed from the title removes at least one byte from the payload.
+    let end = title.len().saturating_sub(size - limit + MARK.len()).max(min_end);
     let shortened = format!("{}{MARK}", &title[..title.floor_char_boundary(end)]);
     let (payload, shortened_size) = render(&shortened);
     if shortened_size <= limit { Ok(payload) } else { Err(size) }
 }
 
-// Parts of a notification that Messenger and Telegram do not support, as notes for a preview.
+// The collapse identity of a message, which is the same in every attempt: a message that is sent again
+// after a crash replaces the first one on the device instead of being shown twice.
 
-/// Notes on what is left out or shortened; empty on platforms that are not chats.
+/// Longest `apns-collapse-id`, in bytes (Apple, "Sending notification requests to APNs").
+const APNS_COLLAPSE_ID_BYTES_MAX: usize = 64;
+
+/// Longest `Topic` of a push message, in bytes (RFC 8030 §5.4).
+const TOPIC_BYTES_MAX: usize = 32;
+
+/// The collapse identity: the caller's `collapse_key`, or the notification's id if there is none.
+fn collapse_identity<'a>(message: &RenderContext<'a>) -> &'a str {
+    message.collapse_key.unwrap_or_else(|| message.id.as_str())
+}
+
+/// The identity as a header value of at most `bytes_max` bytes. It is unchanged if it fits and is visible
+/// ASCII. Otherwise its hash is used.
+fn collapse_header(identity: &str, bytes_max: usize) -> Cow<'_, str> {
+    let fits = identity.len() <= bytes_max && identity.bytes().all(|byte| byte.is_ascii_graphic());
+    if fits { Cow::Borrowed(identity) } else { Cow::Owned(short_hash(identity, bytes_max)) }
+}
+
+/// The identity as a `Topic` header. It is unchanged if it fits and is valid base64url, which a push
+/// service may require. Otherwise its hash is used.
+fn push_topic(identity: &str) -> Cow<'_, str> {
+    let fits =
+        (1..=TOPIC_BYTES_MAX).contains(&identity.len()) && URL_SAFE_NO_PAD.decode(identity).is_ok();
+    if fits { Cow::Borrowed(identity) } else { Cow::Owned(short_hash(identity, TOPIC_BYTES_MAX)) }
+}
+
+/// The first `bytes_max` characters of the identity's hash in base64url.
+fn short_hash(identity: &str, bytes_max: usize) -> String {
+    let hash = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, identity.as_bytes());
+    let mut text = URL_SAFE_NO_PAD.encode(hash.as_ref());
+    text.truncate(bytes_max);
+    text
+}
+
+// Notes for a preview on the parts of a notification that Messenger and Telegram do not support.
+
+/// Notes on the parts that are left out or shortened. Empty for platforms that are not chats.
 #[must_use]
 pub(crate) fn unsupported(context: &RenderContext<'_>, platform: Platform) -> Vec<String> {
     let (label_chars_max, answers_max) = match platform {
@@ -226,44 +269,44 @@ pub(crate) fn unsupported(context: &RenderContext<'_>, platform: Platform) -> Ve
         Platform::ChatApp => (telegram::LABEL_CHARS_MAX, telegram::BUTTONS_MAX - 1),
     };
     let shown = DisplayFields::of(context);
-    let mut all = Vec::new();
+    let mut notes = Vec::new();
     let link = web_link(shown.url);
     if shown.url.is_some() && link.is_none() {
-        all.push("the url has a custom scheme, which no button opens here: left out".to_owned());
+        notes.push("the url has a custom scheme, which no button opens here: left out".to_owned());
     }
     match platform {
-        Platform::FbMessenger => of_messenger(&shown, link, &mut all),
-        Platform::ChatApp => of_telegram(&shown, &mut all),
+        Platform::FbMessenger => note_messenger(&shown, link, &mut notes),
+        Platform::ChatApp => note_telegram(&shown, &mut notes),
         Platform::Android | Platform::Ios | Platform::Web => {}
     }
-    let own_label = shown.message.and_then(|message| message.view_button.as_deref());
-    if link.is_some() && own_label.is_some_and(|label| is_longer(label, label_chars_max)) {
-        all.push(format!("view_button is shortened to {label_chars_max} characters"));
+    let view_button = shown.message.and_then(|message| message.view_button.as_deref());
+    if link.is_some() && view_button.is_some_and(|label| is_longer(label, label_chars_max)) {
+        notes.push(format!("view_button is shortened to {label_chars_max} characters"));
     }
     match context.content {
         Content::Message(_) => {}
-        Content::Poll(poll) => of_poll(poll, label_chars_max, answers_max, &mut all),
+        Content::Poll(poll) => note_poll(poll, label_chars_max, answers_max, &mut notes),
     }
-    all
+    notes
 }
 
-fn of_messenger(shown: &DisplayFields<'_>, link: Option<&str>, all: &mut Vec<String>) {
+fn note_messenger(shown: &DisplayFields<'_>, link: Option<&str>, notes: &mut Vec<String>) {
     if shown.image_url.is_some() && messenger::is_cut_to_fit_image(shown.text) {
-        all.push("the text is shortened to fit beside the image".to_owned());
+        notes.push("the text is shortened to fit beside the image".to_owned());
     }
     let without_card = shown.image_url.is_none();
     if without_card && link.is_some_and(|url| messenger::has_no_room(shown.text, url)) {
-        all.push("the url does not fit below the text: left out".to_owned());
+        notes.push("the url does not fit below the text: left out".to_owned());
     }
 }
 
-fn of_telegram(shown: &DisplayFields<'_>, all: &mut Vec<String>) {
+fn note_telegram(shown: &DisplayFields<'_>, notes: &mut Vec<String>) {
     let Some(image) = shown.image_url else { return };
     if !is_longer(shown.text, telegram::CAPTION_CHARS_MAX) {
         return;
     }
-    let whole = with_link(shown.text, image, TELEGRAM_CHARS_MAX);
-    all.push(if whole.len() > shown.text.len() {
+    let text_and_link = with_link(shown.text, image, TELEGRAM_CHARS_MAX);
+    notes.push(if text_and_link.len() > shown.text.len() {
         "the text is too long for a caption: the image goes as a link below it".to_owned()
     } else {
         "the text is too long for a caption and for the image's link: the image is left out"
@@ -271,14 +314,14 @@ fn of_telegram(shown: &DisplayFields<'_>, all: &mut Vec<String>) {
     });
 }
 
-fn of_poll(poll: &NewPoll, label_chars_max: usize, answers_max: usize, all: &mut Vec<String>) {
+fn note_poll(poll: &NewPoll, label_chars_max: usize, answers_max: usize, notes: &mut Vec<String>) {
     if poll.answers.len() > answers_max {
-        all.push(format!("over {answers_max} answers: they are chosen on the poll's page alone"));
+        notes.push(format!("over {answers_max} answers: they are chosen on the poll's page alone"));
     } else if poll.answers.iter().any(|answer| is_longer(&answer.text, label_chars_max)) {
-        all.push(format!("labels of answers are shortened to {label_chars_max} characters"));
+        notes.push(format!("labels of answers are shortened to {label_chars_max} characters"));
     }
     if poll.answers.iter().any(|answer| answer.image_url.is_some()) {
-        all.push("the images of answers show on the poll's page alone".to_owned());
+        notes.push("the images of answers show on the poll's page alone".to_owned());
     }
 }
 
@@ -286,11 +329,12 @@ fn is_longer(text: &str, chars_max: usize) -> bool {
     text.chars().nth(chars_max).is_some()
 }
 
-// The providers' limits, checked for every targeted platform before a notification is accepted.
+// The limits of the providers. They are checked for every targeted platform before a notification is
+// accepted.
 
 /// Most bytes of JSON on APNs.
 const APNS_BYTES_MAX: usize = 4_096;
-/// Most bytes of keys and values together on FCM, as counted by [`fcm::render`].
+/// Most bytes of keys and values together on FCM, as [`fcm::render`] counts them.
 const FCM_BYTES_MAX: usize = 4_096;
 /// Most bytes of JSON on Web Push: 4,096 minus the overhead of encryption (RFC 8291 section 4).
 const WEB_PUSH_BYTES_MAX: usize = 3_993;
@@ -308,11 +352,11 @@ pub(crate) fn check_size(
     platforms: &[Platform],
     fcm_enriched_as_data: bool,
 ) -> Result<(), Vec<TooLarge>> {
-    let broken: Vec<TooLarge> = platforms
+    let too_large: Vec<TooLarge> = platforms
         .iter()
         .filter_map(|platform| check_platform(context, *platform, fcm_enriched_as_data).err())
         .collect();
-    if broken.is_empty() { Ok(()) } else { Err(broken) }
+    if too_large.is_empty() { Ok(()) } else { Err(too_large) }
 }
 
 fn check_platform(

@@ -1,5 +1,4 @@
-//! Previews the message that would be sent, for one placeholder
-//! device, with notes for the author.
+//! A preview of the message that would be sent to a placeholder device, with notes for the author.
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};

@@ -1,6 +1,6 @@
-//! The calls of Telegram's Bot API (`sendMessage`, `sendPhoto`): a text or a photo
-//! with inline buttons; no `parse_mode`, so that no text is interpreted as markup. The body has a gap
-//! for the chat.
+//! The calls of Telegram's Bot API (`sendMessage`, `sendPhoto`): a text or a photo, with inline buttons.
+//! There is no `parse_mode`, so that Telegram interprets no text as markup. The body has a gap for the
+//! chat.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ use crate::payload::{TELEGRAM_CHARS_MAX, check_text};
 
 /// Longest caption of a photo, in characters.
 pub(super) const CAPTION_CHARS_MAX: usize = 1_024;
-/// Longest label of a button. Telegram names no limit; a longer one is not readable.
+/// Longest label of a button, in characters. Telegram has no limit, but a longer label is not readable.
 pub(super) const LABEL_CHARS_MAX: usize = 64;
 /// Most buttons below a message.
 pub(super) const BUTTONS_MAX: usize = 100;
@@ -25,7 +25,7 @@ pub(super) const BUTTONS_MAX: usize = 100;
 pub struct BotCall {
     /// Name of the method.
     pub method: &'static str,
-    /// Its parameters, with a gap for the chat.
+    /// The parameters, with a gap for the chat.
     pub body: BodyTemplate,
 }
 
@@ -34,7 +34,7 @@ pub struct BotCall {
 pub struct BotCalls {
     /// The message.
     pub first: BotCall,
-    /// The photo as a text with its link.
+    /// The text with a link to the photo; `None` if the message has no photo.
     pub fallback: Option<BotCall>,
 }
 
@@ -56,12 +56,12 @@ pub(crate) fn render(context: &RenderContext<'_>) -> Result<BotCalls, TooLarge> 
     if shown.text.chars().nth(CAPTION_CHARS_MAX).is_some() {
         return Ok(BotCalls { first: fallback, fallback: None });
     }
-    let photo = Photo { photo, caption: shown.text, reply_markup: keyboard.shown() };
+    let photo = Photo { photo, caption: shown.text, reply_markup: keyboard.non_empty() };
     Ok(BotCalls { first: form("sendPhoto", &photo), fallback: Some(fallback) })
 }
 
 fn message(text: Cow<'_, str>, keyboard: &Keyboard<'_>) -> BotCall {
-    form("sendMessage", &Message { text, reply_markup: keyboard.shown() })
+    form("sendMessage", &Message { text, reply_markup: keyboard.non_empty() })
 }
 
 fn form(method: &'static str, parameters: &impl Serialize) -> BotCall {
@@ -93,37 +93,39 @@ struct Keyboard<'a> {
 struct Button<'a> {
     text: Cow<'a, str>,
     #[serde(flatten)]
-    does: Does<'a>,
+    action: Action<'a>,
 }
 
+/// The action of a button.
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Does<'a> {
+enum Action<'a> {
     /// Opens a page.
     Url(&'a str),
-    /// Calls back the bot, with at most 64 bytes.
+    /// Sends these data to the bot, at most 64 bytes.
     CallbackData(String),
 }
 
 impl<'a> Keyboard<'a> {
-    /// A poll's answers, then the link. A poll with too many answers is voted on only at the
-    /// poll's page.
+    /// The buttons for a poll's answers, and then the link. If a poll has too many answers, there is only
+    /// the link, and people vote on the poll's page.
     fn of(context: &RenderContext<'a>, shown: &DisplayFields<'a>) -> Self {
         let link = web_link(shown.url)
-            .map(|url| (view_label(shown.message, LABEL_CHARS_MAX), Does::Url(url)));
+            .map(|url| (view_label(shown.message, LABEL_CHARS_MAX), Action::Url(url)));
         let answers: Vec<_> = answers(context, LABEL_CHARS_MAX)
             .into_iter()
             .filter_map(|(text, answer)| {
-                let data = buttons::short(context.id, answer)?;
-                Some((text, Does::CallbackData(data)))
+                let data = buttons::telegram_payload(context.id, answer)?;
+                Some((text, Action::CallbackData(data)))
             })
             .collect();
         let has_room = answers.len() < BUTTONS_MAX;
         let buttons = answers.into_iter().filter(|_| has_room).chain(link);
-        Self { inline_keyboard: buttons.map(|(text, does)| [Button { text, does }]).collect() }
+        Self { inline_keyboard: buttons.map(|(text, action)| [Button { text, action }]).collect() }
     }
 
-    fn shown(&self) -> Option<&Self> {
+    /// The keyboard; `None` if it has no buttons.
+    fn non_empty(&self) -> Option<&Self> {
         (!self.inline_keyboard.is_empty()).then_some(self)
     }
 }

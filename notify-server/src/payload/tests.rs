@@ -1,6 +1,7 @@
 //! Whole payloads, one row for each kind of content, and the limits to the byte.
 
 mod apns;
+mod collapse;
 mod fcm;
 mod messenger;
 mod preview;

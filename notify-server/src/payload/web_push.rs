@@ -1,21 +1,21 @@
-//! The message for a browser: the JSON that the service worker shows, before encryption, and
-//! the headers that the push service reads (RFC 8030).
+//! The message for a browser: the JSON that the service worker shows, which is encrypted later, and the
+//! headers that the push service reads (RFC 8030).
 
 use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use notify_core::{ActionButton, Platform, Priority};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use super::{RenderContext, TooLarge, collapse};
+use super::{RenderContext, TooLarge, collapse_identity, push_topic};
 use crate::payload::WEB_PUSH_BYTES_MAX;
 use crate::payload::{DisplayFields, fit_title};
 
-/// Seconds for which the push service keeps the message for an offline browser; `0` means one try
-/// (RFC 8030 §5.2).
+/// How long the push service keeps the message for an offline browser, in seconds; `0` for one attempt
+/// only (RFC 8030 section 5.2).
 const TTL: HeaderName = HeaderName::from_static("ttl");
-/// How soon a browser must be woken (RFC 8030 §5.3).
+/// How urgently the browser must be woken (RFC 8030 section 5.3).
 const URGENCY: HeaderName = HeaderName::from_static("urgency");
-/// A later message with the same value replaces one that still waits (RFC 8030 §5.4).
+/// A later message with the same value replaces a message that still waits (RFC 8030 section 5.4).
 const TOPIC: HeaderName = HeaderName::from_static("topic");
 
 /// A rendered message.
@@ -34,7 +34,7 @@ pub(crate) struct Payload {
 pub(crate) fn render(context: &RenderContext<'_>) -> Result<Payload, TooLarge> {
     let shown = DisplayFields::of(context);
     let body = fit_title(context.app_name, WEB_PUSH_BYTES_MAX, |title| {
-        let root = Root { title, shown: &shown, tag: collapse::identity(context) };
+        let root = Root { title, shown: &shown, tag: collapse_identity(context) };
         let json = serde_json::to_vec(&root).expect("a payload is made of texts and valid JSON");
         let size = json.len();
         (Bytes::from(json), size)
@@ -55,7 +55,7 @@ fn headers(context: &RenderContext<'_>) -> HeaderMap {
         Priority::Normal => "normal",
     };
     headers.insert(URGENCY, HeaderValue::from_static(urgency));
-    let topic = collapse::topic(collapse::identity(context));
+    let topic = push_topic(collapse_identity(context));
     headers.insert(TOPIC, HeaderValue::from_str(&topic).expect("base64url is visible ASCII"));
     headers.insert(CONTENT_ENCODING, HeaderValue::from_static("aes128gcm"));
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));

@@ -20,14 +20,14 @@ pub(crate) struct ApnsConfig {
     pub team_id: String,
     /// Apple's id of the key.
     pub key_id: String,
-    /// The .p8 key; its debug output is redacted.
+    /// The key of the .p8 file. Its debug output is redacted.
     pub private_key: EncodingKey,
     pub(crate) key_digest: KeyDigest,
     /// Topic of every message: the app's bundle id.
     pub topic: String,
     /// Replaces Apple's production host; without `sandbox_endpoint` it replaces both hosts.
     pub endpoint: Option<BaseUrl>,
-    /// In place of Apple's development host.
+    /// Replaces Apple's development host.
     pub sandbox_endpoint: Option<BaseUrl>,
     /// Roots trusted in addition to the system's.
     pub ca_certificate: Option<ExtraRoots>,
@@ -72,14 +72,15 @@ impl ApnsConfig {
         })
     }
 
-    /// Where devices of that environment are reached.
+    /// The host for devices of that environment.
     #[must_use]
     pub(crate) fn base_url_for(&self, env: IosEnv) -> BaseUrl {
-        let (own, apple) = match env {
+        let (configured, apple) = match env {
             IosEnv::Production => (self.endpoint.as_ref(), PRODUCTION),
             IosEnv::Sandbox => (self.sandbox_endpoint.as_ref().or(self.endpoint.as_ref()), SANDBOX),
         };
-        own.cloned()
+        configured
+            .cloned()
             .unwrap_or_else(|| BaseUrl::parse(apple).expect("Apple's hosts are written right"))
     }
 
@@ -98,7 +99,7 @@ impl ApnsConfig {
     }
 }
 
-/// The key, if it can sign: the PEM reader alone would accept a key of another curve.
+/// Parses a key; `None` if it cannot sign. The PEM reader alone would accept a key of another curve.
 fn signing_key(pem: &str) -> Option<EncodingKey> {
     let key = EncodingKey::from_ec_pem(pem.as_bytes()).ok()?;
     jsonwebtoken::encode(&Header::new(Algorithm::ES256), &json!({}), &key).ok()?;

@@ -13,9 +13,9 @@ const GOOGLE: &str = "https://fcm.googleapis.com";
 /// How one application reaches FCM.
 #[derive(Debug, Clone)]
 pub(crate) struct FcmConfig {
-    /// Who sends.
+    /// The service account that sends the messages.
     pub service_account: ServiceAccount,
-    /// Where messages go.
+    /// Replaces Google's host.
     pub endpoint: Option<BaseUrl>,
     /// Whether enriched notifications are sent as data only.
     pub enriched_as_data: bool,
@@ -25,19 +25,19 @@ pub(crate) struct FcmConfig {
     pub rate_per_second: Option<u32>,
 }
 
-/// The parts of Google's JSON that are used.
+/// The used parts of Google's service account file.
 #[derive(Debug, Clone)]
 pub(crate) struct ServiceAccount {
     /// Firebase project.
     pub project_id: String,
-    /// Name of the key, when Google gave one.
+    /// Id of the key, if the file has one.
     pub private_key_id: Option<String>,
-    /// RSA key; its debug output is redacted.
+    /// RSA key. Its debug output is redacted.
     pub private_key: EncodingKey,
     pub(crate) key_digest: KeyDigest,
-    /// The signer of an application.
+    /// Name of the service account, which is the issuer of its assertions.
     pub client_email: String,
-    /// Where an assertion is exchanged for an access token.
+    /// URL of the token endpoint, where an assertion is exchanged for an access token.
     pub token_uri: Url,
 }
 
@@ -99,8 +99,8 @@ impl FcmConfig {
 }
 
 impl ServiceAccount {
-    /// Reads Google's file; its other members (`auth_uri`, …) are left alone. `None` after a broken
-    /// rule was noted.
+    /// Reads Google's file. Other members (`auth_uri` and so on) are ignored. Adds a violation and returns
+    /// `None` if a member is missing or invalid.
     fn read(fields: &mut Fields<'_>) -> Option<Self> {
         let kind = fields.text("type");
         if kind.is_some_and(|kind| kind != "service_account") {
@@ -135,7 +135,7 @@ impl ServiceAccount {
     }
 }
 
-/// The key, if it can sign.
+/// Parses a key; `None` if it cannot sign.
 fn signing_key(pem: &str) -> Option<EncodingKey> {
     let key = EncodingKey::from_rsa_pem(pem.as_bytes()).ok()?;
     jsonwebtoken::encode(&Header::new(Algorithm::RS256), &json!({}), &key).ok()?;

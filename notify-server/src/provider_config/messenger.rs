@@ -12,14 +12,14 @@ const META: &str = "https://graph.facebook.com";
 /// How one application reaches people on Messenger. Debug output shows no secret.
 #[derive(Debug, Clone)]
 pub(crate) struct MessengerConfig {
-    /// Who sends: the page's token.
+    /// Access token of the page that sends the messages.
     pub page_access_token: SecretString,
     pub(crate) token_digest: KeyDigest,
-    /// Proves that calls come from the app's own servers, and signs the webhook.
+    /// Secret of the app. It proves that calls come from the app's servers, and signs webhook calls.
     pub app_secret: Option<SecretString>,
-    /// What Meta repeats when it first calls the webhook.
+    /// Token that Meta sends when it verifies the webhook.
     pub verify_token: Option<SecretString>,
-    /// In place of Meta's host.
+    /// Replaces Meta's host.
     pub endpoint: Option<BaseUrl>,
     /// Roots trusted in addition to the system's.
     pub ca_certificate: Option<ExtraRoots>,

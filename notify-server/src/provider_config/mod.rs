@@ -1,6 +1,6 @@
-//! What an administrator configures for each provider over the admin API: read, checked and shown
-//! without its secrets. Pure: nothing here connects to anything, so that the API may use it. Debug
-//! output and errors never show a key.
+//! The configuration of each provider, which an administrator sets over the admin API. This module parses
+//! it, checks it, and shows it without its secrets. It makes no connections, so that request handlers can
+//! use it. Debug output and errors never show a key.
 
 mod apns;
 mod fcm;
@@ -26,10 +26,10 @@ pub(crate) use self::webpush::{VapidKey, WebPushConfig};
 use crate::secrets::{MasterKey, SecretError};
 use crate::store::ProviderRow;
 
-/// Why a configuration is not taken.
+/// Why a configuration is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ProviderConfigError {
-    /// Broken rules, each as `path: what is wrong`.
+    /// The violations, each as `path: rule`.
     #[error("{}", .0.join("; "))]
     Invalid(Vec<String>),
 }
@@ -47,18 +47,18 @@ impl ProviderConfigError {
 /// Why a stored configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UnreadableConfig {
-    /// It does not open.
+    /// The configuration cannot be decrypted with the master key.
     #[error("a provider's configuration cannot be opened")]
     Sealed(#[from] SecretError),
-    /// What was sealed is no JSON.
+    /// The decrypted configuration is not JSON.
     #[error("a provider's configuration is damaged")]
     Json(#[from] serde_json::Error),
-    /// What was sealed is not taken any more.
-    #[error("a provider's configuration is not taken any more")]
+    /// The configuration breaks a rule that did not exist when it was stored.
+    #[error("a provider's configuration is not valid any more")]
     Rules(#[from] ProviderConfigError),
 }
 
-/// A checked configuration of one provider. A `PUT` replaces the whole of it.
+/// A checked configuration of one provider. A `PUT` replaces the whole configuration.
 #[derive(Debug, Clone)]
 pub(crate) enum ProviderConfig {
     /// Apple Push Notification service.
@@ -74,7 +74,8 @@ pub(crate) enum ProviderConfig {
 }
 
 impl ProviderConfig {
-    /// Fills in the fields that a `PUT` left out and that the server keeps or generates.
+    /// Fills in fields that a `PUT` left out: the server takes them from the earlier configuration, or
+    /// generates them.
     pub(crate) fn fill_defaults(kind: ProviderKind, body: &mut Value, earlier: Option<&Value>) {
         match kind {
             ProviderKind::WebPush => webpush::fill_defaults(body, earlier),
@@ -85,10 +86,10 @@ impl ProviderConfig {
         }
     }
 
-    /// Reads the completed body of a `PUT`, or what was stored of one.
+    /// Parses the body of a `PUT` after [`Self::fill_defaults`], or a stored configuration.
     ///
     /// # Errors
-    /// Every broken rule, or that the provider is not supported.
+    /// All violations.
     pub(crate) fn parse(kind: ProviderKind, body: &Value) -> Result<Self, ProviderConfigError> {
         match kind {
             ProviderKind::Apns => ApnsConfig::parse(body).map(Self::Apns),
@@ -99,10 +100,10 @@ impl ProviderConfig {
         }
     }
 
-    /// Opens what is stored of one.
+    /// Decrypts and parses a stored configuration.
     ///
     /// # Errors
-    /// When the master key does not open it, or it is not what was put.
+    /// When the configuration cannot be decrypted or is not valid.
     pub(crate) fn open(
         key: &MasterKey,
         app: AppId,
@@ -111,7 +112,7 @@ impl ProviderConfig {
         Ok(Self::parse(row.provider, &stored(key, app, row)?)?)
     }
 
-    /// The configuration as `GET` shows it: secrets left out.
+    /// The configuration as `GET` shows it, without secrets.
     #[must_use]
     pub(crate) fn redacted(&self) -> Value {
         match self {
@@ -123,7 +124,7 @@ impl ProviderConfig {
         }
     }
 
-    /// Most messages a second that the administrator wants sent.
+    /// Most messages a second, if the administrator set a limit.
     #[must_use]
     pub(crate) fn rate_per_second(&self) -> Option<u32> {
         match self {
@@ -135,7 +136,7 @@ impl ProviderConfig {
         }
     }
 
-    /// Topic of every message, on APNs.
+    /// Topic of every message; `None` unless the provider is APNs.
     #[must_use]
     pub(crate) fn apns_topic(&self) -> Option<&str> {
         match self {
@@ -154,10 +155,10 @@ impl ProviderConfig {
     }
 }
 
-/// What was put, as it was completed.
+/// Decrypts the stored body of a `PUT`, as [`ProviderConfig::fill_defaults`] completed it.
 ///
 /// # Errors
-/// When the master key does not open it, or it is damaged.
+/// When it cannot be decrypted or is not JSON.
 pub(crate) fn stored(
     key: &MasterKey,
     app: AppId,
@@ -167,7 +168,7 @@ pub(crate) fn stored(
     Ok(serde_json::from_slice(&plain)?)
 }
 
-/// What two equal private keys have in common, without being the key.
+/// The digest of a secret. It identifies the secret without containing it.
 pub(crate) type KeyDigest = [u8; 32];
 
 fn digest(key_pem: &str) -> KeyDigest {
@@ -183,9 +184,10 @@ fn without_nulls(mut object: Value) -> Value {
     object
 }
 
-// Reads a configuration object field by field, collecting every broken rule with its path.
+// The reader of a configuration. It reads an object field by field, and collects all violations with
+// their paths.
 
-/// Longest text of a configuration, in bytes: room for a bundle of certificates.
+/// Longest text of a configuration, in bytes. A bundle of certificates fits.
 const TEXT_BYTES_MAX: usize = 65_536;
 /// Highest `rate_per_second`.
 const RATE_PER_SECOND_MAX: u64 = 1_000_000;
@@ -193,10 +195,10 @@ const RATE_PER_SECOND_MAX: u64 = 1_000_000;
 const WORD_CHARS_MAX: usize = 255;
 /// Longest secret of a configuration, in characters.
 const SECRET_CHARS_MAX: usize = 4_096;
-/// How many letters may differ between an unknown field and the one that was meant.
+/// Most letters by which an unknown field may differ from the field that the error suggests.
 const TYPO_LETTERS_MAX: usize = 2;
 
-/// A configuration under inspection.
+/// A configuration that is being read.
 struct Fields<'a> {
     members: Option<&'a Map<String, Value>>,
     prefix: &'static str,
@@ -219,7 +221,7 @@ impl<'a> Fields<'a> {
         Self { members: Some(object), prefix, known: Vec::new(), broken: Vec::new() }
     }
 
-    /// A field that is set: `null` and `""` equal leaving it out.
+    /// The value of a field; `None` if it is not set. `null` and `""` mean that a field is not set.
     fn set(&mut self, name: &'static str) -> Option<&'a Value> {
         self.known.push(name);
         let value = self.members?.get(name)?;
@@ -227,7 +229,7 @@ impl<'a> Fields<'a> {
         (!unset).then_some(value)
     }
 
-    /// Notes a broken rule.
+    /// Adds a violation.
     fn broken(&mut self, name: &str, rule: impl std::fmt::Display) {
         self.broken.push(format!("{}{name}: {rule}", self.prefix));
     }
@@ -245,7 +247,7 @@ impl<'a> Fields<'a> {
         None
     }
 
-    /// A text that must be there. `None` after a broken rule was noted.
+    /// A required text. Adds a violation and returns `None` if it is missing or invalid.
     fn required_text(&mut self, name: &'static str) -> Option<&'a str> {
         if self.set(name).is_none() && self.members.is_some() {
             self.broken(name, "is required");
@@ -254,7 +256,7 @@ impl<'a> Fields<'a> {
         self.text(name)
     }
 
-    /// A required text of letters, digits and `extra` characters: what goes into headers and paths.
+    /// A required text of letters, digits and the characters in `extra`, which is safe in headers and paths.
     fn required_word(&mut self, name: &'static str, extra: &str) -> Option<&'a str> {
         let text = self.required_text(name)?;
         let allowed = |c: char| c.is_ascii_alphanumeric() || extra.contains(c);
@@ -270,7 +272,7 @@ impl<'a> Fields<'a> {
         None
     }
 
-    /// A secret that goes into a header: visible ASCII of bounded length.
+    /// A secret that is safe in a header: visible ASCII of limited length.
     fn secret(&mut self, name: &'static str) -> Option<SecretString> {
         let text = self.text(name)?;
         if text.len() <= SECRET_CHARS_MAX && text.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -281,7 +283,7 @@ impl<'a> Fields<'a> {
         None
     }
 
-    /// A secret that must be there. `None` after a broken rule was noted.
+    /// A required secret. Adds a violation and returns `None` if it is missing or invalid.
     fn required_secret(&mut self, name: &'static str) -> Option<SecretString> {
         if self.set(name).is_none() && self.members.is_some() {
             self.broken(name, "is required");
@@ -333,12 +335,15 @@ impl<'a> Fields<'a> {
         rate.and_then(|rate| u32::try_from(rate).ok())
     }
 
-    /// Takes over the broken rules of an object inside this one.
+    /// Adds the violations of an object inside this one.
     fn absorb(&mut self, inner: Fields<'_>) {
         self.broken.extend(inner.broken);
     }
 
-    /// Ends the reading: unknown fields are violations, too.
+    /// Ends the reading. Each unknown field is a violation.
+    ///
+    /// # Errors
+    /// All violations.
     fn finish(mut self) -> Result<(), ProviderConfigError> {
         for name in self.members.into_iter().flat_map(Map::keys) {
             if self.known.contains(&name.as_str()) {
@@ -360,8 +365,8 @@ impl<'a> Fields<'a> {
     }
 }
 
-// The schema of a provider's configuration: what the readers of this folder take. Which of its forms
-// holds is decided by the path.
+// The JSON schema of a provider's configuration, as the readers of this folder accept it. The path of the
+// request decides which form applies.
 
 /// The configuration of any provider.
 pub(crate) fn schema() -> Value {
@@ -422,7 +427,7 @@ fn form(
     })
 }
 
-/// Google's file, whose other members are left alone.
+/// The service account file of Google. Its other members are allowed and ignored.
 fn service_account() -> Value {
     json!({
         "type": "object",
@@ -439,12 +444,13 @@ fn service_account() -> Value {
     })
 }
 
-/// `null` and `""` equal leaving a field out, whatever its type.
+/// A schema that also accepts `null` and `""`, which mean that a field is not set.
 fn or_unset(schema: &Value) -> Value {
     json!({ "anyOf": [schema, { "enum": [null, ""] }] })
 }
 
-// A character has one byte at least.
+// The server limits bytes and `maxLength` counts characters. A character has at least one byte, so this
+// limit is never too strict.
 fn text() -> Value {
     json!({ "type": ["string", "null"], "maxLength": TEXT_BYTES_MAX })
 }

@@ -14,12 +14,12 @@ const WEBHOOK_SECRET_CHARS_MAX: usize = 256;
 /// How one application reaches chats. Debug output shows no secret.
 #[derive(Debug, Clone)]
 pub(crate) struct TelegramConfig {
-    /// Who sends; it is part of every path.
+    /// Token of the bot that sends the messages. It is part of every path.
     pub bot_token: SecretString,
     pub(crate) token_digest: KeyDigest,
-    /// What Telegram repeats in every call of the webhook.
+    /// Secret that Telegram sends in every call of the webhook.
     pub webhook_secret: Option<SecretString>,
-    /// In place of Telegram's host.
+    /// Replaces Telegram's host.
     pub endpoint: Option<BaseUrl>,
     /// Roots trusted in addition to the system's.
     pub ca_certificate: Option<ExtraRoots>,
@@ -70,7 +70,8 @@ impl TelegramConfig {
     }
 }
 
-/// What `setWebhook` accepts; Telegram could never send anything else.
+/// Reads the webhook's secret. Only characters that `setWebhook` accepts are allowed, because Telegram
+/// cannot send any other.
 fn webhook_secret(fields: &mut Fields<'_>) -> Option<SecretString> {
     let text = fields.text("webhook_secret")?;
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');

@@ -1,4 +1,4 @@
-//! One row for each rule of each configuration, and that no secret is shown.
+//! One row for each rule of each configuration, and a check that no secret is shown.
 
 mod rules;
 mod shown;
@@ -46,7 +46,7 @@ fn webpush() -> Value {
     })
 }
 
-/// Its public half.
+/// The public key of that private key.
 const VAPID_PUBLIC: &str =
     "BP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBru3jl7A8";
 

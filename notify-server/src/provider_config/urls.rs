@@ -1,4 +1,5 @@
-//! Where a provider is reached: an origin with an optional path prefix.
+//! Values of a provider's configuration that name places: base URLs, the contact of a VAPID token, and
+//! extra trusted roots.
 
 use std::sync::Arc;
 
@@ -11,20 +12,20 @@ use url::{Host, Url};
 /// private.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct BaseUrl {
-    /// Whether TLS is spoken.
+    /// Whether the connection uses TLS.
     pub tls: bool,
-    /// Host to resolve and to verify, without brackets.
+    /// Host to resolve and to verify, without the brackets of an IPv6 address.
     pub host: String,
     /// Port.
     pub port: u16,
-    /// `host` or `host:port` as requests name it.
+    /// `host` or `host:port`, as requests contain it.
     pub authority: String,
-    /// Path before every path; empty, or begins with `/` and does not end with one.
+    /// Prefix of every path. It is empty, or begins with `/` and does not end with `/`.
     pub prefix: String,
 }
 
 impl BaseUrl {
-    /// Reads an address.
+    /// Parses a base URL.
     ///
     /// # Errors
     /// The rule that it breaks.
@@ -36,11 +37,11 @@ impl BaseUrl {
             "http" => false,
             _ => return Err(RULE),
         };
-        let extra = url.query().is_some()
+        let has_other_parts = url.query().is_some()
             || url.fragment().is_some()
             || !url.username().is_empty()
             || url.password().is_some();
-        if extra {
+        if has_other_parts {
             return Err("must not have a query, a fragment or credentials");
         }
         let host = match url.host().ok_or(RULE)? {
@@ -76,15 +77,15 @@ impl std::fmt::Display for BaseUrl {
     }
 }
 
-// `sub` of a VAPID token (RFC 8292 §2.1), as strictly as the strictest push service reads it:
-// Apple's refuses the token of a contact that cannot be real, and with it every message.
+// The `sub` of a VAPID token (RFC 8292 section 2.1), which names a contact. Apple's push service is the
+// strictest: if the contact cannot be real, it refuses the token and with it every message.
 
-/// Longest subject, in bytes: it is part of every token.
+/// Longest subject, in bytes. It is part of every token.
 const SUBJECT_BYTES_MAX: usize = 255;
-/// Longest label of a domain (RFC 1035 §2.3.4).
+/// Longest label of a domain, in bytes (RFC 1035 section 2.3.4).
 const LABEL_BYTES_MAX: usize = 63;
-/// Reserved top-level names (RFC 2606, RFC 6761, RFC 6762).
-const NOT_REAL: [&str; 7] =
+/// Top-level names that cannot be registered (RFC 2606, RFC 6761, RFC 6762).
+const RESERVED_NAMES: [&str; 7] =
     ["localhost", "local", "localdomain", "internal", "invalid", "test", "example"];
 
 const FORM: &str =
@@ -132,19 +133,20 @@ fn is_real(domain: &str) -> bool {
     labels.len() >= 2
         && labels.iter().all(is_label)
         && top.bytes().any(|byte| byte.is_ascii_alphabetic())
-        && !NOT_REAL.contains(&top.as_str())
+        && !RESERVED_NAMES.contains(&top.as_str())
 }
 
-// `ca_certificate`: roots trusted in addition to the system's, for all connections of one provider.
+// `ca_certificate`: roots that are trusted in addition to those of the system, for all connections of one
+// provider.
 
-/// Certificates, read and known to be usable as roots. Equal texts are equal trust.
+/// Certificates that were checked to be usable as roots. Two values are equal if their texts are.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct ExtraRoots {
     pem: Arc<str>,
 }
 
 impl ExtraRoots {
-    /// Reads PEM.
+    /// Parses certificates in PEM form.
     ///
     /// # Errors
     /// The rule that the text breaks.
@@ -166,7 +168,7 @@ impl ExtraRoots {
         Ok(())
     }
 
-    /// The text as it was given; certificates are no secret.
+    /// The text of the configuration. Certificates are not secret.
     #[must_use]
     pub(crate) fn pem(&self) -> &str {
         &self.pem

@@ -1,6 +1,6 @@
-//! Configuration of Web Push: who sends, and the VAPID key (RFC 8292) that browsers are subscribed
-//! with. The key is generated if none is given, and kept from then on: with another one, every
-//! subscription would be refused.
+//! Configuration of Web Push: the contact of the sender, and the VAPID key (RFC 8292) with which browsers
+//! subscribe. If no key is given, the server generates one and keeps it, because push services would
+//! refuse every existing subscription with another key.
 
 use aws_lc_rs::agreement::{ECDH_P256, PrivateKey};
 use aws_lc_rs::encoding::{AsBigEndian, EcPrivateKeyBin};
@@ -16,7 +16,7 @@ use super::{ExtraRoots, ProviderConfigError, without_nulls};
 use crate::provider_config::Fields;
 use crate::provider_config::urls::check_subject;
 
-/// The field that is kept from the previous configuration, or generated.
+/// The field that is taken from the previous configuration, or generated, if it is not given.
 const PRIVATE_KEY: &str = "vapid_private_key";
 
 /// base64url as key generators write it, with or without padding.
@@ -30,7 +30,7 @@ const BASE64URL: GeneralPurpose = GeneralPurpose::new(
 pub(crate) struct WebPushConfig {
     /// Contact of the sender, for the operators of push services.
     pub(crate) subject: String,
-    /// What browsers are subscribed with.
+    /// The key with which browsers subscribe.
     pub(crate) vapid: VapidKey,
     /// Roots trusted in addition to the system's.
     pub(crate) ca_certificate: Option<ExtraRoots>,
@@ -41,15 +41,15 @@ pub(crate) struct WebPushConfig {
 /// A VAPID key pair.
 #[derive(Debug, Clone)]
 pub(crate) struct VapidKey {
-    /// Signs; its debug output is redacted.
+    /// The private key. Its debug output is redacted.
     pub(crate) signing: EncodingKey,
-    /// The public half: an uncompressed point in base64url, the `applicationServerKey` that pages
-    /// subscribe with.
+    /// The public key: an uncompressed point in base64url. Web pages pass it to the browser as
+    /// `applicationServerKey`.
     pub(crate) public: String,
 }
 
 impl WebPushConfig {
-    /// Reads and checks a configuration that was completed, see [`fill_defaults`].
+    /// Reads and checks a configuration after [`fill_defaults`].
     ///
     /// # Errors
     /// Every broken rule.
@@ -96,7 +96,7 @@ impl WebPushConfig {
     }
 }
 
-/// Fills in a missing private key: the previous one, or a new one.
+/// Fills in a missing private key: that of the previous configuration, or a new one.
 pub(super) fn fill_defaults(body: &mut Value, earlier: Option<&Value>) {
     let Some(members) = body.as_object_mut() else { return };
     let given = members.get(PRIVATE_KEY);
@@ -104,11 +104,11 @@ pub(super) fn fill_defaults(body: &mut Value, earlier: Option<&Value>) {
         return;
     }
     let kept = earlier.and_then(|earlier| earlier.get(PRIVATE_KEY)).cloned();
-    members.insert(PRIVATE_KEY.to_owned(), kept.unwrap_or_else(|| json!(VapidKey::make())));
+    members.insert(PRIVATE_KEY.to_owned(), kept.unwrap_or_else(|| json!(VapidKey::generate())));
 }
 
 impl VapidKey {
-    /// Reads the private half: the number itself, as key generators write it.
+    /// Parses a private key. It is the plain number in base64url, as key generators write it.
     fn parse(text: &str) -> Option<Self> {
         let private = BASE64URL.decode(text).map(Zeroizing::new).ok()?;
         let key = PrivateKey::from_private_key(&ECDH_P256, &private).ok()?;
@@ -124,8 +124,8 @@ impl VapidKey {
         })
     }
 
-    /// Makes a private half.
-    fn make() -> String {
+    /// Generates a private key, in base64url.
+    fn generate() -> String {
         let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING);
         let private: Result<EcPrivateKeyBin<'static>, _> =
             pair.and_then(|pair| pair.private_key().as_be_bytes());

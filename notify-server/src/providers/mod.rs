@@ -1,9 +1,9 @@
-//! The platforms' push providers. Each makes one attempt and classifies the response as a
-//! [`SendResult`]. None decides about retries, stores or counts anything: policy is in `delivery`.
+//! The push providers of the platforms. A provider makes one attempt and classifies the response as a
+//! [`SendResult`]. It stores nothing, counts nothing and does not decide about retries; `delivery` does.
 //!
-//! To add a provider: a file here, its configuration in `provider_config/`, its payload in `payload/`,
-//! a table that classifies its responses, a line in [`Providers`], and an entry in the shared tests of
-//! `providers/tests.rs`.
+//! A new provider needs a folder here with a table that classifies its responses, its configuration in
+//! `provider_config/`, its payload in `payload/`, a line in [`Providers`], and an entry in the shared
+//! tests of `providers/tests.rs`.
 
 mod apns;
 mod fcm;
@@ -33,14 +33,14 @@ pub(crate) use self::transport::{ADDRESS_NOT_ALLOWED, CONNECT_FAILED, Http1};
 use crate::payload::telegram::BotCalls;
 use crate::payload::{BodyTemplate, RenderContext, TooLarge};
 
-/// The address of one device: what differs between the devices of a dispatch.
+/// The address of one device.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Address {
     /// An APNs device token and the host it belongs to.
     Apns {
-        /// Device token, hex.
+        /// Device token, in hexadecimal.
         token: Box<str>,
-        /// Which host.
+        /// The host to which the token belongs.
         env: IosEnv,
     },
     /// An FCM registration token.
@@ -54,8 +54,8 @@ pub enum Address {
     Messenger {
         /// Page-scoped id.
         recipient: Box<str>,
-        /// When the person last wrote to the page, if known: messages are allowed for 24 hours from
-        /// then.
+        /// When the person last wrote to the page, if known. Messages are allowed for 24 hours after
+        /// that.
         last_inbound_at: Option<Timestamp>,
     },
     /// A chat of a Telegram bot.
@@ -116,17 +116,17 @@ pub trait Provider: Send + Sync {
     /// (`RESPONSE_BYTES_MAX`) are bounded.
     async fn attempt(&self, rendered: &RenderedMessage, to: &Address) -> SendResult;
 
-    /// Checks whether the provider accepts our credentials without sending a message to anyone: with a
-    /// message to an impossible address, a dry run, or a query about our own account. What can be
-    /// decided locally is decided without a request. The duration is bounded like an attempt's.
+    /// Checks whether the provider accepts our credentials. No device gets a message: the check sends a
+    /// message to an impossible address, makes a dry run, or reads our own account. It makes no request
+    /// if the result is known without one. Its duration is bounded like that of an attempt.
     async fn check(&self) -> CredentialCheck;
 
     /// How many attempts can usefully run at the same time: the sum of the current stream limits of the
     /// connections that exist or may be opened. At least 1.
     fn max_concurrency(&self) -> usize;
 
-    /// How many attempts can usefully run at the same time to the push service of this endpoint;
-    /// `None` where all addresses share one service and [`Provider::max_concurrency`] applies.
+    /// How many attempts can usefully run at the same time to the push service of this endpoint; `None`
+    /// if all addresses share one service, so that only [`Provider::max_concurrency`] applies.
     fn service_concurrency(&self, _endpoint: &str) -> Option<usize> {
         None
     }
@@ -184,11 +184,12 @@ pub enum RenderedBody {
     Calls(BotCalls),
 }
 
-/// Why an attempt ended as it did: the provider's own code or one of ours; short, stored and counted.
+/// Why an attempt had its result: a code of the provider, or one of [`reasons`](crate::reasons). It is
+/// short, is stored with the outcome, and is a label of metrics.
 pub(crate) type Reason = Cow<'static, str>;
 
-/// The result of one attempt, in terms that all providers share, so that the retry policy knows no
-/// provider by name. Every response of every provider maps to exactly one variant.
+/// The result of one attempt, in terms that all providers share, so that the retry policy does not
+/// depend on the provider. Every response of every provider maps to exactly one variant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SendResult {
     /// The provider accepted the message.
@@ -200,13 +201,14 @@ pub enum SendResult {
     Unregistered {
         /// The provider's code.
         reason: Reason,
-        /// Whether a wrong environment or key would give the same response (the mass-purge guard counts
-        /// these).
+        /// Whether a wrong environment or key would give the same response. The guard against disabling
+        /// an audience by mistake counts these.
         ambiguous: bool,
-        /// Since when, as reported by APNs with 410; a device that registered later is not disabled.
+        /// Since when the address is invalid, if the provider reported it (APNs with status 410). A
+        /// device that registered later is not disabled.
         since: Option<Timestamp>,
     },
-    /// Transient: this delivery alone is retried.
+    /// A transient failure: only this delivery is retried.
     Retry {
         /// The provider's code, or what failed.
         reason: Reason,
@@ -224,14 +226,14 @@ pub enum SendResult {
         /// What has to slow down.
         scope: Scope,
     },
-    /// Our credentials, topic or project are wrong: all deliveries of the provider wait, none fails.
+    /// Our credentials, topic or project are wrong. All deliveries of the provider wait, and none fails.
     AuthRejected {
         /// The provider's code.
         reason: Reason,
     },
-    /// The push service refuses this address: it may belong to another key or be invented, or our key
-    /// or clock may be wrong. Many in a row, for addresses that accepted messages before, indicate a
-    /// fault on our side and pause this service alone.
+    /// The push service refuses our request for this address. The address may belong to another key or be
+    /// invented, or our key or clock may be wrong. Many refusals in a row, for addresses that accepted
+    /// messages before, mean a fault on our side and pause only this push service.
     ServiceRefused {
         /// The provider's code.
         reason: Reason,
@@ -241,30 +243,31 @@ pub enum SendResult {
         /// The new address.
         to: Box<str>,
     },
-    /// This payload or address can never be accepted; the device is kept.
+    /// The provider will never accept this payload for this address. The device is kept.
     InvalidMessage {
         /// The provider's code.
         reason: Reason,
     },
-    /// The provider's policy does not allow the message now; the device is kept.
+    /// The provider's policy does not allow the message now. The device is kept.
     NotPermitted {
         /// The provider's code.
         reason: Reason,
     },
-    /// A response that no table lists.
+    /// A response that is not in the provider's table.
     Unknown {
-        /// Status and a short, sanitized part of the response.
+        /// The status, and the provider's code if it looks like one.
         reason: Reason,
     },
 }
 
 impl SendResult {
-    /// A transient failure that the provider reported.
+    /// The result for a transient failure that the provider reported.
     fn failed(reason: Reason) -> Self {
         Self::Retry { reason, after: None, outcome: Processing::Failed }
     }
 
-    /// The same result with the wait of `Retry-After`, if it is one that can wait.
+    /// The same result with the wait that the provider requested, if the delivery is retried or
+    /// throttled.
     fn with_retry_after(mut self, requested: Option<Duration>) -> Self {
         if let Self::Retry { after, .. } | Self::Throttle { after, .. } = &mut self {
             *after = requested;
@@ -273,15 +276,16 @@ impl SendResult {
     }
 }
 
-/// Whether a failed attempt may have reached the device, which decides whether a repeat can show twice.
+/// Whether the provider may have processed the message of a failed attempt. If so, a repeated message
+/// may be shown twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Processing {
-    /// Never processed: refused, above the last stream id, or not sent at all. Resending at once
-    /// on another connection is safe.
+    /// The message was certainly not processed: the stream was refused, its id was above the last one
+    /// that the peer processed, or nothing was sent. It can be sent again at once on another connection.
     NotProcessed,
     /// The provider reported a failure.
     Failed,
-    /// The connection broke or timed out after sending: the provider may have accepted the message.
+    /// The connection broke or timed out after the message was sent, so the provider may have accepted it.
     Unknown,
 }
 
@@ -290,17 +294,18 @@ pub enum Processing {
 pub enum Scope {
     /// This address alone.
     Address,
-    /// The push service of this address; the whole provider where there is only one service.
+    /// The push service of this address, or the whole provider if it has only one service.
     Service,
     /// Everything that uses these credentials.
     Provider,
 }
 
-/// Longest code of a provider that is kept, in bytes.
+/// Longest code of a provider that is stored, in bytes.
 const REASON_BYTES_MAX: usize = 64;
 
-/// A reason for a response that is in no table: the status, and the provider's code if it looks like
-/// one. Any other text might contain an address, and would make each reason unique.
+/// The reason for a response that is not in the provider's table: the status, and the provider's code if
+/// `text` looks like a code. Any other text is dropped, because it could contain an address, and because
+/// every response could then create a new label of the metrics.
 pub(crate) fn reason_from_status(status: StatusCode, text: &str) -> Reason {
     let is_code = !text.is_empty()
         && text.len() <= REASON_BYTES_MAX
@@ -311,11 +316,11 @@ pub(crate) fn reason_from_status(status: StatusCode, text: &str) -> Reason {
     }
 }
 
-/// The result of a check of credentials. The detail is for an administrator: it contains the provider's
-/// own code, and never a secret.
+/// The result of a check of credentials. The detail is for an administrator. It contains the provider's
+/// code and never a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CredentialCheck {
-    /// Whether messages can be sent with these credentials, as far as can be known.
+    /// Whether messages can be sent with these credentials, as far as the check can tell.
     pub ok: bool,
     /// The provider's response, or why there was none.
     pub detail: String,
@@ -332,8 +337,8 @@ impl CredentialCheck {
         Self { ok: false, detail: detail.into() }
     }
 
-    /// The check from the result of a message to an impossible address: if only the address is refused,
-    /// everything checked before it was accepted.
+    /// The check from the result of a message to an impossible address. If the provider refuses only the
+    /// address, it has accepted the credentials, which it checks first.
     pub(crate) fn from_result(result: &SendResult) -> Self {
         let refused =
             |reason: &Reason| Self::failed(format!("the credentials are refused: {reason}"));
@@ -348,12 +353,12 @@ impl CredentialCheck {
                 Self::failed(format!("the provider asks to wait: {reason}"))
             }
             SendResult::Retry { reason, .. } => {
-                Self::failed(format!("the provider gave no answer that counts: {reason}"))
+                Self::failed(format!("the provider could not answer: {reason}"))
             }
             SendResult::InvalidMessage { reason }
             | SendResult::NotPermitted { reason }
             | SendResult::Unknown { reason } => {
-                Self::failed(format!("the provider did not take the check: {reason}"))
+                Self::failed(format!("the provider rejected the check: {reason}"))
             }
         }
     }

@@ -1,4 +1,5 @@
-//! Builds providers from their configuration, and owns what they share: connections, TLS and tokens.
+//! Builds providers from their configuration, and owns the connections, TLS configurations and tokens
+//! that they share.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -10,7 +11,7 @@ use crate::clock::SharedClock;
 use crate::outbound::Outbound;
 use crate::provider_config::ProviderConfig;
 use crate::providers::apns::{Apns, ProviderTokens};
-use crate::providers::fcm::{AccessTokens, Fcm};
+use crate::providers::fcm::{Fcm, TokenSources};
 use crate::providers::messenger::{Messenger, Quotas};
 use crate::providers::telegram::{ChatThrottles, Telegram};
 use crate::providers::transport::Pools;
@@ -22,7 +23,7 @@ pub(crate) struct Providers {
     clock: SharedClock,
     pools: Arc<Pools>,
     provider_tokens: Arc<ProviderTokens>,
-    access_tokens: AccessTokens,
+    token_sources: TokenSources,
     messenger_quotas: Quotas,
     telegram_throttles: ChatThrottles,
     guard: Outbound,
@@ -31,8 +32,8 @@ pub(crate) struct Providers {
 }
 
 impl Providers {
-    /// Opens no connection before a message is sent. `guard` decides which user-supplied addresses may be
-    /// connected to.
+    /// Creates the builder. No connection is opened before a message is sent. `guard` decides which
+    /// user-supplied addresses may be connected to.
     #[must_use]
     pub(crate) fn new(clock: SharedClock, guard: Outbound) -> Self {
         let pools: Arc<Pools> = Arc::default();
@@ -43,28 +44,29 @@ impl Providers {
             vapid_tokens: VapidTokens::default(),
             pools,
             provider_tokens: Arc::default(),
-            access_tokens: AccessTokens::default(),
+            token_sources: TokenSources::default(),
             messenger_quotas: Quotas::default(),
             telegram_throttles: ChatThrottles::default(),
         }
     }
 
-    /// The same, with tokens that all servers of one storage share.
+    /// The same builder, with provider tokens that all servers with the same store share.
     #[must_use]
     pub(crate) fn with_token_store(self, store: Arc<dyn TokenStore>) -> Self {
         Self { provider_tokens: Arc::new(ProviderTokens::with_token_store(store)), ..self }
     }
 
-    /// The same providers with separate connections and access tokens, for checks: the engine must not
-    /// depend on a check's connection, and a token fetched before a key was revoked proves nothing.
-    /// Apple's tokens stay shared, because Apple responds 429 when they change too often.
+    /// A builder of providers for checks, with separate connections and access tokens. The connections are
+    /// separate so that a check cannot affect the engine. The access tokens are separate because a token
+    /// that was fetched before a key was revoked would hide the revocation. Apple's provider tokens stay
+    /// shared, because Apple responds 429 when they change too often.
     #[must_use]
     pub(crate) fn isolated(&self) -> Self {
         let provider_tokens = Arc::clone(&self.provider_tokens);
         Self { provider_tokens, ..Self::new(Arc::clone(&self.clock), self.guard.clone()) }
     }
 
-    /// HTTP/2 connections of each provider: busy ones, and idle ones.
+    /// The number of busy and of idle HTTP/2 connections of each provider.
     #[must_use]
     pub(crate) fn connections(&self) -> Vec<(ProviderKind, [u64; 2])> {
         let counts = ProviderKind::ALL.map(|kind| (kind, self.pools.connections(kind.as_str())));
@@ -76,12 +78,12 @@ impl Providers {
     pub(crate) fn token_ages_ms(&self) -> Vec<(ProviderKind, i64)> {
         let now = self.clock.now();
         let apns = self.provider_tokens.oldest().map(|at| (ProviderKind::Apns, at));
-        let fcm = self.access_tokens.oldest().map(|at| (ProviderKind::Fcm, at));
+        let fcm = self.token_sources.oldest().map(|at| (ProviderKind::Fcm, at));
         apns.into_iter().chain(fcm).map(|(kind, at)| (kind, now.ms_since(at))).collect()
     }
 
-    /// The provider of one application. Providers with the same credentials share connections and tokens,
-    /// which are dropped with the last of them.
+    /// Builds the provider of one application. Providers with the same credentials share connections and
+    /// tokens, which are dropped with the last of these providers.
     #[must_use]
     pub(crate) fn build(&self, config: &ProviderConfig) -> SharedProvider {
         let clock = Arc::clone(&self.clock);
@@ -90,7 +92,7 @@ impl Providers {
                 Arc::new(Apns::new(config, clock, &self.pools, &self.provider_tokens))
             }
             ProviderConfig::Fcm(config) => {
-                Arc::new(Fcm::new(config, clock, &self.pools, &self.access_tokens))
+                Arc::new(Fcm::new(config, clock, &self.pools, &self.token_sources))
             }
             ProviderConfig::Messenger(config) => {
                 Arc::new(Messenger::new(config, clock, &self.pools, &self.messenger_quotas))
@@ -105,7 +107,7 @@ impl Providers {
     }
 }
 
-/// Shared values by key. It holds weak references: a value is dropped with its last user.
+/// Shared values by key. The map holds weak references, so that a value is dropped with its last user.
 pub(super) struct WeakMap<K, V> {
     values: Mutex<HashMap<K, Weak<V>>>,
 }
@@ -117,7 +119,7 @@ impl<K, V> Default for WeakMap<K, V> {
 }
 
 impl<K: Eq + Hash, V> WeakMap<K, V> {
-    /// The value of that key, created if none is in use.
+    /// The value of that key. It is created if it does not exist or is no longer used.
     pub(super) fn get(&self, key: K, make: impl FnOnce(&K) -> V) -> Arc<V> {
         let mut values = self.values.lock().expect("nothing panics under this lock");
         if let Some(value) = values.get(&key).and_then(Weak::upgrade) {

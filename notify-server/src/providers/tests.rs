@@ -66,7 +66,7 @@ impl Fixture {
         self.providers.build(&ProviderConfig::parse(kind, config).unwrap())
     }
 
-    /// Time goes on for both ends.
+    /// Advances the clocks of server and sandbox.
     fn advance(&self, by: Duration) {
         self.clock.advance(by);
         self.sandbox_clock.advance(by);
@@ -112,7 +112,7 @@ fn to_fcm(token: &str) -> Address {
     Address::Fcm { token: token.into() }
 }
 
-/// One attempt at an address that is answered like `wanted`.
+/// Makes one attempt at an address to which the sandbox gives the answer `wanted`.
 async fn attempt(
     provider: &SharedProvider,
     kind: ProviderKind,
@@ -126,7 +126,7 @@ async fn attempt(
     provider.attempt(&prepared, &address).await
 }
 
-/// What the tables compare of a result: its kind, its reason and further details.
+/// The parts of a result that the tables compare: its kind, its reason and further details.
 fn describe(answer: &SendResult) -> String {
     match answer {
         SendResult::Delivered { .. } => "delivered".to_owned(),
@@ -233,7 +233,7 @@ async fn every_error_of_fcm_is_classified() {
 
 #[tokio::test(start_paused = true)]
 async fn connection_faults_report_what_may_have_been_processed() {
-    // Each is followed by a second's pause before the next connection: time jumps over it.
+    // After each failure the next connection waits a second. The test advances the clock past that.
     let fixture = fixture().await;
     for (kind, provider) in
         [(ProviderKind::Apns, fixture.apns()), (ProviderKind::Fcm, fixture.fcm())]

@@ -1,4 +1,5 @@
-//! The store through which servers share signed provider tokens: a provider never sees a row.
+//! The interface of the store through which servers share signed provider tokens. It hides the database
+//! and the encryption from the providers.
 
 use async_trait::async_trait;
 use notify_core::Timestamp;
@@ -11,9 +12,10 @@ pub(crate) use crate::keys::TokenName;
 pub(crate) struct SignedToken {
     /// The token.
     pub(crate) text: SecretString,
-    /// When it was signed, by the servers' clock.
+    /// When the token was signed, by the clock that all servers share.
     pub(crate) at: Timestamp,
-    /// How far the wall clock, whose time the token contains, was ahead of that, in milliseconds.
+    /// How far the wall clock of the signing server was ahead of that clock, in milliseconds. The token
+    /// contains the time of the wall clock.
     pub(crate) wall_ahead_ms: i64,
 }
 
@@ -21,9 +23,9 @@ pub(crate) struct SignedToken {
 pub(crate) struct StoredToken {
     /// The token; `None` if it cannot be decrypted.
     pub(crate) token: Option<SignedToken>,
-    /// When it was signed, even if it cannot be decrypted.
+    /// When the token was signed; known even if it cannot be decrypted.
     pub(crate) at: Timestamp,
-    /// The provider demanded fewer changes: it must not be replaced before this time.
+    /// The token must not be replaced before this time, because the provider demanded fewer changes.
     pub(crate) frozen_until: Option<Timestamp>,
 }
 
@@ -41,17 +43,17 @@ pub(crate) enum TokenStoreError {
 /// Stores tokens for all servers of one storage.
 #[async_trait]
 pub(crate) trait TokenStore: Send + Sync {
-    /// The stored token.
+    /// The stored token; `None` if there is none.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// When the token cannot be read.
     async fn get(&self, name: &TokenName) -> Result<Option<StoredToken>, TokenStoreError>;
 
-    /// Replaces the token that was signed at `replaces`, unless another server did so first; returns the
-    /// token that is stored afterwards.
+    /// Replaces the token that was signed at `replaces`, unless another server has replaced it first.
+    /// Returns the token that is stored afterwards.
     ///
     /// # Errors
-    /// When storage fails: it is unknown whether the token is stored.
+    /// When storage fails. It is then unknown whether the token was stored.
     async fn put(
         &self,
         name: &TokenName,
@@ -59,9 +61,9 @@ pub(crate) trait TokenStore: Send + Sync {
         replaces: Option<Timestamp>,
     ) -> Result<StoredToken, TokenStoreError>;
 
-    /// Forbids a newer token until then, as the provider demanded.
+    /// Forbids to replace the token before `until`, because the provider demanded fewer changes.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When storage fails.
     async fn freeze(&self, name: &TokenName, until: Timestamp) -> Result<(), TokenStoreError>;
 }

@@ -101,7 +101,7 @@ fn cause(provider: ProviderKind, detail: &str) -> Cause {
     if contains_any(&NO_RESPONSE) {
         return Cause::Unreachable;
     }
-    if contains_any(&["asks to wait", "gave no answer that counts"]) {
+    if contains_any(&["asks to wait", "could not answer"]) {
         return Cause::Temporary;
     }
     Cause::Credentials
@@ -115,12 +115,12 @@ mod tests {
     fn new_credentials_are_the_remedy_only_for_refused_ones() {
         use Cause::{AppSecret, Certificate, Credentials, Temporary, Unreachable};
         use ProviderKind::{Apns, Fcm, Messenger, Telegram};
-        let no_answer = "the provider gave no answer that counts: ";
+        let no_answer = "the provider could not answer: ";
         for (provider, detail, expected) in [
             (Apns, "the credentials are refused: InvalidProviderToken", Credentials),
             (
                 Apns,
-                "production: the provider gave no answer that counts: connect_timeout; sandbox: \
+                "production: the provider could not answer: connect_timeout; sandbox: \
                  the credentials are refused: InvalidProviderToken",
                 Credentials,
             ),
@@ -141,7 +141,7 @@ mod tests {
                 &format!("{no_answer}connect_failed: invalid peer certificate: Expired"),
                 Certificate,
             ),
-            (Messenger, "the provider did not take the check: invalid_parameter (100)", AppSecret),
+            (Messenger, "the provider rejected the check: invalid_parameter (100)", AppSecret),
             (Messenger, "the credentials are refused: token_invalid (190)", Credentials),
             (Telegram, "the provider asks to wait: Too Many Requests", Temporary),
             (Telegram, &format!("{no_answer}http_502"), Temporary),

@@ -103,7 +103,7 @@ fn parse_event(
     let at = event["timestamp"].as_i64().filter(|ms| *ms > 0).map(|ms| Timestamp(ms).min(now));
     let requested_id = link_payload.and_then(device_id);
     let contact = NewContact { generated_id: make_id(), requested_id, language: None };
-    let voted = button_payload.and_then(buttons::read);
+    let voted = button_payload.and_then(buttons::parse_payload);
     let voted = voted.map(|(poll, answer)| InboundAction::Voted { poll, answer });
     let acts = [Some(InboundAction::Wrote(contact)), voted].into_iter().flatten();
     Some(acts.map(move |act| Inbound { who: who.clone(), at, act }))

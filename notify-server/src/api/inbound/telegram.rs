@@ -104,7 +104,7 @@ fn parse_callback_query(query: &Value, make_id: fn() -> DeviceId) -> Vec<Inbound
         let language = language(&query["from"]);
         InboundAction::Wrote(NewContact { generated_id: make_id(), requested_id: None, language })
     });
-    let voted = query["data"].as_str().and_then(buttons::read);
+    let voted = query["data"].as_str().and_then(buttons::parse_payload);
     let voted = voted.map(|(poll, answer)| InboundAction::Voted { poll, answer });
     let acts = [began, voted].into_iter().flatten();
     acts.map(|act| Inbound { who: who.clone(), at: None, act }).collect()

@@ -12,18 +12,22 @@ fn at(ms: i64) -> Timestamp {
 fn rejected_credentials_are_probed_once_a_minute() {
     let breaker = CircuitBreaker::new(MINUTE_MS, None);
     assert_eq!(breaker.admit(at(0)), Admission::Go);
-    let confirmed = |is_first| AuthFailure::Confirmed { is_first };
+    let confirmed = |is_first: bool| AuthFailure::Confirmed { is_first };
     assert_eq!(breaker.reject_credentials(&"InvalidProviderToken".into(), at(0)), confirmed(true));
     assert_eq!(
         breaker.reject_credentials(&"InvalidProviderToken".into(), at(1)),
         confirmed(false),
-        "reported before"
+        "the rejection was reported before"
     );
     assert_eq!(breaker.admit(at(59_999)), Admission::Wait(at(MINUTE_MS)));
     assert!(breaker.is_held(at(59_999)) && !breaker.is_held(at(MINUTE_MS)));
     assert_eq!(breaker.admit(at(MINUTE_MS)), Admission::Go, "the probe");
-    assert!(breaker.is_held(at(MINUTE_MS)), "the probe is out");
-    assert_eq!(breaker.admit(at(MINUTE_MS)), Admission::Wait(at(2 * MINUTE_MS)), "only one");
+    assert!(breaker.is_held(at(MINUTE_MS)), "the probe is in flight");
+    assert_eq!(
+        breaker.admit(at(MINUTE_MS)),
+        Admission::Wait(at(2 * MINUTE_MS)),
+        "only one probe is in flight"
+    );
     breaker.reject_credentials(&"InvalidProviderToken".into(), at(MINUTE_MS + 5));
     assert_eq!(breaker.admit(at(MINUTE_MS + 6)), Admission::Wait(at(2 * MINUTE_MS + 5)));
     assert_eq!(breaker.admit(at(2 * MINUTE_MS + 5)), Admission::Go);
@@ -32,7 +36,7 @@ fn rejected_credentials_are_probed_once_a_minute() {
     assert_eq!(breaker.admit(at(2 * MINUTE_MS + 6)), Admission::Go);
 }
 
-/// One address alone must not hold everything.
+/// A rejection that concerns one address alone must not hold all deliveries.
 #[test]
 fn the_first_auth_failure_is_suspected_and_the_second_confirms() {
     let reason = "PERMISSION_DENIED".into();
@@ -40,9 +44,9 @@ fn the_first_auth_failure_is_suspected_and_the_second_confirms() {
     assert_eq!(breaker.on_auth_failure(&reason, at(0)), AuthFailure::Suspected);
     assert!(!breaker.is_held(at(0)));
     assert_eq!(breaker.admit(at(0)), Admission::Go, "the probe");
-    assert_eq!(breaker.admit(at(0)), Admission::Wait(at(MINUTE_MS)), "alone");
+    assert_eq!(breaker.admit(at(0)), Admission::Wait(at(MINUTE_MS)), "only the probe is sent");
     breaker.on_success();
-    assert_eq!(breaker.admit(at(0)), Admission::Go, "it was that address");
+    assert_eq!(breaker.admit(at(0)), Admission::Go, "the first address was at fault");
     assert_eq!(breaker.on_auth_failure(&reason, at(1)), AuthFailure::Suspected);
     assert_eq!(breaker.admit(at(1)), Admission::Go);
     assert_eq!(breaker.on_auth_failure(&reason, at(2)), AuthFailure::Confirmed { is_first: true });
@@ -50,7 +54,7 @@ fn the_first_auth_failure_is_suspected_and_the_second_confirms() {
     assert_eq!(
         breaker.on_auth_failure(&reason, at(3)),
         AuthFailure::Confirmed { is_first: false },
-        "late ones"
+        "an answer that arrives late is not reported again"
     );
 }
 
@@ -76,19 +80,19 @@ fn an_outage_is_probed_with_backoff_until_a_success() {
     assert!(breaker.on_failure(Processing::NotProcessed, at(0)));
     assert!(
         !breaker.on_failure(Processing::NotProcessed, at(0)),
-        "failures of one wave count once"
+        "failures of attempts that were in flight together count once"
     );
     assert_eq!(breaker.admit(at(0)), Admission::Wait(at(1_000)));
     assert_eq!(breaker.admit(at(1_000)), Admission::Go, "the probe");
-    assert_eq!(breaker.admit(at(1_000)), Admission::Wait(at(61_000)), "alone");
+    assert_eq!(breaker.admit(at(1_000)), Admission::Wait(at(61_000)), "only the probe is sent");
     assert!(!breaker.is_held(at(1_000)), "credentials are not in question");
-    assert!(!breaker.on_failure(Processing::NotProcessed, at(1_000)), "no news");
+    assert!(!breaker.on_failure(Processing::NotProcessed, at(1_000)), "the outage continues");
     assert_eq!(breaker.admit(at(1_000)), Admission::Wait(at(3_000)));
     assert_eq!(breaker.admit(at(3_000)), Admission::Go);
     breaker.on_success();
     assert_eq!(breaker.admit(at(3_000)), Admission::Go);
     breaker.on_failure(Processing::NotProcessed, at(4_000));
-    assert_eq!(breaker.admit(at(4_000)), Admission::Wait(at(5_000)), "from the beginning");
+    assert_eq!(breaker.admit(at(4_000)), Admission::Wait(at(5_000)), "the backoff starts again");
 }
 
 #[test]
@@ -120,7 +124,7 @@ fn a_lost_connection_is_no_outage_and_ends_a_probe() {
     assert_eq!(
         breaker.admit(at(3_000)),
         Admission::Go,
-        "the next one, before the first counts as lost"
+        "the next probe is sent before the first counts as lost"
     );
 }
 

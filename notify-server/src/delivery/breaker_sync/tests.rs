@@ -88,7 +88,7 @@ fn in_state(state: &BreakerState) -> CircuitBreaker {
     breaker
 }
 
-/// The table of the module, row by row.
+/// The table in the description of the module, row by row.
 #[test]
 fn a_record_changes_a_breaker_as_its_row_says() {
     use UpdateEffect::{Applied, Ignored, Release, Trip};
@@ -156,7 +156,7 @@ fn the_reporter_of_a_rejection_probes_after_the_other_servers() {
     ours.reject_credentials(&REASON.into(), time(0));
     let update = ours.take_update(time(0)).unwrap();
     assert_eq!(update, PendingUpdate { status: rejected(MINUTE_MS), known: 0 });
-    assert_eq!(ours.take_update(time(0)), None, "taken once");
+    assert_eq!(ours.take_update(time(0)), None, "an update is taken only once");
     let latest = record(1, update.status, Some(US));
     ours.apply_record(&latest, us(time(0)));
     theirs.apply_record(&latest, ApplyContext { instance: THEM, ..us(time(0)) });
@@ -206,7 +206,7 @@ fn a_throttle_is_published_again_when_it_grows_by_a_second() {
         breaker.throttle(time(until));
         assert_eq!(breaker.take_update(time(0)).is_some(), is_published, "{until}");
     }
-    // The other servers see for themselves that it has expired.
+    // The end of a throttle is not published, because the other servers know when it expires.
     assert_eq!(breaker.admit(time(12_000)), Admission::Go);
     breaker.on_auth_failure(&"x".into(), time(12_000));
     breaker.on_success();
@@ -246,7 +246,7 @@ fn a_tripped_breaker_is_released_once_the_store_knew_that_it_tripped() {
     let released = record(2, ProviderStatus::Available, None);
     assert_eq!(breaker.apply_record(&released, us(time(1))), UpdateEffect::Release);
     breaker.close();
-    // It tripped here, and the store does not know yet.
+    // This server tripped, and the store has no record of that yet.
     breaker.trip();
     let earlier = record(3, ProviderStatus::Available, Some(THEM));
     assert_eq!(breaker.apply_record(&earlier, us(time(2))), UpdateEffect::Ignored);

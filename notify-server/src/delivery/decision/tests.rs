@@ -180,7 +180,7 @@ fn an_unknown_outcome_is_retried_once_where_repeats_are_not_recognised() {
         let failed = decide(retry(None, Processing::Failed), &second, &policy);
         assert!(
             matches!(failed, Decision::Retry { .. }),
-            "a definite failure is no unknown outcome"
+            "a reported failure is not an unknown outcome"
         );
     }
 }
@@ -194,7 +194,7 @@ fn unknown_answers_have_a_low_limit_of_attempts() {
     assert_eq!(next, Decision::End { settled: Outcome::Failed, reason: Some("HTTP 418".into()) });
 }
 
-/// A single 401 or 403 of a push service is retried; many consecutive ones hold it.
+/// A single 401 or 403 of a push service is retried. Many consecutive ones hold the push service.
 #[test]
 fn consecutive_rejections_hold_a_push_service() {
     let refused = || SendResult::ServiceRefused { reason: "http_403".into() };

@@ -1,5 +1,6 @@
-//! The effects of an answer on the lane: on the circuit breakers of the provider and of the
-//! upstream behind the address, and on the guard against disabling an audience by mistake.
+//! The effects of a provider's answer on the lane: on the circuit breaker of the provider, on the
+//! circuit breaker of the upstream behind the address, and on the guard against disabling an audience
+//! by mistake.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Mutex;
@@ -13,18 +14,20 @@ use crate::delivery::lane::upstreams::{Upstream, UpstreamGuard};
 use crate::providers::{Processing, Reason, Scope, SendResult};
 use crate::store::{AddressTrust, DeviceKey, GUARD_THRESHOLD, GUARD_WINDOW};
 
-/// The effects of one answer besides the disposition of its delivery.
+/// The effects of one answer, apart from what happens to its delivery.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct AnswerEffects {
     /// Consecutive times that the upstream rejected our credentials.
     pub(crate) service_refusals: u16,
-    /// The verdict on an address that looks unregistered, where a wrong key or host would look the same.
+    /// The guard's verdict on an address that looks unregistered; `None` for any other answer. A wrong
+    /// key or host would give the same answer, so the guard counts these.
     pub(crate) unregistered: Option<UnregisteredVerdict>,
 }
 
 impl AnswerEffects {
-    /// Answers since the last address that looked unregistered, for the guard of the store.
-    pub(crate) fn counted(self) -> Option<u32> {
+    /// The number of answers since the last address that looked unregistered, for the guard of the
+    /// store; `None` if the store does not count this answer.
+    pub(crate) fn answers_before(self) -> Option<u32> {
         match self.unregistered? {
             UnregisteredVerdict::Count(answers_before) => Some(answers_before),
             UnregisteredVerdict::Suspect => None,
@@ -36,7 +39,7 @@ impl AnswerEffects {
 pub(crate) struct AnswerContext<'a> {
     pub(crate) key: DeviceKey,
     /// The upstream behind the address.
-    pub(crate) service: Option<&'a UpstreamGuard>,
+    pub(crate) upstream: Option<&'a UpstreamGuard>,
     pub(crate) env: IosEnv,
     /// What an answer for this address proves about our credentials.
     pub(crate) trust: AddressTrust,
@@ -45,14 +48,14 @@ pub(crate) struct AnswerContext<'a> {
 }
 
 impl AnswerContext<'_> {
-    fn service(&self) -> Option<&Upstream> {
-        self.service.map(|service| &**service)
+    fn upstream(&self) -> Option<&Upstream> {
+        self.upstream.map(|upstream| &**upstream)
     }
 }
 
 impl Lane {
     /// Records an answer and decides what happens to its delivery. `past` describes the delivery's
-    /// earlier attempts; the rejections of the upstream are added to it.
+    /// earlier attempts; this function fills in the fields about the upstream.
     pub(crate) fn on_answer(
         &self,
         answer: SendResult,
@@ -61,32 +64,33 @@ impl Lane {
     ) -> (Decision, AnswerEffects) {
         let is_current = context.version == self.provider_version();
         let answer = self.narrow_throttle(answer, context);
-        let answer = match context.service() {
-            Some(service) if is_current => {
-                self.attributed(answer, service, context.trust, past.now)
+        let answer = match context.upstream() {
+            Some(upstream) if is_current => {
+                self.limit_to_trust(answer, upstream, context.trust, past.now)
             }
             Some(_) | None => answer,
         };
         let effects = self.record_answer(&answer, context, past.now);
-        let gets_through =
-            |service: &Upstream| service.accepts_credentials(past.first_attempt_at, past.now);
+        let accepts_others =
+            |upstream: &Upstream| upstream.accepts_credentials(past.first_attempt_at, past.now);
         let past = AttemptContext {
             service_refusals: effects.service_refusals,
             is_address_at_fault: is_current
                 && !context.trust.is_verified()
-                && context.service().is_some_and(gets_through),
+                && context.upstream().is_some_and(accepts_others),
             ..past
         };
         let next = decide(answer, &past, &self.context.config.retry);
         (self.confirm_auth_failure(next, &past, context), effects)
     }
 
-    /// An answer, limited to what its address proves. An address that anyone could have registered
-    /// neither counts for the guard nor slows its upstream down for long.
-    fn attributed(
+    /// Replaces an answer for an unverified address by a weaker one. Anyone can register such an
+    /// address, at a push service of their own. Its answers must therefore neither count for the guard
+    /// nor throttle the upstream for long.
+    fn limit_to_trust(
         &self,
         answer: SendResult,
-        service: &Upstream,
+        upstream: &Upstream,
         trust: AddressTrust,
         now: Timestamp,
     ) -> SendResult {
@@ -95,7 +99,7 @@ impl Lane {
                 SendResult::Unregistered { reason, ambiguous: true, since },
                 AddressTrust::Anonymous | AddressTrust::Unverified,
             ) if self.platform == Platform::Web => match trust {
-                _ if service.accepts_unregistered() => {
+                _ if upstream.record_unregistered() => {
                     SendResult::Unregistered { reason, ambiguous: false, since }
                 }
                 AddressTrust::Unverified => SendResult::ServiceRefused { reason },
@@ -105,12 +109,12 @@ impl Lane {
                 SendResult::Throttle { reason, after, scope: Scope::Service },
                 AddressTrust::Anonymous | AddressTrust::Unverified,
             ) => {
-                if !service.is_healthy(now) && !service.breaker.is_held(now) {
+                if !upstream.is_healthy(now) && !upstream.breaker.is_held(now) {
                     let policy = &self.context.config.retry;
                     let wait_ms = after.map_or(policy.throttle_ms, |after| {
                         i64::try_from(after.as_millis()).unwrap_or(i64::MAX)
                     });
-                    service.breaker.throttle(now.plus_ms(wait_ms.min(policy.throttle_ms)));
+                    upstream.breaker.throttle(now.plus_ms(wait_ms.min(policy.throttle_ms)));
                 }
                 SendResult::Throttle { reason, after, scope: Scope::Address }
             }
@@ -118,15 +122,15 @@ impl Lane {
         }
     }
 
-    /// Limits a throttle to one address if that address was throttled before while others got
-    /// through, whatever scope the answer names.
+    /// Records the answer for [`ThrottleScope`], and limits a throttle to one address if the address
+    /// was throttled before while others succeeded. The scope that the provider gave is then ignored.
     fn narrow_throttle(&self, answer: SendResult, context: &AnswerContext<'_>) -> SendResult {
         if context.version != self.provider_version() {
             return answer;
         }
         match answer {
             SendResult::Throttle { reason, after, scope: Scope::Provider | Scope::Service }
-                if self.throttle_scope.is_device_specific(context.key) =>
+                if self.throttle_scope.record_throttle(context.key) =>
             {
                 SendResult::Throttle { reason, after, scope: Scope::Address }
             }
@@ -146,40 +150,42 @@ impl Lane {
         }
     }
 
-    /// Updates circuit breakers and guard. An answer to a request with an earlier configuration is no
-    /// evidence about the current one.
+    /// Updates the circuit breakers and the guard. An answer to a request with an earlier configuration
+    /// is ignored, because it is no evidence about the current configuration.
     fn record_answer(
         &self,
         answer: &SendResult,
         context: &AnswerContext<'_>,
         now: Timestamp,
     ) -> AnswerEffects {
-        let AnswerContext { service, env, trust, .. } = *context;
+        let AnswerContext { upstream, env, trust, .. } = *context;
         let looks_unregistered = matches!(answer, SendResult::Unregistered { ambiguous: true, .. });
         let mut effects = AnswerEffects::default();
         if context.version != self.provider_version() {
-            // An address that looked unregistered to earlier credentials is retried; the guard does
-            // not count it.
+            // The address looked unregistered with earlier credentials. The guard does not count it,
+            // and the delivery is attempted again with the current credentials.
             effects.unregistered = looks_unregistered.then_some(UnregisteredVerdict::Suspect);
             return effects;
         }
-        effects.unregistered = self.record_unregistered(looks_unregistered, env);
+        effects.unregistered = self.record_for_guard(looks_unregistered, env);
         match answer {
-            // `confirm_auth_failure` holds the lane.
+            // `confirm_auth_failure` holds the lane after this function.
             SendResult::AuthRejected { .. } => {}
-            SendResult::ServiceRefused { reason } => match service {
-                Some(service) if trust.is_verified() => {
-                    effects.service_refusals = service.record_refusal();
+            SendResult::ServiceRefused { reason } => match upstream {
+                Some(upstream) if trust.is_verified() => {
+                    effects.service_refusals = upstream.record_refusal();
                 }
-                Some(service) => service.record_unverified_refusal(reason, service.is_probe(), now),
+                Some(upstream) => {
+                    upstream.record_unverified_refusal(reason, upstream.is_probe(), now)
+                }
                 None => {}
             },
             SendResult::Retry { outcome, reason, .. } => {
-                self.on_failure(*outcome, reason, context.service(), now);
+                self.on_failure(*outcome, reason, context.upstream(), now);
             }
             SendResult::Delivered { .. } => {
-                if let Some(service) = service {
-                    service.record_delivery(now);
+                if let Some(upstream) = upstream {
+                    upstream.record_delivery(now);
                 }
                 self.breaker.on_success();
             }
@@ -189,9 +195,9 @@ impl Lane {
             | SendResult::InvalidMessage { .. }
             | SendResult::NotPermitted { .. }
             | SendResult::Unknown { .. } => {
-                match service {
-                    Some(service) if trust.is_verified() => service.record_answer(),
-                    Some(service) if service.is_probe() => service.breaker.on_reachable(now),
+                match upstream {
+                    Some(upstream) if trust.is_verified() => upstream.record_answer(),
+                    Some(upstream) if upstream.is_probe() => upstream.breaker.on_reachable(now),
                     Some(_) | None => {}
                 }
                 self.breaker.on_success();
@@ -200,8 +206,9 @@ impl Lane {
         effects
     }
 
-    /// Counts an answer for the guard.
-    fn record_unregistered(
+    /// Counts an answer for the guard of its host. Returns the verdict if the address looks
+    /// unregistered. Trips the lane if there are too many such addresses.
+    fn record_for_guard(
         &self,
         looks_unregistered: bool,
         env: IosEnv,
@@ -221,7 +228,7 @@ impl Lane {
         Some(verdict)
     }
 
-    /// The application's id for the log; its row number if it never had a provider.
+    /// The application's id for the log, or its row number if no provider of it was ever read.
     pub(crate) fn app_name(&self) -> String {
         self.app_id.get().map_or_else(|| format!("number {}", self.app.0), ToString::to_string)
     }
@@ -245,15 +252,15 @@ impl Lane {
         &self,
         certainty: Processing,
         reason: &Reason,
-        service: Option<&Upstream>,
+        upstream: Option<&Upstream>,
         now: Timestamp,
     ) {
         if certainty == Processing::Unknown
-            && let Some(service) = service
+            && let Some(upstream) = upstream
         {
-            service.record_timeout();
+            upstream.record_timeout();
         }
-        let breaker = service.map_or(&self.breaker, |service| &service.breaker);
+        let breaker = upstream.map_or(&self.breaker, |upstream| &upstream.breaker);
         if breaker.on_failure(certainty, now) {
             tracing::warn!(
                 app.id = %self.app_name(),
@@ -265,26 +272,27 @@ impl Lane {
         }
     }
 
-    /// Throttles the provider, or the upstream that asked for it.
+    /// Throttles the upstream for [`Scope::Service`], otherwise the provider. `version` is the version
+    /// of the provider at the time of the request.
     pub(crate) fn throttle(
         &self,
         until: Timestamp,
         scope: Scope,
-        service: Option<&Upstream>,
+        upstream: Option<&Upstream>,
         version: u64,
     ) {
         if version != self.provider_version() {
             return;
         }
-        match (scope, service) {
-            (Scope::Service, Some(service)) => service.breaker.throttle(until),
+        match (scope, upstream) {
+            (Scope::Service, Some(upstream)) => upstream.breaker.throttle(until),
             (Scope::Service | Scope::Provider | Scope::Address, _) => self.breaker.throttle(until),
         }
     }
 
-    /// Holds the lane or upstream only once a rejection of our credentials is confirmed. The first
-    /// one may concern that address alone: its delivery is retried like any other, and the next
-    /// attempt is the probe.
+    /// Confirms a rejection of our credentials before the lane or the upstream is held. The first
+    /// rejection may concern that address alone. Its delivery is retried as after an unknown answer, and
+    /// the next attempt is the probe.
     fn confirm_auth_failure(
         &self,
         next: Decision,
@@ -298,7 +306,7 @@ impl Lane {
         decide(SendResult::Unknown { reason }, past, &self.context.config.retry)
     }
 
-    /// Returns whether deliveries are held after this rejection.
+    /// Records a rejection of our credentials. Returns whether deliveries are held from now on.
     fn on_auth_failure(
         &self,
         reason: &Reason,
@@ -306,15 +314,15 @@ impl Lane {
         context: &AnswerContext<'_>,
         now: Timestamp,
     ) -> bool {
-        // Locked until the breaker is updated: otherwise a new configuration could be held for the
-        // answer to its predecessor.
-        let known = self.provider_slot();
-        if context.version != known.version {
+        // The slot stays locked until the breaker is updated. Otherwise a new configuration could be
+        // held because of an answer to the earlier configuration.
+        let slot = self.provider_slot();
+        if context.version != slot.version {
             return true;
         }
-        let failure = match (scope, context.service()) {
-            // The decision counted several rejections already.
-            (Scope::Service, Some(service)) => service.breaker.reject_credentials(reason, now),
+        let failure = match (scope, context.upstream()) {
+            // `decide` returns this scope only after several rejections, so no confirmation is needed.
+            (Scope::Service, Some(upstream)) => upstream.breaker.reject_credentials(reason, now),
             (Scope::Service | Scope::Provider | Scope::Address, _) => {
                 self.breaker.on_auth_failure(reason, now)
             }
@@ -331,14 +339,15 @@ impl Lane {
     }
 }
 
-/// The guard against disabling an audience by mistake, in one process: it stops sending at once, while
-/// the guard of the store decides what is disabled. Counts the latest answers of one provider and host.
+/// The guard of this process against disabling an audience by mistake. It counts the latest answers of
+/// one provider and host, and stops the sending at once when too many addresses look unregistered. The
+/// guard of the store decides which devices are disabled.
 #[derive(Debug, Default)]
 pub(super) struct MassUnregisterGuard {
     answers: u64,
-    /// The answer up to which the store counted.
+    /// The number of the last answer that was reported to the store.
     reported: u64,
-    /// Numbers of the latest answers that looked unregistered where a wrong key or host would too.
+    /// The numbers of the latest answers that looked unregistered.
     latest: VecDeque<u64>,
     is_tripped: bool,
 }
@@ -346,20 +355,21 @@ pub(super) struct MassUnregisterGuard {
 /// The guard's verdict on an address that looks unregistered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UnregisteredVerdict {
-    /// The store counts it, with this number of answers since the last one it counted.
+    /// The store counts the address. The field is the number of answers since the last address that the
+    /// store counted.
     Count(u32),
-    /// There are too many: the delivery waits.
+    /// Too many addresses look unregistered, so the delivery waits.
     Suspect,
 }
 
 impl MassUnregisterGuard {
-    /// An answer that does not look unregistered.
+    /// Counts an answer for an address that does not look unregistered.
     pub(super) fn record_other(&mut self) {
         self.answers += 1;
     }
 
-    /// An address looks unregistered. Too many of them trip the guard; the one that trips it is still
-    /// counted, so that the guard of the store trips as well.
+    /// Counts an answer for an address that looks unregistered. Too many such answers trip the guard.
+    /// The answer that trips it is still reported, so that the guard of the store trips as well.
     pub(super) fn record_unregistered(&mut self) -> UnregisteredVerdict {
         if self.is_tripped {
             return UnregisteredVerdict::Suspect;
@@ -383,11 +393,11 @@ impl MassUnregisterGuard {
     }
 }
 
-/// Most throttled addresses that are remembered; beyond it all are forgotten.
+/// Most throttled addresses that are remembered. When the limit is reached, all are forgotten.
 const THROTTLED_MAX: usize = 1_000;
 
-/// Distinguishes a throttled address from a throttled provider: an address that is throttled again
-/// while others get through is the only one concerned.
+/// Distinguishes a throttled address from a throttled provider. If an address is throttled again while
+/// messages to other addresses succeed, the throttle concerns that address alone.
 #[derive(Debug, Default)]
 pub(super) struct ThrottleScope(Mutex<ThrottledAddresses>);
 
@@ -395,21 +405,22 @@ pub(super) struct ThrottleScope(Mutex<ThrottledAddresses>);
 struct ThrottledAddresses {
     throttled: HashSet<DeviceKey>,
     last: Option<DeviceKey>,
-    /// Whether another address got through since one was throttled.
+    /// Whether a message to another address succeeded since the last throttle of the whole provider.
     others_succeeded: bool,
 }
 
 impl ThrottleScope {
-    /// A delivery reached the provider and was not throttled.
+    /// Records a delivery that reached the provider and was not throttled.
     pub(super) fn record_success(&self, key: DeviceKey) {
         let mut state = self.0.lock().expect("nothing panics under this lock");
         state.others_succeeded = true;
         state.throttled.remove(&key);
     }
 
-    /// An address was throttled. Returns whether it is the only one concerned: it was throttled before,
-    /// and either others got through since or it was the last one throttled.
-    pub(super) fn is_device_specific(&self, key: DeviceKey) -> bool {
+    /// Records that an address was throttled. Returns whether the throttle concerns this address alone:
+    /// the address was throttled before, and either others succeeded since then or no other address was
+    /// throttled in between.
+    pub(super) fn record_throttle(&self, key: DeviceKey) -> bool {
         let mut state = self.0.lock().expect("nothing panics under this lock");
         let was_last = state.last.replace(key) == Some(key);
         if state.throttled.len() >= THROTTLED_MAX {
@@ -456,22 +467,25 @@ mod guard_tests {
 mod throttle_tests {
     use super::*;
 
-    /// Addresses that are throttled in turn, and whether the throttle is device-specific; address 0
-    /// stands for a success.
+    /// Each row lists the addresses that are throttled in turn, and whether the throttle is
+    /// device-specific. Address 0 means a success at another address.
     #[test]
     fn an_address_throttled_again_while_others_succeed_is_device_specific() {
         for (name, turns) in [
-            ("one of many", &[(1, false), (0, false), (1, true), (0, false), (1, true)][..]),
-            ("the head of the queue", &[(1, false), (1, true), (2, false), (2, true)]),
-            ("all", &[(1, false), (2, false), (1, false), (2, false), (3, false)]),
-            ("first all, then none", &[(1, false), (2, false), (0, false), (3, false)]),
+            (
+                "one address among many",
+                &[(1, false), (0, false), (1, true), (0, false), (1, true)][..],
+            ),
+            ("one address twice in a row", &[(1, false), (1, true), (2, false), (2, true)]),
+            ("all addresses", &[(1, false), (2, false), (1, false), (2, false), (3, false)]),
+            ("a new address after a success", &[(1, false), (2, false), (0, false), (3, false)]),
         ] {
             let scope = ThrottleScope::default();
             for (nth, (key, expected)) in turns.iter().enumerate() {
                 match key {
                     0 => scope.record_success(DeviceKey(99)),
                     _ => assert_eq!(
-                        scope.is_device_specific(DeviceKey(*key)),
+                        scope.record_throttle(DeviceKey(*key)),
                         *expected,
                         "{name} {nth}"
                     ),
@@ -483,9 +497,9 @@ mod throttle_tests {
     #[test]
     fn a_success_forgets_the_throttle_of_an_address() {
         let scope = ThrottleScope::default();
-        assert!(!scope.is_device_specific(DeviceKey(1)));
+        assert!(!scope.record_throttle(DeviceKey(1)));
         scope.record_success(DeviceKey(1));
         scope.record_success(DeviceKey(2));
-        assert!(!scope.is_device_specific(DeviceKey(1)));
+        assert!(!scope.record_throttle(DeviceKey(1)));
     }
 }

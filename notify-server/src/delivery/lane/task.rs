@@ -36,13 +36,14 @@ pub(crate) struct LaneTask {
     pub(super) page_tasks: HashMap<Id, Arc<AtomicUsize>>,
     /// The retries that each retry task claimed.
     pub(super) retry_batches: HashMap<Id, Arc<RetryBatch>>,
-    /// Channel to the task that sends notifications to one device each, bounded by `LANE_SINGLES_MAX`.
+    /// Channel to the task that sends single-device notifications. [`LANE_SINGLES_MAX`] limits how much
+    /// it can hold.
     pub(super) singles: Option<UnboundedSender<Singles>>,
     pub(super) retries_due: bool,
     /// Whether due retries wait for a change of the circuit breaker.
     pub(super) retries_wait: bool,
-    /// Whether the store may hold claims of this server that it does not know of: a claim, or the
-    /// return of one, failed.
+    /// Whether the store may hold claimed retries that this task does not know of, because storage
+    /// failed while it claimed retries or gave them back.
     pub(super) claims_lost: bool,
     pub(super) breaker_changes: Waiter,
     /// Whether the state from before this process was loaded.
@@ -79,7 +80,8 @@ impl LaneTask {
     pub(crate) async fn run(mut self) {
         let context = self.lane.context.clone();
         loop {
-            // Read once, so that a stop during `load_work` still ends the wait below.
+            // The flag is read once, before `load_work`. A stop during `load_work` then still ends the
+            // `select!` below.
             let stopping = context.stop.is_cancelled();
             if stopping && self.running.is_empty() {
                 return;
@@ -104,12 +106,12 @@ impl LaneTask {
     fn on_task_end(&mut self, finished: Result<(Id, TaskEnd), JoinError>) {
         let task = finished.as_ref().map_or_else(JoinError::id, |(task, _)| *task);
         self.page_tasks.remove(&task);
-        // The claims of a task that panicked expire.
+        // If the task panicked, the claims of its retries expire.
         self.retry_batches.remove(&task);
         match finished {
             Ok((_, TaskEnd::Page(PageEnd::Finished) | TaskEnd::Retries | TaskEnd::Singles)) => {}
             Ok((_, TaskEnd::Page(PageEnd::Fenced))) => self.lane.context.request_recovery(),
-            // A panic must not stop the lane: recovery reclaims what the task held.
+            // A panic must not stop the lane. Recovery reclaims the work of the task.
             Err(error) => {
                 tracing::error!(error = %error, "a delivery task panicked");
                 self.lane.context.request_recovery();
@@ -124,7 +126,8 @@ impl LaneTask {
             self.init().await?;
         }
         self.read_inbox().await?;
-        // Some may have ended without an attempt: canceled, or erased with their device.
+        // Some retries may have ended without an attempt: they were canceled, or erased with their
+        // device.
         if self.lane.retry_backlog_full() {
             self.count_retries().await?;
         }
@@ -150,14 +153,14 @@ impl LaneTask {
     }
 
     /// Loads the state from before this process: whether the lane is tripped, the statuses that
-    /// other servers published, and the number of open retries. Before anything else, so that a
+    /// servers published, and the number of open retries. This comes before any work, so that a
     /// tripped lane sends nothing.
     async fn init(&mut self) -> Result<(), StoreError> {
         let context = self.lane.context.clone();
         let version = self.lane.provider_version();
-        let stopped = context.store.guard_tripped(self.lane.app, self.lane.platform).await?;
-        // Do not trip a lane that an administrator released during the read.
-        if stopped && version == self.lane.provider_version() {
+        let was_tripped = context.store.guard_tripped(self.lane.app, self.lane.platform).await?;
+        // Otherwise an administrator may have released the lane during the read.
+        if was_tripped && version == self.lane.provider_version() {
             self.lane.trip_guard();
         }
         if context.config.clustered {
@@ -199,7 +202,7 @@ impl LaneTask {
         Ok(())
     }
 
-    /// Reads waiting dispatches until the limit in memory is reached.
+    /// Reads waiting dispatches until `lane_dispatches_max` are in memory.
     async fn fill_ready(&mut self) -> Result<(), StoreError> {
         let context = self.lane.context.clone();
         while self.ready.len() < context.config.lane_dispatches_max
@@ -216,6 +219,7 @@ impl LaneTask {
         Ok(())
     }
 
+    /// Puts pages back at the front of the inbox after `error`, which is returned.
     fn put_back(&self, pages: VecDeque<OpenPage>, error: StoreError) -> StoreError {
         let mut inbox = self.lane.inbox.lock().expect("no holder panics");
         for page in pages.into_iter().rev() {
@@ -225,10 +229,11 @@ impl LaneTask {
     }
 }
 
-// Opening pages: the next one of a dispatch, and abandoned ones.
+// Opening the next page of a dispatch, and resuming abandoned pages.
 
 impl LaneTask {
-    /// Reads and claims the next page of a dispatch. Returns whether more pages follow.
+    /// Reads and claims the next page of a dispatch, and starts its task. Returns whether the dispatch
+    /// has more pages to open.
     pub(super) async fn open_next_page(
         &mut self,
         dispatch: &Arc<ActiveDispatch>,
@@ -238,19 +243,20 @@ impl LaneTask {
             return Ok(false);
         }
         let from = dispatch.cursor();
-        let tracker = context.devices.open(from, dispatch.row.until);
-        let (read_at, lease_generation) =
-            (context.clock.now(), context.membership.lease_generation());
-        let slice = context.store.read_batch(&dispatch.row, from, context.config.page_rows).await?;
-        let DeviceBatch { devices, to, end } = slice;
+        let tracker = context.device_tracker.open(from, dispatch.row.until);
+        let read_at = context.clock.now();
+        let lease_generation = context.membership.lease_generation();
+        let batch = context.store.read_batch(&dispatch.row, from, context.config.page_rows).await?;
+        let DeviceBatch { devices, to, end } = batch;
         tracker.shrink_to(from, to);
+        let targeted = devices.iter().filter(|device| dispatch.targets(device)).count();
+        let missing = dispatch.missing_named_devices(&devices, from, to).len();
         let claim = PageClaim {
             dispatch: dispatch.row.no,
             from,
             to,
             end,
-            targeted: (devices.iter().filter(|device| dispatch.targets(device)).count()
-                + dispatch.deleted(&devices, from, to).len()) as u64,
+            targeted: (targeted + missing) as u64,
             excluded: dispatch.count_excluded(&devices),
             instance: context.instance,
             lease_until: read_at.plus_ms(context.config.lease_ms),
@@ -259,29 +265,31 @@ impl LaneTask {
         let _claiming = context.recovery_lock.read().await;
         let page = match context.store.open_page(claim).await {
             Ok(page) => page,
-            // Another server was first: the next turn continues where that server left off.
+            // Another server claimed the page first. The next turn of this dispatch continues where
+            // that server left off.
             Err(StoreError::Fenced) if context.config.clustered => return Ok(true),
-            // Another task moved the cursor: it opens the remaining pages, or recovery reclaims
-            // them.
+            // Another task of this process moved the cursor. That task opens the remaining pages, or
+            // recovery finds the dispatch again.
             Err(StoreError::Fenced) => {
                 context.request_recovery();
                 return Ok(false);
             }
-            // Erased with its application.
+            // The dispatch was erased with its application.
             Err(StoreError::NotFound) => return Ok(false),
             Err(error) => {
-                // The commit may have succeeded.
+                // The commit may have succeeded although its acknowledgement was lost. Recovery then
+                // finds the page.
                 context.request_recovery();
                 return Err(error);
             }
         };
         dispatch.move_cursor(to);
-        context.committed();
+        context.record_commit();
         if end {
             context.wake.notify_one();
         }
-        // A page without eligible devices was finished by the claim: a device that becomes eligible
-        // later could be sent to but not counted.
+        // If the page targets no device, the claim has already finished it. No task is started for
+        // it: a device that becomes eligible now would be sent to without being counted.
         if claim.targeted > 0 {
             context.insert_page(page.no);
             let snapshot = DeviceSnapshot { devices, read_at, tracker, lease_generation };
@@ -296,7 +304,8 @@ impl LaneTask {
         Ok(!end)
     }
 
-    /// Moves to the cursor shared by all servers; returns false if no page is left to open.
+    /// Reads the cursor that all servers share, and moves the dispatch there. Returns false if no page
+    /// is left to open.
     async fn sync_cursor(&self, dispatch: &ActiveDispatch) -> Result<bool, StoreError> {
         let Some(scan) = self.lane.context.store.scan(dispatch.row.no).await? else {
             return Ok(false);
@@ -313,7 +322,7 @@ impl LaneTask {
         let context = self.lane.context.clone();
         let dispatch = match ActiveDispatch::read(&context, page.dispatch).await {
             Ok(dispatch) => dispatch,
-            // Erased with its application.
+            // The dispatch was erased with its application.
             Err(StoreError::NotFound) => {
                 context.remove_page(page.no);
                 return Ok(());
@@ -321,29 +330,32 @@ impl LaneTask {
             Err(error) => return Err(error),
         };
         let done = context.store.settled_devices(&page).await?;
-        let tracker = context.devices.open(page.from, page.to);
+        let tracker = context.device_tracker.open(page.from, page.to);
         let read_at = context.clock.now();
         let devices = context.store.read_range(&dispatch.row, page.from, page.to).await?;
-        // Generation 0: one of several servers must first confirm with a checkpoint that the page
-        // is still its own, because it was claimed long ago.
+        // The page was claimed long ago, so it may belong to another server by now. Generation 0
+        // equals no generation of a clustered server. The task therefore commits a checkpoint first,
+        // which fails if the page was taken over.
         let snapshot = DeviceSnapshot { devices, read_at, tracker, lease_generation: 0 };
         self.spawn_page(PageTask::new(self.lane.clone(), dispatch, page, snapshot, &done));
         Ok(())
     }
 
-    /// Passes notifications to one device each to the task that sends them, or starts that task.
+    /// Passes single-device notifications to the task that sends them. Starts that task if it does not
+    /// run.
     pub(super) fn send_singles(&mut self, singles: Singles) {
         let singles = match &self.singles {
-            Some(task) => match task.send(singles) {
+            Some(sender) => match sender.send(singles) {
                 Ok(()) => return,
+                // The task has ended.
                 Err(SendError(singles)) => singles,
             },
             None => singles,
         };
-        let (task, incoming) = unbounded_channel();
-        // Cannot fail: `incoming` is still open.
-        let _ = task.send(singles);
-        self.singles = Some(task);
+        let (sender, incoming) = unbounded_channel();
+        // Cannot fail, because `incoming` is still open.
+        let _ = sender.send(singles);
+        self.singles = Some(sender);
         let task = SingleTask::new(&self.lane);
         self.running.spawn(async move {
             task.run(incoming).await;
@@ -362,7 +374,8 @@ impl LaneTask {
     }
 }
 
-/// Removes a page from the open ones, also when its task panics.
+/// Records that a page is no longer open when it is dropped, which also happens when the page's task
+/// panics.
 struct OpenPageGuard(Arc<Lane>, PageNo);
 
 impl Drop for OpenPageGuard {
@@ -377,8 +390,8 @@ impl Drop for OpenPageGuard {
 const CACHED_DISPATCHES_MAX: usize = 64;
 
 impl LaneTask {
-    /// Whether due retries may be claimed: all claimed ones were started, and fewer than the limit
-    /// are unsettled.
+    /// Whether due retries may be claimed. This is so once all claimed retries were started, and while
+    /// fewer than `lane_retries_max` of them are unsettled.
     pub(super) fn may_claim(&self) -> bool {
         !self.retry_batches.values().any(|batch| batch.has_unstarted())
             && self.claimed_retries().len() < self.lane.context.config.lane_retries_max as usize
@@ -393,17 +406,18 @@ impl LaneTask {
         let context = self.lane.context.clone();
         let now = context.clock.now();
         self.retries_due = false;
-        // Before the check of the breaker, so that a change during the check is not missed.
+        // This comes before the check of the breaker, so that a change during the check is not missed.
         self.breaker_changes.mark_unchanged();
         self.retries_wait = self.lane.breaker.is_waiting_for_probe(now);
         if self.retries_wait {
             return Ok(());
         }
-        // The engine does not repeat this notification before its next poll.
+        // If the count fails, the retries are still due. The engine notifies the lane of them only at
+        // its next poll.
         self.count_retries().await.inspect_err(|_| self.retries_due = true)?;
         let first = DeviceKey::before_first(self.lane.app, self.lane.platform);
         let last = DeviceKey::new(self.lane.app, self.lane.platform, SEQUENCE_MAX);
-        let tracker = context.devices.open(first, last);
+        let tracker = context.device_tracker.open(first, last);
         let lease_generation = context.membership.lease_generation();
         let claimed = self.claimed_retries();
         let limit = context.config.lane_retries_max - claimed.len() as u32;
@@ -446,7 +460,7 @@ impl LaneTask {
                 return Err(error);
             }
         };
-        // Retries of an erased application are gone.
+        // Retries whose application was erased in the meantime no longer exist.
         claimed.retain(|retry| dispatches.iter().any(|dispatch| dispatch.row.no == retry.dispatch));
         let batch = Arc::new(RetryBatch::new(claimed.iter().map(|retry| retry.no).collect()));
         let claim = ClaimedRetries {
@@ -465,19 +479,20 @@ impl LaneTask {
         Ok(())
     }
 
-    /// Gives claimed retries back without an attempt; if storage fails for that as well, the next
-    /// claim finds them.
+    /// Gives claimed retries back without an attempt. If storage fails, the next claim also claims the
+    /// retries that this server holds already.
     async fn unclaim(&mut self, claimed: &[ClaimedRetry]) {
         let context = self.lane.context.clone();
         let now = context.clock.now();
-        let later = RetryResult::Deferred { due_at: now };
-        let outcomes = claimed.iter().map(|retry| RetryOutcome::of(retry.no, later.clone()));
+        let due_now = RetryResult::Deferred { due_at: now };
+        let outcomes = claimed.iter().map(|retry| RetryOutcome::of(retry.no, due_now.clone()));
         let settled = context.store.settle_retries(context.instance, outcomes.collect(), now).await;
         self.retries_due = true;
         self.claims_lost |= settled.is_err();
     }
 
-    /// Counts the open retries when the number matters: at the start, and near the limit.
+    /// Counts the open retries in the store when the number matters: at the start of the lane, and
+    /// near the limit.
     pub(super) async fn count_retries(&mut self) -> Result<(), StoreError> {
         let (lane, context) = (&self.lane, &self.lane.context);
         if !self.is_initialized || lane.retry_backlog_near_full() {
@@ -488,7 +503,7 @@ impl LaneTask {
         Ok(())
     }
 
-    /// The dispatches of claimed retries, from memory if they are there.
+    /// The dispatches of claimed retries. Those that are not in memory are read from the store.
     async fn load_dispatches(
         &mut self,
         claimed: &[ClaimedRetry],
@@ -498,11 +513,9 @@ impl LaneTask {
             if dispatches.iter().any(|dispatch| dispatch.row.no == retry.dispatch) {
                 continue;
             }
-            let known = self.dispatches.iter().chain(&self.ready);
-            let known =
-                known.into_iter().find(|dispatch| dispatch.row.no == retry.dispatch).cloned();
-            if let Some(dispatch) = known {
-                dispatches.push(dispatch);
+            let mut in_memory = self.dispatches.iter().chain(&self.ready);
+            if let Some(dispatch) = in_memory.find(|dispatch| dispatch.row.no == retry.dispatch) {
+                dispatches.push(dispatch.clone());
                 continue;
             }
             match ActiveDispatch::read(&self.lane.context, retry.dispatch).await {
@@ -514,6 +527,7 @@ impl LaneTask {
         Ok(dispatches)
     }
 
+    /// Adds a dispatch to the cache, and returns it.
     fn cache(&mut self, dispatch: Arc<ActiveDispatch>) -> Arc<ActiveDispatch> {
         self.dispatches.push_back(dispatch.clone());
         if self.dispatches.len() > CACHED_DISPATCHES_MAX {
@@ -525,8 +539,9 @@ impl LaneTask {
 
 // The retries that one task claimed.
 
-/// The retries that one task claimed and has not settled. Once it has started all of them, the lane
-/// claims more: retries without an answer hold up no others (hazard 3 of docs/delivery.md).
+/// The retries that one task claimed and has not settled. Once the task has started all of them, the
+/// lane claims more, so that retries without an answer do not hold up others (hazard 3 of
+/// docs/delivery.md).
 #[derive(Debug)]
 pub(crate) struct RetryBatch {
     unsettled: Mutex<Vec<RetryNo>>,
@@ -551,12 +566,12 @@ impl RetryBatch {
     pub(crate) fn remove(&self, retries: impl Iterator<Item = RetryNo>) {
         let mut unsettled = self.lock();
         for no in retries {
-            unsettled.retain(|known| *known != no);
+            unsettled.retain(|other| *other != no);
         }
     }
 
-    /// Records that all were started. Returns whether that is new.
-    pub(crate) fn all_started(&self) -> bool {
+    /// Records that all retries were started. Returns false if that was recorded before.
+    pub(crate) fn mark_all_started(&self) -> bool {
         !self.all_started.swap(true, Ordering::AcqRel)
     }
 
@@ -565,10 +580,10 @@ impl RetryBatch {
     }
 }
 
-// Notifications to one device each: the lane's side.
+// Single-device notifications.
 
 impl Lane {
-    /// Records the page of a notification to one device as open.
+    /// Records the page of a single-device notification as open.
     pub(crate) fn open_single(&self, page: PageNo) -> OpenSingle {
         self.singles.fetch_add(1, Ordering::AcqRel);
         self.context.insert_page(page);
@@ -576,19 +591,19 @@ impl Lane {
         OpenSingle { context, singles, page: Some(page) }
     }
 
-    /// Adds notifications to one device each.
+    /// Adds single-device notifications to the lane's inbox.
     pub(crate) fn add_singles(&self, singles: Singles) {
         self.post(|inbox| inbox.singles.push(singles));
     }
 
-    /// Records whether the lane has other work than notifications to one device.
+    /// Records whether the lane has other work than single-device notifications.
     pub(crate) fn set_other_work(&self, has_others: bool) {
         self.has_other_work.store(has_others, Ordering::Release);
     }
 
-    /// Whether notifications to one device may be started together with their pages: only if all
-    /// would go out at once and overtake no waiting work.
-    pub(crate) fn takes_singles(&self, now: Timestamp) -> bool {
+    /// Whether single-device notifications may be started together with their pages. This is so only if
+    /// the lane can send them at once and they do not overtake work that waits in the lane.
+    pub(crate) fn accepts_singles(&self, now: Timestamp) -> bool {
         let is_ready = || matches!(self.provider_slot().provider, LaneProvider::Ready(_));
         !self.has_other_work.load(Ordering::Acquire)
             && self.singles.load(Ordering::Acquire) < LANE_SINGLES_MAX
@@ -598,8 +613,8 @@ impl Lane {
     }
 }
 
-/// The open page of a notification to one device. It is open until this is dropped, also by a
-/// panic.
+/// The open page of a single-device notification. The page counts as open until this value is dropped,
+/// which also happens when a task panics.
 pub(crate) struct OpenSingle {
     /// Weak, because the engine owns the queues that hold this.
     context: Weak<EngineContext>,
@@ -609,7 +624,7 @@ pub(crate) struct OpenSingle {
 }
 
 impl OpenSingle {
-    /// Leaves the page open for another task of this process.
+    /// Drops this value and leaves the page open, because another task of this process continues it.
     pub(crate) fn hand_over(mut self) {
         self.page = None;
     }

@@ -1,6 +1,6 @@
-//! The upstream services of one lane: push services, or the two hosts of APNs. Each has its own
-//! circuit breaker and its own count of streams, so that one that rejects, fails or does not answer
-//! stops only the devices behind it.
+//! The upstreams of one lane: the push services of Web Push, or the two hosts of APNs. Each upstream
+//! has its own circuit breaker and its own count of streams. An upstream that rejects messages, fails
+//! or does not answer therefore stops only the devices behind it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU32, AtomicUsize, Ordering};
@@ -13,32 +13,33 @@ use crate::delivery::breaker_sync::{LaneOutbox, PeerSync};
 use crate::providers::Reason;
 use crate::store::AddressTrust;
 
-/// Most upstreams that a lane distinguishes: subscriptions name them, and anyone may subscribe.
-/// Further ones share one circuit breaker.
+/// Most upstreams with their own circuit breaker. Subscriptions name the upstreams and anyone may
+/// subscribe, so there can be any number; further upstreams share one circuit breaker.
 const UPSTREAMS_MAX: usize = 64;
-/// The same limit for upstreams behind an address that took a message before: unverified addresses
-/// that name many upstreams leave room for these.
+/// Most upstreams with their own circuit breaker, for an upstream behind a verified address. This limit
+/// is higher than [`UPSTREAMS_MAX`], so that a stranger who subscribes with many invented upstreams
+/// cannot take the circuit breakers of real ones.
 const VERIFIED_UPSTREAMS_MAX: usize = 2 * UPSTREAMS_MAX;
-/// How long the probe of an upstream waits for an address of the kind whose turn it is, in
-/// milliseconds.
+/// How long the probe of an upstream waits for an address of the kind whose turn it is (verified or
+/// unverified) before an address of the other kind becomes the probe, in milliseconds.
 const OTHER_TRUST_PROBE_DELAY_MS: i64 = 5_000;
-/// Most consecutive reports of a dead address that are believed while no message gets through, for
-/// addresses that prove nothing about our credentials. More of them may be a fault of the upstream.
+/// Most consecutive reports of dead addresses that are believed while the upstream delivers no
+/// message, for addresses that are not verified. Further reports may be a fault of the upstream.
 const CONSECUTIVE_UNREGISTERED_MAX: u32 = 20;
-/// How long an upstream counts as working after it took a message, in milliseconds.
+/// How long an upstream counts as healthy after it delivered a message, in milliseconds.
 const HEALTHY_WINDOW_MS: i64 = 60_000;
 /// How long after a delivered message a rejection at an unverified address counts as the address's
 /// own fault, in milliseconds.
 const DELIVERED_WINDOW_MS: i64 = 300_000;
-/// Untested upstreams get at most one in this many of a lane's streams. An upstream that accepts
-/// connections and never answers thus leaves streams to the others.
+/// Untested upstreams together get at most the lane's streams divided by this number. Upstreams that
+/// accept connections and never answer thus leave streams for the tested ones.
 const UNTESTED_STREAMS_DIVISOR: usize = 4;
 
 /// The upstreams of a lane.
 pub(crate) struct Upstreams {
     by_name: Mutex<HashMap<Box<str>, Arc<Upstream>>>,
     probe_every_ms: i64,
-    /// For the replication to other servers; `None` for a single server.
+    /// Publishes changes of the circuit breakers to other servers; `None` for a single server.
     outbox: Option<LaneOutbox>,
     /// Streams in flight at upstreams that were untested when the stream started.
     untested: Arc<AtomicUsize>,
@@ -52,16 +53,30 @@ pub(crate) struct Upstream {
     consecutive_refusals: AtomicU16,
     /// Consecutive reports of a dead address, at anonymous and unverified addresses.
     consecutive_unregistered: AtomicU32,
-    /// When a message was last delivered, in unix milliseconds; `i64::MIN` if none was since the
-    /// provider changed.
+    /// When a message was last delivered, in unix milliseconds; `i64::MIN` if no message was delivered
+    /// since the provider changed.
     delivered_at: AtomicI64,
-    /// Whether it took a message, and no attempt timed out since.
+    /// Whether the upstream delivered a message, and no attempt timed out since then.
     is_tested: AtomicBool,
-    /// Whether the next probe goes to an unverified address, because the last one went to a
-    /// verified address and was rejected. All verified addresses may belong to an earlier key, so
-    /// both kinds take turns.
+    /// Whether the next probe goes to an unverified address, because the last probe went to a verified
+    /// address and was rejected. Verified and unverified addresses take turns, because all verified
+    /// addresses may belong to an earlier key.
     is_next_probe_unverified: AtomicBool,
     untested: Arc<AtomicUsize>,
+}
+
+/// The kind of address that the probe of an upstream should go to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ProbeAddress {
+    Verified,
+    Unverified,
+}
+
+impl ProbeAddress {
+    /// Whether an address of that trust is of this kind.
+    pub(crate) fn matches(self, trust: AddressTrust) -> bool {
+        trust.is_verified() == (self == Self::Verified)
+    }
 }
 
 /// A device that waits for a stream of an upstream.
@@ -80,34 +95,39 @@ impl Upstreams {
         Self { by_name: Mutex::default(), probe_every_ms, outbox, untested: Arc::default() }
     }
 
-    /// The upstream of that name, unless it shares a circuit breaker with others.
+    /// The upstream of that name, which is created if it does not exist; `None` if it shares a circuit
+    /// breaker with other upstreams.
     pub(crate) fn get(&self, name: &str) -> Option<Arc<Upstream>> {
-        let service = self.get_or_create(name, AddressTrust::Verified);
-        let known = self.by_name.lock().expect("no holder of the upstreams panics");
-        known.contains_key(name).then_some(service)
+        let upstream = self.get_or_create(name, AddressTrust::Verified);
+        let by_name = self.by_name.lock().expect("no holder of the upstreams panics");
+        by_name.contains_key(name).then_some(upstream)
     }
 
-    /// The upstreams with their own circuit breaker, which is replicated to the other servers.
+    /// The upstreams with their own circuit breaker. These breakers are replicated to other servers.
     pub(crate) fn named(&self) -> Vec<(Box<str>, Arc<Upstream>)> {
-        let known = self.by_name.lock().expect("no holder of the upstreams panics");
-        let named = known.iter().filter(|(name, _)| !name.is_empty());
-        named.map(|(name, service)| (name.clone(), service.clone())).collect()
+        let by_name = self.by_name.lock().expect("no holder of the upstreams panics");
+        let named = by_name.iter().filter(|(name, _)| !name.is_empty());
+        named.map(|(name, upstream)| (name.clone(), upstream.clone())).collect()
     }
 
-    /// The upstream of that name, for an address of that trust.
+    /// The upstream of that name, for an address of that trust. When the limit of upstreams is reached,
+    /// this is the upstream with the empty name, which all further names share.
     pub(crate) fn get_or_create(&self, name: &str, trust: AddressTrust) -> Arc<Upstream> {
-        let mut known = self.by_name.lock().expect("no holder of the upstreams panics");
-        if let Some(service) = known.get(name) {
-            return service.clone();
+        let mut by_name = self.by_name.lock().expect("no holder of the upstreams panics");
+        if let Some(upstream) = by_name.get(name) {
+            return upstream.clone();
         }
-        if known.len() >= UPSTREAMS_MAX {
-            // Anyone may name an upstream, so those without state to remember make room.
-            known.retain(|_, service| Arc::strong_count(service) > 1 || service.is_remembered());
+        if by_name.len() >= UPSTREAMS_MAX {
+            // Unused upstreams without relevant state are removed to make room.
+            by_name.retain(|_, upstream| {
+                Arc::strong_count(upstream) > 1 || upstream.has_relevant_state()
+            });
         }
-        let most = if trust.is_verified() { VERIFIED_UPSTREAMS_MAX } else { UPSTREAMS_MAX };
-        let name = if known.len() < most || is_well_known(name) { name } else { "" };
-        let service = known.entry(name.into()).or_insert_with(|| {
-            // A shared breaker says nothing about a single upstream, so it is not replicated.
+        let limit = if trust.is_verified() { VERIFIED_UPSTREAMS_MAX } else { UPSTREAMS_MAX };
+        let name = if by_name.len() < limit || is_well_known(name) { name } else { "" };
+        let upstream = by_name.entry(name.into()).or_insert_with(|| {
+            // The state of the shared breaker is no evidence about a single upstream, so it is not
+            // replicated.
             let outbox = self.outbox.clone().filter(|_| !name.is_empty());
             let peers = outbox.map(PeerSync::new);
             Arc::new(Upstream {
@@ -121,53 +141,53 @@ impl Upstreams {
                 untested: self.untested.clone(),
             })
         });
-        service.clone()
+        upstream.clone()
     }
 
     /// The worst status of all upstreams at that time.
     pub(crate) fn worst_status(&self, now: Timestamp) -> ProviderStatus {
-        let known = self.by_name.lock().expect("no holder of the upstreams panics");
-        let statuses = known.values().map(|service| service.breaker.status(now));
+        let by_name = self.by_name.lock().expect("no holder of the upstreams panics");
+        let statuses = by_name.values().map(|upstream| upstream.breaker.status(now));
         statuses.max().unwrap_or(ProviderStatus::Available)
     }
 
-    /// Closes all circuit breakers: the provider was reconfigured or released.
+    /// Closes all circuit breakers, because the provider was reconfigured or released.
     pub(crate) fn reset(&self) {
-        for service in self.by_name.lock().expect("no holder of the upstreams panics").values() {
-            service.breaker.close();
-            service.consecutive_refusals.store(0, Ordering::Release);
-            service.consecutive_unregistered.store(0, Ordering::Release);
-            service.delivered_at.store(i64::MIN, Ordering::Release);
-            service.is_tested.store(false, Ordering::Release);
-            service.is_next_probe_unverified.store(false, Ordering::Release);
+        for upstream in self.by_name.lock().expect("no holder of the upstreams panics").values() {
+            upstream.breaker.close();
+            upstream.consecutive_refusals.store(0, Ordering::Release);
+            upstream.consecutive_unregistered.store(0, Ordering::Release);
+            upstream.delivered_at.store(i64::MIN, Ordering::Release);
+            upstream.is_tested.store(false, Ordering::Release);
+            upstream.is_next_probe_unverified.store(false, Ordering::Release);
         }
     }
 
     /// The status of every upstream at that time, sorted by name.
     pub(crate) fn statuses(&self, now: Timestamp) -> Vec<(Box<str>, ProviderStatus)> {
-        let known = self.by_name.lock().expect("no holder of the upstreams panics");
-        let status = |service: &Upstream| service.breaker.status(now);
+        let by_name = self.by_name.lock().expect("no holder of the upstreams panics");
+        let status = |upstream: &Upstream| upstream.breaker.status(now);
         let mut statuses: Vec<_> =
-            known.iter().map(|(name, service)| (name.clone(), status(service))).collect();
-        statuses.sort_by(|(one, _), (other, _)| one.cmp(other));
+            by_name.iter().map(|(name, upstream)| (name.clone(), status(upstream))).collect();
+        statuses.sort_by(|(left, _), (right, _)| left.cmp(right));
         statuses
     }
 }
 
 impl Upstream {
-    /// Whether its state matters to the next delivery.
-    fn is_remembered(&self) -> bool {
+    /// Whether the state of this upstream affects the next delivery to it.
+    fn has_relevant_state(&self) -> bool {
         !self.breaker.is_closed()
             || self.consecutive_refusals.load(Ordering::Acquire) > 0
             || self.consecutive_unregistered.load(Ordering::Acquire) > 0
             || self.is_tested.load(Ordering::Acquire)
     }
 
-    /// Number of further deliveries that it accepts now.
+    /// The number of further deliveries that this upstream accepts now.
     ///
     /// # Errors
-    /// When none: the latest time to check again, or `None` if all its streams are in use, since
-    /// the end of a stream wakes the waiting pages.
+    /// If it accepts none: the time to check again; `None` if all its streams are in use, because the
+    /// end of a stream wakes the waiting pages.
     pub(crate) fn capacity(
         &self,
         candidate: Candidate,
@@ -176,40 +196,45 @@ impl Upstream {
         if let Admission::Wait(until) = self.breaker.peek(now) {
             return Err(Some(until));
         }
-        if let Some(due_at) = self.breaker.probe_due_at()
-            && candidate.trust.is_verified()
-                == self.is_next_probe_unverified.load(Ordering::Acquire)
+        if let (Some(due_at), Some(probe_address)) =
+            (self.breaker.probe_due_at(), self.next_probe_address())
+            && !probe_address.matches(candidate.trust)
         {
-            let own_turn = due_at.plus_ms(OTHER_TRUST_PROBE_DELAY_MS);
-            if now < own_turn {
-                return Err(Some(own_turn));
+            // It is the turn of the other kind of address.
+            let may_probe_at = due_at.plus_ms(OTHER_TRUST_PROBE_DELAY_MS);
+            if now < may_probe_at {
+                return Err(Some(may_probe_at));
             }
         }
         let in_flight = self.in_flight.load(Ordering::Acquire);
-        let mut room =
+        let mut free_streams =
             candidate.upstream_concurrency.unwrap_or(usize::MAX).saturating_sub(in_flight);
         if candidate.upstream_concurrency.is_some() && !self.is_tested.load(Ordering::Acquire) {
-            let most = candidate.lane_streams / UNTESTED_STREAMS_DIVISOR;
-            let left = most.saturating_sub(self.untested.load(Ordering::Acquire));
-            // Every upstream gets one stream to show that it works.
-            room = room.min(left.max(usize::from(in_flight == 0)));
+            let untested_max = candidate.lane_streams / UNTESTED_STREAMS_DIVISOR;
+            let untested_free = untested_max.saturating_sub(self.untested.load(Ordering::Acquire));
+            // Every upstream gets at least one stream to show that it works.
+            free_streams = free_streams.min(untested_free.max(usize::from(in_flight == 0)));
         }
-        if room == 0 { Err(None) } else { Ok(room) }
+        if free_streams == 0 { Err(None) } else { Ok(free_streams) }
     }
 
-    /// The kind of address that the next delivery should go to if it is a probe: verified (`true`)
-    /// or unverified.
-    pub(crate) fn wants_probe_of_verified(&self) -> Option<bool> {
+    /// The kind of address that the next delivery should go to; `None` if the next delivery is not a
+    /// probe, so that any address will do.
+    pub(crate) fn next_probe_address(&self) -> Option<ProbeAddress> {
         self.breaker.probe_due_at()?;
-        Some(!self.is_next_probe_unverified.load(Ordering::Acquire))
+        Some(if self.is_next_probe_unverified.load(Ordering::Acquire) {
+            ProbeAddress::Unverified
+        } else {
+            ProbeAddress::Verified
+        })
     }
 
-    /// Records a rejection of our credentials at a verified address. Returns the number of
-    /// consecutive ones.
+    /// Records a rejection of our credentials at a verified address. Returns the number of consecutive
+    /// rejections, this one included.
     pub(crate) fn record_refusal(&self) -> u16 {
-        let more = |refusals: u16| Some(refusals.saturating_add(1));
+        let increment = |refusals: u16| Some(refusals.saturating_add(1));
         let before =
-            self.consecutive_refusals.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
+            self.consecutive_refusals.fetch_update(Ordering::AcqRel, Ordering::Acquire, increment);
         self.is_next_probe_unverified.store(true, Ordering::Release);
         before.unwrap_or_default().saturating_add(1)
     }
@@ -229,8 +254,8 @@ impl Upstream {
     }
 
     /// Records a report that an anonymous or unverified address is dead. Returns whether to believe
-    /// it: many in a row while no message gets through may be the upstream's own fault.
-    pub(crate) fn accepts_unregistered(&self) -> bool {
+    /// the report: many of them in a row, without a delivered message, may be a fault of the upstream.
+    pub(crate) fn record_unregistered(&self) -> bool {
         self.consecutive_unregistered.fetch_add(1, Ordering::AcqRel) < CONSECUTIVE_UNREGISTERED_MAX
     }
 
@@ -243,7 +268,7 @@ impl Upstream {
         self.record_answer();
     }
 
-    /// Records another answer that shows that it accepts our credentials.
+    /// Records an answer that shows that the upstream accepts our credentials.
     pub(crate) fn record_answer(&self) {
         self.consecutive_refusals.store(0, Ordering::Release);
         self.breaker.on_success();
@@ -254,9 +279,9 @@ impl Upstream {
         self.is_tested.store(false, Ordering::Release);
     }
 
-    /// Whether the upstream accepts our credentials although it rejects an unverified address: a
-    /// message was delivered since the first attempt, or shortly before it, and no verified address
-    /// was rejected since.
+    /// Whether the upstream accepts our credentials, so that a rejection at an unverified address is
+    /// the fault of that address. This is so if a message was delivered since the first attempt or
+    /// within [`DELIVERED_WINDOW_MS`], and no verified address was rejected since then.
     pub(crate) fn accepts_credentials(&self, first_attempt_at: Timestamp, now: Timestamp) -> bool {
         let since = first_attempt_at.min(now.plus_ms(-DELIVERED_WINDOW_MS));
         self.consecutive_refusals.load(Ordering::Acquire) == 0 && self.delivered_since(since)
@@ -273,7 +298,7 @@ impl Upstream {
     }
 }
 
-/// One attempt in flight at an upstream. It counts until this is dropped.
+/// One attempt in flight at an upstream. The attempt counts until this value is dropped.
 pub(crate) struct UpstreamGuard {
     upstream: Arc<Upstream>,
     /// Whether the upstream was untested when the attempt started.
@@ -285,8 +310,8 @@ pub(crate) struct UpstreamGuard {
 impl UpstreamGuard {
     pub(crate) fn start(upstream: Arc<Upstream>, now: Timestamp) -> Self {
         let is_probe = upstream.breaker.probe_due_at().is_some();
-        // The caller checked the breaker just before, on the same thread. Admission marks the
-        // probe.
+        // The result is ignored: the caller checked the breaker just before, on the same thread. The
+        // call marks this attempt as the probe if one is due.
         let _ = upstream.breaker.admit(now);
         upstream.in_flight.fetch_add(1, Ordering::AcqRel);
         let is_test = !upstream.is_tested.load(Ordering::Acquire);
@@ -319,12 +344,12 @@ impl Drop for UpstreamGuard {
     }
 }
 
-/// Whether it is the push service of a common browser. These have their own circuit breaker however
-/// many upstreams the addresses name.
+/// Whether this is the push service of a common browser. Such a push service always has its own
+/// circuit breaker, even if the addresses name more upstreams than the limit.
 fn is_well_known(name: &str) -> bool {
     let Some(host) = name.strip_prefix("https://") else { return false };
-    WEB_PUSH_SERVICES_DEFAULT.iter().any(|known| match known.strip_prefix('*') {
+    WEB_PUSH_SERVICES_DEFAULT.iter().any(|pattern| match pattern.strip_prefix('*') {
         Some(domain) => host.ends_with(domain) && !host.contains(':'),
-        None => host == *known,
+        None => host == *pattern,
     })
 }

@@ -1,4 +1,4 @@
-//! Checks whether an attempt may be made, when it starts, against what the callers and the push
+//! Checks at the start of each attempt whether it may be made, given what callers and push
 //! services know.
 
 use notify_core::Platform;
@@ -29,7 +29,7 @@ impl World {
         (plan_answer(service.condition, &mut self.rng, *platform, now), names)
     }
 
-    /// Checks whether an attempt may be made now. Returns the devices that it may be meant for.
+    /// Checks whether an attempt may be made now. Returns the devices for which it may be made.
     fn check_attempt(&mut self, attempt: &Attempt) -> Vec<String> {
         let Attempt { app, platform, id, token, env } = attempt;
         let now = self.now();
@@ -47,7 +47,7 @@ impl World {
         if notification.expires_at().is_some_and(|expires_at| now >= expires_at) {
             violations.push("after it expired");
         }
-        // After a lost acknowledgement providers are read again, and an address that looked dead to
+        // After a lost acknowledgement the providers are read again, and an address that looked dead with
         // the earlier configuration is attempted again.
         if let Some(reached) = notification.by_address.get(&(*platform, token.clone()))
             && notification.expires_at().is_none()
@@ -117,7 +117,7 @@ impl World {
         }
     }
 
-    /// Checks that there are no more streams than the service accepts, however that limit changes.
+    /// Checks that there are no more streams than the service accepts, also when that limit changes.
     fn check_streams(&mut self, app: AppNo, platform: Platform) -> Service {
         let service = self.services.get_mut(&(app, platform.provider()));
         let service = service.expect("every application has all services");

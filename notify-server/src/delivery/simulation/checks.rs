@@ -31,7 +31,7 @@ pub(super) fn check_invariants(process: &Process) {
     }
 }
 
-/// The notifications that must exist.
+/// The notifications that must exist in the store.
 pub(super) fn accepted(world: &World) -> Vec<ExpectedNotification> {
     let notifications = world.notifications.values();
     notifications
@@ -79,7 +79,7 @@ fn check_counts(world: &mut World, record: &NotificationRecord) {
     }
 }
 
-/// Compares the database after a crash with the acknowledged requests. It decides the result of
+/// Compares the database after a crash with the acknowledged requests. The database decides the result of
 /// requests that were in flight.
 pub(super) fn check_after_restart(process: &Process) {
     let mut world = lock(&process.world);
@@ -92,7 +92,7 @@ pub(super) fn check_after_restart(process: &Process) {
         }
         let event = world.event;
         let is_there = read(process, &notification).is_some();
-        let notification = world.notifications.get_mut(&id).expect("it was there just now");
+        let notification = world.notifications.get_mut(&id).expect("it was found above");
         notification.accepted =
             if is_there { RequestState::Acknowledged } else { RequestState::Failed };
         notification.acknowledged_event = is_there.then_some(event);
@@ -146,7 +146,8 @@ fn check_device(world: &mut World, app: AppNo, name: &str, device: Option<&Devic
     let Some(device) = device.filter(|device| is_dead(device)) else { return };
     let state = state_of(device);
     if state.token.is_none() {
-        // Another device has delivered the address since, so earlier answers about it no longer matter.
+        // The address delivered a message as the address of another device since, so earlier
+        // answers do not matter.
         return;
     }
     let reports = world.unregistered_reports.get(&(app, device.platform)).into_iter().flatten();
@@ -168,7 +169,7 @@ fn is_dead(device: &Device) -> bool {
     device.disabled_reason == Some(DisabledReason::Unregistered)
 }
 
-/// A device as it reads back.
+/// A device as the store returns it.
 fn state_of(device: &Device) -> State {
     let subscribed = device.subscription.as_ref().map(|of| of.endpoint.clone());
     State {

@@ -30,7 +30,7 @@ impl SimulatedClock {
         })
     }
 
-    /// Jumps ahead of the timers: the machine slept, and its timers with it.
+    /// Jumps ahead without the timers, as if the machine had slept.
     pub(super) fn jump(&self, by: Duration) {
         let by_ms = i64::try_from(by.as_millis()).expect("a jump of some hours");
         self.jumped_ms.fetch_add(by_ms, Ordering::SeqCst);

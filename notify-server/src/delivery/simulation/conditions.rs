@@ -73,7 +73,7 @@ pub(super) fn plan_answer(
     PlannedAnswer { after, answer }
 }
 
-/// A provider ends its attempts itself, by its own timeout.
+/// A provider ends each of its attempts with a timeout.
 fn silence() -> (Duration, SendResult) {
     let answer =
         SendResult::Retry { reason: "timeout".into(), after: None, outcome: Processing::Unknown };

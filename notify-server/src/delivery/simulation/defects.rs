@@ -1,4 +1,4 @@
-//! Planted defects, to check that the simulation finds them.
+//! Defects that are added on purpose, to check that the simulation finds them.
 
 use std::path::Path;
 
@@ -46,7 +46,7 @@ impl Defect {
         Self::OutcomesLost,
     ];
 
-    /// Installs the defect in the database, if it works there.
+    /// Installs the defect in the database, if it is a defect of the database.
     pub(super) fn plant(self, path: &Path) {
         let trigger = match self {
             Self::AnswerLost

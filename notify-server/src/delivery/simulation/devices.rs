@@ -1,4 +1,4 @@
-//! What callers know of their devices: the acknowledged state, and the state that a request in
+//! What callers know about their devices: the acknowledged state, and the state that a request in
 //! flight may have caused already.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,14 +16,14 @@ pub(super) struct State {
     pub(super) disabled: bool,
     /// The one tag of the simulation.
     pub(super) tag: Option<bool>,
-    /// The event that created its identity: registered, or moved to another platform.
+    /// The event that created the device's key: it was registered, or moved to another platform.
     pub(super) born: u64,
     /// The new address that its provider reported.
     pub(super) moved_to: BTreeSet<String>,
 }
 
 impl State {
-    /// Whether that is its address.
+    /// Whether the device has that address.
     pub(super) fn is_at(&self, platform: Platform, token: &str) -> bool {
         self.platform == platform
             && (self.token.as_deref() == Some(token) || self.moved_to.contains(token))
@@ -64,7 +64,7 @@ impl Entry {
 /// The changes of devices by one request.
 pub(super) struct DeviceChange {
     pub(super) app: AppNo,
-    /// First the device that the request names, then those that lose their address to it.
+    /// First the device in the request, then the devices that lose their address to it.
     pub(super) changes: Vec<(String, Option<State>)>,
     /// Time of the registration; `None` for other changes.
     pub(super) registers_at: Option<Timestamp>,
@@ -185,7 +185,7 @@ impl Devices {
             if !done {
                 continue;
             }
-            let next = next.expect("it was under way");
+            let next = next.expect("the request was in flight");
             if let Some(at) = change.registers_at.filter(|_| place == 0) {
                 if entry.now == next {
                     entry.seen_at = Some(at);
@@ -197,7 +197,7 @@ impl Devices {
         }
     }
 
-    /// How often an address moved to another device since that event; `only_free`: counting only
+    /// How often an address moved to another device since that event. `only_free` counts only the
     /// moves when no device of its platform had it.
     pub(super) fn claims_since(
         &self,

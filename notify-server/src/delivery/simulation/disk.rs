@@ -1,5 +1,5 @@
-//! The disk: when reads and writes of the store happen, which writes share a commit, which commits
-//! fail, and which succeed without an acknowledgement.
+//! The disk. It decides when reads and writes of the store happen, which writes share a commit, which
+//! commits fail, and which succeed without an acknowledgement.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -30,7 +30,7 @@ impl Server {
                 let world = lock(&self.world);
                 (!world.violations.is_empty(), world.in_flight)
             };
-            // Canceled notifications have ended, and may still have attempts in flight.
+            // Canceled notifications have ended, but may still have attempts in flight.
             if is_broken || (open.is_empty() && in_flight == 0) {
                 break;
             }
@@ -48,7 +48,7 @@ impl Server {
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(Duration::from_secs(30));
         }
-        // Completed work may not have released its permits yet.
+        // The tasks of completed work may still hold their permits.
         tokio::time::sleep(Duration::from_secs(1)).await;
         let agenda = process.store.peek(process.store.agenda(process.clock.now()));
         let mut world = lock(&self.world);
@@ -65,7 +65,7 @@ impl Server {
         }
     }
 
-    /// Ends every fault. Returns by when all work has to end.
+    /// Ends every fault. Returns the time by which all work has to end.
     async fn end_faults(&self, process: &Process) -> Timestamp {
         let missing = {
             let mut world = lock(&self.world);
@@ -78,7 +78,7 @@ impl Server {
             }
             world.services.keys().copied().collect::<Vec<_>>()
         };
-        // Consumes a fault that is still set.
+        // This read consumes a fault that is still set.
         for _ in 0..16 {
             let _ = process.store.check().await;
         }

@@ -41,14 +41,14 @@ use self::run::run;
 const SEEDS: u64 = 1_000;
 /// Number of trace lines shown for a failing seed.
 const LINES_SHOWN: usize = 40;
-/// Number of seeds within which a planted defect has to be found.
+/// Number of seeds within which an added defect has to be found.
 const SEEDS_PER_DEFECT: u64 = 20;
 /// Most failing seeds that are reported.
 const FAILURES_MAX: usize = 5;
 
 fn number_from_env(variable: &str) -> Option<u64> {
-    let asked = std::env::var(variable).ok()?;
-    Some(asked.parse().expect("a number of seeds, or a seed"))
+    let value = std::env::var(variable).ok()?;
+    Some(value.parse().expect("a number of seeds, or a seed"))
 }
 
 /// The broken invariants of a seed, and how to reproduce them.
@@ -82,8 +82,8 @@ fn nothing_is_lost_or_repeated_and_everything_ends() {
             scope.spawn(|| {
                 loop {
                     let seed = next.fetch_add(1, Ordering::SeqCst);
-                    let known = failures.lock().expect("no holder panics").len();
-                    if seed > last || known >= FAILURES_MAX {
+                    let failed = failures.lock().expect("no holder panics").len();
+                    if seed > last || failed >= FAILURES_MAX {
                         return;
                     }
                     if let Some(failure) = failure(seed, LINES_SHOWN) {

@@ -1,4 +1,4 @@
-//! What callers and push services know of each notification.
+//! What callers and push services know about each notification.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::store::AppNo;
 pub(super) enum RequestState {
     /// Not requested.
     NotRequested,
-    /// In flight: it may have delivered effect.
+    /// The request is in flight and may have had its effect.
     InFlight,
     /// Acknowledged.
     Acknowledged,
@@ -22,13 +22,13 @@ pub(super) enum RequestState {
 /// What a push service recorded for one address.
 #[derive(Debug, Clone, Default)]
 pub(super) struct AddressRecord {
-    /// Answered attempts, without those that only paused.
+    /// Answered attempts, without throttled ones.
     pub(super) attempts: u64,
-    /// How often it accepted the message.
+    /// How often the service accepted the message.
     pub(super) delivered: u64,
-    /// Whether it reported the address as dead.
+    /// Whether the service reported the address as dead.
     pub(super) dead: bool,
-    /// Whether it rejected the address, which may be the address's own fault.
+    /// Whether the service rejected the address, which may be the fault of the address.
     pub(super) refused: bool,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct ExpectedNotification {
     /// The devices that it names, by platform.
     pub(super) names: Option<BTreeMap<Platform, BTreeSet<String>>>,
     pub(super) tagged: bool,
-    /// Seconds; `None` is the default of 28 days.
+    /// In seconds; `None` means the default of 28 days.
     pub(super) ttl: Option<u32>,
     /// Whether it has a `collapse_key`, so that a newer one may replace its retries.
     pub(super) replaces: bool,
@@ -56,11 +56,11 @@ pub(super) struct ExpectedNotification {
     pub(super) in_flight: u64,
     /// Number of accepted messages.
     pub(super) delivered: u64,
-    /// Of these, the number not recorded when a process died, as far as is known.
+    /// Number of accepted messages that were not recorded when a process died.
     pub(super) lost_outcomes: u64,
-    /// How many may have been sent again after that.
+    /// Number of messages that may have been sent again after a process died.
     pub(super) repeats_max: u64,
-    /// How many more may stay unrecorded, because their delivery was ended while it was in flight.
+    /// Number of accepted messages that may stay unrecorded, because their delivery ended while in flight.
     pub(super) waived: u64,
     /// Reasons that the services returned.
     pub(super) reasons: BTreeSet<String>,
@@ -75,7 +75,7 @@ impl ExpectedNotification {
         }
     }
 
-    /// When attempts end; `None`: one attempt.
+    /// When attempts end; `None` if there is one attempt only.
     pub(super) fn expires_at(&self) -> Option<Timestamp> {
         match self.ttl {
             Some(0) => None,

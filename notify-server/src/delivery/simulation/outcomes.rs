@@ -10,7 +10,7 @@ use super::notifications::{ExpectedNotification, RequestState};
 use super::requests::Process;
 use super::world::{World, lock};
 use crate::store::{AudienceSource, DeviceKey, DeviceOutcome, Dispatch, Outcome};
-/// Checks that each device without changes has an outcome, and that it agrees with its push
+/// Checks that each device without changes has an outcome, and that the outcome agrees with its push
 /// service.
 pub(super) fn check_at_end(process: &Process) {
     let mut world = lock(&process.world);
@@ -36,21 +36,21 @@ pub(super) fn check_at_end(process: &Process) {
         let canceled = record.counts.canceled;
         if canceled > lost && notification.canceled == RequestState::NotRequested {
             world.record_violation(&format!(
-                "{id} counts {canceled} as canceled, where {lost} were erased"
+                "{id} counts {canceled} as canceled, but {lost} were erased"
             ));
         }
         let repeated: u64 = notification
             .by_address
             .iter()
             .map(|((platform, token), reached)| {
-                let may = 1 + world.repeats_allowed(&notification, *platform, token);
-                reached.delivered.saturating_sub(may)
+                let allowed = 1 + world.repeats_allowed(&notification, *platform, token);
+                reached.delivered.saturating_sub(allowed)
             })
             .sum();
         if repeated > notification.repeats_max {
-            let may = notification.repeats_max;
+            let allowed = notification.repeats_max;
             world.record_violation(&format!(
-                "{id} was repeated {repeated} times, where {may} may be"
+                "{id} was repeated {repeated} times, and {allowed} times are allowed"
             ));
         }
         if record.status == NotificationStatus::Canceled && !dispatches.contains_key(id) {

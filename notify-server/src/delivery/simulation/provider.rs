@@ -13,7 +13,7 @@ use crate::payload::{RenderContext, TooLarge};
 use crate::providers::{Address, Provider, RenderedBody, RenderedMessage, SendResult};
 use crate::store::{AppNo, SharedStore, StoreError};
 
-/// Stored providers: their configuration is a rate, 0 for none.
+/// The stored providers. The configuration of each is a rate; 0 means no limit.
 pub(super) struct SimulatedSource {
     pub(super) store: SharedStore,
     pub(super) world: SharedWorld,
@@ -68,7 +68,9 @@ impl Provider for SimulatedProvider {
     }
 
     async fn attempt(&self, prepared: &RenderedMessage, to: &Address) -> SendResult {
-        let RenderedBody::Shared(id) = &prepared.body else { panic!("prepared otherwise") };
+        let RenderedBody::Shared(id) = &prepared.body else {
+            panic!("every message is rendered as its id")
+        };
         let id = String::from_utf8(id.to_vec()).expect("an id is text");
         let (token, env) = match to {
             Address::Apns { token, env } => (token.to_string(), *env),
@@ -123,7 +125,7 @@ struct InFlightAttempt {
 }
 
 impl Drop for InFlightAttempt {
-    /// The engine gave the attempt up, unless the process is dead.
+    /// An attempt was dropped: the engine abandoned it, or the process is dead.
     fn drop(&mut self) {
         let mut world = lock(&self.world);
         if !self.is_finished && !world.is_dead {

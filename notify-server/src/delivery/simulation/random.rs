@@ -36,7 +36,7 @@ impl Script {
         }
     }
 
-    /// A platform for a name: a name keeps its platform, except for phones.
+    /// The platform for a name. Each name has a fixed platform, except for phones.
     pub(super) fn platform(&mut self) -> Platform {
         match self.rng.u8(0..10) {
             0..5 => Platform::Android,

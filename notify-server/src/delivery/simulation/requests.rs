@@ -1,4 +1,4 @@
-//! Requests of callers. Their possible effects are recorded when they are sent, their result when
+//! Requests of callers. Their possible effects are recorded when they are sent, and their results when
 //! they are answered.
 
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use crate::store::{AppNo, NewNotification, ProviderRow, StoreError};
 /// The one tag of the simulation.
 pub(super) const TAG: &str = "vip";
 
-/// One run of the simulated process, as its callers use it.
+/// One run of the simulated process, as its callers see it.
 #[derive(Clone)]
 pub(super) struct Process {
     pub(super) world: SharedWorld,
@@ -201,7 +201,7 @@ pub(super) async fn cancel(process: Process, id: String) {
         lock(&process.world).waive(&id, recorded);
     }
     let mut world = lock(&process.world);
-    let notification = world.notifications.get_mut(&id).expect("it was found before");
+    let notification = world.notifications.get_mut(&id).expect("it was found above");
     notification.canceled =
         if done { RequestState::Acknowledged } else { RequestState::NotRequested };
 }

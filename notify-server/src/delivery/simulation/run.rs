@@ -1,4 +1,4 @@
-//! Runs one seed: consecutive lives of a server on one thread, up to the end.
+//! Runs one seed: the consecutive runs of a server on one thread, until the script ends.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -17,8 +17,7 @@ use super::trace::START;
 use super::world::{SharedWorld, World, lock};
 use super::{checks, disk, outcomes, panics};
 use crate::delivery::context::EngineContext;
-use crate::delivery::engine::EngineTask;
-use crate::delivery::starts;
+use crate::delivery::engine::{self, EngineTask};
 use crate::delivery::{EngineConfig, EngineDeps};
 use crate::store::SharedStore;
 use crate::store::Store;
@@ -38,7 +37,7 @@ pub(super) struct Report {
     pub(super) trace: Vec<String>,
 }
 
-/// How a life of the server ended.
+/// How a run of the server ended.
 enum LifeEnd {
     Crashed,
     Stopped,
@@ -83,7 +82,7 @@ pub(super) fn run(seed: u64, lines_max: usize, defect: Option<Defect>) -> Report
     }
 }
 
-/// A server with its database, over all its lives.
+/// A server with its database, over all its runs.
 pub(super) struct Server {
     path: PathBuf,
     pub(super) config: EngineConfig,
@@ -91,18 +90,18 @@ pub(super) struct Server {
     pub(super) script: Script,
     pub(super) rng: fastrand::Rng,
     lives: u64,
-    /// The engine of this life.
+    /// The engine of this run.
     context: Option<Arc<EngineContext>>,
 }
 
-/// The engine of one life.
+/// The engine of one run.
 pub(super) struct Running {
     pub(super) context: Arc<EngineContext>,
     pub(super) task: JoinHandle<()>,
 }
 
 impl Server {
-    /// Runs from one start to the next. Dropping the runtime aborts what is left of the process.
+    /// Runs the server from one start to the next. Dropping the runtime aborts the rest of the process.
     fn run_life(&mut self, wall: Timestamp) -> LifeEnd {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
@@ -117,7 +116,7 @@ impl Server {
             end
         });
         drop(runtime);
-        // Engine and store refer to each other; the file is free when both are dropped.
+        // Engine and store refer to each other. The file is free only when both are dropped.
         store.forget_listeners();
         if let Some(context) = self.context.take() {
             context.lanes.lock().expect("no holder panicked").clear();
@@ -190,14 +189,14 @@ impl Server {
         // Each process has its own seed.
         let config = EngineConfig { seed: Some(self.rng.u64(..)), ..self.config.clone() };
         let context = EngineContext::new(deps, config);
-        starts::subscribe(&context);
+        engine::subscribe(&context);
         self.context = Some(context.clone());
         let task = tokio::spawn(EngineTask::new(context.clone()).run());
         lock(&self.world).record_event("the engine starts");
         Running { context, task }
     }
 
-    /// Kills the process; writes that waited for the disk may still reach it.
+    /// Kills the process. Writes that waited for the disk may still reach it.
     fn crash(&mut self, process: &Process) {
         if self.rng.bool() {
             let writes = process.store.commit_waiting(self.rng.usize(1..8));
@@ -207,7 +206,7 @@ impl Server {
         lock(&self.world).crash(|notification| process.recorded(notification));
     }
 
-    /// Stops the engine; returns false if the process has to be killed, because no write succeeds.
+    /// Stops the engine. Returns false if the process has to be killed, because no write succeeds.
     async fn stop(&self, running: Running) -> bool {
         running.context.stop.cancel();
         running.context.wake.notify_one();

@@ -16,11 +16,11 @@ use crate::store::sqlite::Fault;
 /// Limits on streams that a push service may set.
 const SLOTS: [usize; 8] = [1, 1, 2, 3, 5, 20, 100, 1_000];
 
-/// Longest time for which the disk accepts no writes, in milliseconds: the engine retries five
+/// Longest time for which the disk accepts no writes, in milliseconds. The engine retries five
 /// times a second.
 const FULL_MS_MAX: i64 = 20_000;
 
-/// How a life ends before the script does.
+/// How a run of the server ends before the script does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ScriptEnd {
     /// The process is stopped and started again.
@@ -158,7 +158,7 @@ impl Script {
             recent.map(|(_, name)| name.clone()).collect()
         };
         let mut place = self.rng.usize(0..known.len());
-        // Prefers devices of recent attempts: changes during an attempt matter most.
+        // Prefers devices of recent attempts, because changes during an attempt are the most dangerous.
         if !recent.is_empty() && self.rng.bool() {
             let name = &recent[self.rng.usize(0..recent.len())];
             place = known.iter().position(|(of, _)| of == name).unwrap_or(place);

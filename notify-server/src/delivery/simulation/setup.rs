@@ -1,4 +1,4 @@
-//! The initial state of a seed: a database, limits, applications, devices.
+//! The initial state of a seed: a database, limits, applications and devices.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -24,7 +24,8 @@ pub(super) fn workspace() -> tempfile::TempDir {
     folder.expect("a folder for the store")
 }
 
-/// The database file of an empty store: creating its tables takes as long as a seed.
+/// The database file of an empty store. It is made once and copied for each seed, because creating the
+/// tables takes as long as running a seed.
 pub(super) fn empty_store() -> &'static [u8] {
     static EMPTY: OnceLock<Vec<u8>> = OnceLock::new();
     EMPTY.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! The trace of a run, with a hash over every event: two runs of a seed are equal if their hashes
+//! The trace of a run, with a hash over every event. Two runs of a seed are equal if their hashes
 //! are.
 
 use std::collections::VecDeque;

@@ -1,5 +1,5 @@
-//! Everything outside the engine and its store: push services, callers, the disk, and what they
-//! know, against which the engine is checked. One lock, never held over an await.
+//! Everything outside the engine and its store: push services, callers and the disk. What they know is
+//! compared with what the engine does. One lock protects it, which is never held across an await.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -21,7 +21,7 @@ use crate::store::AppNo;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Service {
     pub(super) condition: Condition,
-    /// Streams that it accepts.
+    /// Number of streams that the service accepts.
     pub(super) slots: usize,
     /// Permits that a task may have held when the limit was lowered.
     pub(super) held_permits: usize,
@@ -33,7 +33,7 @@ impl Service {
         Self { condition, slots, held_permits: 0, in_flight: 0 }
     }
 
-    /// Changes the number of streams that it accepts.
+    /// Changes the number of streams that the service accepts.
     pub(super) fn set_slots(&mut self, slots: usize) {
         self.held_permits = self.held_permits.max(self.slots.saturating_sub(self.in_flight));
         self.slots = slots;
@@ -67,7 +67,7 @@ pub(super) struct Disk {
     pub(super) is_slow: bool,
     /// Until when every commit fails.
     pub(super) full_until: Option<Timestamp>,
-    /// Whether acknowledgements may be lost, only of commits without a caller's request: a caller
+    /// Whether acknowledgements may be lost. This affects only commits without a caller's request: a caller
     /// would have to repeat the request to learn its result.
     pub(super) loses_answers: bool,
 }
@@ -107,10 +107,10 @@ pub(super) struct World {
     /// After how many commits the process dies.
     pub(super) crash_after_commits: Option<u32>,
     pub(super) crash_signal: Arc<Notify>,
-    /// Whether the process is dead. What is left of it has no effect.
+    /// Whether the process is dead. Tasks of it that still run have no effect.
     pub(super) is_dead: bool,
     pub(super) defect: Option<Defect>,
-    /// Promises that did not hold.
+    /// Broken invariants.
     pub(super) violations: Vec<String>,
 }
 
@@ -215,7 +215,7 @@ impl World {
             SendResult::Unregistered { since, reason, .. } => {
                 reached.attempts += 1;
                 reached.dead = true;
-                // The engine does not believe many in a row while nothing gets through.
+                // The engine does not believe many such reports in a row while no message is delivered.
                 if *platform == Platform::Web {
                     notification.reasons.insert(reason.to_string());
                 }
@@ -275,7 +275,7 @@ impl World {
         }
     }
 
-    /// Records that a batch was committed or rejected.
+    /// Records that a commit succeeded or was rejected.
     pub(super) fn committed(&mut self, writes: usize, recorded: u64) {
         self.record_event(&format!("disk: {writes} writes, {recorded} sent"));
         self.recorded = recorded;
@@ -298,7 +298,7 @@ impl World {
         let mut forgotten = 0;
         let World { notifications, rng, .. } = self;
         for notification in notifications.values_mut() {
-            // A service may have accepted what it was sent.
+            // A service may have accepted messages that are in flight.
             let also_delivered = rng.u64(0..=notification.in_flight);
             let recorded = recorded(notification);
             let more = notification.unrecorded(recorded) + also_delivered;

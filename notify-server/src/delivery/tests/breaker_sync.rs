@@ -1,4 +1,4 @@
-//! Servers that replicate their circuit breakers.
+//! Replication of circuit breakers between servers.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use crate::providers::{Processing, Scope, SendResult};
 /// Streams of each server.
 const SLOTS: usize = 4;
 const DEVICES: usize = 200;
-/// More devices than a server holds whose own requests are rejected: a page in flight, one read ahead,
-/// and those it took each time that the other server closed its breaker, before the next rejection.
+/// More devices than a server holds if its own requests are rejected: one page in flight, one page read
+/// ahead, and the devices that it took each time the other server closed its breaker.
 const HELD: usize = 100;
 /// Step of the clock.
 const SECOND: Duration = Duration::from_secs(1);
@@ -55,14 +55,14 @@ fn completed(record: &NotificationRecord) -> bool {
     record.status == NotificationStatus::Completed
 }
 
-/// Two servers with one database. The answers to the other one wait until they are released.
+/// Two servers with one database. The answers to the other server wait until they are released.
 struct Pair {
     rig: Rig,
     other: std::sync::Arc<FakeProvider>,
 }
 
 impl Pair {
-    /// Both send; `ours` is the answer to this one.
+    /// Starts a notification that both servers send. `ours` is the answer to this server.
     async fn sending(ours: ScriptedAnswer) -> (Self, NotificationId) {
         let mut rig = Rig::new(SLOTS).await;
         rig.config.clustered = true;
@@ -81,13 +81,13 @@ impl Pair {
     }
 
     /// Releases the answers to the other server, and checks that it sent no other requests.
-    async fn answered_alone(&self, id: &NotificationId) {
+    async fn release_other_and_check(&self, id: &NotificationId) {
         self.other.release();
         self.rig.until_read(id, |record| record.counts.sent as usize == SLOTS).await;
-        assert_eq!(self.other.journal().len(), SLOTS, "without a request of its own");
+        assert_eq!(self.other.journal().len(), SLOTS, "it sends no further request");
     }
 
-    /// From here on the provider accepts everything.
+    /// Makes the provider accept everything from now on.
     fn recover(&self) {
         self.rig.provider.script(|_, _| ScriptedAnswer::Answer(delivered()));
         self.other.script(|_, _| ScriptedAnswer::Answer(delivered()));
@@ -105,10 +105,10 @@ impl Pair {
 async fn rejected_credentials_hold_every_server_until_one_probe_succeeds() {
     let (pair, id) = Pair::sending(refused()).await;
     pair.rig.until_statuses(is_held).await;
-    pair.answered_alone(&id).await;
+    pair.release_other_and_check(&id).await;
     let ours = pair.rig.provider.journal().len();
     pair.recover();
-    // The other server probes first, since this one reported.
+    // The other server probes first, because this server reported the rejection.
     pair.rig.clock.advance(Duration::from_secs(61));
     pair.rig.until_statuses(is_available).await;
     assert!(pair.other.journal().len() > SLOTS);
@@ -122,7 +122,7 @@ async fn a_release_reaches_every_server() {
     for is_new in [false, true] {
         let (pair, id) = Pair::sending(refused()).await;
         pair.rig.until_statuses(is_held).await;
-        pair.answered_alone(&id).await;
+        pair.release_other_and_check(&id).await;
         pair.recover();
         match is_new {
             false => {
@@ -141,7 +141,7 @@ async fn a_throttle_reaches_every_server() {
     let (pair, id) = Pair::sending(throttled()).await;
     let until = START.plus_ms(90_000);
     pair.rig.until_statuses(|status| *status == ProviderStatus::Throttled { until }).await;
-    pair.answered_alone(&id).await;
+    pair.release_other_and_check(&id).await;
     pair.recover();
     pair.rig.clock.advance(Duration::from_secs(89));
     pair.rig.until_statuses(|status| *status == ProviderStatus::Throttled { until }).await;
@@ -153,7 +153,7 @@ async fn a_throttle_reaches_every_server() {
 async fn an_outage_detected_by_one_server_reaches_the_others() {
     let (pair, id) = Pair::sending(failing()).await;
     pair.rig.until_statuses(|status| matches!(status, ProviderStatus::Unreachable { .. })).await;
-    assert_eq!(pair.other.journal().len(), SLOTS, "without a request of its own");
+    assert_eq!(pair.other.journal().len(), SLOTS, "it sends no further request");
     let attempts = pair.rig.provider.journal().len();
     pair.recover();
     // Any success ends an outage on every server, before the next probe is due.
@@ -168,7 +168,7 @@ async fn an_outage_detected_by_one_server_reaches_the_others() {
 async fn a_tripped_guard_stops_every_server_until_the_release() {
     let (pair, id) = Pair::sending(looks_dead()).await;
     pair.rig.until_statuses(|status| *status == ProviderStatus::Tripped).await;
-    pair.answered_alone(&id).await;
+    pair.release_other_and_check(&id).await;
     pair.recover();
     pair.rig.clock.advance(Duration::from_secs(3_600));
     pair.rig.until_statuses(|status| *status == ProviderStatus::Tripped).await;
@@ -207,17 +207,17 @@ async fn a_new_server_applies_the_published_status() {
 async fn a_broken_server_stops_the_others_only_once() {
     let (mut pair, id) = Pair::sending(refused()).await;
     pair.rig.until_statuses(is_held).await;
-    pair.answered_alone(&id).await;
+    pair.release_other_and_check(&id).await;
     pair.other.script(|_, _| ScriptedAnswer::Answer(delivered()));
     pair.rig.clock.advance(Duration::from_secs(61));
-    // Its own devices wait for its own credentials.
+    // The devices of the broken server wait until its credentials work.
     let but_its_own = |record: &NotificationRecord| record.counts.sent as usize >= DEVICES - HELD;
     pair.rig.advance_until(&id, SECOND, but_its_own).await;
-    // The other server continues while this one is rejected again and again.
+    // The other server continues while this server is rejected again and again.
     for _ in 0..3 {
         let next = pair.rig.broadcast().await;
         let began = pair.rig.clock.now();
-        // In small steps, so that the test measures the clock and not the machine.
+        // Small steps, so that the test measures the simulated clock and not the speed of the machine.
         pair.rig.advance_until(&next, SECOND / 20, but_its_own).await;
         let took_ms = pair.rig.clock.now().ms_since(began);
         assert!(took_ms < 60_000, "it waited {took_ms} ms for a probe");

@@ -1,5 +1,5 @@
-//! Clocks that jump. A running process does not see the wall clock jump: its time is the wall clock
-//! at its start plus a monotonic clock. It sees another time after its machine slept, or after a
+//! Clocks that jump. A running process does not notice a jump of the wall clock: its time is the wall clock
+//! at its start plus a monotonic clock. Its time jumps only after the machine slept, or after a
 //! restart.
 
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use crate::clock::ManualClock;
 use crate::providers::{Processing, SendResult};
 
 const DEVICES: usize = 300;
-/// The first attempt fails for one in this many devices, and becomes a retry that is due later.
+/// For one in this many devices the first attempt fails, and the delivery becomes a retry.
 const FAILING_EVERY: usize = 10;
 
 const HOUR_MS: i64 = 3_600_000;
@@ -31,8 +31,8 @@ fn fails(token: &str) -> bool {
     number.is_some_and(|number| number % FAILING_EVERY == 0)
 }
 
-/// A rig in the middle of a broadcast: some devices were sent to, some failed and are due again,
-/// most wait.
+/// A rig in the middle of a broadcast: some devices got the message, some failed and are due again,
+/// and most wait.
 async fn under_way() -> (Rig, NotificationId) {
     let mut rig = Rig::new(5).await;
     rig.devices(DEVICES).await;
@@ -102,7 +102,7 @@ async fn a_start_under_another_clock_loses_repeats_and_disables_nothing() {
             let others = DEVICES as u64 - retries;
             rig.until(&id, |record| record.counts.sent == others).await;
             assert_eq!(rig.read(&id).await.counts.pending, retries, "{jump_ms}");
-            // Not before their time, however far away it is.
+            // Retries are not sent before they are due, even if that is far away.
             rig.clock.advance(Duration::from_millis((-jump_ms).unsigned_abs()));
         }
         let record = rig.advance_until(&id, Duration::from_secs(1), is_finished).await;
@@ -110,11 +110,14 @@ async fn a_start_under_another_clock_loses_repeats_and_disables_nothing() {
         if jump_ms < TTL_MS {
             assert_eq!((counts.sent, counts.expired), (DEVICES as u64, 0), "{jump_ms}");
         } else {
-            // By the new clock, it has expired.
+            // By the new clock, the notification has expired.
             let sent = before as u64;
             assert_eq!((counts.sent, counts.expired), (sent, DEVICES as u64 - sent), "{jump_ms}");
         }
-        assert!(deliveries(&rig).values().all(|times| *times == 1), "{jump_ms}: each once");
+        assert!(
+            deliveries(&rig).values().all(|times| *times == 1),
+            "{jump_ms}: each device gets the message once"
+        );
         assert_eq!((counts.failed, counts.unregistered), (0, 0), "{jump_ms}");
         assert_eq!(disabled(&rig).await, 0, "{jump_ms}");
         rig.stop().await;

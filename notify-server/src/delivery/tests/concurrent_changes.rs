@@ -30,7 +30,7 @@ async fn until_all_are_completed(rig: &Rig, ids: &[NotificationId]) {
     }
 }
 
-/// Deliveries that wait for one provider, however many, do not stop those of another.
+/// Deliveries that wait for one provider do not stop those of another, even if many wait.
 #[tokio::test]
 async fn a_held_lane_does_not_stop_the_others() {
     let mut rig = Rig::new(4).await;
@@ -62,11 +62,11 @@ async fn a_held_lane_does_not_stop_the_others() {
         };
         rig.advance_until(id, Duration::from_secs(1), is_finished).await;
     }
-    assert_eq!(rig.provider.delivered().len(), 40, "each once");
+    assert_eq!(rig.provider.delivered().len(), 40, "each device gets the message once");
     rig.stop().await;
 }
 
-/// A provider that does not answer occupies a share of the unacked permits, not all of them.
+/// A provider that does not answer takes only a share of the unacked permits.
 #[tokio::test]
 async fn a_lane_without_answers_leaves_permits_to_the_others() {
     let mut rig = Rig::new(100).await;
@@ -107,8 +107,8 @@ async fn a_provider_that_changes_while_it_is_read_is_read_again() {
     rig.stop().await;
 }
 
-/// Held deliveries resume when the credentials are corrected, whatever late answers to the old ones
-/// arrive.
+/// Held deliveries resume when the credentials are corrected, even if answers to requests with the old
+/// credentials arrive late.
 #[tokio::test]
 async fn a_late_refusal_of_old_credentials_does_not_hold_the_new_ones() {
     let mut rig = Rig::new(4).await;
@@ -170,17 +170,17 @@ async fn a_device_that_is_enabled_after_its_turn_is_not_sent_to() {
     let id = rig.broadcast().await;
     until_all_are_completed(&rig, std::slice::from_ref(&id)).await;
     rig.device("off").await;
-    // Work in progress ends before the next work of the same lane starts.
+    // The lane finishes the first notification before it starts the second one.
     rig.source.set_open(true);
     let second = rig.broadcast().await;
     until_all_are_completed(&rig, &[second]).await;
-    assert_eq!(rig.provider.journal(), ["token-off"], "of the second one");
+    assert_eq!(rig.provider.journal(), ["token-off"], "only the second notification is sent");
     assert_eq!(rig.read(&id).await.counts.targeted, 0);
     rig.stop().await;
 }
 
-/// A token is skipped if another device got the notification with it, but not if that device was
-/// skipped.
+/// A token is skipped if it got the notification as the token of another device, but not if that device
+/// was skipped.
 #[tokio::test]
 async fn a_token_moved_from_a_device_that_got_nothing_gets_the_notification() {
     let mut rig = Rig::new(1).await;
@@ -204,7 +204,7 @@ async fn a_token_moved_from_a_device_that_got_nothing_gets_the_notification() {
     rig.stop().await;
 }
 
-/// Hazard 3: devices that do not answer occupy their streams, but do not block the next page.
+/// Hazard 3: attempts without an answer keep their streams, but do not block the next page.
 #[tokio::test]
 async fn silent_devices_do_not_block_the_next_page() {
     let mut rig = Rig::new(50).await;
@@ -226,7 +226,7 @@ async fn silent_devices_do_not_block_the_next_page() {
     rig.stop().await;
 }
 
-/// Intermittent failures of storage lose nothing and repeat nothing.
+/// Intermittent failures of storage lose no delivery and repeat none.
 #[tokio::test]
 async fn intermittent_storage_failures_lose_and_repeat_nothing() {
     let mut rig = Rig::new(8).await;
@@ -245,11 +245,11 @@ async fn intermittent_storage_failures_lose_and_repeat_nothing() {
     let id = rig.broadcast().await;
     let record = rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
     assert_eq!((record.counts.targeted, record.counts.sent), (200, 200));
-    assert_eq!(rig.provider.journal().len(), 200, "each once");
+    assert_eq!(rig.provider.journal().len(), 200, "each device gets the message once");
     rig.stop().await;
 }
 
-/// The attempts in flight at that time are not repeated.
+/// Attempts that were in flight while storage failed are not repeated.
 #[tokio::test]
 async fn a_lost_checkpoint_acknowledgement_keeps_the_page() {
     let mut rig = Rig::new(50).await;
@@ -272,12 +272,12 @@ async fn a_lost_checkpoint_acknowledgement_keeps_the_page() {
     rig.provider.release();
     let record = rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
     assert_eq!((record.counts.targeted, record.counts.sent), (90, 90));
-    assert_eq!(rig.provider.journal().len(), 90, "each once");
+    assert_eq!(rig.provider.journal().len(), 90, "each device gets the message once");
     rig.stop().await;
 }
 
-/// No notification of the cancellation arrives, as when the connection to another server's
-/// notifications is down.
+/// The engine is not notified of the cancellation, as if the connection that carries change
+/// notifications were down.
 #[tokio::test]
 async fn a_missed_cancellation_applies_from_the_next_heartbeat() {
     let mut rig = Rig::new(4).await;

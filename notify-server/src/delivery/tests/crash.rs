@@ -25,7 +25,7 @@ async fn a_crash_loses_nothing_and_repeats_at_most_what_was_in_flight() {
     let mut sent = 0;
     let id = rig.broadcast().await;
     for round in 1..=4 {
-        // Each round answers some attempts, and leaves the others without an answer.
+        // Each round answers some attempts and leaves others without an answer.
         let until = round * 90;
         let provider = rig.provider.clone();
         rig.provider.script(move |_, _| {
@@ -46,8 +46,8 @@ async fn a_crash_loses_nothing_and_repeats_at_most_what_was_in_flight() {
     let record = rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
     assert_eq!((record.counts.targeted, record.counts.sent), (500, 500));
     let journal = rig.provider.journal();
-    assert_eq!(journal.len() - repeats(&journal), 500, "no device is left out");
-    assert!(repeats(&journal) <= 4 * 24, "at most the unacked limit for each crash");
+    assert_eq!(journal.len() - repeats(&journal), 500, "every device gets the message");
+    assert!(repeats(&journal) <= 4 * 24, "each crash repeats at most the unacked limit");
     rig.stop().await;
 }
 
@@ -75,8 +75,11 @@ async fn a_page_that_changed_while_the_process_was_down_is_resumed_by_key() {
     let mut journal = rig.provider.journal().split_off(6);
     journal.sort();
     let rest = ["token-d00005", "token-d00006", "token-d00008", "token-d00009"];
-    assert_eq!(journal, rest, "the one in flight again, the rest once, no others");
-    assert_eq!(record.counts.sent, 9, "the outcome of the erased one stays");
+    assert_eq!(
+        journal, rest,
+        "the attempt in flight is repeated, and each other device gets the message once"
+    );
+    assert_eq!(record.counts.sent, 9, "the outcome of the erased device stays");
     rig.stop().await;
 }
 
@@ -97,7 +100,7 @@ async fn no_stream_opens_at_the_limit_of_unacked_deliveries() {
     rig.stop().await;
 }
 
-/// Hazard 5: a worker that lost its page commits nothing more of it; the new owner continues.
+/// Hazard 5: a server that lost a page commits nothing more of that page, and the new owner continues.
 #[tokio::test]
 async fn a_fenced_checkpoint_changes_nothing_and_its_page_continues_elsewhere() {
     let mut rig = Rig::new(4).await;
@@ -116,10 +119,14 @@ async fn a_fenced_checkpoint_changes_nothing_and_its_page_continues_elsewhere() 
     let adopted = rig.store.reclaim(adoption).await.unwrap();
     let page = adopted.pages[0];
     rig.provider.release();
-    // The engine's own checkpoint is rejected; it requests recovery and sends again.
+    // The engine's checkpoint is rejected. The engine requests recovery and sends again.
     let record = rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
     assert_eq!(record.counts.sent, 4);
-    assert_eq!(repeats(&rig.provider.journal()), 4, "what was in flight, once more");
+    assert_eq!(
+        repeats(&rig.provider.journal()),
+        4,
+        "the attempts that were in flight are repeated once"
+    );
     let late = Checkpoint {
         page,
         settled: vec![DeviceOutcome {
@@ -158,7 +165,7 @@ async fn an_orderly_stop_commits_what_was_in_flight_and_leaves_the_rest() {
     rig.stop().await;
     released.await.unwrap();
     let sent = rig.read(&id).await.counts.sent;
-    assert_eq!(sent, rig.provider.journal().len() as u64, "every answer was awaited");
+    assert_eq!(sent, rig.provider.journal().len() as u64, "the engine waited for every answer");
     rig.start();
     rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
     assert_eq!(repeats(&rig.provider.journal()), 0);

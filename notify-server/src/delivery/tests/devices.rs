@@ -11,7 +11,7 @@ fn id(name: &str) -> DeviceId {
     DeviceId::new(name).unwrap()
 }
 
-/// A deleted device counts as canceled; one that lost the tag is no longer targeted.
+/// A deleted device counts as canceled. A device that lost the tag is no longer targeted.
 #[tokio::test]
 async fn a_device_that_loses_the_tag_before_its_turn_is_not_counted() {
     let mut rig = Rig::new(1).await;
@@ -36,11 +36,11 @@ async fn a_device_that_loses_the_tag_before_its_turn_is_not_counted() {
     let is_over = |record: &_| matches!(record, NotificationStatus::Completed);
     let record = rig.until(&notification, |record| is_over(&record.status)).await;
     assert_eq!((record.counts.targeted, record.counts.sent), (3, 2));
-    assert_eq!(record.counts.canceled, 1, "the deleted one");
+    assert_eq!(record.counts.canceled, 1, "the deleted device");
     rig.stop().await;
 }
 
-/// This also holds if it was deleted before the scan reached it.
+/// A deleted device also counts as canceled if it was deleted before the scan reached it.
 #[tokio::test]
 async fn a_named_device_that_is_deleted_before_the_scan_counts_as_canceled() {
     let mut rig = Rig::new(4).await;
@@ -66,7 +66,7 @@ async fn a_named_device_that_is_deleted_before_the_scan_counts_as_canceled() {
     rig.stop().await;
 }
 
-/// A token gets a notification only once, however many devices it passed through.
+/// A token gets a notification only once, even if it moved from device to device.
 #[tokio::test]
 async fn a_token_that_moves_twice_is_sent_to_once() {
     let mut rig = Rig::new(1).await;
@@ -91,7 +91,7 @@ async fn a_token_that_moves_twice_is_sent_to_once() {
     rig.stop().await;
 }
 
-/// A `ttl_seconds` of 0 means one immediate attempt; while credentials are held none is possible.
+/// A `ttl_seconds` of 0 means one immediate attempt, which is not possible while credentials are held.
 #[tokio::test]
 async fn a_single_attempt_does_not_wait_for_corrected_credentials() {
     let mut rig = Rig::new(2).await;
@@ -110,6 +110,6 @@ async fn a_single_attempt_does_not_wait_for_corrected_credentials() {
     let record =
         rig.until(&notification, |record| record.status == NotificationStatus::Completed).await;
     assert_eq!((record.counts.targeted, record.counts.expired), (5, 5));
-    assert!(rig.provider.journal().len() <= 3, "those in flight");
+    assert!(rig.provider.journal().len() <= 3, "only attempts that were in flight");
     rig.stop().await;
 }

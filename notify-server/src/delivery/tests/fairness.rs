@@ -73,6 +73,6 @@ async fn a_lowered_stream_limit_applies_to_queued_requests() {
     rig.provider.set_streams(1);
     rig.provider.release();
     rig.until(&id, |record| record.counts.sent == 1).await;
-    assert_eq!(rig.provider.journal().len(), 5, "four are open, and the limit is one");
+    assert_eq!(rig.provider.journal().len(), 5, "four streams are open, and the limit is one");
     rig.crash().await;
 }

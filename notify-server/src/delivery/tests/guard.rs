@@ -1,4 +1,4 @@
-//! Addresses that look dead en masse, addresses that moved, and notifications that replace each
+//! Many addresses that look dead at once, addresses that moved, and notifications that replace each
 //! other.
 
 use std::time::Duration;
@@ -28,9 +28,12 @@ async fn tokens_that_look_dead_en_masse_stop_the_lane_and_stay_enabled() {
     let id = rig.broadcast().await;
     let stopped = |record: &NotificationRecord| record.counts.unregistered > 20;
     let record = rig.until(&id, stopped).await;
-    assert_eq!(record.counts.unregistered, 21, "the one too many is reported, the rest waits");
+    assert_eq!(
+        record.counts.unregistered, 21,
+        "20 and the one that trips the guard; the rest waits"
+    );
     assert_eq!(record.counts.pending, record.counts.targeted - 21);
-    assert!(rig.provider.journal().len() < 40, "those in flight came on top");
+    assert!(rig.provider.journal().len() < 40, "only attempts in flight were added");
     let counted =
         rig.store.count_devices(rig.app, None, super::rig::START, super::rig::START).await;
     assert_eq!(counted.unwrap()[0].disabled, 0, "no device is disabled");
@@ -45,12 +48,12 @@ async fn tokens_that_look_dead_en_masse_stop_the_lane_and_stay_enabled() {
     });
     rig.until(&ios.await, is_finished).await;
     rig.clock.advance(Duration::from_secs(3_600));
-    assert_eq!(rig.provider.journal().len(), attempts, "the stop outlived the crash");
+    assert_eq!(rig.provider.journal().len(), attempts, "the lane is still tripped after the crash");
     let other = FakeProvider::new(8);
     rig.configure(ProviderKind::Fcm, Some(other.clone())).await;
     let record = rig.advance_until(&id, Duration::from_secs(1), is_finished).await;
     assert_eq!((record.counts.sent, record.counts.unregistered), (479, 21));
-    assert_eq!(other.journal().len(), 479, "each once");
+    assert_eq!(other.journal().len(), 479, "each device gets the message once");
     rig.stop().await;
 }
 
@@ -105,7 +108,7 @@ async fn a_retry_does_not_overwrite_a_newer_notification() {
     rig.until(&new, is_finished).await;
     let record = rig.advance_until(&old, Duration::from_secs(1), is_finished).await;
     assert_eq!((record.counts.expired, record.counts.sent), (1, 0));
-    assert_eq!(rig.provider.journal().len(), 2, "the old one, and the new one");
+    assert_eq!(rig.provider.journal().len(), 2, "each notification is attempted once");
     rig.stop().await;
 }
 
@@ -133,16 +136,16 @@ async fn retries_are_bounded_and_go_first() {
         let attempts = rig.provider.journal().len();
         assert!(
             open <= 24 && attempts <= 24,
-            "{open} open, {attempts} attempts: the limit, and 4 in flight"
+            "{open} open, {attempts} attempts: only 4 in flight may exceed the limit"
         );
     }
     let record = rig.advance_until(&id, Duration::from_millis(500), is_finished).await;
     assert_eq!(record.counts.sent, 200);
-    assert_eq!(rig.provider.journal().len(), 400, "each once more");
+    assert_eq!(rig.provider.journal().len(), 400, "each device is tried once more");
     rig.stop().await;
 }
 
-/// One address whose answer blames our credentials does not hold the others.
+/// If the answer for one address rejects our credentials, the others are not held.
 #[tokio::test]
 async fn one_rejected_address_does_not_hold_others() {
     let mut rig = Rig::new(1).await;
@@ -157,7 +160,7 @@ async fn one_rejected_address_does_not_hold_others() {
     let id = rig.broadcast().await;
     let record = rig.until(&id, |record| record.counts.sent == 19).await;
     assert_eq!((record.counts.pending, record.counts.failed), (1, 0));
-    // While others get through, it is retried like any other, and ends.
+    // While others succeed, its delivery is retried a few times and then fails.
     let named = CreateNotification {
         text: Some("Hello".into()),
         android_device_ids: Some(vec!["d00001".into()]),

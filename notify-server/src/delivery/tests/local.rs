@@ -52,8 +52,12 @@ async fn each_zone_gets_it_at_its_own_time_and_no_device_twice() {
 
     turn_to(&rig, -1);
     sent(&rig, &id, 2).await;
-    assert_eq!(rig.read(&id).await.status, NotificationStatus::Sending, "until the last is done");
-    // One device has had its turn and moves to another zone; one moves to a zone whose time has
+    assert_eq!(
+        rig.read(&id).await.status,
+        NotificationStatus::Sending,
+        "it is sending until its last zone is done"
+    );
+    // One device had its turn and moves to another zone. Another one moves to a zone whose time has
     // passed.
     in_zone(&rig, "westward", -4 * 60).await;
     in_zone(&rig, "eastward", 9 * 60).await;
@@ -90,7 +94,7 @@ async fn each_zone_gets_it_at_its_own_time_and_no_device_twice() {
     rig.stop().await;
 }
 
-/// If the time has passed, the device gets it at once; each named device has its own time.
+/// If the time has passed in a device's zone, the device gets the notification at once.
 #[tokio::test]
 async fn named_devices_use_their_own_zone_and_a_past_time_is_sent_at_once() {
     let mut rig = Rig::new(4).await;
@@ -113,8 +117,8 @@ async fn named_devices_use_their_own_zone_and_a_past_time_is_sent_at_once() {
     rig.stop().await;
 }
 
-/// The commit that accepts the notification reads its zones. The idle engine has to wake for the
-/// next one.
+/// The accepting commit reads the notification's zones. The idle engine has to wake for the
+/// next zone.
 #[tokio::test]
 async fn an_idle_engine_wakes_for_the_zones_of_an_accepted_notification() {
     let mut rig = Rig::new(4).await;
@@ -145,18 +149,18 @@ async fn future_zones_are_canceled_with_the_notification() {
     turn_to(&rig, -1);
     sent(&rig, &id, 1).await;
     let is_idle = async || rig.store.agenda(rig.clock.now()).await.unwrap().next_due.is_some();
-    assert!(is_idle().await, "Berlin is to come");
+    assert!(is_idle().await, "the zone of Berlin is not due yet");
     rig.store.cancel_notification(rig.app, id.clone(), rig.clock.now()).await.unwrap();
     let record = rig.until(&id, |record| record.status == NotificationStatus::Canceled).await;
     assert_eq!((record.counts.sent, record.counts.pending), (1, 0));
     turn_to(&rig, 9);
     let next = rig.broadcast().await;
     rig.until(&next, |record| record.status == NotificationStatus::Completed).await;
-    assert_eq!(rig.provider.journal().len(), 3, "Tokyo, and both of the next one");
+    assert_eq!(rig.provider.journal().len(), 3, "one device in Tokyo and two in the next zone");
     rig.stop().await;
 }
 
-/// A notification without devices ends when the time has passed in UTC; a crash in between changes
+/// A notification without devices ends when the time has passed in UTC. A crash before that changes
 /// nothing.
 #[tokio::test]
 async fn zones_continue_after_a_crash_and_an_empty_audience_ends_with_utc() {
@@ -164,7 +168,11 @@ async fn zones_continue_after_a_crash_and_an_empty_audience_ends_with_utc() {
     rig.start();
     let empty = rig.accept(in_the_morning()).await;
     turn_to(&rig, 7);
-    assert_ne!(rig.read(&empty).await.status, NotificationStatus::Completed, "not before");
+    assert_ne!(
+        rig.read(&empty).await.status,
+        NotificationStatus::Completed,
+        "it does not end earlier"
+    );
     turn_to(&rig, 8);
     rig.until(&empty, |record| record.status == NotificationStatus::Completed).await;
 

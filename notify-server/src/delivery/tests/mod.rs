@@ -44,7 +44,7 @@ async fn a_broadcast_reaches_every_enabled_device_with_an_address_once() {
     journal.sort();
     journal.dedup();
     assert_eq!(journal.len(), 250);
-    assert_eq!(rig.provider.journal().len(), 250, "each once");
+    assert_eq!(rig.provider.journal().len(), 250, "each device gets the message once");
     rig.stop().await;
 }
 
@@ -123,8 +123,11 @@ async fn named_devices_and_tags_narrow_the_audience_and_exclusions_are_counted()
     let id = rig.accept(CreateNotification { android_device_ids: Some(named), ..tagged }).await;
     let record = rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
     assert_eq!((record.counts.targeted, record.counts.sent), (1, 1));
-    assert_eq!(record.counts.excluded, 2, "without the tag, or with it set to false");
-    assert_eq!(record.counts.unknown, 2, "no device of that platform, or none at all");
+    assert_eq!(record.counts.excluded, 2, "one device lacks the tag, and one has it set to false");
+    assert_eq!(
+        record.counts.unknown, 2,
+        "one id has no device on that platform, and one has no device at all"
+    );
     rig.stop().await;
 }
 
@@ -160,9 +163,9 @@ async fn canceled_deliveries_are_counted_and_not_sent() {
     rig.store.cancel_notification(rig.app, id.clone(), rig::START).await.unwrap();
     rig.provider.release();
     let record = rig.until(&id, |record| record.status == NotificationStatus::Canceled).await;
-    assert_eq!(record.counts.targeted, 300, "the cursor continues and counts");
+    assert_eq!(record.counts.targeted, 300, "the scan continues and counts the devices");
     assert_eq!(record.counts.sent, rig.provider.journal().len() as u64);
     assert_eq!(record.counts.canceled, 300 - record.counts.sent);
-    assert!(record.counts.sent <= 20, "what was in flight, and little more");
+    assert!(record.counts.sent <= 20, "few more than the attempts in flight");
     rig.stop().await;
 }

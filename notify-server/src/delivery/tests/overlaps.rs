@@ -1,5 +1,5 @@
-//! Two live servers never hold the same lease. Several servers are killed, or suspended for longer
-//! than their lease; at every attempt the store is asked which server owns the delivery.
+//! Two live servers never own the same delivery. Several servers are killed, or suspended for longer
+//! than their lease. At every attempt the test reads from the store which server owns the delivery.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
@@ -29,7 +29,7 @@ const TURNS: usize = 60;
 const DRAIN_TURNS_MAX: usize = 2_000;
 /// Time between two heartbeats.
 const BEAT: Duration = Duration::from_secs(3);
-/// Most clock steps for which a server is suspended; a lease is five.
+/// Most clock steps for which a server is suspended. A lease lasts five steps.
 const STILL_MAX: usize = 10;
 /// Longest wait for a server to send a heartbeat or to be suspended.
 const WAIT_MAX: Duration = Duration::from_secs(20);
@@ -42,8 +42,8 @@ struct Record {
     overlaps: Mutex<Vec<String>>,
 }
 
-/// Suspends the thread of an engine between two polls of its tasks, as a suspended process would
-/// be: decisions already made take effect on resumption.
+/// Suspends the thread of an engine between two polls of its tasks, as if the process were
+/// suspended: decisions that were made before take effect when it resumes.
 struct Brake {
     changed: Notify,
     is_on: Mutex<bool>,
@@ -75,7 +75,10 @@ impl Brake {
     async fn until_suspended(&self) {
         let mut is_suspended = self.is_suspended.subscribe();
         let until_suspended = is_suspended.wait_for(|is_suspended| *is_suspended);
-        tokio::time::timeout(WAIT_MAX, until_suspended).await.expect("it stops in time").unwrap();
+        tokio::time::timeout(WAIT_MAX, until_suspended)
+            .await
+            .expect("the thread stops in time")
+            .unwrap();
     }
 }
 
@@ -86,7 +89,7 @@ struct OwnershipProvider {
     instance: OnceLock<InstanceId>,
     record: Arc<Record>,
     brake: Arc<Brake>,
-    /// Whether its thread can be suspended.
+    /// Whether the thread of the server can be suspended.
     has_brake: AtomicBool,
 }
 
@@ -151,7 +154,7 @@ impl ProviderSource for Source {
 struct Server {
     engine: Engine,
     watched: Arc<OwnershipProvider>,
-    /// Clock steps until it resumes.
+    /// Clock steps until the server resumes.
     still: usize,
 }
 
@@ -167,7 +170,7 @@ struct World {
 impl World {
     fn start(&mut self) -> Server {
         let answers = FakeProvider::new(4);
-        // Some are retried, so that servers also hold retries.
+        // Some deliveries are retried, so that servers also hold retries.
         answers.script(|token, attempt| {
             let fails = attempt % 2 == 1 && token.ends_with(['3', '7']);
             let reason = "UNAVAILABLE".into();
@@ -205,7 +208,7 @@ impl World {
         for server in servers.iter().filter(|server| server.still == 0) {
             let mut progress = server.engine.progress();
             let beaten = async {
-                while !server.engine.holds(now.plus_ms(lease_ms - 1)) {
+                while !server.engine.has_valid_lease(now.plus_ms(lease_ms - 1)) {
                     progress.changed().await.expect("the engine lives");
                 }
             };
@@ -259,7 +262,8 @@ async fn check_no_overlaps(mut rig: Rig) {
         for server in servers.iter_mut().filter(|server| server.still > 0) {
             server.still -= 1;
             if server.still == 0 {
-                world.relieved += usize::from(!server.engine.holds(world.rig.clock.now()));
+                world.relieved +=
+                    usize::from(!server.engine.has_valid_lease(world.rig.clock.now()));
                 server.watched.brake.set(false);
             }
         }
@@ -300,6 +304,6 @@ async fn check_no_overlaps(mut rig: Rig) {
     assert!(overlaps.is_empty(), "seed {seed}: {overlaps:?}");
     assert!(attempts >= TURNS * DEVICES && world.kills > 0 && world.relieved > 0, "seed {seed}");
     for server in servers {
-        assert!(server.engine.stop(WAIT_MAX).await, "it stops in time");
+        assert!(server.engine.stop(WAIT_MAX).await, "the server stops in time");
     }
 }

@@ -1,5 +1,5 @@
-//! Devices and messages that make the code that handles them panic, mixed into a page of five
-//! hundred. They fail alone, with a reason; no other device waits, fails, or is sent to twice.
+//! Devices and messages at which the code panics, mixed into a page of five
+//! hundred devices. Only they fail, with a reason. No other device waits, fails, or is sent to twice.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ fn is_poisoned(token: &str) -> bool {
     number.is_some_and(|number| number % POISONED_EVERY == 7)
 }
 
-/// Tokens that no provider ever issued, and that may break a provider.
+/// Tokens that no provider issues, and at which a provider might panic.
 const ODD: [&str; 8] = [
     "not hex at all",
     "0123456789abcdeg",
@@ -43,7 +43,7 @@ const ODD: [&str; 8] = [
 async fn deliveries_that_panic_fail_alone_in_a_page_of_five_hundred() {
     let mut rig = Rig::new(50).await;
     rig.config.page_rows = PAGE as u32;
-    // Longer than any delay, so that the end of a claim is not mistaken for the next attempt.
+    // The lease is longer than any delay, so that the test does not mistake its end for the next attempt.
     rig.config.lease_ms = 60_000;
     rig.devices(PAGE - ODD.len()).await;
     for (number, token) in ODD.iter().enumerate() {
@@ -67,7 +67,7 @@ async fn deliveries_that_panic_fail_alone_in_a_page_of_five_hundred() {
     let poisoned = (0..PAGE - ODD.len()).filter(|number| number % POISONED_EVERY == 7).count();
     let healthy = (PAGE - ODD.len() - poisoned) as u64;
     let first = rig.until(&id, |record| record.counts.sent == healthy).await;
-    assert_eq!(first.counts.failed, ODD.len() as u64, "the neighbours do not wait");
+    assert_eq!(first.counts.failed, ODD.len() as u64, "the other devices do not wait");
 
     let record = rig.advance_until(&id, Duration::from_secs(1), is_finished).await;
     assert_eq!(record.counts.targeted, PAGE as u64);
@@ -83,7 +83,7 @@ async fn deliveries_that_panic_fail_alone_in_a_page_of_five_hundred() {
     attempts.sort_unstable();
     attempts.dedup();
     assert_eq!(attempts.len(), PAGE - poisoned);
-    assert_eq!(rig.provider.journal().len(), attempts.len(), "the others once each");
+    assert_eq!(rig.provider.journal().len(), attempts.len(), "each other device is sent to once");
     // The next page is not affected.
     let next = rig.broadcast().await;
     rig.until(&next, |record| record.counts.sent == healthy).await;

@@ -32,7 +32,7 @@ async fn a_transient_failure_is_retried_when_due_and_not_before() {
         let delay_ms = due.ms_since(rig.clock.now());
         assert!((longest_ms / 2..=longest_ms).contains(&delay_ms), "attempt {attempt}");
         rig.clock.advance(Duration::from_millis(delay_ms.unsigned_abs() - 1));
-        assert_eq!(rig.provider.journal().len(), attempt + 1, "not before it is due");
+        assert_eq!(rig.provider.journal().len(), attempt + 1, "no attempt before it is due");
         rig.clock.advance(Duration::from_millis(1));
         rig.provider.arrived(attempt + 2).await;
     }
@@ -54,7 +54,7 @@ async fn the_retry_delay_of_a_provider_is_respected() {
     rig.provider.arrived(1).await;
     rig.until(&id, |record| record.counts.pending == 1).await;
     let due = rig.retry_due_within(START, 60_000).await;
-    assert_eq!(due, START.plus_ms(60_000), "never earlier");
+    assert_eq!(due, START.plus_ms(60_000), "not earlier than the provider requested");
     rig.clock.advance(Duration::from_secs(60));
     rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
     rig.stop().await;
@@ -101,8 +101,12 @@ async fn a_throttled_provider_pauses_without_counting_an_attempt() {
     let completed = |record: &NotificationRecord| record.status == NotificationStatus::Completed;
     let record = rig.advance_until(&id, Duration::from_secs(1), completed).await;
     assert_eq!(record.counts.sent, 40);
-    assert!(rig.clock.now().ms_since(START) >= 30_000, "never earlier");
-    assert_eq!(rig.provider.journal().len(), 41, "one was sent again, none became a retry");
+    assert!(rig.clock.now().ms_since(START) >= 30_000, "not earlier than the provider requested");
+    assert_eq!(
+        rig.provider.journal().len(),
+        41,
+        "one message was sent again, and none became a retry"
+    );
     assert_eq!(rig.store.agenda(Timestamp(0)).await.unwrap().next_retry_due, None);
     rig.stop().await;
 }
@@ -122,13 +126,13 @@ async fn one_throttled_address_does_not_hold_others() {
     });
     rig.start();
     let id = rig.broadcast().await;
-    // Three got through, and it paused all; it is the first to be attempted again.
+    // Three messages were accepted before the throttle paused all. The throttled one is the next attempt.
     rig.provider.arrived(4).await;
     rig.advance_until_arrived(5, Duration::from_secs(10)).await;
     // The clock does not advance: no other delivery waits for its second pause.
     let record = rig.until(&id, |record| record.counts.sent == 19).await;
     assert_eq!((record.counts.pending, record.counts.failed), (1, 0));
-    // It is attempted every thirty seconds from here on, and delays no other.
+    // It is attempted every thirty seconds from now on, and delays no other delivery.
     for _ in 0..5 {
         rig.clock.advance(Duration::from_secs(31));
         let named = CreateNotification {
@@ -139,7 +143,7 @@ async fn one_throttled_address_does_not_hold_others() {
         let other = rig.accept(named).await;
         rig.until(&other, |record| record.counts.sent == 1).await;
     }
-    assert_eq!(rig.read(&id).await.counts.pending, 1, "no attempt is counted");
+    assert_eq!(rig.read(&id).await.counts.pending, 1, "a throttled attempt does not count");
     rig.stop().await;
 }
 
@@ -160,7 +164,7 @@ async fn rejected_credentials_hold_everything_and_fail_nothing_until_corrected()
     let attempts = rig.provider.journal().len();
     assert!(
         (4..=5).contains(&attempts),
-        "those in flight, and the one that confirmed the first rejection"
+        "the attempts in flight, and the one that confirmed the first rejection"
     );
     rig.advance_until(&id, Duration::from_secs(1), |_| {
         late(rig.clock.now()) && rig.provider.journal().len() > attempts
@@ -208,7 +212,7 @@ async fn a_dead_address_disables_its_device_and_no_other() {
     rig.stop().await;
 }
 
-/// Hazards 6 and 9: the answer applies to the token it was sent to, and to the registration of that
+/// Hazards 6 and 9: an answer applies to the token of the request, and to the registration at that
 /// time.
 #[tokio::test]
 async fn a_device_that_registered_meanwhile_stays_enabled() {
@@ -232,7 +236,7 @@ async fn a_device_that_registered_meanwhile_stays_enabled() {
     rig.register(RegisterDevice::android("again", "token-again")).await;
     rig.provider.release();
     let record = rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
-    assert_eq!(record.counts.unregistered, 2, "the deliveries ended");
+    assert_eq!(record.counts.unregistered, 2, "both deliveries ended as unregistered");
     for name in ["other-token", "again"] {
         let device = rig.store.device(rig.app, DeviceId::new(name).unwrap()).await.unwrap();
         assert!(device.enabled, "{name} stays enabled");
@@ -255,7 +259,11 @@ async fn an_address_that_changed_before_its_turn_is_not_used() {
     rig.provider.release();
     let record = rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
     assert_eq!(rig.provider.journal(), ["token-d00000", "token-d00001", "token-swapped"]);
-    assert_eq!((record.counts.sent, record.counts.canceled), (3, 1), "the erased one is canceled");
+    assert_eq!(
+        (record.counts.sent, record.counts.canceled),
+        (3, 1),
+        "the delivery to the erased device is canceled"
+    );
     assert_eq!(record.counts.targeted, 4);
     rig.stop().await;
 }
@@ -295,7 +303,7 @@ async fn an_unreachable_provider_creates_few_retries() {
     let id = rig.broadcast().await;
     rig.provider.arrived(1).await;
     rig.until(&id, |record| record.counts.targeted == 300).await;
-    assert!(rig.provider.journal().len() <= 5, "one wave, then the lane pauses");
+    assert!(rig.provider.journal().len() <= 5, "the attempts in flight, and then the lane pauses");
     rig.provider.script(|_, _| ScriptedAnswer::Answer(delivered()));
     let record = loop {
         rig.clock.advance(Duration::from_secs(2));
@@ -313,7 +321,7 @@ async fn an_unreachable_provider_creates_few_retries() {
 async fn a_delivery_that_panics_fails_alone() {
     let mut rig = Rig::new(10).await;
     rig.devices(30).await;
-    // Longer than any delay, so that the end of a claim is not mistaken for the next attempt.
+    // The lease is longer than any delay, so that the test does not mistake its end for the next attempt.
     rig.config.lease_ms = 60_000;
     rig.provider.script(|token, _| {
         assert_ne!(token, "token-d00007", "a defect in a provider");

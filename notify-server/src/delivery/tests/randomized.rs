@@ -1,4 +1,4 @@
-//! Everything at once, from a seed: answers of every class, cancellations, registrations, erasures,
+//! Random events from a seed, all mixed: answers of every class, cancellations, registrations, erasures,
 //! tags, changing providers, storage failures, stops and crashes. In the end every notification has
 //! ended, and its counts add up.
 
@@ -153,17 +153,17 @@ impl RandomizedRun {
     async fn register(&self, device: RegisterDevice) {
         let now = self.rig.clock.now();
         let valid = device.validate(now).unwrap();
-        // The test may have made storage fail.
+        // This may fail, because the test may have made storage fail.
         let _ = self.rig.store.register_device(self.rig.app, valid, now, None).await;
     }
 
     async fn configure(&mut self) {
         let provider = self.rng.bool().then(|| self.rig.provider.clone());
-        // The test may have made storage fail.
+        // This may fail, because the test may have made storage fail.
         let _ = self.rig.try_configure(ProviderKind::Fcm, provider).await;
     }
 
-    /// Lets time pass until every notification has ended.
+    /// Advances the clock until every notification has ended.
     async fn end(&mut self) -> Vec<NotificationRecord> {
         // No faults are left, and the provider is configured.
         while self.rig.store.check().await.is_err() {}
@@ -180,7 +180,7 @@ impl RandomizedRun {
                 if records.iter().all(|record| record.completed_at.is_some()) {
                     return;
                 }
-                // Nothing changes any more: the engine waits for its next time.
+                // Nothing changes any more, so the engine waits for the clock.
                 let settled = tokio::time::timeout(Duration::from_millis(60), progress.changed());
                 if settled.await.is_err() {
                     self.rig.clock.advance(Duration::from_secs(20));
@@ -220,7 +220,10 @@ async fn run_seed(seed: u64) {
         check(record);
         let of_this = deliveries.iter().filter(|((id, _), _)| id == record.id.as_str());
         let sent = of_this.map(|(_, times)| *times as u64).sum::<u64>();
-        assert!(record.counts.sent <= sent, "seed {seed}: more than went out: {record:?}");
+        assert!(
+            record.counts.sent <= sent,
+            "seed {seed}: more are recorded than were sent: {record:?}"
+        );
     }
     let repeats: usize = deliveries.values().map(|times| times - 1).sum();
     assert!(repeats <= run.crashes * run.rig.config.max_unacked, "seed {seed}: {repeats} repeats");

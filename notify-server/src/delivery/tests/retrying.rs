@@ -12,7 +12,7 @@ fn failed() -> SendResult {
     SendResult::Retry { reason: "UNAVAILABLE".into(), after: None, outcome: Processing::Failed }
 }
 
-/// A rig whose devices all failed once and are due again; the first one does not answer.
+/// A rig in which all deliveries failed once and are due again. The first device does not answer.
 async fn retrying(devices: usize) -> (Rig, notify_core::NotificationId) {
     let mut rig = Rig::new(1).await;
     rig.devices(devices).await;
@@ -34,7 +34,7 @@ async fn retrying(devices: usize) -> (Rig, notify_core::NotificationId) {
     (rig, id)
 }
 
-/// Hazard 8 also applies to retries, between their claim and their turn.
+/// Hazard 8 also applies to retries between their claim and their attempt.
 #[tokio::test]
 async fn a_retry_does_not_use_an_address_that_changed_before_its_turn() {
     let (mut rig, id) = retrying(3).await;
@@ -73,7 +73,7 @@ async fn a_retry_to_an_address_that_got_it_as_another_device_is_not_made() {
     rig.stop().await;
 }
 
-/// A pause, however long, does not keep a notification open past its expiry.
+/// Even a long pause does not keep a notification open after its expiry.
 #[tokio::test]
 async fn a_paused_retry_expires_in_time() {
     let mut rig = Rig::new(1).await;
@@ -113,11 +113,11 @@ async fn queued_retries_are_given_back_at_a_stop() {
     rig.stop().await;
     rig.start();
     rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
-    assert_eq!(rig.provider.delivered().len(), 3, "each once");
+    assert_eq!(rig.provider.delivered().len(), 3, "each device gets the message once");
     rig.stop().await;
 }
 
-/// Hazard 3 for retries: one without an answer does not hold up others that are due.
+/// Hazard 3 for retries: a retry without an answer does not hold up others that are due.
 #[tokio::test]
 async fn a_retry_without_an_answer_does_not_hold_up_others() {
     let mut rig = Rig::new(4).await;
@@ -144,11 +144,15 @@ async fn a_retry_without_an_answer_does_not_hold_up_others() {
     rig.clock.advance(Duration::from_secs(4));
     let record = rig.until(&id, |record| record.counts.sent == 1).await;
     assert_eq!(record.counts.pending, 1);
-    assert_eq!(rig.provider.journal()[3..], ["token-d00001"], "the silent one is still in flight");
+    assert_eq!(
+        rig.provider.journal()[3..],
+        ["token-d00001"],
+        "the retry without an answer is still in flight"
+    );
     rig.crash().await;
 }
 
-/// Retries that wait for a probe resume when it succeeds, not when it would count as lost.
+/// Retries that wait for a probe resume when the probe succeeds, and not only when it would count as lost.
 #[tokio::test]
 async fn retries_resume_as_soon_as_the_probe_succeeds() {
     let mut rig = Rig::new(40).await;
@@ -166,19 +170,22 @@ async fn retries_resume_as_soon_as_the_probe_succeeds() {
     rig.start();
     let id = rig.broadcast().await;
     rig.provider.arrived(20).await;
-    // The failures open the circuit breaker; from then on only one probe is out at a time, until
-    // one is answered.
+    // The failures open the circuit breaker. After that only one probe is in flight at a time, until a probe
+    // is answered.
     rig.advance_until_arrived(31, Duration::from_millis(250)).await;
     let probed_at = rig.clock.now();
     rig.provider.release();
     let all_sent = |record: &notify_core::NotificationRecord| record.counts.sent == 30;
     rig.advance_until(&id, Duration::from_millis(100), all_sent).await;
     let took_ms = rig.clock.now().ms_since(probed_at);
-    assert!(took_ms < 30_000, "{took_ms} ms, and the probe would count as lost after 60,000");
+    assert!(
+        took_ms < 30_000,
+        "it took {took_ms} ms; the probe would count as lost after 60,000 ms"
+    );
     rig.stop().await;
 }
 
-/// Nothing is sent after an acknowledged cancellation, whatever the state of its retry.
+/// Nothing is sent after an acknowledged cancellation, even if a retry was about to start.
 #[tokio::test]
 async fn a_retry_canceled_while_it_reads_its_provider_is_not_sent() {
     let mut rig = Rig::new(1).await;

@@ -40,9 +40,9 @@ const STEP_WAIT: Duration = Duration::from_millis(4);
 pub(super) enum ScriptedAnswer {
     /// This answer, at once.
     Answer(SendResult),
-    /// This answer, once the test calls `release`.
+    /// This answer, after the test calls `release`.
     Held(SendResult),
-    /// No answer, ever.
+    /// No answer.
     Never,
 }
 
@@ -82,7 +82,7 @@ impl FakeProvider {
         self.service_concurrency.store(slots, Ordering::SeqCst);
     }
 
-    /// Sets the answers from now on, by token and number of the attempt (from 1).
+    /// Sets the answers from now on, as a function of the token and the number of the attempt (from 1).
     pub(super) fn script(
         &self,
         script: impl Fn(&str, usize) -> ScriptedAnswer + Send + Sync + 'static,
@@ -120,7 +120,7 @@ impl FakeProvider {
         self.panics_on_render.store(breaks, Ordering::SeqCst);
     }
 
-    /// Returns once that many attempts have arrived.
+    /// Waits until that many attempts have arrived.
     pub(super) async fn arrived(&self, count: usize) {
         let mut arrived = self.arrived.subscribe();
         let waited = arrived.wait_for(|seen| *seen >= count);
@@ -201,7 +201,7 @@ impl FakeSource {
         self.open.send_replace(open);
     }
 
-    /// Returns once that many reads have started.
+    /// Waits until that many reads have started.
     pub(super) async fn reads_started(&self, count: usize) {
         let mut reads = self.reads.subscribe();
         let waited = reads.wait_for(|seen| *seen >= count);
@@ -269,7 +269,7 @@ impl Rig {
         Self::at(Backing::Folder(tempfile::tempdir().unwrap()), slots).await
     }
 
-    /// The same on PostgreSQL.
+    /// A rig on PostgreSQL with one application and `slots` streams on FCM.
     pub(super) async fn on_postgres(slots: usize) -> Self {
         Self::at(Backing::Database(TestCluster::shared().database()), slots).await
     }
@@ -302,8 +302,8 @@ impl Rig {
         }
     }
 
-    /// The store as another server would open it: a SQLite file belongs to one process, a
-    /// PostgreSQL database is shared.
+    /// The store for another server. A SQLite file belongs to one process, so servers share the store; a
+    /// PostgreSQL database is opened again.
     pub(super) fn peer_store(&self) -> Arc<Store> {
         match self.backing {
             Backing::Folder(_) => self.database.clone(),
@@ -335,7 +335,7 @@ impl Rig {
         if removed { self.store.delete_provider(self.app_id, kind).await } else { Ok(()) }
     }
 
-    /// Notifies of every commit of the engine.
+    /// A receiver that is notified of every commit of the engine.
     pub(super) fn progress(&self) -> watch::Receiver<u64> {
         self.engine.as_ref().expect("the engine runs").progress()
     }
@@ -354,7 +354,7 @@ impl Rig {
         self.engine = Some(Engine::start(deps, self.config.clone()).unwrap());
     }
 
-    /// Number of notifications to one device that the engine started together with their page.
+    /// Number of single-device notifications that the engine started together with their page.
     pub(super) fn opened_with_start(&self) -> usize {
         self.engine.as_ref().expect("the engine runs").opened_with_start()
     }
@@ -400,7 +400,7 @@ impl Rig {
         engines.map(|engine| engine.handle().provider_status(self.app, Platform::Android)).collect()
     }
 
-    /// Returns once the status is as wanted on every server.
+    /// Waits until the condition holds for the status on every server.
     pub(super) async fn until_statuses(&self, wanted: impl Fn(&ProviderStatus) -> bool) {
         let waited = async {
             // Publishing a status does not count as a commit of the engine.
@@ -414,7 +414,7 @@ impl Rig {
         }
     }
 
-    /// Returns once a circuit breaker of a platform was published.
+    /// Waits until a circuit breaker of a platform was published.
     pub(super) async fn until_published(&self, platform: Platform) {
         let waited = async {
             let lane = Some((self.app, platform));
@@ -433,12 +433,12 @@ impl Rig {
         }
     }
 
-    /// Stops another server in order.
+    /// Stops another server in an orderly way.
     pub(super) async fn stop_peer(&mut self) {
         assert!(self.peers.pop().expect("another runs").stop(WAIT_MAX).await, "it stops in time");
     }
 
-    /// Stops the engine in order.
+    /// Stops the engine in an orderly way.
     pub(super) async fn stop(&mut self) {
         let engine = self.engine.take().expect("the engine runs");
         assert!(engine.stop(WAIT_MAX).await, "the engine stops in time");
@@ -449,7 +449,7 @@ impl Rig {
         self.engine.take().expect("the engine runs").abort().await;
     }
 
-    /// Registers an Android device with a token of its own name.
+    /// Registers an Android device whose token contains its name.
     pub(super) async fn device(&self, name: &str) {
         self.register(RegisterDevice::android(name, format!("token-{name}"))).await;
     }
@@ -531,7 +531,7 @@ impl Rig {
         self.store.notification(self.app, id.clone()).await.unwrap()
     }
 
-    /// Returns once a notification reads back as wanted; checks after every commit of the engine.
+    /// Waits until the condition holds for a notification. It is checked after every commit of the engine.
     pub(super) async fn until(
         &self,
         id: &NotificationId,
@@ -554,7 +554,7 @@ impl Rig {
         }
     }
 
-    /// Returns once a notification reads back as wanted, whichever server committed it.
+    /// Waits until the condition holds for a notification, even if another server commits the change.
     pub(super) async fn until_read(
         &self,
         id: &NotificationId,
@@ -571,7 +571,7 @@ impl Rig {
         }
     }
 
-    /// Returns once the engine has applied the cancellation to all active dispatches.
+    /// Waits until the engine has applied the cancellation to all active dispatches.
     pub(super) async fn until_cancellation_applied(&self) {
         let engine = self.engine.as_ref().expect("the engine runs");
         let waited = async {
@@ -580,10 +580,10 @@ impl Rig {
                 let _ = tokio::time::timeout(STEP_WAIT, progress.changed()).await;
             }
         };
-        tokio::time::timeout(WAIT_MAX, waited).await.expect("it learns of it in time");
+        tokio::time::timeout(WAIT_MAX, waited).await.expect("the cancellation arrives in time");
     }
 
-    /// Advances the clock step by step until a notification reads back as wanted: for waits that
+    /// Advances the clock step by step until the condition holds for a notification. For waits that
     /// start with an answer, whose processing a test cannot observe.
     pub(super) async fn advance_until(
         &self,
@@ -600,7 +600,7 @@ impl Rig {
                 if wanted(&record) {
                     return record;
                 }
-                // Real time to act, so that the clock does not run away from the engine.
+                // The engine gets real time to act, so that the clock does not run ahead of it.
                 let _ = tokio::time::timeout(STEP_WAIT, progress.changed()).await;
             }
         };
@@ -626,7 +626,7 @@ impl Rig {
         tokio::time::timeout(WAIT_MAX, turned).await.expect("attempts arrive in time");
     }
 
-    /// When the next retry is due, once that is within `(now, now + within_ms]`: a retry is
+    /// Waits until the next retry is due within `(now, now + within_ms]`, and returns when. A retry is
     /// committed a moment after its answer, and a claimed one is due when its lease ends.
     pub(super) async fn retry_due_within(&self, now: Timestamp, within_ms: i64) -> Timestamp {
         let mut progress = self.engine.as_ref().expect("the engine runs").progress();

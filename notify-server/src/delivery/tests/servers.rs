@@ -1,4 +1,4 @@
-//! Several servers on one database: they share the work, take over the work of dead ones, and
+//! Several servers on one database: they share the work, take over the work of dead servers, and
 //! notice that they lost their own lease (hazard 5).
 
 use std::collections::HashSet;
@@ -43,7 +43,7 @@ async fn beating(rig: &Rig, id: &NotificationId) -> NotificationRecord {
         rig.clock.advance(BEAT);
         let beaten = tokio::time::timeout(BEATEN_WITHIN, progress.changed());
         beaten.await.expect("a heartbeat is a commit").expect("the engine lives");
-        // Its effects complete before the next heartbeat, or within this time.
+        // The effects of the heartbeat complete before the next one, or within this time.
         let _ = tokio::time::timeout(ACTED_WITHIN, rig.until(id, completed)).await;
     }
     panic!("not in time: {:?}", rig.read(id).await);
@@ -65,7 +65,7 @@ async fn two_servers_share_a_notification_and_repeat_nothing() {
     rig.start();
     let id = rig.broadcast().await;
     rig.provider.arrived(8).await;
-    // It finds the work that the first one started at its own first heartbeat.
+    // At its first heartbeat, the second server finds the work that the first server started.
     rig.start_peer(other.clone(), rig.clock.clone());
     other.arrived(8).await;
     for provider in [&rig.provider, &other] {
@@ -126,7 +126,7 @@ async fn an_orderly_stop_releases_the_pages_of_a_server_at_once() {
     rig.stop().await;
 }
 
-/// Suspended, or cut off: its clock stands still while the clock of the others continues.
+/// A server that is suspended or cut off: its clock stands still while the clock of the others continues.
 #[tokio::test]
 async fn a_server_that_resumes_after_losing_its_lease_changes_nothing() {
     let mut rig = rig_among_others(8, 60).await;
@@ -141,8 +141,8 @@ async fn a_server_that_resumes_after_losing_its_lease_changes_nothing() {
     let record = rig.read(&id).await;
     assert_eq!((record.counts.targeted, record.counts.sent), (60, 60));
     let asleep = sleeps.journal().len();
-    assert_eq!(asleep, 8, "it had no more");
-    // It resumes: the results of its attempts are rejected, and it sends nothing that it does not
+    assert_eq!(asleep, 8, "it sent nothing more");
+    // When it resumes, the results of its attempts are rejected, and it sends nothing that it does not
     // own.
     sleeps.release();
     let next = rig.broadcast().await;
@@ -155,7 +155,7 @@ async fn a_server_that_resumes_after_losing_its_lease_changes_nothing() {
     rig.stop().await;
 }
 
-/// A server whose heartbeats fail sends nothing, whatever the leases of its pages.
+/// A server whose heartbeats fail sends nothing, even if the leases of its pages are valid.
 #[tokio::test]
 async fn a_server_without_heartbeats_sends_nothing() {
     let mut rig = rig_among_others(8, 40).await;

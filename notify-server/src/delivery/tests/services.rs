@@ -1,4 +1,4 @@
-//! Push services behind one lane: one that rejects, is full or throttles stops only its own
+//! Push services behind one lane. A service that rejects, is full or throttles stops only its own
 //! devices.
 
 use std::sync::Arc;
@@ -29,7 +29,7 @@ fn at_a(endpoint: &str) -> bool {
     endpoint.starts_with("https://a.")
 }
 
-/// Many consecutive 401 and 403 hold only that push service, and fail nothing.
+/// Many consecutive responses 401 and 403 hold only that push service, and no delivery fails.
 #[tokio::test]
 async fn a_push_service_that_rejects_credentials_is_held_and_the_other_continues() {
     let (mut rig, provider) = rig(1).await;
@@ -43,14 +43,14 @@ async fn a_push_service_that_rejects_credentials_is_held_and_the_other_continues
     let record = rig.until(&id, |record| record.counts.sent == 10).await;
     assert_eq!((record.counts.pending, record.counts.failed), (10, 0));
     let attempts = provider.journal().iter().filter(|endpoint| at_a(endpoint)).count();
-    assert_eq!(attempts, 5, "five in a row, then it is held");
+    assert_eq!(attempts, 5, "five rejections in a row, and then the service is held");
     let mended = FakeProvider::new(4);
     rig.configure(ProviderKind::WebPush, Some(mended.clone())).await;
     let is_finished =
         |record: &notify_core::NotificationRecord| record.status == NotificationStatus::Completed;
     let record = rig.advance_until(&id, Duration::from_secs(1), is_finished).await;
     assert_eq!(record.counts.sent, 20);
-    assert_eq!(mended.journal().len(), 10, "each once");
+    assert_eq!(mended.journal().len(), 10, "each device gets the message once");
     rig.stop().await;
 }
 
@@ -67,10 +67,14 @@ async fn a_silent_push_service_uses_only_its_own_streams() {
     let id = rig.broadcast_to(Platform::Web).await;
     let record = rig.until(&id, |record| record.counts.sent == 10).await;
     assert_eq!(record.counts.pending, 10);
-    assert_eq!(provider.journal().len(), 12, "two of the silent one");
+    assert_eq!(
+        provider.journal().len(),
+        12,
+        "ten of one service, and two of the one that does not answer"
+    );
     provider.release();
     rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
-    assert_eq!(provider.journal().len(), 20, "each once");
+    assert_eq!(provider.journal().len(), 20, "each device gets the message once");
     rig.stop().await;
 }
 
@@ -92,7 +96,7 @@ async fn only_the_push_service_that_throttles_is_paused() {
     rig.start();
     let id = rig.broadcast_to(Platform::Web).await;
     rig.until(&id, |record| record.counts.sent == 10).await;
-    assert_eq!(provider.journal().len(), 11, "one was throttled");
+    assert_eq!(provider.journal().len(), 11, "one attempt was throttled");
     let is_finished =
         |record: &notify_core::NotificationRecord| record.status == NotificationStatus::Completed;
     let record = rig.advance_until(&id, Duration::from_secs(1), is_finished).await;
@@ -100,7 +104,7 @@ async fn only_the_push_service_that_throttles_is_paused() {
     assert_eq!(
         rig.store.agenda(rig.clock.now()).await.unwrap().next_retry_due,
         None,
-        "none became a retry"
+        "no delivery became a retry"
     );
     rig.stop().await;
 }

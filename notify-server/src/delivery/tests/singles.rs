@@ -1,4 +1,4 @@
-//! Notifications to one device each: started, sent and settled together, as safely as all others.
+//! Single-device notifications: they are started, sent and settled together, as safely as all others.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn is_completed(record: &NotificationRecord) -> bool {
     record.status == NotificationStatus::Completed
 }
 
-/// A rig whose engine starts such notifications with their page open: its lane exists and is idle.
+/// A rig whose engine starts single-device notifications with their page: its lane exists and is idle.
 async fn rig(slots: usize, devices: usize) -> Rig {
     let mut rig = Rig::new(slots).await;
     rig.devices(devices).await;
@@ -37,7 +37,7 @@ async fn rig(slots: usize, devices: usize) -> Rig {
     panic!("no page was opened with its start");
 }
 
-/// Sends to a device, with its page opened at the start.
+/// Sends to a device. The page is opened with the start.
 async fn send(rig: &Rig, device: &str) -> NotificationId {
     let before = rig.opened_with_start();
     let mut progress = rig.progress();
@@ -84,12 +84,12 @@ async fn a_single_starts_in_the_commit_that_accepts_it_and_outcomes_share_a_comm
     for number in 0..SENDS {
         let id = rig.accept(to(&format!("d{number:05}"))).await;
         let record = rig.store.notification(rig.app, id.clone()).await.unwrap();
-        assert_eq!(record.status, NotificationStatus::Sending, "it is started when it is accepted");
+        assert_eq!(record.status, NotificationStatus::Sending, "the accepting commit starts it");
         ids.push(id);
     }
     rig.provider.arrived(sent + SENDS).await;
     let accepted = rig.store.commits() - before;
-    assert_eq!(accepted, SENDS as u64, "one commit accepts and starts it");
+    assert_eq!(accepted, SENDS as u64, "one commit accepts and starts each notification");
     rig.provider.release();
     for id in &ids {
         let record = rig.until(id, is_completed).await;

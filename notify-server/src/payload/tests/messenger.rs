@@ -107,7 +107,7 @@ fn message_is_a_text_or_a_template_with_url_or_image() {
 
 #[test]
 fn text_uses_the_smallest_form_that_fits() {
-    // 16 words of 5 letters make 80 characters with their spaces, the last one aside.
+    // 16 words of 4 letters make 79 characters, with the spaces between them.
     let words = |count: usize| vec!["abcd"; count].join(" ");
     let (title, rest) = (words(16), words(16));
     let long = "x".repeat(161);
@@ -148,7 +148,7 @@ fn text_uses_the_smallest_form_that_fits() {
         ),
         ("ü".repeat(641), json!({"text": format!("{}\n{URL}", "ü".repeat(641))})),
         (longest.clone(), json!({"text": format!("{longest}\n{URL}")})),
-        // No room for the link: the text is what counts.
+        // The link does not fit and is left out; the text is kept.
         (format!("{longest}ü"), json!({"text": format!("{longest}ü")})),
     ];
     for (text, expected) in rows {
@@ -208,7 +208,7 @@ fn a_poll_is_its_question_with_a_button_for_each_answer() {
                 json!([quick(1, "a"), quick(2, "b"), quick(3, "c"), quick(4, "d")]);
             message
         }),
-        // More than can be chosen from below a message: on the poll's page alone.
+        // More answers than there can be quick replies: people vote only on the poll's page.
         (
             poll_of("Which?", None, &["x"; 14]),
             card(&json!({

@@ -64,7 +64,7 @@ fn a_message_is_a_text_or_a_photo_with_an_inline_url_button() {
         (message("<b>&\"", None, None), vec![text("<b>&\"")]),
         (message("Hello", Some(URL), None), vec![text_with("Hello", &[view(URL)])]),
         (own, vec![text_with("Hello", &[json!({"text": cut, "url": URL})])]),
-        // With what goes out where the photo is refused.
+        // With the fallback that is sent if the photo is refused.
         (message("Hello", None, Some(IMAGE)), vec![photo("Hello", IMAGE), text(&linked)]),
         (
             message("Hello", Some(URL), Some(IMAGE)),
@@ -88,7 +88,7 @@ fn text_too_long_for_a_caption_is_sent_with_the_photo_link() {
         (caption.clone(), vec![photo(&caption, IMAGE), text(&format!("{caption}\n{IMAGE}"))]),
         (longer.clone(), vec![text(&format!("{longer}\n{IMAGE}"))]),
         (longest.clone(), vec![text(&format!("{longest}\n{IMAGE}"))]),
-        // No room for the link: the text is what counts.
+        // The link does not fit and is left out; the text is kept.
         (format!("{longest}ü"), vec![text(&format!("{longest}ü"))]),
     ];
     for (text, expected) in rows {

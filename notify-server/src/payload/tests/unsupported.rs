@@ -1,4 +1,4 @@
-//! What the preview is to say of chats.
+//! The notes of a preview for chats.
 
 use notify_core::{Content, Message, NewAnswer, NewPoll, Platform, PollLayout};
 
@@ -39,7 +39,7 @@ fn poll(answers: usize, text_chars: usize, image: bool) -> Given {
 
 #[test]
 fn unsupported_features_are_listed() {
-    // What Messenger leaves out, and what Telegram does.
+    // The notes for Messenger, and those for Telegram.
     let rows: Vec<(Given, &[&str], &[&str])> = vec![
         (message(160, Some(URL), Some(IMAGE), "Open"), &[], &[]),
         (message(1, Some("shop://order"), None, &"x".repeat(99)), &[SCHEME], &[SCHEME]),

@@ -1,4 +1,4 @@
-//! What each provider's configuration has to hold: every broken rule with its path.
+//! The rules of each provider's configuration: every violation with its path.
 
 use notify_core::ProviderKind;
 use serde_json::{Value, json};

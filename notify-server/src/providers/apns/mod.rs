@@ -1,29 +1,32 @@
-//! Apple Push Notification service (developer.apple.com, "Sending notification requests to APNs"):
-//! HTTP/2 alone, token authentication, 4,096 bytes of JSON. Permanent are 410 and `BadDeviceToken`;
-//! errors about our credentials pause the provider.
+//! Apple Push Notification service (developer.apple.com, "Sending notification requests to APNs"). It
+//! accepts only HTTP/2, provider tokens and at most 4,096 bytes of JSON. Status 410 and `BadDeviceToken`
+//! mean that the device token is permanently invalid. Errors about our credentials pause the provider.
 
-mod classify;
 #[cfg(test)]
 mod tests;
 mod token;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http::StatusCode;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use http::uri::{Authority, PathAndQuery, Scheme, Uri};
-use notify_core::IosEnv;
+use notify_core::{IosEnv, Timestamp};
+use serde::Deserialize;
 use uuid::Uuid;
 
-use self::classify::{Refusal, classify};
 pub(super) use self::token::{ProviderToken, ProviderTokens};
 use crate::clock::SharedClock;
+use crate::outbound::retry_after;
 use crate::payload::apns::TOPIC;
 use crate::payload::{RenderContext, TooLarge, apns as payload};
 use crate::provider_config::{ApnsConfig, BaseUrl};
 use crate::providers::transport::{Pool, Pools, Protocols, STREAMS_ASSUMED, http2_post};
 use crate::providers::{
-    Address, CredentialCheck, Provider, RenderedBody, RenderedMessage, SendResult, deadline,
+    Address, CredentialCheck, Provider, Reason, RenderedBody, RenderedMessage, Scope, SendResult,
+    deadline, reason_from_status,
 };
 use crate::reasons;
 
@@ -43,7 +46,7 @@ struct Host {
     pool: Arc<Pool>,
     scheme: Scheme,
     authority: Authority,
-    /// Up to the device token.
+    /// The path of a request up to the device token.
     path: String,
 }
 
@@ -56,7 +59,7 @@ impl Apns {
     ) -> Self {
         let host = |env| {
             let base_url = config.base_url_for(env);
-            // Apple binds a connection to the team and key that it saw first.
+            // Apple binds a connection to the team and the key of its first request.
             let credential = format!("apns {} {}", config.team_id, config.key_id);
             let trust = config.ca_certificate.clone();
             let pool = pools.get(&base_url, credential, trust, Protocols::Http2);
@@ -102,7 +105,8 @@ impl Host {
     }
 }
 
-/// Writes a token, hex in lower case; what is no hex is escaped, for Apple to judge.
+/// Appends a device token to a path. Hexadecimal tokens are written in lower case. Any other token is
+/// escaped, and Apple decides about it.
 fn push_path_segment(path: &mut String, token: &str) {
     if token.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         let start = path.len();
@@ -126,7 +130,8 @@ impl Provider for Apns {
         let payload = payload::render(context)?;
         let mut headers = payload.headers;
         headers.insert(TOPIC, self.topic.clone());
-        // Reserves the entry, so that a copy of the map need not grow for each device.
+        // A placeholder: it reserves the entry, so that the copy of the map for each device need not
+        // grow.
         headers.insert(AUTHORIZATION, HeaderValue::from_static(""));
         Ok(RenderedMessage { headers, body: RenderedBody::Shared(payload.body) })
     }
@@ -140,7 +145,7 @@ impl Provider for Apns {
         };
         let host = self.host(*env);
         let deadline = deadline();
-        let (mut was_renewed, mut was_moved) = (false, false);
+        let (mut token_renewed, mut connection_changed) = (false, false);
         loop {
             let bearer = match self.token.current(self.clock.read()).await {
                 Ok(bearer) => bearer,
@@ -161,14 +166,14 @@ impl Provider for Apns {
             let at = self.clock.read();
             let (answer, refusal) = classify(&reply.status, &reply.headers, &reply.body, at.wall);
             match refusal {
-                // Nothing was processed: with another token, or on a connection that has not
-                // seen another key, it may go at once, each once.
-                Refusal::TokenExpired if !was_renewed && self.token.renew(&bearer, at).await => {
-                    was_renewed = true;
+                // Apple processed nothing in these two cases, so the message is sent again at once: with
+                // a new token, or on another connection. Each is tried once.
+                Refusal::TokenExpired if !token_renewed && self.token.renew(&bearer, at).await => {
+                    token_renewed = true;
                 }
-                Refusal::WrongConnection if !was_moved => {
+                Refusal::WrongConnection if !connection_changed => {
                     host.pool.retire(reply.connection);
-                    was_moved = true;
+                    connection_changed = true;
                 }
                 Refusal::TooManyTokens => {
                     self.token.freeze(at.now).await;
@@ -184,20 +189,20 @@ impl Provider for Apns {
     }
 
     async fn check(&self) -> CredentialCheck {
-        both_hosts(self).await
+        check_hosts(self).await
     }
 
     fn max_concurrency(&self) -> usize {
         let hosts = [&self.production, &self.sandbox];
-        let is_one = Arc::ptr_eq(&self.production.pool, &self.sandbox.pool);
-        let live = hosts[..if is_one { 1 } else { 2 }]
-            .iter()
-            .filter_map(|host| host.pool.max_concurrency());
-        live.reduce(|sum, slots| sum + slots).unwrap_or(STREAMS_ASSUMED).max(1)
+        let share_pool = Arc::ptr_eq(&self.production.pool, &self.sandbox.pool);
+        let distinct = if share_pool { &hosts[..1] } else { &hosts[..] };
+        let limits = distinct.iter().filter_map(|host| host.pool.max_concurrency());
+        limits.reduce(|sum, limit| sum + limit).unwrap_or(STREAMS_ASSUMED).max(1)
     }
 }
 
-/// The delivery's own `apns-id` in place of the notification's.
+/// The `apns-id` of one delivery, derived from the notification's `apns-id` in `headers` and the device
+/// token.
 fn delivery_id(headers: &HeaderMap, token: &str) -> Option<HeaderValue> {
     let notification = Uuid::try_parse_ascii(headers.get(payload::ID)?.as_bytes()).ok()?;
     let mut text = Uuid::encode_buffer();
@@ -205,22 +210,22 @@ fn delivery_id(headers: &HeaderMap, token: &str) -> Option<HeaderValue> {
     HeaderValue::from_str(id).ok()
 }
 
-// Checking the credentials of APNs: a push to an impossible device token. Apple checks
-// the provider token and at the topic first, so that `BadDeviceToken` means that both were accepted.
+// The check of the credentials sends a push to an impossible device token. Apple checks the provider
+// token and the topic first, so the response `BadDeviceToken` means that both were accepted.
 
-/// A device token by its form, of no device.
+/// A valid device token that no device has.
 const IMPOSSIBLE_TOKEN: &str = "0000000000000000000000000000000000000000000000000000000000000000";
-/// Shows nothing, even if a device received it.
+/// The body of the check. A device that received it would show nothing.
 const SILENT: &[u8] = br#"{"aps":{"content-available":1}}"#;
 const SILENT_HEADERS: [(&str, &str); 3] =
     [("apns-push-type", "background"), ("apns-priority", "5"), ("apns-expiration", "0")];
-/// A key that is made for the other environment alone (Apple, "Communicate with APNs using
-/// authentication tokens").
+/// Apple's codes for a key that was created for the other environment only (Apple, "Communicate with
+/// APNs using authentication tokens").
 const OTHER_ENVIRONMENT: [&str; 2] = ["BadEnvironmentKeyIdInToken", "BadEnvironmentKeyInToken"];
 
-/// Checks the production and the development host; once, if both are the same. A key may be for one of the two
-/// environments, and is good then.
-async fn both_hosts(apns: &Apns) -> CredentialCheck {
+/// Checks the production host and the development host, or only one of them if both are the same. A key
+/// that works in only one of the two environments passes.
+async fn check_hosts(apns: &Apns) -> CredentialCheck {
     if Arc::ptr_eq(&apns.production.pool, &apns.sandbox.pool) {
         return CredentialCheck::from_result(&send_impossible(apns, IosEnv::Production).await);
     }
@@ -231,19 +236,23 @@ async fn both_hosts(apns: &Apns) -> CredentialCheck {
     combine(&production, &sandbox)
 }
 
+/// The check from the answers of both hosts. A host passes if it accepts the key, or if the key belongs
+/// to the other environment and the other host accepts it.
 fn combine(production: &SendResult, sandbox: &SendResult) -> CredentialCheck {
-    let (here, there) =
-        (CredentialCheck::from_result(production), CredentialCheck::from_result(sandbox));
-    let is_good = |checked: &CredentialCheck, other: &CredentialCheck, answer: &SendResult| {
-        checked.ok || (other.ok && is_for_the_other(answer))
+    let on_production = CredentialCheck::from_result(production);
+    let on_sandbox = CredentialCheck::from_result(sandbox);
+    let passes = |check: &CredentialCheck, other: &CredentialCheck, answer: &SendResult| {
+        check.ok || (other.ok && is_for_other_environment(answer))
     };
     CredentialCheck {
-        ok: is_good(&here, &there, production) && is_good(&there, &here, sandbox),
-        detail: format!("production: {}; sandbox: {}", here.detail, there.detail),
+        ok: passes(&on_production, &on_sandbox, production)
+            && passes(&on_sandbox, &on_production, sandbox),
+        detail: format!("production: {}; sandbox: {}", on_production.detail, on_sandbox.detail),
     }
 }
 
-fn is_for_the_other(answer: &SendResult) -> bool {
+/// Whether Apple reported that the key belongs to the other environment.
+fn is_for_other_environment(answer: &SendResult) -> bool {
     matches!(answer, SendResult::AuthRejected { reason } if OTHER_ENVIRONMENT.contains(&&**reason))
 }
 
@@ -271,12 +280,12 @@ mod check_tests {
             ambiguous: true,
             since: None,
         };
-        let config = |reason: &'static str| SendResult::AuthRejected { reason: reason.into() };
-        let (other, wrong) = (config(OTHER_ENVIRONMENT[0]), config("InvalidProviderToken"));
+        let rejected = |reason: &'static str| SendResult::AuthRejected { reason: reason.into() };
+        let (other, wrong) = (rejected(OTHER_ENVIRONMENT[0]), rejected("InvalidProviderToken"));
         let reason = "connect_timeout".into();
-        let retried = SendResult::Retry { reason, after: None, outcome: Processing::NotProcessed };
+        let unsent = SendResult::Retry { reason, after: None, outcome: Processing::NotProcessed };
         let reason = "TooManyProviderTokenUpdates".into();
-        let many = SendResult::Throttle { reason, after: None, scope: Scope::Provider };
+        let throttled = SendResult::Throttle { reason, after: None, scope: Scope::Provider };
         for (production, sandbox, ok) in [
             (&accepted, &accepted, true),
             (&accepted, &other, true),
@@ -284,15 +293,150 @@ mod check_tests {
             (&other, &other, false),
             (&accepted, &wrong, false),
             (&wrong, &wrong, false),
-            (&accepted, &retried, false),
-            (&many, &accepted, false),
+            (&accepted, &unsent, false),
+            (&throttled, &accepted, false),
         ] {
-            let checked = combine(production, sandbox);
-            assert_eq!(checked.ok, ok, "{}", checked.detail);
+            let check = combine(production, sandbox);
+            assert_eq!(check.ok, ok, "{}", check.detail);
         }
         let detail = combine(&accepted, &wrong).detail;
         let expected = "production: the credentials are accepted; sandbox: the credentials are \
                         refused: InvalidProviderToken";
         assert_eq!(detail, expected);
     }
+}
+
+// Classification of APNs' responses (Apple, "Handling notification responses from APNs"; deviations
+// are noted below).
+
+/// A problem of our token or our connection that a response reports, in addition to the result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// There is no such problem.
+    None,
+    /// The provider token is too old.
+    TokenExpired,
+    /// The provider token changes too often.
+    TooManyTokens,
+    /// The connection belongs to another key.
+    WrongConnection,
+    /// The connection is about to end.
+    ConnectionEnds,
+}
+
+/// The body of an error.
+#[derive(Default, Deserialize)]
+struct Body<'a> {
+    #[serde(borrow, default)]
+    reason: Option<Cow<'a, str>>,
+    #[serde(default)]
+    timestamp: Option<serde_json::Value>,
+}
+
+/// Classifies a response. `wall` is the current time of the wall clock.
+pub(super) fn classify(
+    status: &StatusCode,
+    headers: &HeaderMap,
+    body: &[u8],
+    wall: Timestamp,
+) -> (SendResult, Refusal) {
+    if *status == StatusCode::OK {
+        let id = headers.get(crate::payload::apns::ID).and_then(|id| id.to_str().ok());
+        return (SendResult::Delivered { message_id: id.map(Box::from) }, Refusal::None);
+    }
+    let body: Body<'_> = serde_json::from_slice(body).unwrap_or_default();
+    let reason = body.reason.as_deref().unwrap_or_default();
+    let refusal = refusal(status.as_u16(), reason);
+    let answer = by_reason(status.as_u16(), reason, body.timestamp.as_ref(), wall)
+        .unwrap_or_else(|| by_status(*status, reason));
+    (answer.with_retry_after(retry_after(headers, wall)), refusal)
+}
+
+fn refusal(status: u16, reason: &str) -> Refusal {
+    match (status, reason) {
+        (403, "ExpiredProviderToken") => Refusal::TokenExpired,
+        (
+            403,
+            "UnrelatedKeyIdInToken" | "BadEnvironmentKeyIdInToken" | "BadEnvironmentKeyInToken",
+        ) => Refusal::WrongConnection,
+        (429, "TooManyProviderTokenUpdates") => Refusal::TooManyTokens,
+        (400, "IdleTimeout") | (503, "Shutdown") => Refusal::ConnectionEnds,
+        _ => Refusal::None,
+    }
+}
+
+/// Apple's table of status and reason; `None` for a row that it does not have.
+fn by_reason(
+    status: u16,
+    reason: &str,
+    timestamp: Option<&serde_json::Value>,
+    wall: Timestamp,
+) -> Option<SendResult> {
+    let owned = |reason: &str| -> Reason { Cow::Owned(reason.to_owned()) };
+    let answer = match (status, reason) {
+        (400, "BadDeviceToken") => {
+            SendResult::Unregistered { reason: owned(reason), ambiguous: true, since: None }
+        }
+        (410, "Unregistered" | "ExpiredToken") => {
+            let since = timestamp.and_then(|timestamp| since(timestamp, wall));
+            SendResult::Unregistered { reason: owned(reason), ambiguous: false, since }
+        }
+        (400, "MissingTopic" | "BadTopic" | "TopicDisallowed")
+        | (
+            403,
+            "ExpiredProviderToken"
+            | "InvalidProviderToken"
+            | "MissingProviderToken"
+            | "BadCertificate"
+            | "BadCertificateEnvironment"
+            | "Forbidden"
+            | "UnrelatedKeyIdInToken"
+            | "BadEnvironmentKeyIdInToken"
+            | "BadEnvironmentKeyInToken",
+        ) => SendResult::AuthRejected { reason: owned(reason) },
+        (
+            400,
+            "DeviceTokenNotForTopic"
+            | "BadCollapseId"
+            | "BadExpirationDate"
+            | "BadMessageId"
+            | "BadPriority"
+            | "InvalidPushType"
+            | "DuplicateHeaders"
+            | "PayloadEmpty"
+            | "MissingDeviceToken",
+        )
+        | (404, "BadPath")
+        | (405, "MethodNotAllowed")
+        | (413, "PayloadTooLarge") => SendResult::InvalidMessage { reason: owned(reason) },
+        (400, "IdleTimeout")
+        | (500, "InternalServerError")
+        | (503, "ServiceUnavailable" | "Shutdown") => SendResult::failed(owned(reason)),
+        (429, "TooManyRequests") => {
+            SendResult::Throttle { reason: owned(reason), after: None, scope: Scope::Address }
+        }
+        (429, "TooManyProviderTokenUpdates") => {
+            SendResult::Throttle { reason: owned(reason), after: None, scope: Scope::Provider }
+        }
+        _ => return None,
+    };
+    Some(answer)
+}
+
+/// Classifies a response that is not in the table: an edge server sent it, or APNs has new reasons.
+fn by_status(status: StatusCode, reason: &str) -> SendResult {
+    let reason = reason_from_status(status, reason);
+    match status.as_u16() {
+        413 => SendResult::InvalidMessage { reason },
+        429 => SendResult::Throttle { reason, after: None, scope: Scope::Provider },
+        408 | 500..=599 => SendResult::failed(reason),
+        _ => SendResult::Unknown { reason },
+    }
+}
+
+/// When the device token became invalid, as Apple reports it. A time in the future is replaced by the
+/// current time: otherwise it would also disable a device that registers before that time.
+fn since(timestamp: &serde_json::Value, wall: Timestamp) -> Option<Timestamp> {
+    let ms = timestamp.as_i64().filter(|ms| *ms >= 0);
+    ms.map(|ms| Timestamp(ms).min(wall))
 }

@@ -8,9 +8,8 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use notify_core::{ProviderKind, Timestamp};
 use serde_json::json;
 
-use super::classify::{Refusal, classify};
 use super::token::{ProviderToken, ProviderTokens};
-use super::{Host, push_path_segment};
+use super::{Host, Refusal, classify, push_path_segment};
 use crate::clock::Reading;
 use crate::provider_config::{ApnsConfig, BaseUrl, ProviderConfig};
 use crate::providers::tests::results::{bad, config, retry, throttle, unknown};
@@ -83,7 +82,7 @@ fn every_reason_of_apples_table_is_classified() {
         (500, "InternalServerError", retry("InternalServerError"), Refusal::None),
         (503, "ServiceUnavailable", retry("ServiceUnavailable"), Refusal::None),
         (503, "Shutdown", retry("Shutdown"), Refusal::ConnectionEnds),
-        // A newer APNs, and a word at a status that is not its own.
+        // Reasons that are not in the table, and a reason with another status than in the table.
         (400, "Brand_New", unknown("http_400 Brand_New"), Refusal::None),
         (403, "BrandNew", unknown("http_403 BrandNew"), Refusal::None),
         (410, "BrandNew", unknown("http_410 BrandNew"), Refusal::None),

@@ -1,6 +1,6 @@
-//! The provider token (Apple, "Establishing a token-based connection to APNs"): one for each team
-//! and key, shared by all applications and servers. Apple responds 429 to tokens that change
-//! too often.
+//! The provider token (Apple, "Establishing a token-based connection to APNs"). Each team and key has
+//! one token, which all applications and all servers share. Apple responds 429 to tokens that change too
+//! often.
 //!
 //! ```text
 //! valid? ──yes──▶ use           stored by another server, and usable here? ──▶ install
@@ -25,18 +25,19 @@ use crate::providers::registry::WeakMap;
 use crate::providers::{Reason, SignedToken, StoredToken, TokenName, TokenStore, TokenStoreError};
 use crate::reasons;
 
-/// Age at which a token is replaced, in milliseconds; Apple refuses it at 60 minutes.
+/// Age at which a token is replaced, in milliseconds. Apple refuses tokens older than 60 minutes.
 const REFRESH_AGE_MS: i64 = 50 * 60_000;
-/// Age above which a token is replaced even if Apple demanded fewer changes, in milliseconds: a minute
-/// before Apple refuses it.
+/// Age at which a token is replaced even if Apple demanded fewer changes, in milliseconds. This is a
+/// minute before Apple would refuse it.
 const KEPT_AGE_MS_MAX: i64 = 59 * 60_000;
 /// Least age at which a token may be replaced, in milliseconds.
 const REFRESH_AGE_MS_MIN: i64 = 20 * 60_000;
-/// How far the wall clock may have been changed since a token was signed, in milliseconds: a token
-/// signed by a wrong clock is refused, however young it is.
+/// How far the wall clock may have been changed since a token was signed, in milliseconds. Apple refuses
+/// a token that was signed with a wrong clock, even if the token is young.
 const CLOCK_SET_MS_MAX: i64 = 60_000;
 
-/// Identifies a token without containing its key: the digest distinguishes a corrected key from the wrong one.
+/// The team id, the key id, and the digest of the private key. The digest distinguishes a corrected key
+/// from a wrong key that was configured with the same ids.
 type TokenKey = (String, String, KeyDigest);
 
 /// All provider tokens of the server. A token exists as long as some application uses it.
@@ -47,7 +48,7 @@ pub(in crate::providers) struct ProviderTokens {
 }
 
 impl ProviderTokens {
-    /// Tokens that all servers of one storage share.
+    /// Provider tokens that all servers with the same store share.
     pub(in crate::providers) fn with_token_store(store: Arc<dyn TokenStore>) -> Self {
         Self { tokens: WeakMap::default(), store: Some(store) }
     }
@@ -90,7 +91,7 @@ pub(in crate::providers) struct ProviderToken {
 #[derive(Default)]
 struct State {
     current: Option<BearerToken>,
-    /// Apple reported too many changes: none before this time.
+    /// Apple reported too many changes of the token, so it must not change before this time.
     frozen_until: Option<Timestamp>,
 }
 
@@ -99,7 +100,7 @@ impl State {
         self.frozen_until.is_some_and(|until| now < until)
     }
 
-    /// The token, if it can be sent.
+    /// The current token, if Apple should accept it.
     fn valid_token(&self, at: Reading) -> Option<HeaderValue> {
         let is_frozen = self.is_frozen(at.now);
         let signed = self.current.as_ref().filter(|signed| signed.is_valid(at, is_frozen))?;
@@ -114,18 +115,19 @@ struct Claims<'a> {
 }
 
 impl ProviderToken {
-    /// The `authorization` value to send now.
+    /// The value of the `authorization` header for a request now. Replaces the token if necessary.
     ///
     /// # Errors
-    /// When there is none, and none can be signed.
+    /// When there is no valid token and signing fails.
     pub(super) async fn current(&self, at: Reading) -> Result<HeaderValue, Reason> {
         if let Some(bearer) = self.state().valid_token(at) {
             return Ok(bearer);
         }
-        let _alone = match self.refresh.try_lock() {
-            Ok(alone) => alone,
+        let _refreshing = match self.refresh.try_lock() {
+            Ok(refreshing) => refreshing,
             Err(_) => {
-                // No need to wait for the refresh while Apple still accepts the old token.
+                // Another task replaces the token. There is no need to wait for that task while Apple
+                // still accepts the old token.
                 if let Some(signed) = &self.state().current
                     && signed.is_valid(at, true)
                     && signed.clock_matches(at)
@@ -137,32 +139,33 @@ impl ProviderToken {
         };
         let valid_token = self.state().valid_token(at);
         match valid_token {
-            // Another task was first.
+            // Another task has replaced the token in the meantime.
             Some(bearer) => Ok(bearer),
             None => self.replace(at).await,
         }
     }
 
-    /// Replaces a token that Apple reported as expired; returns whether there is another one to try.
+    /// Replaces a token that Apple reported as expired. Returns whether there is another token to try.
     pub(super) async fn renew(&self, refused: &HeaderValue, at: Reading) -> bool {
-        if let Some(known) = self.has_newer(refused, at) {
-            return known;
+        if let Some(has_newer) = self.has_newer(refused, at) {
+            return has_newer;
         }
-        let _alone = self.refresh.lock().await;
+        let _refreshing = self.refresh.lock().await;
         match self.has_newer(refused, at) {
-            Some(known) => known,
+            Some(has_newer) => has_newer,
             None => self.replace(at).await.is_ok_and(|bearer| bearer != *refused),
         }
     }
 
-    /// Whether there is another token than the refused one; `None` if a refresh is allowed.
+    /// Whether the current token differs from the refused one. `None` if the current token was refused
+    /// and may be replaced; `Some(false)` if it was refused and must not be replaced now.
     fn has_newer(&self, refused: &HeaderValue, at: Reading) -> Option<bool> {
         let state = self.state();
         let Some(signed) = &state.current else { return Some(false) };
         if signed.bearer != *refused {
             return Some(true);
         }
-        // If a young token is reported as expired, the clock is wrong, and another token would not help.
+        // If Apple reports a young token as expired, our clock is wrong, and a new token would not help.
         let is_young = at.now.ms_since(signed.at) < REFRESH_AGE_MS_MIN;
         (is_young || state.is_frozen(at.now)).then_some(false)
     }
@@ -176,45 +179,47 @@ impl ProviderToken {
             state.frozen_until = Some(until);
             was_frozen
         };
-        // Every message in flight may get this response; it is stored once.
+        // Every message in flight may get this response. The store is updated only once.
         if let Some(shared) = self.shared.as_ref().filter(|_| !was_frozen) {
             shared.freeze(until).await;
         }
     }
 
-    /// Installs the token of another server, or signs one for all.
+    /// Replaces the current token by the token of another server, or signs a new token for all servers.
     async fn replace(&self, at: Reading) -> Result<HeaderValue, Reason> {
         let Some(shared) = &self.shared else {
             return Ok(self.install(from_signed(&self.sign(at)?)));
         };
-        let Some(kept) = shared.get().await else {
-            // Sending continues without storage.
+        let Some(stored) = shared.get().await else {
+            // The store failed. Sending continues with a token of this server alone.
             return Ok(self.install(from_signed(&self.sign(at)?)));
         };
-        if let Some(frozen_until) = kept.as_ref().and_then(|kept| kept.frozen_until) {
+        if let Some(frozen_until) = stored.as_ref().and_then(|stored| stored.frozen_until) {
             let mut state = self.state();
             state.frozen_until = state.frozen_until.max(Some(frozen_until));
             if let Some(bearer) = state.valid_token(at) {
                 return Ok(bearer);
             }
         }
-        if let Some(theirs) = kept.as_ref().and_then(|kept| self.usable_stored(kept, at)) {
-            return Ok(self.install(theirs));
+        if let Some(token) = stored.as_ref().and_then(|stored| self.usable_stored(stored, at)) {
+            return Ok(self.install(token));
         }
-        let mine = self.sign(at)?;
-        let winner = shared.put(&mine, kept.map(|kept| kept.at)).await;
-        let winner = winner.and_then(|kept| self.usable_stored(&kept, at));
-        Ok(self.install(winner.unwrap_or_else(|| from_signed(&mine))))
+        let signed = self.sign(at)?;
+        // If another server was faster, `put` returns the token of that server.
+        let latest = shared.put(&signed, stored.map(|stored| stored.at)).await;
+        let usable = latest.and_then(|latest| self.usable_stored(&latest, at));
+        Ok(self.install(usable.unwrap_or_else(|| from_signed(&signed))))
     }
 
     /// A stored token, if this server can use it.
-    fn usable_stored(&self, kept: &StoredToken, at: Reading) -> Option<BearerToken> {
-        let signed = BearerToken::of(kept.token.as_ref()?)?;
+    fn usable_stored(&self, stored: &StoredToken, at: Reading) -> Option<BearerToken> {
+        let signed = BearerToken::of(stored.token.as_ref()?)?;
         let state = self.state();
         let is_frozen = state.is_frozen(at.now);
         signed.is_preferable(at, state.current.as_ref(), is_frozen).then_some(signed)
     }
 
+    /// Makes a token the current one, and returns it as a header value.
     fn install(&self, signed: BearerToken) -> HeaderValue {
         let bearer = signed.bearer.clone();
         self.state().current = Some(signed);
@@ -246,12 +251,13 @@ fn from_signed(token: &SignedToken) -> BearerToken {
 struct BearerToken {
     bearer: HeaderValue,
     at: Timestamp,
-    /// How far the wall clock, which it bears the time of, was ahead of the servers'.
+    /// How far the wall clock of the signing server was ahead of the servers' common clock, in
+    /// milliseconds. The token contains the time of that wall clock.
     wall_ahead_ms: i64,
 }
 
 impl BearerToken {
-    /// `None` if the text is no token.
+    /// The token as a header value; `None` if its text cannot be one.
     fn of(token: &SignedToken) -> Option<Self> {
         let mut bearer =
             HeaderValue::try_from(format!("bearer {}", token.text.expose_secret())).ok()?;
@@ -259,7 +265,7 @@ impl BearerToken {
         Some(Self { bearer, at: token.at, wall_ahead_ms: token.wall_ahead_ms })
     }
 
-    /// Whether it can be sent.
+    /// Whether Apple should accept the token. While changes are frozen, it is used for longer.
     fn is_valid(&self, at: Reading, is_frozen: bool) -> bool {
         let age_ms = at.now.ms_since(self.at);
         match is_frozen {
@@ -268,14 +274,14 @@ impl BearerToken {
         }
     }
 
-    /// Whether the wall clock agrees with the one that it was signed by.
+    /// Whether the wall clock agrees with the wall clock with which the token was signed.
     fn clock_matches(&self, at: Reading) -> bool {
         let clock_set_ms = at.wall.ms_since(at.now) - self.wall_ahead_ms;
         clock_set_ms.abs() <= CLOCK_SET_MS_MAX
     }
 
-    /// Whether this token of another server replaces `own`. It replaces a present token only
-    /// if it remains valid long enough, since Apple counts the changes of each connection.
+    /// Whether this token of another server should replace `own`, the current token of this server.
+    /// Apple counts the changes on each connection, so the new token must remain valid long enough.
     fn is_preferable(&self, at: Reading, own: Option<&Self>, is_frozen: bool) -> bool {
         let age_ms = at.now.ms_since(self.at);
         let age_ms_max = match (own, is_frozen) {
@@ -283,16 +289,17 @@ impl BearerToken {
             (None, true) => KEPT_AGE_MS_MAX,
             (None, false) => REFRESH_AGE_MS,
         };
-        // A token from the future was signed by a wrong clock.
+        // A token with a time in the future was signed with a wrong clock.
         (-CLOCK_SET_MS_MAX..age_ms_max).contains(&age_ms)
             && self.clock_matches(at)
             && own.is_none_or(|own| own.bearer != self.bearer)
     }
 }
 
-// The token that all servers of one storage share.
+// The token that all servers with the same store share.
 
-/// Longest wait for storage: a message waits in the meantime, and can use a token of this server.
+/// Longest wait for the store. A message waits in the meantime. After that, this server signs a token
+/// that it does not share.
 const TOKEN_STORE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The shared token of one team and key.
@@ -303,30 +310,31 @@ struct SharedToken {
 
 impl SharedToken {
     fn new(store: Arc<dyn TokenStore>, config: &ApnsConfig) -> Self {
-        // Neither id may contain a space.
-        let whose = format!("apns {} {} ", config.team_id, config.key_id);
-        let name = sha256(&[whose.as_bytes(), &config.key_digest].concat());
+        // Neither id can contain a space, so the name is unambiguous.
+        let ids = format!("apns {} {} ", config.team_id, config.key_id);
+        let name = sha256(&[ids.as_bytes(), &config.key_digest].concat());
         Self { store, name }
     }
 
-    /// The stored token; `None` if storage fails.
+    /// The stored token. The outer `Option` is `None` if the store fails; the inner one is `None` if no
+    /// token is stored.
     async fn get(&self) -> Option<Option<StoredToken>> {
         with_timeout(self.store.get(&self.name)).await
     }
 
-    /// Stores a token, unless another server was first; returns the stored token. `None` if storage
-    /// fails.
+    /// Stores a token, unless another server has replaced the token that was signed at `replaces`.
+    /// Returns the token that is stored afterwards; `None` if the store fails.
     async fn put(&self, token: &SignedToken, replaces: Option<Timestamp>) -> Option<StoredToken> {
         with_timeout(self.store.put(&self.name, token, replaces)).await
     }
 
-    /// Forbids other servers to replace the token.
+    /// Forbids other servers to replace the token before `until`.
     async fn freeze(&self, until: Timestamp) {
         with_timeout(self.store.freeze(&self.name, until)).await;
     }
 }
 
-/// The result of storage, if it succeeds in time.
+/// The result of an operation of the store, if it succeeds in time. A failure is logged.
 async fn with_timeout<T>(operation: impl Future<Output = Result<T, TokenStoreError>>) -> Option<T> {
     let result = tokio::time::timeout(TOKEN_STORE_TIMEOUT, operation).await;
     let result = result.unwrap_or(Err(TokenStoreError::Timeout));
@@ -335,7 +343,7 @@ async fn with_timeout<T>(operation: impl Future<Output = Result<T, TokenStoreErr
         tracing::warn!(
             provider = "apns",
             cause,
-            "the provider token is not shared with other servers for now: this one signs its own"
+            "cannot share the provider token with other servers; this server signs a separate token"
         );
     })
     .ok()

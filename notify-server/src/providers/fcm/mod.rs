@@ -1,34 +1,39 @@
 //! Firebase Cloud Messaging, HTTP v1 (firebase.google.com, "Send messages using the FCM HTTP v1
-//! API"): OAuth2 service account, one request a device, 4,096 bytes of keys and values. Permanent
-//! are `UNREGISTERED` and an `INVALID_ARGUMENT` that names the token.
+//! API"). An OAuth2 service account authenticates us. Each device gets one request with at most 4,096
+//! bytes of keys and values. `UNREGISTERED`, and an `INVALID_ARGUMENT` that names the token, mean that
+//! the token is permanently invalid.
 
-mod classify;
 mod oauth;
 #[cfg(test)]
 mod tests;
 
-pub(super) use oauth::AccessTokens;
+pub(super) use oauth::TokenSources;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use http::StatusCode;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::uri::Uri;
+use notify_core::Timestamp;
+use serde::Deserialize;
 
-use self::classify::classify;
-use self::oauth::AccessToken;
-use super::transport::{Pools, Sender};
+use self::oauth::TokenSource;
+use super::transport::{Pools, ProviderResponse, Sender};
 use super::{
-    Address, CredentialCheck, Provider, RenderedBody, RenderedMessage, SendResult, deadline,
+    Address, CredentialCheck, Provider, Reason, RenderedBody, RenderedMessage, Scope, SendResult,
+    deadline, reason_from_status,
 };
 use crate::clock::SharedClock;
+use crate::outbound::retry_after;
 use crate::payload::{RenderContext, TooLarge, fcm as payload};
 use crate::provider_config::FcmConfig;
 use crate::reasons;
 
-/// A registration token that no app has.
+/// A registration token that no app can have.
 const IMPOSSIBLE_TOKEN: &str = "notify-check";
-/// A request that Google validates and does not send, up to the token and after it.
+/// The request of the dry run, which Google validates and does not send: the part before the token,
+/// and the part after it.
 const DRY_RUN_BEFORE: &str =
     r#"{"validate_only":true,"message":{"data":{"notify":"check"},"token":""#;
 const DRY_RUN_AFTER: &str = r#""}}"#;
@@ -36,7 +41,7 @@ const DRY_RUN_AFTER: &str = r#""}}"#;
 /// FCM for one application.
 pub(super) struct Fcm {
     clock: SharedClock,
-    access: Arc<AccessToken>,
+    token_source: Arc<TokenSource>,
     enriched_as_data: bool,
     uri: Uri,
     sender: Sender,
@@ -47,7 +52,7 @@ impl Fcm {
         config: &FcmConfig,
         clock: SharedClock,
         pools: &Pools,
-        tokens: &AccessTokens,
+        tokens: &TokenSources,
     ) -> Self {
         let base_url = config.base_url();
         let account = &config.service_account;
@@ -56,7 +61,7 @@ impl Fcm {
         let credential = format!("fcm {}", account.client_email);
         let sender = Sender::new(pools, &base_url, credential, trust);
         Self {
-            access: tokens.get(config, sender.http1()),
+            token_source: tokens.get(config, sender.http1()),
             clock,
             enriched_as_data: config.enriched_as_data,
             uri: url.parse().expect("a base url and a project id are checked"),
@@ -71,7 +76,8 @@ impl Provider for Fcm {
         let payload = payload::render(context, self.enriched_as_data)?;
         let mut headers = HeaderMap::with_capacity(4);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        // Reserves the entry, so that a copy of the map need not grow for each device.
+        // A placeholder: it reserves the entry, so that the copy of the map for each device need not
+        // grow.
         headers.insert(AUTHORIZATION, HeaderValue::from_static(""));
         let body = RenderedBody::Template(payload.body);
         Ok(RenderedMessage { headers, body })
@@ -87,8 +93,8 @@ impl Provider for Fcm {
         let body = body.put(token);
         let mut refused: Option<HeaderValue> = None;
         loop {
-            let access = self.access.get(&self.clock, refused.as_ref(), deadline).await;
-            let bearer = match access {
+            let token = self.token_source.get(&self.clock, refused.as_ref(), deadline).await;
+            let bearer = match token {
                 Ok(bearer) => bearer,
                 Err(answer) => return answer,
             };
@@ -97,16 +103,15 @@ impl Provider for Fcm {
                 headers.insert(AUTHORIZATION, bearer.clone());
                 headers
             };
-            let sent = self.sender.post(&self.uri, headers, &body, deadline).await;
-            let reply = match sent {
+            let reply = match self.sender.post(&self.uri, headers, &body, deadline).await {
                 Ok(reply) => reply,
                 Err(failure) => return failure.into(),
             };
             let answer = classify(&reply, self.clock.wall());
-            // A token that Google revoked early: retry with a new one, once; then it is our
-            // credentials. Nothing was processed.
+            // Google may have revoked the token early. The message was not processed, so it is sent
+            // again with a new token, once. If that is refused too, our credentials are at fault.
             let is_stale = reply.status == StatusCode::UNAUTHORIZED
-                && !matches!(&answer, SendResult::AuthRejected { reason } if *reason == classify::THIRD_PARTY);
+                && !matches!(&answer, SendResult::AuthRejected { reason } if *reason == THIRD_PARTY);
             if !is_stale || refused.is_some() {
                 return answer;
             }
@@ -114,8 +119,8 @@ impl Provider for Fcm {
         }
     }
 
-    /// A dry run (`validate_only`) to an impossible registration token: it passes the
-    /// OAuth endpoint, the project and the service account's role before Google checks the token.
+    /// Makes a dry run (`validate_only`) to an impossible registration token. Google checks the access
+    /// token, the project and the service account's role before it checks the registration token.
     async fn check(&self) -> CredentialCheck {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -128,4 +133,166 @@ impl Provider for Fcm {
     fn max_concurrency(&self) -> usize {
         self.sender.max_concurrency()
     }
+}
+
+// Classification of FCM's responses (Google, "FCM error codes"; deviations are noted below). The
+// `errorCode` decides first, then the canonical status, then the HTTP status.
+
+/// Google's code when another push service refused a key of it that is stored at Google. A new access
+/// token would not help.
+pub(super) const THIRD_PARTY: &str = "THIRD_PARTY_AUTH_ERROR";
+
+/// Most details of an error that are read.
+const DETAILS_MAX: usize = 16;
+
+#[derive(Default, Deserialize)]
+struct Success {
+    name: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+struct Failed {
+    #[serde(default)]
+    error: GoogleError,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct GoogleError {
+    status: String,
+    message: String,
+    details: Vec<Detail>,
+}
+
+/// The fields of all of Google's detail types. Fields that a detail does not have stay empty.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Detail {
+    #[serde(rename = "errorCode")]
+    error_code: String,
+    #[serde(rename = "fieldViolations")]
+    field_violations: Vec<FieldViolation>,
+    violations: Vec<QuotaViolation>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct FieldViolation {
+    field: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct QuotaViolation {
+    subject: String,
+}
+
+impl GoogleError {
+    fn details(&self) -> impl Iterator<Item = &Detail> {
+        self.details.iter().take(DETAILS_MAX)
+    }
+
+    fn error_code(&self) -> &str {
+        self.details()
+            .map(|detail| detail.error_code.as_str())
+            .find(|code| !code.is_empty())
+            .unwrap_or_default()
+    }
+
+    /// Whether the registration token is invalid, and not the message.
+    fn names_the_token(&self) -> bool {
+        let violations: Vec<_> =
+            self.details().flat_map(|detail| &detail.field_violations).collect();
+        if violations.is_empty() {
+            return self.message.contains("registration token");
+        }
+        let names_field = violations.iter().any(|violation| violation.field == "message.token");
+        names_field
+    }
+
+    /// Whether the exceeded quota belongs to a single device or topic, and not to the project.
+    fn is_quota_of_address(&self) -> bool {
+        self.details().flat_map(|detail| &detail.violations).any(|violation| {
+            let subject = violation.subject.to_ascii_lowercase();
+            ["device", "token", "topic"].iter().any(|word| subject.contains(word))
+        })
+    }
+}
+
+/// Classifies a response.
+pub(super) fn classify(reply: &ProviderResponse, wall: Timestamp) -> SendResult {
+    if reply.status == StatusCode::OK {
+        // A body that is not JSON did not come from FCM.
+        return match serde_json::from_slice::<Success>(&reply.body) {
+            Ok(success) => {
+                SendResult::Delivered { message_id: success.name.map(String::into_boxed_str) }
+            }
+            Err(_) => SendResult::Unknown { reason: reason_from_status(reply.status, "") },
+        };
+    }
+    let failed: Failed = serde_json::from_slice(&reply.body).unwrap_or_default();
+    let error = failed.error;
+    by_error_code(&error)
+        .or_else(|| by_canonical_status(reply.status, &error))
+        .unwrap_or_else(|| by_http_status(reply.status, &error))
+        .with_retry_after(retry_after(&reply.headers, wall))
+}
+
+fn by_error_code(error: &GoogleError) -> Option<SendResult> {
+    let code = error.error_code();
+    let reason = || -> Reason { Cow::Owned(code.to_owned()) };
+    let answer = match code {
+        "UNREGISTERED" => {
+            SendResult::Unregistered { reason: reason(), ambiguous: false, since: None }
+        }
+        "INVALID_ARGUMENT" => invalid_argument(error),
+        "SENDER_ID_MISMATCH" => SendResult::InvalidMessage { reason: reason() },
+        THIRD_PARTY => SendResult::AuthRejected { reason: Reason::Borrowed(THIRD_PARTY) },
+        "QUOTA_EXCEEDED" => quota(error, reason()),
+        "INTERNAL" | "UNAVAILABLE" => SendResult::failed(reason()),
+        "UNSPECIFIED_ERROR" => SendResult::Unknown { reason: reason() },
+        _ => return None,
+    };
+    Some(answer)
+}
+
+fn by_canonical_status(http: StatusCode, error: &GoogleError) -> Option<SendResult> {
+    let reason = || -> Reason { Cow::Owned(error.status.clone()) };
+    let answer = match (http.as_u16(), error.status.as_str()) {
+        (400, "INVALID_ARGUMENT") => invalid_argument(error),
+        (401, "UNAUTHENTICATED") | (403, "PERMISSION_DENIED") | (404, "NOT_FOUND") => {
+            SendResult::AuthRejected { reason: reason() }
+        }
+        (429, "RESOURCE_EXHAUSTED") => quota(error, reason()),
+        (500, "INTERNAL") | (503, "UNAVAILABLE") => SendResult::failed(reason()),
+        _ => return None,
+    };
+    Some(answer)
+}
+
+/// Classifies a response without Google's codes: an edge server sent it, or the endpoint is not FCM.
+fn by_http_status(http: StatusCode, error: &GoogleError) -> SendResult {
+    let reason = reason_from_status(http, &error.status);
+    match http.as_u16() {
+        // The project or the endpoint is wrong. Without a code this never means an unregistered token.
+        401 | 404 => SendResult::AuthRejected { reason },
+        413 => SendResult::InvalidMessage { reason },
+        429 => quota(error, reason),
+        408 | 500..=599 => SendResult::failed(reason),
+        _ => SendResult::Unknown { reason },
+    }
+}
+
+fn invalid_argument(error: &GoogleError) -> SendResult {
+    let reason = Reason::Borrowed("INVALID_ARGUMENT");
+    if error.names_the_token() {
+        SendResult::Unregistered { reason, ambiguous: true, since: None }
+    } else {
+        SendResult::InvalidMessage { reason }
+    }
+}
+
+fn quota(error: &GoogleError, reason: Reason) -> SendResult {
+    let scope = if error.is_quota_of_address() { Scope::Address } else { Scope::Provider };
+    SendResult::Throttle { reason, after: None, scope }
 }

@@ -1,5 +1,6 @@
-//! Access tokens of a service account (RFC 7523): one for each credential, fetched by one of the tasks
-//! that need it, and again five minutes before it expires.
+//! Access tokens of a service account (RFC 7523). Each credential has one current token. One of the
+//! tasks that need the token fetches it, and another one fetches a new token five minutes before the
+//! current one expires.
 
 use std::sync::{Arc, Mutex};
 
@@ -18,36 +19,36 @@ use crate::providers::transport::{Http1, ProviderResponse};
 use crate::providers::{Processing, Reason, SendResult};
 use crate::reasons;
 
-/// What the token is for.
+/// The permission that the token grants.
 const SCOPE: &str = "https://www.googleapis.com/auth/firebase.messaging";
-/// Lifetime of an assertion, in seconds: the longest that Google accepts.
+/// Lifetime of an assertion, in seconds. It is the longest that Google accepts.
 const ASSERTION_SECONDS: i64 = 3_600;
 /// How long before its expiry a token is replaced, in milliseconds.
 const REFRESH_BEFORE_END_MS: i64 = 5 * 60_000;
-/// Longest lifetime of a token that is assumed, in seconds.
+/// Longest lifetime of a token that we believe, in seconds.
 const LIFE_SECONDS_MAX: i64 = 86_400;
-/// How long a failed fetch is reused for later callers.
+/// How long the failure of a fetch is also returned to later callers.
 const FAILURE_KEPT: Duration = Duration::from_secs(1);
-/// Least time between two fetches caused by a 401, in milliseconds: if new tokens are
-/// refused as well, each message would otherwise fetch another.
+/// Shortest time between two fetches caused by a 401, in milliseconds. If new tokens are refused as
+/// well, each message would otherwise fetch another token.
 const FORCED_INTERVAL_MS: i64 = 30_000;
 
-/// Identifies a token without containing its key.
+/// Identifies a credential without containing its private key.
 type TokenKey = (String, String, Option<String>, KeyDigest, Option<ExtraRoots>);
 
-/// All access tokens of the server. A token exists as long as some application uses it.
+/// The token sources of all service accounts. A source exists as long as some application uses it.
 #[derive(Default)]
-pub(in crate::providers) struct AccessTokens(WeakMap<TokenKey, AccessToken>);
+pub(in crate::providers) struct TokenSources(WeakMap<TokenKey, TokenSource>);
 
-impl AccessTokens {
-    /// When the oldest token in use was granted.
+impl TokenSources {
+    /// When the oldest current token was granted.
     pub(in crate::providers) fn oldest(&self) -> Option<Timestamp> {
-        let granted_at = |token: &AccessToken| token.lock().as_ref().map(|token| token.at);
-        self.0.all().iter().filter_map(|(_, token)| granted_at(token)).min()
+        let granted_at = |source: &TokenSource| source.lock().as_ref().map(|token| token.at);
+        self.0.all().iter().filter_map(|(_, source)| granted_at(source)).min()
     }
 
-    /// The token of that account.
-    pub(super) fn get(&self, config: &FcmConfig, http: &Http1) -> Arc<AccessToken> {
+    /// The token source of a service account, shared by all applications that use the account.
+    pub(super) fn get(&self, config: &FcmConfig, http: &Http1) -> Arc<TokenSource> {
         let account = &config.service_account;
         let key = (
             account.token_uri.to_string(),
@@ -56,7 +57,7 @@ impl AccessTokens {
             account.key_digest,
             config.ca_certificate.clone(),
         );
-        self.0.get(key, |_| AccessToken {
+        self.0.get(key, |_| TokenSource {
             account: account.clone(),
             http: http.clone(),
             current: Mutex::default(),
@@ -65,18 +66,20 @@ impl AccessTokens {
     }
 }
 
-/// The token of one service account.
-pub(in crate::providers) struct AccessToken {
+/// Fetches and caches the access token of one service account.
+pub(in crate::providers) struct TokenSource {
     account: ServiceAccount,
     http: Http1,
     current: Mutex<Option<CachedToken>>,
-    /// Locked by the task that fetches.
+    /// Locked by the task that fetches a token.
     refresh: tokio::sync::Mutex<RefreshState>,
 }
 
 #[derive(Default)]
 struct RefreshState {
+    /// When the last fetch failed, and with which result; `None` if it succeeded.
     failed: Option<(Instant, SendResult)>,
+    /// When a token was last fetched because of a 401.
     forced_at: Option<Timestamp>,
 }
 
@@ -109,18 +112,19 @@ struct ErrorResponse {
     error: String,
 }
 
-impl AccessToken {
-    /// The `authorization` value to send now, other than the one that was `refused`.
+impl TokenSource {
+    /// The value of the `authorization` header for a request now. `refused` is a value that Google has
+    /// refused; it is not returned again. Fetches a new token if necessary.
     ///
     /// # Errors
-    /// The result of the attempt, if there is no token.
+    /// The result with which the attempt ends, if no token is available.
     pub(super) async fn get(
         &self,
         clock: &SharedClock,
         refused: Option<&HeaderValue>,
         deadline: Instant,
     ) -> Result<HeaderValue, SendResult> {
-        let came_at = Instant::now();
+        let called_at = Instant::now();
         if let Some(token) = self.usable(clock.now(), refused, REFRESH_BEFORE_END_MS) {
             return Ok(token);
         }
@@ -137,13 +141,17 @@ impl AccessToken {
             return Err(SendResult::AuthRejected { reason: Reason::Borrowed("UNAUTHENTICATED") });
         }
         let answer = match &refresh.failed {
-            // Many callers share one fetch: separate retries would overload a failing endpoint.
-            Some((at, answer)) if *at >= came_at || at.elapsed() < FAILURE_KEPT => answer.clone(),
+            // Callers that waited for this fetch share its failure. If each of them fetched again, they
+            // would overload an endpoint that fails.
+            Some((at, answer)) if *at >= called_at || at.elapsed() < FAILURE_KEPT => answer.clone(),
             Some(_) | None => match self.fetch(clock.read(), deadline).await {
                 Ok(token) => {
                     refresh.failed = None;
-                    // Only after success: a failed fetch says nothing about new tokens.
-                    refresh.forced_at = refused.map_or(refresh.forced_at, |_| Some(now));
+                    // This is recorded only after a success, because a failed fetch does not show
+                    // whether a new token would be accepted.
+                    if refused.is_some() {
+                        refresh.forced_at = Some(now);
+                    }
                     let bearer = token.bearer.clone();
                     *self.lock() = Some(token);
                     return Ok(bearer);
@@ -154,7 +162,7 @@ impl AccessToken {
                 }
             },
         };
-        // The old token may still be valid.
+        // The fetch failed, but the current token may still be valid for some minutes.
         self.usable(now, refused, 0).ok_or(answer)
     }
 
@@ -162,6 +170,8 @@ impl AccessToken {
         self.current.lock().expect("nothing panics under this lock")
     }
 
+    /// The current token as a header value, if it is valid for more than `before_end_ms` milliseconds
+    /// and was not refused.
     fn usable(
         &self,
         now: Timestamp,
@@ -193,6 +203,7 @@ impl AccessToken {
         parse_token_response(&reply, at)
     }
 
+    /// A signed assertion for the token endpoint; `None` if signing fails.
     fn assertion(&self, wall: Timestamp) -> Option<String> {
         let mut header = Header::new(Algorithm::RS256);
         header.kid.clone_from(&self.account.private_key_id);
@@ -208,7 +219,8 @@ impl AccessToken {
     }
 }
 
-/// Parses the token endpoint's response: refusals concern our credentials, everything else is transient.
+/// Parses the response of the token endpoint. A refusal means that our credentials are wrong; any other
+/// failure is transient.
 fn parse_token_response(reply: &ProviderResponse, at: Reading) -> Result<CachedToken, SendResult> {
     let status = reply.status;
     if status.is_success() {

@@ -6,7 +6,7 @@ use http::HeaderValue;
 use notify_core::Timestamp;
 use serde_json::{Value, json};
 
-use super::classify::classify;
+use super::classify;
 use crate::providers::tests::results::{
     assert_status_decides, bad, config, reply, retry, throttle, unknown,
 };
@@ -56,7 +56,7 @@ fn quota(subject: &str) -> Value {
     })
 }
 
-/// HTTP status, canonical status, `errorCode`, message, more details, and what it means.
+/// HTTP status, canonical status, `errorCode`, message, more details, and the expected result.
 type Row = (u16, &'static str, Option<&'static str>, &'static str, Vec<Value>, SendResult);
 
 #[test]

@@ -1,8 +1,8 @@
-//! Facebook Messenger (developers.facebook.com, "Send API"): a page's access token, one request a
-//! person, 2,000 characters of text, and only within 24 hours of what the person wrote last.
-//! The error for no such user is permanent; errors about our token or permissions pause the provider.
+//! Facebook Messenger (developers.facebook.com, "Send API"). The access token of a page authenticates
+//! us. Each person gets one request with at most 2,000 characters of text, and only within 24 hours of
+//! the person's last message. The error "no such user" means that the address is permanently invalid.
+//! Errors about our token or our permissions pause the provider.
 
-mod classify;
 #[cfg(test)]
 mod tests;
 
@@ -19,20 +19,21 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use self::classify::{OUTSIDE_WINDOW, classify};
 use crate::clock::SharedClock;
 use crate::keys::hex;
+use crate::outbound::retry_after;
 use crate::payload::{RenderContext, TooLarge, messenger as payload};
 use crate::provider_config::{BaseUrl, KeyDigest, MessengerConfig};
 use crate::providers::registry::WeakMap;
-use crate::providers::transport::{Pools, Sender};
+use crate::providers::transport::{Pools, ProviderResponse, Sender};
 use crate::providers::{
-    Address, CredentialCheck, Provider, ProviderLimit, RenderedBody, RenderedMessage, SendResult,
-    deadline,
+    Address, CredentialCheck, Processing, Provider, ProviderLimit, Reason, RenderedBody,
+    RenderedMessage, Scope, SendResult, deadline, reason_from_status,
 };
 use crate::reasons;
 
-/// Version of the Graph API, unless the endpoint names another one. One lives about two years.
+/// Version of the Graph API, unless the endpoint names another one. Meta supports a version for about
+/// two years.
 const VERSION: &str = "v25.0";
 /// How long after a person's last message the page may write, in milliseconds: 24 hours.
 const WINDOW_MS: i64 = 24 * 60 * 60 * 1_000;
@@ -74,8 +75,8 @@ impl Messenger {
     }
 }
 
-/// The endpoint for messages. With the app's secret, every call proves that the sender knows it (Meta,
-/// "Securing Graph API Requests"): HMAC-SHA256 of the token.
+/// The URL for messages. If the app's secret is configured, the URL contains an HMAC-SHA256 of the token,
+/// which proves that the sender knows the secret (Meta, "Securing Graph API Requests").
 fn messages_uri(base_url: &BaseUrl, token: &str, app_secret: Option<&SecretString>) -> Uri {
     let version = if names_version(base_url) { String::new() } else { format!("/{VERSION}") };
     let proof = app_secret.map_or_else(String::new, |secret| {
@@ -112,7 +113,8 @@ impl Provider for Messenger {
                 reason: reasons::ADDRESS_OF_ANOTHER_PROVIDER.into(),
             };
         };
-        // Meta counts refused messages against the page. If the time is unknown, the message is tried.
+        // Meta counts refused messages against the page, so a message outside the window is not sent. If
+        // the time of the person's last message is unknown, the message is sent.
         let now = self.clock.now();
         if last_inbound_at.is_some_and(|at| now.ms_since(at) > WINDOW_MS) {
             return SendResult::NotPermitted { reason: OUTSIDE_WINDOW.into() };
@@ -132,16 +134,16 @@ impl Provider for Messenger {
         let usage = usage(&reply.headers);
         let mut answer = classify(&reply, self.clock.wall());
         if let SendResult::Throttle { after, .. } = &mut answer {
-            let named = usage.and_then(|usage| usage.regain).max(*after);
-            *after = Some(self.quota.throttled(named, now));
+            let requested = usage.and_then(|usage| usage.regain).max(*after);
+            *after = Some(self.quota.record_throttle(requested, now));
         } else if matches!(answer, SendResult::Delivered { .. }) {
-            self.quota.delivered();
+            self.quota.record_delivery();
         }
-        self.quota.seen(usage, now);
+        self.quota.record_usage(usage, now);
         answer
     }
 
-    /// `GET /me` reads the page, and sends nothing.
+    /// Reads the page with `GET /me`, which sends no message.
     async fn check(&self) -> CredentialCheck {
         let deadline = deadline();
         let url = self.uri.to_string().replacen("/me/messages", "/me", 1);
@@ -164,21 +166,21 @@ impl Provider for Messenger {
     }
 }
 
-// The rest of a page's quota, from Meta's usage headers (Meta, "Rate Limits"), and how
-// long to wait when a response asks to wait without a time.
+// The quota of a page. Meta reports in its usage headers how much of the quota is used (Meta, "Rate
+// Limits"). If Meta asks to wait without giving a time, the quota also chooses the wait.
 
-/// Messages a second of a page, unless configured otherwise: above 40 its inbox stops
-/// working.
+/// Messages a second of a page, unless configured otherwise. Above 40 messages a second the inbox of the
+/// page stops working.
 const PER_SECOND: u32 = 30;
 /// Share of the quota at which a page slows down, in percent.
 const SLOW_PERCENT: u32 = 80;
-/// Share at which it stops.
+/// Share of the quota at which a page stops sending, in percent.
 const FULL_PERCENT: u32 = 100;
-/// How long a reported share is valid: the quota's window, an hour.
+/// How long a reported share is valid, in milliseconds: an hour, which is the window of the quota.
 const USAGE_MS: i64 = 60 * 60 * 1_000;
-/// First wait if Meta gives none; it doubles.
+/// First wait if Meta gives no time. Each further wait doubles.
 const WAIT_FIRST: Duration = Duration::from_secs(60);
-/// Longest wait if Meta gives none.
+/// Longest wait if Meta gives no time.
 const WAIT_MAX: Duration = Duration::from_secs(60 * 60);
 /// Longest wait requested by Meta that is honoured.
 const REGAIN_MINUTES_MAX: u64 = 24 * 60;
@@ -186,9 +188,9 @@ const REGAIN_MINUTES_MAX: u64 = 24 * 60;
 /// The usage headers of one response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Usage {
-    /// The fullest of the quotas, in percent; more than 100 is 100.
+    /// The share of the most used quota, in percent, at most 100.
     percent: u32,
-    /// When access is regained, if Meta says so.
+    /// How long until access is regained, if Meta reports it.
     regain: Option<Duration>,
 }
 
@@ -227,6 +229,7 @@ fn usage(headers: &HeaderMap) -> Option<Usage> {
     Some(Usage { percent, regain })
 }
 
+/// Parses a header field as JSON; `None` if it is missing or invalid.
 fn read<T: DeserializeOwned>(headers: &HeaderMap, name: &str) -> Option<T> {
     serde_json::from_slice(headers.get(name)?.as_bytes()).ok()
 }
@@ -237,8 +240,9 @@ pub(super) struct Quota(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// The last reported share, and when.
+    /// The last reported share, and when it was reported.
     share: Option<(u32, Timestamp)>,
+    /// Nothing is sent before this time.
     closed_until: Option<Timestamp>,
     /// Consecutive waits without a time from Meta.
     waits: u32,
@@ -249,8 +253,8 @@ impl Quota {
         self.0.lock().expect("nothing panics under this lock")
     }
 
-    /// Records a response's headers.
-    fn seen(&self, usage: Option<Usage>, now: Timestamp) {
+    /// Records the usage headers of a response.
+    fn record_usage(&self, usage: Option<Usage>, now: Timestamp) {
         let Some(usage) = usage else { return };
         let mut state = self.state();
         state.share = Some((usage.percent, now));
@@ -260,21 +264,22 @@ impl Quota {
         }
     }
 
-    /// Meta accepted a message: the waits start over.
-    fn delivered(&self) {
+    /// Records that Meta accepted a message. The next wait starts again at [`WAIT_FIRST`].
+    fn record_delivery(&self) {
         self.state().waits = 0;
     }
 
-    /// Meta asks to slow down, for `named` if given; returns how long to wait. Responses to requests that were
-    /// in flight at the first such response do not extend the wait.
-    fn throttled(&self, named: Option<Duration>, now: Timestamp) -> Duration {
+    /// Records that Meta asked to slow down, for the `requested` time if it gave one. Returns how long to
+    /// wait. Without a requested time, responses that arrive during a wait do not extend it: they belong
+    /// to requests that were in flight when the wait began.
+    fn record_throttle(&self, requested: Option<Duration>, now: Timestamp) -> Duration {
         let mut state = self.state();
-        if named.is_none()
+        if requested.is_none()
             && let Some(until) = state.closed_until.filter(|until| *until > now)
         {
             return Duration::from_millis(until.ms_since(now).unsigned_abs());
         }
-        let wait = named.unwrap_or_else(|| {
+        let wait = requested.unwrap_or_else(|| {
             let doubled = WAIT_FIRST.saturating_mul(1 << state.waits.min(16));
             state.waits = state.waits.saturating_add(1);
             doubled.min(WAIT_MAX)
@@ -283,8 +288,8 @@ impl Quota {
         wait
     }
 
-    /// The current limit: less than `per_second` from four fifths of the quota, and a message a
-    /// second at its end.
+    /// The current limit. From [`SLOW_PERCENT`] of the quota it falls below `per_second`, down to one
+    /// message a second when the quota is used up.
     fn limit(&self, per_second: u32, now: Timestamp) -> ProviderLimit {
         let mut state = self.state();
         if let Some(until) = state.closed_until.filter(|until| *until > now) {
@@ -304,4 +309,163 @@ impl Quota {
 
 fn ms(wait: Duration) -> i64 {
     i64::try_from(wait.as_millis()).unwrap_or(i64::MAX)
+}
+
+// Classification of the Send API's responses (Meta, "Error Codes"; deviations are noted below). Code
+// and subcode of the Graph error decide first, then the HTTP status.
+
+/// The reason if the person's last message is too old, so that the page may not write.
+pub(super) const OUTSIDE_WINDOW: &str = "outside_messaging_window";
+
+#[derive(Deserialize)]
+struct Success {
+    message_id: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Failed {
+    error: GraphError,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct GraphError {
+    code: u64,
+    error_subcode: u64,
+}
+
+/// The class of a row of the table.
+#[derive(Clone, Copy)]
+enum ErrorClass {
+    Retry,
+    Throttle,
+    AuthRejected,
+    NotPermitted,
+    Unregistered,
+    InvalidMessage,
+}
+
+/// The subcodes that a row matches.
+enum SubcodeMatch {
+    Is(u64),
+    None,
+    Any,
+}
+
+/// Code, subcode, class and reason. The first matching row decides.
+///
+/// Of all errors about a person who cannot be reached, only "no such user" disables the device. If the
+/// person blocked the page (551, 200/1545041) or cannot receive messages (10/2018108), the delivery fails
+/// and the device is kept, even after many failures. The person can revert both at any time, and the
+/// 24-hour window soon ends the attempts.
+const ROWS: &[(u64, SubcodeMatch, ErrorClass, &str)] = &[
+    (1200, SubcodeMatch::Any, ErrorClass::Retry, "temporarily_unavailable"),
+    // Meta also reports this for some people who blocked the page. It is retried because it usually means
+    // an outage of some hours, and the retries end within a day.
+    (2, SubcodeMatch::Any, ErrorClass::Retry, "service_unavailable"),
+    (1, SubcodeMatch::Is(99), ErrorClass::AuthRejected, "permission_missing"),
+    (1, SubcodeMatch::Any, ErrorClass::Retry, "unknown_error"),
+    (4, SubcodeMatch::Is(2_018_022), ErrorClass::Throttle, "phone_number_limit"),
+    (4, SubcodeMatch::Any, ErrorClass::Throttle, "app_limit"),
+    (17, SubcodeMatch::Any, ErrorClass::Throttle, "user_limit"),
+    (32, SubcodeMatch::Any, ErrorClass::Throttle, "page_limit"),
+    // Meta found that the messages bother this person, so there is no retry.
+    (613, SubcodeMatch::Is(1_893_016), ErrorClass::NotPermitted, "abuse_warning"),
+    (613, SubcodeMatch::Any, ErrorClass::Throttle, "custom_limit"),
+    (80_006, SubcodeMatch::Any, ErrorClass::Throttle, "messenger_limit"),
+    (10, SubcodeMatch::Is(2_018_278), ErrorClass::NotPermitted, OUTSIDE_WINDOW),
+    (10, SubcodeMatch::Is(2_018_065), ErrorClass::NotPermitted, OUTSIDE_WINDOW),
+    (10, SubcodeMatch::Is(2_018_108), ErrorClass::NotPermitted, "person_cannot_receive"),
+    (10, SubcodeMatch::None, ErrorClass::AuthRejected, "permission_missing"),
+    (551, SubcodeMatch::Any, ErrorClass::NotPermitted, "person_not_available"),
+    (200, SubcodeMatch::Is(1_545_041), ErrorClass::NotPermitted, "person_not_available"),
+    (200, SubcodeMatch::Is(2_018_028), ErrorClass::AuthRejected, "app_not_live"),
+    (200, SubcodeMatch::Is(2_018_027), ErrorClass::AuthRejected, "permission_missing"),
+    (200, SubcodeMatch::Is(2_018_021), ErrorClass::AuthRejected, "permission_missing"),
+    (200, SubcodeMatch::None, ErrorClass::AuthRejected, "permission_missing"),
+    (230, SubcodeMatch::Any, ErrorClass::AuthRejected, "permission_missing"),
+    (100, SubcodeMatch::Is(2_018_001), ErrorClass::Unregistered, "no_such_user"),
+    (100, SubcodeMatch::Is(2_018_109), ErrorClass::InvalidMessage, "attachment_too_large"),
+    (100, SubcodeMatch::Is(2_018_034), ErrorClass::InvalidMessage, "message_empty"),
+    (100, SubcodeMatch::Any, ErrorClass::InvalidMessage, "invalid_parameter"),
+    (190, SubcodeMatch::Any, ErrorClass::AuthRejected, "access_token_refused"),
+    (368, SubcodeMatch::Any, ErrorClass::AuthRejected, "blocked_for_policy"),
+];
+
+/// Classifies a response.
+pub(super) fn classify(reply: &ProviderResponse, wall: Timestamp) -> SendResult {
+    if reply.status == StatusCode::OK {
+        return match serde_json::from_slice::<Success>(&reply.body) {
+            Ok(success) => {
+                SendResult::Delivered { message_id: success.message_id.map(String::into_boxed_str) }
+            }
+            // The body is incomplete or not JSON. Meta may have accepted the message, and it would not
+            // recognise a repeated message.
+            Err(_) => SendResult::Retry {
+                reason: reason_from_status(reply.status, ""),
+                after: None,
+                outcome: Processing::Unknown,
+            },
+        };
+    }
+    let failed: Option<Failed> = serde_json::from_slice(&reply.body).ok();
+    let answer = match &failed {
+        Some(Failed { error }) => {
+            by_code(error).unwrap_or_else(|| by_unknown_code(reply.status, error))
+        }
+        None => by_http_status(reply.status),
+    };
+    answer.with_retry_after(retry_after(&reply.headers, wall))
+}
+
+fn by_code(error: &GraphError) -> Option<SendResult> {
+    let (_, _, class, word) = ROWS.iter().find(|(code, subcode, _, _)| {
+        let subcode_matches = match subcode {
+            SubcodeMatch::Is(subcode) => error.error_subcode == *subcode,
+            SubcodeMatch::None => error.error_subcode == 0,
+            SubcodeMatch::Any => true,
+        };
+        error.code == *code && subcode_matches
+    })?;
+    let reason: Reason = match error.error_subcode {
+        0 => format!("{word} ({})", error.code).into(),
+        subcode => format!("{word} ({}/{subcode})", error.code).into(),
+    };
+    Some(match class {
+        ErrorClass::Retry => SendResult::failed(reason),
+        ErrorClass::Throttle => {
+            SendResult::Throttle { reason, after: None, scope: Scope::Provider }
+        }
+        ErrorClass::AuthRejected => SendResult::AuthRejected { reason },
+        ErrorClass::NotPermitted => SendResult::NotPermitted { reason },
+        // The id of a person is valid for one page only. The token of another page would give the same
+        // error for every person, so the answer is ambiguous.
+        ErrorClass::Unregistered => {
+            SendResult::Unregistered { reason, ambiguous: true, since: None }
+        }
+        ErrorClass::InvalidMessage => SendResult::InvalidMessage { reason },
+    })
+}
+
+/// Classifies a Graph error that is not in the table.
+fn by_unknown_code(http: StatusCode, error: &GraphError) -> SendResult {
+    let reason = reason_from_status(http, &format!("code_{}_{}", error.code, error.error_subcode));
+    match http.as_u16() {
+        429 => SendResult::Throttle { reason, after: None, scope: Scope::Provider },
+        408 | 500..=599 => SendResult::failed(reason),
+        _ => SendResult::Unknown { reason },
+    }
+}
+
+/// Classifies a response without Meta's codes: an edge server sent it, or the endpoint is not Meta's.
+fn by_http_status(http: StatusCode) -> SendResult {
+    let reason = reason_from_status(http, "");
+    match http.as_u16() {
+        // The endpoint is wrong. Without a code this never means a dead address.
+        401 | 404 => SendResult::AuthRejected { reason },
+        413 => SendResult::InvalidMessage { reason },
+        429 => SendResult::Throttle { reason, after: None, scope: Scope::Provider },
+        408 | 500..=599 => SendResult::failed(reason),
+        _ => SendResult::Unknown { reason },
+    }
 }

@@ -8,8 +8,7 @@ use http::HeaderValue;
 use notify_core::Timestamp;
 use serde_json::json;
 
-use super::classify::classify;
-use super::{messages_uri, names_version};
+use super::{classify, messages_uri, names_version};
 use crate::provider_config::BaseUrl;
 use crate::providers::tests::results::{
     assert_status_decides, bad, config, reply, retry, throttle, unknown,
@@ -34,7 +33,7 @@ fn every_row_of_meta_s_table_is_classified() {
         ambiguous: true,
         since: None,
     };
-    // HTTP status, code, subcode, and what it means.
+    // HTTP status, code, subcode, and the expected result.
     let rows = [
         (500, 1200, 0, retry("temporarily_unavailable (1200)")),
         (500, 2, 0, retry("service_unavailable (2)")),
@@ -70,7 +69,7 @@ fn every_row_of_meta_s_table_is_classified() {
         (403, 10, 0, config("permission_missing (10)")),
         (403, 230, 0, config("permission_missing (230)")),
         (400, 368, 0, config("blocked_for_policy (368)")),
-        // Not in the table: a 403 that says nothing known is retried and counted.
+        // A 403 with an unknown code is not in the table. It is retried as an unknown answer.
         (403, 10, 7, unknown("http_403 code_10_7")),
         (403, 200, 7, unknown("http_403 code_200_7")),
         (400, 803, 0, unknown("http_400 code_803_0")),

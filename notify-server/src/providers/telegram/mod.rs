@@ -1,13 +1,14 @@
-//! The chat app: Telegram (core.telegram.org/bots/api): a bot's token in the path, one request a
-//! chat, 4,096 characters of text. A block, a deactivated person and a missing chat are permanent;
-//! errors about our token pause the provider.
+//! The chat app, which is Telegram (core.telegram.org/bots/api). The token of a bot is part of the path.
+//! Each chat gets one request with at most 4,096 characters of text. If the person blocked the bot or was
+//! deactivated, or the chat does not exist, the address is permanently invalid. Errors about our token
+//! pause the provider.
 
-mod classify;
 #[cfg(test)]
 mod tests;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -15,24 +16,25 @@ use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::uri::Uri;
 use notify_core::Timestamp;
 use secrecy::ExposeSecret;
+use serde::Deserialize;
 use tokio::time::Instant;
 
-use self::classify::{Classification, classify};
 use crate::clock::SharedClock;
 use crate::keys::hex;
+use crate::outbound::retry_after;
 use crate::payload::telegram::{self as payload, BotCall};
 use crate::payload::{RenderContext, TooLarge};
 use crate::provider_config::{KeyDigest, TelegramConfig};
 use crate::providers::registry::WeakMap;
 use crate::providers::transport::{Pools, ProviderResponse, Sender, TransportError};
 use crate::providers::{
-    Address, CredentialCheck, Provider, ProviderLimit, RenderedBody, RenderedMessage, Scope,
-    SendResult, deadline,
+    Address, CredentialCheck, Processing, Provider, ProviderLimit, Reason, RenderedBody,
+    RenderedMessage, Scope, SendResult, deadline, reason_from_status,
 };
 use crate::reasons;
 
-/// Messages a second of a bot, unless configured otherwise (paid broadcasts allow more):
-/// Telegram allows about 30.
+/// Messages a second of a bot, unless configured otherwise. Telegram allows about 30, and more for paid
+/// broadcasts.
 const PER_SECOND: u32 = 25;
 
 /// Recently throttled chats of each bot, shared by all applications that use its token.
@@ -41,7 +43,7 @@ pub(super) type ChatThrottles = WeakMap<KeyDigest, ChatThrottle>;
 /// Telegram for one application.
 pub(super) struct Telegram {
     clock: SharedClock,
-    /// The URL up to the method. It contains the token: no error and no log may show it.
+    /// The URL up to the method. It contains the token, so no error and no log may show it.
     base: String,
     throttle: Arc<ChatThrottle>,
     per_second: u32,
@@ -69,15 +71,15 @@ impl Telegram {
     async fn call(
         &self,
         rendered: &RenderedMessage,
-        form: &BotCall,
+        call: &BotCall,
         chat: &str,
         deadline: Instant,
     ) -> Result<ProviderResponse, TransportError> {
-        let uri: Uri = format!("{}{}", self.base, form.method)
+        let uri: Uri = format!("{}{}", self.base, call.method)
             .parse()
             .expect("base url and token are checked, and a method is a word");
         let headers = || rendered.headers.clone();
-        self.sender.post(&uri, headers, &form.body.put(chat), deadline).await
+        self.sender.post(&uri, headers, &call.body.put(chat), deadline).await
     }
 }
 
@@ -97,24 +99,25 @@ impl Provider for Telegram {
             };
         };
         let deadline = deadline();
-        let mut form = &calls.first;
+        let mut call = &calls.first;
         loop {
-            let reply = match self.call(rendered, form, chat, deadline).await {
+            let reply = match self.call(rendered, call, chat, deadline).await {
                 Ok(reply) => reply,
                 Err(failure) => return failure.into(),
             };
             let now = self.clock.now();
             let Classification { mut answer, is_formatting } = classify(&reply, self.clock.wall());
-            // Refused for its photo or its markup, so certainly not shown: retried as a plain text,
-            // once.
-            if let Some(fallback) = calls.fallback.as_ref().filter(|_| is_formatting)
-                && !std::ptr::eq(form, fallback)
+            // Telegram refused the photo or the markup, so the message was certainly not shown. It is
+            // sent again as a plain text, once.
+            if is_formatting
+                && let Some(fallback) = &calls.fallback
+                && !std::ptr::eq(call, fallback)
             {
-                form = fallback;
+                call = fallback;
                 continue;
             }
             if let SendResult::Throttle { scope, .. } = &mut answer
-                && self.throttle.is_bot_wide(chat, now)
+                && self.throttle.record(chat, now)
             {
                 *scope = Scope::Provider;
             }
@@ -122,7 +125,7 @@ impl Provider for Telegram {
         }
     }
 
-    /// `getMe` names the bot, and sends nothing.
+    /// Calls `getMe`, which returns the bot's name and sends no message.
     async fn check(&self) -> CredentialCheck {
         let deadline = deadline();
         let uri: Uri =
@@ -147,13 +150,14 @@ impl Provider for Telegram {
     }
 }
 
-// Distinguishes a 429 for one chat from one for the whole bot; Telegram's response is the same.
+// Telegram sends the same 429 whether one chat or the whole bot is throttled. If several chats are
+// throttled within a short time, the whole bot is.
 
-/// If within this time, in milliseconds, …
+/// The period in which throttled chats are counted, in milliseconds.
 const WITHIN_MS: i64 = 1_000;
-/// … this many chats are throttled, the whole bot is.
+/// How many chats must be throttled within [`WITHIN_MS`] for the whole bot to count as throttled.
 const CHATS: usize = 3;
-/// Most chats remembered; the oldest are dropped first.
+/// Most chats remembered. The oldest ones are dropped first.
 const REMEMBERED_MAX: usize = 64;
 
 /// Recently throttled chats.
@@ -161,10 +165,10 @@ const REMEMBERED_MAX: usize = 64;
 pub(super) struct ChatThrottle(Mutex<VecDeque<(Timestamp, Box<str>)>>);
 
 impl ChatThrottle {
-    /// Records a 429 for a chat; returns whether it applies to the whole bot.
-    fn is_bot_wide(&self, chat: &str, now: Timestamp) -> bool {
+    /// Records a 429 for a chat. Returns whether it applies to the whole bot.
+    fn record(&self, chat: &str, now: Timestamp) -> bool {
         let mut recent = self.0.lock().expect("nothing panics under this lock");
-        recent.retain(|(at, of)| now.ms_since(*at) < WITHIN_MS && **of != *chat);
+        recent.retain(|(at, other)| now.ms_since(*at) < WITHIN_MS && **other != *chat);
         if recent.len() == REMEMBERED_MAX {
             recent.pop_front();
         }
@@ -191,7 +195,179 @@ mod throttle_tests {
             ("5", 2_200, false),
         ];
         for (chat, at, expected) in rows {
-            assert_eq!(throttle.is_bot_wide(chat, Timestamp(at)), expected, "{chat} at {at}");
+            assert_eq!(throttle.record(chat, Timestamp(at)), expected, "{chat} at {at}");
         }
+    }
+}
+
+// Classification of the Bot API's responses (Telegram, "Making requests"; deviations are noted below).
+// Its errors have no codes beyond the HTTP status, so the descriptions are matched.
+
+/// Added to the wait that Telegram requests, because Telegram counts whole seconds.
+const WAIT_MORE: Duration = Duration::from_secs(1);
+/// Longest wait requested by Telegram that is honoured, in seconds.
+const WAIT_SECONDS_MAX: u64 = 86_400;
+
+/// The classification of a response.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Classification {
+    /// The classified result.
+    pub(super) answer: SendResult,
+    /// Whether only the photo or the markup was refused, so that a plain text may be accepted.
+    pub(super) is_formatting: bool,
+}
+
+#[derive(Deserialize)]
+struct Body {
+    ok: bool,
+    result: Option<Sent>,
+    error_code: Option<u16>,
+    #[serde(default)]
+    description: String,
+    #[serde(default)]
+    parameters: Parameters,
+}
+
+#[derive(Deserialize)]
+struct Sent {
+    message_id: Option<i64>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Parameters {
+    retry_after: Option<u64>,
+    migrate_to_chat_id: Option<i64>,
+}
+
+/// The class of a description.
+#[derive(Clone, Copy)]
+enum ErrorClass {
+    Unregistered,
+    /// The chat does not exist for this bot. If the token belongs to another bot, that is so for all of
+    /// our chats, and the address may be valid.
+    UnregisteredOrOtherBot,
+    InvalidMessage,
+    /// The photo or the markup is invalid.
+    InvalidFormatting,
+}
+
+/// Status, a part of the description in lower case, class and reason. The first matching row decides.
+const ROWS: &[(u16, &str, ErrorClass, &str)] = &[
+    (403, "bot was blocked by the user", ErrorClass::Unregistered, "bot_was_blocked"),
+    (403, "user is deactivated", ErrorClass::Unregistered, "user_is_deactivated"),
+    (403, "bot was kicked", ErrorClass::Unregistered, "bot_was_kicked"),
+    (403, "bot is not a member", ErrorClass::Unregistered, "bot_is_not_a_member"),
+    (403, "group chat was deleted", ErrorClass::Unregistered, "chat_was_deleted"),
+    (
+        403,
+        "bot can't initiate conversation",
+        ErrorClass::UnregisteredOrOtherBot,
+        "chat_was_never_started",
+    ),
+    (400, "chat not found", ErrorClass::UnregisteredOrOtherBot, "chat_not_found"),
+    (400, "message text is empty", ErrorClass::InvalidMessage, "text_is_empty"),
+    (400, "message is too long", ErrorClass::InvalidMessage, "text_is_too_long"),
+    (400, "caption is too long", ErrorClass::InvalidFormatting, "caption_is_too_long"),
+    (400, "can't parse", ErrorClass::InvalidFormatting, "cannot_parse"),
+    (400, "button_url_invalid", ErrorClass::InvalidMessage, "button_url_is_invalid"),
+    (400, "reply markup is too long", ErrorClass::InvalidMessage, "reply_markup_is_too_long"),
+    (400, "wrong type of the web page content", ErrorClass::InvalidFormatting, "photo_is_no_image"),
+    (
+        400,
+        "failed to get http url content",
+        ErrorClass::InvalidFormatting,
+        "photo_cannot_be_fetched",
+    ),
+    (
+        400,
+        "wrong file identifier/http url",
+        ErrorClass::InvalidFormatting,
+        "photo_cannot_be_fetched",
+    ),
+    (400, "webpage_curl_failed", ErrorClass::InvalidFormatting, "photo_cannot_be_fetched"),
+    (400, "webpage_media_empty", ErrorClass::InvalidFormatting, "photo_is_no_image"),
+    (400, "image_process_failed", ErrorClass::InvalidFormatting, "photo_is_no_image"),
+    (400, "photo_invalid_dimensions", ErrorClass::InvalidFormatting, "photo_has_wrong_dimensions"),
+];
+
+/// Classifies a response.
+pub(super) fn classify(reply: &ProviderResponse, wall: Timestamp) -> Classification {
+    let body: Option<Body> = serde_json::from_slice(&reply.body).ok();
+    let Some(body) = body else {
+        return plain(
+            by_http_status(reply.status).with_retry_after(retry_after(&reply.headers, wall)),
+        );
+    };
+    if body.ok {
+        let id = body.result.and_then(|sent| sent.message_id);
+        return plain(SendResult::Delivered { message_id: id.map(|id| id.to_string().into()) });
+    }
+    if let Some(to) = body.parameters.migrate_to_chat_id {
+        return plain(SendResult::AddressChanged { to: to.to_string().into() });
+    }
+    let code = body.error_code.unwrap_or(reply.status.as_u16());
+    if let Some(classification) = by_description(code, &body.description) {
+        return classification;
+    }
+    let status = StatusCode::from_u16(code).unwrap_or(reply.status);
+    let requested = body.parameters.retry_after;
+    let requested = requested.map(|seconds| Duration::from_secs(seconds.min(WAIT_SECONDS_MAX)));
+    let requested = requested.or_else(|| retry_after(&reply.headers, wall));
+    let answer = by_status(status);
+    plain(match answer {
+        SendResult::Throttle { .. } => {
+            answer.with_retry_after(requested.map(|requested| requested + WAIT_MORE))
+        }
+        answer => answer.with_retry_after(requested),
+    })
+}
+
+/// A classification that is not about photo or markup.
+fn plain(answer: SendResult) -> Classification {
+    Classification { answer, is_formatting: false }
+}
+
+fn by_description(code: u16, description: &str) -> Option<Classification> {
+    let description = description.to_ascii_lowercase();
+    let (_, _, class, word) =
+        ROWS.iter().find(|(status, part, _, _)| *status == code && description.contains(part))?;
+    let reason = Reason::Borrowed(word);
+    let dead =
+        |ambiguous| SendResult::Unregistered { reason: reason.clone(), ambiguous, since: None };
+    let answer = match class {
+        ErrorClass::Unregistered => dead(false),
+        ErrorClass::UnregisteredOrOtherBot => dead(true),
+        ErrorClass::InvalidMessage | ErrorClass::InvalidFormatting => {
+            SendResult::InvalidMessage { reason }
+        }
+    };
+    Some(Classification { answer, is_formatting: matches!(class, ErrorClass::InvalidFormatting) })
+}
+
+/// Classifies a response of Telegram by its status.
+fn by_status(status: StatusCode) -> SendResult {
+    let reason = reason_from_status(status, "");
+    match status.as_u16() {
+        // The token was revoked or is malformed, or the endpoint is not Telegram's.
+        401 | 404 => SendResult::AuthRejected { reason },
+        413 => SendResult::InvalidMessage { reason },
+        429 => SendResult::Throttle { reason, after: None, scope: Scope::Address },
+        // 409 means that two programs read the bot's updates, which does not affect sending.
+        408 | 409 | 500..=599 => SendResult::failed(reason),
+        _ => SendResult::Unknown { reason },
+    }
+}
+
+/// Classifies a response without Telegram's JSON: an edge server sent it, or the endpoint is not
+/// Telegram's.
+fn by_http_status(status: StatusCode) -> SendResult {
+    let reason = reason_from_status(status, "");
+    match status.as_u16() {
+        // The body is incomplete. Telegram may have accepted the message, and it would not recognise a
+        // repeated message.
+        200 => SendResult::Retry { reason, after: None, outcome: Processing::Unknown },
+        429 => SendResult::Throttle { reason, after: None, scope: Scope::Provider },
+        _ => by_status(status),
     }
 }

@@ -6,7 +6,7 @@ use http::HeaderValue;
 use notify_core::Timestamp;
 use serde_json::{Value, json};
 
-use super::classify::{Classification, classify};
+use super::{Classification, classify};
 use crate::providers::tests::results::{
     assert_status_decides, bad, config, reply, retry, throttle, unknown,
 };
@@ -41,9 +41,9 @@ fn wait(seconds: u64) -> SendResult {
 #[test]
 fn every_row_of_telegram_s_table_is_classified() {
     let to = |chat: &str| SendResult::AddressChanged { to: chat.into() };
-    // Status, description, parameters, and what it means.
+    // Status, description, parameters, and the expected result.
     let rows = [
-        // A second more than asked for: Telegram counts whole seconds.
+        // The wait is a second longer than requested, because Telegram counts whole seconds.
         (429, "Too Many Requests: retry after 5", Some(json!({"retry_after": 5})), wait(6)),
         (429, "Too Many Requests: retry after 60", Some(json!({"retry_after": 60})), wait(61)),
         (429, "Too Many Requests", Some(json!({"retry_after": 90_000_000})), wait(86_401)),
@@ -86,13 +86,13 @@ fn every_row_of_telegram_s_table_is_classified() {
         (401, "Unauthorized: invalid token specified", None, config("http_401")),
         (404, "Not Found", None, config("http_404")),
         (404, "Not Found: method not found", None, config("http_404")),
-        // Two readers of updates: nothing that sending has to stop for.
+        // Two programs read the bot's updates, which does not affect sending.
         (409, "Conflict: terminated by other getUpdates request", None, retry("http_409")),
         (413, "Request Entity Too Large", None, bad("http_413")),
         (500, "Internal Server Error", None, retry("http_500")),
         (502, "Bad Gateway", None, retry("http_502")),
         (504, "Gateway Timeout", None, retry("http_504")),
-        // Not in the table: retried and counted as unknown.
+        // These are not in the table. They are retried as unknown answers.
         (403, "Forbidden: something new", None, unknown("http_403")),
         (400, "Bad Request: something new", None, unknown("http_400")),
         (400, "Bad Request: bot was blocked by the user", None, unknown("http_400")),

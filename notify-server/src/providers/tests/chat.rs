@@ -1,4 +1,4 @@
-//! Messenger and Telegram against the sandbox: what they are sent, and what they answer.
+//! Messenger and Telegram against the sandbox: the requests that they get, and their answers.
 
 use std::time::Duration;
 
@@ -305,7 +305,7 @@ async fn refused_photo_is_sent_as_a_link_within_the_attempt() {
         });
         assert_eq!((plain.status, &plain.payload), (200, &expected), "{word}");
     }
-    // The plain form is refused as well: that was it.
+    // The plain text is refused as well, so there is no further try.
     let rule =
         notify_sandbox::Rule::on(Provider::Telegram, ScriptedResponse::reason("fetch")).token("25");
     fixture.sandbox.add_rule(rule).unwrap();

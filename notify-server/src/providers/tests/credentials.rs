@@ -48,7 +48,7 @@ async fn early_expired_apns_token_is_renewed_within_the_attempt() {
     let ok = ScriptedResponse::ok();
     let send = || attempt(&apns, ProviderKind::Apns, &ok);
     assert_eq!(describe(&send().await), "delivered");
-    // Apple's clock runs ahead of ours.
+    // Apple's clock is ahead of ours.
     fixture.sandbox_clock.advance(Duration::from_secs(61 * 60));
     assert_eq!(describe(&send().await), "config ExpiredProviderToken", "another would not help");
     fixture.clock.advance(Duration::from_secs(25 * 60));
@@ -125,7 +125,7 @@ fn wrong_key(fixture: &Fixture) -> Value {
     config
 }
 
-/// T14: a wall clock that is wrong spoils what is signed by it, and no longer than it is wrong.
+/// T14: while the wall clock is wrong, the tokens signed with it are refused. Afterwards new ones work.
 #[tokio::test]
 async fn credentials_work_again_when_the_wall_clock_is_corrected() {
     let fixture = fixture().await;
@@ -133,11 +133,11 @@ async fn credentials_work_again_when_the_wall_clock_is_corrected() {
     let wanted = ScriptedResponse::ok();
     let to = browser(&fixture, &wanted);
     let (accepted, refused) = ("delivered", "service refused http_401 errno_109");
-    // More than any of them allows a clock to be wrong.
+    // No provider accepts a clock that is this wrong.
     let day = 24 * 60;
     for (ahead_minutes, at_apple, at_mozilla, at_google) in [
         (0, accepted, accepted, accepted),
-        // Google's access token has a life of its own, an hour, of which the clock knows nothing.
+        // Google's access token is valid for an hour and does not depend on the wall clock.
         (day, "config InvalidProviderToken", refused, accepted),
         (0, accepted, accepted, accepted),
         (-day, "config ExpiredProviderToken", refused, "config oauth http_400 invalid_grant"),
@@ -149,7 +149,7 @@ async fn credentials_work_again_when_the_wall_clock_is_corrected() {
         assert_eq!(describe(&mozilla), at_mozilla, "{ahead_minutes} minutes ahead");
         let google = attempt(&fcm, ProviderKind::Fcm, &wanted).await;
         assert_eq!(describe(&google), at_google, "{ahead_minutes} minutes ahead");
-        // Apple takes another token every twenty minutes.
+        // Apple accepts a new token every twenty minutes.
         fixture.advance(Duration::from_secs(20 * 60));
     }
 }

@@ -17,7 +17,7 @@ const WAIT_MAX: Duration = Duration::from_secs(24 * 3_600 + 60);
 /// Statuses with arbitrary bodies.
 const STATUSES: [u16; 10] = [200, 201, 204, 400, 401, 403, 410, 429, 500, 503];
 
-/// Bodies that are none, of the wrong types, too deep, or absurd.
+/// Bodies that are not JSON, have wrong types, are nested too deeply, or are absurd.
 fn bodies() -> Vec<String> {
     let deep = |open: &str, close: &str| format!("{}1{}", open.repeat(5_000), close.repeat(5_000));
     let huge = u128::MAX;
@@ -75,7 +75,7 @@ fn all(fixture: &Fixture) -> Vec<(Provider, SharedProvider, Address)> {
     ]
 }
 
-/// Checks that an answer is one that can be lived with.
+/// Checks that an answer does no harm.
 #[track_caller]
 fn is_harmless(answer: &SendResult, what: &str) {
     let (reason, after) = match answer {
@@ -108,7 +108,8 @@ async fn no_body_breaks_a_provider_or_disables_a_device_against_the_status() {
                 let answer = provider.attempt(&prepared, &address).await;
                 let what = format!("{of:?} {status} {}", &body[..body.len().min(40)]);
                 is_harmless(&answer, &what);
-                // A push service says it by status alone; of the others it takes their words.
+                // The status of a push service is enough to disable a device. Other providers must
+                // also send a code.
                 let is_named = of == Provider::WebPush && status == 410;
                 let is_dead = matches!(answer, SendResult::Unregistered { .. });
                 assert_eq!(is_dead, is_named, "{what}: {answer:?}");
@@ -140,7 +141,7 @@ async fn waits_are_capped_at_a_day() {
     }
 }
 
-/// A gibibyte, or a byte an hour behind 64 KiB: the answer is there when what matters is read.
+/// The body is a gibibyte, or sends a byte an hour after 64 KiB. The attempt ends once the limit is read.
 #[tokio::test]
 async fn endless_response_times_out() {
     let fixture = fixture().await;
@@ -156,7 +157,7 @@ async fn endless_response_times_out() {
             let began = Instant::now();
             let answer = provider.attempt(&prepared, &address).await;
             assert!(matches!(answer, SendResult::Retry { .. }), "{of:?}: {answer:?}");
-            // Whoever reads on does so until the deadline.
+            // A client that read more would wait until the deadline.
             let deadline = Duration::from_secs(REQUEST_TIMEOUT_SECONDS);
             assert!(began.elapsed() < deadline / 2, "{of:?}: {:?}", began.elapsed());
             fixture.sandbox.clear();
@@ -166,7 +167,7 @@ async fn endless_response_times_out() {
     }
 }
 
-/// Too many header fields end the request, not the provider.
+/// A response with too many header fields ends the request and does not harm the provider.
 #[tokio::test]
 async fn header_bombs_end_only_the_request() {
     let fixture = fixture().await;
@@ -190,7 +191,7 @@ async fn header_bombs_end_only_the_request() {
     }
 }
 
-/// The token endpoint is asked by the same rules.
+/// The same limits apply to the token endpoint.
 #[tokio::test]
 async fn unusual_access_tokens_are_handled() {
     let fixture = fixture().await;

@@ -23,10 +23,10 @@ use notify_sandbox::{ApnsReason, Provider, Rule, ScriptedResponse};
 const RECONNECTS: u64 = 1_000;
 /// A day, in seconds.
 const DAY_S: u64 = 86_400;
-/// Most that a token may age, and least between two, in milliseconds (Apple).
+/// Highest age of a token, and shortest time between two tokens, in milliseconds (Apple).
 const AGE_MS_MAX: i64 = 60 * 60_000;
 const CHANGE_MS_MIN: i64 = 20 * 60_000;
-/// Most looks until a connection that was cut is seen to be gone.
+/// Most checks until the sender has noticed that a connection was cut.
 const LOOKS_MAX: usize = 100_000;
 
 impl Fixture {
@@ -49,7 +49,7 @@ impl Fixture {
     }
 }
 
-/// Three applications of one team share a token whatever their connections do.
+/// Three applications of one team share a token, even if their connections change.
 #[tokio::test(start_paused = true)]
 async fn token_count_stays_minimal_over_a_day_of_connections() {
     let fixture = fixture().await;
@@ -80,7 +80,7 @@ async fn token_count_stays_minimal_over_a_day_of_connections() {
     assert!((24..=29).contains(&changes), "{changes} changes: one in 50 minutes");
 }
 
-/// What Apple wants kept is kept, yet never until Apple refuses it.
+/// A token that Apple demands to keep is kept, but is replaced before Apple would refuse it.
 #[tokio::test]
 async fn frozen_token_is_replaced_before_it_expires() {
     let fixture = fixture().await;
@@ -100,11 +100,11 @@ async fn frozen_token_is_replaced_before_it_expires() {
     }
 }
 
-/// Sends in a day of three servers; each restarts after every seventh of its own.
+/// Number of messages of three servers in a day. Each server restarts after every seventh message.
 const SENDS: u64 = 1_000;
 const SENDS_PER_START: usize = 7;
 
-/// Three servers of one database sign one token for all, however often they are started.
+/// Three servers of one database share one signed token, even if they are often restarted.
 #[tokio::test]
 async fn three_servers_of_one_database_sign_once_in_fifty_minutes() {
     let fixture = fixture().await;
@@ -145,7 +145,7 @@ async fn three_servers_of_one_database_sign_once_in_fifty_minutes() {
     assert_eq!((counts.received, counts.accepted), (SENDS, SENDS));
     let oldest_ms = ages_ms.iter().max().unwrap();
     assert!(*oldest_ms <= AGE_MS_MAX, "{oldest_ms} ms old");
-    // A token that was just signed is the only one of that age.
+    // A token was just signed if its age is zero.
     let signed = ages_ms.iter().filter(|age_ms| **age_ms == 0).count();
     assert!((24..=29).contains(&signed), "{signed} signed: one in 50 minutes for all");
     for store in stores {

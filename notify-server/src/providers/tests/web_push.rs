@@ -1,4 +1,4 @@
-//! Web Push against the sandbox, which verifies and decrypts what it is sent.
+//! Web Push against the sandbox, which verifies and decrypts each message.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(super) async fn send(provider: &SharedProvider, to: &WebSubscription) -> Sen
     provider.attempt(&prepare(provider), &Address::WebPush(Box::new(to.clone()))).await
 }
 
-/// One attempt at a browser whose push service answers like `wanted`.
+/// Makes one attempt at a browser whose push service gives the answer `wanted`.
 async fn attempt(
     fixture: &Fixture,
     provider: &SharedProvider,
@@ -65,7 +65,7 @@ async fn every_push_service_error_is_classified() {
     let web_push = fixture.web_push();
     for refusal in WebPushError::ALL {
         let (status, name) = (refusal.status, refusal.reason);
-        // What Google writes for people, and the sandbox's names for what has none, are no words.
+        // Google's texts for people, and the sandbox's names for responses without a code, are not codes.
         let reason = match name {
             "mismatch" | "unsubscribed" | "windows_throttled" | "empty" | "timeout" => {
                 format!("http_{status}")
@@ -140,7 +140,7 @@ async fn subscription_of_another_key_affects_only_its_push_service() {
     assert_eq!(attempt(&fixture, &web_push, &ScriptedResponse::ok()).await, "delivered");
 }
 
-/// The public half of a VAPID key that is not the sandbox's.
+/// The public key of a VAPID key that the sandbox does not use.
 fn other_key() -> String {
     let mut body = json!({"subject": "mailto:push@shop.com"});
     ProviderConfig::fill_defaults(ProviderKind::WebPush, &mut body, None);
@@ -155,11 +155,11 @@ async fn early_expired_vapid_token_is_renewed_within_the_attempt() {
     let to = browser(&fixture, &ScriptedResponse::ok());
     let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
     assert_eq!(describe(&send(&web_push, &to).await), "delivered");
-    // The push service's clock is ahead: a new token does not help as long as ours is young.
+    // The clock of the push service is ahead. A new token does not help while the current one is young.
     fixture.sandbox_clock.advance(minutes(12 * 60));
     assert_eq!(describe(&send(&web_push, &to).await), "service refused http_401 errno_109");
     assert_eq!(fixture.sandbox.received().len(), 2);
-    // Once it is not, the one that is signed now is taken.
+    // Once the token is old enough, a new one is signed, and the push service accepts it.
     fixture.clock.advance(minutes(5));
     assert_eq!(describe(&send(&web_push, &to).await), "delivered");
     assert_eq!(fixture.sandbox.received().len(), 4, "refused once, then taken");
@@ -224,7 +224,7 @@ async fn unsendable_messages_fail_without_a_request() {
     assert_eq!(fixture.sandbox.counts().connections, 0);
 }
 
-/// Anybody may write an address in another way: it is the same push service behind it.
+/// An endpoint can be written in several ways that name the same push service.
 #[test]
 fn push_service_origins_are_normalized() {
     for (endpoint, service) in [

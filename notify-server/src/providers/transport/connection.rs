@@ -1,5 +1,5 @@
-//! One HTTP/2 connection: the handle for requests, and the driver that moves its bytes and detects a dead
-//! peer.
+//! One HTTP/2 connection: the handle for requests, and the driver that sends and receives its bytes and
+//! detects a dead peer.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -19,7 +19,8 @@ use super::{
 };
 use crate::providers::transport::response::TransportError;
 
-/// Flow-control window of one connection. A stream that is not read must not block the others.
+/// Flow-control window of one connection, in bytes. It is large enough that a stream whose body is not
+/// read does not block the others.
 const CONNECTION_WINDOW_BYTES: u32 = 1_048_576;
 
 /// Stream accounting of a connection, shared by its driver and its pool.
@@ -42,23 +43,24 @@ impl StreamStats {
         self.in_flight.load(Ordering::Relaxed)
     }
 
-    /// Whether there was any response.
+    /// Whether the connection has had a response.
     fn has_response(&self) -> bool {
         self.answers.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether there were so many responses that the end of the connection is no failure, however early: a
-    /// server may replace a connection after a number of requests.
+    /// Whether the connection has had so many responses that its end is not a failure, even if it ends
+    /// soon. A server may replace a connection after a number of requests.
     pub(super) fn is_established(&self) -> bool {
         self.answers.load(Ordering::Relaxed) >= MIN_RESPONSES_FOR_HEALTHY
     }
 
-    pub(super) fn answered(&self) {
+    /// Records a response.
+    pub(super) fn record_response(&self) {
         self.answers.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes a stream if one is free. Called only under the pool's lock, so that two callers cannot take
-    /// the last one.
+    /// Takes a stream if one is free, and returns whether it did. The caller holds the lock of the pool, so
+    /// that two callers cannot both take the last stream.
     pub(super) fn try_acquire(&self) -> bool {
         let is_free = self.in_flight() < self.limit();
         if is_free {
@@ -81,22 +83,22 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Whether it may still raise its stream limit, as APNs does with its first response. A connection that
-    /// lacks it for long is not waited for.
+    /// Whether the connection may soon raise its stream limit, as APNs does with the first response. This
+    /// is not so if the first response has been missing for [`FIRST_RESPONSE_WAIT`].
     pub(super) fn may_grow(&self) -> bool {
         !self.stats.has_response() && self.opened_at.elapsed() < FIRST_RESPONSE_WAIT
     }
 }
 
-/// Moves the bytes of one connection.
+/// Sends and receives the bytes of one connection.
 pub(super) struct Driver<T> {
     connection: client::Connection<T, Bytes>,
     ping_pong: PingPong,
     stats: Arc<StreamStats>,
 }
 
-/// Sends the preface and waits for the server's SETTINGS: until then its stream limit is unknown, and
-/// requests beyond it would be refused.
+/// Sends the preface and waits for the server's SETTINGS. Before that the stream limit of the server is
+/// unknown, and the server would refuse requests beyond it.
 pub(super) async fn establish<T>(io: T) -> Result<(SendRequest<Bytes>, Driver<T>), TransportError>
 where
     T: AsyncRead + AsyncWrite + Unpin,
@@ -107,13 +109,15 @@ where
         .initial_max_send_streams(0)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
         .max_header_list_size(RESPONSE_HEADER_BYTES_MAX);
-    let settled = async {
+    let handshake = async {
         let (send, mut connection) = builder.handshake::<T, Bytes>(io).await?;
         poll_fn(|cx| {
-            if let Poll::Ready(ended) = Pin::new(&mut connection).poll(cx) {
-                let closed = h2::Error::from(h2::Reason::CONNECT_ERROR);
-                return Poll::Ready(Err(ended.err().unwrap_or(closed)));
+            if let Poll::Ready(result) = Pin::new(&mut connection).poll(cx) {
+                // The connection ended before the server sent SETTINGS.
+                let connect_error = h2::Error::from(h2::Reason::CONNECT_ERROR);
+                return Poll::Ready(Err(result.err().unwrap_or(connect_error)));
             }
+            // The limit is 0 until SETTINGS arrives, because of `initial_max_send_streams` above.
             match connection.max_concurrent_send_streams() {
                 0 => Poll::Pending,
                 _ => Poll::Ready(Ok(())),
@@ -122,13 +126,13 @@ where
         .await?;
         Ok::<_, h2::Error>((send, connection))
     };
-    let (send, mut connection) = match timeout(SETTINGS_TIMEOUT, settled).await {
-        Ok(settled) => {
-            settled.map_err(|error| TransportError::unsent_because("http2_failed", &error))?
+    let (send, mut connection) = match timeout(SETTINGS_TIMEOUT, handshake).await {
+        Ok(result) => {
+            result.map_err(|error| TransportError::unsent_because("http2_failed", &error))?
         }
         Err(_) => return Err(TransportError::unsent("settings_timeout")),
     };
-    let ping_pong = connection.ping_pong().expect("taken once");
+    let ping_pong = connection.ping_pong().expect("it is taken only once");
     let driver = Driver { connection, ping_pong, stats: Arc::default() };
     driver.update_limit();
     Ok((send, driver))
@@ -139,7 +143,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Driver<T> {
         Arc::clone(&self.stats)
     }
 
-    /// Reads the server's stream limit; returns whether it changed.
+    /// Reads the server's stream limit. Returns whether it changed.
     fn update_limit(&self) -> bool {
         let limit = self.connection.max_concurrent_send_streams().min(STREAMS_MAX);
         self.stats.limit.swap(limit, Ordering::Relaxed) != limit
@@ -168,9 +172,10 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Driver<T> {
     }
 }
 
-/// Detects a dead peer by pings, so that requests do not wait forever on a half-open TCP connection.
+/// Detects a dead peer with pings, so that requests do not wait forever on a half-open TCP connection.
 struct KeepAlive {
     timer: Pin<Box<Sleep>>,
+    /// Whether a ping was sent whose pong has not arrived.
     is_waiting: bool,
     last_pong_at: Instant,
 }
@@ -179,7 +184,7 @@ struct KeepAlive {
 enum Liveness {
     /// A ping was queued; the connection must be polled again to send it.
     PingSent,
-    /// No pong in time.
+    /// No pong arrived in time.
     Dead,
 }
 

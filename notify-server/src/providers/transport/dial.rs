@@ -1,4 +1,4 @@
-//! Opening a connection: name, TCP, TLS, each within its time.
+//! Opening a connection: name resolution, TCP and TLS, each with a timeout.
 
 use std::collections::HashMap;
 use std::io;
@@ -17,12 +17,12 @@ use crate::provider_config::{BaseUrl, ExtraRoots};
 use crate::providers::transport::response::TransportError;
 use crate::providers::transport::{ADDRESS_TIMEOUT, CONNECT_TIMEOUT, TLS_TIMEOUT};
 
-/// What is offered in the TLS handshake.
+/// The protocols that are offered in the TLS handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Protocols {
-    /// HTTP/2 or nothing (APNs).
+    /// Only HTTP/2, for APNs.
     Http2,
-    /// HTTP/2 rather than HTTP/1.1.
+    /// HTTP/2 preferred, and HTTP/1.1.
     Http2OrHttp1,
 }
 
@@ -47,21 +47,22 @@ pub(super) struct Dial {
     pub(super) trust: Trust,
     pub(super) protocols: Protocols,
     pub(super) tls: Arc<TlsConfigs>,
-    /// For a user-supplied address: decides what may be connected to.
+    /// Decides which addresses may be connected to; set for a user-supplied address.
     pub(super) guard: Option<Outbound>,
 }
 
 impl Dial {
+    /// Opens a byte stream for HTTP/2.
     pub(super) async fn open(&self) -> Result<Io, TransportError> {
         let tcp = match timeout(CONNECT_TIMEOUT, self.connect()).await {
-            Ok(connected) => connected?,
+            Ok(result) => result?,
             Err(_) => return Err(TransportError::unsent("connect_timeout")),
         };
         if !self.base_url.tls {
             return Ok(Io::Plain(tcp));
         }
         match timeout(TLS_TIMEOUT, self.handshake(tcp)).await {
-            Ok(done) => done.map(|stream| Io::Tls(Box::new(stream))),
+            Ok(result) => result.map(|stream| Io::Tls(Box::new(stream))),
             Err(_) => Err(TransportError::unsent("tls_timeout")),
         }
     }
@@ -70,10 +71,10 @@ impl Dial {
         let (host, port) = (self.base_url.host.as_str(), self.base_url.port);
         let Some(guard) = &self.guard else {
             let addresses = lookup_host((host, port)).await;
-            return connect_to_one_of(addresses.map_err(|error| connect_failed(&error))?).await;
+            return connect_to_any(addresses.map_err(|error| connect_failed(&error))?).await;
         };
         let addresses = guard.addresses(host, port).await;
-        connect_to_one_of(addresses.map_err(|why| TransportError::from(&why))?).await
+        connect_to_any(addresses.map_err(|error| TransportError::from(&error))?).await
     }
 
     async fn handshake(&self, tcp: TcpStream) -> Result<TlsStream<TcpStream>, TransportError> {
@@ -94,30 +95,30 @@ impl Dial {
     }
 }
 
-/// Connects to the first address that accepts.
-async fn connect_to_one_of(
+/// Connects to the first address that accepts a connection.
+async fn connect_to_any(
     addresses: impl IntoIterator<Item = SocketAddr>,
 ) -> Result<TcpStream, TransportError> {
-    let mut failed = io::Error::new(io::ErrorKind::NotFound, "no address");
+    let mut last_error = io::Error::new(io::ErrorKind::NotFound, "no address");
     for address in addresses {
-        let connected = match timeout(ADDRESS_TIMEOUT, TcpStream::connect(address)).await {
-            Ok(connected) => connected.and_then(|tcp| tcp.set_nodelay(true).map(|()| tcp)),
+        let result = match timeout(ADDRESS_TIMEOUT, TcpStream::connect(address)).await {
+            Ok(result) => result.and_then(|tcp| tcp.set_nodelay(true).map(|()| tcp)),
             Err(_) => Err(io::ErrorKind::TimedOut.into()),
         };
-        match connected {
+        match result {
             Ok(tcp) => return Ok(tcp),
-            Err(error) => failed = error,
+            Err(error) => last_error = error,
         }
     }
-    Err(connect_failed(&failed))
+    Err(connect_failed(&last_error))
 }
 
 fn connect_failed(error: &io::Error) -> TransportError {
     TransportError::unsent_because("connect_failed", error)
 }
 
-/// Most cached configurations: far more than are in use, since each changed `ca_certificate` creates
-/// another.
+/// Most cached configurations. Far fewer are in use at a time, but each change of a `ca_certificate` adds
+/// one to the cache.
 const CONFIGS_KEPT_MAX: usize = 1_024;
 
 /// Roots that are trusted in addition to the system's.
@@ -129,11 +130,11 @@ pub(crate) struct TlsConfigs {
     configs: Mutex<HashMap<ConfigKey, Option<Arc<ClientConfig>>>>,
 }
 
-/// Trust, and the protocols offered.
+/// The trusted roots and the protocols offered.
 type ConfigKey = (Trust, &'static [&'static str]);
 
 impl TlsConfigs {
-    /// The configuration for these roots and protocols; `None` when there is no root at all, so that no
+    /// The configuration for these roots and protocols; `None` if there are no roots at all, so that no
     /// certificate could be verified.
     pub(crate) fn get(
         &self,
@@ -142,7 +143,7 @@ impl TlsConfigs {
     ) -> Option<Arc<ClientConfig>> {
         let mut configs = self.configs.lock().expect("nothing panics under this lock");
         if configs.len() >= CONFIGS_KEPT_MAX {
-            // Connections keep theirs; those still in use are created again.
+            // Open connections keep their configuration. It is created again for the next connection.
             configs.clear();
         }
         configs.entry((trust.clone(), alpn)).or_insert_with(|| self.make(trust, alpn)).clone()

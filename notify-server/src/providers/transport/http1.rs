@@ -1,5 +1,5 @@
-//! HTTP/1.1, for what is no HTTP/2: the token endpoint, an `endpoint` of FCM that is plain `http`,
-//! and whatever negotiates nothing better. Follows no redirect and uses no proxy.
+//! HTTP/1.1, for requests that do not use HTTP/2: to the token endpoint, to an `endpoint` with plain
+//! `http`, and to a server that does not offer HTTP/2. The client follows no redirect and uses no proxy.
 
 use bytes::Bytes;
 use http::HeaderMap;
@@ -16,10 +16,10 @@ use crate::reasons;
 /// Most idle connections kept to one host.
 pub(super) const HTTP1_CONNECTIONS_KEPT: usize = 64;
 
-/// How long the rest of an answer is waited for of which the head is enough.
-const REST_WAIT: std::time::Duration = std::time::Duration::from_millis(500);
+/// Longest wait for the body of a response if only its head is needed.
+const BODY_WAIT: std::time::Duration = std::time::Duration::from_millis(500);
 
-/// A client of one trust.
+/// A client with one set of trusted roots.
 #[derive(Clone)]
 pub(crate) struct Http1 {
     client: reqwest::Client,
@@ -32,8 +32,8 @@ impl Http1 {
         Self::with(tls, trust, None)
     }
 
-    /// Makes a client for names that users give. The guard sees no host that is an address
-    /// itself: urls pass [`Outbound::target`] before they come here.
+    /// Makes a client for user-supplied names. Its guard checks the addresses of resolved names only.
+    /// [`Outbound::target`] must have checked the URL before, which may contain an address.
     pub(crate) fn guarded(tls: &TlsConfigs, trust: &Trust, guard: &Outbound) -> Self {
         Self::with(tls, trust, Some(guard))
     }
@@ -81,8 +81,8 @@ impl Http1 {
         self.exchange(self.client.get(url).headers(headers), deadline).await
     }
 
-    /// Posts a body and returns only the head, since the peer is not trusted with more time. A
-    /// short rest is read all the same, so that the connection can be used again.
+    /// Posts a body and returns only the head of the response, because a hostile peer could send the body
+    /// slowly. A short body is still read, so that the connection can be used again.
     pub(crate) async fn post_for_head(
         &self,
         url: &str,
@@ -91,10 +91,10 @@ impl Http1 {
         deadline: Instant,
     ) -> Result<(http::StatusCode, HeaderMap), TransportError> {
         let request = self.client.post(url).headers(headers).body(body);
-        let mut response = self.answered(request, deadline).await?;
-        let (mut rest, until) = (Body::default(), deadline.min(Instant::now() + REST_WAIT));
+        let mut response = self.send(request, deadline).await?;
+        let (mut body, until) = (Body::default(), deadline.min(Instant::now() + BODY_WAIT));
         while let Ok(Ok(Some(chunk))) = timeout_at(until, response.chunk()).await {
-            if rest.is_full_after(chunk) {
+            if body.push(chunk) {
                 break;
             }
         }
@@ -106,11 +106,11 @@ impl Http1 {
         request: reqwest::RequestBuilder,
         deadline: Instant,
     ) -> Result<ProviderResponse, TransportError> {
-        let mut response = self.answered(request, deadline).await?;
+        let mut response = self.send(request, deadline).await?;
         let mut body = Body::default();
-        // The status is what matters, however slow the rest is.
+        // An incomplete body is not an error, as in `read_body`.
         while let Ok(Ok(Some(chunk))) = timeout_at(deadline, response.chunk()).await {
-            if body.is_full_after(chunk) {
+            if body.push(chunk) {
                 break;
             }
         }
@@ -123,16 +123,16 @@ impl Http1 {
         })
     }
 
-    /// The answer's head.
-    async fn answered(
+    /// Sends a request and returns the response, of which only the head was read.
+    async fn send(
         &self,
         request: reqwest::RequestBuilder,
         deadline: Instant,
     ) -> Result<reqwest::Response, TransportError> {
-        let Ok(sent) = timeout_at(deadline, request.send()).await else {
+        let Ok(result) = timeout_at(deadline, request.send()).await else {
             return Err(TransportError::unknown(reasons::TIMEOUT));
         };
-        sent.map_err(|error| self.failure(&error))
+        result.map_err(|error| self.failure(&error))
     }
 
     fn failure(&self, error: &reqwest::Error) -> TransportError {
@@ -147,7 +147,7 @@ impl Http1 {
     }
 }
 
-/// The cause at the bottom: the ones above it name the URL, or only say that something failed.
+/// The innermost cause of an error. The outer ones contain the URL, or only report that something failed.
 fn innermost(error: &reqwest::Error) -> &(dyn std::error::Error + 'static) {
     let mut cause: &(dyn std::error::Error + 'static) = error;
     while let Some(source) = cause.source() {

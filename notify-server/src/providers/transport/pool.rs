@@ -1,5 +1,5 @@
-//! Connections to one origin with one credential and one set of trusted roots: few and long-lived; a new one
-//! is opened only when the streams of all are in use.
+//! A pool of connections to one origin, with one credential and one set of trusted roots. The connections
+//! are few and long-lived. The pool opens a new one only when the streams of all connections are in use.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -21,14 +21,15 @@ use crate::providers::transport::{
 };
 use crate::reasons;
 
-/// The key by which connections are shared: a provider binds a connection to the credential that it saw
-/// first.
+/// The key by which connections are shared. It contains the credential, because a provider binds a
+/// connection to the credential of its first request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct PoolKey {
     /// Origin.
     pub(crate) origin: String,
-    /// The provider's name and then an identifier of the credential, not the credential itself; `None` for
-    /// a user-supplied address, so that such a pool is never used without the guard.
+    /// The name of the provider and an identifier of the credential, which does not contain the
+    /// credential. `None` for a user-supplied address. Because of that, a pool for such an address is
+    /// never used without the guard.
     pub(crate) credential: Option<String>,
     /// Roots in addition to the system's.
     pub(crate) trust: Trust,
@@ -51,16 +52,16 @@ impl Pools {
         &self.tls
     }
 
-    /// Connections of that provider: busy ones, and idle ones.
+    /// The number of busy and of idle connections of a provider.
     pub(crate) fn connections(&self, provider: &str) -> [u64; 2] {
         let mut counts = [0, 0];
         for (key, pool) in self.pools.all() {
             // Only Web Push has pools to user-supplied addresses.
-            let named = key
+            let pool_provider = key
                 .credential
                 .as_deref()
                 .map_or("webpush", |credential| credential.split(' ').next().unwrap_or_default());
-            if named == provider {
+            if pool_provider == provider {
                 for connection in &pool.state().connections {
                     counts[usize::from(connection.stats.in_flight() == 0)] += 1;
                 }
@@ -69,7 +70,7 @@ impl Pools {
         counts
     }
 
-    /// The pool for that base url, shared if one is in use.
+    /// The pool for a base URL. A pool with the same key that is in use is shared.
     pub(crate) fn get(
         &self,
         base_url: &BaseUrl,
@@ -82,8 +83,8 @@ impl Pools {
         self.pool(key, base_url, None)
     }
 
-    /// The pool for a user-supplied origin. All applications share it, since its connections are not bound to
-    /// a credential.
+    /// The pool for a user-supplied origin. All applications share it, because its connections are not
+    /// bound to a credential.
     pub(crate) fn get_guarded(
         &self,
         base_url: &BaseUrl,
@@ -135,8 +136,8 @@ impl State {
         self.connections.iter().find(|connection| connection.stats.try_acquire()).map(Arc::clone)
     }
 
-    /// Whether another connection would help. None is opened while an existing one may soon raise its limit
-    /// (APNs begins with one stream).
+    /// Whether to open another connection. No connection is opened while an existing one may soon raise
+    /// its limit, because APNs begins with a single stream.
     fn wants_connection(&self) -> bool {
         !self.is_connecting
             && self.connections.len() < CONNECTIONS_MAX
@@ -162,8 +163,9 @@ impl Pool {
         self.state.lock().expect("nothing panics under this lock")
     }
 
-    /// Makes one request. If it was certainly not processed (RFC 9113 sections 6.8 and 8.7), it is resent at
-    /// once on another connection, which does not count as an attempt. `request` builds it each time.
+    /// Makes one request. `request` builds the request, each time it is sent. If the request was certainly
+    /// not processed (RFC 9113 sections 6.8 and 8.7), it is resent at once on another connection, which
+    /// does not count as a separate attempt.
     pub(crate) async fn send<F>(
         self: &Arc<Self>,
         request: F,
@@ -177,7 +179,7 @@ impl Pool {
         loop {
             let permit = self.acquire(deadline).await?;
             let failure = match self.exchange(&permit, request(), body.clone(), deadline).await {
-                Ok(reply) => return Ok(reply),
+                Ok(response) => return Ok(response),
                 Err(failure) => failure,
             };
             let may_resend = failure.outcome == crate::providers::Processing::NotProcessed;
@@ -200,13 +202,13 @@ impl Pool {
         let mut send = connection.send.clone();
         let ends_at_once = body.is_empty();
         let (response, mut stream) = send.send_request(request, ends_at_once).map_err(|error| {
-            // Refused before anything was sent: the connection is ending or has no stream ids left.
+            // Nothing was sent, because the connection is about to end or has no stream ids left.
             self.retire(connection.id);
             TransportError::unsent(if error.is_go_away() { "goaway" } else { "connection_ended" })
         })?;
         if !ends_at_once {
-            // h2 buffers the body (a few KiB) as the windows demand. An error here is reported again, with its
-            // cause, by the response.
+            // h2 buffers the body, a few KiB, until the flow-control windows allow it. An error is ignored
+            // here, because waiting for the response reports it again with its cause.
             let _ = stream.send_data(body, true);
         }
         let response = timeout_at(deadline, response).await;
@@ -218,7 +220,7 @@ impl Pool {
                 }
                 failure
             })?;
-        connection.stats.answered();
+        connection.stats.record_response();
         let (head, body) = response.into_parts();
         let body = read_body(body, deadline).await;
         Ok(ProviderResponse {
@@ -229,7 +231,7 @@ impl Pool {
         })
     }
 
-    /// Takes a stream; opens a connection if none is free.
+    /// Takes a free stream. If there is none, waits for one, and opens a connection if necessary.
     async fn acquire(
         self: &Arc<Self>,
         deadline: Instant,
@@ -239,13 +241,15 @@ impl Pool {
         }
         let failures = self.state().failures;
         match timeout_at(deadline, self.wait_for_stream(failures)).await {
-            Ok(taken) => taken,
+            Ok(result) => result,
             Err(_) => Err(TransportError::unsent("no_free_stream")),
         }
     }
 
-    /// `failures` is the number of failed connections before the wait: one more, without any open
-    /// connection, ends it.
+    /// Waits for a free stream. `failures` is the number of failed connections before the wait.
+    ///
+    /// # Errors
+    /// When a connection fails during the wait and no other connection is open.
     async fn wait_for_stream(
         self: &Arc<Self>,
         failures: u64,
@@ -267,19 +271,21 @@ impl Pool {
                     tokio::spawn(open(ConnectSlot::of(self)));
                 }
             }
-            // With a timeout, since a connection that is waited for may never respond.
+            // The wait has a timeout: a connection that may still raise its limit may never respond, and
+            // another one is opened then.
             let _ = timeout(FIRST_RESPONSE_WAIT, changed).await;
         }
     }
 
-    /// Removes a connection from the pool; requests in flight on it continue.
+    /// Removes a connection from the pool. Requests in flight on it continue.
     pub(crate) fn retire(&self, id: u64) {
         self.state().connections.retain(|connection| connection.id != id);
         self.changed.notify_waiters();
     }
 
-    /// How many requests can run at the same time: the sum of the limits of the open connections, plus one
-    /// more connection when these are used up. `None` before the first connection.
+    /// How many requests can run at the same time: the sum of the limits of the open connections. If all
+    /// of their streams are in use, the streams of one further connection are added. `None` before the
+    /// first connection.
     pub(crate) fn max_concurrency(&self) -> Option<usize> {
         let state = self.state();
         let last = state.connections.last()?;
@@ -299,11 +305,12 @@ impl Pool {
     }
 }
 
-/// The slot of the one connection that is being opened; released on drop, even when the runtime ends.
+/// The right to open a connection of a pool, which opens one at a time. It is released on drop, also when
+/// the runtime ends and drops the task.
 struct ConnectSlot(Weak<Pool>);
 
 impl ConnectSlot {
-    /// The slot of that pool, which the caller has marked as taken.
+    /// The slot of that pool. The caller has set `is_connecting`.
     fn of(pool: &Arc<Pool>) -> Self {
         Self(Arc::downgrade(pool))
     }
@@ -318,7 +325,7 @@ impl Drop for ConnectSlot {
     }
 }
 
-/// Opens a connection when the origin's backoff allows, and drives it to its end.
+/// Opens a connection when the backoff of the origin allows it, and drives the connection until it ends.
 async fn open(connecting: ConnectSlot) {
     let Some(pool) = connecting.0.upgrade() else { return };
     let (dial, backoff) = (Arc::clone(&pool.dial), Arc::clone(&pool.backoff));
@@ -330,7 +337,7 @@ async fn open(connecting: ConnectSlot) {
         Err(failure) => Err((connecting, failure)),
     };
     if let Err((connecting, failure)) = opened {
-        backoff.failed(Instant::now());
+        backoff.record_failure(Instant::now());
         if let Some(pool) = connecting.0.upgrade() {
             let mut state = pool.state();
             state.failures += 1;
@@ -339,7 +346,8 @@ async fn open(connecting: ConnectSlot) {
     }
 }
 
-/// Adds a byte stream to the pool as a connection and drives it.
+/// Makes a byte stream a connection of the pool, and drives the connection until it ends. If HTTP/2 cannot
+/// be established, returns the slot, so that the caller can record the failure before it releases the slot.
 async fn install<T>(
     io: T,
     connecting: ConnectSlot,
@@ -352,7 +360,7 @@ where
         Ok(established) => established,
         Err(failure) => return Err((connecting, failure)),
     };
-    backoff.succeeded();
+    backoff.record_success();
     let weak = Weak::clone(&connecting.0);
     let Some(pool) = weak.upgrade() else { return Ok(()) };
     let id = {
@@ -373,11 +381,12 @@ where
     Ok(())
 }
 
+/// Drives a connection until it ends, and removes it from the pool.
 async fn drive<T>(driver: Driver<T>, pool: &Weak<Pool>, id: u64, backoff: &ReconnectBackoff)
 where
     T: AsyncRead + AsyncWrite + Unpin,
 {
-    let (born, stats) = (Instant::now(), driver.stats());
+    let (opened_at, stats) = (Instant::now(), driver.stats());
     let limit_changed = || {
         if let Some(pool) = pool.upgrade() {
             pool.changed.notify_waiters();
@@ -385,17 +394,17 @@ where
     };
     driver.run(limit_changed).await;
     let Some(pool) = pool.upgrade() else { return };
-    if born.elapsed() < RECONNECT_INTERVAL && !stats.is_established() {
-        backoff.failed(Instant::now());
+    if opened_at.elapsed() < RECONNECT_INTERVAL && !stats.is_established() {
+        backoff.record_failure(Instant::now());
     }
     pool.retire(id);
 }
 
-/// Limits how often a failing origin is retried. All pools of an origin share one, so that many
-/// applications together do not overload it with connections.
+/// Limits how often connections to a failing origin are opened. All pools of an origin share one backoff,
+/// so that many applications together do not overload the origin.
 #[derive(Debug, Default)]
 pub(super) struct ReconnectBackoff {
-    /// While the origin fails: when the next connection may begin.
+    /// When the next connection may begin; `None` unless the origin fails.
     next: Mutex<Option<Instant>>,
 }
 
@@ -413,15 +422,15 @@ impl ReconnectBackoff {
         }
     }
 
-    /// A connection failed, or ended too early.
-    pub(super) fn failed(&self, now: Instant) {
+    /// Records that a connection failed or ended too early.
+    pub(super) fn record_failure(&self, now: Instant) {
         let mut next = self.next.lock().expect("nothing panics under this lock");
         let earliest = now + RECONNECT_INTERVAL;
         *next = Some(next.map_or(earliest, |at| at.max(earliest)));
     }
 
-    /// A connection was established.
-    pub(super) fn succeeded(&self) {
+    /// Records that a connection was established.
+    pub(super) fn record_success(&self) {
         *self.next.lock().expect("nothing panics under this lock") = None;
     }
 }

@@ -1,4 +1,5 @@
-//! A response, read within bounds, since the peer may be hostile.
+//! The response of a provider, and the error of a request without a response. A response is read only up
+//! to limits of size and time, because the peer may be hostile.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -20,31 +21,31 @@ pub(crate) struct ProviderResponse {
     pub(crate) status: StatusCode,
     /// Header fields.
     pub(crate) headers: HeaderMap,
-    /// Body, at most [`RESPONSE_BYTES_MAX`] of it; shorter if the connection broke or was too slow.
+    /// The first [`RESPONSE_BYTES_MAX`] bytes of the body, or less if the connection broke or was too slow.
     pub(crate) body: Bytes,
-    /// The connection that it came over; see `Pool::retire`.
+    /// The id of the connection over which the response came, for `Pool::retire`.
     pub(crate) connection: u64,
 }
 
-/// Reads a body until it ends, breaks off, is too long or too slow. The status is what matters, and an
-/// accepted message must not be repeated because of an incomplete body. Dropping the stream afterwards
-/// cancels the rest.
+/// Reads a body until it ends, breaks off, is too long or too slow. An incomplete body is not an error: the
+/// status matters most, and an accepted message must not be repeated because its response is incomplete.
+/// Dropping the stream afterwards cancels the rest of the body.
 pub(super) async fn read_body(mut stream: RecvStream, deadline: Instant) -> Bytes {
     if stream.is_end_stream() {
         return Bytes::new();
     }
     let mut body = Body::default();
     while let Ok(Some(Ok(chunk))) = timeout_at(deadline, stream.data()).await {
-        // Fails only on a closed stream, which the next read reports as well.
+        // This fails only if the stream is closed, and then the next read reports it.
         let _ = stream.flow_control().release_capacity(chunk.len());
-        if body.is_full_after(chunk) {
+        if body.push(chunk) {
             break;
         }
     }
     body.finish()
 }
 
-/// A body that is being read; a single chunk is not copied.
+/// A body that is being read. A body of a single chunk is not copied.
 #[derive(Default)]
 pub(super) struct Body {
     first: Bytes,
@@ -52,8 +53,8 @@ pub(super) struct Body {
 }
 
 impl Body {
-    /// Adds a chunk, up to the limit; returns whether the limit is reached.
-    pub(super) fn is_full_after(&mut self, mut chunk: Bytes) -> bool {
+    /// Adds a chunk, as far as the limit allows. Returns whether the limit is reached.
+    pub(super) fn push(&mut self, mut chunk: Bytes) -> bool {
         let room = RESPONSE_BYTES_MAX - self.first.len().max(self.rest.len());
         chunk.truncate(room);
         let is_full = chunk.len() == room;
@@ -84,9 +85,9 @@ pub(crate) const ADDRESS_NOT_ALLOWED: &str = "address_not_allowed";
 /// A request without a response: why, and whether it may have been processed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TransportError {
-    /// A failed attempt.
+    /// The reason that is stored with the attempt.
     pub(crate) reason: Reason,
-    /// Whether it may have been processed.
+    /// Whether the request may have been processed.
     pub(crate) outcome: Processing,
     /// Whether the server does not speak HTTP/2, so that HTTP/1.1 may be tried.
     pub(crate) is_http1_only: bool,
@@ -97,18 +98,18 @@ impl TransportError {
         Self { reason, outcome, is_http1_only: false }
     }
 
-    /// Nothing was sent.
+    /// The error of a request of which nothing was sent.
     pub(crate) fn unsent(reason: impl Into<Reason>) -> Self {
         Self::new(reason.into(), Processing::NotProcessed)
     }
 
-    /// Nothing was sent; the reason includes the cause.
+    /// The error of a request of which nothing was sent, with the cause in the reason.
     pub(crate) fn unsent_because(what: &str, cause: &dyn Error) -> Self {
         Self::unsent(format!("{what}: {}", sanitized(&cause.to_string())))
     }
 
-    /// No connection was made. If the certificate could not be verified, the reason suggests a remedy, which
-    /// depends on whether there is a `ca_certificate` (`has_extra_trust`).
+    /// The error if no connection was made. If the certificate could not be verified, the reason suggests a
+    /// remedy, which depends on whether a `ca_certificate` is configured (`has_extra_trust`).
     pub(super) fn unconnected(
         what: &str,
         cause: &(dyn Error + 'static),
@@ -121,25 +122,26 @@ impl TransportError {
         failure
     }
 
-    /// The server negotiated HTTP/1.1.
+    /// The error if the server negotiated HTTP/1.1.
     pub(crate) fn http1_only() -> Self {
         Self { is_http1_only: true, ..Self::unsent("no_http2") }
     }
 
-    /// It was sent, and there was no response.
+    /// The error of a request that was sent and had no response.
     pub(crate) fn unknown(reason: impl Into<Reason>) -> Self {
         Self::new(reason.into(), Processing::Unknown)
     }
 
-    /// The same without the peer's text: a peer that a user chose must not control what is shown, nor
-    /// create an unlimited number of reasons.
+    /// The same error without text from the peer. If a user chose the peer, the peer must not control text
+    /// that we show, and must not create an unlimited number of reasons.
     pub(crate) fn redacted(self) -> Self {
         let code = self.reason.split(':').next().unwrap_or_default().to_owned();
         Self { reason: code.into(), ..self }
     }
 
-    /// The meaning of an error on an open stream (RFC 9113 sections 6.8 and 8.7): a GOAWAY of the peer affects
-    /// only streams above its last id, and `REFUSED_STREAM` guarantees that nothing was processed.
+    /// The error of a request whose stream was open (RFC 9113 sections 6.8 and 8.7). A GOAWAY of the peer
+    /// ends only streams above the last id that it processed, and `REFUSED_STREAM` guarantees that nothing
+    /// was processed.
     pub(super) fn of_stream(error: &h2::Error) -> Self {
         if error.is_go_away() && error.is_remote() {
             return Self::unsent("goaway");
@@ -161,8 +163,8 @@ impl From<&Unreachable> for TransportError {
     fn from(unreachable: &Unreachable) -> Self {
         match unreachable {
             Unreachable::Unresolved(cause) => Self::unsent_because(CONNECT_FAILED, cause),
-            // The same as for a name that does not resolve: the owner of an API key must not learn through
-            // invented addresses which names the server's resolver knows.
+            // The reason is the same as for a name that does not resolve. Otherwise the owner of an API
+            // key could use invented addresses to learn which names the server's resolver knows.
             Unreachable::NotAllowed => Self::unsent(CONNECT_FAILED),
         }
     }
@@ -178,15 +180,15 @@ fn describe(reason: Option<H2Reason>) -> Cow<'static, str> {
     reason.map_or(Cow::Borrowed("unknown"), |reason| format!("{reason:?}").into())
 }
 
-/// A remedy for a certificate that no trusted authority has signed. An authority that was recreated under
-/// the same name, like the sandbox's, shows as a bad signature.
+/// A remedy if no trusted authority has signed the certificate; `None` for any other error. A bad signature
+/// counts as well: it appears if an authority was recreated with the same name, as the sandbox does.
 fn certificate_remedy(
     cause: &(dyn Error + 'static),
     has_extra_trust: bool,
 ) -> Option<&'static str> {
-    let rustls::Error::InvalidCertificate(wrong) = tls_error(cause)? else { return None };
+    let rustls::Error::InvalidCertificate(problem) = tls_error(cause)? else { return None };
     let is_untrusted =
-        matches!(wrong, CertificateError::BadSignature | CertificateError::UnknownIssuer);
+        matches!(problem, CertificateError::BadSignature | CertificateError::UnknownIssuer);
     match (is_untrusted, has_extra_trust) {
         (false, _) => None,
         (true, true) => Some("ca_certificate is another one: was the sandbox restarted?"),
@@ -194,9 +196,14 @@ fn certificate_remedy(
     }
 }
 
-/// The TLS error inside an I/O error, which hides it from `source`.
+/// The TLS error that `cause` is or contains. An I/O error does not return the error inside it as `source`,
+/// but with `get_ref`.
 fn tls_error<'e>(cause: &'e (dyn Error + 'static)) -> Option<&'e rustls::Error> {
-    cause.downcast_ref().or_else(|| tls_error(cause.downcast_ref::<io::Error>()?.get_ref()?))
+    if let Some(error) = cause.downcast_ref::<rustls::Error>() {
+        return Some(error);
+    }
+    let io_error = cause.downcast_ref::<io::Error>()?;
+    tls_error(io_error.get_ref()?)
 }
 
 /// The beginning of a cause, without control characters.

@@ -1,4 +1,4 @@
-//! The sender against a server that says every frame as the test wants it. Time stands still and
+//! The sender against a server whose frames the test controls. The time is paused, and it
 //! jumps where the test waits, so that nothing here sleeps.
 
 mod peer;

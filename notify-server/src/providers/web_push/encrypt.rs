@@ -1,5 +1,5 @@
-//! Encryption of one message for one browser (RFC 8291, `aes128gcm` of RFC 8188): a fresh key pair
-//! and salt each, one record.
+//! Encryption of one message for one browser (RFC 8291, with `aes128gcm` of RFC 8188). Each message has
+//! a new key pair and a new salt, and consists of one record.
 
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::agreement::{ECDH_P256, PrivateKey, UnparsedPublicKey, agree};
@@ -14,9 +14,9 @@ use notify_core::WebSubscription;
 const SALT_BYTES: usize = 16;
 /// Length of an uncompressed point of P-256, in bytes.
 const POINT_BYTES: u8 = 65;
-/// Size of a record, in bytes: the whole body that push services have to take (RFC 8291 §4).
+/// Size of a record, in bytes. Push services must accept a body of this size (RFC 8291 section 4).
 const RECORD_BYTES: u32 = 4_096;
-/// Ends the only record (RFC 8188 §2).
+/// The delimiter at the end of the last record, which is the only one (RFC 8188 section 2).
 const LAST_RECORD: u8 = 2;
 /// Length of the derived input key material, in bytes (RFC 8291 §3.4).
 const KEY_MATERIAL_BYTES: usize = 32;
@@ -31,7 +31,7 @@ pub(super) struct Receiver {
 }
 
 impl Receiver {
-    /// The keys of a subscription; `None` if they are invalid, which registration has checked.
+    /// The keys of a subscription; `None` if they are invalid. Registration has checked them.
     pub(super) fn of(subscription: &WebSubscription) -> Option<Self> {
         let public = URL_SAFE_NO_PAD.decode(&subscription.p256dh).ok()?;
         let auth = URL_SAFE_NO_PAD.decode(&subscription.auth).ok()?;
@@ -39,10 +39,10 @@ impl Receiver {
     }
 }
 
-/// Encrypts with a key pair and a salt that are used for nothing else.
+/// Encrypts a message with a new key pair and a new salt.
 ///
 /// # Errors
-/// When the browser's key is no point of the curve.
+/// When the browser's public key is not a point of the curve.
 pub(super) fn encrypt(text: &[u8], receiver: &Receiver) -> Result<Bytes, Unspecified> {
     let mut salt = [0; SALT_BYTES];
     aws_lc_rs::rand::fill(&mut salt)?;
@@ -59,19 +59,19 @@ fn encrypt_with(
     let sender_public = sender_public.as_ref();
     let public = UnparsedPublicKey::new(&ECDH_P256, &receiver.public);
     let key_material = agree(sender, public, Unspecified, |shared| {
-        let key_of_browser = Salt::new(HKDF_SHA256, &receiver.auth).extract(shared);
+        let browser_key = Salt::new(HKDF_SHA256, &receiver.auth).extract(shared);
         let info = [b"WebPush: info\0".as_slice(), &receiver.public, sender_public];
         let mut key_material = [0; KEY_MATERIAL_BYTES];
-        key_of_browser.expand(&info, Length(KEY_MATERIAL_BYTES))?.fill(&mut key_material)?;
+        browser_key.expand(&info, Length(KEY_MATERIAL_BYTES))?.fill(&mut key_material)?;
         Ok(key_material)
     })?;
-    let key_of_message = Salt::new(HKDF_SHA256, &salt).extract(&key_material);
+    let message_key = Salt::new(HKDF_SHA256, &salt).extract(&key_material);
     let mut key = [0; 16];
     let info = [b"Content-Encoding: aes128gcm\0".as_slice()];
-    key_of_message.expand(&info, Length(key.len()))?.fill(&mut key)?;
+    message_key.expand(&info, Length(key.len()))?.fill(&mut key)?;
     let mut nonce = [0; NONCE_LEN];
     let info = [b"Content-Encoding: nonce\0".as_slice()];
-    key_of_message.expand(&info, Length(nonce.len()))?.fill(&mut nonce)?;
+    message_key.expand(&info, Length(nonce.len()))?.fill(&mut nonce)?;
 
     let mut record = Vec::with_capacity(text.len() + 1 + AES_128_GCM.tag_len());
     record.extend_from_slice(text);
@@ -89,7 +89,7 @@ fn encrypt_with(
     Ok(body.into())
 }
 
-/// How much is derived, in bytes.
+/// The length of a derived key, in bytes.
 #[derive(Clone, Copy)]
 struct Length(usize);
 
@@ -147,7 +147,10 @@ mod tests {
         }
         assert_eq!(3_993 + OVERHEAD_BYTES, usize::try_from(RECORD_BYTES).unwrap());
         let other = Browser::new().unwrap();
-        assert!(other.decrypt(&encrypt(b"x", &receiver).unwrap()).is_none(), "for one alone");
+        assert!(
+            other.decrypt(&encrypt(b"x", &receiver).unwrap()).is_none(),
+            "another browser cannot decrypt the message"
+        );
     }
 
     #[test]

@@ -1,33 +1,36 @@
-//! Web Push (RFC 8030): whatever push service a browser chose, each message encrypted for it
-//! (RFC 8291) and signed with the application's VAPID key (RFC 8292), one request a device, 3,993
-//! bytes of JSON. 404 and 410 are permanent. Endpoints come from users: every connection passes
-//! [`Outbound`], and no redirect is followed.
+//! Web Push (RFC 8030). Each browser chooses its push service. A message is encrypted for the browser
+//! (RFC 8291), and the request is authorized with a token that the application's VAPID key signed
+//! (RFC 8292). Each device gets one request with at most 3,993 bytes of JSON. Status 404 and 410 mean
+//! that the subscription is permanently invalid. Endpoints come from users, so [`Outbound`] checks every
+//! connection, and no redirect is followed.
 
-mod classify;
 mod encrypt;
 #[cfg(test)]
 mod tests;
 mod vapid;
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use http::Uri;
-use http::header::{AUTHORIZATION, HeaderValue};
+use http::header::{AUTHORIZATION, HeaderValue, LOCATION};
+use http::{StatusCode, Uri};
+use notify_core::Timestamp;
+use serde::Deserialize;
 
-use self::classify::{classify, refuses_token};
 use self::encrypt::{Receiver, encrypt};
 pub(super) use self::vapid::VapidTokens;
 use self::vapid::{Signer, VapidToken};
 use crate::clock::SharedClock;
-use crate::outbound::Outbound;
+use crate::outbound::{Outbound, retry_after};
 use crate::payload::{RenderContext, TooLarge, web_push as payload};
 use crate::provider_config::{BaseUrl, WebPushConfig};
 use crate::providers::transport::{
-    ADDRESS_NOT_ALLOWED, Http1, Pools, STREAMS_ASSUMED, Sender, Trust,
+    ADDRESS_NOT_ALLOWED, Http1, Pools, ProviderResponse, STREAMS_ASSUMED, Sender, Trust,
 };
 use crate::providers::{
-    Address, CredentialCheck, Provider, Reason, RenderedBody, RenderedMessage, SendResult, deadline,
+    Address, CredentialCheck, Provider, Reason, RenderedBody, RenderedMessage, Scope, SendResult,
+    deadline, reason_from_status,
 };
 use crate::push_service::service_of;
 use crate::reasons;
@@ -68,7 +71,8 @@ impl Provider for WebPush {
     fn render(&self, context: &RenderContext<'_>) -> Result<RenderedMessage, TooLarge> {
         let payload = payload::render(context)?;
         let mut headers = payload.headers;
-        // Reserves the entry, so that a copy of the map need not grow for each device.
+        // A placeholder: it reserves the entry, so that the copy of the map for each device need not
+        // grow.
         headers.insert(AUTHORIZATION, HeaderValue::from_static(""));
         Ok(RenderedMessage { headers, body: RenderedBody::Shared(payload.body) })
     }
@@ -76,16 +80,16 @@ impl Provider for WebPush {
     async fn attempt(&self, rendered: &RenderedMessage, to: &Address) -> SendResult {
         let (Address::WebPush(subscription), RenderedBody::Shared(text)) = (to, &rendered.body)
         else {
-            return bad(reasons::ADDRESS_OF_ANOTHER_PROVIDER);
+            return invalid_message(reasons::ADDRESS_OF_ANOTHER_PROVIDER);
         };
         let to = match self.services.destination(&subscription.endpoint) {
             Ok(to) => to,
-            Err(reason) => return bad(reason),
+            Err(reason) => return invalid_message(reason),
         };
         let deadline = deadline();
         let encrypted = Receiver::of(subscription).map(|receiver| encrypt(text, &receiver));
         let Some(Ok(body)) = encrypted else {
-            return bad("subscription_keys_invalid");
+            return invalid_message("subscription_keys_invalid");
         };
         let service = self.services.get(&to, &self.config.ca_certificate);
         let mut refused: Option<Arc<VapidToken>> = None;
@@ -108,7 +112,8 @@ impl Provider for WebPush {
                 }
             };
             let wall = self.clock.wall();
-            // A token that expired early: retry with a new one, once; then it is our key or our clock.
+            // The push service may consider the token expired. The message is sent again with a new token,
+            // once. If that is refused too, our key or our clock is at fault.
             let is_stale = refuses_token(&reply) && token.may_be_stale(wall);
             if !is_stale || refused.is_some() {
                 return classify(&reply, wall);
@@ -117,8 +122,8 @@ impl Provider for WebPush {
         }
     }
 
-    /// Checks only that the key signs: a push service checks contact and key with the first message.
-    /// The contact was checked when it was configured.
+    /// Checks only that the key signs, and sends nothing. The contact was checked when it was configured.
+    /// A push service checks key and contact with the first message.
     async fn check(&self) -> CredentialCheck {
         match self.token(PLACEHOLDER_ORIGIN, None) {
             Ok(_) => CredentialCheck::passed(
@@ -129,7 +134,7 @@ impl Provider for WebPush {
     }
 
     fn max_concurrency(&self) -> usize {
-        self.services.slots(&self.config.ca_certificate)
+        self.services.max_concurrency(&self.config.ca_certificate)
     }
 
     fn service_concurrency(&self, endpoint: &str) -> Option<usize> {
@@ -137,29 +142,29 @@ impl Provider for WebPush {
     }
 }
 
-/// The origin of no push service.
+/// An origin that no push service can have, for the check.
 const PLACEHOLDER_ORIGIN: &str = "https://push.invalid";
 
-fn bad(reason: &'static str) -> SendResult {
+fn invalid_message(reason: &'static str) -> SendResult {
     SendResult::InvalidMessage { reason: Reason::Borrowed(reason) }
 }
 
-// Push services: one for each origin, with its connections. Endpoints come from
-// users, so the number of services is bounded, and unused ones are dropped.
+// Push services, one for each origin, with their connections. Endpoints come from users, so the number
+// of push services is bounded, and unused ones are dropped.
 
-/// Most push services kept; the least recently used one is dropped. Browsers use a
-/// handful, Windows' service one for each of its sites.
+/// Most push services kept. Beyond that, the least recently used one is dropped. Common browsers use a
+/// handful of origins; the push service of Windows has one for each of its sites.
 const SERVICES_MAX: usize = 64;
 /// How long an unused push service is kept.
 const SERVICE_IDLE: Duration = Duration::from_secs(600);
 
-/// A push service that was used lately.
+/// A push service that was used recently.
 struct KnownService {
     trust: Trust,
     origin: Box<str>,
-    /// The HTTP/1.1 client, which services of the same trust share.
+    /// The HTTP/1.1 client. Push services with the same trust share it.
     http1: Http1,
-    service: Arc<Sender>,
+    sender: Arc<Sender>,
     used_at: Instant,
 }
 
@@ -168,32 +173,32 @@ struct KnownService {
 pub(super) struct Services {
     pools: Arc<Pools>,
     guard: Outbound,
-    /// A list: there are few, and each message looks at all of one trust.
-    known: Arc<Mutex<Vec<KnownService>>>,
+    /// A list and not a map: there are few, and each message looks at all of one trust.
+    known_services: Arc<Mutex<Vec<KnownService>>>,
     services_max: usize,
 }
 
 /// The destination of one message.
 struct Destination {
     uri: Uri,
-    /// Scheme, host and port, as the audience of a VAPID token names it.
+    /// Scheme, host and port, as in the audience of a VAPID token.
     origin: Box<str>,
 }
 
 impl Services {
     pub(super) fn new(pools: Arc<Pools>, guard: Outbound) -> Self {
-        Self::keeping(pools, guard, SERVICES_MAX)
+        Self::with_limit(pools, guard, SERVICES_MAX)
     }
 
-    fn keeping(pools: Arc<Pools>, guard: Outbound, services_max: usize) -> Self {
-        Self { pools, guard, known: Arc::default(), services_max }
+    fn with_limit(pools: Arc<Pools>, guard: Outbound, services_max: usize) -> Self {
+        Self { pools, guard, known_services: Arc::default(), services_max }
     }
 
-    /// Parses the endpoint of a subscription. It was allowed when it was registered, but need not be
-    /// now.
+    /// Parses the endpoint of a subscription, and checks it again: the endpoint was allowed when it was
+    /// registered, but the rules may have changed.
     ///
     /// # Errors
-    /// The reason why nothing can be sent there.
+    /// The reason why nothing can be sent to the endpoint.
     fn destination(&self, endpoint: &str) -> Result<Destination, &'static str> {
         let url = self.guard.target(endpoint).map_err(|_| ADDRESS_NOT_ALLOWED)?;
         // A valid url may still be invalid in a request line.
@@ -202,63 +207,64 @@ impl Services {
         Ok(Destination { uri, origin })
     }
 
-    /// The push services that were used lately.
-    fn known(&self) -> MutexGuard<'_, Vec<KnownService>> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+    /// The push services that were used recently.
+    fn known_services(&self) -> MutexGuard<'_, Vec<KnownService>> {
+        let mut services = self.known_services.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
-        known.retain(|known| now.duration_since(known.used_at) < SERVICE_IDLE);
-        known
+        services.retain(|service| now.duration_since(service.used_at) < SERVICE_IDLE);
+        services
     }
 
-    /// The push service of a destination.
+    /// The push service of a destination. Drops the least recently used one if there are too many.
     fn get(&self, to: &Destination, trust: &Trust) -> Arc<Sender> {
-        let mut known = self.known();
-        if let Some(recent) = known.iter_mut().find(|known| known.is(&to.origin, trust)) {
-            recent.used_at = Instant::now();
-            return Arc::clone(&recent.service);
+        let mut services = self.known_services();
+        if let Some(service) = services.iter_mut().find(|service| service.is(&to.origin, trust)) {
+            service.used_at = Instant::now();
+            return Arc::clone(&service.sender);
         }
-        if known.len() >= self.services_max {
-            let unused = known.iter().enumerate().min_by_key(|(_, known)| known.used_at);
-            if let Some((unused, _)) = unused {
-                known.swap_remove(unused);
+        if services.len() >= self.services_max {
+            let oldest = services.iter().enumerate().min_by_key(|(_, service)| service.used_at);
+            if let Some((index, _)) = oldest {
+                services.swap_remove(index);
             }
         }
         let base_url = BaseUrl::parse(&to.origin).expect("the origin of a url is one");
-        let http1 = known.iter().find(|known| known.trust == *trust).map_or_else(
+        let http1 = services.iter().find(|service| service.trust == *trust).map_or_else(
             || Http1::guarded(self.pools.tls(), trust, &self.guard),
-            |known| known.http1.clone(),
+            |service| service.http1.clone(),
         );
-        let of = (trust.clone(), http1.clone());
-        let service = Arc::new(Sender::guarded(&self.pools, &base_url, of, &self.guard));
-        known.push(KnownService {
+        let trust_and_http1 = (trust.clone(), http1.clone());
+        let sender = Sender::guarded(&self.pools, &base_url, trust_and_http1, &self.guard);
+        let sender = Arc::new(sender);
+        services.push(KnownService {
             trust: trust.clone(),
             origin: to.origin.clone(),
             http1,
-            service: Arc::clone(&service),
+            sender: Arc::clone(&sender),
             used_at: Instant::now(),
         });
-        service
+        sender
     }
 
     /// How many attempts can run at the same time to the push service of an endpoint.
     fn concurrency_of(&self, endpoint: &str, trust: &Trust) -> usize {
         let origin = service_of(endpoint);
-        let known = self.known();
-        let service = known.iter().find(|known| known.is(&origin, trust));
-        service.map_or(STREAMS_ASSUMED, |known| known.service.max_concurrency())
+        let services = self.known_services();
+        let service = services.iter().find(|service| service.is(&origin, trust));
+        service.map_or(STREAMS_ASSUMED, |service| service.sender.max_concurrency())
     }
 
-    /// How many can run at the same time to all known services and one more.
-    fn slots(&self, trust: &Trust) -> usize {
-        let known = self.known();
-        let of_trust = known.iter().filter(|known| known.trust == *trust);
-        of_trust.map(|known| known.service.max_concurrency()).sum::<usize>() + STREAMS_ASSUMED
+    /// How many attempts can run at the same time to all known push services and to one further service.
+    fn max_concurrency(&self, trust: &Trust) -> usize {
+        let services = self.known_services();
+        let matching = services.iter().filter(|service| service.trust == *trust);
+        matching.map(|service| service.sender.max_concurrency()).sum::<usize>() + STREAMS_ASSUMED
     }
 
     /// How many push services are kept.
     #[cfg(test)]
     fn kept(&self) -> usize {
-        self.known().len()
+        self.known_services().len()
     }
 }
 
@@ -266,4 +272,95 @@ impl KnownService {
     fn is(&self, origin: &str, trust: &Trust) -> bool {
         *self.origin == *origin && self.trust == *trust
     }
+}
+
+// Classification of push services' responses (RFC 8030 sections 5 and 8; Mozilla autopush, "Error Codes";
+// Apple, "Sending web push notifications in web apps and browsers"). A push service can be run by
+// anyone, so only the status decides, and only known codes are stored.
+
+/// Apple's code for any refused token.
+pub(super) const BAD_JWT_TOKEN: &str = "BadJwtToken";
+
+/// Longest id of a message that is kept, in bytes.
+const MESSAGE_ID_BYTES_MAX: usize = 512;
+
+/// Codes of Apple and Google for a refusal.
+const CODES: [&str; 12] = [
+    BAD_JWT_TOKEN,
+    "BadPath",
+    "BadWebPushTopic",
+    "ExpiredToken",
+    "InternalServerError",
+    "InvalidTokenFormat",
+    "PayloadTooLarge",
+    "ServiceUnavailable",
+    "TooManyRequests",
+    "UnauthorizedRegistration",
+    "Unregistered",
+    "VapidPkHashMismatch",
+];
+
+/// Mozilla's error numbers.
+const ERRNOS: [u16; 20] = [
+    101, 102, 103, 104, 105, 106, 108, 109, 110, 111, 112, 113, 114, 201, 202, 900, 901, 902, 903,
+    999,
+];
+
+/// The body of an error. Apple sends `reason` and Mozilla sends `errno`.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Refusal {
+    reason: Option<String>,
+    errno: Option<u16>,
+}
+
+/// Classifies a response.
+pub(super) fn classify(reply: &ProviderResponse, wall: Timestamp) -> SendResult {
+    let reason = || reason(reply);
+    let answer = match reply.status.as_u16() {
+        200 | 201 | 202 | 204 => SendResult::Delivered { message_id: message_id(reply) },
+        400 | 413 => SendResult::InvalidMessage { reason: reason() },
+        401 | 403 => SendResult::ServiceRefused { reason: reason() },
+        // A wrong path at the push service would look the same.
+        404 => SendResult::Unregistered { reason: reason(), ambiguous: true, since: None },
+        410 => SendResult::Unregistered { reason: reason(), ambiguous: false, since: None },
+        // The push service of Windows responds 406 where others respond 429.
+        406 | 429 => SendResult::Throttle { reason: reason(), after: None, scope: Scope::Service },
+        408 | 500..=599 => SendResult::failed(reason()),
+        // This includes redirects. They are not followed, because the target would not be checked.
+        _ => SendResult::Unknown { reason: reason_from_status(reply.status, "") },
+    };
+    answer.with_retry_after(retry_after(&reply.headers, wall))
+}
+
+/// Whether the push service refuses the token, and not the key that signed it.
+pub(super) fn refuses_token(reply: &ProviderResponse) -> bool {
+    match reply.status {
+        StatusCode::UNAUTHORIZED => true,
+        StatusCode::FORBIDDEN => known_code(reply).is_some_and(|word| word == BAD_JWT_TOKEN),
+        _ => false,
+    }
+}
+
+fn reason(reply: &ProviderResponse) -> Reason {
+    reason_from_status(reply.status, &known_code(reply).unwrap_or_default())
+}
+
+/// The push service's code, if it is one of [`CODES`] or [`ERRNOS`].
+fn known_code(reply: &ProviderResponse) -> Option<Cow<'static, str>> {
+    let find = |text: &str| CODES.into_iter().find(|code| *code == text).map(Cow::Borrowed);
+    let Ok(refusal) = serde_json::from_slice::<Refusal>(&reply.body) else {
+        // Google sends the code as plain text.
+        return find(std::str::from_utf8(&reply.body).ok()?.trim());
+    };
+    match refusal.errno {
+        Some(errno) if ERRNOS.contains(&errno) => Some(Cow::Owned(format!("errno_{errno}"))),
+        Some(_) | None => find(&refusal.reason?),
+    }
+}
+
+/// The location of the message at the push service, which is its id (RFC 8030 section 5).
+fn message_id(reply: &ProviderResponse) -> Option<Box<str>> {
+    let location = reply.headers.get(LOCATION)?.to_str().ok()?;
+    (location.len() <= MESSAGE_ID_BYTES_MAX).then(|| location.into())
 }

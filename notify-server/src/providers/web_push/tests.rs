@@ -10,7 +10,7 @@ use http::HeaderValue;
 use notify_core::{ProviderKind, Timestamp};
 use serde_json::{Value, json};
 
-use super::classify::classify;
+use super::classify;
 use super::vapid::{Signer, VapidTokens};
 use crate::provider_config::{ProviderConfig, WebPushConfig};
 use crate::providers::tests::results::{
@@ -190,7 +190,7 @@ fn vapid_token_is_cached_by_key_contact_and_origin() {
     assert_ne!(get(&moved, "https://a.example", 0), first);
     let second = get(&first_config, "https://a.example", 11 * HOUR_MS);
     assert_ne!(second, first);
-    // A clock that was set back: a token from the future would not be taken.
+    // The clock was set back. A push service would refuse a token with a time in the future.
     assert_ne!(get(&first_config, "https://a.example", 0), second);
 }
 
@@ -206,7 +206,7 @@ fn refused_vapid_token_is_replaced_once_unless_new() {
     assert!(first.may_be_stale(minutes(-1)), "the clock was set back");
     let second = tokens.get(&Signer::of(&config), origin, Some(&first), minutes(5)).unwrap();
     assert_ne!(second.authorization, first.authorization);
-    // Others that were refused with the first one share the second.
+    // Other requests that were refused with the first token share the second one.
     let third = tokens.get(&Signer::of(&config), origin, Some(&first), minutes(5)).unwrap();
     assert_eq!(third.authorization, second.authorization);
 }

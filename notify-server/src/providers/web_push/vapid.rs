@@ -1,5 +1,5 @@
-//! VAPID tokens (RFC 8292): one for each key, contact and push service, signed once for hours and
-//! not for each message.
+//! VAPID tokens (RFC 8292). There is one token for each key, contact and push service. It is used for
+//! hours, so that not every message needs a signature.
 
 use std::sync::Arc;
 
@@ -11,12 +11,13 @@ use serde::Serialize;
 use crate::bounded_cache::BoundedCache;
 use crate::provider_config::{VapidKey, WebPushConfig};
 
-/// Lifetime of a token, in seconds: half of the maximum of push services (RFC 8292 §2).
+/// Lifetime of a token, in seconds: half of the longest that push services accept (RFC 8292 section 2).
 const LIFE_SECONDS: i64 = 12 * 3_600;
 /// How long before its expiry a token is replaced, in milliseconds.
 const REPLACED_BEFORE_END_MS: i64 = 3_600_000;
-/// Age from which a refused token is replaced, in milliseconds: a clock that was
-/// changed or a token that expired early shows after a while, a wrong key at once.
+/// Age from which a refused token is replaced, in milliseconds. If a push service refuses a younger
+/// token, the key is wrong, and a new token would not help. An older one may have expired early, or our
+/// clock may have been changed since.
 const REFRESH_AGE_MS: i64 = 5 * 60_000;
 /// Most tokens kept.
 const TOKENS_MAX: usize = 4_096;
@@ -38,7 +39,7 @@ impl Default for VapidTokens {
 pub(super) struct Signer {
     key: VapidKey,
     subject: String,
-    /// Public key and contact as one text, for cheap lookups.
+    /// Public key and contact as one text, which is cheap to look up.
     name: Arc<str>,
 }
 
@@ -57,13 +58,14 @@ pub(super) struct VapidToken {
 }
 
 impl VapidToken {
-    /// Whether it does not expire soon; a token from the future was signed by a wrong clock.
+    /// Whether the token does not expire soon. A token with a time in the future was signed with a wrong
+    /// clock and is not fresh either.
     fn is_fresh(&self, wall: Timestamp) -> bool {
         let age_ms = wall.ms_since(self.signed_at);
         (0..LIFE_SECONDS * 1_000 - REPLACED_BEFORE_END_MS).contains(&age_ms)
     }
 
-    /// Whether a push service that refuses it might accept a new one.
+    /// Whether a push service that refused this token might accept a new one.
     pub(super) fn may_be_stale(&self, wall: Timestamp) -> bool {
         !(0..REFRESH_AGE_MS).contains(&wall.ms_since(self.signed_at))
     }
@@ -77,8 +79,8 @@ struct Claims<'a> {
 }
 
 impl VapidTokens {
-    /// The token to send to that origin now, other than the one that was `refused`. `None` when
-    /// the key cannot sign, which was checked when it was configured.
+    /// The token for a request to that origin now. `refused` is a token that the push service has refused;
+    /// it is not returned again. `None` if the key cannot sign; the configuration has checked that it can.
     pub(super) fn get(
         &self,
         signer: &Signer,
@@ -87,13 +89,12 @@ impl VapidTokens {
         wall: Timestamp,
     ) -> Option<Arc<VapidToken>> {
         let key = (signer.name.clone(), origin.into());
-        let kept = self.0.get(&key).filter(|kept| {
+        if let Some(cached) = self.0.get(&key) {
             let is_refused =
-                refused.is_some_and(|refused| refused.authorization == kept.authorization);
-            kept.is_fresh(wall) && !is_refused
-        });
-        if kept.is_some() {
-            return kept;
+                refused.is_some_and(|refused| refused.authorization == cached.authorization);
+            if cached.is_fresh(wall) && !is_refused {
+                return Some(cached);
+            }
         }
         let signed = Arc::new(sign(&signer.key, &signer.subject, origin, wall)?);
         self.0.insert(key, Arc::clone(&signed), 1);

@@ -131,7 +131,7 @@ fn parses_changes_of_membership() {
 fn a_pressed_button_counts_for_its_chat() {
     let german = || wrote(None, Some("de"));
     let poll = notify_core::NotificationId::new(POLL).unwrap();
-    let pressed = buttons::short(&poll, ANSWER.parse().unwrap()).unwrap();
+    let pressed = buttons::telegram_payload(&poll, ANSWER.parse().unwrap()).unwrap();
     let gone = with(press(&private(), &pressed), "/callback_query/message", &json!(null));
     let rows = vec![
         ("of an answer", press(&private(), &pressed), vec![german(), voted()]),

@@ -1,4 +1,4 @@
-//! The life of a provider token, alone and among servers.
+//! The lifetime of a provider token, on a single server and on several.
 
 mod several_servers;
 
@@ -31,8 +31,8 @@ async fn a_provider_token_is_signed_once_in_fifty_minutes() {
     }
 }
 
-/// T14: a token bears the time of the wall clock, which others compare with theirs. Once that is set
-/// right, what it signed while it was wrong is not used any more.
+/// T14: a token contains the time of the wall clock, which Apple compares with its own. Once the clock is
+/// corrected, a token that was signed with the wrong time is not used any more.
 #[tokio::test]
 async fn token_signed_by_a_wrong_clock_is_replaced_when_it_is_corrected() {
     use rcgen::PublicKeyData as _;

@@ -1,4 +1,4 @@
-//! What the usage headers say, and what is sent by them.
+//! The usage headers, and the limits that follow from them.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ fn fullest_quota_of_both_headers_applies() {
         ),
         (app(50, 0, 0.0), cases(json!({"1": [case(40, 0)]})), full(50, None)),
         (None, cases(json!({"1": [case(100, 1_000_000)]})), full(100, Some(24 * 60))),
-        // Not readable: as if it were not there.
+        // A header that cannot be read is ignored.
         (Some("{".to_owned()), cases(json!([])), None),
         (
             Some("{\"call_count\": \"x\"}".to_owned()),
@@ -81,7 +81,7 @@ fn a_page_slows_down_from_four_fifths_on_and_stops_when_its_quota_is_used_up() {
     ];
     for (usage, expected) in rows {
         let quota = Quota::default();
-        quota.seen(usage, NOW);
+        quota.record_usage(usage, NOW);
         assert_eq!(quota.limit(PER_SECOND, NOW), expected, "{usage:?}");
     }
 }
@@ -89,7 +89,7 @@ fn a_page_slows_down_from_four_fifths_on_and_stops_when_its_quota_is_used_up() {
 #[test]
 fn page_resumes_slowly_at_the_named_time_and_fully_after_an_hour() {
     let quota = Quota::default();
-    quota.seen(full(100, Some(19)), NOW);
+    quota.record_usage(full(100, Some(19)), NOW);
     let rows = [
         (
             minutes(19) - Duration::from_millis(1),
@@ -101,8 +101,8 @@ fn page_resumes_slowly_at_the_named_time_and_fully_after_an_hour() {
     for (later, expected) in rows {
         assert_eq!(quota.limit(PER_SECOND, after(later)), expected, "{later:?}");
     }
-    quota.seen(full(100, None), after(minutes(61)));
-    quota.seen(full(10, None), after(minutes(63)));
+    quota.record_usage(full(100, None), after(minutes(61)));
+    quota.record_usage(full(10, None), after(minutes(63)));
     assert_eq!(quota.limit(PER_SECOND, after(minutes(63))), ProviderLimit::PerSecond(30));
 }
 
@@ -111,17 +111,17 @@ fn a_throttle_without_a_time_waits_a_minute_doubling_to_an_hour() {
     let quota = Quota::default();
     let mut now = NOW;
     for expected in [1, 2, 4, 8, 16, 32, 60, 60] {
-        assert_eq!(quota.throttled(None, now), minutes(expected));
-        // Requests in flight do not double it again.
+        assert_eq!(quota.record_throttle(None, now), minutes(expected));
+        // Responses to requests in flight do not double the wait again.
         let soon = now.plus_ms(1_000);
         let left = minutes(expected) - Duration::from_secs(1);
-        assert_eq!(quota.throttled(None, soon), left);
+        assert_eq!(quota.record_throttle(None, soon), left);
         let until = now.plus_ms(i64::try_from(minutes(expected).as_millis()).unwrap());
         assert_eq!(quota.limit(PER_SECOND, soon), ProviderLimit::Exhausted { until });
         now = until;
     }
-    quota.delivered();
-    assert_eq!(quota.throttled(None, now), minutes(1), "a success resets it");
-    let named = quota.throttled(Some(minutes(45)), now);
+    quota.record_delivery();
+    assert_eq!(quota.record_throttle(None, now), minutes(1), "a success resets it");
+    let named = quota.record_throttle(Some(minutes(45)), now);
     assert_eq!(named, minutes(45), "what Meta says counts");
 }

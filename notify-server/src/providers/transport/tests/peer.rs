@@ -1,4 +1,4 @@
-//! A server that speaks HTTP/2 frame by frame, so that a test can say each of them.
+//! A server that speaks HTTP/2 frame by frame, so that a test controls each frame.
 
 use std::collections::VecDeque;
 
@@ -19,7 +19,7 @@ const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 const ACK: u8 = 1;
 
-/// HPACK for `:status`, out of the static table.
+/// HPACK for `:status`, from the static table.
 pub(super) const OK: u8 = 0x88;
 pub(super) const BAD_REQUEST: u8 = 0x8c;
 
@@ -33,15 +33,15 @@ pub(super) struct Frame {
 /// The server's end of one connection.
 pub(super) struct Peer {
     io: TcpStream,
-    /// Requests that came in while another frame was looked for.
+    /// Requests that arrived while the server waited for another frame.
     requests: VecDeque<u32>,
 }
 
 impl Peer {
-    /// Accepts a connection and says SETTINGS, with a stream limit if there is to be one.
+    /// Accepts a connection and sends SETTINGS, with a stream limit if one is given.
     pub(super) async fn accept(listener: &TcpListener, max_streams: Option<u32>) -> Self {
         let (mut io, _) = listener.accept().await.unwrap();
-        // A frame that the kernel held back for real milliseconds would come seconds late by the
+        // A frame that the kernel delays by real milliseconds would arrive seconds late by the paused
         // clock of these tests.
         io.set_nodelay(true).unwrap();
         let mut preface = [0; 24];
@@ -69,7 +69,7 @@ impl Peer {
         self.io.write_all(&frame).await.unwrap();
     }
 
-    /// The next frame; `None` when the client is gone.
+    /// The next frame; `None` if the client has closed the connection.
     pub(super) async fn frame(&mut self) -> Option<Frame> {
         let mut head = [0; 9];
         self.io.read_exact(&mut head).await.ok()?;
@@ -129,13 +129,13 @@ impl Peer {
         self.send(GOAWAY, 0, 0, &payload).await;
     }
 
-    /// Takes in whatever comes, without a word, until the client is gone.
+    /// Reads all frames and answers none, until the client closes the connection.
     pub(super) async fn fall_silent(&mut self) {
         let mut sink = [0; 4_096];
         while self.io.read(&mut sink).await.is_ok_and(|read| read > 0) {}
     }
 
-    /// Answers pings, and nothing else, until the client is gone.
+    /// Answers only pings, until the client closes the connection.
     pub(super) async fn only_pong(&mut self) {
         while let Some(frame) = self.frame().await {
             self.pong(&frame).await;
@@ -148,7 +148,7 @@ impl Peer {
         }
     }
 
-    /// Lets no body through from now on (`SETTINGS_INITIAL_WINDOW_SIZE` of 0, RFC 9113 section
+    /// Stops all bodies from now on (`SETTINGS_INITIAL_WINDOW_SIZE` of 0, RFC 9113 section
     /// 6.5.2); returns once the client knows.
     pub(super) async fn close_windows(&mut self) {
         self.send(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0]).await;
@@ -160,7 +160,7 @@ impl Peer {
         }
     }
 
-    /// Sends a byte of an answer every so often, and answers pings, until the client resets the
+    /// Sends one byte of a body at each interval, and answers pings, until the client resets the
     /// stream.
     pub(super) async fn dawdle(&mut self, stream: u32, every: Duration) {
         let mut ticks = interval(every);

@@ -1,4 +1,4 @@
-//! How connections are opened, shared, filled and given up.
+//! How the pool opens, shares, fills and retires connections.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,7 +71,7 @@ async fn a_second_connection_is_opened_when_the_streams_of_the_first_are_used_up
     assert_eq!(fixture.pool.max_concurrency(), Some(4));
 }
 
-/// A connection that begins with one stream and never answers on it would bar the way to all others.
+/// A connection that begins with one stream and never answers on it must not block all other requests.
 #[tokio::test(start_paused = true)]
 async fn connection_without_first_response_is_not_waited_for() {
     let fixture = fixture().await;
@@ -97,7 +97,7 @@ async fn lowered_stream_limit_is_respected() {
     let mut peer = fixture.accept(100).await;
     let streams = peer.requests(100).await;
     peer.settings(Some(1)).await;
-    // Two more that must wait until the others are done, and then go one by one.
+    // Two further requests must wait until the others are done, and are then sent one by one.
     for stream in &streams[..99] {
         peer.answer(*stream, OK).await;
     }
@@ -157,8 +157,8 @@ async fn failing_origin_is_retried_once_a_second_across_pools() {
     drop(pools);
 }
 
-/// A server may replace a connection after so many requests: at full speed that is within the second
-/// that a failure costs.
+/// A server may replace a connection after a number of requests. At full speed that happens within
+/// the second in which the end of a connection counts as a failure.
 #[tokio::test(start_paused = true)]
 async fn established_connection_is_replaced_at_once_others_after_a_second() {
     for (answers, waited_ms) in

@@ -1,4 +1,4 @@
-//! Servers that hang, dawdle and do not listen (T5): whatever they do, a request ends after its
+//! Servers that hang, answer slowly or do not read (T5). In each case a request ends after at most
 //! thirty seconds, and its stream is free again.
 
 use std::time::Duration;
@@ -16,10 +16,10 @@ use crate::providers::transport::dial::TlsConfigs;
 use crate::providers::transport::{Http1, Pools, Protocols};
 use notify_sandbox::{Provider, Rule, Sandbox, SandboxConfig, ScriptedResponse};
 
-/// How slowly a server dawdles.
+/// The time between two bytes of a slow server.
 const BYTE_EVERY: Duration = Duration::from_secs(10);
 
-/// Without this a message that was taken would be sent again until it expires, since its answer
+/// Otherwise an accepted message would be sent again until it expires, because its answer
 /// never ends.
 #[tokio::test(start_paused = true)]
 async fn slow_body_is_read_for_thirty_seconds_and_status_counts() {

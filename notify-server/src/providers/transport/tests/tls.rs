@@ -18,7 +18,7 @@ use crate::providers::transport::{Http1, ProviderResponse, TransportError};
 use notify_sandbox::{Certificate, Sandbox, SandboxConfig, Settings};
 use tokio::time::{Duration, Instant};
 
-/// TLS with a certificate of its own for these names, and the certificate.
+/// A TLS configuration with a self-signed certificate for these names, and the certificate.
 fn acceptor(names: &[&str], alpn: &[&str]) -> (TlsAcceptor, String) {
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let made = rcgen::generate_simple_self_signed(names).unwrap();
@@ -34,7 +34,7 @@ fn acceptor(names: &[&str], alpn: &[&str]) -> (TlsAcceptor, String) {
     (TlsAcceptor::from(Arc::new(config)), made.cert.pem())
 }
 
-/// Serves TLS and answers 200 to everything. Gives the port and the certificate.
+/// Starts a TLS server that answers 200 to everything. Returns the port and the certificate.
 async fn serve(names: &[&str], alpn: &[&str]) -> (u16, String) {
     let (acceptor, pem) = acceptor(names, alpn);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -88,7 +88,7 @@ async fn an_unknown_authority_and_a_wrong_name_are_refused_before_anything_is_se
     }
 }
 
-/// A sandbox that was restarted has another authority of the same name.
+/// A sandbox that was restarted has another authority with the same name.
 #[tokio::test]
 async fn recreated_authority_error_has_a_remedy() {
     let start = async || {
@@ -102,7 +102,7 @@ async fn recreated_authority_error_has_a_remedy() {
                 sandbox restarted?";
     assert_eq!(failure.reason, format!("tls_failed: {cause}"));
 
-    // The token endpoint is asked over HTTP/1.1.
+    // Requests to the token endpoint use HTTP/1.1.
     let http1 = Http1::new(&TlsConfigs::default(), &Some(ExtraRoots::parse(pem).unwrap()));
     let url = format!("{}/token", after.origin());
     let deadline = Instant::now() + Duration::from_secs(30);
@@ -150,7 +150,7 @@ async fn showing(certificate: Certificate) -> (Sandbox, BaseUrl, Option<ExtraRoo
     (sandbox, base_url, roots)
 }
 
-/// T7: not a byte goes out in clear, and an origin is tried once a second by all together.
+/// T7: no byte is sent unencrypted, and all requests together try an origin once a second.
 #[tokio::test(start_paused = true)]
 async fn bad_certificates_get_no_data_and_are_retried_once_a_second() {
     for certificate in [Certificate::Expired, Certificate::Elsewhere, Certificate::Stranger] {
@@ -193,7 +193,7 @@ enum Break {
     Reset,
 }
 
-/// Takes so many requests on one connection over TLS, then breaks it off.
+/// Accepts a number of requests on one connection over TLS, and then breaks the connection.
 async fn break_off(acceptor: TlsAcceptor, tcp: TcpStream, how: Break, requests: usize) {
     let mut tls = acceptor.accept(tcp).await.unwrap();
     // Empty SETTINGS.
@@ -216,7 +216,7 @@ async fn break_off(acceptor: TlsAcceptor, tcp: TcpStream, how: Break, requests: 
     }
 }
 
-/// T7: what was on the wire may have been taken; nothing of it is sent again at once.
+/// T7: the server may have accepted requests that were sent, so none of them is sent again at once.
 #[tokio::test]
 async fn alert_or_reset_in_flight_leaves_outcomes_unknown() {
     const REQUESTS: usize = 20;

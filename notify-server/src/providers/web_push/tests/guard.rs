@@ -1,5 +1,5 @@
-//! Endpoints with private addresses: no connection reaches a canary there, whatever the url, the resolver
-//! or the response; a public push service still works.
+//! Endpoints with private addresses: no connection reaches a listener there, for any URL, resolver
+//! or response. A public push service still works.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,7 +28,7 @@ use crate::providers::web_push::{Services, VapidTokens, WebPush};
 use crate::providers::{Address, Processing, Provider, RenderedMessage, SendResult};
 use notify_sandbox::Browser;
 
-/// Plays a public address.
+/// An address that the test treats as public.
 const PUBLIC: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 const CONTROL: &str = "push.control.com";
 
@@ -54,7 +54,7 @@ impl Canary {
         Self { address, hits }
     }
 
-    /// Asserts that there was no connection: our own, which queues behind all others, is the first.
+    /// Asserts that there was no connection. The test connects itself, and its connection must be the first.
     async fn is_silent(&self) {
         let mut io = TcpStream::connect(self.address).await.unwrap();
         io.read_u8().await.unwrap();
@@ -62,7 +62,7 @@ impl Canary {
     }
 }
 
-/// A public push service that speaks HTTP/1.1 alone and ends each connection.
+/// A public push service that speaks only HTTP/1.1 and ends each connection.
 struct Control {
     address: SocketAddr,
     ca_certificate: String,
@@ -121,7 +121,7 @@ impl Control {
     }
 }
 
-/// Whether head and body are there.
+/// Whether the whole request, head and body, has arrived.
 fn is_whole(received: &[u8]) -> bool {
     let text = String::from_utf8_lossy(received);
     let Some((head, _)) = text.split_once("\r\n\r\n") else { return false };
@@ -144,7 +144,7 @@ async fn fixture() -> Fixture {
     let control = Control::start().await;
     let resolver = Arc::new(TestResolver::default());
     let guard = Outbound::over_with(resolver.clone(), PUBLIC);
-    let services = Services::keeping(Arc::default(), guard, 8);
+    let services = Services::with_limit(Arc::default(), guard, 8);
     let mut body =
         json!({"subject": "mailto:push@shop.com", "ca_certificate": control.ca_certificate});
     ProviderConfig::fill_defaults(ProviderKind::WebPush, &mut body, None);
@@ -184,14 +184,14 @@ impl Fixture {
         self.provider.attempt(&self.prepared, &address).await
     }
 
-    /// A url that names an address inside ends the delivery: there is nothing to try again.
+    /// A URL that contains a private address ends the delivery, because a retry could not succeed.
     async fn is_refused(&self, endpoint: &str) {
         let answer = self.attempt(endpoint).await;
         let expected = SendResult::InvalidMessage { reason: "address_not_allowed".into() };
         assert_eq!(answer, expected, "{endpoint}");
     }
 
-    /// A name that leads inside is tried again, like one that leads nowhere.
+    /// A name that resolves to a private address is retried, like a name that does not resolve.
     async fn is_as_unknown(&self, endpoint: &str) {
         let nowhere = self.attempt("https://unresolved.com/").await;
         assert_eq!(self.attempt(endpoint).await, nowhere, "{endpoint}");

@@ -1,4 +1,4 @@
-//! One token for all servers of one storage.
+//! One token for all servers with the same store.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -37,7 +37,7 @@ impl Memory {
 impl TokenStore for Memory {
     async fn get(&self, name: &TokenName) -> Result<Option<StoredToken>, TokenStoreError> {
         let read = self.read(name);
-        // Other servers may read in between, and see the same.
+        // Other servers may read in between and see the same token.
         tokio::task::yield_now().await;
         self.answer(read)
     }
@@ -70,7 +70,7 @@ impl TokenStore for Memory {
     }
 }
 
-/// Servers of one storage and one key.
+/// Servers with the same store and the same key.
 struct Servers {
     memory: Arc<Memory>,
     key: rcgen::KeyPair,
@@ -81,7 +81,7 @@ impl Servers {
         Self { memory: Arc::default(), key: key() }
     }
 
-    /// Starts one.
+    /// Starts a server.
     fn start(&self) -> Arc<ProviderToken> {
         ProviderTokens::with_token_store(self.memory.clone()).get(&apns_config(&self.key))
     }
@@ -113,7 +113,7 @@ async fn servers_share_a_signed_token() {
     assert!(first_server.current(minutes(60)).await.unwrap().is_sensitive());
 }
 
-/// Both see the same old token, both sign, and first_server is first.
+/// Both servers see the same old token and sign a new one. `first_server` stores its token first.
 #[tokio::test]
 async fn concurrent_signatures_end_with_one_token() {
     let servers = Servers::new();
@@ -125,11 +125,11 @@ async fn concurrent_signatures_end_with_one_token() {
     }
 }
 
-/// Apple counts the changes of each connection: one that follows soon is not worth a change.
+/// Apple counts the token changes of each connection, so a token that expires soon is not installed.
 #[tokio::test]
 async fn stored_token_is_installed_depending_on_the_own_one() {
     let servers = Servers::new();
-    // Age of what is kept, whether the server has one of its own, whether it is installed.
+    // Age of the stored token, whether the server has a token already, whether the stored one is installed.
     let rows = [
         (0, false, true),
         (49, false, true),
