@@ -16,7 +16,7 @@ use notify_core::{
     WebhookCreated, WebhookList, WebhookRecovered,
 };
 
-use super::endpoint::{
+use super::router::{
     Endpoint, delete, get, get_raw, patch, post, post_raw, post_without_replay, put,
 };
 use super::handlers::admin::{apps, diagnostics, keys, providers, web as web_access};
