@@ -1,22 +1,21 @@
-//! A cache of bounded size, shared by threads.
+//! A cache of bounded weight, shared by threads.
 
 use std::borrow::Borrow;
-use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A cache that keeps the entries used last, approximately: when the recent half of it is full, it
-/// becomes the older half, and entries of the former older half that were not used since are dropped.
-pub(crate) struct BoundedCache<K, V> {
-    /// Largest weight of each half.
-    half_max: usize,
-    halves: Mutex<Halves<K, V>>,
+use lru::LruCache;
+
+/// A cache that drops the least recently used entries.
+pub(crate) struct BoundedCache<K: Hash + Eq, V> {
+    weight_max: usize,
+    entries: Mutex<Entries<K, V>>,
 }
 
-struct Halves<K, V> {
-    recent: HashMap<K, Entry<V>>,
-    recent_weight: usize,
-    older: HashMap<K, Entry<V>>,
+struct Entries<K: Hash + Eq, V> {
+    by_use: LruCache<K, Entry<V>>,
+    /// The sum of the entries' weights.
+    weight: usize,
 }
 
 struct Entry<V> {
@@ -25,10 +24,11 @@ struct Entry<V> {
 }
 
 impl<K: Hash + Eq, V: Clone> BoundedCache<K, V> {
-    /// An empty cache whose entries weigh at most this much together.
+    /// An empty cache whose entries weigh at most `weight_max` together.
     pub(crate) fn new(weight_max: usize) -> Self {
-        let halves = Halves { recent: HashMap::new(), recent_weight: 0, older: HashMap::new() };
-        Self { half_max: weight_max / 2, halves: Mutex::new(halves) }
+        // A bounded `LruCache` would allocate space for all its entries at once.
+        let entries = Entries { by_use: LruCache::unbounded(), weight: 0 };
+        Self { weight_max, entries: Mutex::new(entries) }
     }
 
     /// The cached value.
@@ -37,67 +37,36 @@ impl<K: Hash + Eq, V: Clone> BoundedCache<K, V> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let mut halves = self.lock();
-        if let Some(entry) = halves.recent.get(key) {
-            return Some(entry.value.clone());
-        }
-        let (key, entry) = halves.older.remove_entry(key)?;
-        let value = entry.value.clone();
-        let dropped = halves.insert(key, entry, self.half_max);
-        drop(halves);
-        drop(dropped);
-        Some(value)
+        self.lock().by_use.get(key).map(|entry| entry.value.clone())
     }
 
-    /// Caches a value of this weight, unless it is heavier than half of the cache.
+    /// Caches a value of this weight. A value that is too heavy for the cache is not kept.
     pub(crate) fn insert(&self, key: K, value: V, weight: usize) {
-        let mut halves = self.lock();
-        halves.remove(&key);
-        let dropped = halves.insert(key, Entry { value, weight }, self.half_max);
-        drop(halves);
-        drop(dropped);
+        let mut entries = self.lock();
+        let replaced = entries.by_use.put(key, Entry { value, weight });
+        entries.weight += weight;
+        entries.weight -= replaced.map_or(0, |entry| entry.weight);
+        while entries.weight > self.weight_max {
+            let Some((_, entry)) = entries.by_use.pop_lru() else { break };
+            entries.weight -= entry.weight;
+        }
     }
 
     /// Removes an entry.
     pub(crate) fn remove(&self, key: &K) {
-        self.lock().remove(key);
+        let mut entries = self.lock();
+        entries.weight -= entries.by_use.pop(key).map_or(0, |entry| entry.weight);
     }
 
     /// Removes all entries.
     pub(crate) fn clear(&self) {
-        let mut halves = self.lock();
-        halves.recent_weight = 0;
-        let dropped = (std::mem::take(&mut halves.recent), std::mem::take(&mut halves.older));
-        drop(halves);
-        drop(dropped);
+        let mut entries = self.lock();
+        entries.by_use.clear();
+        entries.weight = 0;
     }
 
-    fn lock(&self) -> MutexGuard<'_, Halves<K, V>> {
-        self.halves.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl<K: Hash + Eq, V> Halves<K, V> {
-    /// Adds an absent entry; returns what is dropped for it, which takes a while and needs no lock.
-    fn insert(&mut self, key: K, entry: Entry<V>, half_max: usize) -> HashMap<K, Entry<V>> {
-        let mut dropped = HashMap::new();
-        if entry.weight > half_max {
-            return dropped;
-        }
-        if self.recent_weight + entry.weight > half_max {
-            self.recent_weight = 0;
-            dropped = std::mem::replace(&mut self.older, std::mem::take(&mut self.recent));
-        }
-        self.recent_weight += entry.weight;
-        self.recent.insert(key, entry);
-        dropped
-    }
-
-    fn remove(&mut self, key: &K) {
-        if let Some(entry) = self.recent.remove(key) {
-            self.recent_weight -= entry.weight;
-        }
-        self.older.remove(key);
+    fn lock(&self) -> MutexGuard<'_, Entries<K, V>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -105,10 +74,12 @@ impl<K: Hash + Eq, V> Halves<K, V> {
 mod tests {
     use super::*;
 
-    impl<K, V> BoundedCache<K, V> {
+    impl<K: Hash + Eq, V> BoundedCache<K, V> {
         fn weight(&self) -> usize {
-            let halves = self.halves.lock().unwrap();
-            halves.recent.values().chain(halves.older.values()).map(|entry| entry.weight).sum()
+            let entries = self.entries.lock().unwrap();
+            let sum = entries.by_use.iter().map(|(_, entry)| entry.weight).sum();
+            assert_eq!(entries.weight, sum);
+            sum
         }
     }
 
@@ -132,19 +103,18 @@ mod tests {
             cache.insert("a", weight, weight);
             assert_eq!((cache.get("a"), cache.weight()), (Some(weight), weight));
         }
-        cache.insert("a", 51, 51);
-        assert_eq!((cache.get("a"), cache.weight()), (None, 0), "heavier than half of the cache");
+        cache.insert("a", 101, 101);
+        assert_eq!((cache.get("a"), cache.weight()), (None, 0), "heavier than the cache");
     }
 
     #[test]
-    fn removed_entries_are_gone_from_both_halves() {
+    fn removed_entries_are_not_found() {
         let cache = BoundedCache::new(4);
         for key in 0..4 {
             cache.insert(key, (), 1);
         }
         cache.remove(&0);
-        cache.remove(&3);
-        assert_eq!([0, 1, 2, 3].map(|key| cache.get(&key).is_some()), [false, true, true, false]);
+        assert_eq!([0, 1, 2, 3].map(|key| cache.get(&key).is_some()), [false, true, true, true]);
         cache.clear();
         assert_eq!((cache.get(&1), cache.weight()), (None, 0));
     }

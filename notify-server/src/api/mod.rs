@@ -6,7 +6,6 @@
 //!
 //! To add a route, write a handler in the file of its resource and add a line in [`routes`].
 
-mod endpoint;
 mod error;
 mod handlers;
 mod inbound;

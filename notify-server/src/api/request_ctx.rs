@@ -13,10 +13,10 @@ use notify_core::{
 use percent_encoding::percent_decode_str;
 
 use crate::api::Api;
-use crate::api::endpoint::{placeholder, segments};
 use crate::api::error::ApiError;
 use crate::api::inbound::InboundWebhook;
 use crate::api::pipeline::{RequestBody, WebOrigin};
+use crate::api::router::{placeholder, segments};
 use crate::keys::{hex, sha256};
 use crate::store::{AppAccess, AppNo, IdempotentRequest, PageRequest};
 

@@ -1,9 +1,314 @@
-//! Finds the endpoint of a request by path and method.
+//! Endpoints and the router. An [`Endpoint`] is a method, a path, a handler, and what OpenAPI
+//! documents about it. The [`Router`] finds the endpoint of a request by path and method.
 
+use std::future::Future;
+
+use futures_util::future::BoxFuture;
 use http::Method;
+use notify_core::{NoQuery, Parameter, Query, Request};
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+use warp::Reply;
+use warp::reply::Response;
 
-use crate::api::endpoint::{Endpoint, placeholder, segments};
 use crate::api::error::ApiError;
+use crate::api::json_reply::JsonReply;
+use crate::api::openapi::{OtherResponse, Shape};
+use crate::api::request_ctx::RequestCtx;
+
+type Handler = Box<dyn Fn(RequestCtx) -> BoxFuture<'static, HandlerResult> + Send + Sync>;
+type HandlerResult = Result<Response, ApiError>;
+
+/// One endpoint of the API.
+pub(crate) struct Endpoint {
+    /// Method.
+    pub(crate) method: Method,
+    /// Path template with `{placeholders}`.
+    pub(crate) path: &'static str,
+    /// Its documentation.
+    pub(crate) docs: Docs,
+    handler: Handler,
+}
+
+/// What OpenAPI documents about an endpoint.
+#[derive(Default)]
+pub(crate) struct Docs {
+    /// The operation's name in generated clients: a verb and its object, in snake case.
+    pub(crate) operation_id: &'static str,
+    /// What it does, in one line.
+    pub(crate) summary: &'static str,
+    /// Query parameters.
+    pub(crate) query: &'static [Parameter],
+    /// The request body.
+    pub(crate) request: Option<RequestBody>,
+    /// The JSON model of a successful response, if it is one.
+    pub(crate) response: Option<Shape>,
+    /// Successful responses that are not JSON of a model.
+    pub(crate) other_responses: &'static [OtherResponse],
+}
+
+impl Docs {
+    /// The JSON model of the request body, if it has one.
+    pub(crate) fn json_request(&self) -> Option<Shape> {
+        match self.request {
+            Some(RequestBody::Json { shape, .. }) => Some(shape),
+            Some(RequestBody::Raw { .. }) | None => None,
+        }
+    }
+}
+
+/// The documentation of a request body.
+#[derive(Clone, Copy)]
+pub(crate) enum RequestBody {
+    /// JSON of a model.
+    Json {
+        /// The model.
+        shape: Shape,
+        /// Whether an empty body is refused.
+        required: bool,
+    },
+    /// A body that the handler parses itself.
+    Raw {
+        /// Its media type.
+        media_type: &'static str,
+        /// Makes its schema.
+        schema: fn() -> Value,
+    },
+}
+
+/// An async function from a request and its validated input to a JSON response.
+pub(crate) trait JsonHandler<In, Out>: Clone + Send + Sync + 'static {
+    /// Calls the function.
+    fn call(
+        &self,
+        ctx: RequestCtx,
+        input: In,
+    ) -> impl Future<Output = Result<JsonReply<Out>, ApiError>> + Send;
+}
+
+impl<F, Fut, In, Out> JsonHandler<In, Out> for F
+where
+    F: Fn(RequestCtx, In) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = Result<JsonReply<Out>, ApiError>> + Send,
+{
+    fn call(
+        &self,
+        ctx: RequestCtx,
+        input: In,
+    ) -> impl Future<Output = Result<JsonReply<Out>, ApiError>> + Send {
+        self(ctx, input)
+    }
+}
+
+impl Endpoint {
+    fn new<F, Fut>(method: Method, path: &'static str, handler: F) -> Self
+    where
+        F: Fn(RequestCtx) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = HandlerResult> + Send + 'static,
+    {
+        let handler: Handler = Box::new(move |ctx| Box::pin(handler(ctx)));
+        Self { method, path, docs: Docs::default(), handler }
+    }
+
+    /// Runs the handler.
+    ///
+    /// # Errors
+    /// Whatever the handler fails with.
+    pub(crate) async fn call(&self, ctx: RequestCtx) -> HandlerResult {
+        (self.handler)(ctx).await
+    }
+
+    /// Sets the operation id.
+    pub(crate) fn id(mut self, operation_id: &'static str) -> Self {
+        self.docs.operation_id = operation_id;
+        self
+    }
+
+    /// Sets the summary.
+    pub(crate) fn summary(mut self, summary: &'static str) -> Self {
+        self.docs.summary = summary;
+        self
+    }
+
+    /// Sets the query parameters, where the handler takes fewer than its query model has, or
+    /// parses them itself.
+    pub(crate) fn query(mut self, query: &'static [Parameter]) -> Self {
+        self.docs.query = query;
+        self
+    }
+
+    /// Sets the successful responses that are not JSON of a model.
+    pub(crate) fn responses(mut self, responses: &'static [OtherResponse]) -> Self {
+        self.docs.other_responses = responses;
+        self
+    }
+
+    /// Documents a body that the handler parses itself.
+    pub(crate) fn raw_body(mut self, media_type: &'static str, schema: fn() -> Value) -> Self {
+        self.docs.request = Some(RequestBody::Raw { media_type, schema });
+        self
+    }
+}
+
+/// A `GET` of JSON.
+pub(crate) fn get<Q, Res>(path: &'static str, handler: impl JsonHandler<Q::Valid, Res>) -> Endpoint
+where
+    Q: Query<Valid: Send> + 'static,
+    Res: Serialize + ToSchema + 'static,
+{
+    without_body::<Q, Res>(Method::GET, path, handler)
+}
+
+/// A `DELETE`.
+pub(crate) fn delete<Q, Res>(
+    path: &'static str,
+    handler: impl JsonHandler<Q::Valid, Res>,
+) -> Endpoint
+where
+    Q: Query<Valid: Send> + 'static,
+    Res: Serialize + ToSchema + 'static,
+{
+    without_body::<Q, Res>(Method::DELETE, path, handler)
+}
+
+/// A `POST` of JSON; under `/v1` with `Idempotency-Key`.
+pub(crate) fn post<R, Res>(path: &'static str, handler: impl JsonHandler<R::Valid, Res>) -> Endpoint
+where
+    R: Request<Valid: Send> + ToSchema + 'static,
+    Res: Serialize + ToSchema + 'static,
+{
+    with_body::<R, Res>(Method::POST, path, handler, Replay::Stored)
+}
+
+/// A `POST` of JSON whose handler builds the response to a repeated request itself: what is stored
+/// is not the response.
+pub(crate) fn post_without_replay<R, Res>(
+    path: &'static str,
+    handler: impl JsonHandler<R::Valid, Res>,
+) -> Endpoint
+where
+    R: Request<Valid: Send> + ToSchema + 'static,
+    Res: Serialize + ToSchema + 'static,
+{
+    with_body::<R, Res>(Method::POST, path, handler, Replay::ByHandler)
+}
+
+/// A `PUT` of JSON.
+pub(crate) fn put<R, Res>(path: &'static str, handler: impl JsonHandler<R::Valid, Res>) -> Endpoint
+where
+    R: Request<Valid: Send> + ToSchema + 'static,
+    Res: Serialize + ToSchema + 'static,
+{
+    with_body::<R, Res>(Method::PUT, path, handler, Replay::Stored)
+}
+
+/// A `PATCH` of JSON.
+pub(crate) fn patch<R, Res>(
+    path: &'static str,
+    handler: impl JsonHandler<R::Valid, Res>,
+) -> Endpoint
+where
+    R: Request<Valid: Send> + ToSchema + 'static,
+    Res: Serialize + ToSchema + 'static,
+{
+    with_body::<R, Res>(Method::PATCH, path, handler, Replay::Stored)
+}
+
+/// A `GET` of anything else, such as a page or a script.
+pub(crate) fn get_raw<Fut>(path: &'static str, handler: fn(RequestCtx) -> Fut) -> Endpoint
+where
+    Fut: Future<Output = HandlerResult> + Send + 'static,
+{
+    Endpoint::new(Method::GET, path, handler)
+}
+
+/// A `POST` whose handler reads the body itself: a form is not JSON, and a signature covers the
+/// bytes of a platform's webhook call.
+pub(crate) fn post_raw<Fut>(path: &'static str, handler: fn(RequestCtx) -> Fut) -> Endpoint
+where
+    Fut: Future<Output = HandlerResult> + Send + 'static,
+{
+    Endpoint::new(Method::POST, path, handler)
+}
+
+fn without_body<Q, Res>(
+    method: Method,
+    path: &'static str,
+    handler: impl JsonHandler<Q::Valid, Res>,
+) -> Endpoint
+where
+    Q: Query<Valid: Send> + 'static,
+    Res: Serialize + ToSchema + 'static,
+{
+    let mut endpoint = Endpoint::new(method, path, move |ctx: RequestCtx| {
+        let handler = handler.clone();
+        async move {
+            let query = Q::parse(&ctx.query()?, ctx.received_at)?;
+            handler.call(ctx, query).await.map(Reply::into_response)
+        }
+    });
+    endpoint.docs.query = Q::PARAMETERS;
+    endpoint.docs.response = Some(Shape::of::<Res>());
+    endpoint
+}
+
+/// Who answers a request that was accepted before with the same `Idempotency-Key`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Replay {
+    /// The stored response is sent.
+    Stored,
+    /// The handler builds it.
+    ByHandler,
+}
+
+fn with_body<R, Res>(
+    method: Method,
+    path: &'static str,
+    handler: impl JsonHandler<R::Valid, Res>,
+    replay: Replay,
+) -> Endpoint
+where
+    R: Request<Valid: Send> + ToSchema + 'static,
+    Res: Serialize + ToSchema + 'static,
+{
+    let mut endpoint = Endpoint::new(method, path, move |ctx: RequestCtx| {
+        let handler = handler.clone();
+        async move {
+            // Before validation: a repeated request gets the same response even if its instants
+            // are no longer valid.
+            if replay == Replay::Stored
+                && let Some(stored) = stored_response(&ctx).await?
+            {
+                return Ok(stored);
+            }
+            NoQuery::parse(&ctx.query()?, ctx.received_at)?;
+            let request = R::parse(&ctx.body.bytes, ctx.received_at)?;
+            handler.call(ctx, request).await.map(Reply::into_response)
+        }
+    });
+    endpoint.docs.request =
+        Some(RequestBody::Json { shape: Shape::of::<R>(), required: R::NEEDS_BODY });
+    endpoint.docs.response = Some(Shape::of::<Res>());
+    endpoint
+}
+
+/// The response to an earlier request with the same `Idempotency-Key`.
+async fn stored_response(ctx: &RequestCtx) -> Result<Option<Response>, ApiError> {
+    let Some(key) = ctx.idempotency_key()? else { return Ok(None) };
+    let json = ctx.api.store.replay(ctx.app_no(), &key).await?;
+    Ok(json.map(|json| JsonReply::<Value>::replayed(json).into_response()))
+}
+
+/// The name of a placeholder, if the segment of a template is one.
+pub(crate) fn placeholder(segment: &str) -> Option<&str> {
+    segment.strip_prefix('{')?.strip_suffix('}')
+}
+
+/// The segments of a template or path.
+pub(crate) fn segments(path: &str) -> impl Iterator<Item = &str> {
+    path.strip_prefix('/').unwrap_or(path).split('/')
+}
 
 /// Every endpoint, grouped by path.
 pub(crate) struct Router {

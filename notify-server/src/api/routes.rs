@@ -16,17 +16,16 @@ use notify_core::{
     WebhookCreated, WebhookList, WebhookRecovered,
 };
 
-use super::endpoint::{
-    Endpoint, delete, get, get_raw, patch, post, post_raw, post_without_replay, put,
-};
-use super::handlers::admin::{apps, diagnostics, keys, providers, web as web_access};
+use super::handlers::admin::{apps, diagnostics, providers};
 use super::handlers::{
-    campaigns, deliveries, devices, docs_page, enrichments, event_stream, events, explain, feeds,
-    notifications, poll_page, polls, preview, probes, sdk, statistics, subscriptions, tags, web,
-    webhooks,
+    campaigns, devices, docs_page, enrichments, event_stream, explain, feeds, notifications,
+    poll_page, polls, preview, probes, sdk, statistics, web, webhooks,
 };
 use super::inbound;
 use super::openapi::OtherResponse;
+use super::router::{
+    Endpoint, delete, get, get_raw, patch, post, post_raw, post_without_replay, put,
+};
 
 /// The parameters with which Meta verifies a webhook.
 const VERIFICATION: &[Parameter] = &[
@@ -89,9 +88,12 @@ fn notification_routes() -> Vec<Endpoint> {
         delete::<NoQuery, Success>("/v1/notifications/{id}", notifications::cancel)
             .id("cancel_notification")
             .summary("Cancel what has not been sent of a notification"),
-        get::<ListDeliveries, DeliveryList>("/v1/notifications/{id}/deliveries", deliveries::list)
-            .id("list_deliveries")
-            .summary("List the outcome for each device"),
+        get::<ListDeliveries, DeliveryList>(
+            "/v1/notifications/{id}/deliveries",
+            notifications::list_deliveries,
+        )
+        .id("list_deliveries")
+        .summary("List the outcome for each device"),
         get::<NoQuery, Explanation>("/v1/notifications/{id}/explain/{device_id}", explain::explain)
             .id("explain_delivery")
             .summary("Explain why a device did or did not receive a notification"),
@@ -101,7 +103,7 @@ fn notification_routes() -> Vec<Endpoint> {
         post::<AnswerPoll, Success>("/v1/polls/{id}/answers/{answer_id}", polls::answer)
             .id("answer_poll")
             .summary("Record an answer to a poll"),
-        post::<ReportEvents, EventsAccepted>("/v1/events", events::record)
+        post::<ReportEvents, EventsAccepted>("/v1/events", devices::record_events)
             .id("report_events")
             .summary("Record what devices did with notifications"),
     ]
@@ -127,10 +129,12 @@ fn device_routes() -> Vec<Endpoint> {
         delete::<NoQuery, Success>("/v1/devices/{device_id}/tags/{name}", devices::remove_tag)
             .id("remove_device_tag")
             .summary("Remove a tag of a device"),
-        post::<Subscribe, SubscriptionCreated>("/v1/subscriptions", subscriptions::create)
+        post::<Subscribe, SubscriptionCreated>("/v1/subscriptions", devices::subscribe)
             .id("subscribe")
             .summary("Subscribe a browser, a Messenger user or a Telegram chat"),
-        get::<PageQuery, TagList>("/v1/tags", tags::list).id("list_tags").summary("List tags"),
+        get::<PageQuery, TagList>("/v1/tags", devices::list_tags)
+            .id("list_tags")
+            .summary("List tags"),
         get::<DeviceStatisticsQuery, DeviceStatistics>(
             "/v1/statistics/devices",
             statistics::devices,
@@ -202,13 +206,13 @@ fn admin_routes() -> Vec<Endpoint> {
         delete::<NoQuery, Success>("/admin/v1/apps/{id}", apps::delete)
             .id("delete_app")
             .summary("Delete an application with all its data"),
-        post::<CreateKey, KeyCreated>("/admin/v1/apps/{id}/keys", keys::create)
+        post::<CreateKey, KeyCreated>("/admin/v1/apps/{id}/keys", apps::create_key)
             .id("create_api_key")
             .summary("Create an API key, which is shown only once"),
-        get::<NoQuery, KeyList>("/admin/v1/apps/{id}/keys", keys::list)
+        get::<NoQuery, KeyList>("/admin/v1/apps/{id}/keys", apps::list_keys)
             .id("list_api_keys")
             .summary("List API keys without their secrets"),
-        delete::<NoQuery, Success>("/admin/v1/apps/{id}/keys/{key_id}", keys::revoke)
+        delete::<NoQuery, Success>("/admin/v1/apps/{id}/keys/{key_id}", apps::revoke_key)
             .id("revoke_api_key")
             .summary("Revoke an API key"),
         get::<NoQuery, ProviderList>("/admin/v1/apps/{id}/providers", providers::list)
@@ -238,13 +242,13 @@ fn admin_routes() -> Vec<Endpoint> {
         )
         .id("resume_provider")
         .summary("Resume delivery through a provider"),
-        put::<SetWebAccess, Success>("/admin/v1/apps/{id}/web", web_access::put)
+        put::<SetWebAccess, Success>("/admin/v1/apps/{id}/web", apps::put_web_access)
             .id("set_web_access")
             .summary("Set the browser origins allowed to subscribe"),
-        get::<NoQuery, WebAccess>("/admin/v1/apps/{id}/web", web_access::get)
+        get::<NoQuery, WebAccess>("/admin/v1/apps/{id}/web", apps::web_access)
             .id("get_web_access")
             .summary("Get the browser origins allowed to subscribe"),
-        delete::<NoQuery, Success>("/admin/v1/apps/{id}/web", web_access::delete)
+        delete::<NoQuery, Success>("/admin/v1/apps/{id}/web", apps::delete_web_access)
             .id("delete_web_access")
             .summary("Disable browser access"),
         get::<NoQuery, AppDiagnostics>("/admin/v1/apps/{id}/devices/diagnostics", diagnostics::app)

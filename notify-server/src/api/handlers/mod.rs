@@ -2,12 +2,10 @@
 
 pub(super) mod admin;
 pub(super) mod campaigns;
-pub(super) mod deliveries;
 pub(super) mod devices;
 pub(super) mod docs_page;
 pub(super) mod enrichments;
 pub(super) mod event_stream;
-pub(super) mod events;
 pub(super) mod explain;
 pub(super) mod feeds;
 pub(super) mod notifications;
@@ -17,7 +15,5 @@ pub(super) mod preview;
 pub(super) mod probes;
 pub(super) mod sdk;
 pub(super) mod statistics;
-pub(super) mod subscriptions;
-pub(super) mod tags;
 pub(super) mod web;
 pub(super) mod webhooks;

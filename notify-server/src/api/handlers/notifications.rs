@@ -1,9 +1,10 @@
-//! Notifications: creating, reporting, reading and cancelling them.
+//! Notifications: creating, reporting, reading and cancelling them, and their deliveries.
 
 use notify_core::{
-    Audience, CampaignRef, Content, DEVICE_IDS_MAX, NewPoll, NoQuery, Notification,
-    NotificationCreated, NotificationId, NotificationList, NotificationRecord, PageQuery, Platform,
-    ProviderKind, Report, Schedule, Success, Target, Timestamp,
+    Audience, CampaignRef, Content, DEVICE_IDS_MAX, DeliveryList, LIMIT_DEFAULT, ListDeliveries,
+    NewPoll, NoQuery, Notification, NotificationCreated, NotificationId, NotificationList,
+    NotificationRecord, PageQuery, Platform, ProviderKind, Report, Schedule, Success, Target,
+    Timestamp,
 };
 use uuid::Uuid;
 
@@ -12,7 +13,9 @@ use crate::api::json_reply::JsonReply;
 use crate::api::request_ctx::{RequestCtx, page_request};
 use crate::payload::{self, RenderContext};
 use crate::provider_config::ProviderConfig;
-use crate::store::{Idempotent, NewNotification, NewReport, PollDraft, Reach, Reached, StoreError};
+use crate::store::{
+    Idempotent, NewNotification, NewReport, PageRequest, PollDraft, Reach, Reached, StoreError,
+};
 
 /// `POST /v1/notifications`.
 pub(crate) async fn create(
@@ -208,4 +211,15 @@ fn draft_of(poll: &NewPoll) -> PollDraft {
     aws_lc_rs::rand::fill(&mut random).expect("the operating system gives random bytes");
     let public_id = uuid::Builder::from_random_bytes(random).into_uuid();
     PollDraft { poll: poll.clone(), answers, public_id }
+}
+
+/// `GET /v1/notifications/{id}/deliveries`.
+pub(crate) async fn list_deliveries(
+    ctx: RequestCtx,
+    query: ListDeliveries,
+) -> Result<JsonReply<DeliveryList>, ApiError> {
+    let id = ctx.notification_id()?;
+    let page = PageRequest { limit: query.limit.unwrap_or(LIMIT_DEFAULT), cursor: query.cursor };
+    let page = ctx.api.store.list_deliveries(ctx.app_no(), id, query.outcome, page).await?;
+    Ok(JsonReply::ok(DeliveryList { deliveries: page.rows, next_cursor: page.next }))
 }

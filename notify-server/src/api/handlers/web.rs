@@ -11,8 +11,8 @@ use notify_core::{
 use url::Url;
 use uuid::Uuid;
 
+use super::devices::check_web;
 use super::enrichments;
-use super::subscriptions::check_web;
 use crate::api::error::ApiError;
 use crate::api::json_reply::JsonReply;
 use crate::api::request_ctx::RequestCtx;

@@ -11,7 +11,7 @@ use warp::Reply;
 use warp::reply::Response;
 
 use crate::api::error::ApiError;
-use crate::api::inbound::deep_link::device_id;
+use crate::api::inbound::linked_device_id;
 use crate::api::inbound::{make_id, signature};
 use crate::api::json_reply::JsonReply;
 use crate::api::request_ctx::{RequestCtx, decode_pairs};
@@ -101,7 +101,7 @@ fn parse_event(
         && id.bytes().all(|byte| byte.is_ascii_graphic());
     let who = is_id.then(|| Recipient::Messenger(id.to_owned()))?;
     let at = event["timestamp"].as_i64().filter(|ms| *ms > 0).map(|ms| Timestamp(ms).min(now));
-    let requested_id = link_payload.and_then(device_id);
+    let requested_id = link_payload.and_then(linked_device_id);
     let contact = NewContact { generated_id: make_id(), requested_id, language: None };
     let voted = button_payload.and_then(buttons::parse_payload);
     let voted = voted.map(|(poll, answer)| InboundAction::Voted { poll, answer });

@@ -5,7 +5,6 @@
 //! what they have configured. A valid call gets 200 whatever it contains, since the platform would
 //! repeat it for hours; only 503 asks for a repetition.
 
-mod deep_link;
 pub(super) mod messenger;
 mod signature;
 pub(super) mod telegram;
@@ -200,6 +199,21 @@ fn hide_not_found(error: StoreError) -> ApiError {
         | StoreError::Unavailable(_)
         | StoreError::Backend(_) => error.into(),
     }
+}
+
+/// Fewest characters of an id in a link: 128 bits in base64url. A shorter one could be guessed, and
+/// the first person who sends it becomes the device for which the application made the link.
+const LINKED_ID_CHARS_MIN: usize = 22;
+/// Most characters of an id in a link (Telegram, deep linking).
+const LINKED_ID_CHARS_MAX: usize = 64;
+
+/// The device id in the payload of a deep link (`ref` of an m.me link, the payload of a bot's
+/// `/start`), if the payload is an id. The store checks that it is not in use.
+fn linked_device_id(payload: &str) -> Option<DeviceId> {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    let is_id = (LINKED_ID_CHARS_MIN..=LINKED_ID_CHARS_MAX).contains(&payload.len())
+        && payload.bytes().all(allowed);
+    if is_id { DeviceId::new(payload).ok() } else { None }
 }
 
 /// An id for a new device.

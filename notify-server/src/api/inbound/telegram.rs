@@ -11,7 +11,7 @@ use warp::Reply;
 use warp::reply::Response;
 
 use crate::api::error::ApiError;
-use crate::api::inbound::deep_link::device_id;
+use crate::api::inbound::linked_device_id;
 use crate::api::inbound::{make_id, signature};
 use crate::api::json_reply::JsonReply;
 use crate::api::request_ctx::RequestCtx;
@@ -91,7 +91,7 @@ fn parse_message(message: &Value, now: Timestamp, make_id: fn() -> DeviceId) -> 
         return None;
     }
     let language = is_private.then(|| language(&message["from"])).flatten();
-    let requested_id = started.flatten().and_then(device_id);
+    let requested_id = started.flatten().and_then(linked_device_id);
     let act = InboundAction::Wrote(NewContact { generated_id: make_id(), requested_id, language });
     Some(Inbound { who, at: instant(&message["date"], now), act })
 }

@@ -84,3 +84,20 @@ fn reads_provider_and_application_from_the_path() {
         assert_eq!(webhook_in_path(&path), expected, "{path}");
     }
 }
+
+#[test]
+fn ignores_ids_that_can_be_guessed() {
+    for (text, expected) in [
+        ("0190a7c0-0000-7000-8000-00000000ffff", true),
+        ("n1fQFbYcbTUuBk7u3xC4_A", true),
+        (&"a".repeat(64), true),
+        (&"a".repeat(65), false),
+        (&"a".repeat(21), false),
+        ("user-1042", false),
+        ("", false),
+        ("0190a7c0.0000.7000.8000.00000000ffff", false),
+        ("ünbekannt-ünbekannt-ünbekannt", false),
+    ] {
+        assert_eq!(linked_device_id(text).is_some(), expected, "{text}");
+    }
+}

@@ -23,8 +23,8 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{Object, Schema, Type};
 
 pub(crate) use self::responses::OtherResponse;
-use crate::api::endpoint::{Endpoint, RequestBody, placeholder, segments};
 use crate::api::handlers::docs_page;
+use crate::api::router::{Endpoint, RequestBody, placeholder, segments};
 
 const JSON: &str = "application/json";
 const API_KEY: &str = "api_key";

@@ -7,7 +7,7 @@ use notify_core::TEXT_CHARS_MAX;
 use notify_core::schema::{IGNORED_BY_POLLS, rules};
 use serde_json::{Map, Value, json};
 
-use crate::api::endpoint::Endpoint;
+use crate::api::router::Endpoint;
 
 const SCHEMAS: &str = "#/components/schemas/";
 /// Suffix of a model's name in requests if it is also used in responses. Responses may get more

@@ -7,9 +7,9 @@ use utoipa::ToSchema;
 
 use super::JSON;
 use super::reference;
-use crate::api::endpoint::{Endpoint, placeholder, segments};
 use crate::api::openapi::takes_idempotency_key;
 use crate::api::openapi::{Example, add_examples};
+use crate::api::router::{Endpoint, placeholder, segments};
 
 const HTML: &str = "text/html";
 

@@ -1,15 +1,23 @@
 //! Authentication: applications by API key, administrators by admin key, pages in browsers by
-//! origin.
+//! origin. [`KeyCache`] holds the keys and the browser access that are in use.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use http::{HeaderMap, header};
+use notify_core::{AppId, AppStatus, KeyId, Timestamp};
 
 use crate::api::error::ApiError;
 use crate::api::pipeline::web_origin::{self, WebOrigin};
 use crate::api::pipeline::{Pipeline, is_below};
 use crate::api::request_ctx::Caller;
+use crate::bounded_cache::BoundedCache;
+use crate::error_chain::error_chain;
 use crate::keys::{KeyKind, key_hash};
+use crate::store::{AppAccess, Change, ChangeListener, SharedStore, StoreError, WebApp};
 
 const API_KEY: header::HeaderName = header::HeaderName::from_static("x-api-key");
 
@@ -81,4 +89,138 @@ fn single<'h>(headers: &'h HeaderMap, name: &header::HeaderName) -> Option<&'h s
 fn bearer_token(authorization: &str) -> Option<&str> {
     let (scheme, token) = authorization.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+/// How long an entry is used: another process may have revoked the key.
+const CACHE_TTL: Duration = Duration::from_secs(5);
+/// Most entries of each kind.
+const CACHE_ENTRIES_MAX: usize = 100_000;
+
+/// Values, each with the time when it was read.
+type Cache<K, V> = BoundedCache<K, (V, Instant)>;
+
+/// A cache of the API keys, admin keys and browser access that are in use; keys are found by their
+/// hash. A revoked key stops working at once: the store notifies the cache before it acknowledges
+/// the revocation.
+pub(crate) struct KeyCache {
+    store: SharedStore,
+    apps: Cache<[u8; 32], Arc<AppAccess>>,
+    admin_keys: Cache<[u8; 32], ()>,
+    web_apps: Cache<AppId, Arc<WebApp>>,
+    /// Incremented by each revocation: a value that was read before one is not cached after it.
+    revocations: AtomicU64,
+    /// When keys were last used, until it is written.
+    last_used: Mutex<HashMap<KeyId, Timestamp>>,
+}
+
+impl KeyCache {
+    /// A cache that the store's changes clear.
+    pub(crate) fn new(store: &SharedStore) -> Arc<Self> {
+        let cache = Arc::new(Self {
+            store: store.clone(),
+            apps: Cache::new(CACHE_ENTRIES_MAX),
+            admin_keys: Cache::new(CACHE_ENTRIES_MAX),
+            web_apps: Cache::new(CACHE_ENTRIES_MAX),
+            revocations: AtomicU64::new(0),
+            last_used: Mutex::default(),
+        });
+        store.subscribe(Arc::new(CacheInvalidator(Arc::downgrade(&cache))));
+        cache
+    }
+
+    /// The active application of an API key.
+    pub(super) async fn app(
+        &self,
+        hash: [u8; 32],
+        now: Timestamp,
+    ) -> Result<Option<Arc<AppAccess>>, StoreError> {
+        let load = async {
+            let access = self.store.find_app_by_key(hash).await?;
+            let active = access.filter(|access| access.app.status == AppStatus::Active);
+            if let Some(access) = &active {
+                let mut last_used = self.last_used.lock().unwrap_or_else(PoisonError::into_inner);
+                last_used.insert(access.key, now);
+            }
+            Ok(active.map(Arc::new))
+        };
+        self.get_or_load(&self.apps, hash, load).await
+    }
+
+    /// Whether this is an admin key.
+    pub(super) async fn is_admin_key(&self, hash: [u8; 32]) -> Result<bool, StoreError> {
+        let load = async { Ok(self.store.admin_key(hash).await?.map(|_| ())) };
+        Ok(self.get_or_load(&self.admin_keys, hash, load).await?.is_some())
+    }
+
+    /// What an active application allows browsers to do, if it allows anything.
+    pub(super) async fn web_app(&self, app: AppId) -> Result<Option<Arc<WebApp>>, StoreError> {
+        let load = async {
+            let web = self.store.web_access(app).await?;
+            Ok(web.filter(|web| web.status == AppStatus::Active).map(Arc::new))
+        };
+        self.get_or_load(&self.web_apps, app, load).await
+    }
+
+    /// The cached value, or the loaded one, which is then cached unless a key was revoked during
+    /// the load.
+    async fn get_or_load<K, V>(
+        &self,
+        cache: &Cache<K, V>,
+        key: K,
+        load: impl Future<Output = Result<Option<V>, StoreError>>,
+    ) -> Result<Option<V>, StoreError>
+    where
+        K: Hash + Eq + Copy,
+        V: Clone,
+    {
+        if let Some((cached, read_at)) = cache.get(&key)
+            && read_at.elapsed() < CACHE_TTL
+        {
+            return Ok(Some(cached));
+        }
+        let before = self.revocations.load(Ordering::SeqCst);
+        let Some(loaded) = load.await? else { return Ok(None) };
+        cache.insert(key, (loaded.clone(), Instant::now()), 1);
+        if self.revocations.load(Ordering::SeqCst) != before {
+            cache.remove(&key);
+        }
+        Ok(Some(loaded))
+    }
+
+    fn clear(&self) {
+        self.revocations.fetch_add(1, Ordering::SeqCst);
+        self.apps.clear();
+        self.admin_keys.clear();
+        self.web_apps.clear();
+    }
+
+    /// Writes when keys were last used; called periodically.
+    pub(crate) async fn write_last_used(&self) {
+        let last_used =
+            std::mem::take(&mut *self.last_used.lock().unwrap_or_else(PoisonError::into_inner));
+        if last_used.is_empty() {
+            return;
+        }
+        if let Err(error) = self.store.touch_keys(last_used.into_iter().collect()).await {
+            let cause = error_chain(&error);
+            tracing::warn!(cause, "writing the last use of keys failed");
+        }
+    }
+}
+
+/// Clears the cache when the store changes. Weak: the store holds the listener, and the cache holds
+/// the store.
+struct CacheInvalidator(Weak<KeyCache>);
+
+impl ChangeListener for CacheInvalidator {
+    fn on_change(&self, change: Change) {
+        match change {
+            Change::App(_) | Change::KeyRevoked | Change::Resync => {
+                if let Some(cache) = self.0.upgrade() {
+                    cache.clear();
+                }
+            }
+            Change::Delivery(_) | Change::Enrichment(_) | Change::Events(_) => {}
+        }
+    }
 }

@@ -1,16 +1,13 @@
-//! The way of every request, from its head to its response: [`Pipeline::handle`].
+//! The steps of every request, from its head to its response: [`Pipeline::handle`].
 
 mod auth;
-mod client_address;
 mod head;
-mod key_cache;
 mod memory;
 mod rate_limits;
 mod request_body;
-mod request_id;
-mod response_body;
 mod web_origin;
 
+use std::fmt;
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -21,17 +18,15 @@ use futures_util::FutureExt;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::body::{Body, Incoming};
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 use warp::Reply;
 
-use self::client_address::ClientAddresses;
+pub(crate) use self::auth::KeyCache;
 pub(crate) use self::head::{HEADER_BYTES_MAX, HEADERS_MAX};
-pub(crate) use self::key_cache::KeyCache;
 pub(crate) use self::memory::MemoryPermit;
 use self::memory::{BodyMemory, Owner, ResponseMemory};
-use self::rate_limits::RateLimits;
+use self::rate_limits::{ClientAddresses, RateLimits};
 use self::request_body::{BodyLimits, read_body};
-use self::request_id::RequestId;
-pub(crate) use self::response_body::ResponseBody;
 pub(crate) use self::web_origin::WebOrigin;
 use crate::api::Api;
 use crate::api::error::ApiError;
@@ -40,6 +35,7 @@ use crate::api::inbound::{self, InboundWebhooks};
 use crate::api::request_ctx::{Caller, RequestCtx};
 use crate::api::router::Router;
 use crate::api::routes::routes;
+use crate::api::server::ResponseBody;
 use crate::store::with_deadline;
 
 /// How long one request waits for storage, all its operations together; then it gets 503. Below the
@@ -278,7 +274,7 @@ fn charge_memory(
 }
 
 fn set_common_headers(headers: &mut HeaderMap, request_id: RequestId) {
-    headers.insert(request_id::HEADER, request_id.into_value());
+    headers.insert(REQUEST_ID, request_id.into_value());
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     // The API key is not in `Authorization`, so RFC 9111 section 3.5 does not keep shared caches
     // from storing a response. Those that may be stored say so themselves.
@@ -303,4 +299,55 @@ fn has_body(method: &Method) -> bool {
 /// Whether a path is `area` or below it.
 fn is_below(path: &str, area: &str) -> bool {
     path.strip_prefix(area).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// `X-Request-Id`.
+pub(super) const REQUEST_ID: header::HeaderName = header::HeaderName::from_static("x-request-id");
+/// Longest id that is accepted from a client, in characters.
+const CLIENT_ID_CHARS_MAX: usize = 64;
+
+/// The id of one request.
+pub(super) struct RequestId(HeaderValue);
+
+impl RequestId {
+    /// The client's id if it is short and safe to log, otherwise a new one.
+    pub(super) fn from_headers(headers: &HeaderMap) -> Self {
+        let given = headers.get(REQUEST_ID).filter(|value| is_safe(value.as_bytes()));
+        Self(given.cloned().unwrap_or_else(|| {
+            let id = Uuid::now_v7().hyphenated().to_string();
+            id.try_into().expect("a UUID is visible ASCII")
+        }))
+    }
+
+    pub(super) fn into_value(self) -> HeaderValue {
+        self.0
+    }
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.0.to_str().unwrap_or_default())
+    }
+}
+
+fn is_safe(id: &[u8]) -> bool {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    (1..=CLIENT_ID_CHARS_MAX).contains(&id.len()) && id.iter().all(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accepts_only_short_and_plain_ids_from_clients() {
+        let long = "a".repeat(65);
+        let cases =
+            [("abc-1_2.3", true), ("", false), ("a b", false), ("a\u{9}", false), (&long, false)];
+        for (given, taken) in cases {
+            let mut headers = HeaderMap::new();
+            headers.insert(REQUEST_ID, HeaderValue::from_str(given).unwrap());
+            assert_eq!(RequestId::from_headers(&headers).to_string() == given, taken, "{given}");
+        }
+    }
 }

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::error::ApiError;
 use crate::api::pipeline::MemoryPermit;
-use crate::api::server::min_rate::MinRate;
+use crate::api::server::MinRate;
 
 /// The limits of one body.
 pub(super) struct BodyLimits<'a> {

@@ -7,27 +7,26 @@
 //! ```
 
 mod connection;
-mod connection_permits;
-pub(crate) mod min_rate;
-mod monitored_io;
 mod transfer;
 
-use std::net::SocketAddr;
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::{AbortHandle, Abortable};
 use hyper_util::server::conn::auto;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
+use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::connection::Connection;
-pub(crate) use self::connection_permits::network;
-use self::connection_permits::{ConnPermits, FreePermit, LogThrottle};
-pub(crate) use self::transfer::{PIECE_BYTES_MAX, Piece, Transfer};
+pub(crate) use self::transfer::{MinRate, ResponseBody};
 use crate::api::pipeline::{PRUNE_INTERVAL, Pipeline};
 use crate::config::Networks;
 
@@ -164,4 +163,224 @@ where
 /// The handle that aborts the stream of the current task.
 fn current_stream() -> Option<AbortHandle> {
     STREAM.try_with(Clone::clone).ok()
+}
+
+/// The share of all connections that one address may have, as a divisor.
+const ADDRESS_SHARE: usize = 2;
+/// Most streams of one HTTP/2 connection.
+const STREAMS_MAX: u32 = 100;
+/// Streams that the connections of one address share: the more connections it has, the fewer
+/// streams a new one gets. A stream whose response is not read takes some 13 kB.
+const STREAMS_OF_ADDRESS: usize = 2_000;
+/// Fewest streams of one HTTP/2 connection, however many connections its address has.
+const STREAMS_MIN: u32 = 4;
+/// How long a connection may be idle while others wait for a permit.
+const CROWDED_IDLE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Minimum time between two warnings of the same kind.
+const WARN_EVERY: Duration = Duration::from_secs(60);
+
+/// The permits of all connections.
+pub(super) struct ConnPermits {
+    free: Arc<Semaphore>,
+    by_address: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    address_max: usize,
+    /// Whether connections wait for a permit.
+    is_crowded: AtomicBool,
+}
+
+/// A permit that is not assigned to an address yet.
+pub(super) struct FreePermit(OwnedSemaphorePermit);
+
+/// The permit of a connection, released on drop.
+pub(super) struct ConnPermit {
+    by_address: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    address: IpAddr,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl ConnPermits {
+    pub(super) fn new(limits: &Limits) -> Self {
+        let half = (limits.connections_max / ADDRESS_SHARE).max(1);
+        let address_max = match limits.connections_per_address_max {
+            0 => usize::MAX,
+            max => max.min(half),
+        };
+        let free = Arc::new(Semaphore::new(limits.connections_max.min(Semaphore::MAX_PERMITS)));
+        let is_crowded = AtomicBool::new(false);
+        Self { free, by_address: Arc::default(), address_max, is_crowded }
+    }
+
+    /// A permit for an accepted connection, as soon as one is free. Further connections wait in the
+    /// listener's queue until then.
+    pub(super) async fn acquire(&self, crowded: &mut LogThrottle) -> Option<FreePermit> {
+        let permit = match self.free.clone().try_acquire_owned() {
+            Ok(place) => Ok(place),
+            Err(TryAcquireError::Closed) => return None,
+            Err(TryAcquireError::NoPermits) => {
+                if crowded.is_due() {
+                    tracing::warn!(
+                        "the limit of connections is reached (--max-connections, or the limit of \
+                         open files): new ones wait"
+                    );
+                }
+                self.is_crowded.store(true, Ordering::Relaxed);
+                self.free.clone().acquire_owned().await
+            }
+        };
+        self.is_crowded.store(false, Ordering::Relaxed);
+        permit.ok().map(FreePermit)
+    }
+
+    /// Assigns a permit to the address of a connection; `None` if the address has too many.
+    pub(super) fn assign(
+        &self,
+        permit: FreePermit,
+        peer: IpAddr,
+        limits: &Limits,
+    ) -> Option<ConnPermit> {
+        let address = network(peer);
+        let is_capped = !limits.trusted_proxies.contains(peer.to_canonical());
+        let mut by_address = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = by_address.get(&address).copied().unwrap_or_default();
+        if is_capped && open >= self.address_max {
+            return None;
+        }
+        by_address.insert(address, open + 1);
+        Some(ConnPermit { by_address: self.by_address.clone(), address, _permit: permit.0 })
+    }
+
+    /// How many streams a new HTTP/2 connection may have. `is_shared`: it belongs to a trusted
+    /// proxy, which carries the requests of many clients.
+    pub(super) fn streams_max(&self, peer: IpAddr, is_shared: bool) -> u32 {
+        if is_shared {
+            return STREAMS_MAX;
+        }
+        let by_address = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = by_address.get(&network(peer)).copied().unwrap_or(1);
+        let share = u32::try_from(STREAMS_OF_ADDRESS / open.max(1)).unwrap_or(u32::MAX);
+        share.clamp(STREAMS_MIN, STREAMS_MAX)
+    }
+
+    /// How long a connection may be idle at the moment.
+    pub(super) fn idle_timeout(&self, limits: &Limits) -> Duration {
+        match self.is_crowded.load(Ordering::Relaxed) {
+            true => limits.idle_timeout.min(CROWDED_IDLE_TIMEOUT),
+            false => limits.idle_timeout,
+        }
+    }
+}
+
+impl Drop for ConnPermit {
+    fn drop(&mut self) {
+        let mut by_address = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(open) = by_address.get_mut(&self.address) {
+            *open -= 1;
+            if *open == 0 {
+                by_address.remove(&self.address);
+            }
+        }
+    }
+}
+
+/// The network that counts as one client: of IPv6 the /64, which belongs to one household.
+pub(crate) fn network(peer: IpAddr) -> IpAddr {
+    match peer.to_canonical() {
+        IpAddr::V4(address) => IpAddr::V4(address),
+        IpAddr::V6(address) => IpAddr::V6((u128::from(address) & !u128::from(u64::MAX)).into()),
+    }
+}
+
+/// Limits how often a warning is logged.
+#[derive(Debug, Default)]
+pub(super) struct LogThrottle(Option<Instant>);
+
+impl LogThrottle {
+    pub(super) fn is_due(&mut self) -> bool {
+        let now = Instant::now();
+        if self.0.is_some_and(|last| now.duration_since(last) < WARN_EVERY) {
+            return false;
+        }
+        self.0 = Some(now);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    fn limits(all: usize, of_address: usize) -> Limits {
+        Limits {
+            header_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(60),
+            write_timeout: Duration::from_secs(15),
+            connections_max: all,
+            connections_per_address_max: of_address,
+            trusted_proxies: "10.0.0.1".parse().unwrap(),
+        }
+    }
+
+    async fn take(permits: &ConnPermits, peer: &str, limits: &Limits) -> Option<ConnPermit> {
+        let free = permits.acquire(&mut LogThrottle::default()).await.unwrap();
+        permits.assign(free, peer.parse().unwrap(), limits)
+    }
+
+    #[tokio::test]
+    async fn no_address_gets_more_than_half_of_the_permits() {
+        let limits = limits(8, 8_192);
+        let permits = ConnPermits::new(&limits);
+        let mut permits_held = Vec::new();
+        for _ in 0..4 {
+            permits_held.push(take(&permits, "1.1.1.1", &limits).await.unwrap());
+        }
+        assert!(take(&permits, "1.1.1.1", &limits).await.is_none());
+        assert!(take(&permits, "::ffff:1.1.1.1", &limits).await.is_none(), "the same address");
+        for _ in 0..4 {
+            permits_held.push(take(&permits, "10.0.0.1", &limits).await.unwrap());
+        }
+        drop(permits_held);
+        assert!(take(&permits, "1.1.1.1", &limits).await.is_some(), "permits are released");
+    }
+
+    #[tokio::test]
+    async fn addresses_of_one_ipv6_network_share_permits() {
+        let limits = limits(8, 1);
+        let permits = ConnPermits::new(&limits);
+        let _first = take(&permits, "2001:db8::1", &limits).await.unwrap();
+        assert!(take(&permits, "2001:db8::2", &limits).await.is_none());
+        assert!(take(&permits, "2001:db8:0:1::1", &limits).await.is_some(), "another network");
+    }
+
+    #[tokio::test]
+    async fn waits_for_a_free_permit() {
+        let limits = limits(1, 0);
+        let permits = ConnPermits::new(&limits);
+        let only = take(&permits, "1.1.1.1", &limits).await.unwrap();
+        let mut warnings = LogThrottle::default();
+        let mut waiting = Box::pin(permits.acquire(&mut warnings));
+        assert!(waiting.as_mut().now_or_never().is_none());
+        assert_eq!(permits.idle_timeout(&limits), CROWDED_IDLE_TIMEOUT);
+        drop(only);
+        assert!(waiting.await.is_some());
+        assert_eq!(permits.idle_timeout(&limits), limits.idle_timeout);
+        assert!(!warnings.is_due(), "the warning was logged once");
+    }
+
+    #[tokio::test]
+    async fn more_connections_of_an_address_mean_fewer_streams_for_a_new_one() {
+        let limits = limits(6_000, 0);
+        let permits = ConnPermits::new(&limits);
+        let (many, other) = ("1.1.1.1".parse().unwrap(), "1.1.1.2".parse().unwrap());
+        let mut permits_held = Vec::new();
+        for (connections, streams) in [(1, 100), (20, 100), (40, 50), (500, 4), (5_000, 4)] {
+            while permits_held.len() < connections {
+                permits_held.push(take(&permits, "1.1.1.1", &limits).await.unwrap());
+            }
+            assert_eq!(permits.streams_max(many, false), streams, "{connections}");
+            assert_eq!(permits.streams_max(many, true), STREAMS_MAX, "a proxy's");
+            assert_eq!(permits.streams_max(other, false), STREAMS_MAX, "another address");
+        }
+    }
 }

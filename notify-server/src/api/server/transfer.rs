@@ -1,19 +1,27 @@
-//! Tracks whether clients read responses. Over HTTP/2 the client's flow-control windows decide what
-//! is sent, so the socket alone does not show which stream makes no progress. Each body is handed
-//! out in pieces that report when they are written.
+//! The bodies of responses, and how fast clients read them.
+//!
+//! Over HTTP/2 the client's flow-control windows decide what is sent, so the socket alone does not
+//! show which stream makes no progress. Each [`ResponseBody`] is therefore handed to hyper in
+//! [`Piece`]s, and a piece reports to its [`Transfer`] when it is written. [`MinRate`] decides
+//! whether a transfer is too slow.
 
+use std::any::Any;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
+use futures_util::FutureExt;
 use futures_util::future::AbortHandle;
 use futures_util::task::AtomicWaker;
+use http_body_util::BodyExt;
+use http_body_util::combinators::BoxBody;
+use hyper::body::{Body, Frame, SizeHint};
 
 use crate::api::pipeline::MemoryPermit;
 use crate::api::server;
 use crate::api::server::connection::ConnTimeouts;
-use crate::api::server::min_rate::MinRate;
 
 /// Largest piece of a body: a frame of HTTP/2 by default (RFC 9113 section 6.5.2), in bytes.
 pub(crate) const PIECE_BYTES_MAX: usize = 16_384;
@@ -203,6 +211,158 @@ impl Drop for Piece {
     }
 }
 
+/// The body of a response.
+pub(crate) struct ResponseBody {
+    content: Content,
+    /// Tracks how fast the client reads it.
+    transfer: Option<Arc<Transfer>>,
+    /// Its memory, until the last piece is written.
+    memory: Option<Arc<MemoryPermit>>,
+    /// Dropped at the end of a stream.
+    guard: Option<Box<dyn Any + Send>>,
+}
+
+enum Content {
+    Full(Bytes),
+    Stream(BoxBody<Bytes, warp::Error>),
+}
+
+impl ResponseBody {
+    /// The body of a handler's reply. A body of known length is in memory.
+    pub(crate) fn new<B>(body: B) -> Self
+    where
+        B: Body<Data = Bytes, Error = warp::Error> + Send + Sync + 'static,
+    {
+        if body.size_hint().exact().is_none() {
+            return Self::of(Content::Stream(body.boxed()));
+        }
+        let whole = body.collect().now_or_never().expect("a body in memory is ready");
+        Self::of(Content::Full(whole.expect("a body in memory cannot fail").to_bytes()))
+    }
+
+    fn of(content: Content) -> Self {
+        Self { content, transfer: None, memory: None, guard: None }
+    }
+
+    /// The length of a body in memory, in bytes; 0 for a stream.
+    pub(crate) fn len(&self) -> usize {
+        match &self.content {
+            Content::Full(bytes) => bytes.len(),
+            Content::Stream(_) => 0,
+        }
+    }
+
+    /// The memory that it takes, in bytes. A body that all responses share, such as a page of the
+    /// documentation, takes none.
+    pub(crate) fn owned_bytes(&self) -> usize {
+        match &self.content {
+            Content::Full(bytes) if bytes.is_unique() => bytes.len(),
+            Content::Full(_) | Content::Stream(_) => 0,
+        }
+    }
+
+    /// Removes the content; memory stays reserved until the response is written.
+    pub(crate) fn clear(&mut self) {
+        self.content = Content::Full(Bytes::new());
+    }
+
+    /// Tracks how fast the client reads it.
+    pub(crate) fn track(&mut self, transfer: Arc<Transfer>) {
+        self.transfer = Some(transfer);
+    }
+
+    /// Keeps the memory reserved until the last piece is written.
+    pub(crate) fn hold_memory(&mut self, permit: MemoryPermit) {
+        self.memory = Some(Arc::new(permit));
+    }
+
+    /// Keeps a guard, which counts the request as in flight, until the response is complete: at
+    /// once for a body in memory, at its end for a stream.
+    pub(crate) fn attach_guard(&mut self, guard: impl Any + Send) {
+        match self.content {
+            Content::Full(_) => drop(guard),
+            Content::Stream(_) => self.guard = Some(Box::new(guard)),
+        }
+    }
+
+    fn holds_stream(&self) -> bool {
+        self.transfer.as_ref().is_some_and(|transfer| transfer.holds_stream())
+    }
+}
+
+impl Body for ResponseBody {
+    type Data = Piece;
+    type Error = warp::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Piece>, warp::Error>>> {
+        let frame = match &mut self.content {
+            Content::Full(rest) if rest.is_empty() => {
+                let transfer = self.transfer.as_ref();
+                return transfer.map_or(Poll::Ready(()), |it| it.poll_drained(cx)).map(|()| None);
+            }
+            Content::Full(rest) => {
+                let piece = rest.split_to(rest.len().min(PIECE_BYTES_MAX));
+                Poll::Ready(Some(Ok(Frame::data(piece))))
+            }
+            Content::Stream(stream) => Pin::new(stream).poll_frame(cx),
+        };
+        let piece = |bytes| Piece::new(bytes, self.transfer.clone(), self.memory.clone());
+        frame.map(|frame| frame.map(|frame| frame.map(|frame| frame.map_data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.content {
+            Content::Full(rest) => rest.is_empty() && !self.holds_stream(),
+            Content::Stream(_) => false,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.content {
+            Content::Full(rest) => SizeHint::with_exact(rest.len() as u64),
+            Content::Stream(_) => SizeHint::default(),
+        }
+    }
+}
+
+/// Minimum rate of request bodies and of responses that a client reads, in bytes per second.
+pub(crate) const BYTES_PER_SECOND_MIN: u64 = 1_024;
+
+/// Detects transfers that are too slow over a sliding window. Each byte extends the deadline by the time that it may take
+/// at the minimum rate, up to the timeout from now. Times are relative to any fixed instant.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MinRate {
+    timeout: Duration,
+    deadline: Duration,
+}
+
+impl MinRate {
+    /// A transfer that starts now.
+    pub(crate) fn start(now: Duration, timeout: Duration) -> Self {
+        Self { timeout, deadline: now.saturating_add(timeout) }
+    }
+
+    /// Records bytes that were transferred now.
+    pub(crate) fn record(&mut self, now: Duration, bytes: usize) {
+        let millis = (bytes as u64).saturating_mul(1_000).div_ceil(BYTES_PER_SECOND_MIN);
+        let extended = self.deadline.saturating_add(Duration::from_millis(millis));
+        self.deadline = extended.min(now.saturating_add(self.timeout));
+    }
+
+    /// When the transfer is too slow unless more bytes arrive.
+    pub(crate) fn deadline(&self) -> Duration {
+        self.deadline
+    }
+
+    /// Whether the transfer is too slow.
+    pub(crate) fn is_too_slow(&self, now: Duration) -> bool {
+        now > self.deadline
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -248,5 +408,48 @@ mod tests {
             drop(piece);
             assert!(transfer.poll_drained(&cx).is_ready());
         }
+    }
+
+    const TIMEOUT: Duration = Duration::from_secs(15);
+
+    fn at(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn nothing_within_the_timeout_is_too_slow() {
+        let rate = MinRate::start(at(100), TIMEOUT);
+        assert!(!rate.is_too_slow(at(115)));
+        assert!(rate.is_too_slow(at(116)));
+    }
+
+    #[test]
+    fn the_minimum_rate_is_fast_enough_and_half_of_it_is_not() {
+        let mut rate = MinRate::start(at(0), TIMEOUT);
+        for second in 1..10_000 {
+            rate.record(at(second), 1_024);
+            assert!(!rate.is_too_slow(at(second)), "{second}");
+        }
+        let mut rate = MinRate::start(at(0), TIMEOUT);
+        let over_at = (1..100).find(|second| {
+            rate.record(at(*second), 512);
+            rate.is_too_slow(at(*second))
+        });
+        assert_eq!(over_at, Some(31));
+    }
+
+    #[test]
+    fn a_burst_gains_at_most_the_timeout() {
+        let mut rate = MinRate::start(at(0), TIMEOUT);
+        rate.record(at(1), 1_048_575);
+        assert!(!rate.is_too_slow(at(16)));
+        assert!(rate.is_too_slow(at(17)), "a mebibyte at once, then nothing");
+    }
+
+    #[test]
+    fn single_bytes_do_not_extend_the_deadline() {
+        let mut rate = MinRate::start(at(0), TIMEOUT);
+        (1..=15).for_each(|second| rate.record(at(second), 1));
+        assert!(rate.is_too_slow(at(16)), "a byte a second");
     }
 }

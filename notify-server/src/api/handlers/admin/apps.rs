@@ -1,13 +1,15 @@
-//! Applications.
+//! Applications, their API keys, and browser access to them.
 
 use notify_core::{
-    App, AppChange, AppCreated, AppId, AppList, NewApp, NoQuery, PageQuery, Success,
+    App, AppChange, AppCreated, AppId, AppList, CreateKey, KeyCreated, KeyList, NewApp, NoQuery,
+    PageQuery, Success, WebAccess,
 };
 use uuid::Uuid;
 
 use crate::api::error::ApiError;
 use crate::api::json_reply::JsonReply;
 use crate::api::request_ctx::{RequestCtx, page_request};
+use crate::keys::{KeyKind, make_key, reveal};
 
 /// `POST /admin/v1/apps`.
 pub(crate) async fn create(
@@ -43,5 +45,59 @@ pub(crate) async fn change(
 /// `DELETE /admin/v1/apps/{id}`.
 pub(crate) async fn delete(ctx: RequestCtx, _: NoQuery) -> Result<JsonReply<Success>, ApiError> {
     ctx.api.store.delete_app(ctx.id("id")?).await?;
+    Ok(JsonReply::success())
+}
+
+/// `POST /admin/v1/apps/{id}/keys`.
+pub(crate) async fn create_key(
+    ctx: RequestCtx,
+    key: CreateKey,
+) -> Result<JsonReply<KeyCreated>, ApiError> {
+    let fresh = make_key(KeyKind::Api, key.name, ctx.received_at);
+    let id = fresh.stored.id;
+    ctx.api.store.add_key(ctx.id("id")?, fresh.stored).await?;
+    Ok(JsonReply::ok(KeyCreated { id, api_key: reveal(&fresh.secret) }))
+}
+
+/// `GET /admin/v1/apps/{id}/keys`.
+pub(crate) async fn list_keys(ctx: RequestCtx, _: NoQuery) -> Result<JsonReply<KeyList>, ApiError> {
+    let keys = ctx.api.store.list_keys(ctx.id("id")?).await?;
+    Ok(JsonReply::ok(KeyList { keys }))
+}
+
+/// `DELETE /admin/v1/apps/{id}/keys/{key_id}`.
+pub(crate) async fn revoke_key(
+    ctx: RequestCtx,
+    _: NoQuery,
+) -> Result<JsonReply<Success>, ApiError> {
+    ctx.api.store.revoke_key(ctx.id("id")?, ctx.id("key_id")?).await?;
+    Ok(JsonReply::success())
+}
+
+/// `PUT /admin/v1/apps/{id}/web`.
+pub(crate) async fn put_web_access(
+    ctx: RequestCtx,
+    access: WebAccess,
+) -> Result<JsonReply<Success>, ApiError> {
+    ctx.api.store.set_web_access(ctx.id("id")?, access).await?;
+    Ok(JsonReply::success())
+}
+
+/// `GET /admin/v1/apps/{id}/web`.
+pub(crate) async fn web_access(
+    ctx: RequestCtx,
+    _: NoQuery,
+) -> Result<JsonReply<WebAccess>, ApiError> {
+    let app: AppId = ctx.id("id")?;
+    let web = ctx.api.store.web_access(app).await?.ok_or(ApiError::NotFound)?;
+    Ok(JsonReply::ok(web.access))
+}
+
+/// `DELETE /admin/v1/apps/{id}/web`.
+pub(crate) async fn delete_web_access(
+    ctx: RequestCtx,
+    _: NoQuery,
+) -> Result<JsonReply<Success>, ApiError> {
+    ctx.api.store.clear_web_access(ctx.id("id")?).await?;
     Ok(JsonReply::success())
 }

@@ -5,7 +5,7 @@ use notify_core::{
     IosDiagnostics, NoQuery, Platform, ProviderKind, StorageDiagnostics, Webhook,
 };
 
-use super::provider_status::ProviderStatuses;
+use super::providers::ProviderStatuses;
 use crate::api::error::ApiError;
 use crate::api::json_reply::JsonReply;
 use crate::api::request_ctx::RequestCtx;

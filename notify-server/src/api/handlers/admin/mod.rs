@@ -3,7 +3,4 @@
 
 pub(crate) mod apps;
 pub(crate) mod diagnostics;
-pub(crate) mod keys;
-mod provider_status;
 pub(crate) mod providers;
-pub(crate) mod web;

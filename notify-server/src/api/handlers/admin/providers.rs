@@ -1,22 +1,21 @@
-//! Providers of an application. A configuration is sealed before it is stored, and shown without
-//! its secrets.
+//! Providers of an application, and their status. A configuration is sealed before it is stored,
+//! and shown without its secrets.
 
 use bytes::Bytes;
 use notify_core::{
-    AppId, NoBody, NoQuery, ProviderKind, ProviderList, ProviderTestResult, ProviderView, Request,
-    Success, Timestamp, Violations, json,
+    AppId, ChannelView, NoBody, NoQuery, Platform, ProviderKind, ProviderList, ProviderStatus,
+    ProviderTestResult, ProviderView, Request, Success, Timestamp, Violations, json,
 };
 use utoipa::openapi::{RefOr, Schema};
 use zeroize::Zeroizing;
 
-use super::provider_status::ProviderStatuses;
 use crate::api::Api;
 use crate::api::error::ApiError;
 use crate::api::json_reply::JsonReply;
 use crate::api::openapi::any_object;
 use crate::api::request_ctx::RequestCtx;
 use crate::provider_config;
-use crate::store::{ProviderRow, StoreError, before_deadline};
+use crate::store::{AppNo, ProviderRow, StoreError, before_deadline};
 
 /// The body of `PUT`: a JSON object whose fields depend on the provider.
 pub(crate) struct ProviderConfig(Bytes);
@@ -133,4 +132,29 @@ async fn statuses(api: &Api, app: AppId) -> Result<ProviderStatuses<'_>, StoreEr
 
 fn provider(ctx: &RequestCtx) -> Result<ProviderKind, ApiError> {
     ctx.path_param("provider")?.parse().map_err(|_| ApiError::NotFound)
+}
+
+/// The status of the providers of an application.
+pub(super) struct ProviderStatuses<'a> {
+    pub(super) api: &'a Api,
+    app: AppNo,
+    /// The platforms whose guard tripped. The store knows at once; the engine of a new server learns it
+    /// with the first delivery to the platform.
+    tripped: Vec<Platform>,
+}
+
+impl<'a> ProviderStatuses<'a> {
+    /// Reads what the store knows of them.
+    pub(super) async fn of(api: &'a Api, app: AppNo) -> Result<Self, StoreError> {
+        Ok(Self { api, app, tripped: api.store.guard_tripped_platforms(app).await? })
+    }
+
+    /// The status of the provider of a platform, and of the services behind it.
+    pub(super) fn on(&self, platform: Platform) -> ChannelView {
+        let mut channel = self.api.operations.engine.channel(self.app, platform);
+        if channel.status == ProviderStatus::Available && self.tripped.contains(&platform) {
+            channel.status = ProviderStatus::Tripped;
+        }
+        channel
+    }
 }
