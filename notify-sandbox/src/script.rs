@@ -1,4 +1,4 @@
-//! RequestScript responses, the providers and the faults that they name, and the scripts at the end of a
+//! Scripted responses, the providers and the faults that they name, and the scripts at the end of a
 //! token.
 
 use serde::{Deserialize, Serialize};

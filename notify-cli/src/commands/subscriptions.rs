@@ -54,7 +54,7 @@ pub(crate) async fn run(command: Subscriptions, session: &mut Session) -> Result
     };
     let subscribe = Subscribe {
         platform: args.platform.to_string(),
-        subscription: subscription,
+        subscription,
         recipient_id: args.recipient_id,
         device_id: args.device_id,
         language: args.language,

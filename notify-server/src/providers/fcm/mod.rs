@@ -206,8 +206,7 @@ impl GoogleError {
         if violations.is_empty() {
             return self.message.contains("registration token");
         }
-        let names_field = violations.iter().any(|violation| violation.field == "message.token");
-        names_field
+        violations.iter().any(|violation| violation.field == "message.token")
     }
 
     /// Whether the exceeded quota belongs to a single device or topic, and not to the project.

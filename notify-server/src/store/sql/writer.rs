@@ -136,11 +136,11 @@ pub(in crate::store) trait WriterBackend: Send + 'static {
 
 /// The writer loop without a thread, and its queue.
 #[cfg(any(test, feature = "testing"))]
-type Inline = (WriterLoop, Receiver<Box<Job>>);
+type Inline = (WriterLoop, Receiver<Job>);
 
 /// The handle of the writer thread.
 pub(in crate::store) struct Writer {
-    jobs: RwLock<Option<SyncSender<Box<Job>>>>,
+    jobs: RwLock<Option<SyncSender<Job>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     /// The number of committed transactions.
     pub(in crate::store) commits: Arc<AtomicU64>,
@@ -240,13 +240,13 @@ impl Writer {
     async fn run(&self, operation: Operation, work: Work) -> Result<Answer, StoreError> {
         let (caller, answer) = oneshot::channel();
         let deadline = deadline();
-        self.send(Box::new(Job { operation, work: Some(work), deadline, result: None, caller }))?;
+        self.send(Job { operation, work: Some(work), deadline, result: None, caller })?;
         before_deadline(answer)
             .await?
             .unwrap_or_else(|_| Err(unavailable("the writer has stopped")))
     }
 
-    fn send(&self, job: Box<Job>) -> Result<(), StoreError> {
+    fn send(&self, job: Job) -> Result<(), StoreError> {
         let jobs = self.jobs.read().unwrap_or_else(PoisonError::into_inner);
         let Some(jobs) = jobs.as_ref() else { return Err(unavailable("the store is closed")) };
         jobs.try_send(job).map_err(|error| match error {
@@ -324,7 +324,7 @@ impl WriterLoop {
         }
     }
 
-    fn run(&mut self, waiting: &Receiver<Box<Job>>) {
+    fn run(&mut self, waiting: &Receiver<Job>) {
         while let Ok(first) = waiting.recv() {
             let mut batch = vec![first];
             while batch.len() < WRITES_PER_COMMIT_MAX {
@@ -336,7 +336,7 @@ impl WriterLoop {
     }
 
     /// Commits a batch and sends the results. Drops writes whose callers no longer wait.
-    fn commit(&mut self, mut batch: Vec<Box<Job>>) {
+    fn commit(&mut self, mut batch: Vec<Job>) {
         batch.retain(|job| job.is_awaited());
         if batch.is_empty() {
             return;
@@ -369,7 +369,7 @@ impl WriterLoop {
     /// batch counts as failed, although a commit whose reply was lost may be stored.
     fn attempt(
         &mut self,
-        batch: &mut [Box<Job>],
+        batch: &mut [Job],
         start: &mut Option<StartInCommit>,
     ) -> SqlResult<Vec<Change>> {
         let connection = begin(&mut self.connection, &mut *self.source)?;
@@ -489,7 +489,7 @@ fn begin<'k>(
 }
 
 /// Passes the fail points of the operations that succeeded, where tests kill the process.
-fn reach_failpoints(batch: &[Box<Job>], stage: Stage) {
+fn reach_failpoints(batch: &[Job], stage: Stage) {
     if cfg!(any(test, feature = "testing")) {
         batch
             .iter()
