@@ -37,7 +37,7 @@ async fn the_example_page_subscribes_and_unsubscribes() -> Result<()> {
     // A tag that stands for something is refused, and the page learns why.
     let refused =
         "Notify.subscribe({ tags: ['staff'] }).catch((error) => [error.status, error.errors])";
-    let rule = "tags[0].name: is no tag that browsers may set";
+    let rule = "tags[0].name: is not a tag that browsers may set";
     assert_eq!(stage.run(refused).await?, json!([400, [rule]]));
 
     // No key of the application is where the page could read it.
