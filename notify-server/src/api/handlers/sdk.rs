@@ -34,8 +34,8 @@ pub(crate) async fn page(ctx: RequestCtx) -> Result<Response, ApiError> {
 /// not wait for a cache.
 pub(crate) async fn worker(ctx: RequestCtx) -> Result<Response, ApiError> {
     let mut response = script(&ctx, WORKER, "no-cache");
-    // A site that serves this server below a path of its own origin can register the worker
-    // directly with this header.
+    // With this header, a site whose origin serves Notify below a path can register the worker
+    // directly.
     response.headers_mut().insert(SERVICE_WORKER_ALLOWED, HeaderValue::from_static("/"));
     Ok(response)
 }

@@ -138,10 +138,10 @@ fn created_response(
 /// The result of a write, and whether an earlier request with the same key did the write.
 fn done_value<T: DeserializeOwned>(done: Idempotent<T>) -> Result<(T, bool), ApiError> {
     match done {
-        Idempotent::Executed(made) => Ok((made, false)),
+        Idempotent::Executed(value) => Ok((value, false)),
         Idempotent::Replayed(json) => {
-            let made = serde_json::from_str(&json).map_err(StoreError::from)?;
-            Ok((made, true))
+            let value = serde_json::from_str(&json).map_err(StoreError::from)?;
+            Ok((value, true))
         }
     }
 }

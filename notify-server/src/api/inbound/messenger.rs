@@ -39,8 +39,8 @@ pub(in crate::api) async fn receive(ctx: RequestCtx) -> Result<Response, ApiErro
         return Err(ApiError::InvalidSignature);
     };
     let secret = config.app_secret.as_ref().ok_or(ApiError::InvalidSignature)?;
-    let given = ctx.headers().get(&SIGNATURE).ok_or(ApiError::InvalidSignature)?;
-    if !signature::is_signed(&ctx.body.bytes, given.as_bytes(), secret) {
+    let signature_header = ctx.headers().get(&SIGNATURE).ok_or(ApiError::InvalidSignature)?;
+    if !signature::is_signed(&ctx.body.bytes, signature_header.as_bytes(), secret) {
         return Err(ApiError::InvalidSignature);
     }
     if let Some(call) = webhook.json(&ctx, ProviderKind::Messenger) {
@@ -54,13 +54,13 @@ pub(in crate::api) async fn receive(ctx: RequestCtx) -> Result<Response, ApiErro
 pub(super) fn is_head_valid(config: &MessengerConfig, head: &Parts) -> bool {
     if head.method != Method::POST {
         let query = decode_pairs(head.uri.query().unwrap_or_default()).unwrap_or_default();
-        let given = |name| first_value(&query, name).unwrap_or_default();
-        let token = given("hub.verify_token").as_bytes();
+        let parameter = |name| first_value(&query, name).unwrap_or_default();
+        let token = parameter("hub.verify_token").as_bytes();
         let is_token_valid = signature::is_secret(token, config.verify_token.as_ref());
-        return is_token_valid && given("hub.mode") == "subscribe";
+        return is_token_valid && parameter("hub.mode") == "subscribe";
     }
-    let given = head.headers.get(&SIGNATURE);
-    let is_well_formed = given.is_some_and(|given| signature::is_well_formed(given.as_bytes()));
+    let header = head.headers.get(&SIGNATURE);
+    let is_well_formed = header.is_some_and(|value| signature::is_well_formed(value.as_bytes()));
     is_well_formed && config.app_secret.is_some()
 }
 

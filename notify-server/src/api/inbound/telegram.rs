@@ -50,9 +50,9 @@ pub(in crate::api) async fn receive(ctx: RequestCtx) -> Result<Response, ApiErro
 /// Whether the head has the secret of the webhook. The work is the same if the header or the secret
 /// is missing.
 pub(super) fn is_head_valid(config: &TelegramConfig, headers: &HeaderMap) -> bool {
-    let given = headers.get(&SECRET);
-    let given_bytes = given.map_or(&[][..], http::HeaderValue::as_bytes);
-    signature::is_secret(given_bytes, config.webhook_secret.as_ref()) && given.is_some()
+    let header = headers.get(&SECRET);
+    let header_bytes = header.map_or(&[][..], http::HeaderValue::as_bytes);
+    signature::is_secret(header_bytes, config.webhook_secret.as_ref()) && header.is_some()
 }
 
 // Parses an update of a bot: `message`, `callback_query` and `my_chat_member`. Other updates are

@@ -371,11 +371,11 @@ fn add_examples(media_type: &mut Value, examples: &[Example]) {
         [] => {}
         [only] => media_type["example"] = only.body.clone(),
         several => {
-            let named = several.iter().map(|example| {
-                let named = json!({ "summary": example.title, "value": example.body });
-                (example.title.replace(' ', "_"), named)
+            let by_name = several.iter().map(|example| {
+                let example_object = json!({ "summary": example.title, "value": example.body });
+                (example.title.replace(' ', "_"), example_object)
             });
-            media_type["examples"] = Value::Object(named.collect::<Map<_, _>>());
+            media_type["examples"] = Value::Object(by_name.collect::<Map<_, _>>());
         }
     }
 }

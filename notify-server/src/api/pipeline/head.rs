@@ -19,17 +19,17 @@ pub(super) fn check_size<B>(request: &Request<B>) -> Result<(), ApiError> {
     let uri = request.uri();
     let uri_bytes = uri.path().len() + uri.query().map_or(0, |query| query.len() + 1);
     if uri_bytes > URI_BYTES_MAX {
-        let what = format!("must be at most {URI_BYTES_MAX} bytes");
-        return Err(ApiError::invalid("url", &what));
+        let rule = format!("must be at most {URI_BYTES_MAX} bytes");
+        return Err(ApiError::invalid("url", &rule));
     }
     let headers = request.headers();
     // Name, colon, space, value, end of line.
     let bytes: usize =
         headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
     if bytes > HEADER_BYTES_MAX || headers.len() > HEADERS_MAX {
-        let what =
+        let rule =
             format!("must be at most {HEADERS_MAX} fields and {HEADER_BYTES_MAX} bytes together");
-        return Err(ApiError::invalid("headers", &what));
+        return Err(ApiError::invalid("headers", &rule));
     }
     Ok(())
 }

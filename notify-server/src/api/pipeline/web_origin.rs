@@ -127,8 +127,8 @@ mod tests {
             if let Some(site) = site {
                 headers.insert(SEC_FETCH_SITE, HeaderValue::from_static(site));
             }
-            let found = request_origin(&headers, "https://notify.example/below");
-            assert_eq!(found.as_ref().map(|origin| origin.to_str().unwrap()), expected);
+            let origin = request_origin(&headers, "https://notify.example/below");
+            assert_eq!(origin.as_ref().map(|origin| origin.to_str().unwrap()), expected);
         }
     }
 }

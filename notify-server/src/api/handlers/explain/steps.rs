@@ -187,9 +187,9 @@ impl ExplanationBuilder<'_> {
             } else if notification.names_devices {
                 format!("it names devices, and this one is not among those on {platform}")
             } else {
-                let named: Vec<&str> =
+                let platforms: Vec<&str> =
                     notification.platforms.iter().map(|platform| platform.as_str()).collect();
-                format!("it goes to {}; the device is on {platform}", named.join(", "))
+                format!("it goes to {}; the device is on {platform}", platforms.join(", "))
             };
             self.add(fixed_at, StepKind::NotTargeted, detail);
             return false;

@@ -96,8 +96,8 @@ pub(crate) fn form_schema() -> Value {
 
 /// The header `Accept-Language`.
 pub(crate) fn accept_language(headers: &HeaderMap) -> &str {
-    let given = headers.get(header::ACCEPT_LANGUAGE).and_then(|given| given.to_str().ok());
-    given.unwrap_or_default()
+    let languages = headers.get(header::ACCEPT_LANGUAGE).and_then(|value| value.to_str().ok());
+    languages.unwrap_or_default()
 }
 
 /// Whether a page of this server submitted the form. Browsers show this by Fetch Metadata, older
@@ -115,8 +115,8 @@ fn is_same_origin(ctx: &RequestCtx) -> bool {
     // The request may use another name of this server than `public_url`. The header `Host` has this
     // name too, but never the name of another site.
     let host = ctx.headers().get(header::HOST).and_then(|host| host.to_str().ok());
-    let named = origin.split_once("://").map(|(_, named)| named);
-    named.zip(host).is_some_and(|(named, host)| named.eq_ignore_ascii_case(host))
+    let origin_host = origin.split_once("://").map(|(_, host)| host);
+    origin_host.zip(host).is_some_and(|(origin_host, host)| origin_host.eq_ignore_ascii_case(host))
 }
 
 /// Whether browsers load the page over TLS, from this server or a proxy.
@@ -129,12 +129,12 @@ fn parse_form(body: &Bytes) -> Result<Form, ApiError> {
     let text = std::str::from_utf8(body).map_err(|_| refused())?;
     let (mut answer, mut visitor) = (None, None);
     for (name, value) in decode_pairs(text)? {
-        let place = match &*name {
+        let field = match &*name {
             "answer" => &mut answer,
             "visitor" => &mut visitor,
             _ => return Err(refused()),
         };
-        if place.replace(value).is_some() {
+        if field.replace(value).is_some() {
             return Err(refused());
         }
     }
