@@ -22,7 +22,8 @@ pub(crate) enum ApiError {
     /// The request violates rules.
     #[error("invalid request")]
     Invalid(Vec<String>),
-    /// A proxy may understand the head differently; the connection is closed.
+    /// A proxy may understand the head of the request differently than this server. The connection
+    /// is closed.
     #[error("{0}")]
     NotHttp(&'static str),
     /// The API key is missing, malformed, unknown or revoked, or its application is suspended. All

@@ -16,7 +16,7 @@ pub(crate) const JSON_CONTENT_TYPE: &str = "application/json; charset=utf-8";
 /// `Cache-Control` of a response with an `ETag`: the requesting device may store it, but has to
 /// revalidate it before every use.
 const REVALIDATE: &str = "private, no-cache";
-/// Header of a response to a repeated request.
+/// Header that marks the response to a repeated request.
 const REPLAYED: header::HeaderName = header::HeaderName::from_static("idempotency-replayed");
 
 /// A successful response with the JSON of a `T`.

@@ -40,7 +40,7 @@ use crate::webhooks::WebhooksHandle;
 pub(crate) struct Api {
     /// The store.
     pub(crate) store: SharedStore,
-    /// Time.
+    /// The clock.
     pub(crate) clock: SharedClock,
     /// The clock that decides when records expire.
     pub(crate) trusted: Arc<TrustedClock>,

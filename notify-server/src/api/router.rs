@@ -275,8 +275,8 @@ where
     let mut endpoint = Endpoint::new(method, path, move |ctx: RequestCtx| {
         let handler = handler.clone();
         async move {
-            // This precedes validation: a repeated request gets the same response even if its
-            // instants are no longer valid.
+            // The stored response is looked up before validation: a repeated request gets the same
+            // response even if its instants have passed and are no longer valid.
             if replay == Replay::Stored
                 && let Some(key) = ctx.idempotency_key()?
                 && let Some(json) = ctx.api.store.replay(ctx.app_no(), &key).await?
@@ -330,7 +330,7 @@ pub(crate) enum RouteMatch<'r> {
 }
 
 impl Router {
-    /// A router over these endpoints.
+    /// Makes a router that finds these endpoints.
     pub(crate) fn new(endpoints: Vec<Endpoint>) -> Self {
         let mut paths: Vec<Path> = Vec::new();
         for endpoint in endpoints {
@@ -340,7 +340,8 @@ impl Router {
                 None => paths.push(Path { template, endpoints: vec![endpoint] }),
             }
         }
-        // Literal paths first: `/v1/notifications/notify` is not the id of a notification.
+        // Literal paths come first: `notify` in `/v1/notifications/notify` is not the id of a
+        // notification.
         paths.sort_by_key(|path| path.template.iter().any(|part| placeholder(part).is_some()));
         Self { paths }
     }
@@ -369,7 +370,8 @@ impl Path {
                 (None, Some(text)) => text == *part,
                 (_, None) => false,
             });
-        // A trailing slash leaves an empty segment, which makes it another path.
+        // A trailing slash leaves an empty segment, so a path with a trailing slash is another
+        // path.
         matches_template && given_segments.next().is_none()
     }
 
@@ -416,8 +418,8 @@ impl<'r> RouteMatch<'r> {
         }
     }
 
-    /// The method of the endpoint, as metrics label. All other methods share one label, since
-    /// clients can send any text.
+    /// The method of the endpoint, as metrics label. Methods that no endpoint has share one label,
+    /// since clients can send any text as a method.
     pub(crate) fn method_label(&self) -> &'static str {
         const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
         let name = match self {

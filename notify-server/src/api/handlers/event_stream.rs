@@ -136,7 +136,7 @@ struct EventStream {
     sender: mpsc::Sender<Bytes>,
     /// Wakes the stream when this server has written events.
     happened: Waiter,
-    /// When the retention of events is extended next.
+    /// The time of the next extension of the retention of events.
     extend_at: Timestamp,
     _permit: StreamPermit,
 }

@@ -24,7 +24,7 @@ pub(crate) async fn create(
 ) -> Result<JsonReply<NotificationCreated>, ApiError> {
     let id = NotificationId::from(Uuid::now_v7());
     let draft = Draft::new(&ctx, &id, &notification);
-    check_size(&ctx, &notification, &draft).await?;
+    check_payload_size(&ctx, &notification, &draft).await?;
     let poll = draft.poll;
     let accepted = NewNotification::of(id, ctx.body_text(), notification, poll, ctx.received_at);
     let idempotency_key = ctx.idempotency_key()?;
@@ -117,15 +117,15 @@ impl<'a> Draft<'a> {
 }
 
 /// Refuses a notification whose payload is larger than a targeted provider accepts.
-async fn check_size(
+async fn check_payload_size(
     ctx: &RequestCtx,
     notification: &Notification,
     draft: &Draft<'_>,
 ) -> Result<(), ApiError> {
     let targeted = targeted_platforms(ctx, &notification.audience.target).await?;
-    let enriched = notification.content.campaign().is_some() || draft.poll.is_some();
+    let is_enriched = notification.content.campaign().is_some() || draft.poll.is_some();
     let as_data =
-        enriched && targeted.contains(&Platform::Android) && fcm_enriched_as_data(ctx).await?;
+        is_enriched && targeted.contains(&Platform::Android) && fcm_enriched_as_data(ctx).await?;
     let checked = payload::check_size(&draft.render_context(), &targeted, as_data);
     let Err(too_large) = checked else { return Ok(()) };
     let mut broken: Vec<String> =
@@ -189,7 +189,8 @@ pub(super) async fn check_campaign(
     }
 }
 
-/// Whether the application's FCM sends enriched notifications as data, which changes their size.
+/// Whether the application's FCM configuration sends enriched notifications as data messages, which
+/// have another size.
 async fn fcm_enriched_as_data(ctx: &RequestCtx) -> Result<bool, ApiError> {
     let row = ctx.api.store.provider(ctx.app_no(), ProviderKind::Fcm).await?;
     let Some((app, row)) = row else { return Ok(false) };
@@ -199,6 +200,7 @@ async fn fcm_enriched_as_data(ctx: &RequestCtx) -> Result<bool, ApiError> {
     Ok(config.is_ok_and(|config| config.enriched_as_data()))
 }
 
+/// The poll of a notification, with new ids; `None` for a message.
 fn poll_draft(content: &Content) -> Option<PollDraft> {
     match content {
         Content::Message(_) => None,

@@ -206,7 +206,8 @@ fn hide_not_found(error: StoreError) -> ApiError {
 }
 
 /// The minimum length of an id in a link: 128 bits in base64url. The first person who sends an id
-/// becomes the device for which the application made the link. A stranger could guess a shorter id.
+/// becomes the device for which the application made the link. A stranger could guess a shorter id
+/// and send it first.
 const LINKED_ID_CHARS_MIN: usize = 22;
 /// The maximum length of an id in a link (Telegram, deep linking).
 const LINKED_ID_CHARS_MAX: usize = 64;

@@ -192,7 +192,7 @@ impl KeyCache {
         self.web_apps.invalidate_all();
     }
 
-    /// Writes when keys were last used; called periodically.
+    /// Writes the times at which keys were last used to the store. A periodic task calls this.
     pub(crate) async fn write_last_used(&self) {
         let last_used =
             std::mem::take(&mut *self.last_used.lock().unwrap_or_else(PoisonError::into_inner));

@@ -17,15 +17,17 @@ use crate::api::error::ApiError;
 use crate::api::request_ctx::Caller;
 use crate::store::AppNo;
 
-/// Limits in bytes: of all owners together, and of one owner.
+/// Limits in bytes, of all owners together and of one owner. They are raised if one body of
+/// `--max-body-bytes` would not fit.
 struct Limits {
     total: usize,
     per_owner: usize,
 }
 
-/// Bodies of anonymous callers: votes and browsers. One body of `--max-body-bytes` always fits.
+/// Bodies of anonymous callers, which are votes on poll pages and requests of browsers.
 const ANONYMOUS_BODIES: Limits = Limits { total: 64 * MIB, per_owner: MIB };
-/// Bodies of calls of Messenger's webhook, which are authenticated by the whole body.
+/// Bodies of calls of Messenger's webhook. Such a call can be authenticated only after its whole
+/// body is read.
 const WEBHOOK_BODIES: Limits = Limits { total: 64 * MIB, per_owner: 2 * MIB };
 /// Bodies of authenticated callers.
 const KEY_BODIES: Limits = Limits { total: 128 * MIB, per_owner: 32 * MIB };
@@ -53,7 +55,7 @@ pub(super) enum Owner {
     Key(KeyId),
     /// All administrators.
     Admin,
-    /// A Telegram webhook, which its secret header authenticates.
+    /// A Telegram webhook. Its secret header authenticates a call before the body is read.
     TelegramWebhook(AppNo),
     /// A client address that calls Messenger webhooks.
     Messenger(IpAddr),

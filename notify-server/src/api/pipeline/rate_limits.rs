@@ -21,11 +21,11 @@ use crate::api::server::network;
 use crate::config::{Config, Networks};
 use crate::store::AppNo;
 
-/// Number of keys in one limiter above which a check first removes those that are no longer
-/// limited.
+/// The number of keys in one limiter above which a check first removes the keys that have no recent
+/// requests.
 const TRACKED_MAX: usize = 100_000;
 
-/// All rate limits.
+/// All rate limits of the API.
 pub(super) struct RateLimits {
     requests_by_key: Limiter<KeyId>,
     auth_failures: Limiter<IpAddr>,

@@ -17,7 +17,7 @@ use crate::api::server::MinRate;
 pub(super) struct BodyLimits<'a> {
     /// The largest size, in bytes.
     pub(super) bytes_max: usize,
-    /// How long the body may arrive at less than the minimum rate.
+    /// How long the body may arrive more slowly than the minimum rate.
     pub(super) timeout: Duration,
     /// The memory that the body takes.
     pub(super) memory: &'a mut MemoryPermit,
@@ -45,7 +45,8 @@ where
         tokio::time::sleep(grace).await;
     };
     tokio::select! {
-        // A body that has arrived completely is read even if its time has ended.
+        // The body comes first: a body that has arrived completely is read even if the server stops
+        // at the same moment.
         biased;
         body = read_frames(body, limits) => body,
         () = cut_off => Err(ApiError::Stopping),

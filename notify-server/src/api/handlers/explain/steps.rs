@@ -158,7 +158,8 @@ impl ExplanationBuilder<'_> {
         }
     }
 
-    /// Whether the target names the device or its platform, and the device had registered in time.
+    /// Adds whether the target contains the device and whether the device had registered in time.
+    /// Returns whether both are true.
     fn add_target(&mut self, proven_at: Option<Timestamp>) -> bool {
         let (notification, device) = (&self.facts.notification, &self.facts.device);
         let platform = device.platform;
@@ -216,7 +217,7 @@ impl ExplanationBuilder<'_> {
         true
     }
 
-    /// What an attempt or outcome proves: the device was eligible.
+    /// Adds what an attempt or outcome at `at` proves: the device was eligible. Returns true.
     fn add_proven_state(&mut self, at: Timestamp) -> bool {
         if let Some(tag) = &self.facts.notification.tag {
             self.add(Some(at), StepKind::HasTag, format!("had the tag `{tag}` when its turn came"));
@@ -226,7 +227,7 @@ impl ExplanationBuilder<'_> {
         true
     }
 
-    /// The current state of the device; returns whether it is eligible.
+    /// Adds the current state of the device. Returns whether the device is eligible.
     fn add_current_state(&mut self) -> bool {
         let device = &self.facts.device;
         let mut is_eligible = device.has_address && !device.push_disabled && device.dead.is_none();
@@ -256,7 +257,7 @@ impl ExplanationBuilder<'_> {
         self.add(None, StepKind::NoAddress, detail);
     }
 
-    /// Why the device is disabled at the moment, if it is.
+    /// Adds why the device is disabled, if it is. Returns whether it is.
     fn add_disabled(&mut self) -> bool {
         let device = &self.facts.device;
         if device.push_disabled {
@@ -290,7 +291,8 @@ impl ExplanationBuilder<'_> {
         }
     }
 
-    /// Not started on this platform: scheduled, queued, or canceled before it was due.
+    /// Adds the steps of a notification that has not started on the device's platform: it is
+    /// scheduled or queued, or was canceled before it was due.
     fn add_not_started(&mut self, is_eligible: bool) -> ExplainedOutcome {
         let status = self.facts.notification.status;
         let is_canceled = self.add_cancel_request();
@@ -510,8 +512,8 @@ impl ExplanationBuilder<'_> {
             }
             Some(reasons::EXPIRED) | None => {
                 if attempts == 0 {
-                    // The current provider status may also have been the reason then; no earlier
-                    // one is stored.
+                    // The provider may have been unavailable when the delivery expired. Earlier
+                    // statuses are not stored, so the current status is shown.
                     self.add_channel();
                     "it expired (ttl_seconds) before it could be sent".into()
                 } else {
