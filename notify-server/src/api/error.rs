@@ -13,7 +13,7 @@ use crate::store::{BackendError, StoreError};
 
 /// `Retry-After` when the server cannot process the request now, in seconds.
 const UNAVAILABLE_RETRY_SECONDS: u64 = 2;
-/// `Retry-After` while the server stops, in seconds: its successor may run by then.
+/// `Retry-After` while the server stops, in seconds. A new server may be running by then.
 const STOPPING_RETRY_SECONDS: u64 = 5;
 
 /// Why a request failed.
@@ -22,7 +22,8 @@ pub(crate) enum ApiError {
     /// The request violates rules.
     #[error("invalid request")]
     Invalid(Vec<String>),
-    /// The head can be understood in two ways; the connection is closed.
+    /// A proxy may understand the head of the request differently than this server. The connection
+    /// is closed.
     #[error("{0}")]
     NotHttp(&'static str),
     /// The API key is missing, malformed, unknown or revoked, or its application is suspended. All
@@ -74,7 +75,7 @@ pub(crate) enum ApiError {
         /// `Retry-After`, in seconds.
         retry_after_seconds: u64,
     },
-    /// The limit of memory for this caller, or for all, is reached.
+    /// The memory limit of this caller, or of all callers, is reached.
     #[error("the server is busy")]
     Busy,
     /// The server is stopping.
@@ -89,7 +90,7 @@ pub(crate) enum ApiError {
 }
 
 impl ApiError {
-    /// One violated rule.
+    /// The error of one violated rule: the path of the field, and what is wrong with it.
     pub(crate) fn invalid(path: &str, what: &str) -> Self {
         Violations::one(path, what).into()
     }

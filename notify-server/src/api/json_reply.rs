@@ -16,7 +16,7 @@ pub(crate) const JSON_CONTENT_TYPE: &str = "application/json; charset=utf-8";
 /// `Cache-Control` of a response with an `ETag`: the requesting device may store it, but has to
 /// revalidate it before every use.
 const REVALIDATE: &str = "private, no-cache";
-/// Header of a response to a repeated request.
+/// Header that marks the response to a repeated request.
 const REPLAYED: header::HeaderName = header::HeaderName::from_static("idempotency-replayed");
 
 /// A successful response with the JSON of a `T`.
@@ -39,7 +39,7 @@ impl<T: Serialize> JsonReply<T> {
         Self::with_replayed(model, false)
     }
 
-    /// 200 with this model; `is_replay`: it repeats the result of an earlier request.
+    /// 200 with this model. `is_replay` means that the model is the result of an earlier request.
     pub(crate) fn with_replayed(model: T, is_replay: bool) -> Self {
         Self::new(json_bytes(&model), is_replay)
     }
@@ -126,17 +126,18 @@ mod tests {
 
     #[test]
     fn a_known_etag_gets_304_without_a_body() {
-        let one = CachedBody::of(json_bytes(&1));
-        let etag = JsonReply::<i32>::cached(&one, None).into_response().headers()["etag"].clone();
+        let cached = CachedBody::of(json_bytes(&1));
+        let etag =
+            JsonReply::<i32>::cached(&cached, None).into_response().headers()["etag"].clone();
         let etag = etag.to_str().unwrap();
         let lists = [etag.to_owned(), format!("\"x\", W/{etag}"), "*".to_owned()];
         for list in lists {
-            let known = HeaderValue::from_str(&list).unwrap();
-            let response = JsonReply::<i32>::cached(&one, Some(&known)).into_response();
+            let if_none_match = HeaderValue::from_str(&list).unwrap();
+            let response = JsonReply::<i32>::cached(&cached, Some(&if_none_match)).into_response();
             assert_eq!(response.status(), StatusCode::NOT_MODIFIED);
             assert_eq!(response.body().size_hint().exact(), Some(0));
         }
         let other = HeaderValue::from_static("\"x\"");
-        assert_eq!(JsonReply::<i32>::cached(&one, Some(&other)).into_response().status(), 200);
+        assert_eq!(JsonReply::<i32>::cached(&cached, Some(&other)).into_response().status(), 200);
     }
 }

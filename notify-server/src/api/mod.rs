@@ -38,11 +38,11 @@ use crate::webhooks::WebhooksHandle;
 
 /// The parts of the server that handlers use.
 pub(crate) struct Api {
-    /// Storage.
+    /// The store.
     pub(crate) store: SharedStore,
-    /// Time.
+    /// The clock.
     pub(crate) clock: SharedClock,
-    /// Time by which records expire.
+    /// The clock that decides when records expire.
     pub(crate) trusted: Arc<TrustedClock>,
     /// Seals provider configurations.
     pub(crate) master_key: Arc<MasterKey>,
@@ -59,7 +59,7 @@ pub(crate) struct Api {
     pub(crate) config: Arc<Config>,
     /// The base of poll URLs, without a trailing slash.
     pub(crate) public_url: String,
-    /// Outcomes of webhook messages, and notifications of new events.
+    /// Waits for outcomes of webhook messages and for new events.
     pub(crate) webhooks: WebhooksHandle,
     /// Open event streams.
     pub(crate) streams: Arc<Streams>,

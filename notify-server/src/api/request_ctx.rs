@@ -1,5 +1,5 @@
-//! The context of a request, which a handler gets: who calls, what the path names, the body, and
-//! the parts of the server that it may use.
+//! The context of a request, which a handler gets: the caller, the path, the body, and the parts of
+//! the server that the handler may use.
 
 use std::borrow::Cow;
 use std::str::FromStr;
@@ -20,7 +20,7 @@ use crate::api::router::{placeholder, segments};
 use crate::keys::{hex, sha256};
 use crate::store::{AppAccess, AppNo, IdempotentRequest, PageRequest};
 
-/// Longest path that an idempotency record stores as it is, in bytes.
+/// Longest path that an idempotency record stores without hashing it, in bytes.
 const IDEMPOTENCY_PATH_BYTES_MAX: usize = 512;
 
 const IDEMPOTENCY_KEY: header::HeaderName = header::HeaderName::from_static("idempotency-key");
@@ -37,7 +37,7 @@ pub(crate) enum Caller {
     /// A chat platform, under `/hooks`. Messenger's signature covers the body and is not verified
     /// yet.
     Platform(Arc<InboundWebhook>),
-    /// Anyone, elsewhere.
+    /// Anyone, on all other paths.
     Anonymous,
 }
 
@@ -108,13 +108,13 @@ impl RequestCtx {
         }
     }
 
-    /// Header fields.
+    /// The header fields of the request.
     pub(crate) fn headers(&self) -> &HeaderMap {
         &self.parts.headers
     }
 
-    /// The body's text without a byte-order mark, for resources that store the request. Only valid
-    /// after validation, which accepts UTF-8 alone.
+    /// The body's text without a byte-order mark, for resources that store the request. Call it
+    /// only after validation, which refuses a body that is not UTF-8.
     pub(crate) fn body_text(&self) -> String {
         let text = String::from_utf8_lossy(&self.body.bytes);
         text.trim_start_matches('\u{feff}').trim().to_owned()
@@ -132,7 +132,10 @@ impl RequestCtx {
         decode_segment(segment).ok_or(ApiError::NotFound)
     }
 
-    /// An id in the path that the server made; any other text is 404.
+    /// An id in the path that the server generated.
+    ///
+    /// # Errors
+    /// 404 for a text that is not such an id.
     pub(crate) fn id<Id: FromStr>(&self, name: &str) -> Result<Id, ApiError> {
         self.path_param(name)?.parse().map_err(|_| ApiError::NotFound)
     }

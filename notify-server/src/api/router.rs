@@ -36,7 +36,7 @@ pub(crate) struct Endpoint {
 pub(crate) struct Docs {
     /// The operation's name in generated clients: a verb and its object, in snake case.
     pub(crate) operation_id: &'static str,
-    /// What it does, in one line.
+    /// What the endpoint does, in one line.
     pub(crate) summary: &'static str,
     /// Query parameters.
     pub(crate) query: &'static [Parameter],
@@ -72,7 +72,7 @@ pub(crate) enum RequestBody {
     Raw {
         /// Its media type.
         media_type: &'static str,
-        /// Makes its schema.
+        /// Makes the schema of the body.
         schema: fn() -> Value,
     },
 }
@@ -131,8 +131,8 @@ impl Endpoint {
         self
     }
 
-    /// Sets the query parameters, where the handler takes fewer than its query model has, or
-    /// parses them itself.
+    /// Sets the documented query parameters, for a handler that takes fewer than its query model
+    /// has or parses them itself.
     pub(crate) fn query(mut self, query: &'static [Parameter]) -> Self {
         self.docs.query = query;
         self
@@ -181,8 +181,8 @@ where
     with_body::<R, Res>(Method::POST, path, handler, Replay::Stored)
 }
 
-/// A `POST` of JSON whose handler builds the response to a repeated request itself: what is stored
-/// is not the response.
+/// A `POST` of JSON whose handler builds the response to a repeated request itself, because the
+/// stored value is not the response.
 pub(crate) fn post_without_replay<R, Res>(
     path: &'static str,
     handler: impl JsonHandler<R::Valid, Res>,
@@ -253,12 +253,12 @@ where
     endpoint
 }
 
-/// Who answers a request that was accepted before with the same `Idempotency-Key`.
+/// What responds to a repeated request, which has the `Idempotency-Key` of an earlier one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Replay {
-    /// The stored response is sent.
+    /// The stored response is sent again.
     Stored,
-    /// The handler builds it.
+    /// The handler builds the response.
     ByHandler,
 }
 
@@ -275,8 +275,8 @@ where
     let mut endpoint = Endpoint::new(method, path, move |ctx: RequestCtx| {
         let handler = handler.clone();
         async move {
-            // Before validation: a repeated request gets the same response even if its instants
-            // are no longer valid.
+            // The stored response is looked up before validation: a repeated request gets the same
+            // response even if its instants have passed and are no longer valid.
             if replay == Replay::Stored
                 && let Some(stored) = stored_response(&ctx).await?
             {
@@ -331,12 +331,12 @@ pub(crate) enum RouteMatch<'r> {
         /// The methods of the path, in the form of the header `Allow`.
         allow: String,
     },
-    /// No such path.
+    /// There is no such path.
     NotFound,
 }
 
 impl Router {
-    /// A router over these endpoints.
+    /// Makes a router that finds these endpoints.
     pub(crate) fn new(endpoints: Vec<Endpoint>) -> Self {
         let mut paths: Vec<Path> = Vec::new();
         for endpoint in endpoints {
@@ -346,14 +346,15 @@ impl Router {
                 None => paths.push(Path { template, endpoints: vec![endpoint] }),
             }
         }
-        // Literal paths first: `/v1/notifications/notify` is not the id of a notification.
+        // Literal paths come first: `notify` in `/v1/notifications/notify` is not the id of a
+        // notification.
         paths.sort_by_key(|path| path.template.iter().any(|part| placeholder(part).is_some()));
         Self { paths }
     }
 
-    /// Finds the endpoint of a method and path. `HEAD` matches the endpoint of `GET`.
+    /// Finds the endpoint of a method and path. `HEAD` finds the endpoint of `GET`.
     pub(crate) fn find(&self, method: &Method, path: &str) -> RouteMatch<'_> {
-        let Some(path) = self.paths.iter().find(|known| known.matches(path)) else {
+        let Some(path) = self.paths.iter().find(|candidate| candidate.matches(path)) else {
             return RouteMatch::NotFound;
         };
         let method = if method == Method::HEAD { &Method::GET } else { method };
@@ -368,14 +369,16 @@ impl Router {
 
 impl Path {
     fn matches(&self, path: &str) -> bool {
-        let mut given = segments(path);
-        let fits = self.template.iter().all(|part| match (placeholder(part), given.next()) {
-            (Some(_), Some(text)) => !text.is_empty(),
-            (None, Some(text)) => text == *part,
-            (_, None) => false,
-        });
-        // A trailing slash leaves an empty segment, which makes it another path.
-        fits && given.next().is_none()
+        let mut given_segments = segments(path);
+        let matches_template =
+            self.template.iter().all(|part| match (placeholder(part), given_segments.next()) {
+                (Some(_), Some(text)) => !text.is_empty(),
+                (None, Some(text)) => text == *part,
+                (_, None) => false,
+            });
+        // A trailing slash leaves an empty segment, so a path with a trailing slash is another
+        // path.
+        matches_template && given_segments.next().is_none()
     }
 
     fn allow(&self) -> String {
@@ -406,7 +409,10 @@ impl<'r> RouteMatch<'r> {
 
     /// Whether this is the endpoint of that method and path template.
     pub(crate) fn is(&self, method: &Method, path: &str) -> bool {
-        matches!(self, Self::Endpoint(found) if found.method == *method && found.path == path)
+        match self {
+            Self::Endpoint(endpoint) => endpoint.method == *method && endpoint.path == path,
+            Self::MethodNotAllowed { .. } | Self::NotFound => false,
+        }
     }
 
     /// The path template, as metrics label.
@@ -418,8 +424,8 @@ impl<'r> RouteMatch<'r> {
         }
     }
 
-    /// The method of the endpoint, as metrics label. All other methods share one label, since
-    /// clients can send any text.
+    /// The method of the endpoint, as metrics label. Methods that no endpoint has share one label,
+    /// since clients can send any text as a method.
     pub(crate) fn method_label(&self) -> &'static str {
         const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
         let name = match self {
@@ -440,7 +446,7 @@ mod tests {
     #[test]
     fn matches_paths_and_methods() {
         let router = Router::new(routes());
-        let found = |method: &Method, path: &str| match router.find(method, path) {
+        let route = |method: &Method, path: &str| match router.find(method, path) {
             RouteMatch::Endpoint(endpoint) => endpoint.path.to_owned(),
             RouteMatch::MethodNotAllowed { allow, .. } => allow,
             RouteMatch::NotFound => "unknown".to_owned(),
@@ -467,7 +473,7 @@ mod tests {
             (&get, "/healthz", "/healthz"),
         ];
         for (method, path, expected) in cases {
-            assert_eq!(found(method, path), expected, "{method} {path}");
+            assert_eq!(route(method, path), expected, "{method} {path}");
         }
     }
 }

@@ -48,8 +48,8 @@ const EVENT_STREAM: &[OtherResponse] = &[OtherResponse::ok(&["text/event-stream"
 const SCRIPT: &[OtherResponse] =
     &[OtherResponse::ok(&["text/javascript"]), OtherResponse::NOT_MODIFIED];
 
-/// All routes, in the order of the reference: the applications' API, the admin API, everything
-/// else.
+/// All routes, in the order of the API reference: first the API of applications, then the admin
+/// API, then all others.
 pub(crate) fn routes() -> Vec<Endpoint> {
     let mut routes = notification_routes();
     routes.extend(device_routes());

@@ -125,7 +125,7 @@ async fn a_browser_reads_the_enrichment_of_a_campaign() {
     get(path.clone(), "wrong".to_owned()).await.rejected(401, &["missing or wrong device secret"]);
     get(format!("{path}?notification_id=nothing"), secret.clone()).await.is(404);
     let with_query = format!("{path}?device_id={id}");
-    get(with_query, secret).await.rejected(400, &["device_id: stands in the path"]);
+    get(with_query, secret).await.rejected(400, &["device_id: is given in the path"]);
 }
 
 #[tokio::test]
@@ -261,8 +261,8 @@ async fn fields_that_a_browser_may_not_set_are_rejected() {
     let mut half = browser("a");
     half["device_id"] = json!("d");
     for (body, errors) in [
-        (foreign, "subscription.endpoint: is of no push service that is allowed"),
-        (tagged, "tags[0].name: is no tag that browsers may set"),
+        (foreign, "subscription.endpoint: does not belong to an allowed push service"),
+        (tagged, "tags[0].name: is not a tag that browsers may set"),
         (half, "device_secret: is required with device_id"),
     ] {
         let answer = page(&server).post(&format!("{web}/devices"), &body).await;

@@ -38,7 +38,7 @@ async fn the_example_page_subscribes_and_unsubscribes() -> Result<()> {
     // A tag that is not allowed is refused, and the page gets the reason.
     let refused =
         "Notify.subscribe({ tags: ['staff'] }).catch((error) => [error.status, error.errors])";
-    let rule = "tags[0].name: is no tag that browsers may set";
+    let rule = "tags[0].name: is not a tag that browsers may set";
     assert_eq!(stage.run(refused).await?, json!([400, [rule]]));
 
     // The page cannot read a key of the application anywhere.

@@ -22,8 +22,8 @@ pub(crate) async fn register(
     ctx: RequestCtx,
     registration: Registration,
 ) -> Result<JsonReply<Success>, ApiError> {
-    let (app, at, once) = (ctx.app_no(), ctx.received_at, ctx.idempotency_key()?);
-    Ok(ctx.api.store.register_device(app, registration, at, once).await?.into())
+    let (app, at, idempotency_key) = (ctx.app_no(), ctx.received_at, ctx.idempotency_key()?);
+    Ok(ctx.api.store.register_device(app, registration, at, idempotency_key).await?.into())
 }
 
 /// `GET /v1/devices/{device_id}`.
@@ -78,12 +78,13 @@ pub(crate) async fn subscribe(
     if let Endpoint::Web(web) = &subscription.endpoint {
         check_web(web, &ctx.api.outbound)?;
     }
-    let made = DeviceId::from(Uuid::now_v7());
-    let (app, at, once) = (ctx.app_no(), ctx.received_at, ctx.idempotency_key()?);
-    Ok(ctx.api.store.subscribe_device(app, subscription, made, at, once).await?.into())
+    let new_id = DeviceId::from(Uuid::now_v7());
+    let (app, at, idempotency_key) = (ctx.app_no(), ctx.received_at, ctx.idempotency_key()?);
+    Ok(ctx.api.store.subscribe_device(app, subscription, new_id, at, idempotency_key).await?.into())
 }
 
-/// The rules of web subscriptions that need addresses and a curve, which core does not have.
+/// Checks the rules of web subscriptions that notify-core cannot check: the server must be allowed
+/// to call the endpoint, and the key must be a point of the curve P-256.
 pub(super) fn check_web(web: &WebSubscription, outbound: &Outbound) -> Result<(), ApiError> {
     let mut broken = Vec::new();
     if let Err(rule) = outbound.target(&web.endpoint) {
@@ -95,8 +96,8 @@ pub(super) fn check_web(web: &WebSubscription, outbound: &Outbound) -> Result<()
     if broken.is_empty() { Ok(()) } else { Err(ApiError::Invalid(broken)) }
 }
 
-/// Encryption fails with a point that is not on the curve; it is refused now instead of at every
-/// message.
+/// Whether a key is a point of the curve. With any other point the encryption of every message
+/// would fail, so the subscription is refused.
 fn is_on_curve(p256dh: &str) -> bool {
     let Ok(point) = URL_SAFE_NO_PAD.decode(p256dh) else { return false };
     ParsedPublicKey::try_from(UnparsedPublicKey::new(&ECDH_P256, point)).is_ok()
@@ -117,6 +118,6 @@ pub(crate) async fn record_events(
     ctx: RequestCtx,
     events: Vec<Event>,
 ) -> Result<JsonReply<EventsAccepted>, ApiError> {
-    let (app, at, once) = (ctx.app_no(), ctx.received_at, ctx.idempotency_key()?);
-    Ok(ctx.api.store.record_events(app, events, at, once).await?.into())
+    let (app, at, idempotency_key) = (ctx.app_no(), ctx.received_at, ctx.idempotency_key()?);
+    Ok(ctx.api.store.record_events(app, events, at, idempotency_key).await?.into())
 }

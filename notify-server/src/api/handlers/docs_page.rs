@@ -76,7 +76,8 @@ pub(crate) async fn file(ctx: RequestCtx) -> Result<Response, ApiError> {
 fn swagger_file(name: &str) -> Result<Response, ApiError> {
     match utoipa_swagger_ui::serve(name, CONFIG.clone()) {
         Ok(Some(file)) => {
-            // Files from the binary are not copied: hundreds may be in transfer at once.
+            // Files from the binary are not copied, because clients may load hundreds of them at
+            // once.
             let bytes = match file.bytes {
                 Cow::Borrowed(bytes) => Bytes::from_static(bytes),
                 Cow::Owned(bytes) => bytes.into(),

@@ -27,23 +27,26 @@ use crate::keys::{KeyKind, key_hash};
 use crate::signal::Waiter;
 use crate::store::{AppNo, EventCursor, EventPage, EventTypes, STREAM_WANTED_MS, StoreError};
 
-/// Most streams of one application, and of the server.
+/// The maximum number of streams of one application.
 const STREAMS_PER_APP_MAX: usize = 10;
+/// The maximum number of streams of the server.
 const STREAMS_MAX: usize = 500;
 /// `Retry-After` when there are too many streams, in seconds.
 const RETRY_SECONDS: u64 = 10;
-/// Most buffered chunks of a stream; each contains at most one read of the log.
+/// The maximum number of buffered chunks of a stream. A chunk contains the events of one read of
+/// the log.
 const CHUNKS_BUFFERED_MAX: usize = 4;
 /// How long a client may stop reading before the stream ends.
 const SLOW_CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval of comments that show that the stream is alive.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
-/// Interval of checks whether the key is still valid, and of reads of what other servers of the
-/// same database wrote, which does not wake this one.
+/// Interval at which a stream checks that its key is still valid, and reads the log. Another server
+/// of the same database does not wake this one when it writes events.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// Interval at which an open stream extends the retention of events, in milliseconds.
 const EXTEND_RETENTION_EVERY_MS: i64 = 3_600_000;
-/// Minimum time between two reads of the log. Real time, since it limits the load of the machine.
+/// Minimum time between two reads of the log. It is real time even with a manual clock, since it
+/// limits the load of the machine.
 const READ_INTERVAL_MIN: Duration = Duration::from_millis(50);
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -93,9 +96,10 @@ impl Drop for StreamPermit {
 /// `GET /v1/events/stream`.
 pub(crate) async fn stream(ctx: RequestCtx) -> Result<Response, ApiError> {
     let query = StreamQuery::parse(&ctx.query()?, ctx.received_at)?;
-    let last = ctx.headers().get(&LAST_EVENT_ID).map(HeaderValue::to_str).transpose();
-    let last = last.map_err(|_| ApiError::invalid("Last-Event-ID", "must be visible ASCII"))?;
-    let cursor = last.filter(|last| !last.is_empty()).map(str::to_owned).or(query.cursor);
+    let last_id = ctx.headers().get(&LAST_EVENT_ID).map(HeaderValue::to_str).transpose();
+    let last_id =
+        last_id.map_err(|_| ApiError::invalid("Last-Event-ID", "must be visible ASCII"))?;
+    let cursor = last_id.filter(|id| !id.is_empty()).map(str::to_owned).or(query.cursor);
     let key = ctx.headers().get(&API_KEY).and_then(|key| key.to_str().ok());
     let key = key.and_then(|key| key_hash(KeyKind::Api, key)).ok_or(ApiError::Unauthorized)?;
     let (api, app) = (ctx.api.clone(), ctx.app_no());
@@ -106,9 +110,10 @@ pub(crate) async fn stream(ctx: RequestCtx) -> Result<Response, ApiError> {
         .await?;
     let from = cursor.map_or(EventCursor::End, EventCursor::After);
     let types = EventTypes::of(&query.types);
-    // Subscribed before the first read, so that nothing written after it is missed.
+    // The subscription starts before the first read, so that no event written after the read is
+    // missed.
     let happened = api.webhooks.notifier().subscribe(app);
-    // Read before the head is sent, so that an invalid cursor gets 400.
+    // The first read precedes the head of the response, so that an invalid cursor gets 400.
     let first = api.store.read_events(app, from, types).await?;
     let (sender, mut chunks) = mpsc::channel::<Bytes>(CHUNKS_BUFFERED_MAX);
     let extend_at = ctx.received_at.plus_ms(EXTEND_RETENTION_EVERY_MS);
@@ -122,15 +127,16 @@ pub(crate) async fn stream(ctx: RequestCtx) -> Result<Response, ApiError> {
     Ok(response)
 }
 
-/// One stream.
+/// One open stream.
 struct EventStream {
     api: Arc<Api>,
     app: AppNo,
     key: [u8; 32],
     types: EventTypes,
     sender: mpsc::Sender<Bytes>,
+    /// Wakes the stream when this server has written events.
     happened: Waiter,
-    /// When the retention of events is extended next.
+    /// The time of the next extension of the retention of events.
     extend_at: Timestamp,
     _permit: StreamPermit,
 }
@@ -160,33 +166,34 @@ impl EventStream {
             heartbeat: tokio::time::interval_at(now + HEARTBEAT_INTERVAL, HEARTBEAT_INTERVAL),
             poll: tokio::time::interval_at(now + POLL_INTERVAL, POLL_INTERVAL),
         };
-        let mut slice = first;
-        // A client that disconnects before the first event knows its position.
-        let mut text = sse_events(&slice) + &sse_position(&slice.cursor);
+        let mut page = first;
+        // The position is sent at once, so that a client that disconnects before the first event
+        // can continue from there.
+        let mut text = sse_events(&page) + &sse_position(&page.cursor);
         loop {
             if !text.is_empty() && !self.send(text).await {
                 return Ok(());
             }
             let read_at = Instant::now();
-            if !slice.more && !self.wait(&mut intervals, &slice.cursor).await? {
+            if !page.more && !self.wait(&mut intervals, &page.cursor).await? {
                 return Ok(());
             }
             tokio::time::sleep_until(read_at + READ_INTERVAL_MIN).await;
-            if slice.more && !self.is_key_valid().await? {
+            if page.more && !self.is_key_valid().await? {
                 return Ok(());
             }
-            let from = EventCursor::After(slice.cursor);
-            slice = self.api.store.read_events(self.app, from, self.types).await?;
-            text = sse_events(&slice);
-            if text.is_empty() && slice.more {
+            let from = EventCursor::After(page.cursor);
+            page = self.api.store.read_events(self.app, from, self.types).await?;
+            text = sse_events(&page);
+            if text.is_empty() && page.more {
                 // Shows progress through many events of other types.
-                text = sse_position(&slice.cursor);
+                text = sse_position(&page.cursor);
             }
         }
     }
 
-    /// Waits until it is time to read, and sends heartbeats in the meantime; false when the stream
-    /// has to end.
+    /// Waits until it is time to read, and sends heartbeats in the meantime. Returns false when the
+    /// stream has to end.
     async fn wait(&mut self, intervals: &mut Intervals, cursor: &str) -> Result<bool, StoreError> {
         loop {
             tokio::select! {
@@ -218,7 +225,7 @@ impl EventStream {
         Ok(access.is_some_and(|access| access.app.status == AppStatus::Active))
     }
 
-    /// Sends a chunk; false when the client reads too slowly or has disconnected.
+    /// Sends a chunk. Returns false when the client reads too slowly or has disconnected.
     async fn send(&self, text: String) -> bool {
         self.sender.send_timeout(text.into(), SLOW_CLIENT_TIMEOUT).await.is_ok()
     }
@@ -231,12 +238,12 @@ fn sse_position(cursor: &str) -> String {
 }
 
 /// A part of the log as server-sent events.
-fn sse_events(slice: &EventPage) -> String {
+fn sse_events(page: &EventPage) -> String {
     let mut text = String::new();
-    if slice.reset {
+    if page.reset {
         text.push_str("event: reset\ndata: {\"type\":\"reset\"}\n\n");
     }
-    for event in &slice.events {
+    for event in &page.events {
         let body = crate::webhooks::body(event.at, event.data.clone());
         let body = String::from_utf8_lossy(&body);
         let (cursor, kind) = (&event.cursor, event.data.kind());

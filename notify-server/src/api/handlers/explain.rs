@@ -49,8 +49,8 @@ fn named_under(notification: &NotificationRecord, device: &DeviceId) -> Option<P
     let lists =
         [(Platform::Android, request.android_device_ids), (Platform::Ios, request.ios_device_ids)];
     let names = |ids: &Vec<String>| ids.iter().any(|id| id == device.as_str());
-    let named = lists.into_iter().find(|(_, ids)| ids.as_ref().is_some_and(names));
-    named.map(|(platform, _)| platform)
+    let list = lists.into_iter().find(|(_, ids)| ids.as_ref().is_some_and(names));
+    list.map(|(platform, _)| platform)
 }
 
 /// The status of a push service, if deliveries to it wait.

@@ -19,8 +19,8 @@ pub(crate) async fn create(
     feed: NewFeed,
 ) -> Result<JsonReply<FeedCreated>, ApiError> {
     let id = FeedId(Uuid::now_v7());
-    let (app, at, once) = (ctx.app_no(), ctx.received_at, ctx.idempotency_key()?);
-    Ok(ctx.api.store.create_feed(app, id, feed, at, once).await?.into())
+    let (app, at, idempotency_key) = (ctx.app_no(), ctx.received_at, ctx.idempotency_key()?);
+    Ok(ctx.api.store.create_feed(app, id, feed, at, idempotency_key).await?.into())
 }
 
 /// `POST /v1/feeds/check`. The result is not stored.

@@ -24,11 +24,11 @@ pub(crate) async fn create(
 ) -> Result<JsonReply<NotificationCreated>, ApiError> {
     let id = NotificationId::from(Uuid::now_v7());
     let draft = Draft::new(&ctx, &id, &notification);
-    check_size(&ctx, &notification, &draft).await?;
+    check_payload_size(&ctx, &notification, &draft).await?;
     let poll = draft.poll;
     let accepted = NewNotification::of(id, ctx.body_text(), notification, poll, ctx.received_at);
-    let once = ctx.idempotency_key()?;
-    let done = ctx.api.store.accept_notification(ctx.app_no(), accepted, once).await?;
+    let idempotency_key = ctx.idempotency_key()?;
+    let done = ctx.api.store.accept_notification(ctx.app_no(), accepted, idempotency_key).await?;
     if matches!(done, Idempotent::Executed(_)) {
         ctx.api.metrics.accepted();
     }
@@ -72,12 +72,12 @@ pub(crate) async fn cancel(ctx: RequestCtx, _: NoQuery) -> Result<JsonReply<Succ
     Ok(JsonReply::success())
 }
 
-/// A notification with what its payloads need.
+/// A notification with everything that its payloads are rendered from.
 pub(super) struct Draft<'a> {
     id: &'a NotificationId,
     app_name: &'a str,
     notification: &'a Notification,
-    /// Its poll, if it has one.
+    /// The poll of the notification, if it has one.
     pub(super) poll: Option<PollDraft>,
     poll_url: Option<String>,
     due_at: Timestamp,
@@ -92,14 +92,14 @@ impl<'a> Draft<'a> {
         let poll = poll_draft(&notification.content);
         let poll_url = poll.as_ref().map(|poll| ctx.api.poll_url(poll.public_id));
         let due_at = match notification.schedule {
-            // Due zone by zone, now at the earliest.
+            // A notification with `send_at_local` is due zone by zone, and not before now.
             Schedule::Now | Schedule::Local(_) => ctx.received_at,
             Schedule::At(at) => at,
         };
         Self { id, app_name: &ctx.app().name, notification, poll, poll_url, due_at }
     }
 
-    pub(super) fn outgoing(&self) -> RenderContext<'_> {
+    pub(super) fn render_context(&self) -> RenderContext<'_> {
         let ttl_seconds = self.notification.ttl_seconds;
         RenderContext {
             id: self.id,
@@ -116,22 +116,22 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// Refuses messages that a targeted provider would not accept.
-async fn check_size(
+/// Refuses a notification whose payload is larger than a targeted provider accepts.
+async fn check_payload_size(
     ctx: &RequestCtx,
     notification: &Notification,
     draft: &Draft<'_>,
 ) -> Result<(), ApiError> {
-    let targeted = targeted(ctx, &notification.audience.target).await?;
-    let enriched = notification.content.campaign().is_some() || draft.poll.is_some();
+    let targeted = targeted_platforms(ctx, &notification.audience.target).await?;
+    let is_enriched = notification.content.campaign().is_some() || draft.poll.is_some();
     let as_data =
-        enriched && targeted.contains(&Platform::Android) && fcm_enriched_as_data(ctx).await?;
-    let checked = payload::check_size(&draft.outgoing(), &targeted, as_data);
+        is_enriched && targeted.contains(&Platform::Android) && fcm_enriched_as_data(ctx).await?;
+    let checked = payload::check_size(&draft.render_context(), &targeted, as_data);
     let Err(too_large) = checked else { return Ok(()) };
     let mut broken: Vec<String> =
         too_large.iter().map(|report| format!("{}: {report}", report.platform)).collect();
-    // Otherwise the store checks the campaign, but this notification does not get there. All
-    // violations are reported at once.
+    // The campaign is usually checked by the store, which a notification of this size does not
+    // reach. It is checked here, so that the response lists all violations.
     match check_campaign(ctx, notification).await {
         Ok(()) => {}
         Err(ApiError::Invalid(more)) => broken.extend(more),
@@ -140,29 +140,31 @@ async fn check_size(
     Err(ApiError::Invalid(broken))
 }
 
-/// The platforms that a target reaches. Those of `device_ids` are looked up: only their limits of
-/// size apply, and the devices count as part of the platforms' own lists.
-async fn targeted(ctx: &RequestCtx, target: &Target) -> Result<Vec<Platform>, ApiError> {
+/// The platforms that a target reaches. For `device_ids` the platforms of the devices are looked
+/// up, because only the size limits of these platforms apply. This also checks that no platform has
+/// more devices than one list may have.
+async fn targeted_platforms(ctx: &RequestCtx, target: &Target) -> Result<Vec<Platform>, ApiError> {
     if !matches!(target, Target::Devices { any, .. } if !any.is_empty()) {
         return Ok(target.platforms());
     }
     let audience = Audience { target: target.clone(), tag: None };
     let reached = ctx.api.store.reach(ctx.app_no(), audience).await?;
-    check_named(&reached)?;
+    check_device_count(&reached)?;
     Ok(reached.platforms.iter().map(|reach| reach.platform).collect())
 }
 
-/// Refuses more devices of a platform than one list may have.
-pub(super) fn check_named(reached: &Reached) -> Result<(), ApiError> {
-    let named = |reach: &Reach| reach.devices + reach.unknown + reach.excluded;
+/// Refuses a target with more devices on one platform than one list may have. The devices in
+/// `device_ids` count on their platforms.
+pub(super) fn check_device_count(reached: &Reached) -> Result<(), ApiError> {
+    let device_count = |reach: &Reach| reach.devices + reach.unknown + reach.excluded;
     let broken: Vec<String> = reached
         .platforms
         .iter()
-        .filter(|reach| named(reach) > DEVICE_IDS_MAX as u64)
+        .filter(|reach| device_count(reach) > DEVICE_IDS_MAX as u64)
         .map(|reach| {
             format!(
                 "device_ids: names, with the other lists, {} devices on {}: at most {DEVICE_IDS_MAX}",
-                named(reach),
+                device_count(reach),
                 reach.platform
             )
         })
@@ -187,26 +189,29 @@ pub(super) async fn check_campaign(
     }
 }
 
-/// Whether the application's FCM sends enriched notifications as data, which changes their size.
+/// Whether the application's FCM configuration sends enriched notifications as data messages, which
+/// have another size.
 async fn fcm_enriched_as_data(ctx: &RequestCtx) -> Result<bool, ApiError> {
     let row = ctx.api.store.provider(ctx.app_no(), ProviderKind::Fcm).await?;
     let Some((app, row)) = row else { return Ok(false) };
-    // With a configuration that cannot be opened, deliveries wait for another one.
+    // If the configuration cannot be opened, the default applies: deliveries wait until it is
+    // replaced.
     let config = ProviderConfig::open(&ctx.api.master_key, app, &row);
     Ok(config.is_ok_and(|config| config.enriched_as_data()))
 }
 
+/// The poll of a notification, with new ids; `None` for a message.
 fn poll_draft(content: &Content) -> Option<PollDraft> {
     match content {
         Content::Message(_) => None,
-        Content::Poll(poll) => Some(draft_of(poll)),
+        Content::Poll(poll) => Some(with_new_ids(poll)),
     }
 }
 
-fn draft_of(poll: &NewPoll) -> PollDraft {
+fn with_new_ids(poll: &NewPoll) -> PollDraft {
     let answers = poll.answers.iter().map(|_| notify_core::AnswerId(Uuid::now_v7())).collect();
-    // A UUIDv7 has 74 random bits; the public address is to be unguessable, so two halves of
-    // random bytes make a version 4 (122 bits).
+    // The public address of a poll must not be guessable. A UUIDv7 has only 74 random bits, so this
+    // is a UUIDv4 with 122 random bits.
     let mut random = [0; 16];
     aws_lc_rs::rand::fill(&mut random).expect("the operating system gives random bytes");
     let public_id = uuid::Builder::from_random_bytes(random).into_uuid();

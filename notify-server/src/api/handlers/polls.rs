@@ -24,8 +24,13 @@ pub(crate) async fn answer(
 ) -> Result<JsonReply<Success>, ApiError> {
     let poll: NotificationId = ctx.notification_id()?;
     let answer = ctx.id("answer_id")?;
-    let (at, once) = (ctx.received_at, ctx.idempotency_key()?);
-    Ok(ctx.api.store.answer_poll(ctx.app_no(), poll, answer, vote, at, once).await?.into())
+    let (at, idempotency_key) = (ctx.received_at, ctx.idempotency_key()?);
+    Ok(ctx
+        .api
+        .store
+        .answer_poll(ctx.app_no(), poll, answer, vote, at, idempotency_key)
+        .await?
+        .into())
 }
 
 fn unknown_poll() -> ApiError {

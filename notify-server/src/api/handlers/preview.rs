@@ -9,7 +9,7 @@ use notify_core::{
 };
 use uuid::Uuid;
 
-use super::notifications::{Draft, check_campaign, check_named};
+use super::notifications::{Draft, check_campaign, check_device_count};
 use crate::api::error::ApiError;
 use crate::api::json_reply::JsonReply;
 use crate::api::request_ctx::RequestCtx;
@@ -17,14 +17,14 @@ use crate::payload::{self, Preview, PreviewSettings};
 use crate::provider_config::ProviderConfig;
 use crate::store::{Reach, StoreError};
 
-/// A `send_at` that is this close to now when read as seconds was probably meant in seconds; in
-/// milliseconds.
+/// If a `send_at`, read as unix seconds, is at most this many milliseconds from now, the caller
+/// probably meant seconds.
 const MEANT_IN_SECONDS_MS: i64 = SCHEDULE_AHEAD_DAYS_MAX * 24 * 3_600_000;
 
 /// The provider of a platform.
 enum Provider {
     Missing,
-    /// Configured, but the server's master key cannot open it.
+    /// It is configured, but the server's master key cannot open its configuration.
     Unreadable,
     Ready(Box<ProviderConfig>),
 }
@@ -40,25 +40,26 @@ pub(crate) async fn preview(
     let tag = notification.audience.tag.clone();
     let reached = ctx.api.store.reach(ctx.app_no(), notification.audience.clone()).await?;
     if matches!(&notification.audience.target, Target::Devices { any, .. } if !any.is_empty()) {
-        check_named(&reached)?;
+        check_device_count(&reached)?;
     }
     let common = request_problems(&ctx, &notification).await?;
     let mut platforms = Vec::with_capacity(reached.platforms.len());
     for reach in reached.platforms {
         let provider = provider(&ctx, reach.platform.provider()).await?;
-        let preview = payload::preview(reach.platform, &draft.outgoing(), &settings(&provider));
+        let preview =
+            payload::preview(reach.platform, &draft.render_context(), &settings(&provider));
         let status = ctx.api.operations.engine.provider_status(ctx.app_no(), reach.platform);
         let mut problems = common.clone();
         problems.extend(channel_problems(reach.platform, &provider, &status));
         problems.extend(audience_problems(&reach, tag.as_deref()));
         platforms.push(platform_preview(reach, preview, problems));
     }
-    let answer = NotificationPreview {
+    let response = NotificationPreview {
         platforms,
         unknown: (reached.unknown > 0).then_some(reached.unknown),
     };
-    let once = ctx.idempotency_key()?;
-    Ok(ctx.api.store.keep_preview(ctx.app_no(), answer, once).await?.into())
+    let idempotency_key = ctx.idempotency_key()?;
+    Ok(ctx.api.store.keep_preview(ctx.app_no(), response, idempotency_key).await?.into())
 }
 
 async fn provider(ctx: &RequestCtx, kind: ProviderKind) -> Result<Provider, ApiError> {
@@ -80,7 +81,7 @@ fn settings(provider: &Provider) -> PreviewSettings {
     }
 }
 
-/// Problems of the request on any platform.
+/// Problems of the request that concern all platforms.
 async fn request_problems(
     ctx: &RequestCtx,
     notification: &Notification,
@@ -122,10 +123,11 @@ fn channel_problems(
             vec![format!("{kind} is not configured: its devices fail with provider_not_configured")]
         }
         (Provider::Unreadable, _) => vec![format!(
-            "the configuration of {kind} cannot be opened: messages wait until it is made anew"
+            "the configuration of {kind} cannot be opened: messages wait until {kind} is \
+             configured again"
         )],
         (Provider::Ready(_), ProviderStatus::AuthRejected { reason, .. }) => {
-            let reason = reason.as_deref().unwrap_or("a probe is out");
+            let reason = reason.as_deref().unwrap_or("a probe is under way");
             vec![format!("{kind} refuses the server's credentials now ({reason}): messages wait")]
         }
         (Provider::Ready(_), ProviderStatus::Throttled { .. }) => {
@@ -136,13 +138,13 @@ fn channel_problems(
         }
         (Provider::Ready(_), ProviderStatus::Tripped) => vec![format!(
             "so many addresses looked dead at once that everything waits until {kind} is released or \
-             configured anew"
+             configured again"
         )],
         (Provider::Ready(_), ProviderStatus::Available) => Vec::new(),
     }
 }
 
-/// Problems of the audience.
+/// Problems of the audience on one platform.
 fn audience_problems(reach: &Reach, tag: Option<&str>) -> Vec<String> {
     let mut problems = Vec::new();
     if reach.devices == 0 {
@@ -177,7 +179,8 @@ fn platform_preview(reach: Reach, preview: Preview, mut problems: Vec<String>) -
             (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())
         })
         .collect();
-    // Not checked again: the caller's object may be nested deeper here than in the request.
+    // The limit of nesting is not checked again: the caller's object may be nested deeper in the
+    // payload than in the request.
     let payload = preview.payload.map(|json| {
         serde_json::from_slice::<JsonObject>(&json).expect("a payload is a JSON object")
     });

@@ -30,20 +30,20 @@ pub(crate) async fn page(ctx: RequestCtx) -> Result<Response, ApiError> {
     Ok(script(&ctx, PAGE, "public, max-age=3600"))
 }
 
-/// `GET /sdk/notify-sw.js`. Not cached, like service workers in general: a fix must not wait for a
-/// cache.
+/// `GET /sdk/notify-sw.js`. The script is not cached, as is usual for service workers: a fix must
+/// not wait for a cache.
 pub(crate) async fn worker(ctx: RequestCtx) -> Result<Response, ApiError> {
     let mut response = script(&ctx, WORKER, "no-cache");
-    // Allows a site with the server behind a path of its own origin to register the worker
+    // With this header, a site whose origin serves Notify below a path can register the worker
     // directly.
     response.headers_mut().insert(SERVICE_WORKER_ALLOWED, HeaderValue::from_static("/"));
     Ok(response)
 }
 
 fn script(ctx: &RequestCtx, text: &'static str, cache_control: &'static str) -> Response {
-    let ready = CachedBody::of(Bytes::from_static(text.as_bytes()));
-    let mut response = Response::new(ready.body.clone().into());
-    if ctx.headers().get(&header::IF_NONE_MATCH).is_some_and(|known| ready.matches(known)) {
+    let script = CachedBody::of(Bytes::from_static(text.as_bytes()));
+    let mut response = Response::new(script.body.clone().into());
+    if ctx.headers().get(&header::IF_NONE_MATCH).is_some_and(|etags| script.matches(etags)) {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         *response.body_mut() = Bytes::new().into();
     }
@@ -51,7 +51,7 @@ fn script(ctx: &RequestCtx, text: &'static str, cache_control: &'static str) -> 
     let javascript = HeaderValue::from_static("text/javascript; charset=utf-8");
     headers.insert(header::CONTENT_TYPE, javascript);
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(cache_control));
-    headers.insert(header::ETAG, ready.etag);
+    headers.insert(header::ETAG, script.etag);
     // The files are public. Pages that verify them (`integrity`) or isolate themselves (COEP) must
     // be able to load them.
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));

@@ -20,7 +20,7 @@ use crate::keys::{make_device_secret, sha256};
 use crate::provider_config::ProviderConfig;
 use crate::store::NewBrowser;
 
-/// Path template of subscriptions, which have a rate limit of their own.
+/// Path template of subscriptions, which have a separate rate limit.
 pub(crate) const SUBSCRIBE: &str = "/web/v1/{app_id}/devices";
 const SECRET: header::HeaderName = header::HeaderName::from_static("x-device-secret");
 
@@ -58,7 +58,8 @@ pub(crate) async fn subscribe(
     Ok(JsonReply::ok(WebSubscribed { id: subscribed.id, device_secret }))
 }
 
-/// The rules that need addresses, a curve, or the application's settings.
+/// Checks the rules that notify-core cannot check: those of [`check_web`], and the application's
+/// settings for browsers.
 fn check(ctx: &RequestCtx, browser: &BrowserSubscription) -> Result<(), ApiError> {
     let access = &ctx.web_origin().web.access;
     if let Endpoint::Web(web) = &browser.subscription.endpoint {
@@ -76,7 +77,7 @@ fn check_push_service(access: &WebAccess, endpoint: &str) -> Result<(), ApiError
     if host.is_some_and(|host| access.allows_push_service(host)) {
         return Ok(());
     }
-    Err(ApiError::invalid("subscription.endpoint", "is of no push service that is allowed"))
+    Err(ApiError::invalid("subscription.endpoint", "does not belong to an allowed push service"))
 }
 
 /// A tag may grant something, so browsers may only set those that the application allows.
@@ -85,7 +86,7 @@ fn check_tags(access: &WebAccess, tags: &[Tag]) -> Result<(), ApiError> {
         .iter()
         .enumerate()
         .filter(|(_, tag)| !access.allowed_tags.contains(&tag.name))
-        .map(|(place, _)| format!("tags[{place}].name: is no tag that browsers may set"))
+        .map(|(index, _)| format!("tags[{index}].name: is not a tag that browsers may set"))
         .collect();
     if broken.is_empty() { Ok(()) } else { Err(ApiError::Invalid(broken)) }
 }
@@ -123,14 +124,14 @@ pub(crate) async fn enrichment(
 ) -> Result<JsonReply<Enrichment>, ApiError> {
     let device = own_device(&ctx).await?;
     if query.device_id.is_some() {
-        return Err(ApiError::invalid("device_id", "stands in the path"));
+        return Err(ApiError::invalid("device_id", "is given in the path"));
     }
     let notification = query.notification_id.map(NotificationId::new).transpose();
     let notification = notification.map_err(|_| ApiError::NotFound)?;
     enrichments::enrichment(&ctx, notification, Some(device)).await
 }
 
-/// The device in the path, after its secret is verified. An unknown device and a wrong secret get
+/// The device in the path, if the request has its secret. An unknown device and a wrong secret get
 /// the same error.
 async fn own_device(ctx: &RequestCtx) -> Result<DeviceId, ApiError> {
     let device = ctx.device_id().map_err(|_| ApiError::DeviceUnauthorized)?;

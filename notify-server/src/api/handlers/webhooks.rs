@@ -1,4 +1,4 @@
-//! Outgoing webhooks: their management. The webhook engine sends the messages.
+//! The management of outgoing webhooks. The webhook engine sends the messages.
 
 use notify_core::{
     NewWebhook, NoBody, NoQuery, PageQuery, Success, Timestamp, Webhook, WebhookAttempt,
@@ -24,8 +24,8 @@ pub(crate) async fn create(
 ) -> Result<JsonReply<WebhookCreated>, ApiError> {
     check_url(&ctx, &webhook.url)?;
     let secret = make_secret(&ctx.api.master_key, ctx.app().id, WebhookId(Uuid::now_v7()));
-    let (app, at, once) = (ctx.app_no(), ctx.received_at, ctx.idempotency_key()?);
-    let done = ctx.api.store.create_webhook(app, webhook, secret, at, once).await?;
+    let (app, at, idempotency_key) = (ctx.app_no(), ctx.received_at, ctx.idempotency_key()?);
+    let done = ctx.api.store.create_webhook(app, webhook, secret, at, idempotency_key).await?;
     created_response(&ctx, done)
 }
 
@@ -71,9 +71,9 @@ pub(crate) async fn rotate(
     _: NoBody,
 ) -> Result<JsonReply<WebhookCreated>, ApiError> {
     let secret = make_secret(&ctx.api.master_key, ctx.app().id, ctx.id("id")?);
-    let (at, once) = (ctx.received_at, ctx.idempotency_key()?);
+    let (at, idempotency_key) = (ctx.received_at, ctx.idempotency_key()?);
     let rotation = SecretRotation { secret, at, previous_until: at.plus_ms(PREVIOUS_SECRET_MS) };
-    let done = ctx.api.store.rotate_webhook(ctx.app_no(), rotation, once).await?;
+    let done = ctx.api.store.rotate_webhook(ctx.app_no(), rotation, idempotency_key).await?;
     created_response(&ctx, done)
 }
 
@@ -84,8 +84,8 @@ pub(crate) async fn test(
 ) -> Result<JsonReply<WebhookAttempt>, ApiError> {
     let id = ctx.id("id")?;
     let message = MessageMade { id: WebhookMessageId(Uuid::now_v7()) };
-    let (app, at, once) = (ctx.app_no(), ctx.received_at, ctx.idempotency_key()?);
-    let done = ctx.api.store.test_webhook(app, id, message, at, once).await?;
+    let (app, at, idempotency_key) = (ctx.app_no(), ctx.received_at, ctx.idempotency_key()?);
+    let done = ctx.api.store.test_webhook(app, id, message, at, idempotency_key).await?;
     let (message, replayed) = done_value(done)?;
     let attempt = ctx.api.webhooks.outcome(app, id, message.id).await?;
     Ok(JsonReply::with_replayed(attempt, replayed))
@@ -104,8 +104,8 @@ pub(crate) async fn attempts(
 /// `POST /v1/webhooks/{id}/attempts/{attempt_id}/redeliver`.
 pub(crate) async fn redeliver(ctx: RequestCtx, _: NoBody) -> Result<JsonReply<Success>, ApiError> {
     let (webhook, id) = (ctx.id("id")?, ctx.id("attempt_id")?);
-    let (app, at, once) = (ctx.app_no(), ctx.received_at, ctx.idempotency_key()?);
-    Ok(ctx.api.store.redeliver_message(app, webhook, id, at, once).await?.into())
+    let (app, at, idempotency_key) = (ctx.app_no(), ctx.received_at, ctx.idempotency_key()?);
+    Ok(ctx.api.store.redeliver_message(app, webhook, id, at, idempotency_key).await?.into())
 }
 
 /// `POST /v1/webhooks/{id}/recover`.
@@ -114,8 +114,8 @@ pub(crate) async fn recover(
     since: Timestamp,
 ) -> Result<JsonReply<WebhookRecovered>, ApiError> {
     let id = ctx.id("id")?;
-    let (app, at, once) = (ctx.app_no(), ctx.received_at, ctx.idempotency_key()?);
-    Ok(ctx.api.store.recover_messages(app, id, since, at, once).await?.into())
+    let (app, at, idempotency_key) = (ctx.app_no(), ctx.received_at, ctx.idempotency_key()?);
+    Ok(ctx.api.store.recover_messages(app, id, since, at, idempotency_key).await?.into())
 }
 
 fn check_url(ctx: &RequestCtx, url: &str) -> Result<(), ApiError> {
@@ -123,7 +123,8 @@ fn check_url(ctx: &RequestCtx, url: &str) -> Result<(), ApiError> {
     checked.map(|_| ()).map_err(|rule| ApiError::invalid("url", &rule.to_string()))
 }
 
-/// The response with the secret, which is also stored sealed for a repeated request.
+/// The response that shows the secret. The store keeps the secret sealed, so that a repeated
+/// request gets it again.
 fn created_response(
     ctx: &RequestCtx,
     done: Idempotent<SealedSecret>,
@@ -134,13 +135,13 @@ fn created_response(
     Ok(JsonReply::with_replayed(WebhookCreated { id: sealed.id, secret }, replayed))
 }
 
-/// The result of a write and whether an earlier request caused it.
+/// The result of a write, and whether an earlier request with the same key did the write.
 fn done_value<T: DeserializeOwned>(done: Idempotent<T>) -> Result<(T, bool), ApiError> {
     match done {
-        Idempotent::Executed(made) => Ok((made, false)),
+        Idempotent::Executed(value) => Ok((value, false)),
         Idempotent::Replayed(json) => {
-            let made = serde_json::from_str(&json).map_err(StoreError::from)?;
-            Ok((made, true))
+            let value = serde_json::from_str(&json).map_err(StoreError::from)?;
+            Ok((value, true))
         }
     }
 }

@@ -24,7 +24,7 @@ const SIGNATURE: header::HeaderName = header::HeaderName::from_static("x-hub-sig
 /// `GET /hooks/messenger/{app_id}`: responds to Meta's verification with its challenge.
 pub(in crate::api) async fn verify(ctx: RequestCtx) -> Result<Response, ApiError> {
     let query = ctx.query().map_err(|_| ApiError::InvalidSignature)?;
-    let challenge = value(&query, "hub.challenge").ok_or(ApiError::InvalidSignature)?;
+    let challenge = first_value(&query, "hub.challenge").ok_or(ApiError::InvalidSignature)?;
     let mut response = Response::new(challenge.to_owned().into());
     // Always text: a browser must not render it as a page.
     let text = HeaderValue::from_static("text/plain; charset=utf-8");
@@ -39,8 +39,8 @@ pub(in crate::api) async fn receive(ctx: RequestCtx) -> Result<Response, ApiErro
         return Err(ApiError::InvalidSignature);
     };
     let secret = config.app_secret.as_ref().ok_or(ApiError::InvalidSignature)?;
-    let given = ctx.headers().get(&SIGNATURE).ok_or(ApiError::InvalidSignature)?;
-    if !signature::is_signed(&ctx.body.bytes, given.as_bytes(), secret) {
+    let signature_header = ctx.headers().get(&SIGNATURE).ok_or(ApiError::InvalidSignature)?;
+    if !signature::is_signed(&ctx.body.bytes, signature_header.as_bytes(), secret) {
         return Err(ApiError::InvalidSignature);
     }
     if let Some(call) = webhook.json(&ctx, ProviderKind::Messenger) {
@@ -49,23 +49,23 @@ pub(in crate::api) async fn receive(ctx: RequestCtx) -> Result<Response, ApiErro
     Ok(JsonReply::success().into_response())
 }
 
-/// Whether a head is valid: a `GET` has the `verify_token`, a `POST` has a signature that can be
-/// verified once the body is read.
+/// Whether the head of a call is valid: a `GET` must have the `verify_token`, a `POST` must have a
+/// signature of the right form, which is verified once the body is read.
 pub(super) fn is_head_valid(config: &MessengerConfig, head: &Parts) -> bool {
     if head.method != Method::POST {
         let query = decode_pairs(head.uri.query().unwrap_or_default()).unwrap_or_default();
-        let given = |name| value(&query, name).unwrap_or_default();
-        let token = given("hub.verify_token").as_bytes();
-        let is_known = signature::is_secret(token, config.verify_token.as_ref());
-        return is_known && given("hub.mode") == "subscribe";
+        let parameter = |name| first_value(&query, name).unwrap_or_default();
+        let token = parameter("hub.verify_token").as_bytes();
+        let is_token_valid = signature::is_secret(token, config.verify_token.as_ref());
+        return is_token_valid && parameter("hub.mode") == "subscribe";
     }
-    let given = head.headers.get(&SIGNATURE);
-    let is_well_formed = given.is_some_and(|given| signature::is_well_formed(given.as_bytes()));
+    let header = head.headers.get(&SIGNATURE);
+    let is_well_formed = header.is_some_and(|value| signature::is_well_formed(value.as_bytes()));
     is_well_formed && config.app_secret.is_some()
 }
 
-fn value<'q>(query: &'q [(String, String)], name: &str) -> Option<&'q str> {
-    let mut values = query.iter().filter(|(known, _)| known == name);
+fn first_value<'q>(query: &'q [(String, String)], name: &str) -> Option<&'q str> {
+    let mut values = query.iter().filter(|(other, _)| other == name);
     values.next().map(|(_, value)| value.as_str())
 }
 
@@ -117,10 +117,11 @@ struct ParsedEvent<'e> {
     button_payload: Option<&'e str>,
 }
 
-/// What a person did; `None` for an event that is not an act of a person or opens no conversation.
+/// The payloads of what a person did. `None` for an event that is not an act of a person, or that
+/// does not allow the page to write to the person.
 fn act_of_person(event: &Value) -> Option<ParsedEvent<'_>> {
     if let Some(message) = event["message"].as_object() {
-        // An echo was sent by the page itself. A deletion is not a message.
+        // An echo is a message that the page itself sent. A deletion is not a message.
         let is = |name: &str| message.get(name).and_then(Value::as_bool) == Some(true);
         if is("is_echo") || is("is_deleted") {
             return None;

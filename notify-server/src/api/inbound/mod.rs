@@ -2,8 +2,9 @@
 //! signature or secret instead of a key.
 //!
 //! Every invalid call gets the same 401, so that it does not reveal which applications exist or
-//! what they have configured. A valid call gets 200 whatever it contains, since the platform would
-//! repeat it for hours; only 503 asks for a repetition.
+//! what they have configured. A valid call gets 200 whatever it contains: after another status the
+//! platform would repeat the call for hours. Only a call that could not be stored gets 503, so that
+//! the platform repeats it.
 
 pub(super) mod messenger;
 mod signature;
@@ -28,11 +29,12 @@ use crate::store::{AppNo, Inbound, ProviderRow, SharedStore, StoreError};
 
 /// Largest body of a call, in bytes. Meta's calls of 1,000 events stay below.
 pub(crate) const BODY_BYTES_MAX: usize = 262_144;
-/// Path below which platforms call.
+/// Path below which platforms call the webhooks.
 const AREA: &str = "/hooks";
 /// Most acts in one write. Meta sends up to 1,000 events in one call.
 const ACTS_PER_WRITE_MAX: usize = 512;
-/// Id and number of no application, which are looked up if the path names none.
+/// An id and a number that no application has. They are looked up if the path names no application,
+/// so that the work is the same.
 const NO_APP_ID: AppId = AppId(Uuid::nil());
 const NO_APP: AppNo = AppNo(0);
 
@@ -41,12 +43,12 @@ pub(crate) struct InboundWebhooks {
     decoys: Decoys,
 }
 
-/// The schema of a call, which the platform defines.
+/// The schema of a call's body: any object, because the platform defines it.
 pub(super) fn any_object_schema() -> Value {
     serde_json::json!({ "type": "object" })
 }
 
-/// A webhook: its application and the configuration of its provider.
+/// An inbound webhook: its application and the configuration of its provider.
 #[derive(Debug)]
 pub(crate) struct InboundWebhook {
     app: AppNo,
@@ -54,8 +56,8 @@ pub(crate) struct InboundWebhook {
     config: ProviderConfig,
 }
 
-/// A webhook that a path names, or a decoy, so that the response time does not reveal whether the
-/// webhook exists.
+/// The webhook that a path names, or a decoy if there is none. A call of a decoy takes the same
+/// time, so that the response time does not reveal whether the webhook exists.
 struct Candidate {
     webhook: InboundWebhook,
     is_real: bool,
@@ -161,12 +163,14 @@ fn app_id(segment: &str) -> Option<AppId> {
 }
 
 impl InboundWebhook {
-    /// Its application if the head alone authenticates a call. Messenger signs the body.
+    /// The application, if the head alone authenticates a call. `None` for Messenger, which signs
+    /// the body.
     pub(crate) fn authenticated_app(&self) -> Option<AppNo> {
         matches!(self.config, ProviderConfig::Telegram(_)).then_some(self.app)
     }
 
-    /// The body as JSON. A body that is not JSON is logged without its content, and accepted.
+    /// The body as JSON. `None` for a body that is not JSON: the call is accepted, and a warning
+    /// without the content is logged.
     fn json(&self, ctx: &RequestCtx, provider: ProviderKind) -> Option<Value> {
         let json = serde_json::from_slice(&ctx.body.bytes).ok();
         if json.is_none() {
@@ -176,8 +180,8 @@ impl InboundWebhook {
         json
     }
 
-    /// Records what people did, in several writes if it is much. If one of them fails, the platform
-    /// repeats the call; repeated acts have no effect.
+    /// Records what people did, in several writes if there are many acts. If a write fails, the
+    /// platform repeats the call; acts that were already recorded have no effect then.
     async fn record(&self, ctx: &RequestCtx, mut acts: Vec<Inbound>) -> Result<(), ApiError> {
         while !acts.is_empty() {
             let rest = acts.split_off(acts.len().min(ACTS_PER_WRITE_MAX));
@@ -189,7 +193,7 @@ impl InboundWebhook {
     }
 }
 
-/// Reports a deleted application like an unknown one.
+/// The error of a store call. A deleted application gets the same error as an unknown one.
 fn hide_not_found(error: StoreError) -> ApiError {
     match error {
         StoreError::NotFound => ApiError::InvalidSignature,
@@ -201,10 +205,11 @@ fn hide_not_found(error: StoreError) -> ApiError {
     }
 }
 
-/// Fewest characters of an id in a link: 128 bits in base64url. A shorter one could be guessed, and
-/// the first person who sends it becomes the device for which the application made the link.
+/// The minimum length of an id in a link: 128 bits in base64url. The first person who sends an id
+/// becomes the device for which the application made the link. A stranger could guess a shorter id
+/// and send it first.
 const LINKED_ID_CHARS_MIN: usize = 22;
-/// Most characters of an id in a link (Telegram, deep linking).
+/// The maximum length of an id in a link (Telegram, deep linking).
 const LINKED_ID_CHARS_MAX: usize = 64;
 
 /// The device id in the payload of a deep link (`ref` of an m.me link, the payload of a bot's
@@ -221,11 +226,12 @@ fn make_id() -> DeviceId {
     DeviceId::from(Uuid::now_v7())
 }
 
-/// A secret of the usual length. It may be public: a decoy accepts no call.
+/// A secret of the usual length for decoys. It need not be secret, because no call of a decoy is
+/// accepted.
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
 
-/// Configurations that are opened and compared if there is no webhook, so that it takes the same
-/// time.
+/// Configurations that are opened and compared if the webhook does not exist, so that such a call
+/// takes the same time as any other.
 struct Decoys {
     messenger: Decoy,
     telegram: Decoy,

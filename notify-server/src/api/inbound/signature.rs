@@ -12,11 +12,11 @@ const HMAC_PREFIX: &str = "sha256=";
 /// Bytes of an HMAC-SHA256.
 const HMAC_BYTES: usize = 32;
 
-/// Whether a text is the secret. Comparing digests also hides its length. Without a secret the
-/// result is `false`, after the same work.
+/// Whether a text is the secret. Digests are compared, which also hides the secret's length.
+/// Without a secret the result is `false`, after the same work.
 pub(super) fn is_secret(given: &[u8], secret: Option<&SecretString>) -> bool {
-    let known = sha256(secret.map_or("", ExposeSecret::expose_secret).as_bytes());
-    let is_equal = verify_slices_are_equal(&sha256(given), &known).is_ok();
+    let expected = sha256(secret.map_or("", ExposeSecret::expose_secret).as_bytes());
+    let is_equal = verify_slices_are_equal(&sha256(given), &expected).is_ok();
     is_equal && secret.is_some()
 }
 

@@ -37,7 +37,7 @@ pub(in crate::api) async fn receive(ctx: RequestCtx) -> Result<Response, ApiErro
         webhook.record(&ctx, parse_update(&update, ctx.received_at, make_id)).await?;
         pressed = callback_query_id(&update);
     }
-    // A pressed button shows a spinner until the query is answered, whatever the button was.
+    // A pressed button shows a spinner until the server answers the query, whichever button it was.
     Ok(match pressed {
         Some(callback_query_id) => {
             let method = "answerCallbackQuery";
@@ -47,18 +47,19 @@ pub(in crate::api) async fn receive(ctx: RequestCtx) -> Result<Response, ApiErro
     })
 }
 
-/// Whether the head has the secret of the webhook. The work is the same if one of them is missing.
+/// Whether the head has the secret of the webhook. The work is the same if the header or the secret
+/// is missing.
 pub(super) fn is_head_valid(config: &TelegramConfig, headers: &HeaderMap) -> bool {
-    let given = headers.get(&SECRET);
-    let given_bytes = given.map_or(&[][..], http::HeaderValue::as_bytes);
-    signature::is_secret(given_bytes, config.webhook_secret.as_ref()) && given.is_some()
+    let header = headers.get(&SECRET);
+    let header_bytes = header.map_or(&[][..], http::HeaderValue::as_bytes);
+    signature::is_secret(header_bytes, config.webhook_secret.as_ref()) && header.is_some()
 }
 
 // Parses an update of a bot: `message`, `callback_query` and `my_chat_member`. Other updates are
 // skipped.
 
-/// Last millisecond of a second. Telegram's times are whole seconds, so an act may have come after
-/// anything else within its second.
+/// Last millisecond of a second. Telegram's times are whole seconds. An act counts as the last
+/// event of its second, because its exact time is unknown.
 const SECOND_END_MS: i64 = 999;
 /// Longest language code, in bytes (RFC 5646 section 4.4.1).
 const LANGUAGE_BYTES_MAX: usize = 35;
@@ -80,7 +81,7 @@ fn callback_query_id(update: &Value) -> Option<String> {
 }
 
 /// A message. Any message in a private chat starts the bot. A group has to send `/start`, since
-/// anyone can add a bot to a group, where it receives many messages.
+/// anyone can add a bot to a group, where the bot then receives many messages.
 fn parse_message(message: &Value, now: Timestamp, make_id: fn() -> DeviceId) -> Option<Inbound> {
     let (who, is_private) = chat(&message["chat"])?;
     if message["from"]["is_bot"] == true {
@@ -96,8 +97,8 @@ fn parse_message(message: &Value, now: Timestamp, make_id: fn() -> DeviceId) -> 
     Some(Inbound { who, at: instant(&message["date"], now), act })
 }
 
-/// A pressed button. It counts for the chat of its message. The update has no time of its own, and
-/// the message is older.
+/// A pressed button, which counts for the chat of its message. The act gets no time: the update has
+/// none, and the time of the message is the time of its sending.
 fn parse_callback_query(query: &Value, make_id: fn() -> DeviceId) -> Vec<Inbound> {
     let Some((who, is_private)) = chat(&query["message"]["chat"]) else { return Vec::new() };
     let began = is_private.then(|| {
@@ -129,8 +130,8 @@ fn chat(chat: &Value) -> Option<(Recipient, bool)> {
     Some((Recipient::Chat(id.to_string()), chat["type"] == "private"))
 }
 
-/// Whether a text is `/start`, and the payload of its link: `/start`, `/start abc`, in groups also
-/// `/start@the_bot abc`.
+/// The payload of the command `/start`, if the command has one; `None` if the text is another one.
+/// The command is `/start` or `/start abc`, in groups also `/start@the_bot abc`.
 fn start_command(text: &str) -> Option<Option<&str>> {
     let mut words = text.split_whitespace();
     let command = words.next()?;

@@ -22,8 +22,8 @@ struct RecordingStore {
 impl Lookup for RecordingStore {
     async fn app(&self, id: AppId) -> Result<(AppNo, AppStatus), StoreError> {
         self.reads.lock().unwrap().push("app");
-        let known = self.status.filter(|_| id == APP);
-        known.map(|status| (AppNo(1), status)).ok_or(StoreError::NotFound)
+        let status = self.status.filter(|_| id == APP);
+        status.map(|status| (AppNo(1), status)).ok_or(StoreError::NotFound)
     }
 
     async fn provider(
@@ -60,10 +60,10 @@ async fn reads_the_store_in_the_same_way_for_every_path() {
         ("no id", None, active, Some(sealed(APP)), false),
     ] {
         let store = RecordingStore { status, row, reads: Mutex::default() };
-        let found = webhooks.find(&store, &key, ProviderKind::Telegram, id).await.unwrap();
-        assert_eq!(found.is_real, is_real, "{what}");
+        let candidate = webhooks.find(&store, &key, ProviderKind::Telegram, id).await.unwrap();
+        assert_eq!(candidate.is_real, is_real, "{what}");
         assert_eq!(*store.reads.lock().unwrap(), ["app", "provider"], "{what}");
-        let ProviderConfig::Telegram(config) = &found.webhook.config else { panic!("{what}") };
+        let ProviderConfig::Telegram(config) = &candidate.webhook.config else { panic!("{what}") };
         assert!(config.webhook_secret.is_some(), "there is a secret to compare with: {what}");
     }
 }

@@ -31,13 +31,13 @@ const API_KEY: &str = "api_key";
 const ADMIN_KEY: &str = "admin_key";
 const DEVICE_SECRET: &str = "device_secret";
 
-type Named = Vec<(String, RefOr<Schema>)>;
+type NamedSchemas = Vec<(String, RefOr<Schema>)>;
 
 /// The JSON model of a request or response body.
 #[derive(Clone, Copy)]
 pub(crate) struct Shape {
     name: fn() -> std::borrow::Cow<'static, str>,
-    collect: fn(&mut Named),
+    collect: fn(&mut NamedSchemas),
 }
 
 impl Shape {
@@ -52,7 +52,7 @@ impl Shape {
         }
     }
 
-    fn add_to(self, schemas: &mut Named) {
+    fn add_to(self, schemas: &mut NamedSchemas) {
         (self.collect)(schemas);
     }
 
@@ -70,7 +70,8 @@ fn reference(name: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{name}") })
 }
 
-/// The document in the order in which people read it; a `Map` sorts its members.
+/// The document, with its members in the order in which people read them. It is a struct because a
+/// `Map` would sort the members.
 #[derive(Serialize)]
 struct Document {
     openapi: &'static str,
@@ -104,7 +105,7 @@ impl Paths {
             }
         }
         for (_, item) in &mut paths {
-            item.0.sort_by_key(|(method, _)| METHODS.iter().position(|known| known == method));
+            item.0.sort_by_key(|(method, _)| METHODS.iter().position(|other| other == method));
         }
         Self(paths)
     }
@@ -153,11 +154,11 @@ pub(crate) fn document(routes: &[Endpoint]) -> String {
         info: json!({
             "title": "Notify",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "Push notifications and their enrichment. `/v1` is the API of applications \
-                and takes an API key in the header `X-API-Key`, `/admin/v1` that of administrators and \
-                takes an admin key as `Authorization: Bearer`. \
-                Every response of them other than 200 is `{\"errors\": [string]}`. In requests, `null` \
-                means that a field is absent, and so does `\"\"` for optional texts other than ids.",
+            "description": "Push notifications and their enrichment. `/v1` is the API of \
+                applications; it takes an API key in the header `X-API-Key`. `/admin/v1` is the API of \
+                administrators; it takes an admin key as `Authorization: Bearer`. All their \
+                responses other than 200 are `{\"errors\": [string]}`. In requests, `null` means \
+                that a field is absent. For optional texts other than ids, `\"\"` means the same.",
         }),
         tags: tags(routes),
         paths: Paths::of(routes, &renamed),
@@ -168,7 +169,7 @@ pub(crate) fn document(routes: &[Endpoint]) -> String {
 
 /// The schemas of all models, as their types define them.
 fn schemas(routes: &[Endpoint]) -> Map<String, Value> {
-    let mut named = Named::new();
+    let mut named = NamedSchemas::new();
     Shape::of::<ErrorBody>().add_to(&mut named);
     for shape in
         routes.iter().flat_map(|route| [route.docs.json_request(), route.docs.response]).flatten()
@@ -266,7 +267,8 @@ fn query_parameter(parameter: &Parameter) -> Value {
     })
 }
 
-/// The schema of a query parameter. `allowEmptyValue` says that an empty one equals an absent one.
+/// The schema of a query parameter. It does not cover the empty value, which `allowEmptyValue`
+/// allows: an empty parameter equals an absent one.
 fn query_schema(form: ParameterForm) -> Value {
     match form {
         ParameterForm::Text => json!({ "type": "string" }),
@@ -327,7 +329,7 @@ fn security(template: &str) -> Option<&'static str> {
     }
 }
 
-/// The chapter of the reference.
+/// The chapter of the reference that an operation belongs to.
 fn tag(route: &Endpoint) -> &'static str {
     section_of(route).map_or("", |section| section.chapter)
 }
@@ -369,16 +371,17 @@ fn add_examples(media_type: &mut Value, examples: &[Example]) {
         [] => {}
         [only] => media_type["example"] = only.body.clone(),
         several => {
-            let named = several.iter().map(|example| {
-                let named = json!({ "summary": example.title, "value": example.body });
-                (example.title.replace(' ', "_"), named)
+            let by_name = several.iter().map(|example| {
+                let example_object = json!({ "summary": example.title, "value": example.body });
+                (example.title.replace(' ', "_"), example_object)
             });
-            media_type["examples"] = Value::Object(named.collect::<Map<_, _>>());
+            media_type["examples"] = Value::Object(by_name.collect::<Map<_, _>>());
         }
     }
 }
 
-/// The sections of endpoints. The text before the first one of a chapter is skipped.
+/// The sections of a document, by the method and path of their endpoint. The text of a chapter
+/// before its first endpoint is skipped.
 fn sections(document: &'static str) -> BTreeMap<&'static str, Section> {
     let mut sections = BTreeMap::new();
     let (mut chapter, mut endpoint) = ("", None);

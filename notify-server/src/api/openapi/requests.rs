@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 use crate::api::router::Endpoint;
 
 const SCHEMAS: &str = "#/components/schemas/";
-/// Suffix of a model's name in requests if it is also used in responses. Responses may get more
-/// fields in a later version, requests are strict.
+/// Suffix of the name of a model in requests, if responses use the model too. The two schemas
+/// differ: responses may get more fields in a later version, and requests refuse unknown fields.
 const INPUT: &str = "Input";
 
 /// Models with another name in requests.
@@ -42,19 +42,20 @@ pub(super) fn make_strict(schemas: &mut Map<String, Value>, routes: &[Endpoint])
         routes.iter().filter_map(of).map(super::Shape::reference).collect::<Vec<_>>()
     };
     let requests = roots(|route| route.docs.json_request());
-    let answered = reached(schemas, &roots(|route| route.docs.response));
-    for name in reached(schemas, &requests) {
-        let merged = merged(&schemas[&name], schemas);
+    let in_responses = reachable(schemas, &roots(|route| route.docs.response));
+    for name in reachable(schemas, &requests) {
+        let merged = merge_parts(&schemas[&name], schemas);
         schemas.insert(name, merged);
     }
-    let read = reached(schemas, &requests);
+    let in_requests = reachable(schemas, &requests);
     let renamed = Renamed(
-        read.intersection(&answered)
+        in_requests
+            .intersection(&in_responses)
             .filter(|name| schemas[*name]["type"] == "object" && !is_free(&schemas[*name]))
             .map(|name| (name.clone(), format!("{name}{INPUT}")))
             .collect(),
     );
-    for name in &read {
+    for name in &in_requests {
         let input = renamed.0.get(name).unwrap_or(name).clone();
         let mut schema = schemas[name].clone();
         narrow(name, &mut schema);
@@ -63,26 +64,26 @@ pub(super) fn make_strict(schemas: &mut Map<String, Value>, routes: &[Endpoint])
         limit_texts(&mut schema);
         schemas.insert(input, schema);
     }
-    for name in &read {
+    for name in &in_requests {
         let input = renamed.0.get(name).unwrap_or(name);
         if let Some(mut schema) = schemas.get(input).cloned() {
             loosen_for_polls(&mut schema, schemas);
             schemas.insert(input.clone(), schema);
         }
     }
-    // Removes those that were merged into others.
-    let used: BTreeSet<String> = &read | &answered;
+    // Schemas that were merged into others are not used any more.
+    let used: BTreeSet<String> = &in_requests | &in_responses;
     schemas.retain(|name, _| used.contains(name) || name.ends_with(INPUT) || *name == *"ErrorBody");
     renamed
 }
 
-/// Whether it is an object with arbitrary content.
+/// Whether a schema is an object with arbitrary content.
 fn is_free(schema: &Value) -> bool {
     schema.get("additionalProperties") == Some(&json!(true))
 }
 
-/// The names of the schemas that these refer to, directly or indirectly.
-fn reached(schemas: &Map<String, Value>, roots: &[Value]) -> BTreeSet<String> {
+/// The names of the schemas that `roots` refer to, directly or indirectly.
+fn reachable(schemas: &Map<String, Value>, roots: &[Value]) -> BTreeSet<String> {
     fn visit(part: &Value, schemas: &Map<String, Value>, found: &mut BTreeSet<String>) {
         match part {
             Value::Object(members) => {
@@ -107,12 +108,13 @@ fn name_of(part: &Value) -> Option<&str> {
     part.get("$ref")?.as_str()?.strip_prefix(SCHEMAS)
 }
 
-/// Merges a flattened object (`allOf`) into one: its parts could not each refuse unknown fields. A
-/// tagged part results in one object for each of its variants.
-fn merged(schema: &Value, schemas: &Map<String, Value>) -> Value {
+/// Merges the parts of a flattened object (`allOf`) into one object. Separate parts could not
+/// refuse unknown fields, because each part would refuse the fields of the others. A part with
+/// variants results in one object for each variant.
+fn merge_parts(schema: &Value, schemas: &Map<String, Value>) -> Value {
     let Some(parts) = schema.get("allOf").and_then(Value::as_array) else { return schema.clone() };
     let parts = parts.iter().map(|part| match name_of(part) {
-        Some(name) => merged(&schemas[name], schemas),
+        Some(name) => merge_parts(&schemas[name], schemas),
         None => part.clone(),
     });
     let mut variants = vec![json!({ "type": "object", "properties": {}, "required": [] })];
@@ -122,7 +124,7 @@ fn merged(schema: &Value, schemas: &Map<String, Value>) -> Value {
             None => vec![part],
         };
         let combine = |variant: &Value| -> Vec<Value> {
-            choices.iter().map(|choice| joined(variant, choice)).collect()
+            choices.iter().map(|choice| join_objects(variant, choice)).collect()
         };
         variants = variants.iter().flat_map(combine).collect();
     }
@@ -136,7 +138,7 @@ fn merged(schema: &Value, schemas: &Map<String, Value>) -> Value {
     whole
 }
 
-fn joined(one: &Value, other: &Value) -> Value {
+fn join_objects(one: &Value, other: &Value) -> Value {
     let mut all = one.clone();
     for (name, property) in other["properties"].as_object().into_iter().flatten() {
         all["properties"][name] = property.clone();
@@ -173,7 +175,7 @@ fn objects(schema: &mut Value) -> Vec<&mut Value> {
     variants.into_iter().flatten().collect()
 }
 
-/// Sets keywords of a schema. Those of `items` are merged.
+/// Sets keywords of a schema. The keywords of `items` are added to the existing ones.
 fn put(schema: &mut Value, keywords: &Value) {
     for (keyword, value) in keywords.as_object().into_iter().flatten() {
         if keyword == "items"
@@ -213,7 +215,7 @@ fn close(schema: &mut Value) {
 /// With device ids, platforms are ignored and may contain any text.
 const IGNORED_WITH_IDS: &str = "platforms";
 
-/// Limits every text without a limit of its own, at every depth except in objects with arbitrary
+/// Adds a limit to every text that has none, at every depth except in objects with arbitrary
 /// content.
 fn limit_texts(schema: &mut Value) {
     let kind = schema.get("type");
@@ -234,8 +236,8 @@ fn limit_texts(schema: &mut Value) {
     }
 }
 
-/// With a poll, most settings are ignored and only their types are checked. Their rules move to the
-/// branch of messages.
+/// With a poll, the server ignores most settings and checks only their types. The rules of these
+/// settings move to the branch of messages.
 fn loosen_for_polls(schema: &mut Value, schemas: &Map<String, Value>) {
     let Some(message) = message_branch(schema) else { return };
     let mut strict = message["properties"].clone();
@@ -250,7 +252,7 @@ fn loosen_for_polls(schema: &mut Value, schemas: &Map<String, Value>) {
             strict[name] = rule;
         }
         branch_names.push(name);
-        schema["properties"][name] = types_alone(&property, schemas);
+        schema["properties"][name] = without_limits(&property, schemas);
     }
     if let Some(message) = message_branch_mut(schema) {
         message["properties"] = strict;
@@ -270,13 +272,13 @@ fn message_branch_mut(schema: &mut Value) -> Option<&mut Value> {
 }
 
 /// A schema without its limits: the fields and their types at every depth.
-fn types_alone(schema: &Value, schemas: &Map<String, Value>) -> Value {
+fn without_limits(schema: &Value, schemas: &Map<String, Value>) -> Value {
     if let Some(name) = name_of(schema) {
-        return types_alone(&schemas[name], schemas);
+        return without_limits(&schemas[name], schemas);
     }
     if let Some(variants) = schema["oneOf"].as_array() {
-        let variants = variants.iter().map(|variant| types_alone(variant, schemas));
-        return described(json!({ "oneOf": variants.collect::<Vec<_>>() }), schema);
+        let variants = variants.iter().map(|variant| without_limits(variant, schemas));
+        return with_description(json!({ "oneOf": variants.collect::<Vec<_>>() }), schema);
     }
     let mut bare = Map::new();
     match &schema["type"] {
@@ -290,20 +292,20 @@ fn types_alone(schema: &Value, schemas: &Map<String, Value>) -> Value {
     }
     if let Some(properties) = schema["properties"].as_object().filter(|_| !is_free(schema)) {
         let bare_of = |(name, property): (&String, &Value)| {
-            let mut property = types_alone(property, schemas);
-            nullable(&mut property);
+            let mut property = without_limits(property, schemas);
+            allow_null(&mut property);
             (name.clone(), property)
         };
         let properties: Map<String, Value> = properties.iter().map(bare_of).collect();
         bare.insert("properties".to_owned(), Value::Object(properties));
     }
     if let Some(items) = schema.get("items") {
-        bare.insert("items".to_owned(), types_alone(items, schemas));
+        bare.insert("items".to_owned(), without_limits(items, schemas));
     }
-    described(Value::Object(bare), schema)
+    with_description(Value::Object(bare), schema)
 }
 
-fn described(mut bare: Value, schema: &Value) -> Value {
+fn with_description(mut bare: Value, schema: &Value) -> Value {
     if let Some(description) = schema.get("description") {
         bare["description"] = description.clone();
     }
@@ -311,7 +313,7 @@ fn described(mut bare: Value, schema: &Value) -> Value {
 }
 
 /// Allows `null`, which means that the field is absent.
-fn nullable(schema: &mut Value) {
+fn allow_null(schema: &mut Value) {
     if let Some(kind) = schema.get("type").filter(|kind| kind.is_string()).cloned() {
         schema["type"] = json!([kind, "null"]);
     }

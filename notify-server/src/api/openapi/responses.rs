@@ -13,7 +13,7 @@ use crate::api::router::{Endpoint, placeholder, segments};
 
 const HTML: &str = "text/html";
 
-/// A successful response that is not JSON of a model.
+/// A successful response whose body is not the JSON of a model.
 #[derive(Clone, Copy)]
 pub(crate) struct OtherResponse {
     /// Its status.
@@ -144,7 +144,7 @@ fn error_statuses(route: &Endpoint, area: Area) -> Vec<StatusCode> {
         (StatusCode::INTERNAL_SERVER_ERROR, true),
         (StatusCode::SERVICE_UNAVAILABLE, route.path != "/healthz"),
     ];
-    rows.into_iter().filter(|(_, can)| *can).map(|(status, _)| status).collect()
+    rows.into_iter().filter(|(_, can_occur)| *can_occur).map(|(status, _)| status).collect()
 }
 
 /// The name and description of the shared response of a status.

@@ -59,17 +59,17 @@ fn each_request_object(document: &Value, see: &mut impl FnMut(&str, &Value)) {
 #[test]
 fn requests_refuse_unknown_fields_at_every_depth() {
     let document = parsed_document();
-    let mut closed = 0;
+    let mut closed_count = 0;
     each_request_object(&document, &mut |place, schema| {
-        let is_callers_own = place.ends_with("/JsonObject")
+        let has_any_content = place.ends_with("/JsonObject")
             || ["custom_json_value", "android_json", "ios_json"]
                 .iter()
                 .any(|own| place.ends_with(own));
-        let expected = json!(is_callers_own);
+        let expected = json!(has_any_content);
         assert_eq!(schema.get("additionalProperties"), Some(&expected), "{place}");
-        closed += usize::from(!is_callers_own);
+        closed_count += usize::from(!has_any_content);
     });
-    assert!(closed > 30, "{closed}");
+    assert!(closed_count > 30, "{closed_count}");
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn every_rule_belongs_to_a_field() {
             .iter()
             .flat_map(|field| variants.iter().map(move |variant| (field, variant)))
         {
-            // A property that only the rule created has no type.
+            // If the field does not exist, the rule has created a property without a type.
             let property = &variant["properties"][*field];
             let is_typed = ["type", "$ref", "oneOf"].iter().any(|key| property.get(key).is_some());
             assert!(is_typed, "{}.{field}", rules.model);
@@ -117,7 +117,7 @@ fn query_parameters_have_types() {
     let document = parsed_document();
     let parameter = |operation: &str, name: &str| {
         let all = operations(&document);
-        let (_, operation) = all.iter().find(|(known, _)| known == operation).unwrap();
+        let (_, operation) = all.iter().find(|(other, _)| other == operation).unwrap();
         let mut parameters = operation["parameters"].as_array().unwrap().iter();
         parameters.find(|parameter| parameter["name"] == name).unwrap()["schema"].clone()
     };
@@ -188,7 +188,7 @@ fn every_operation_lists_its_statuses() {
         ("post /polls/{public_id}/votes", "303 400 404 413 429 500 503"),
         ("get /healthz", "200 400 500"),
     ] {
-        let (_, operation) = all.iter().find(|(known, _)| known == name).unwrap();
+        let (_, operation) = all.iter().find(|(other, _)| other == name).unwrap();
         let statuses: Vec<&str> =
             operation["responses"].as_object().unwrap().keys().map(String::as_str).collect();
         assert_eq!(statuses.join(" "), expected, "{name}");

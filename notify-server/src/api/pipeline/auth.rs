@@ -70,8 +70,8 @@ impl Pipeline {
     }
 }
 
-/// The error of a request without an API key in its header. The key may be in the header for admin
-/// keys.
+/// The error of a request without an API key in the header `X-API-Key`. Its text differs if the
+/// caller sent an API key as a bearer token, which is the place of admin keys.
 fn missing_api_key(headers: &HeaderMap) -> ApiError {
     let token = single(headers, &header::AUTHORIZATION).and_then(bearer_token);
     let is_misplaced = !headers.contains_key(&API_KEY)
@@ -79,7 +79,8 @@ fn missing_api_key(headers: &HeaderMap) -> ApiError {
     if is_misplaced { ApiError::ApiKeyAsBearer } else { ApiError::Unauthorized }
 }
 
-/// The value of a header that is given once and is visible ASCII.
+/// The value of a header, if the request has the header exactly once and the value is visible
+/// ASCII.
 fn single<'h>(headers: &'h HeaderMap, name: &header::HeaderName) -> Option<&'h str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;
@@ -91,9 +92,10 @@ fn bearer_token(authorization: &str) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-/// How long an entry is used: another process may have revoked the key.
+/// How long an entry is used. This limits how long a key still works after another process revoked
+/// it.
 const CACHE_TTL: Duration = Duration::from_secs(5);
-/// Most entries of each kind.
+/// The maximum number of entries of each kind.
 const CACHE_ENTRIES_MAX: usize = 100_000;
 
 /// Values, each with the time when it was read.
@@ -107,14 +109,15 @@ pub(crate) struct KeyCache {
     apps: Cache<[u8; 32], Arc<AppAccess>>,
     admin_keys: Cache<[u8; 32], ()>,
     web_apps: Cache<AppId, Arc<WebApp>>,
-    /// Incremented by each revocation: a value that was read before one is not cached after it.
+    /// The number of revocations so far. A value that was read before a revocation must not be
+    /// cached after it.
     revocations: AtomicU64,
-    /// When keys were last used, until it is written.
+    /// When keys were last used. [`Self::write_last_used`] moves these times to the store.
     last_used: Mutex<HashMap<KeyId, Timestamp>>,
 }
 
 impl KeyCache {
-    /// A cache that the store's changes clear.
+    /// Makes a cache that is cleared whenever the store reports a change of keys or applications.
     pub(crate) fn new(store: &SharedStore) -> Arc<Self> {
         let cache = Arc::new(Self {
             store: store.clone(),
@@ -128,7 +131,7 @@ impl KeyCache {
         cache
     }
 
-    /// The active application of an API key.
+    /// The active application of an API key, whose hash is given.
     pub(super) async fn app(
         &self,
         hash: [u8; 32],
@@ -146,7 +149,7 @@ impl KeyCache {
         self.get_or_load(&self.apps, hash, load).await
     }
 
-    /// Whether this is an admin key.
+    /// Whether this is the hash of an admin key.
     pub(super) async fn is_admin_key(&self, hash: [u8; 32]) -> Result<bool, StoreError> {
         let load = async { Ok(self.store.admin_key(hash).await?.map(|_| ())) };
         Ok(self.get_or_load(&self.admin_keys, hash, load).await?.is_some())
@@ -194,7 +197,7 @@ impl KeyCache {
         self.web_apps.clear();
     }
 
-    /// Writes when keys were last used; called periodically.
+    /// Writes the times at which keys were last used to the store. A periodic task calls this.
     pub(crate) async fn write_last_used(&self) {
         let last_used =
             std::mem::take(&mut *self.last_used.lock().unwrap_or_else(PoisonError::into_inner));
@@ -208,8 +211,8 @@ impl KeyCache {
     }
 }
 
-/// Clears the cache when the store changes. Weak: the store holds the listener, and the cache holds
-/// the store.
+/// Clears the cache when the store reports a change. The reference is weak: the store holds this
+/// listener and the cache holds the store, so a strong reference would keep both alive forever.
 struct CacheInvalidator(Weak<KeyCache>);
 
 impl ChangeListener for CacheInvalidator {

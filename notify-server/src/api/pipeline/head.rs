@@ -1,5 +1,5 @@
-//! Checks of a request's head: every reader has to understand it in the same way, and it has to
-//! stay within the limits.
+//! Checks of a request's head: a proxy in front of the server has to understand the head in the
+//! same way as the server, and the head has to stay within the limits of size.
 
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Request, Version, header};
@@ -13,30 +13,34 @@ pub(crate) const HEADER_BYTES_MAX: usize = 16_384;
 /// Most header fields.
 pub(crate) const HEADERS_MAX: usize = 100;
 
-/// Refuses heads over the limits. The parser's own limits are higher, so that the response has our
-/// form.
+/// Refuses heads over the limits. hyper's own limits are higher, so that this check sends the
+/// error.
 pub(super) fn check_size<B>(request: &Request<B>) -> Result<(), ApiError> {
     let uri = request.uri();
     let uri_bytes = uri.path().len() + uri.query().map_or(0, |query| query.len() + 1);
     if uri_bytes > URI_BYTES_MAX {
-        let what = format!("must be at most {URI_BYTES_MAX} bytes");
-        return Err(ApiError::invalid("url", &what));
+        let rule = format!("must be at most {URI_BYTES_MAX} bytes");
+        return Err(ApiError::invalid("url", &rule));
     }
     let headers = request.headers();
     // Name, colon, space, value, end of line.
     let bytes: usize =
         headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
     if bytes > HEADER_BYTES_MAX || headers.len() > HEADERS_MAX {
-        let what =
+        let rule =
             format!("must be at most {HEADERS_MAX} fields and {HEADER_BYTES_MAX} bytes together");
-        return Err(ApiError::invalid("headers", &what));
+        return Err(ApiError::invalid("headers", &rule));
     }
     Ok(())
 }
 
-/// Refuses a head that a proxy in front of the server may read as another request: no host or two
-/// (RFC 9112 section 3.2), an authority other than the host (RFC 9113 section 8.3.1), and an
+/// Refuses a head that a proxy in front of the server may understand differently. Otherwise an
+/// attacker could send a request past the proxy's checks. The refused heads have no host or two
+/// hosts (RFC 9112 section 3.2), an authority other than the host (RFC 9113 section 8.3.1), or an
 /// unknown transfer coding (RFC 9112 section 6.1; the contract has no 501).
+///
+/// # Errors
+/// 400; the connection is closed.
 pub(super) fn check_message<B>(request: &Request<B>) -> Result<(), ApiError> {
     check_host(request)?;
     let mut codings = request.headers().get_all(header::TRANSFER_ENCODING).iter();
@@ -53,7 +57,7 @@ fn check_host<B>(request: &Request<B>) -> Result<(), ApiError> {
     let host = single_host(request.headers())?;
     let authority = request.uri().authority();
     match (request.version(), host, authority) {
-        // HTTP/1.0 has no such field.
+        // HTTP/1.0 does not require the field, and HTTP/1.1 does not compare it with the target.
         (Version::HTTP_09 | Version::HTTP_10, ..) | (Version::HTTP_11, Some(_), _) => Ok(()),
         (Version::HTTP_11, None, _) | (_, None, None) => {
             Err(ApiError::NotHttp("host: is required"))
@@ -67,19 +71,20 @@ fn check_host<B>(request: &Request<B>) -> Result<(), ApiError> {
     }
 }
 
-/// The only `Host`, if there is one. An empty one is valid if the target has no authority.
+/// The value of the header `Host`, if the request has it. An empty value is valid: a target without
+/// an authority has none.
 fn single_host(headers: &HeaderMap) -> Result<Option<&HeaderValue>, ApiError> {
     let mut hosts = headers.get_all(header::HOST).iter();
     let host = hosts.next();
     if hosts.next().is_some() {
         return Err(ApiError::NotHttp("host: must be given once"));
     }
-    let is_name = |host: &HeaderValue| {
+    let is_valid = |host: &HeaderValue| {
         let authority = Authority::try_from(host.as_bytes());
         host.is_empty() || authority.is_ok_and(|authority| !authority.as_str().contains('@'))
     };
     match host {
-        Some(host) if !is_name(host) => Err(ApiError::NotHttp("host: is not a host")),
+        Some(host) if !is_valid(host) => Err(ApiError::NotHttp("host: is not a host")),
         host => Ok(host),
     }
 }
@@ -98,36 +103,36 @@ mod tests {
 
     #[test]
     fn requires_exactly_one_valid_host() {
-        let (one, two) = (Version::HTTP_11, Version::HTTP_2);
+        let (http1, http2) = (Version::HTTP_11, Version::HTTP_2);
         let (required, once) = (Some("host: is required"), Some("host: must be given once"));
-        let (no_host, other) =
+        let (not_a_host, mismatch) =
             (Some("host: is not a host"), Some("host: is not the authority of the request"));
         type Fields = &'static [(&'static str, &'static str)];
         let cases: [(Version, &str, Fields, Option<&str>); 20] = [
-            (one, "/", &[("host", "a")], None),
-            (one, "/", &[("host", "a.example:8080")], None),
-            (one, "/", &[("host", "[::1]:8080")], None),
-            (one, "/", &[("host", "")], None),
-            (one, "http://b/", &[("host", "a")], None),
-            (one, "/", &[], required),
-            (one, "http://a/", &[], required),
-            (one, "/", &[("host", "a"), ("host", "a")], once),
-            (one, "/", &[("host", "a"), ("host", "b")], once),
-            (one, "/", &[("host", "a b")], no_host),
-            (one, "/", &[("host", "a/b")], no_host),
-            (one, "/", &[("host", "a, b")], no_host),
-            (one, "/", &[("host", "user@a")], no_host),
+            (http1, "/", &[("host", "a")], None),
+            (http1, "/", &[("host", "a.example:8080")], None),
+            (http1, "/", &[("host", "[::1]:8080")], None),
+            (http1, "/", &[("host", "")], None),
+            (http1, "http://b/", &[("host", "a")], None),
+            (http1, "/", &[], required),
+            (http1, "http://a/", &[], required),
+            (http1, "/", &[("host", "a"), ("host", "a")], once),
+            (http1, "/", &[("host", "a"), ("host", "b")], once),
+            (http1, "/", &[("host", "a b")], not_a_host),
+            (http1, "/", &[("host", "a/b")], not_a_host),
+            (http1, "/", &[("host", "a, b")], not_a_host),
+            (http1, "/", &[("host", "user@a")], not_a_host),
             (Version::HTTP_10, "/", &[], None),
             (Version::HTTP_10, "/", &[("host", "a"), ("host", "b")], once),
-            (two, "https://a/", &[], None),
-            (two, "https://a/", &[("host", "A")], None),
-            (two, "/", &[("host", "a")], None),
-            (two, "https://a/", &[("host", "b")], other),
-            (two, "/", &[], required),
+            (http2, "https://a/", &[], None),
+            (http2, "https://a/", &[("host", "A")], None),
+            (http2, "/", &[("host", "a")], None),
+            (http2, "https://a/", &[("host", "b")], mismatch),
+            (http2, "/", &[], required),
         ];
         for (version, uri, headers, expected) in cases {
-            let found = error_of(version, uri, headers);
-            assert_eq!(found.as_deref(), expected, "{version:?} {uri} {headers:?}");
+            let error = error_of(version, uri, headers);
+            assert_eq!(error.as_deref(), expected, "{version:?} {uri} {headers:?}");
         }
     }
 
@@ -148,8 +153,8 @@ mod tests {
         for (codings, expected) in cases {
             let mut headers = vec![("host", "a")];
             headers.extend(codings.iter().map(|coding| ("transfer-encoding", *coding)));
-            let found = error_of(Version::HTTP_11, "/", &headers);
-            assert_eq!(found.as_deref(), expected, "{codings:?}");
+            let error = error_of(Version::HTTP_11, "/", &headers);
+            assert_eq!(error.as_deref(), expected, "{codings:?}");
         }
     }
 }

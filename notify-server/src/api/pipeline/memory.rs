@@ -17,30 +17,35 @@ use crate::api::error::ApiError;
 use crate::api::request_ctx::Caller;
 use crate::store::AppNo;
 
-/// Limits in bytes: of all owners together, and of one owner.
+/// Limits in bytes, of all owners together and of one owner. They are raised if one body of
+/// `--max-body-bytes` would not fit.
 struct Limits {
     total: usize,
     per_owner: usize,
 }
 
-/// Bodies of anonymous callers: votes and browsers. One body of `--max-body-bytes` always fits.
+/// Bodies of anonymous callers, which are votes on poll pages and requests of browsers.
 const ANONYMOUS_BODIES: Limits = Limits { total: 64 * MIB, per_owner: MIB };
-/// Bodies of calls of Messenger's webhook, which are authenticated by the whole body.
+/// Bodies of calls of Messenger's webhook. Such a call can be authenticated only after its whole
+/// body is read.
 const WEBHOOK_BODIES: Limits = Limits { total: 64 * MIB, per_owner: 2 * MIB };
 /// Bodies of authenticated callers.
 const KEY_BODIES: Limits = Limits { total: 128 * MIB, per_owner: 32 * MIB };
 /// Unread responses to anonymous callers, apart from bodies that all responses share.
 const ANONYMOUS_RESPONSES: Limits = Limits { total: 64 * MIB, per_owner: MIB };
-/// Unread responses to applications, and to administrators, who have a limit of their own.
+/// Unread responses to applications.
 const KEY_RESPONSES: Limits = Limits { total: 256 * MIB, per_owner: 32 * MIB };
+/// Unread responses to administrators.
 const ADMIN_RESPONSES: Limits = Limits { total: 32 * MIB, per_owner: 32 * MIB };
 const MIB: usize = 1_048_576;
-/// What a request reserves for its response until the size is known, in bytes: a read, and a write.
+/// What a read reserves for its response until the size is known, in bytes.
 const READ_BYTES: usize = 524_288;
+/// What a write reserves for its response until the size is known, in bytes.
 const WRITE_BYTES: usize = 16_384;
-/// How long a read waits until earlier responses of its key are read; then it gets 503.
+/// How long a read waits until clients have read earlier responses of its key; then it gets 503.
 const READ_WAIT: Duration = Duration::from_secs(5);
-/// How often a waiting read checks whether the responses of other keys leave memory.
+/// How often a waiting read checks whether other keys have released memory. Only its own key wakes
+/// it.
 const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The owner of a body or response.
@@ -50,7 +55,7 @@ pub(super) enum Owner {
     Key(KeyId),
     /// All administrators.
     Admin,
-    /// A Telegram webhook, which its secret header authenticates.
+    /// A Telegram webhook. Its secret header authenticates a call before the body is read.
     TelegramWebhook(AppNo),
     /// A client address that calls Messenger webhooks.
     Messenger(IpAddr),
@@ -86,7 +91,7 @@ struct Usage {
 #[derive(Default)]
 struct OwnerUsage {
     bytes: usize,
-    /// Notified when it shrinks.
+    /// Notified when `bytes` shrinks.
     released: Arc<Notify>,
 }
 
@@ -101,8 +106,9 @@ pub(crate) struct MemoryPermit {
 /// What happens to a response that exceeds the limits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Overflow {
+    /// An error is sent instead.
     Refuse,
-    /// The response to a completed write is sent, and counted beyond the limit.
+    /// The response is sent, and counted beyond the limit: a completed write is always answered.
     Allow,
 }
 
@@ -120,7 +126,8 @@ impl Owner {
         }
     }
 
-    /// Whether responses to it are small and counted only once they are made.
+    /// Whether responses to this owner are small. No memory is reserved for such a response before
+    /// it is made.
     fn has_small_responses(self) -> bool {
         match self {
             Self::Client(_) | Self::Messenger(_) | Self::TelegramWebhook(_) => true,
@@ -130,7 +137,7 @@ impl Owner {
 }
 
 impl BodyMemory {
-    /// Limits under which one body of `body_bytes_max` always fits.
+    /// Makes the limits. One body of `body_bytes_max` bytes always fits.
     pub(super) fn new(body_bytes_max: usize) -> Self {
         let pool = |limits: Limits| {
             let total = limits.total.max(body_bytes_max);
@@ -143,8 +150,12 @@ impl BodyMemory {
         }
     }
 
-    /// A permit for a body of that declared length. It reserves only what has been read, so that a
-    /// declared length alone takes nothing from others.
+    /// A permit for a body of the declared length. The permit reserves nothing yet and grows while
+    /// the body is read, so that a caller cannot take memory from others by only declaring a
+    /// length.
+    ///
+    /// # Errors
+    /// 503 if a body of this length does not fit now.
     pub(super) fn reserve(
         &self,
         owner: Owner,
@@ -170,8 +181,11 @@ impl ResponseMemory {
         Self { anonymous, keys, admins }
     }
 
-    /// A permit for the response to a read, before it is made. With a key, it waits until earlier
-    /// responses are read.
+    /// A permit for the response to a read, before the response is made. If the owner is a key or
+    /// an administrator, waits until earlier responses have been read and leave enough memory.
+    ///
+    /// # Errors
+    /// 503 after [`READ_WAIT`].
     pub(super) async fn reserve_read(&self, owner: Owner) -> Result<MemoryPermit, ApiError> {
         let mut permit = self.permit(owner, Overflow::Refuse);
         if owner.has_small_responses() || permit.grow(READ_BYTES).is_ok() {
@@ -190,8 +204,12 @@ impl ResponseMemory {
         Ok(permit)
     }
 
-    /// A permit for the response to a write. A completed write is always answered. Therefore a key
-    /// whose unread responses take all its memory is refused here, before its body is read.
+    /// A permit for the response to a write. A completed write is always answered, even beyond the
+    /// limits. Therefore a key whose unread responses take all its memory is refused here, before
+    /// the body of its request is read.
+    ///
+    /// # Errors
+    /// 503 when the limits are reached.
     pub(super) fn reserve_write(&self, owner: Owner) -> Result<MemoryPermit, ApiError> {
         let mut permit = self.permit(owner, Overflow::Allow);
         if !owner.has_small_responses() {

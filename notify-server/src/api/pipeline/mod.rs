@@ -38,14 +38,14 @@ use crate::api::routes::routes;
 use crate::api::server::ResponseBody;
 use crate::store::with_deadline;
 
-/// How long one request waits for storage, all its operations together; then it gets 503. Below the
-/// five seconds after which a health check of an unavailable database fails.
+/// How long one request waits for storage, over all its operations; then it gets 503. The limit is
+/// below the five seconds after which a health check of an unavailable database fails.
 const STORAGE_TIMEOUT: Duration = Duration::from_secs(4);
 /// Interval between calls of [`Pipeline::prune`].
 pub(crate) const PRUNE_INTERVAL: Duration = Duration::from_secs(60);
-/// How long an anonymous caller, and an authenticated one, may continue to send a body after the
-/// server began to stop.
+/// How long an anonymous caller may continue to send a body after the server began to stop.
 const ANONYMOUS_STOP_GRACE: Duration = Duration::from_secs(1);
+/// How long an authenticated caller may do so.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 /// `Cache-Control` of every response that does not set another one.
 pub(crate) const NO_STORE: &str = "no-store";
@@ -156,7 +156,8 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Counts a failed authentication of any step; too many of them become 429.
+    /// Counts a failed authentication, whichever step refused the caller. The error becomes 429 if
+    /// the client has had too many of them.
     fn count_auth_failure<T>(
         &self,
         result: Result<T, ApiError>,
@@ -206,7 +207,8 @@ impl Pipeline {
             Owner::Client(_) | Owner::Messenger(_) => ANONYMOUS_STOP_GRACE,
             Owner::Key(_) | Owner::Admin | Owner::TelegramWebhook(_) => STOP_GRACE,
         };
-        // A body over its own limit is refused as too large, and not for lack of memory.
+        // A declared length above the limit counts as the limit here: such a body must be refused
+        // as too large, and not for lack of memory.
         let declared = incoming.size_hint().lower().min(bytes_max as u64);
         let mut memory = self.body_memory.reserve(owner, declared)?;
         let limits = BodyLimits {
@@ -226,7 +228,7 @@ impl Pipeline {
     }
 }
 
-/// The body of a request, with the memory that it takes.
+/// The body of a request, and the memory that is reserved for it.
 #[derive(Default)]
 pub(crate) struct RequestBody {
     /// The body.
@@ -234,7 +236,8 @@ pub(crate) struct RequestBody {
     _memory: Option<MemoryPermit>,
 }
 
-/// The form of errors: a page for people at a poll, JSON for everyone else.
+/// The format of an error response: HTML below the path of poll pages, which people open in a
+/// browser, JSON everywhere else.
 enum ErrorFormat {
     Json,
     Page { accept_language: String },
@@ -256,8 +259,8 @@ impl ErrorFormat {
     }
 }
 
-/// Charges the size of a response to its memory, which stays reserved until the client has read it.
-/// A response that does not fit is replaced by an error.
+/// Adjusts the reserved memory to the size of a response. The memory stays reserved until the
+/// client has read the response. A response that does not fit is replaced by an error.
 fn charge_memory(
     response: warp::reply::Response,
     permit: Option<MemoryPermit>,
@@ -276,8 +279,9 @@ fn charge_memory(
 fn set_common_headers(headers: &mut HeaderMap, request_id: RequestId) {
     headers.insert(REQUEST_ID, request_id.into_value());
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    // The API key is not in `Authorization`, so RFC 9111 section 3.5 does not keep shared caches
-    // from storing a response. Those that may be stored say so themselves.
+    // RFC 9111 section 3.5 keeps shared caches from storing responses to requests with
+    // `Authorization`. It does not apply here, because the API key is in another header. Handlers
+    // whose responses may be stored set `Cache-Control` themselves.
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static(NO_STORE));
 }
 
@@ -306,11 +310,11 @@ pub(super) const REQUEST_ID: header::HeaderName = header::HeaderName::from_stati
 /// Longest id that is accepted from a client, in characters.
 const CLIENT_ID_CHARS_MAX: usize = 64;
 
-/// The id of one request.
+/// The id of one request, which the response and the log contain.
 pub(super) struct RequestId(HeaderValue);
 
 impl RequestId {
-    /// The client's id if it is short and safe to log, otherwise a new one.
+    /// The id that the client sent, if it is short and safe to log; otherwise a new id.
     pub(super) fn from_headers(headers: &HeaderMap) -> Self {
         let given = headers.get(REQUEST_ID).filter(|value| is_safe(value.as_bytes()));
         Self(given.cloned().unwrap_or_else(|| {
@@ -344,10 +348,14 @@ mod tests {
         let long = "a".repeat(65);
         let cases =
             [("abc-1_2.3", true), ("", false), ("a b", false), ("a\u{9}", false), (&long, false)];
-        for (given, taken) in cases {
+        for (given, is_accepted) in cases {
             let mut headers = HeaderMap::new();
             headers.insert(REQUEST_ID, HeaderValue::from_str(given).unwrap());
-            assert_eq!(RequestId::from_headers(&headers).to_string() == given, taken, "{given}");
+            assert_eq!(
+                RequestId::from_headers(&headers).to_string() == given,
+                is_accepted,
+                "{given}"
+            );
         }
     }
 }

@@ -21,11 +21,11 @@ use crate::api::server::network;
 use crate::config::{Config, Networks};
 use crate::store::AppNo;
 
-/// Number of keys in one limiter above which a check first removes those that are no longer
-/// limited.
+/// The number of keys in one limiter above which a check first removes the keys that have no recent
+/// requests.
 const TRACKED_MAX: usize = 100_000;
 
-/// All rate limits.
+/// All rate limits of the API.
 pub(super) struct RateLimits {
     requests_by_key: Limiter<KeyId>,
     auth_failures: Limiter<IpAddr>,
@@ -68,7 +68,8 @@ impl RateLimits {
         }
     }
 
-    /// A client over its own limit does not use up the application's limit of subscriptions.
+    /// Checks the limit of the client first, so that a client over its own limit does not use up
+    /// the application's limit of subscriptions.
     fn check_browser(
         &self,
         app: AppNo,
@@ -97,7 +98,7 @@ impl RateLimits {
     }
 }
 
-/// A rate limit per key; `None`: no limit.
+/// A rate limit for each key; `None` means that there is no limit.
 struct Limiter<K: Hash + Eq + Clone>(Option<DefaultKeyedRateLimiter<K>>);
 
 impl<K: Hash + Eq + Clone> Limiter<K> {
@@ -118,7 +119,7 @@ impl<K: Hash + Eq + Clone> Limiter<K> {
         }
         limiter.check_key(key).map_err(|early| {
             let wait = early.wait_time_from(DefaultClock::default().now());
-            // Rounded up: a client that waits this long must not come too early.
+            // Rounded up, so that a client that waits this long does not retry too early.
             ApiError::RateLimited { retry_after_seconds: wait.as_secs() + 1 }
         })
     }
@@ -132,19 +133,20 @@ impl<K: Hash + Eq + Clone> Limiter<K> {
 
 const FORWARDED_FOR: header::HeaderName = header::HeaderName::from_static("x-forwarded-for");
 
-/// Determines the addresses of clients.
+/// Determines the addresses of clients, behind proxies that are trusted to name them.
 #[derive(Debug)]
 pub(super) struct ClientAddresses {
     trusted: Networks,
     has_warned: AtomicBool,
 }
 
-/// The origin of a request.
+/// The client that a request comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Client {
-    /// The nearest address that does not belong to a trusted proxy.
+    /// The nearest address that does not belong to a trusted proxy. If `is_hidden`, the address of
+    /// the proxy itself.
     nearest: IpAddr,
-    /// Whether a trusted proxy named something that is not an address.
+    /// Whether a trusted proxy sent something that is not an address.
     is_hidden: bool,
 }
 
@@ -172,7 +174,7 @@ impl ClientAddresses {
 fn client_of(headers: &HeaderMap, peer: IpAddr, trusted: &Networks) -> Client {
     let mut nearest = peer;
     let lines: Vec<_> = headers.get_all(FORWARDED_FOR).iter().collect();
-    // As bytes: the part that the client wrote may not be text.
+    // The lines are read as bytes, because the part that the client wrote may not be text.
     let hops = lines.iter().rev().flat_map(|line| line.as_bytes().rsplit(|byte| *byte == b','));
     // Empty elements of a list are ignored (RFC 9110 section 5.6.1).
     for hop in hops.map(<[u8]>::trim_ascii).filter(|hop| !hop.is_empty()) {
@@ -181,33 +183,45 @@ fn client_of(headers: &HeaderMap, peer: IpAddr, trusted: &Networks) -> Client {
         }
         // If a trusted proxy wrote something else than an address, the proxy itself counts: the
         // client may have invented everything before it.
-        let Some(hop) = address(hop) else { return Client { nearest, is_hidden: true } };
-        nearest = hop;
+        let Some(address) = parse_hop(hop) else { return Client { nearest, is_hidden: true } };
+        nearest = address;
     }
     Client { nearest, is_hidden: false }
 }
 
-/// The address of one hop, in every form that proxies write: bare, with a port, in brackets, in
+/// The address of one hop. Proxies write it in many forms: bare, with a port, in brackets, in
 /// quotes, with an IPv6 zone. `unknown` and obfuscated names (RFC 7239 section 6) are not
 /// addresses.
-fn address(hop: &[u8]) -> Option<IpAddr> {
+fn parse_hop(hop: &[u8]) -> Option<IpAddr> {
     let hop = std::str::from_utf8(hop).ok()?;
     let hop = hop.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(hop).trim();
-    let bare = hop.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(hop);
-    let with_port = || {
-        let (host, port) = hop.rsplit_once(':')?;
-        let host =
-            host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).or_else(|| {
-                // Without brackets, a colon can be part of an IPv6 address.
-                (!host.contains(':')).then_some(host)
-            })?;
-        // RFC 7239 section 6: a port may be obfuscated too, such as `_x1`.
-        (!port.is_empty()).then_some(host)
-    };
-    ip(bare).or_else(|| with_port().and_then(ip))
+    let bare = in_brackets(hop).unwrap_or(hop);
+    if let Some(address) = parse_ip(bare) {
+        return Some(address);
+    }
+    parse_ip(without_port(hop)?)
 }
 
-fn ip(text: &str) -> Option<IpAddr> {
+/// The host of `host:port`; `None` if the hop does not have this form.
+fn without_port(hop: &str) -> Option<&str> {
+    let (host, port) = hop.rsplit_once(':')?;
+    // RFC 7239 section 6: a port may be obfuscated too, such as `_x1`.
+    if port.is_empty() {
+        return None;
+    }
+    match in_brackets(host) {
+        Some(host) => Some(host),
+        // Without brackets, the last colon can be part of an IPv6 address.
+        None if host.contains(':') => None,
+        None => Some(host),
+    }
+}
+
+fn in_brackets(text: &str) -> Option<&str> {
+    text.strip_prefix('[')?.strip_suffix(']')
+}
+
+fn parse_ip(text: &str) -> Option<IpAddr> {
     let without_zone = text.split_once('%').map_or(text, |(address, _)| address);
     without_zone.parse().ok()
 }

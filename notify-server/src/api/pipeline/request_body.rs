@@ -1,5 +1,5 @@
-//! Reads the body of a request, within its limits of size, time and memory. Also works for chunked
-//! bodies, which declare no length.
+//! Reads the body of a request, within its limits of size, time and memory. The limits also hold
+//! for chunked bodies, which declare no length.
 
 use std::time::Duration;
 
@@ -15,15 +15,15 @@ use crate::api::server::MinRate;
 
 /// The limits of one body.
 pub(super) struct BodyLimits<'a> {
-    /// Most bytes.
+    /// The largest size, in bytes.
     pub(super) bytes_max: usize,
-    /// Time for the body, unless it arrives at the minimum rate.
+    /// How long the body may arrive more slowly than the minimum rate.
     pub(super) timeout: Duration,
-    /// Its memory.
+    /// The memory that the body takes.
     pub(super) memory: &'a mut MemoryPermit,
     /// Cancelled when the server stops.
     pub(super) stopping: &'a CancellationToken,
-    /// Time that the body has after that.
+    /// How long the body may still arrive after `stopping` was cancelled.
     pub(super) stop_grace: Duration,
 }
 
@@ -45,7 +45,8 @@ where
         tokio::time::sleep(grace).await;
     };
     tokio::select! {
-        // What has arrived is read.
+        // The body comes first: a body that has arrived completely is read even if the server stops
+        // at the same moment.
         biased;
         body = read_frames(body, limits) => body,
         () = cut_off => Err(ApiError::Stopping),
@@ -70,8 +71,8 @@ where
         }
         memory.grow(data.len())?;
         rate.record(started.elapsed(), data.len());
-        // Most bodies are one frame, which needs no copy. Frames of larger bodies are copied: each
-        // keeps the whole buffer alive that it was read into.
+        // Most bodies are one frame, which needs no copy. Frames of larger bodies are copied,
+        // because a frame keeps alive the whole buffer that it was read into.
         if whole.is_empty() && body.is_end_stream() {
             return Ok(data);
         }
@@ -96,12 +97,12 @@ mod tests {
     const TIMEOUT: Duration = Duration::from_secs(15);
     const WAIT: Duration = Duration::from_secs(1);
 
-    struct Rig {
+    struct Fixture {
         memory: MemoryPermit,
         stopping: CancellationToken,
     }
 
-    impl Rig {
+    impl Fixture {
         fn new() -> Self {
             let bodies = BodyMemory::new(1_048_576);
             let owner = Owner::Client(IpAddr::from([1, 1, 1, 1]));
@@ -131,25 +132,26 @@ mod tests {
 
     #[tokio::test]
     async fn reads_a_body_of_one_or_many_frames() {
-        let mut rig = Rig::new();
-        let whole = read_body(Full::new(Bytes::from("abc")), rig.limits(3)).await.unwrap();
+        let mut fixture = Fixture::new();
+        let whole = read_body(Full::new(Bytes::from("abc")), fixture.limits(3)).await.unwrap();
         assert_eq!(whole, "abc");
         let (sender, body) = body();
         sender.send("ab".into()).await.unwrap();
         sender.send("c".into()).await.unwrap();
         drop(sender);
-        assert_eq!(read_body(body, rig.limits(3)).await.unwrap(), "abc");
-        let refused = read_body(Full::new(Bytes::from("abcd")), rig.limits(3)).await.unwrap_err();
+        assert_eq!(read_body(body, fixture.limits(3)).await.unwrap(), "abc");
+        let refused =
+            read_body(Full::new(Bytes::from("abcd")), fixture.limits(3)).await.unwrap_err();
         assert!(matches!(refused, ApiError::TooLarge { limit_bytes: 3 }));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_burst_gains_no_time_for_the_rest() {
-        let mut rig = Rig::new();
+        let mut fixture = Fixture::new();
         let (sender, body) = body();
         sender.send(vec![b' '; 200_000].into()).await.unwrap();
         let began = Instant::now();
-        let refused = read_body(body, rig.limits(262_144)).await.unwrap_err();
+        let refused = read_body(body, fixture.limits(262_144)).await.unwrap_err();
         assert!(matches!(refused, ApiError::TooSlow));
         let took = began.elapsed();
         assert!(took >= TIMEOUT && took < TIMEOUT + WAIT, "{took:?}");
@@ -157,7 +159,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_body_at_the_minimum_rate_is_read() {
-        let mut rig = Rig::new();
+        let mut fixture = Fixture::new();
         let (sender, body) = body();
         let sending = async {
             for _ in 0..60 {
@@ -166,20 +168,20 @@ mod tests {
             }
             drop(sender);
         };
-        let (read, ()) = tokio::join!(read_body(body, rig.limits(1_048_576)), sending);
+        let (read, ()) = tokio::join!(read_body(body, fixture.limits(1_048_576)), sending);
         assert_eq!(read.unwrap().len(), 61_440);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_stopping_server_cuts_off_slow_bodies() {
-        let mut rig = Rig::new();
+        let mut fixture = Fixture::new();
         let (_sender, body) = body();
-        rig.stopping.cancel();
+        fixture.stopping.cancel();
         let began = Instant::now();
-        let cut = read_body(body, rig.limits(100)).await.unwrap_err();
+        let cut = read_body(body, fixture.limits(100)).await.unwrap_err();
         assert!(matches!(cut, ApiError::Stopping));
         assert!(began.elapsed() < WAIT * 2, "{:?}", began.elapsed());
-        let there = read_body(Full::new(Bytes::from("a")), rig.limits(100)).now_or_never();
-        assert_eq!(there.unwrap().unwrap(), "a", "what has arrived is read");
+        let arrived = read_body(Full::new(Bytes::from("a")), fixture.limits(100)).now_or_never();
+        assert_eq!(arrived.unwrap().unwrap(), "a", "what has arrived is read");
     }
 }

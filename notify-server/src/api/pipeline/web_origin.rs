@@ -13,8 +13,8 @@ use crate::store::WebApp;
 
 /// Path below which browsers call.
 pub(super) const AREA: &str = "/web/v1";
-/// Largest body from a browser, in bytes: much more than a subscription with a long endpoint and 50
-/// tags.
+/// Largest body from a browser, in bytes. A subscription with a long endpoint and 50 tags takes
+/// much less.
 pub(super) const BODY_BYTES_MAX: usize = 65_536;
 /// How long a browser may cache a preflight, in seconds. Every call checks the origin again, so
 /// that removing an origin takes effect at once.
@@ -37,13 +37,14 @@ pub(crate) struct WebOrigin {
 }
 
 impl WebOrigin {
-    /// The origin, if the application allows it.
+    /// The origin as an authorized one; `None` if the application does not allow it.
     pub(super) fn authorize(app: AppId, web: &WebApp, origin: HeaderValue) -> Option<Self> {
         let is_allowed = origin.to_str().is_ok_and(|origin| web.access.allows_origin(origin));
         is_allowed.then(|| Self { app, web: web.clone(), origin })
     }
 
-    /// Allows the page to read a response; never with credentials, which this API does not use.
+    /// Adds the headers that allow the page to read a response. Credentials are never allowed,
+    /// because this API does not use cookies.
     pub(super) fn add_cors_headers(&self, headers: &mut HeaderMap) {
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, self.origin.clone());
         let exposed = HeaderValue::from_static(HEADERS_EXPOSED);
@@ -56,8 +57,9 @@ pub(super) fn app_in_path(path: &str) -> Option<AppId> {
     path.strip_prefix(AREA)?.strip_prefix('/')?.split('/').next()?.parse().ok()
 }
 
-/// The origin of a request. Browsers omit `Origin` when a page reads from its own origin and send
-/// `Sec-Fetch-Site` instead; then it is the server's.
+/// The origin of a request. When a page reads from its own origin, browsers omit `Origin` and send
+/// `Sec-Fetch-Site: same-origin`; then the origin is that of this server. `None` if there is no
+/// origin or more than one.
 pub(super) fn request_origin(headers: &HeaderMap, public_url: &str) -> Option<HeaderValue> {
     let mut origins = headers.get_all(header::ORIGIN).iter();
     match (origins.next(), origins.next()) {
@@ -71,7 +73,8 @@ pub(super) fn request_origin(headers: &HeaderMap, public_url: &str) -> Option<He
     }
 }
 
-/// The response to a preflight request: the methods and headers that a page may send.
+/// The response to a preflight request: the methods and headers that a page may send. No endpoint
+/// has the method `OPTIONS`, so the route of a preflight contains the methods of its path.
 pub(super) fn preflight(route: &RouteMatch<'_>) -> Result<Response, ApiError> {
     let RouteMatch::MethodNotAllowed { allow, .. } = route else { return Err(ApiError::NotFound) };
     let mut response = Response::new(Bytes::new().into());
@@ -124,8 +127,8 @@ mod tests {
             if let Some(site) = site {
                 headers.insert(SEC_FETCH_SITE, HeaderValue::from_static(site));
             }
-            let found = request_origin(&headers, "https://notify.example/below");
-            assert_eq!(found.as_ref().map(|origin| origin.to_str().unwrap()), expected);
+            let origin = request_origin(&headers, "https://notify.example/below");
+            assert_eq!(origin.as_ref().map(|origin| origin.to_str().unwrap()), expected);
         }
     }
 }

@@ -24,13 +24,14 @@ use crate::api::server::{
 /// How long clients may read responses after the server began to stop: as long as an authenticated
 /// caller may send a body.
 const STOP_GRACE: Duration = Duration::from_secs(5);
-/// The share of the write timeout after which a silent HTTP/2 client gets a ping, as a divisor. It
-/// has the rest to respond.
+/// A silent HTTP/2 client gets a ping after the write timeout divided by this number. The client
+/// has the rest of the write timeout to respond.
 const HTTP2_PING_SHARE: u32 = 3;
 /// Shortest and longest interval between two checks of a connection's timeouts.
 const CHECK_INTERVAL_MIN: Duration = Duration::from_millis(20);
 const CHECK_INTERVAL_MAX: Duration = Duration::from_secs(1);
-/// How much higher the parser's limits are than ours, so that the pipeline sends the error.
+/// The factor by which hyper's limits of a head are higher than ours. A head that exceeds only our
+/// limits gets its error from the pipeline.
 const PARSER_SLACK: usize = 4;
 
 /// An accepted connection.
@@ -40,7 +41,7 @@ pub(super) struct Connection {
     pub(super) permit: ConnPermit,
 }
 
-/// hyper's builder with our limits. Its timeouts need a timer.
+/// Makes hyper's builder with our limits. hyper's timeouts need a timer.
 pub(super) fn builder(limits: &Limits) -> Builder {
     let mut builder = Builder::new(StreamExecutor);
     let ping_every = limits.write_timeout / HTTP2_PING_SHARE;
@@ -62,7 +63,7 @@ pub(super) fn builder(limits: &Limits) -> Builder {
 }
 
 impl Connection {
-    /// Serves it until it ends.
+    /// Serves the connection until it ends.
     pub(super) async fn run(
         self,
         state: &Arc<ServerState>,
@@ -86,6 +87,8 @@ impl Connection {
     }
 }
 
+/// Handles the requests of a connection, after the TLS handshake if there is one, and checks its
+/// timeouts.
 async fn drive<S>(
     stream: S,
     peer: IpAddr,
@@ -122,7 +125,8 @@ async fn drive<S>(
     let mut builder = builder.clone();
     builder.http2().max_concurrent_streams(permits.streams_max(peer, is_shared));
     let mut connection = pin!(builder.serve_connection(io, service));
-    // A quarter of the shortest timeout is precise enough, and cheap.
+    // Timeouts are checked four times within the shortest of them, which is precise enough and
+    // cheap.
     let shortest = limits.header_timeout.min(limits.idle_timeout).min(limits.write_timeout);
     let mut check =
         tokio::time::interval((shortest / 4).clamp(CHECK_INTERVAL_MIN, CHECK_INTERVAL_MAX));
@@ -155,21 +159,22 @@ async fn drive<S>(
                 transfers.abort_all();
                 is_cut_off = true;
             }
-            _ = check.tick() => match timeouts.action(limits, permits.idle_timeout(limits)) {
-                Action::Close => return,
-                _ if transfers.abort_stuck() => return,
-                Action::Keep => {}
-                Action::Drain if is_draining => {}
-                Action::Drain => {
+            _ = check.tick() => {
+                let action = timeouts.action(limits, permits.idle_timeout(limits));
+                if action == Action::Close || !transfers.abort_stuck() {
+                    return;
+                }
+                if action == Action::Drain && !is_draining {
                     connection.as_mut().graceful_shutdown();
                     is_draining = true;
                 }
-            },
+            }
         }
     }
 }
 
-/// A request in flight; dropped with it, also when the client disconnects.
+/// Counts a request as in flight until it is dropped. A request is also dropped when its client
+/// disconnects.
 struct InFlight(Arc<ConnTimeouts>);
 
 impl Drop for InFlight {
@@ -178,9 +183,9 @@ impl Drop for InFlight {
     }
 }
 
-/// The timeouts of one connection. hyper limits neither the time before the first byte nor a client
-/// that does not read. Instants are milliseconds since the start of the connection; 0 means "not
-/// now".
+/// The timeouts of one connection. hyper has no limit for the time before the first byte, nor for a
+/// client that does not read. `idle_since` and `head_since` are milliseconds since the start of the
+/// connection; 0 means that no such time is running.
 #[derive(Debug)]
 pub(crate) struct ConnTimeouts {
     started: Instant,
@@ -196,7 +201,7 @@ pub(crate) struct ConnTimeouts {
 #[derive(Debug, Default)]
 struct Socket {
     stall: Option<Stall>,
-    /// How long it was full before, in total.
+    /// How long the socket was full before the current stall, in total.
     stalled: Duration,
 }
 
@@ -207,14 +212,14 @@ struct Stall {
     rate: MinRate,
 }
 
-/// What to do with a connection.
+/// What to do with a connection when its timeouts are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Action {
-    /// Keep it open.
+    /// Keep the connection open.
     Keep,
-    /// Close it after the requests in flight: it has been idle for too long.
+    /// Close the connection gracefully: it has been idle for too long.
     Drain,
-    /// Close it at once.
+    /// Close the connection at once: its client is too slow.
     Close,
 }
 
@@ -232,20 +237,20 @@ impl ConnTimeouts {
         }
     }
 
-    /// A request's head was read.
+    /// Records that the head of a request was read.
     pub(super) fn request_started(&self, is_http2: bool) {
         self.in_flight.fetch_add(1, Ordering::SeqCst);
         self.is_http2.store(is_http2, Ordering::Relaxed);
         self.head_since.store(0, Ordering::Relaxed);
     }
 
-    /// A response is complete.
+    /// Records that a response is complete.
     pub(super) fn request_ended(&self) {
         self.idle_since.store(self.now_ms(), Ordering::Relaxed);
         self.in_flight.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Bytes were read.
+    /// Records that bytes were read.
     pub(super) fn bytes_read(&self) {
         if self.in_flight.load(Ordering::SeqCst) == 0 {
             // The first byte of the next head starts its timeout; later ones do not extend it.
@@ -254,7 +259,7 @@ impl ConnTimeouts {
         }
     }
 
-    /// The socket accepted bytes.
+    /// Records that the socket accepted bytes.
     pub(super) fn bytes_written(&self, bytes: usize) {
         let now = self.started.elapsed();
         if let Some(stall) = &mut self.socket().stall {
@@ -262,14 +267,14 @@ impl ConnTimeouts {
         }
     }
 
-    /// The socket is full.
+    /// Records that the socket is full.
     pub(super) fn write_stalled(&self) {
         let now = self.started.elapsed();
         let start = || Stall { since: now, rate: MinRate::start(now, self.write_timeout) };
         self.socket().stall.get_or_insert_with(start);
     }
 
-    /// The socket accepted everything.
+    /// Records that the socket accepted everything.
     pub(super) fn flushed(&self) {
         let mut socket = self.socket();
         if let Some(stall) = socket.stall.take() {
@@ -318,7 +323,8 @@ impl ConnTimeouts {
         self.socket.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// At least 1, so that 0 can mean "not now".
+    /// Milliseconds since the start of the connection. At least 1, because 0 means that no time is
+    /// running.
     fn now_ms(&self) -> u64 {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX).max(1)
     }
@@ -330,7 +336,7 @@ impl ConnTimeouts {
 pub(super) struct MonitoredIo<S> {
     stream: S,
     timeouts: Arc<ConnTimeouts>,
-    /// What is being written instead of an error response of hyper.
+    /// Our response that is being written instead of an error response of hyper.
     replacement: Option<ReplacementResponse>,
 }
 
@@ -378,7 +384,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for MonitoredIo<S> {
     }
 }
 
-/// Writes one buffer at a time: responses are small, and one of hyper's own is in a single buffer.
+/// Vectored writes are not supported: responses are small, and an error response of hyper itself
+/// can be recognized because it is in a single buffer.
 impl<S: AsyncWrite + Unpin> AsyncWrite for MonitoredIo<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
@@ -403,7 +410,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for MonitoredIo<S> {
         written
     }
 
-    /// Called once everything is written. Over TLS the socket may not have accepted it yet.
+    /// hyper flushes once it has written everything. Over TLS the socket may not have accepted
+    /// everything yet.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
         match &flushed {
@@ -418,8 +426,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for MonitoredIo<S> {
     }
 }
 
-/// The replacement of an error response that hyper sends for a malformed request. Our own responses
-/// always have a request id.
+/// The replacement of `response` if it is an error response that hyper itself sends for a malformed
+/// request; `None` for our own responses, which always have a request id.
 fn replacement_of(response: &[u8], timeouts: &ConnTimeouts) -> Option<ReplacementResponse> {
     if timeouts.in_flight() > 0 || !response.starts_with(b"HTTP/1.1 4") {
         return None;
@@ -429,12 +437,12 @@ fn replacement_of(response: &[u8], timeouts: &ConnTimeouts) -> Option<Replacemen
         return None;
     }
     let status_line = response.lines().next()?;
-    let what = match status_line.get(9..12)? {
+    let error = match status_line.get(9..12)? {
         "431" => "headers: are more than this server reads",
         "414" => "url: is longer than this server reads",
         _ => "request: is not HTTP",
     };
-    let (id, body) = (Uuid::now_v7(), format!("{{\"errors\":[\"{what}\"]}}"));
+    let (id, body) = (Uuid::now_v7(), format!("{{\"errors\":[\"{error}\"]}}"));
     let bytes = format!(
         "{status_line}\r\ncontent-type: {JSON_CONTENT_TYPE}\r\nx-request-id: {id}\r\n\
          cache-control: {NO_STORE}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",

@@ -1,5 +1,7 @@
-//! Accepts connections and serves them with hyper. warp's server has no TLS, no header timeout and
-//! no limits of connections.
+//! Accepts connections and serves them with hyper. warp's own server is not used, because it has no
+//! TLS, no header timeout and no limits of connections.
+//!
+//! The server stops in these steps:
 //!
 //! ```text
 //! stop ──▶ no new connections ──▶ new requests get 503 ──▶ requests in flight end (or the grace
@@ -44,10 +46,10 @@ pub(crate) struct Limits {
     pub(crate) idle_timeout: Duration,
     /// How long a client may stop reading.
     pub(crate) write_timeout: Duration,
-    /// Most connections.
+    /// The maximum number of connections.
     pub(crate) connections_max: usize,
-    /// Most connections of one address, at most half of all; 0 is no limit. Trusted proxies are not
-    /// limited.
+    /// The maximum number of connections from one address; 0 means no limit. One address never gets
+    /// more than half of all connections if there is a limit. Trusted proxies are not limited.
     pub(crate) connections_per_address_max: usize,
     /// Proxies whose connections carry many clients.
     pub(crate) trusted_proxies: Networks,
@@ -57,29 +59,32 @@ pub(crate) struct Limits {
 pub(crate) struct ServerState {
     /// Handles requests.
     pub(crate) pipeline: Arc<Pipeline>,
-    /// Limits.
+    /// The limits of connections.
     pub(crate) limits: Limits,
-    /// TLS, if it is configured.
+    /// Does the TLS handshake, if TLS is configured.
     pub(crate) tls: Option<TlsAcceptor>,
-    /// Ends accepting, and refuses new requests.
+    /// Cancelled when the server stops: it accepts no more connections and refuses new requests.
     pub(crate) stopping: CancellationToken,
-    /// Closes idle connections.
+    /// Cancelled when the requests in flight or the grace period have ended: closes the
+    /// connections.
     pub(crate) closing: CancellationToken,
-    /// All connections, to wait for.
+    /// Tracks all connections, so that the stop can wait for them.
     pub(crate) connections: TaskTracker,
-    /// All requests in flight, to wait for before connections are closed.
+    /// Tracks all requests in flight, so that the stop can wait for them before it closes
+    /// connections.
     pub(crate) requests: TaskTracker,
 }
 
-/// Accepts connections until `stopping`; they stay open after that until [`ServerState::closing`].
+/// Accepts connections until [`ServerState::stopping`] is cancelled. The accepted connections stay
+/// open until [`ServerState::closing`] is cancelled.
 pub(crate) async fn serve(listener: TcpListener, state: Arc<ServerState>) {
     let builder = Arc::new(connection::builder(&state.limits));
     let permits = Arc::new(ConnPermits::new(&state.limits));
     let mut prune = tokio::time::interval(PRUNE_INTERVAL);
-    let (mut crowded, mut failing) = (LogThrottle::default(), LogThrottle::default());
+    let (mut crowded_log, mut failure_log) = (LogThrottle::default(), LogThrottle::default());
     let mut pause = ACCEPT_PAUSE_MIN;
     loop {
-        let mut accepting = pin!(accept(&listener, &permits, &mut crowded));
+        let mut accepting = pin!(accept(&listener, &permits, &mut crowded_log));
         let accepted = loop {
             tokio::select! {
                 () = state.stopping.cancelled() => return,
@@ -102,7 +107,7 @@ pub(crate) async fn serve(listener: TcpListener, state: Arc<ServerState>) {
                 }
             }
             Err(error) => {
-                if failing.is_due() {
+                if failure_log.try_acquire() {
                     tracing::warn!(%error, "accepting connections failed, will retry");
                 }
                 tokio::time::sleep(pause).await;
@@ -119,14 +124,15 @@ struct Accepted {
     permit: FreePermit,
 }
 
-/// Accepts the next connection. While it waits for a permit, others stay in the listener's queue.
+/// Accepts the next connection. While the connection waits for a permit, further connections stay
+/// in the listener's queue.
 async fn accept(
     listener: &TcpListener,
     permits: &ConnPermits,
-    crowded: &mut LogThrottle,
+    crowded_log: &mut LogThrottle,
 ) -> std::io::Result<Accepted> {
     let (stream, peer) = listener.accept().await?;
-    let permit = permits.acquire(crowded).await;
+    let permit = permits.acquire(crowded_log).await;
     let permit = permit.ok_or_else(|| std::io::Error::other("there are no permits"))?;
     Ok(Accepted { stream, peer, permit })
 }
@@ -139,8 +145,8 @@ pub(crate) fn origin(address: SocketAddr, is_tls: bool) -> String {
 /// hyper's builder of HTTP/1 and HTTP/2 connections.
 pub(crate) type Builder = auto::Builder<StreamExecutor>;
 
-// Each stream of an HTTP/2 connection runs in a task that can be aborted: hyper resets a stream
-// that is dropped before the end of its response.
+// Each stream of an HTTP/2 connection runs in a task that can be aborted. Aborting the task resets
+// the stream, because hyper resets a stream that is dropped before the end of its response.
 
 tokio::task_local! {
     static STREAM: AbortHandle;
@@ -165,16 +171,18 @@ fn current_stream() -> Option<AbortHandle> {
     STREAM.try_with(Clone::clone).ok()
 }
 
-/// The share of all connections that one address may have, as a divisor.
+/// The divisor of the share of all connections that one address may have: 2 means half of them.
 const ADDRESS_SHARE: usize = 2;
-/// Most streams of one HTTP/2 connection.
+/// The maximum number of streams of one HTTP/2 connection.
 const STREAMS_MAX: u32 = 100;
-/// Streams that the connections of one address share: the more connections it has, the fewer
-/// streams a new one gets. A stream whose response is not read takes some 13 kB.
+/// The number of streams that all connections from one address share: the more connections the
+/// address has, the fewer streams a new connection gets. The reason is memory: a stream whose
+/// response is not read takes about 13 kB.
 const STREAMS_OF_ADDRESS: usize = 2_000;
-/// Fewest streams of one HTTP/2 connection, however many connections its address has.
+/// The minimum number of streams of one HTTP/2 connection, regardless of how many connections its
+/// address has.
 const STREAMS_MIN: u32 = 4;
-/// How long a connection may be idle while others wait for a permit.
+/// How long a connection may be idle while other connections wait for a permit.
 const CROWDED_IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Minimum time between two warnings of the same kind.
 const WARN_EVERY: Duration = Duration::from_secs(60);
@@ -210,14 +218,14 @@ impl ConnPermits {
         Self { free, by_address: Arc::default(), address_max, is_crowded }
     }
 
-    /// A permit for an accepted connection, as soon as one is free. Further connections wait in the
-    /// listener's queue until then.
-    pub(super) async fn acquire(&self, crowded: &mut LogThrottle) -> Option<FreePermit> {
+    /// Waits until a permit is free and returns it. The caller accepts no further connection in the
+    /// meantime: they wait in the listener's queue. `None` if the semaphore is closed.
+    pub(super) async fn acquire(&self, crowded_log: &mut LogThrottle) -> Option<FreePermit> {
         let permit = match self.free.clone().try_acquire_owned() {
-            Ok(place) => Ok(place),
+            Ok(permit) => Ok(permit),
             Err(TryAcquireError::Closed) => return None,
             Err(TryAcquireError::NoPermits) => {
-                if crowded.is_due() {
+                if crowded_log.try_acquire() {
                     tracing::warn!(
                         "the limit of connections is reached (--max-connections, or the limit of \
                          open files): new ones wait"
@@ -231,7 +239,8 @@ impl ConnPermits {
         permit.ok().map(FreePermit)
     }
 
-    /// Assigns a permit to the address of a connection; `None` if the address has too many.
+    /// Assigns a permit to the address of a connection; `None` if the address has too many
+    /// connections already.
     pub(super) fn assign(
         &self,
         permit: FreePermit,
@@ -249,8 +258,8 @@ impl ConnPermits {
         Some(ConnPermit { by_address: self.by_address.clone(), address, _permit: permit.0 })
     }
 
-    /// How many streams a new HTTP/2 connection may have. `is_shared`: it belongs to a trusted
-    /// proxy, which carries the requests of many clients.
+    /// The maximum number of streams of a new HTTP/2 connection. `is_shared` means that the
+    /// connection belongs to a trusted proxy, which carries the requests of many clients.
     pub(super) fn streams_max(&self, peer: IpAddr, is_shared: bool) -> u32 {
         if is_shared {
             return STREAMS_MAX;
@@ -261,7 +270,7 @@ impl ConnPermits {
         share.clamp(STREAMS_MIN, STREAMS_MAX)
     }
 
-    /// How long a connection may be idle at the moment.
+    /// How long a connection may be idle: less than usual while others wait for a permit.
     pub(super) fn idle_timeout(&self, limits: &Limits) -> Duration {
         match self.is_crowded.load(Ordering::Relaxed) {
             true => limits.idle_timeout.min(CROWDED_IDLE_TIMEOUT),
@@ -282,7 +291,8 @@ impl Drop for ConnPermit {
     }
 }
 
-/// The network that counts as one client: of IPv6 the /64, which belongs to one household.
+/// The address that counts as one client: an IPv4 address as it is, an IPv6 address as its /64
+/// network, which belongs to one household.
 pub(crate) fn network(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),
@@ -295,7 +305,9 @@ pub(crate) fn network(peer: IpAddr) -> IpAddr {
 pub(super) struct LogThrottle(Option<Instant>);
 
 impl LogThrottle {
-    pub(super) fn is_due(&mut self) -> bool {
+    /// Whether the warning may be logged now. If it may, the next one has to wait for
+    /// [`WARN_EVERY`].
+    fn try_acquire(&mut self) -> bool {
         let now = Instant::now();
         if self.0.is_some_and(|last| now.duration_since(last) < WARN_EVERY) {
             return false;
@@ -365,7 +377,7 @@ mod tests {
         drop(only);
         assert!(waiting.await.is_some());
         assert_eq!(permits.idle_timeout(&limits), limits.idle_timeout);
-        assert!(!warnings.is_due(), "the warning was logged once");
+        assert!(!warnings.try_acquire(), "the warning was logged once");
     }
 
     #[tokio::test]

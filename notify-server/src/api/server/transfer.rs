@@ -24,8 +24,8 @@ use crate::api::server;
 use crate::api::server::connection::ConnTimeouts;
 
 /// Largest piece of a body: a frame of HTTP/2 by default (RFC 9113 section 6.5.2), in bytes.
-pub(crate) const PIECE_BYTES_MAX: usize = 16_384;
-/// Number of tracked transfers above which those that ended are removed.
+const PIECE_BYTES_MAX: usize = 16_384;
+/// From this number of tracked transfers on, ended transfers are removed before the list grows.
 const TRACKED_MIN: usize = 128;
 
 /// The transfers of one connection.
@@ -33,6 +33,7 @@ pub(super) struct Transfers {
     timeouts: Arc<ConnTimeouts>,
     timeout: Duration,
     is_shared: bool,
+    /// The transfers of this connection. Ended ones are removed from time to time.
     open: Mutex<Vec<Weak<Transfer>>>,
 }
 
@@ -40,15 +41,17 @@ pub(super) struct Transfers {
 pub(crate) struct Transfer {
     timeouts: Arc<ConnTimeouts>,
     timeout: Duration,
+    /// Aborts the HTTP/2 stream of the response.
     stream: Option<AbortHandle>,
     /// Whether the connection carries the requests of many clients.
     is_shared: bool,
     progress: Mutex<Progress>,
+    /// Wakes the body when no bytes are outstanding any more.
     drained: AtomicWaker,
 }
 
 struct Progress {
-    /// Bytes that hyper has and the socket has not accepted.
+    /// Bytes that hyper has taken and the socket has not accepted yet.
     outstanding: usize,
     rate: MinRate,
     is_aborted: bool,
@@ -62,12 +65,13 @@ pub(crate) struct Piece {
 }
 
 impl Transfers {
-    /// `is_shared`: the connection belongs to a proxy, with the requests of many clients.
+    /// `is_shared` means that the connection belongs to a proxy and carries the requests of many
+    /// clients.
     pub(super) fn new(timeouts: Arc<ConnTimeouts>, timeout: Duration, is_shared: bool) -> Self {
         Self { timeouts, timeout, is_shared, open: Mutex::default() }
     }
 
-    /// Starts to track a response. Called within the task of its stream.
+    /// Starts to track a response. It must be called within the task of the response's stream.
     pub(super) fn start(&self) -> Arc<Transfer> {
         let rate = MinRate::start(self.timeouts.unblocked_time(), self.timeout);
         let transfer = Arc::new(Transfer {
@@ -82,17 +86,21 @@ impl Transfers {
         transfer
     }
 
-    /// Aborts the streams whose clients read too slowly. True if one of them cannot be aborted
-    /// alone, so that the connection has to be closed.
+    /// Aborts the streams whose clients read too slowly. Returns false if one of the streams cannot
+    /// be aborted alone: then the caller has to close the connection.
     pub(super) fn abort_stuck(&self) -> bool {
         let now = self.timeouts.unblocked_time();
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|transfer| transfer.strong_count() > 0);
-        let mut stuck = open.iter().filter_map(Weak::upgrade).filter(|open| open.is_stuck(now));
-        stuck.any(|transfer| !transfer.abort())
+        for transfer in open.iter().filter_map(Weak::upgrade) {
+            if transfer.is_stuck(now) && !transfer.abort() {
+                return false;
+            }
+        }
+        true
     }
 
-    /// Aborts the streams whose clients have not read everything.
+    /// Aborts all streams whose clients have not read everything.
     pub(super) fn abort_all(&self) {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         for transfer in open.iter().filter_map(Weak::upgrade) {
@@ -117,7 +125,7 @@ impl Transfer {
         progress.outstanding > 0 && progress.rate.is_too_slow(now)
     }
 
-    /// Resets the stream. False if that is not possible, or has been done before.
+    /// Resets the stream. Returns false if there is no stream to reset, or if it was reset before.
     fn abort(&self) -> bool {
         let mut progress = self.progress();
         let Some(stream) = self.stream.as_ref().filter(|_| !progress.is_aborted) else {
@@ -128,7 +136,8 @@ impl Transfer {
         true
     }
 
-    fn handed_out(&self, bytes: usize) {
+    /// Records that hyper took bytes.
+    fn record_handed_out(&self, bytes: usize) {
         let now = self.timeouts.unblocked_time();
         let mut progress = self.progress();
         if progress.outstanding == 0 {
@@ -137,14 +146,16 @@ impl Transfer {
         progress.outstanding += bytes;
     }
 
-    fn written(&self, bytes: usize) {
+    /// Records that the socket accepted bytes.
+    fn record_written(&self, bytes: usize) {
         let now = self.timeouts.unblocked_time();
         let mut progress = self.progress();
         progress.outstanding -= bytes;
         progress.rate.record(now, bytes);
     }
 
-    fn dropped(&self, bytes: usize) {
+    /// Records that hyper dropped bytes which it had not written; 0 if it had written them all.
+    fn record_dropped(&self, bytes: usize) {
         let is_drained = {
             let mut progress = self.progress();
             progress.outstanding -= bytes;
@@ -155,15 +166,16 @@ impl Transfer {
         }
     }
 
-    /// Whether the stream has to stay open until the client has read everything. A stream that is
-    /// closed on our side can no longer be reset alone, and a connection of many clients is not
-    /// closed for one of them.
-    pub(crate) fn holds_stream(&self) -> bool {
+    /// Whether the stream has to stay open because the client has not read everything. A stream
+    /// that the server has closed can no longer be reset alone: only closing the whole connection
+    /// would stop it, and a connection that carries many clients must not be closed because of one
+    /// of them.
+    fn holds_stream(&self) -> bool {
         self.is_shared && self.progress().outstanding > 0
     }
 
     /// Ready when [`Self::holds_stream`] is false.
-    pub(crate) fn poll_drained(&self, cx: &Context<'_>) -> Poll<()> {
+    fn poll_drained(&self, cx: &Context<'_>) -> Poll<()> {
         self.drained.register(cx.waker());
         if self.holds_stream() { Poll::Pending } else { Poll::Ready(()) }
     }
@@ -174,13 +186,13 @@ impl Transfer {
 }
 
 impl Piece {
-    pub(crate) fn new(
+    fn new(
         bytes: Bytes,
         transfer: Option<Arc<Transfer>>,
         memory: Option<Arc<MemoryPermit>>,
     ) -> Self {
         if let Some(transfer) = &transfer {
-            transfer.handed_out(bytes.len());
+            transfer.record_handed_out(bytes.len());
         }
         Self { bytes, transfer, _memory: memory }
     }
@@ -198,7 +210,7 @@ impl Buf for Piece {
     fn advance(&mut self, count: usize) {
         self.bytes.advance(count);
         if let Some(transfer) = &self.transfer {
-            transfer.written(count);
+            transfer.record_written(count);
         }
     }
 }
@@ -206,7 +218,7 @@ impl Buf for Piece {
 impl Drop for Piece {
     fn drop(&mut self) {
         if let Some(transfer) = &self.transfer {
-            transfer.dropped(self.bytes.len());
+            transfer.record_dropped(self.bytes.len());
         }
     }
 }
@@ -216,9 +228,9 @@ pub(crate) struct ResponseBody {
     content: Content,
     /// Tracks how fast the client reads it.
     transfer: Option<Arc<Transfer>>,
-    /// Its memory, until the last piece is written.
+    /// The memory of the content, which stays reserved until the last piece is written.
     memory: Option<Arc<MemoryPermit>>,
-    /// Dropped at the end of a stream.
+    /// Counts the request as in flight; dropped at the end of a stream.
     guard: Option<Box<dyn Any + Send>>,
 }
 
@@ -228,7 +240,8 @@ enum Content {
 }
 
 impl ResponseBody {
-    /// The body of a handler's reply. A body of known length is in memory.
+    /// Wraps the body of a handler's reply. A body of known length is in memory already, any other
+    /// body is a stream.
     pub(crate) fn new<B>(body: B) -> Self
     where
         B: Body<Data = Bytes, Error = warp::Error> + Send + Sync + 'static,
@@ -252,8 +265,8 @@ impl ResponseBody {
         }
     }
 
-    /// The memory that it takes, in bytes. A body that all responses share, such as a page of the
-    /// documentation, takes none.
+    /// The memory that the content takes, in bytes. Content that all responses share, such as a
+    /// page of the documentation, takes none.
     pub(crate) fn owned_bytes(&self) -> usize {
         match &self.content {
             Content::Full(bytes) if bytes.is_unique() => bytes.len(),
@@ -276,8 +289,8 @@ impl ResponseBody {
         self.memory = Some(Arc::new(permit));
     }
 
-    /// Keeps a guard, which counts the request as in flight, until the response is complete: at
-    /// once for a body in memory, at its end for a stream.
+    /// Keeps a guard, which counts the request as in flight, until the response is complete. A body
+    /// in memory is complete at once, a stream at its end.
     pub(crate) fn attach_guard(&mut self, guard: impl Any + Send) {
         match self.content {
             Content::Full(_) => drop(guard),
@@ -300,8 +313,11 @@ impl Body for ResponseBody {
     ) -> Poll<Option<Result<Frame<Piece>, warp::Error>>> {
         let frame = match &mut self.content {
             Content::Full(rest) if rest.is_empty() => {
-                let transfer = self.transfer.as_ref();
-                return transfer.map_or(Poll::Ready(()), |it| it.poll_drained(cx)).map(|()| None);
+                let drained = match &self.transfer {
+                    Some(transfer) => transfer.poll_drained(cx),
+                    None => Poll::Ready(()),
+                };
+                return drained.map(|()| None);
             }
             Content::Full(rest) => {
                 let piece = rest.split_to(rest.len().min(PIECE_BYTES_MAX));
@@ -310,7 +326,7 @@ impl Body for ResponseBody {
             Content::Stream(stream) => Pin::new(stream).poll_frame(cx),
         };
         let piece = |bytes| Piece::new(bytes, self.transfer.clone(), self.memory.clone());
-        frame.map(|frame| frame.map(|frame| frame.map(|frame| frame.map_data(piece))))
+        frame.map_ok(|frame| frame.map_data(piece))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -331,8 +347,10 @@ impl Body for ResponseBody {
 /// Minimum rate of request bodies and of responses that a client reads, in bytes per second.
 pub(crate) const BYTES_PER_SECOND_MIN: u64 = 1_024;
 
-/// Detects transfers that are too slow over a sliding window. Each byte extends the deadline by the time that it may take
-/// at the minimum rate, up to the timeout from now. Times are relative to any fixed instant.
+/// Detects transfers that are too slow over a sliding window. Each byte extends the deadline by the
+/// time that one byte takes at the minimum rate, but the deadline is never later than the timeout
+/// from now. A burst therefore gains no time beyond the timeout. All times are durations since one
+/// instant, which the caller chooses.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MinRate {
     timeout: Duration,
@@ -340,19 +358,19 @@ pub(crate) struct MinRate {
 }
 
 impl MinRate {
-    /// A transfer that starts now.
+    /// Starts the deadline of a transfer that begins at `now`.
     pub(crate) fn start(now: Duration, timeout: Duration) -> Self {
         Self { timeout, deadline: now.saturating_add(timeout) }
     }
 
-    /// Records bytes that were transferred now.
+    /// Records bytes that were transferred at `now`.
     pub(crate) fn record(&mut self, now: Duration, bytes: usize) {
         let millis = (bytes as u64).saturating_mul(1_000).div_ceil(BYTES_PER_SECOND_MIN);
         let extended = self.deadline.saturating_add(Duration::from_millis(millis));
         self.deadline = extended.min(now.saturating_add(self.timeout));
     }
 
-    /// When the transfer is too slow unless more bytes arrive.
+    /// The time after which the transfer is too slow, unless more bytes arrive before.
     pub(crate) fn deadline(&self) -> Duration {
         self.deadline
     }

@@ -48,7 +48,8 @@ pub(crate) async fn delete(ctx: RequestCtx, _: NoQuery) -> Result<JsonReply<Succ
     Ok(JsonReply::success())
 }
 
-/// `POST /admin/v1/apps/{id}/keys`.
+/// `POST /admin/v1/apps/{id}/keys`. The response is the only place that shows the key: it is not
+/// stored for repeated requests.
 pub(crate) async fn create_key(
     ctx: RequestCtx,
     key: CreateKey,

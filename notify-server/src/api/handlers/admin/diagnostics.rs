@@ -74,17 +74,19 @@ async fn webhooks(ctx: &RequestCtx, app: AppNo) -> Result<Vec<Webhook>, ApiError
     Ok(all.rows.into_iter().filter(is_broken).collect())
 }
 
+/// Feeds whose last fetches failed.
 async fn feeds(ctx: &RequestCtx, app: AppNo) -> Result<Vec<Feed>, ApiError> {
     let all = ctx.api.store.list_feeds(app, first(FEEDS_MAX)).await?;
     Ok(all.rows.into_iter().filter(|feed| feed.status == FeedStatus::Failing).collect())
 }
 
-/// A page of this size, which contains everything: an application has at most as many.
-fn first(most: u64) -> PageRequest {
-    PageRequest { limit: u32::try_from(most).unwrap_or(u32::MAX), cursor: None }
+/// A page that contains all items of an application, which has at most `count_max` of them.
+fn first(count_max: u64) -> PageRequest {
+    PageRequest { limit: u32::try_from(count_max).unwrap_or(u32::MAX), cursor: None }
 }
 
-/// The provider status by platform, except those with neither devices nor a provider.
+/// The provider status of each platform, except for platforms that have neither devices nor a
+/// provider.
 async fn channels(
     ctx: &RequestCtx,
     no: AppNo,

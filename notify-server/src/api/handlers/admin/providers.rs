@@ -53,7 +53,7 @@ pub(crate) async fn put(
     let app: AppId = ctx.id("id")?;
     let provider = provider(&ctx)?;
     let mut config = serde_json::from_slice(&body.0).expect("json::check accepts only JSON");
-    let _alone = before_deadline(ctx.api.provider_changes.lock()).await?;
+    let _lock = before_deadline(ctx.api.provider_changes.lock()).await?;
     let previous = previous_config(&ctx.api, app, provider).await?;
     provider_config::ProviderConfig::fill_defaults(provider, &mut config, previous.as_ref());
     provider_config::ProviderConfig::parse(provider, &config)
@@ -117,7 +117,8 @@ pub(crate) async fn resume(ctx: RequestCtx, _: NoBody) -> Result<JsonReply<Succe
     Ok(JsonReply::success())
 }
 
-/// A provider without its secrets, or without its configuration if that cannot be opened.
+/// The provider as the API shows it: without secrets, and without its configuration if the
+/// configuration cannot be opened.
 fn view(statuses: &ProviderStatuses<'_>, app: AppId, row: &ProviderRow) -> ProviderView {
     let config = provider_config::ProviderConfig::open(&statuses.api.master_key, app, row);
     let config = config.map_or(serde_json::Value::Null, |config| config.redacted());
@@ -138,18 +139,18 @@ fn provider(ctx: &RequestCtx) -> Result<ProviderKind, ApiError> {
 pub(super) struct ProviderStatuses<'a> {
     pub(super) api: &'a Api,
     app: AppNo,
-    /// The platforms whose guard tripped. The store knows at once; the engine of a new server learns it
-    /// with the first delivery to the platform.
+    /// The platforms whose guard tripped, read from the store. The engine of a server that has just
+    /// started knows this only after the first delivery to the platform.
     tripped: Vec<Platform>,
 }
 
 impl<'a> ProviderStatuses<'a> {
-    /// Reads what the store knows of them.
+    /// Reads from the store which guards have tripped.
     pub(super) async fn of(api: &'a Api, app: AppNo) -> Result<Self, StoreError> {
         Ok(Self { api, app, tripped: api.store.guard_tripped_platforms(app).await? })
     }
 
-    /// The status of the provider of a platform, and of the services behind it.
+    /// The status of the provider of a platform, and of its push services.
     pub(super) fn on(&self, platform: Platform) -> ChannelView {
         let mut channel = self.api.operations.engine.channel(self.app, platform);
         if channel.status == ProviderStatus::Available && self.tripped.contains(&platform) {

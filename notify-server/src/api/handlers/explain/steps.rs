@@ -16,12 +16,12 @@ use crate::store::{DeliveryFacts, DeliveryProgress, Outcome};
 pub(super) struct Channel {
     pub(super) is_configured: bool,
     pub(super) status: ProviderStatus,
-    /// The push service that has this state; `None`: the provider as a whole.
+    /// The push service that has this status; `None` means the provider as a whole.
     pub(super) service: Option<String>,
 }
 
-/// The outcome and its steps in order. `named_under` is the platform whose list contains the id of
-/// a device of another platform.
+/// Returns the outcome and its steps in order. `named_under` is set if the device's id is in the
+/// list of another platform than the device's: it is the platform of that list.
 pub(super) fn explain(
     facts: &DeliveryFacts,
     channel: &Channel,
@@ -80,21 +80,32 @@ impl ExplanationBuilder<'_> {
     }
 
     fn add_schedule(&mut self) {
-        let notification = &self.facts.notification;
-        if let Some(at) = notification.started_at {
-            if notification.local_time.is_none() {
-                let detail = "became due; it goes to devices registered before this time";
-                return self.add(Some(at), StepKind::Started, detail);
-            }
-            let detail = "its first zone became due; the audience of each zone is who had \
-                registered until its own time";
-            self.add(Some(at), StepKind::Started, detail);
-            return self.add_local_time();
+        match self.facts.notification.started_at {
+            Some(at) => self.add_start(at),
+            None => self.add_due_time(),
         }
+    }
+
+    /// When the notification became due.
+    fn add_start(&mut self, at: Timestamp) {
+        let is_zone_by_zone = self.facts.notification.local_time.is_some();
+        let detail = if is_zone_by_zone {
+            "its first zone became due; in each zone, it goes to devices registered before that \
+             zone's time"
+        } else {
+            "became due; it goes to devices registered before this time"
+        };
+        self.add(Some(at), StepKind::Started, detail);
+        self.add_local_time();
+    }
+
+    /// When a notification that has not started will be due.
+    fn add_due_time(&mut self) {
+        let notification = &self.facts.notification;
         match notification.status {
             NotificationStatus::Canceled => {}
             NotificationStatus::Queued => {
-                let detail = "due; its turn to begin has not come";
+                let detail = "due; it waits for its turn to start";
                 self.add(notification.due_at, StepKind::Scheduled, detail);
             }
             NotificationStatus::Scheduled
@@ -120,7 +131,7 @@ impl ExplanationBuilder<'_> {
             return;
         }
         let minutes = self.facts.device.utc_offset_minutes;
-        // If the time had already passed, at once.
+        // A time that had already passed means that the turn came at once.
         let turn_at = local_time.plus_ms(-i64::from(minutes) * 60_000).max(notification.created_at);
         let sign = if minutes < 0 { '-' } else { '+' };
         let (hours, minutes) = (minutes.abs() / 60, minutes.abs() % 60);
@@ -132,7 +143,7 @@ impl ExplanationBuilder<'_> {
         self.add(Some(turn_at), StepKind::Scheduled, detail);
     }
 
-    /// When the device was found to be eligible.
+    /// The time at which an attempt or outcome proves that the device was eligible.
     fn proven_at(&self) -> Option<Timestamp> {
         match self.facts.progress {
             DeliveryProgress::Retrying { first_attempt_at, .. } => Some(first_attempt_at),
@@ -147,7 +158,8 @@ impl ExplanationBuilder<'_> {
         }
     }
 
-    /// Whether the target names the device or its platform, and the device had registered in time.
+    /// Adds whether the target contains the device and whether the device had registered in time.
+    /// Returns whether both are true.
     fn add_target(&mut self, proven_at: Option<Timestamp>) -> bool {
         let (notification, device) = (&self.facts.notification, &self.facts.device);
         let platform = device.platform;
@@ -176,9 +188,9 @@ impl ExplanationBuilder<'_> {
             } else if notification.names_devices {
                 format!("it names devices, and this one is not among those on {platform}")
             } else {
-                let named: Vec<&str> =
+                let platforms: Vec<&str> =
                     notification.platforms.iter().map(|platform| platform.as_str()).collect();
-                format!("it goes to {}; the device is on {platform}", named.join(", "))
+                format!("it goes to {}; the device is on {platform}", platforms.join(", "))
             };
             self.add(fixed_at, StepKind::NotTargeted, detail);
             return false;
@@ -205,7 +217,7 @@ impl ExplanationBuilder<'_> {
         true
     }
 
-    /// What an attempt or outcome proves: the device was eligible.
+    /// Adds what an attempt or outcome at `at` proves: the device was eligible. Returns true.
     fn add_proven_state(&mut self, at: Timestamp) -> bool {
         if let Some(tag) = &self.facts.notification.tag {
             self.add(Some(at), StepKind::HasTag, format!("had the tag `{tag}` when its turn came"));
@@ -215,7 +227,7 @@ impl ExplanationBuilder<'_> {
         true
     }
 
-    /// The current state of the device; returns whether it is eligible.
+    /// Adds the current state of the device. Returns whether the device is eligible.
     fn add_current_state(&mut self) -> bool {
         let device = &self.facts.device;
         let mut is_eligible = device.has_address && !device.push_disabled && device.dead.is_none();
@@ -245,7 +257,7 @@ impl ExplanationBuilder<'_> {
         self.add(None, StepKind::NoAddress, detail);
     }
 
-    /// Why the device is disabled at the moment, if it is.
+    /// Adds why the device is disabled, if it is. Returns whether it is.
     fn add_disabled(&mut self) -> bool {
         let device = &self.facts.device;
         if device.push_disabled {
@@ -273,12 +285,14 @@ impl ExplanationBuilder<'_> {
         if let (Some(moved_at), Some(due_at)) = (self.facts.device.moved_at, due_at)
             && moved_at >= due_at
         {
-            let detail = "the address was another device's until then, which may have got it";
+            let detail =
+                "another device had the address until then, and may have got the notification";
             self.add(Some(moved_at), StepKind::AddressMoved, detail);
         }
     }
 
-    /// Not started on this platform: scheduled, queued, or canceled before it was due.
+    /// Adds the steps of a notification that has not started on the device's platform: it is
+    /// scheduled or queued, or was canceled before it was due.
     fn add_not_started(&mut self, is_eligible: bool) -> ExplainedOutcome {
         let status = self.facts.notification.status;
         let is_canceled = self.add_cancel_request();
@@ -303,11 +317,16 @@ impl ExplanationBuilder<'_> {
         self.add_moved_address();
         let is_canceled = self.add_cancel_request();
         if !is_eligible {
-            let detail = "its turn is not over; as the device is now it will be passed over";
+            let detail = "the notification is still being sent; it will skip the device, as the device \
+                is now";
             self.add(None, StepKind::PassedOver, detail);
             return ExplainedOutcome::NotTargeted;
         }
-        self.add(None, StepKind::Waiting, "its turn has not come, or its attempt is under way");
+        self.add(
+            None,
+            StepKind::Waiting,
+            "the device's turn has not come, or its attempt is under way",
+        );
         if !is_canceled {
             self.add_channel();
         }
@@ -362,7 +381,7 @@ impl ExplanationBuilder<'_> {
             ProviderStatus::Tripped => {
                 let detail = format!(
                     "so many addresses looked dead at once that everything is stopped until {kind} \
-                     is released (`notify providers resume {kind}`) or configured anew"
+                     is released (`notify providers resume {kind}`) or configured again"
                 );
                 self.add(None, StepKind::Paused, detail);
             }
@@ -399,7 +418,7 @@ impl ExplanationBuilder<'_> {
 
 // Attempts and outcomes.
 
-/// Reasons of the server itself, and not of a provider.
+/// Reasons that the server gives, as opposed to a provider's answers.
 const OWN_REASONS: [&str; 5] = [
     reasons::PROVIDER_NOT_CONFIGURED,
     reasons::CREDENTIALS_REFUSED,
@@ -493,8 +512,8 @@ impl ExplanationBuilder<'_> {
             }
             Some(reasons::EXPIRED) | None => {
                 if attempts == 0 {
-                    // The current provider status may also have been the reason then; no earlier
-                    // one is stored.
+                    // The provider may have been unavailable when the delivery expired. Earlier
+                    // statuses are not stored, so the current status is shown.
                     self.add_channel();
                     "it expired (ttl_seconds) before it could be sent".into()
                 } else {
@@ -506,7 +525,7 @@ impl ExplanationBuilder<'_> {
         self.add(Some(at), StepKind::Expired, detail);
     }
 
-    /// A device that this delivery disabled, and which is enabled again.
+    /// Adds that the device is enabled again, if this delivery had disabled it.
     fn add_enabled_again(&mut self) {
         let device = &self.facts.device;
         if device.dead.is_some() || device.push_disabled {
@@ -515,7 +534,7 @@ impl ExplanationBuilder<'_> {
         let detail = if self.channel.status == ProviderStatus::Tripped {
             "is enabled again: so many addresses looked dead at once that the server doubts it"
         } else {
-            "is enabled again now: it registered anew, or the server doubted that so many \
+            "is enabled again now: it registered again, or the server doubted that so many \
              addresses were dead at once"
         };
         self.add(None, StepKind::Enabled, detail);

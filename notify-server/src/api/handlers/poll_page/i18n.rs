@@ -7,21 +7,21 @@ use notify_core::Poll;
 pub(super) struct Strings {
     /// Language code.
     pub(super) lang: &'static str,
-    /// An answer without text; its number follows.
+    /// The name of an answer without text. The number of the answer follows.
     pub(super) answer: &'static str,
-    /// The number of votes; it follows.
+    /// The label of the number of votes. The number follows.
     pub(super) votes: &'static str,
     /// Marks the visitor's answer.
     pub(super) yours: &'static str,
-    /// After the vote.
+    /// The thanks after the vote.
     pub(super) thanks: &'static str,
-    /// Unknown poll.
+    /// The error of an unknown poll.
     pub(super) unknown: &'static str,
-    /// Invalid vote.
+    /// The error of an invalid vote.
     pub(super) refused: &'static str,
-    /// Too many votes.
+    /// The error of too many votes.
     pub(super) busy: &'static str,
-    /// Server error.
+    /// The error of a failing server.
     pub(super) failed: &'static str,
 }
 

@@ -30,10 +30,11 @@ use crate::store::Visitor;
 pub(crate) const AREA: &str = "/polls";
 /// Path template of the form.
 pub(crate) const VOTES: &str = "/polls/{public_id}/votes";
-/// Largest form, in bytes: more than two ids with their names.
+/// Largest form, in bytes. It has room for two ids with their names.
 pub(crate) const FORM_BYTES_MAX: usize = 1_024;
 
-/// Which site caused a browser's request (Fetch Metadata, section 2.4).
+/// How the site that caused a browser's request is related to this server (Fetch Metadata, section
+/// 2.4).
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// A submitted form.
@@ -59,20 +60,21 @@ pub(crate) async fn show(ctx: RequestCtx) -> Result<Response, ApiError> {
 /// `POST /polls/{public_id}/votes`.
 pub(crate) async fn vote(ctx: RequestCtx) -> Result<Response, ApiError> {
     let public_id: Uuid = ctx.id("public_id")?;
-    // Otherwise a form of another site could vote for its visitors.
+    // Without this check, a form on another site could vote in the name of that site's visitors.
     if !is_same_origin(&ctx) {
         return Err(ApiError::invalid("form", "comes from another site"));
     }
     let form = parse_form(&ctx.body.bytes)?;
-    // The cookie first: a visitor who has voted keeps the id. The field of the form makes a form
-    // that is sent twice count once before there is a cookie.
+    // The cookie takes precedence, so that a visitor who has voted keeps the id. Before the first
+    // vote there is no cookie. Then the id is in the form, so that a form that is sent twice counts
+    // once.
     let visitor_cookie = VisitorId::from_cookies(ctx.headers().get_all(header::COOKIE).iter());
     let visitor = visitor_cookie.or(form.visitor).unwrap_or_else(VisitorId::random);
     let (api, hashed) = (&ctx.api, visitor.hashed());
     api.store.answer_public_poll(public_id, form.answer, hashed, api.clock.now()).await?;
     let mut response = StatusCode::SEE_OTHER.into_response();
     let headers = response.headers_mut();
-    // Relative, since a proxy may add a path.
+    // The address is relative, since a proxy may add a path.
     let page = HeaderValue::try_from(format!("../{public_id}")).expect("an id is visible ASCII");
     headers.insert(header::LOCATION, page);
     headers.insert(header::SET_COOKIE, visitor.cookie(is_secure(&ctx)));
@@ -94,12 +96,12 @@ pub(crate) fn form_schema() -> Value {
 
 /// The header `Accept-Language`.
 pub(crate) fn accept_language(headers: &HeaderMap) -> &str {
-    let given = headers.get(header::ACCEPT_LANGUAGE).and_then(|given| given.to_str().ok());
-    given.unwrap_or_default()
+    let languages = headers.get(header::ACCEPT_LANGUAGE).and_then(|value| value.to_str().ok());
+    languages.unwrap_or_default()
 }
 
-/// Whether a form was submitted by a page of this server: by Fetch Metadata, in older browsers by
-/// `Origin`. Clients that are not browsers send neither.
+/// Whether a page of this server submitted the form. Browsers show this by Fetch Metadata, older
+/// ones by `Origin`. Clients that are not browsers send neither and are accepted.
 fn is_same_origin(ctx: &RequestCtx) -> bool {
     if let Some(site) = ctx.headers().get(FETCH_SITE) {
         return matches!(site.as_bytes(), b"same-origin" | b"none");
@@ -110,10 +112,11 @@ fn is_same_origin(ctx: &RequestCtx) -> bool {
     if public.is_some_and(|public| public.origin().ascii_serialization() == origin) {
         return true;
     }
-    // The request may use another name of this server; it cannot be the name of another site.
+    // The request may use another name of this server than `public_url`. The header `Host` has this
+    // name too, but never the name of another site.
     let host = ctx.headers().get(header::HOST).and_then(|host| host.to_str().ok());
-    let named = origin.split_once("://").map(|(_, named)| named);
-    named.zip(host).is_some_and(|(named, host)| named.eq_ignore_ascii_case(host))
+    let origin_host = origin.split_once("://").map(|(_, host)| host);
+    origin_host.zip(host).is_some_and(|(origin_host, host)| origin_host.eq_ignore_ascii_case(host))
 }
 
 /// Whether browsers load the page over TLS, from this server or a proxy.
@@ -126,12 +129,12 @@ fn parse_form(body: &Bytes) -> Result<Form, ApiError> {
     let text = std::str::from_utf8(body).map_err(|_| refused())?;
     let (mut answer, mut visitor) = (None, None);
     for (name, value) in decode_pairs(text)? {
-        let place = match &*name {
+        let field = match &*name {
             "answer" => &mut answer,
             "visitor" => &mut visitor,
             _ => return Err(refused()),
         };
-        if place.replace(value).is_some() {
+        if field.replace(value).is_some() {
             return Err(refused());
         }
     }
@@ -159,7 +162,7 @@ const COOKIE_SECONDS: u32 = 31_536_000;
 struct VisitorId(String);
 
 impl VisitorId {
-    /// A new one.
+    /// A new random id.
     fn random() -> Self {
         let mut random = [0; ID_BYTES];
         aws_lc_rs::rand::fill(&mut random).expect("the operating system gives random bytes");
@@ -192,8 +195,8 @@ impl VisitorId {
         Visitor::of(&sha256(self.0.as_bytes()))
     }
 
-    /// The cookie. Without `Path` it applies to this poll alone, under any path of a proxy. Scripts
-    /// cannot read it, and forms of other sites do not send it.
+    /// The cookie. Without `Path` the cookie applies to this poll alone, whatever path a proxy
+    /// adds. Scripts cannot read the cookie, and forms of other sites do not send it.
     fn cookie(&self, secure: bool) -> HeaderValue {
         let secure = if secure { "; Secure" } else { "" };
         let cookie = format!(

@@ -29,9 +29,9 @@ static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
 
 /// Whether the visitor has voted.
 pub(super) enum VoteState {
-    /// Not yet: the page has a form with this visitor id.
+    /// The visitor has not voted: the page has a form with this visitor id.
     Open(VisitorId),
-    /// The visitor gave this answer: the page has the results.
+    /// The visitor has given this answer: the page shows the results.
     Voted(AnswerId),
 }
 
@@ -62,7 +62,8 @@ pub(crate) fn error_page(error: ApiError, accept_language: &str) -> Response {
     html.raw("<h1>").text(text).raw("</h1>\n");
     let (page, body) = end(html, error.status).into_parts();
     let mut response = Response::from_parts(error, body);
-    // Keeps headers such as `Retry-After` and `Allow`; those of the page replace the others.
+    // The response keeps the headers of the error, such as `Retry-After` and `Allow`, unless the
+    // page sets the same header.
     response.headers_mut().extend(page.headers);
     response
 }
@@ -92,7 +93,8 @@ fn end(mut html: Html, status: StatusCode) -> Response {
     response
 }
 
-/// An image over https. The policy blocks others, which would leave a broken image.
+/// Adds an image if its URL is https, and returns whether it did. The policy blocks other images,
+/// which would look broken.
 fn image(html: &mut Html, url: Option<&str>) -> bool {
     let url = url
         .filter(|url| url.get(..8).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://")));
@@ -101,7 +103,7 @@ fn image(html: &mut Html, url: Option<&str>) -> bool {
     true
 }
 
-/// An answer: its image and its text, or its number if it has no text.
+/// Adds an answer: its image and its text, or its number if it has no text.
 fn answer(html: &mut Html, answer: &PollAnswer, number: usize, strings: &Strings) {
     let has_image = image(html, Some(&answer.image_url));
     if !answer.text.is_empty() {
@@ -164,7 +166,7 @@ fn votes(html: &mut Html, count: u64, strings: &Strings) {
     html.text(&format!(": {count}")).raw("</small>");
 }
 
-// Literals of this program are written as they are; all other text is escaped.
+// Only literals of this program are added as markup. All other text is escaped.
 
 /// An HTML page.
 #[derive(Default)]
@@ -186,8 +188,8 @@ impl Html {
                 '>' => self.0.push_str("&gt;"),
                 '"' => self.0.push_str("&quot;"),
                 '\'' => self.0.push_str("&#39;"),
-                // Characters that are not allowed in HTML (section 13.5), and those that change the
-                // direction of the text around them.
+                // Left out: characters that are not allowed in HTML (section 13.5), and characters
+                // that change the direction of the text around them.
                 '\0'..='\u{8}' | '\u{b}' | '\u{e}'..='\u{1f}' | '\u{7f}' => {}
                 '\u{202a}'..='\u{202e}' => {}
                 other => self.0.push(other),

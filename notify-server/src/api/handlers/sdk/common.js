@@ -1,15 +1,21 @@
-// What page and service worker share: what this browser keeps, and how it calls the server.
+// The part that the page and the service worker share: the state stored in this browser, and calls
+// of the server.
 
 const DATABASE = 'notify-sdk';
-// Reports that are kept while the server cannot be reached; the oldest go first.
+// How many reports are stored while the server cannot be reached. Beyond this number, the oldest
+// reports are deleted.
 const REPORTS_KEPT_MAX = 200;
+// How long a report is stored, in milliseconds.
 const REPORT_KEPT_MS = 7 * 24 * 3600 * 1000;
-// As many as the server takes at once.
+// The maximum number of reports that the server accepts in one request.
 const REPORTS_PER_REQUEST = 50;
 const CALL_TIMEOUT_MS = 15_000;
 const SYNC_TAG = 'notify-reports';
 
-/** Why a call failed: `status` of the answer, 0 where none came; `errors` as the server lists them. */
+/**
+ * Why a call failed. `status` is the status of the response, or 0 if there was no response. `errors` are
+ * the errors that the response lists.
+ */
 class NotifyError extends Error {
   constructor(message, status = 0, errors = []) {
     super(message);
@@ -31,7 +37,7 @@ function openDatabase() {
   });
 }
 
-/** Runs one transaction; answers what the request that `work` returns came to. */
+/** Runs one transaction. Returns the result of the request that `work` returns. */
 async function inStore(name, mode, work) {
   const database = await openDatabase();
   try {
@@ -47,8 +53,8 @@ async function inStore(name, mode, work) {
   }
 }
 
-// The browser as it subscribed: {server, app, deviceId, secret, details, refreshedAt}; `leaving` once the
-// person ended that, until the server knows.
+// The stored subscription of this browser: {server, app, deviceId, secret, details, refreshedAt}. `leaving`
+// is set when the person has unsubscribed, until the server has deleted the device.
 const readState = () => inStore('state', 'readonly', (store) => store.get('browser'));
 const writeState = (state) => inStore('state', 'readwrite', (store) => store.put(state, 'browser'));
 
@@ -57,13 +63,16 @@ async function forget() {
   await inStore('reports', 'readwrite', (store) => store.clear());
 }
 
-/** The state of a browser that is subscribed. */
+/** The stored subscription, unless the person has unsubscribed. */
 async function subscribedState() {
   const state = await readState();
   return state && !state.leaving ? state : undefined;
 }
 
-/** Tells the server that the person left, and forgets; what cannot be told now is told later. */
+/**
+ * Deletes the device on the server, then the stored state. If the server cannot be reached, the state
+ * stays, so that a later call repeats the deletion.
+ */
 async function leave(state) {
   try {
     await call(state, 'DELETE', `/devices/${state.deviceId}`, { secret: state.secret });
@@ -73,7 +82,7 @@ async function leave(state) {
   await forget();
 }
 
-/** Calls the server; `at` is {server, app}. */
+/** Calls the server. `at` is {server, app}. */
 async function call(at, method, path, { body, secret } = {}) {
   const headers = {};
   if (body !== undefined) headers['Content-Type'] = 'application/json';
@@ -90,9 +99,9 @@ async function call(at, method, path, { body, secret } = {}) {
   } catch (cause) {
     throw new NotifyError(`the server cannot be reached, or does not allow this origin: ${cause}`);
   }
-  const answer = await response.json().catch(() => ({}));
-  if (response.ok) return answer;
-  const errors = answer.errors || [];
+  const reply = await response.json().catch(() => ({}));
+  if (response.ok) return reply;
+  const errors = reply.errors || [];
   throw new NotifyError(`${response.status}: ${errors.join('; ')}`, response.status, errors);
 }
 
@@ -101,39 +110,43 @@ function bytesOf(base64url) {
   return Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0));
 }
 
-function areSame(buffer, bytes) {
+function areEqual(buffer, bytes) {
   if (!buffer || buffer.byteLength !== bytes.length) return false;
-  return new Uint8Array(buffer).every((byte, place) => byte === bytes[place]);
+  return new Uint8Array(buffer).every((byte, index) => byte === bytes[index]);
 }
 
-/** The subscription with the server's key. One with another key is given up: nothing could be sent to it. */
+/**
+ * The browser's subscription with the server's key. An existing subscription with another key is
+ * replaced, because the server could not send to it.
+ */
 async function subscriptionFor(pushManager, key) {
   const wanted = bytesOf(key);
-  const has = await pushManager.getSubscription();
-  if (has && areSame(has.options && has.options.applicationServerKey, wanted)) return has;
-  if (has) await has.unsubscribe();
+  const existing = await pushManager.getSubscription();
+  const existingKey = existing && existing.options && existing.options.applicationServerKey;
+  if (existing && areEqual(existingKey, wanted)) return existing;
+  if (existing) await existing.unsubscribe();
   return pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: wanted });
 }
 
-/** Subscribes with the browser and tells the server; the device stays the one that it was. */
+/** Subscribes the browser and registers it on the server. An existing device stays the same. */
 async function subscribeWith(at, pushManager, details) {
   const { vapid_public_key: key } = await call(at, 'GET', '');
   const subscription = await subscriptionFor(pushManager, key);
   const { endpoint, keys } = subscription.toJSON();
   const state = await readState();
-  const isKnown = state && state.app === at.app && state.server === at.server;
-  const known = isKnown ? { device_id: state.deviceId, device_secret: state.secret } : {};
-  const body = { subscription: { endpoint, keys }, ...known, ...details };
-  const answer = await call(at, 'POST', '/devices', { body });
-  const secret = answer.device_secret || state.secret;
-  // Tags are set once: what is set elsewhere meanwhile must not be undone by a refresh.
-  const { tags, ...kept } = details;
-  await writeState({ server: at.server, app: at.app, deviceId: answer.id, secret, details: kept,
-    refreshedAt: Date.now() });
-  return answer.id;
+  const hasDevice = state && state.app === at.app && state.server === at.server;
+  const device = hasDevice ? { device_id: state.deviceId, device_secret: state.secret } : {};
+  const body = { subscription: { endpoint, keys }, ...device, ...details };
+  const created = await call(at, 'POST', '/devices', { body });
+  const secret = created.device_secret || state.secret;
+  // Tags are not stored: a later refresh must not undo a change that was made elsewhere.
+  const { tags, ...detailsToStore } = details;
+  await writeState({ server: at.server, app: at.app, deviceId: created.id, secret,
+    details: detailsToStore, refreshedAt: Date.now() });
+  return created.id;
 }
 
-/** What is shown beside a notification; null where the browser is no device. */
+/** The enrichment of a notification; null if the browser is not subscribed. */
 async function enrichmentOf(campaignId, notificationId) {
   const state = await subscribedState();
   if (!state) return null;
@@ -142,7 +155,7 @@ async function enrichmentOf(campaignId, notificationId) {
   return call(state, 'GET', path, { secret: state.secret });
 }
 
-/** Keeps a report and sends what is kept; what cannot be sent now is sent later. */
+/** Stores a report and sends all stored reports. A report that cannot be sent now is sent later. */
 async function reportOf(type, notificationId) {
   const report = { type, notification_id: notificationId, at: Date.now() };
   await inStore('reports', 'readwrite', (store) => {
@@ -156,7 +169,10 @@ async function reportOf(type, notificationId) {
   await sendReports();
 }
 
-/** Sends what is kept, one tab or worker at a time. Never fails: what stays is sent with the next. */
+/**
+ * Sends the stored reports; only one tab or worker does so at a time. Never fails: reports that could not
+ * be sent are sent together with the next report.
+ */
 async function sendReports() {
   const locks = globalThis.navigator && navigator.locks;
   try {
@@ -185,7 +201,7 @@ async function sendKept() {
   }
 }
 
-/** Fails where it is worth to come again: no answer, too many requests, the server's own trouble. */
+/** Throws only errors after which a retry can succeed: no response, too many requests, a server error. */
 async function sendEvents(state, events) {
   try {
     const path = `/devices/${state.deviceId}/events`;
@@ -195,7 +211,7 @@ async function sendEvents(state, events) {
   }
 }
 
-/** Asks the browser to wake the worker when it is back online, where it can (Background Sync). */
+/** Asks the browser to wake the worker when it is online again, if the browser can (Background Sync). */
 async function askForSync() {
   const registration = globalThis.registration
     || (await navigator.serviceWorker?.getRegistration().catch(() => undefined));

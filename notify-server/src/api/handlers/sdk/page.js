@@ -1,10 +1,10 @@
 
-// The page's part: `Notify`.
+// The part of the page: the object `Notify`.
 
 const REFRESHED_EVERY_MS = 24 * 3600 * 1000;
 const WORKER_DEFAULT = '/notify-sw.js';
-// The server that this file comes from, below `/sdk/`, unless `init` names another.
-const CAME_FROM = document.currentScript ? new URL('..', document.currentScript.src).href : undefined;
+// The address of the server that this file was loaded from. `init` can replace it.
+const LOADED_FROM = document.currentScript ? new URL('..', document.currentScript.src).href : undefined;
 
 let settings;
 
@@ -19,7 +19,7 @@ const isSupported = () =>
 
 const permission = () => ('Notification' in globalThis ? Notification.permission : 'unsupported');
 
-/** The state of this browser, where it subscribed to this application. */
+/** The stored subscription, if it belongs to this server and application. */
 async function ownState() {
   const { server, app } = configured();
   const state = await readState();
@@ -31,43 +31,43 @@ async function isOwn() {
   return Boolean(state) && !state.leaving;
 }
 
-/** `GMT+02:00` and `120`, as the server reads them. */
+/** The offset from UTC in the two formats of the API: `GMT+02:00` and `120` (minutes). */
 function offset() {
   const minutes = -new Date().getTimezoneOffset();
-  const two = (number) => String(Math.trunc(Math.abs(number))).padStart(2, '0');
+  const twoDigits = (number) => String(Math.trunc(Math.abs(number))).padStart(2, '0');
   const sign = minutes < 0 ? '-' : '+';
-  return { timezone: `GMT${sign}${two(minutes / 60)}:${two(minutes % 60)}`, utc_offset: `${minutes}` };
+  return { timezone: `GMT${sign}${twoDigits(minutes / 60)}:${twoDigits(minutes % 60)}`, utc_offset: `${minutes}` };
 }
 
-/** `{news: true}` or `['news']` as the server reads tags. */
+/** Converts `{news: true}` or `['news']` to the tags of the API. */
 function tagsOf(tags) {
   const pairs = Array.isArray(tags) ? tags.map((name) => [name, true]) : Object.entries(tags);
   return pairs.map(([name, value]) => ({ name, type: 'bool', value: Boolean(value) }));
 }
 
-/** The site's worker, once it can be subscribed with. */
+/** Registers the site's worker and waits until it is active: before, the browser cannot subscribe. */
 async function registration() {
   const { worker, scope } = configured();
   const registered = await navigator.serviceWorker.register(worker, scope ? { scope } : {});
   if (registered.active) return registered;
   const starting = registered.installing || registered.waiting;
   await new Promise((resolve, reject) => {
-    const look = () => {
+    const check = () => {
       if (starting.state === 'activated') resolve();
       if (starting.state === 'redundant') reject(new NotifyError(`${worker} could not be started`));
     };
-    starting.addEventListener('statechange', look);
-    look();
+    starting.addEventListener('statechange', check);
+    check();
   });
   return registered;
 }
 
 /**
- * Names the application, and the server where this file is not loaded from it. Asks nobody anything.
- * A browser that is subscribed already sends what it could not report, and once a day makes sure that
- * the server's key is still the one that it subscribed with. Answers {subscribed, deviceId}.
+ * Sets the application, and the server if this file was loaded from elsewhere. Never shows a prompt.
+ * If the browser is subscribed already, sends the stored reports, and once a day renews the
+ * subscription in case the server's key has changed. Returns {subscribed, deviceId}.
  */
-async function init({ app, server = CAME_FROM, worker = WORKER_DEFAULT, scope } = {}) {
+async function init({ app, server = LOADED_FROM, worker = WORKER_DEFAULT, scope } = {}) {
   if (typeof app !== 'string' || !app) throw new NotifyError('init needs the id of the application');
   if (!server) throw new NotifyError('init needs the address of the server');
   settings = { app, server: String(server).replace(/\/+$/, ''), worker, scope };
@@ -75,12 +75,12 @@ async function init({ app, server = CAME_FROM, worker = WORKER_DEFAULT, scope } 
   let state = await ownState();
   if (!state) return { subscribed: false };
   if (state.leaving) {
-    // Who left is not subscribed again, however long the server cannot be told.
+    // A person who has unsubscribed stays unsubscribed, even if the server cannot be reached for long.
     await unsubscribe().catch(() => undefined);
     return { subscribed: false };
   }
   if (permission() === 'granted' && Date.now() - state.refreshedAt > REFRESHED_EVERY_MS) {
-    // A server that is away now is asked again with the next page.
+    // If the server cannot be reached now, the next page tries again.
     await refresh(state).catch(() => undefined);
     state = (await ownState()) || state;
   }
@@ -90,21 +90,22 @@ async function init({ app, server = CAME_FROM, worker = WORKER_DEFAULT, scope } 
 
 async function refresh(state) {
   const { pushManager } = await registration();
-  // A time zone that the site gave stays; that of the browser may be another one by now.
+  // A time zone that the site set stays. The time zone of the browser may have changed.
   const zone = 'utc_offset' in state.details ? offset() : {};
   await subscribeWith(settings, pushManager, { ...state.details, ...zone });
 }
 
 /**
- * Subscribes this browser; the only call that asks the person for the permission. Call it from a
- * click. Calling it again changes nothing but language, time zone and tags. Answers {deviceId}.
+ * Subscribes this browser. This is the only call that asks the person for the permission; call it from
+ * a click handler. A repeated call changes only the language, the time zone and the tags. Returns
+ * {deviceId}.
  */
 async function subscribe({ language = navigator.language, timezone, tags } = {}) {
   configured();
   if (!isSupported()) throw new NotifyError('this browser, or this page without https, has no web push');
-  // Before anything else is waited for: browsers ask only right after a click.
-  const answer = await Notification.requestPermission();
-  if (answer !== 'granted') throw new NotifyError(`the permission is ${answer}`);
+  // This comes before every other wait, because browsers show the prompt only right after a click.
+  const result = await Notification.requestPermission();
+  if (result !== 'granted') throw new NotifyError(`the permission is ${result}`);
   const { pushManager } = await registration();
   const details = { language, ...(timezone ? { timezone } : offset()) };
   if (tags) details.tags = tagsOf(tags);
@@ -112,19 +113,19 @@ async function subscribe({ language = navigator.language, timezone, tags } = {})
   return { deviceId };
 }
 
-/** Ends the subscription and erases the device with all that the server keeps about it. */
+/** Ends the subscription and deletes the device with all its data on the server. */
 async function unsubscribe() {
   const state = await ownState();
-  // Before anything can fail: whatever comes later must not subscribe this browser again.
+  // This is stored before anything can fail, so that no later call subscribes this browser again.
   if (state) await writeState({ ...state, leaving: true });
   const registered = await navigator.serviceWorker.getRegistration(settings.scope);
   const subscription = await registered?.pushManager.getSubscription();
-  // First, so that nothing arrives any more even where the server cannot be told.
+  // The browser unsubscribes first, so that no message arrives any more even if the server cannot be reached.
   await subscription?.unsubscribe();
   if (state) await leave(state);
 }
 
-/** What the campaign of a notification shows beside it; null for a browser that is not subscribed. */
+/** The enrichment of a notification, from its campaign; null if the browser is not subscribed. */
 async function enrichment(campaignId, { notificationId } = {}) {
   return (await isOwn()) ? enrichmentOf(campaignId, notificationId) : null;
 }

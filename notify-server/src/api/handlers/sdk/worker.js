@@ -1,14 +1,14 @@
 
-// The service worker's part: shows what arrives and reports what becomes of it.
+// The part of the service worker: shows notifications and reports what the person does with them.
 
-// A notification must be shown soon after it arrived: what it is enriched with has that long.
+// How long a notification waits for its enrichment. Browsers require that it is shown soon after it arrived.
 const ENRICHMENT_WAIT_MS = 4_000;
-// What we need of a notification that is clicked, beside the caller's own data.
+// The key of the SDK's own values in the data of a notification, in addition to the caller's data.
 const OURS = '_notify';
 
 let enrich;
 
-/** What arrived, if it is of Notify; a worker may get messages of others too. */
+/** The payload of a push message from Notify. The worker may also get messages from other senders. */
 function payloadOf(data) {
   try {
     const payload = data.json();
@@ -25,19 +25,22 @@ function optionsOf(payload) {
   const urls = Object.fromEntries(actions.map((action) => [action.action, action.url]));
   const options = { body, icon, image, tag, data: { ...payload.data, [OURS]: { url, urls } } };
   options.actions = actions.map(({ action, title, icon: small }) => ({ action, title, icon: small }));
-  // What is absent is left out: browsers read `undefined` of some members as a text.
+  // Absent members are left out: browsers take `undefined` in some of them as a text.
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
 }
 
-/** The options with what the site makes of the campaign; those of the payload where that fails. */
+/**
+ * The options as the site's `onEnrichment` changes them. If this fails or takes too long, the options of
+ * the payload.
+ */
 async function enriched(payload, options) {
   const { campaign_id: campaign, notification_id: notification } = payload.data;
   if (!enrich || !campaign) return options;
-  const asked = enrichmentOf(campaign, notification)
+  const changes = enrichmentOf(campaign, notification)
     .then((enrichment) => enrichment && enrich(enrichment, { ...options, title: payload.title }));
-  const late = new Promise((resolve) => setTimeout(resolve, ENRICHMENT_WAIT_MS));
-  const more = await Promise.race([asked, late]).catch(() => undefined);
-  return { ...options, ...more, tag: options.tag, data: { ...more?.data, ...options.data } };
+  const timeout = new Promise((resolve) => setTimeout(resolve, ENRICHMENT_WAIT_MS));
+  const changed = await Promise.race([changes, timeout]).catch(() => undefined);
+  return { ...options, ...changed, tag: options.tag, data: { ...changed?.data, ...options.data } };
 }
 
 async function show(payload) {
@@ -46,16 +49,17 @@ async function show(payload) {
   await reportOf('received', payload.data.notification_id);
 }
 
-/** Focuses the window that shows the url already, else opens one. */
+/** Focuses the window that shows the URL already, or opens a new one. */
 async function open(url) {
   const wanted = new URL(url || self.registration.scope, self.location.href).href;
   const windows = await self.clients.matchAll({ type: 'window', includeUncontrolled: true });
-  const there = windows.find((window) => window.url === wanted);
-  // A browser may refuse either, such as an own scheme that nothing handles: the report still goes.
-  await (there ? there.focus() : self.clients.openWindow(wanted)).catch(() => undefined);
+  const existing = windows.find((window) => window.url === wanted);
+  // The browser may refuse to open the URL, for example if no program handles its scheme. The report is
+  // sent all the same.
+  await (existing ? existing.focus() : self.clients.openWindow(wanted)).catch(() => undefined);
 }
 
-/** Subscribes anew when the browser ended the subscription or changed it. */
+/** Subscribes again after the browser has ended or changed the subscription. */
 async function renew() {
   const state = await readState();
   if (!state) return;
@@ -63,7 +67,7 @@ async function renew() {
     await leave(state);
     return;
   }
-  // Where the server cannot be told now, the next visit tells it, and not a day later.
+  // If the server cannot be reached now, `init` refreshes at the next visit instead of a day later.
   await writeState({ ...state, refreshedAt: 0 });
   await subscribeWith(state, self.registration.pushManager, state.details);
 }
@@ -78,9 +82,9 @@ self.addEventListener('notificationclick', (event) => {
   if (!data || !data[OURS]) return;
   event.notification.close();
   const { url, urls } = data[OURS];
-  const done = event.action ? 'clicked' : 'opened';
+  const type = event.action ? 'clicked' : 'opened';
   const opened = open((event.action && urls[event.action]) || url);
-  event.waitUntil(Promise.all([opened, reportOf(done, data.notification_id)]));
+  event.waitUntil(Promise.all([opened, reportOf(type, data.notification_id)]));
 });
 
 self.addEventListener('notificationclose', (event) => {
@@ -96,8 +100,9 @@ self.addEventListener('sync', (event) => {
 
 self.NotifyWorker = Object.freeze({
   /**
-   * Has the worker ask for the enrichment of a notification's campaign before it shows it. `make`
-   * gets the enrichment and the options, and answers options to change, such as `body` or `image`.
+   * Makes the worker fetch the enrichment of a notification's campaign before it shows the notification.
+   * `make` gets the enrichment and the options, and returns the options to change, such as `body` or
+   * `image`.
    */
   onEnrichment(make) {
     enrich = make;

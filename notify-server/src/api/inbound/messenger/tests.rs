@@ -9,15 +9,15 @@ const NOW: Timestamp = Timestamp(1_795_219_200_000);
 const AT: i64 = NOW.0 - 5_000;
 const POLL: &str = "01a1fcca-b631-719b-823d-823843478e58";
 const ANSWER: &str = "01a1fcca-b631-719b-823d-823a538fb389";
-const BROUGHT: &str = "0190a7c0-0000-4000-8000-00000000ffff";
+const LINKED_ID: &str = "0190a7c0-0000-4000-8000-00000000ffff";
 
-fn made() -> DeviceId {
+fn make_test_id() -> DeviceId {
     DeviceId::new("made").unwrap()
 }
 
 fn wrote(requested_id: Option<&str>) -> InboundAction {
     let requested_id = requested_id.map(|id| DeviceId::new(id).unwrap());
-    InboundAction::Wrote(NewContact { generated_id: made(), requested_id, language: None })
+    InboundAction::Wrote(NewContact { generated_id: make_test_id(), requested_id, language: None })
 }
 
 fn voted() -> InboundAction {
@@ -46,8 +46,8 @@ fn parses_each_kind_of_event() {
         ("a picture", json!({"message": {"attachments": [{}]}}), vec![wrote(None)]),
         (
             "a message out of a link",
-            json!({"message": {"text": "hi", "referral": {"ref": BROUGHT}}}),
-            vec![wrote(Some(BROUGHT))],
+            json!({"message": {"text": "hi", "referral": {"ref": LINKED_ID}}}),
+            vec![wrote(Some(LINKED_ID))],
         ),
         (
             "a quick reply",
@@ -57,12 +57,12 @@ fn parses_each_kind_of_event() {
         ("a button", json!({"postback": {"payload": pressed}}), vec![wrote(None), voted()]),
         (
             "Get Started out of a link",
-            json!({"postback": {"payload": "GET_STARTED", "referral": {"ref": BROUGHT}}}),
-            vec![wrote(Some(BROUGHT))],
+            json!({"postback": {"payload": "GET_STARTED", "referral": {"ref": LINKED_ID}}}),
+            vec![wrote(Some(LINKED_ID))],
         ),
-        ("a link", json!({"referral": {"ref": BROUGHT}}), vec![wrote(Some(BROUGHT))]),
-        ("a link that brings no id", json!({"referral": {"ref": "user-7"}}), vec![wrote(None)]),
-        ("an opt-in", json!({"optin": {"ref": BROUGHT}}), vec![wrote(Some(BROUGHT))]),
+        ("a link", json!({"referral": {"ref": LINKED_ID}}), vec![wrote(Some(LINKED_ID))]),
+        ("a link without a device id", json!({"referral": {"ref": "user-7"}}), vec![wrote(None)]),
+        ("an opt-in", json!({"optin": {"ref": LINKED_ID}}), vec![wrote(Some(LINKED_ID))]),
         ("an opt-in to one topic", json!({"optin": {"type": "notification_messages"}}), vec![]),
         ("an echo", json!({"message": {"is_echo": true, "text": "ours"}}), vec![]),
         ("a deletion", json!({"message": {"is_deleted": true}}), vec![]),
@@ -83,7 +83,7 @@ fn parses_each_kind_of_event() {
             .into_iter()
             .map(|act| Inbound { who: who.clone(), at: Some(Timestamp(AT)), act })
             .collect();
-        assert_eq!(parse_call(&call(&[event(&members)]), NOW, made), expected, "{what}");
+        assert_eq!(parse_call(&call(&[event(&members)]), NOW, make_test_id), expected, "{what}");
     }
 }
 
@@ -99,7 +99,7 @@ fn times_are_optional_and_never_in_the_future() {
         (json!(null), None),
     ] {
         let event = event(&json!({"timestamp": timestamp, "message": {}}));
-        assert_eq!(parse_call(&call(&[event]), NOW, made)[0].at, expected, "{timestamp}");
+        assert_eq!(parse_call(&call(&[event]), NOW, make_test_id)[0].at, expected, "{timestamp}");
     }
 }
 
@@ -114,8 +114,10 @@ fn skips_invalid_events_of_a_batch() {
         entry(json!("none")),
         entry(json!([message("3")])),
     ]});
-    let people: Vec<_> =
-        parse_call(&batch, NOW, made).iter().map(|event| event.who.address().to_owned()).collect();
+    let people: Vec<_> = parse_call(&batch, NOW, make_test_id)
+        .iter()
+        .map(|event| event.who.address().to_owned())
+        .collect();
     assert_eq!(people, ["1", "2", "3"]);
 }
 
@@ -131,6 +133,6 @@ fn ignores_calls_that_are_not_about_a_page() {
         json!(null),
         json!("page"),
     ] {
-        assert_eq!(parse_call(&body, NOW, made), [], "{body}");
+        assert_eq!(parse_call(&body, NOW, make_test_id), [], "{body}");
     }
 }

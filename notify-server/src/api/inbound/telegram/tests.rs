@@ -10,16 +10,16 @@ const DATE: i64 = NOW.0 / 1_000 - 5;
 const AT: Timestamp = Timestamp(DATE * 1_000 + 999);
 const POLL: &str = "01a1fcca-b631-719b-823d-823843478e58";
 const ANSWER: &str = "01a1fcca-b631-719b-823d-823a538fb389";
-const BROUGHT: &str = "0190a7c0-0000-4000-8000-00000000ffff";
+const LINKED_ID: &str = "0190a7c0-0000-4000-8000-00000000ffff";
 
-fn made() -> DeviceId {
+fn make_test_id() -> DeviceId {
     DeviceId::new("made").unwrap()
 }
 
 fn wrote(requested_id: Option<&str>, language: Option<&str>) -> InboundAction {
     let requested_id = requested_id.map(|id| DeviceId::new(id).unwrap());
     InboundAction::Wrote(NewContact {
-        generated_id: made(),
+        generated_id: make_test_id(),
         requested_id,
         language: language.map(str::to_owned),
     })
@@ -59,14 +59,14 @@ fn with(mut update: Value, pointer: &str, value: &Value) -> Value {
     update
 }
 
-/// Parses the update of each row and checks its acts, which all have that time.
+/// Parses the update of each row and checks its acts, which all must have the time `at`.
 fn assert_acts(
     rows: Vec<(&str, Value, Vec<InboundAction>)>,
     at: Option<Timestamp>,
     pressed: Option<&str>,
 ) {
     for (what, update, expected) in rows {
-        let acts: Vec<_> = parse_update(&update, NOW, made)
+        let acts: Vec<_> = parse_update(&update, NOW, make_test_id)
             .into_iter()
             .map(|inbound| {
                 assert_eq!(inbound.at, at, "{what}");
@@ -83,14 +83,18 @@ fn assert_acts(
 fn parses_messages() {
     let german = || wrote(None, Some("de"));
     let start = |rest: &str| message(&private(), &format!("/start{rest}"));
-    let by_name = format!("/start@tea_bot {BROUGHT}");
-    let linked = start(&format!(" {BROUGHT}"));
+    let by_name = format!("/start@tea_bot {LINKED_ID}");
+    let linked = start(&format!(" {LINKED_ID}"));
     let rows = vec![
         ("a start", start(""), vec![german()]),
-        ("a start out of a link", linked, vec![wrote(Some(BROUGHT), Some("de"))]),
-        ("a start that brings no id", start(" user-7"), vec![german()]),
+        ("a start out of a link", linked, vec![wrote(Some(LINKED_ID), Some("de"))]),
+        ("a start without a device id", start(" user-7"), vec![german()]),
         ("a message", message(&private(), "hi"), vec![german()]),
-        ("a message about it", message(&private(), &format!("/started {BROUGHT}")), vec![german()]),
+        (
+            "a message that begins like it",
+            message(&private(), &format!("/started {LINKED_ID}")),
+            vec![german()],
+        ),
         ("a picture", with(start(""), "/message/text", &json!(null)), vec![german()]),
         (
             "no language",
@@ -99,7 +103,11 @@ fn parses_messages() {
         ),
         ("a bot", with(start(""), "/message/from/is_bot", &json!(true)), vec![]),
         ("a start in a group", message(&group(), "/start"), vec![wrote(None, None)]),
-        ("one by name", message(&group(), &by_name), vec![wrote(Some(BROUGHT), None)]),
+        (
+            "a start with the name of the bot",
+            message(&group(), &by_name),
+            vec![wrote(Some(LINKED_ID), None)],
+        ),
         ("a message in a group", message(&group(), "hi"), vec![]),
     ];
     assert_acts(rows, Some(AT), None);
@@ -115,12 +123,12 @@ fn parses_changes_of_membership() {
     };
     let rows = vec![
         ("blocked", private("kicked"), vec![InboundAction::Left]),
-        ("put out of a group", group("left"), vec![InboundAction::Left]),
-        ("restricted until it is out", restricted(false), vec![InboundAction::Left]),
-        ("let in again", private("member"), vec![InboundAction::Returned]),
-        ("raised", group("administrator"), vec![InboundAction::Returned]),
+        ("removed from a group", group("left"), vec![InboundAction::Left]),
+        ("restricted and no member any more", restricted(false), vec![InboundAction::Left]),
+        ("unblocked", private("member"), vec![InboundAction::Returned]),
+        ("made an administrator", group("administrator"), vec![InboundAction::Returned]),
         ("restricted", restricted(true), vec![InboundAction::Returned]),
-        ("a status that is new", group("guest"), vec![]),
+        ("an unknown status", group("guest"), vec![]),
         ("no status", member(&in_group, &json!({})), vec![]),
     ];
     assert_acts(rows, Some(AT), None);
@@ -137,7 +145,7 @@ fn a_pressed_button_counts_for_its_chat() {
         ("of an answer", press(&private(), &pressed), vec![german(), voted()]),
         ("of another button", press(&private(), "more"), vec![german()]),
         ("in a group", press(&group(), &pressed), vec![voted()]),
-        ("of a message that is gone", gone, vec![]),
+        ("of a deleted message", gone, vec![]),
     ];
     assert_acts(rows, None, Some("q1"));
 }
@@ -147,7 +155,7 @@ fn skips_other_updates() {
     let start = || message(&private(), "/start");
     let rows = vec![
         ("no chat", with(start(), "/message/chat", &json!(null)), vec![]),
-        ("a chat of a text", with(start(), "/message/chat/id", &json!("42")), vec![]),
+        ("a chat whose id is a text", with(start(), "/message/chat/id", &json!("42")), vec![]),
         ("an edit", json!({"update_id": 1, "edited_message": start()["message"]}), vec![]),
         ("a post", json!({"update_id": 1, "channel_post": start()["message"]}), vec![]),
         ("a list", json!([]), vec![]),
@@ -168,6 +176,6 @@ fn a_date_is_the_end_of_its_second_and_never_in_the_future() {
         (json!(null), None),
     ] {
         let update = with(message(&private(), "hi"), "/message/date", &date);
-        assert_eq!(parse_update(&update, NOW, made)[0].at, expected, "{date}");
+        assert_eq!(parse_update(&update, NOW, make_test_id)[0].at, expected, "{date}");
     }
 }

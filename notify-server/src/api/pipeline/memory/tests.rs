@@ -62,8 +62,8 @@ fn messenger_webhooks_do_not_share_memory_with_votes_and_browsers() {
     let _anonymous: Vec<_> = (1..=65).map(|last| fill(&bodies, client(last), 65_536)).collect();
     assert!(bodies.reserve(client(66), 65_536).is_err());
     let messenger = Owner::Messenger(IpAddr::from([1, 1, 1, 1]));
-    let of_one = fill(&bodies, messenger, 65_536);
-    assert_eq!(of_one.len() * 65_536, WEBHOOK_BODIES.per_owner);
+    let permits = fill(&bodies, messenger, 65_536);
+    assert_eq!(permits.len() * 65_536, WEBHOOK_BODIES.per_owner);
     assert!(bodies.reserve(Owner::TelegramWebhook(AppNo(1)), 65_536).is_ok());
 }
 

@@ -244,13 +244,13 @@ fn explains_every_outcome_in_order() {
 /// Channels that block deliveries, and the step for each.
 fn unavailable_channels() -> [(Channel, &'static str); 5] {
     let channel = |is_configured, status| Channel { is_configured, status, service: None };
-    let held = ProviderStatus::AuthRejected {
+    let rejected = ProviderStatus::AuthRejected {
         reason: Some("InvalidProviderToken".into()),
         probe_at: NEXT,
     };
     [
         (channel(false, ProviderStatus::Available), "provider_not_configured"),
-        (channel(true, held), "credentials_refused"),
+        (channel(true, rejected), "credentials_refused"),
         (channel(true, ProviderStatus::Throttled { until: NEXT }), "paused"),
         (channel(true, ProviderStatus::Unreachable { probe_at: NEXT }), "paused"),
         (channel(true, ProviderStatus::Tripped), "paused"),
@@ -261,8 +261,8 @@ fn unavailable_channels() -> [(Channel, &'static str); 5] {
 #[test]
 fn names_the_blocked_push_service() {
     let name = "https://push.example";
-    let held = ProviderStatus::AuthRejected { reason: Some("http_403".into()), probe_at: NEXT };
-    let channel = Channel { is_configured: true, status: held, service: Some(name.to_owned()) };
+    let rejected = ProviderStatus::AuthRejected { reason: Some("http_403".into()), probe_at: NEXT };
+    let channel = Channel { is_configured: true, status: rejected, service: Some(name.to_owned()) };
     let (_, steps) = explain(&facts(DeliveryProgress::NotReached), &channel, None);
     let step = steps.last().unwrap();
     assert_eq!(step.what, StepKind::CredentialsRefused);
@@ -343,7 +343,7 @@ fn details_of_settled() -> [Detail; 5] {
 fn details_of_pending() -> [Detail; 5] {
     use StepKind::{NextAttempt, Paused, Scheduled};
     let channel = |status| Channel { is_configured: true, status, service: None };
-    let held = channel(ProviderStatus::AuthRejected { reason: None, probe_at: LATER });
+    let rejected = channel(ProviderStatus::AuthRejected { reason: None, probe_at: LATER });
     let throttled = || channel(ProviderStatus::Throttled { until: LATER });
     let local = |facts: DeliveryFacts| {
         with(facts, |facts| {
@@ -358,7 +358,7 @@ fn details_of_pending() -> [Detail; 5] {
     let turn =
         "the device's turn comes at 1970-01-01T00:30:00Z, by its offset from UTC now (+01:30)";
     [
-        (retrying(), held, NextAttempt, probe),
+        (retrying(), rejected, NextAttempt, probe),
         (retrying(), throttled(), NextAttempt, pause),
         (retrying(), throttled(), Paused, paused),
         (local(scheduled()), available(), Scheduled, turn),
@@ -393,8 +393,8 @@ fn details_describe_what_is_known() {
         details_of_settled().into_iter().chain(details_of_pending()).chain(details_of_the_target())
     {
         let (_, steps) = explain(&facts, &channel, None);
-        let found = steps.iter().find(|step| step.what == word).map(|step| step.detail.as_str());
-        assert_eq!(found, Some(detail), "{facts:?}");
+        let actual = steps.iter().find(|step| step.what == word).map(|step| step.detail.as_str());
+        assert_eq!(actual, Some(detail), "{facts:?}");
     }
 }
 
