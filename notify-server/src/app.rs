@@ -1,15 +1,14 @@
 //! The whole server in one process: the only place where storage, API and delivery meet. Usable
 //! by tests as by `main`: it prints nothing and reads no environment.
 
-mod error;
 mod storage;
 
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use error::AppError;
 pub(crate) use storage::existing_master_key;
 pub use storage::{FirstKeys, open_store};
 use tokio::net::TcpListener;
@@ -19,9 +18,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api::{self, Api, KeyCache, Limits, Pipeline, ServerState};
-use crate::certificates::{self, Certificates, TlsFiles};
+use crate::certificates::{self, Certificates, TlsError, TlsFiles};
 use crate::clock::{SharedClock, TrustedClock};
-use crate::config::Config;
+use crate::config::{Config, MASTER_KEY_VARIABLE};
 use crate::delivery::{Engine, EngineConfig, EngineDeps};
 use crate::descriptors;
 use crate::enrichment::EnrichmentCache;
@@ -33,8 +32,9 @@ use crate::provider_source::DatabaseTokenStore;
 use crate::provider_source::StoredProviders;
 use crate::providers::Providers;
 use crate::retention::{Retention, RetentionPolicy};
-use crate::secrets::MasterKey;
-use crate::store::{SharedStore, StoreError};
+use crate::secrets::{MasterKey, MasterKeyError};
+use crate::store::sqlite::OpenError;
+use crate::store::{SharedStore, StoreError, postgres};
 use crate::telemetry::Metrics;
 use crate::webhooks::{self, Webhooks};
 
@@ -374,4 +374,77 @@ async fn write_used_keys(key_cache: Arc<KeyCache>, stopping: CancellationToken) 
             _ = due.tick() => key_cache.write_last_used().await,
         }
     }
+}
+
+/// Why the server did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum AppError {
+    /// The data folder cannot be made.
+    #[error("cannot create the data folder {}", path.display())]
+    DataDir {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Something else has the name of the data folder.
+    #[error("{} is not a folder: --data-dir takes the folder of the database", .0.display())]
+    NoFolder(PathBuf),
+    /// The folder held a database, which is gone.
+    #[error(
+        "{} holds an installation ({} exists), but {} is missing: mount its volume or restore the last \
+         backup. For a new installation, give --data-dir an empty folder",
+        folder.display(), evidence.display(), database.display()
+    )]
+    NoDatabase {
+        /// The folder.
+        folder: PathBuf,
+        /// What is missing.
+        database: PathBuf,
+        /// What is there.
+        evidence: PathBuf,
+    },
+    /// The database cannot be opened.
+    #[error("cannot open the database")]
+    Open(#[from] OpenError),
+    /// The database of `--database-url` cannot be opened.
+    #[error("cannot open the database")]
+    Connect(#[from] postgres::OpenError),
+    /// A database that other machines can reach has no key of one machine's.
+    #[error(
+        "--database-url needs a master key of your own, the same for all servers of that \
+         database: set {MASTER_KEY_VARIABLE}, or --master-key-file"
+    )]
+    NoMasterKey,
+    /// The thread that opens the database ended early.
+    #[error("the database was not opened")]
+    Interrupted,
+    /// There is no master key, or it is another one.
+    #[error("cannot use the master key in {place}")]
+    MasterKey {
+        /// The variable or file that holds it.
+        place: String,
+        /// Why.
+        #[source]
+        source: MasterKeyError,
+    },
+    /// TLS cannot be served.
+    #[error("cannot serve TLS")]
+    Tls(#[from] TlsError),
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}; choose another address with --listen")]
+    Listen {
+        /// Which.
+        address: String,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The delivery engine cannot run.
+    #[error("the delivery engine did not start")]
+    Engine(#[source] std::io::Error),
+    /// The store failed at the start.
+    #[error("the database does not answer")]
+    Store(#[from] StoreError),
 }

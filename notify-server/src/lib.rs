@@ -17,7 +17,6 @@ mod keys;
 mod operations;
 mod outbound;
 pub mod payload;
-mod private_file;
 mod provider_config;
 mod provider_source;
 mod providers;

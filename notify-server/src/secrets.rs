@@ -4,6 +4,8 @@
 
 mod file;
 
+pub(crate) use self::file::warn_if_exposed;
+
 use aws_lc_rs::aead::{AES_256_GCM, Aad, Nonce, RandomizedNonceKey};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;

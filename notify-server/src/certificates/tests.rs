@@ -8,7 +8,6 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio_rustls::TlsConnector;
 use tokio_util::sync::CancellationToken;
 
-use super::reload::{LOOK_EVERY_MS, WARN_EVERY_MS};
 use super::*;
 use crate::clock::ManualClock;
 
@@ -193,4 +192,19 @@ async fn expiry_is_parsed_and_expired_certificate_is_served() {
         assert_eq!(certificates.not_after(), Some(Timestamp(not_after * 1_000)));
     }
     assert_eq!(WARN_EVERY_MS, DAY_SECONDS * 1_000);
+}
+
+#[test]
+fn certificate_expiry_warns_from_14_days_before() {
+    let wall = Timestamp(1_795_219_200_000);
+    for (left, expected) in [
+        (i64::MAX - wall.0, Expiry::Far),
+        (WARNED_BEFORE_MS, Expiry::Far),
+        (WARNED_BEFORE_MS - 1, Expiry::Near),
+        (0, Expiry::Near),
+        (-1, Expiry::Expired),
+    ] {
+        assert_eq!(Expiry::at(wall, Some(wall.plus_ms(left))), expected, "{left}");
+    }
+    assert_eq!(Expiry::at(wall, None), Expiry::Far);
 }
