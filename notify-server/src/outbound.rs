@@ -5,21 +5,20 @@
 //!
 //! Addresses that an administrator configures are not checked here.
 
-mod client;
-mod ranges;
 mod retry_after;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub(crate) use client::{
-    Guarded, guarded_client, plain_client, system_roots, trusting, unreachable,
-};
 pub(crate) use retry_after::retry_after;
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
+use ipnet::{Ipv4Net, Ipv6Net};
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use rustls::{ClientConfig, RootCertStore};
 use url::{Host, Url};
 
 /// The only port, unless private networks are allowed.
@@ -188,9 +187,9 @@ impl Outbound {
     fn allows(&self, address: IpAddr) -> bool {
         match self.policy {
             Policy::Any => true,
-            Policy::Public => ranges::is_public(address),
+            Policy::Public => is_public(address),
             #[cfg(test)]
-            Policy::PublicAnd(exempt) => address == exempt || ranges::is_public(address),
+            Policy::PublicAnd(exempt) => address == exempt || is_public(address),
         }
     }
 }
@@ -199,4 +198,138 @@ impl Outbound {
 fn is_this_machine(name: &str) -> bool {
     let name = name.trim_end_matches('.').to_ascii_lowercase();
     name == "localhost" || name.ends_with(".localhost")
+}
+
+// Addresses that are not public. Sources: the IANA registries of special-purpose addresses (RFC 6890,
+// <https://www.iana.org/assignments/iana-ipv4-special-registry>,
+// <https://www.iana.org/assignments/iana-ipv6-special-registry>), the IANA registry of the IPv6
+// address space, and what clouds serve to their own machines alone.
+
+const fn v4(a: u8, b: u8, c: u8, prefix: u8) -> Ipv4Net {
+    Ipv4Net::new_assert(Ipv4Addr::new(a, b, c, 0), prefix)
+}
+
+const fn v6(first: u16, second: u16, third: u16, prefix: u8) -> Ipv6Net {
+    Ipv6Net::new_assert(Ipv6Addr::new(first, second, third, 0, 0, 0, 0, 0), prefix)
+}
+
+/// IPv4 ranges that nothing is sent to.
+const BLOCKED_V4: [Ipv4Net; 17] = [
+    v4(0, 0, 0, 8),       // this network
+    v4(10, 0, 0, 8),      // private
+    v4(100, 64, 0, 10),   // carriers' address translation, with the metadata service of Alibaba
+    v4(127, 0, 0, 8),     // loopback
+    v4(169, 254, 0, 16),  // link-local, with the metadata services of most clouds
+    v4(172, 16, 0, 12),   // private
+    v4(192, 0, 0, 24),    // protocol assignments, with the metadata service of Oracle
+    v4(192, 0, 2, 24),    // documentation
+    v4(192, 88, 99, 24),  // 6to4 relays
+    v4(192, 168, 0, 16),  // private
+    v4(198, 18, 0, 15),   // benchmarks
+    v4(198, 51, 100, 24), // documentation
+    v4(203, 0, 113, 24),  // documentation
+    v4(224, 0, 0, 4),     // multicast
+    v4(240, 0, 0, 4),     // reserved
+    Ipv4Net::new_assert(Ipv4Addr::BROADCAST, 32),
+    // WireServer: a public address by the registry, which Azure serves to its own machines alone
+    // (https://learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16).
+    Ipv4Net::new_assert(Ipv4Addr::new(168, 63, 129, 16), 32),
+];
+
+/// The only IPv6 range with addresses of the public internet (RFC 4291 section 2.4). Outside of it lie
+/// loopback, unique local, link-local and multicast addresses, and all forms that carry an IPv4
+/// address: compatible, translated (RFC 7915) and of NAT64 (RFC 6052, RFC 8215).
+const GLOBAL_V6: Ipv6Net = v6(0x2000, 0, 0, 3);
+
+/// IPv6 ranges inside [`GLOBAL_V6`] that nothing is sent to.
+const BLOCKED_V6: [Ipv6Net; 4] = [
+    v6(0x2001, 0, 0, 23), // protocol assignments: Teredo, benchmarks, ORCHID, drones
+    v6(0x2001, 0xdb8, 0, 32), // documentation
+    v6(0x2002, 0, 0, 16), // 6to4
+    v6(0x3fff, 0, 0, 20), // documentation
+];
+
+/// Whether an address is public; an IPv4 address mapped into IPv6 counts as IPv4.
+fn is_public(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(address) => !BLOCKED_V4.iter().any(|range| range.contains(&address)),
+        IpAddr::V6(address) => {
+            GLOBAL_V6.contains(&address) && !BLOCKED_V6.iter().any(|range| range.contains(&address))
+        }
+    }
+}
+
+// HTTP for addresses that users give: every name that it connects to has passed the guard, no
+// redirect is followed automatically, no proxy is used, and no state is kept between requests.
+
+/// Longest time to connect, TLS included.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Resolves to the addresses that the guard allows, and no others. It sees no host that is an
+/// address itself: urls pass the guard before they come here.
+pub(crate) struct Guarded(pub(crate) Outbound);
+
+impl Resolve for Guarded {
+    fn resolve(&self, name: Name) -> Resolving {
+        let guard = self.0.clone();
+        Box::pin(async move {
+            // Port 0 means the url's port.
+            let addresses = guard.addresses(name.as_str(), 0).await?;
+            Ok(Box::new(addresses.into_iter()) as Addrs)
+        })
+    }
+}
+
+/// Whether it is the guard that gave nothing to connect to.
+pub(crate) fn unreachable(error: &reqwest::Error) -> Option<&Unreachable> {
+    let mut cause: &(dyn std::error::Error + 'static) = error;
+    loop {
+        if let Some(unreachable) = cause.downcast_ref() {
+            return Some(unreachable);
+        }
+        cause = cause.source()?;
+    }
+}
+
+/// What of the system's roots can be read; some systems carry certificates that rustls refuses. Read
+/// once per process, since that takes a while.
+pub(crate) fn system_roots() -> RootCertStore {
+    static ROOTS: OnceLock<RootCertStore> = OnceLock::new();
+    let read = || {
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        roots
+    };
+    ROOTS.get_or_init(read).clone()
+}
+
+/// TLS that trusts these roots. Without any, plain `http` still works; TLS then fails for want of an
+/// issuer.
+pub(crate) fn trusting(roots: RootCertStore) -> ClientConfig {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("aws-lc-rs has the default protocol versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth()
+}
+
+/// Builder of an HTTP/1.1 client without proxies and redirects. Which addresses a name may resolve
+/// for is not its matter: give it [`Guarded`] where users name hosts.
+pub(crate) fn plain_client(tls: ClientConfig) -> reqwest::ClientBuilder {
+    reqwest::Client::builder()
+        .tls_backend_preconfigured(tls)
+        .http1_only()
+        .no_proxy()
+        .redirect(reqwest::redirect::Policy::none())
+}
+
+/// A client behind the guard that trusts the system's roots.
+pub(crate) fn guarded_client(guard: &Outbound) -> reqwest::Client {
+    plain_client(trusting(system_roots()))
+        .dns_resolver(Guarded(guard.clone()))
+        .connect_timeout(CONNECT_TIMEOUT)
+        .pool_max_idle_per_host(0)
+        .build()
+        .expect("a client with its TLS given needs nothing of the system")
 }

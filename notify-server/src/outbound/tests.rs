@@ -5,8 +5,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 
-use super::ranges::{BLOCKED_V4, BLOCKED_V6, is_public};
-use super::{Outbound, Policy, Refused, Resolver, Unreachable};
+use super::{BLOCKED_V4, BLOCKED_V6, Outbound, Policy, Refused, Resolver, Unreachable, is_public};
 
 /// A resolver that answers as a test says: each name its answers in turn, the last one for ever.
 /// Literals are what they are.

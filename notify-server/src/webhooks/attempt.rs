@@ -4,20 +4,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use aws_lc_rs::hmac;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use notify_core::WebhookData;
+use notify_core::{AppId, WebhookData, WebhookId};
 use tokio::time::Instant;
 use zeroize::Zeroizing;
 
 use super::schedule::{self, Failed};
-use super::{Deps, body, signature};
+use super::{Deps, body};
 use crate::clock::SharedClock;
 use crate::outbound::{Outbound, retry_after};
 use crate::providers::{ADDRESS_NOT_ALLOWED, CONNECT_FAILED, Http1};
 use crate::secrets::{MasterKey, SecretError};
-use crate::store::{ClaimedMessage, ClaimedWebhook, MessageStep, WEBHOOK_GONE};
+use crate::store::{ClaimedMessage, ClaimedWebhook, MessageStep, SealedSecret, WEBHOOK_GONE};
 
 /// Longest attempt, the connection included (Standard Webhooks: 15 to 30 s).
 pub(super) const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(20);
@@ -90,7 +93,7 @@ impl Attempts {
         // Receivers compare this time with their wall clock.
         let seconds = self.clock.wall().as_seconds();
         let secrets = secrets.iter().map(|secret| secret.as_slice());
-        let signature = signature::header(secrets, &id, seconds, &body);
+        let signature = signature_header(secrets, &id, seconds, &body);
         let headers = headers(&id, seconds, &signature);
         let deadline = Instant::now() + ATTEMPT_TIMEOUT;
         match self.send(url.as_str(), headers, body, deadline).await {
@@ -207,6 +210,52 @@ impl PostResult {
             Self::NoResponse { reason, .. } => *reason == "timeout",
         }
     }
+}
+
+// Signatures of Standard Webhooks 1.0.0, over id, time and body.
+
+/// The header `webhook-signature`: one for each secret, the newest first.
+fn signature_header<'s>(
+    secrets: impl IntoIterator<Item = &'s [u8]>,
+    id: &str,
+    seconds: i64,
+    body: &[u8],
+) -> String {
+    let signatures: Vec<String> =
+        secrets.into_iter().map(|secret| v1(secret, id, seconds, body)).collect();
+    signatures.join(" ")
+}
+
+fn v1(secret: &[u8], id: &str, seconds: i64, body: &[u8]) -> String {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, secret);
+    let mut signing = hmac::Context::with_key(&key);
+    signing.update(format!("{id}.{seconds}.").as_bytes());
+    signing.update(body);
+    format!("v1,{}", BASE64.encode(signing.sign()))
+}
+
+// Secrets of webhooks: generated here, sealed with the master key, shown once.
+
+/// Prefix of every secret (Standard Webhooks 1.0.0).
+const PREFIX: &str = "whsec_";
+/// Random bytes of a secret; the scheme asks for 24 to 64.
+const SECRET_BYTES: usize = 32;
+
+/// Generates and seals a secret for a webhook.
+pub(crate) fn make_secret(key: &MasterKey, app: AppId, id: WebhookId) -> SealedSecret {
+    let mut secret = Zeroizing::new([0; SECRET_BYTES]);
+    aws_lc_rs::rand::fill(secret.as_mut_slice()).expect("the operating system gives random bytes");
+    SealedSecret { id, sealed: key.seal_webhook(app, id, secret.as_slice()) }
+}
+
+/// The secret in the form that the webhook's owner sees.
+pub(crate) fn open_secret(
+    key: &MasterKey,
+    app: AppId,
+    secret: &SealedSecret,
+) -> Result<String, SecretError> {
+    let bytes = key.open_webhook(app, secret.id, &secret.sealed)?;
+    Ok(format!("{PREFIX}{}", BASE64.encode(bytes.as_slice())))
 }
 
 #[cfg(test)]

@@ -3,9 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD as BASE64;
-use notify_core::{AppId, Timestamp, WebhookId, WebhookMessageId, WebhookTested};
+use notify_core::{Timestamp, WebhookMessageId, WebhookTested};
 use tokio::net::TcpListener;
 use uuid::Uuid;
 
@@ -13,7 +11,6 @@ use super::*;
 use crate::clock::ManualClock;
 use crate::outbound::tests::TestResolver;
 use crate::store::MessageNo;
-use crate::webhooks::signature::make_secret;
 
 const NOW: Timestamp = Timestamp(1_790_000_000_000);
 /// Plays a public address.
@@ -106,4 +103,17 @@ async fn name_is_resolved_for_each_attempt_and_private_addresses_refused() {
         assert_eq!(public.connections() - before, reaches, "{url}");
     }
     assert_eq!(inside.connections(), 0);
+}
+
+#[test]
+fn signature_matches_the_published_vector() {
+    let secret = BASE64.decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
+    let id = "msg_p5jXN8AQM9LWM0D4loKWxJek";
+    let body = br#"{"test": 2432232314}"#;
+    let expected = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=";
+    assert_eq!(signature_header([secret.as_slice()], id, 1_614_265_330, body), expected);
+    let both = signature_header([secret.as_slice(), b"before"], id, 1_614_265_330, body);
+    let (first, second) = both.split_once(' ').unwrap();
+    assert_eq!(first, expected);
+    assert!(second.starts_with("v1,") && second != expected);
 }
