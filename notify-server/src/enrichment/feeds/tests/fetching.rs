@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 use super::rss_item;
 use crate::enrichment::feeds::ParseError;
 use crate::enrichment::feeds::fetch::{FETCH_TIMEOUT, FetchError};
-use crate::enrichment::feeds::reader::{FeedReader, Read};
+use crate::enrichment::feeds::reader::{FeedReader, FetchedFeed};
 use crate::outbound::Outbound;
 use crate::outbound::tests::{DISGUISES, TestResolver};
 use crate::store::{AppNo, Validators};
@@ -97,7 +97,7 @@ async fn inside() -> Host {
 }
 
 /// The result of a fetch of `http://feed.example/`, and the requests.
-async fn fetched(answers: Vec<Vec<u8>>) -> (Result<Read, FetchError>, Vec<String>) {
+async fn fetched(answers: Vec<Vec<u8>>) -> (Result<FetchedFeed, FetchError>, Vec<String>) {
     let (public, inside) = (Host::on(PUBLIC, answers).await, inside().await);
     let known = Validators {
         etag: Some("W/\"a b\"".to_owned()),
@@ -114,7 +114,7 @@ async fn validators_are_sent_and_new_ones_stored_unchanged() {
         content-type: text/xml; charset=iso-8859-1";
     let body = b"<rss><channel><item><title>\xe9</title><link>/1</link></item></channel></rss>";
     let (read, requests) = fetched(vec![answer(head, body)]).await;
-    let Ok(Read::Changed { head, validators, feed }) = read else { panic!("{read:?}") };
+    let Ok(FetchedFeed::Changed { head, validators, feed }) = read else { panic!("{read:?}") };
     assert_eq!((head.max_age_seconds, head.moved_to), (Some(60), None));
     let kept = (validators.etag.as_deref(), validators.last_modified.as_deref());
     assert_eq!(kept, (Some("W/\"x\""), Some("then")));
@@ -129,7 +129,7 @@ async fn validators_are_sent_and_new_ones_stored_unchanged() {
         assert!(requests[0].contains(line), "{line} in {requests:?}");
     }
     let (read, _) = fetched(vec![answer("304 Not Modified\ncache-control: max-age=60", b"")]).await;
-    assert!(matches!(&read, Ok(Read::Unchanged(head)) if head.max_age_seconds == Some(60)));
+    assert!(matches!(&read, Ok(FetchedFeed::Unchanged(head)) if head.max_age_seconds == Some(60)));
 }
 
 #[tokio::test]
@@ -138,8 +138,8 @@ async fn redirects_to_public_addresses_are_followed() {
     let moved = |answers| async {
         let (read, requests) = fetched(answers).await;
         let moved = match read {
-            Ok(Read::Changed { head, .. }) => Ok(head.moved_to),
-            Ok(Read::Unchanged(_)) => panic!("nothing was unchanged"),
+            Ok(FetchedFeed::Changed { head, .. }) => Ok(head.moved_to),
+            Ok(FetchedFeed::Unchanged(_)) => panic!("nothing was unchanged"),
             Err(error) => Err(error),
         };
         (moved, requests.len())
@@ -236,7 +236,7 @@ async fn unread_feed_is_not_reported_as_silent() {
     let (public, inside) =
         (Host::on(PUBLIC, vec![ok(rss_item("").as_bytes())]).await, inside().await);
     let reader = reader(&public, &inside);
-    reader.reading.close();
+    reader.parsers.close();
     let read = reader.read("http://feed.example/", &Validators::default()).await;
     assert_eq!(read.err(), Some(FetchError::NotAttempted));
 }
@@ -296,5 +296,5 @@ async fn errors_depend_on_the_response_and_quote_none_of_it() {
         assert!(!error.to_string().contains("secret"));
     }
     let (read, _) = fetched(vec![gzip(rss_item("").as_bytes())]).await;
-    assert!(matches!(read, Ok(Read::Changed { feed, .. }) if feed.items.len() == 1));
+    assert!(matches!(read, Ok(FetchedFeed::Changed { feed, .. }) if feed.items.len() == 1));
 }
