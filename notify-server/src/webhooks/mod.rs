@@ -1,14 +1,13 @@
-//! Outgoing events: webhooks by the Standard Webhooks scheme, and streams of the same events.
+//! Outgoing events: webhooks that follow Standard Webhooks, and streams of the same events.
 //!
 //! ```text
 //! changes ───────▶ events (log, same transaction) ──┬──▶ stream ──▶ readers
 //!                                                   └──▶ messages (a row each) ──▶ engine ──▶ endpoints
 //! ```
 //!
-//! This engine is separate from `delivery`: an endpoint is a url from any application, so
-//! it shares neither slots nor connections nor pauses with the push path. Its state
-//! is in rows: after a crash a message is retried with the same `webhook-id` when its
-//! lease has expired.
+//! This engine is separate from `delivery`. Any application can register any url as an endpoint, so a slow
+//! endpoint must not take slots or connections from the delivery of notifications. The engine keeps its state
+//! in the store. After a crash, a message is sent again with the same `webhook-id` when its lease has expired.
 
 mod attempt;
 mod engine;
@@ -63,7 +62,7 @@ pub(crate) struct WebhooksHandle {
 }
 
 impl Webhooks {
-    /// Starts it.
+    /// Starts the engine and the task that deletes expired events.
     pub(crate) fn start(deps: Deps) -> (Self, WebhooksHandle) {
         let (settled, notifier) = (Arc::<Signal>::default(), Arc::<EventNotifier>::default());
         let view = WebhooksHandle {
@@ -83,8 +82,8 @@ impl Webhooks {
         (Self { stopping, tasks }, view)
     }
 
-    /// Starts no new attempts and waits for those in flight; false when that took longer than the
-    /// grace. The rest is retried at the next start.
+    /// Stops new attempts and waits up to `grace` for attempts in flight. Returns false when they took longer.
+    /// Their messages are sent again after the next start.
     pub(crate) async fn stop(&self, grace: Duration) -> bool {
         self.stopping.cancel();
         self.tasks.close();
@@ -93,12 +92,13 @@ impl Webhooks {
 }
 
 impl WebhooksHandle {
-    /// Notifies of written events.
+    /// The notifier, to which streams subscribe.
     pub(crate) fn notifier(&self) -> &EventNotifier {
         &self.notifier
     }
 
-    /// The result of the first attempt of a message, or its current state when that takes too long.
+    /// Waits up to [`TEST_WAIT`] for the first attempt of a message. Returns the state of the message, which is
+    /// still pending if the attempt takes longer.
     pub(crate) async fn outcome(
         &self,
         app: AppNo,
@@ -119,27 +119,28 @@ impl WebhooksHandle {
     }
 }
 
-/// The JSON of an event, the same on every attempt and on the stream.
+/// The JSON of an event. It is the same in every attempt and on the stream.
 pub(crate) fn body(at: Timestamp, data: WebhookData) -> Bytes {
     let event = WebhookEvent { timestamp: at, data };
     serde_json::to_vec(&event).expect("our models have string keys and finite numbers").into()
 }
 
-/// Number of signals for applications. Applications that share one wake each other's streams: an additional
-/// read, and never a missed event.
-const PLACES: usize = 256;
+/// Number of signals for applications. Applications that share a signal wake each other's streams, which costs
+/// an additional read but never misses an event.
+const SIGNALS: usize = 256;
 
-/// Notifies of written events and of changed webhooks and applications.
+/// Wakes subscribers after events were written, and after webhooks or applications changed. The engine
+/// subscribes to all applications, a stream to its own application.
 #[derive(Debug)]
 pub(crate) struct EventNotifier {
     any: Signal,
-    of_apps: Box<[Signal]>,
+    by_app: Box<[Signal]>,
 }
 
 impl Default for EventNotifier {
     fn default() -> Self {
-        let of_apps = std::iter::repeat_with(Signal::default).take(PLACES).collect();
-        Self { any: Signal::default(), of_apps }
+        let by_app = std::iter::repeat_with(Signal::default).take(SIGNALS).collect();
+        Self { any: Signal::default(), by_app }
     }
 }
 
@@ -151,11 +152,11 @@ impl EventNotifier {
 
     /// Subscribes to the events of an application.
     pub(crate) fn subscribe(&self, app: AppNo) -> Waiter {
-        self.of(app).subscribe()
+        self.signal_of(app).subscribe()
     }
 
-    fn of(&self, app: AppNo) -> &Signal {
-        &self.of_apps[usize::try_from(app.0.unsigned_abs()).unwrap_or(0) % PLACES]
+    fn signal_of(&self, app: AppNo) -> &Signal {
+        &self.by_app[usize::try_from(app.0.unsigned_abs()).unwrap_or(0) % SIGNALS]
     }
 }
 
@@ -164,11 +165,11 @@ impl ChangeListener for EventNotifier {
         match change {
             Change::Events(app) | Change::App(app) => {
                 self.any.notify();
-                self.of(app).notify();
+                self.signal_of(app).notify();
             }
             Change::Resync => {
                 self.any.notify();
-                self.of_apps.iter().for_each(Signal::notify);
+                self.by_app.iter().for_each(Signal::notify);
             }
             Change::Delivery(_) | Change::Enrichment(_) | Change::KeyRevoked => {}
         }

@@ -1,4 +1,4 @@
-//! Which addresses an attempt never reaches, whatever a name says at the time.
+//! An attempt never reaches a private address, whatever its host name resolves to.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use crate::outbound::tests::TestResolver;
 use crate::store::MessageNo;
 
 const NOW: Timestamp = Timestamp(1_790_000_000_000);
-/// Plays a public address.
+/// The tests treat this loopback address as public.
 const PUBLIC: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 
 /// A host that counts connections and closes them.
@@ -29,7 +29,7 @@ impl Host {
         let counted = Arc::<AtomicUsize>::clone(&connections);
         tokio::spawn(async move {
             while let Ok(connection) = listener.accept().await {
-                // Counted before it is closed, so that the client sees the end only afterwards.
+                // Counted before the connection is closed: when the client sees the end, the count is complete.
                 counted.fetch_add(1, Ordering::SeqCst);
                 drop(connection);
             }
@@ -79,12 +79,12 @@ async fn name_is_resolved_for_each_attempt_and_private_addresses_refused() {
     let names = Arc::new(TestResolver::default());
     names.answers("inside.example", &[inside.address]);
     names.answers("mixed.example", &[inside.address, public.address]);
-    // Public when it is looked at first, inside from then on.
+    // Resolves to a public address once, and to a private address afterwards.
     names.answers("rebinds.example", &[public.address]);
     names.answers("rebinds.example", &[inside.address]);
     let attempts = attempts(Outbound::over_with(names, PUBLIC));
-    // Url, number of connections to the public address, and the reason: names with private addresses
-    // give the same as unknown names.
+    // Url, number of connections to the public address, and the reason. A name with only private addresses gives
+    // the same reason as an unknown name.
     for (url, reaches, reason) in [
         ("https://rebinds.example/hook", 1, None),
         ("https://rebinds.example/hook", 0, Some("connect_failed")),
@@ -97,7 +97,7 @@ async fn name_is_resolved_for_each_attempt_and_private_addresses_refused() {
     ] {
         let before = public.connections();
         let ended = attempts.make(&webhook(&attempts, url), &message()).await;
-        // The host speaks no TLS, so that nothing is ever delivered.
+        // The host does not speak TLS, so no attempt succeeds.
         assert_eq!((ended.step, ended.status), (MessageStep::Failed, None), "{url}");
         assert!(reason.is_none() || ended.reason == reason, "{url}: {ended:?}");
         assert_eq!(public.connections() - before, reaches, "{url}");
