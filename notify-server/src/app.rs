@@ -311,7 +311,7 @@ fn is_public(address: IpAddr) -> bool {
 
 fn limits(config: &Config) -> Limits {
     let share = descriptors::share(config.max_connections, descriptors::limit());
-    if let Some(limit) = share.short_limit {
+    if let Some(limit) = share.too_low_limit {
         let (wanted, needed) =
             (config.max_connections, descriptors::needed(config.max_connections));
         tracing::warn!(

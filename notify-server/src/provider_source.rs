@@ -19,7 +19,7 @@ use crate::reasons;
 use crate::secrets::MasterKey;
 use crate::store::{AppNo, SharedStore, StoreError, TokenRow};
 
-/// The stored providers.
+/// Builds providers from the configuration in the store.
 pub(crate) struct StoredProviders {
     pub(crate) store: SharedStore,
     pub(crate) master_key: Arc<MasterKey>,
@@ -27,8 +27,10 @@ pub(crate) struct StoredProviders {
 }
 
 impl StoredProviders {
-    /// A provider for a check, isolated from those that the engine uses;
-    /// [`StoreError::NotFound`] when none is configured.
+    /// Builds a provider for a check. It shares no connections or tokens with the providers of the engine.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] when the provider is not configured.
     pub(crate) async fn for_check(
         &self,
         app: AppId,
@@ -40,7 +42,7 @@ impl StoredProviders {
             Ok(config) => self.providers.isolated().build(&config),
             Err(error) => {
                 let (provider, cause) = (provider.as_str(), error_chain(&error));
-                tracing::warn!(%app, provider, cause, "a provider cannot be tried");
+                tracing::warn!(%app, provider, cause, "a provider cannot be checked");
                 Arc::new(UndecryptableProvider)
             }
         })
@@ -56,7 +58,7 @@ impl ProviderSource for StoredProviders {
     ) -> Result<Option<Configured>, StoreError> {
         let (app_id, row) = match self.store.provider(app, provider).await {
             Ok(Some(found)) => found,
-            // An erased application has no providers either.
+            // `NotFound`: the application was deleted.
             Ok(None) | Err(StoreError::NotFound) => return Ok(None),
             Err(error) => return Err(error),
         };
@@ -92,8 +94,8 @@ impl ProviderSource for StoredProviders {
     }
 }
 
-/// A configuration that cannot be decrypted, because the master key was lost: deliveries
-/// wait like those whose credentials are refused, until the provider is configured again.
+/// A provider whose configuration cannot be decrypted, because the master key was lost. Its deliveries wait like
+/// those of refused credentials, until the provider is configured again.
 struct UndecryptableProvider;
 
 #[async_trait::async_trait]
@@ -118,8 +120,7 @@ impl Provider for UndecryptableProvider {
     }
 }
 
-// Provider tokens in the store: sealed, so that a copy of the database
-// cannot be used to send.
+// Provider tokens in the store. They are sealed, so that a copy of the database cannot be used to send messages.
 
 /// The tokens in the database.
 pub(crate) struct DatabaseTokenStore {
@@ -128,12 +129,15 @@ pub(crate) struct DatabaseTokenStore {
 }
 
 impl DatabaseTokenStore {
-    fn opened(&self, name: &TokenName, row: &TokenRow) -> StoredToken {
+    fn open(&self, name: &TokenName, row: &TokenRow) -> StoredToken {
         let plain = self.master_key.open_token(name, &row.sealed);
-        // A token sealed with a previous master key is replaced like an old one.
+        // A token that was sealed with a previous master key is replaced, like an outdated token.
         let plain = plain.inspect_err(|error| {
             let cause = error_chain(error);
-            tracing::warn!(cause, "a kept provider token cannot be opened: it is signed again");
+            tracing::warn!(
+                cause,
+                "a stored provider token cannot be opened: the server signs a new one"
+            );
         });
         let text = plain.ok().and_then(|plain| String::from_utf8(plain.to_vec()).ok());
         let token = text.map(|text| SignedToken {
@@ -149,7 +153,7 @@ impl DatabaseTokenStore {
 impl TokenStore for DatabaseTokenStore {
     async fn get(&self, name: &TokenName) -> Result<Option<StoredToken>, TokenStoreError> {
         let row = self.store.provider_token(*name).await.map_err(storage_failed)?;
-        Ok(row.map(|row| self.opened(name, &row)))
+        Ok(row.map(|row| self.open(name, &row)))
     }
 
     async fn put(
@@ -165,7 +169,7 @@ impl TokenStore for DatabaseTokenStore {
             frozen_until: None,
         };
         let kept = self.store.keep_provider_token(*name, row, replaces).await;
-        Ok(self.opened(name, &kept.map_err(storage_failed)?))
+        Ok(self.open(name, &kept.map_err(storage_failed)?))
     }
 
     async fn freeze(&self, name: &TokenName, until: Timestamp) -> Result<(), TokenStoreError> {
