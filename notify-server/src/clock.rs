@@ -1,4 +1,4 @@
-//! The only source of time; tests advance a [`ManualClock`] instead of waiting.
+//! The only source of time. Tests advance a [`ManualClock`] instead of waiting.
 
 mod slewed;
 mod trusted;
@@ -30,8 +30,8 @@ pub trait Clock: Send + Sync + 'static {
     /// The current time. Never goes back, and follows the wall clock slowly.
     fn now(&self) -> Timestamp;
 
-    /// The machine's wall clock, for times that others compare with their clocks, such as the age of
-    /// a signed token. It may jump, and go back.
+    /// The machine's wall clock, for times that other machines compare with their clocks, such as the time of a signed
+    /// token. It may jump, also back.
     fn wall(&self) -> Timestamp {
         self.now()
     }
@@ -42,7 +42,7 @@ pub trait Clock: Send + Sync + 'static {
         self.now().as_ms()
     }
 
-    /// Both at once.
+    /// Both times, read together.
     fn read(&self) -> Reading {
         Reading { now: self.now(), wall: self.wall() }
     }
@@ -54,16 +54,17 @@ pub trait Clock: Send + Sync + 'static {
 /// A shared clock.
 pub type SharedClock = Arc<dyn Clock>;
 
-/// Longest sleep without reading the clock, in milliseconds: the machine may have been suspended,
-/// or its wall clock been set.
-const LOOK_AGAIN_MS: i64 = 10_000;
+/// Longest sleep without reading the clock, in milliseconds. The machine may be suspended during a sleep, or its wall
+/// clock may be set.
+const SLEEP_MAX_MS: i64 = 10_000;
 
 /// The machine's clock.
 #[derive(Debug)]
 pub struct SystemClock {
     started: Instant,
     anchor: Mutex<SlewedClock>,
-    /// How far the clock that all servers share is ahead of this machine's, in milliseconds.
+    /// How far the database's clock, which all its servers share, is ahead of this machine's clock, in milliseconds. 0
+    /// with SQLite.
     ahead_ms: AtomicI64,
 }
 
@@ -74,15 +75,16 @@ impl SystemClock {
         Self::start_ahead(0)
     }
 
-    /// Starts it at a clock that is this many milliseconds ahead of this machine's: that of the
-    /// database, if several servers share it.
+    /// Starts the server's time at a clock that is so many milliseconds ahead of this machine's clock: the clock of the
+    /// database that several servers share.
     #[must_use]
     pub fn start_ahead(ahead_ms: i64) -> Self {
         let anchor = Mutex::new(SlewedClock::at(wall_ms() + ahead_ms));
         Self { started: Instant::now(), anchor, ahead_ms: AtomicI64::new(ahead_ms) }
     }
 
-    /// Sets how far that clock is ahead. It is followed like a wall clock: slowly, and never backwards.
+    /// Sets how far the database's clock is ahead, in milliseconds. The server's time follows it slowly and never goes
+    /// back.
     pub fn set_ahead(&self, ahead_ms: i64) {
         self.ahead_ms.store(ahead_ms, Ordering::Relaxed);
     }
@@ -98,7 +100,7 @@ fn wall_ms() -> i64 {
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         let mut anchor = self.anchor.lock().expect("nothing panics under this lock");
-        // Read under the lock, so that readings are in order.
+        // Read under the lock, so that the readings of several threads are in order.
         let elapsed_ms = self.elapsed_ms();
         let (now_ms, event) =
             anchor.read(elapsed_ms, wall_ms() + self.ahead_ms.load(Ordering::Relaxed));
@@ -131,7 +133,7 @@ impl Clock for SystemClock {
 
     async fn sleep_until(&self, until: Timestamp) {
         loop {
-            let wait_ms = until.ms_since(self.now()).min(LOOK_AGAIN_MS);
+            let wait_ms = until.ms_since(self.now()).min(SLEEP_MAX_MS);
             match u64::try_from(wait_ms) {
                 Ok(wait_ms) if wait_ms > 0 => {
                     tokio::time::sleep(Duration::from_millis(wait_ms)).await;
@@ -146,7 +148,7 @@ impl Clock for SystemClock {
 #[derive(Debug)]
 pub struct ManualClock {
     wall_ahead_ms: AtomicI64,
-    /// Sum of leaps, during which no time elapsed.
+    /// The sum of all leaps: the server's time that passed without elapsed time.
     leapt_ms: AtomicI64,
     now_ms: watch::Sender<i64>,
 }

@@ -170,7 +170,7 @@ fn make(config: &Config) -> Result<MasterKey, AppError> {
     let made = match &config.master_key_file {
         // Who names a file means one that is there.
         Some(_) => Err(std::io::Error::new(std::io::ErrorKind::NotFound, "no such file").into()),
-        None => MasterKey::read_or_make(&file(config)),
+        None => MasterKey::read_or_create(&file(config)),
     };
     made.map_err(|source| failed(config, source))
 }

@@ -1,4 +1,4 @@
-//! The file of the master key: read, or made where there is none.
+//! Reads and creates the file of the master key, and checks the permissions of files with secrets.
 
 use std::fs::OpenOptions;
 use std::io::{Read, Write};
@@ -15,10 +15,10 @@ use super::{MASTER_KEY_BYTES, MasterKey, MasterKeyError};
 const MASTER_KEY_FILE_BYTES_MAX: u64 = 1_024;
 
 impl MasterKey {
-    /// Reads the key file; `None` when it is not there.
+    /// Reads the key file; `None` if it does not exist.
     ///
     /// # Errors
-    /// When it cannot be read or holds no key.
+    /// When the file cannot be read or contains no key.
     pub(crate) fn read(path: &Path) -> Result<Option<Self>, MasterKeyError> {
         let mut text = Zeroizing::new(String::new());
         let file = match std::fs::File::open(path) {
@@ -30,19 +30,19 @@ impl MasterKey {
         Self::from_base64(&SecretString::from(text.as_str())).map(Some)
     }
 
-    /// Reads the key file, or draws a key and makes the file (mode 0600) when there is none. Of
-    /// two processes that start at once one makes it, the other reads it.
+    /// Reads the key file. If it does not exist, generates a key and creates the file (mode 0600). If two processes start
+    /// at once, one of them creates the file, and both use its key.
     ///
     /// # Errors
-    /// When the file can be neither read nor made.
-    pub(crate) fn read_or_make(path: &Path) -> Result<Self, MasterKeyError> {
+    /// When the file can be neither read nor created.
+    pub(crate) fn read_or_create(path: &Path) -> Result<Self, MasterKeyError> {
         if let Some(key) = Self::read(path)? {
             return Ok(key);
         }
         let mut bytes = Zeroizing::new([0_u8; MASTER_KEY_BYTES]);
         aws_lc_rs::rand::fill(bytes.as_mut()).expect("the operating system gives random bytes");
         let text = Zeroizing::new(BASE64.encode(bytes.as_ref()) + "\n");
-        // Written to a temporary file and linked into place, so that no reader sees a partial key.
+        // The key is written to a temporary file that is then linked to its name, so that no process reads a partial key.
         let draft = path.with_extension(format!("draft-{}", std::process::id()));
         let written = write_private(&draft, text.as_bytes())
             .and_then(|()| match std::fs::hard_link(&draft, path) {
@@ -74,8 +74,8 @@ fn sync_folder(path: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Warns about a file that others than its owner can read or change. Only a warning: files
-/// that containers mount often have such modes, and there are no other users.
+/// Warns about a file with a secret that other users can read or change. The server does not refuse it, because files
+/// that are mounted into containers often have such modes, and a container has no other users.
 pub(crate) fn warn_if_exposed(path: &Path) {
     if let Some(mode) = exposed_mode(path) {
         tracing::warn!(
@@ -86,8 +86,8 @@ pub(crate) fn warn_if_exposed(path: &Path) {
     }
 }
 
-/// The mode of a file that is open to others. Group access counts only for the server's own files, as
-/// in ssh: another owner grants it so that the server can read the file.
+/// The mode of a file that other users can read or change; `None` for other files. As in ssh, access by the group counts
+/// only for files of the server's own user: another owner grants it so that the server can read the file.
 #[cfg(unix)]
 fn exposed_mode(path: &Path) -> Option<u32> {
     use std::os::unix::fs::MetadataExt;
@@ -96,9 +96,9 @@ fn exposed_mode(path: &Path) -> Option<u32> {
     const PERMISSIONS: u32 = 0o7777;
     let metadata = std::fs::metadata(path).ok()?;
     let is_own = metadata.uid() == rustix::process::geteuid().as_raw();
-    let watched = if is_own { GROUP | OTHERS } else { OTHERS };
+    let forbidden = if is_own { GROUP | OTHERS } else { OTHERS };
     let mode = metadata.mode() & PERMISSIONS;
-    (mode & watched != 0).then_some(mode)
+    (mode & forbidden != 0).then_some(mode)
 }
 
 #[cfg(not(unix))]
@@ -114,8 +114,8 @@ mod tests {
     fn key_file_is_created_once_and_private() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("master.key");
-        let made = MasterKey::read_or_make(&path).unwrap();
-        assert_eq!(MasterKey::read_or_make(&path).unwrap().id, made.id);
+        let made = MasterKey::read_or_create(&path).unwrap();
+        assert_eq!(MasterKey::read_or_create(&path).unwrap().id, made.id);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no draft is left");
         #[cfg(unix)]
         {
