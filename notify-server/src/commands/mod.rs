@@ -1,5 +1,4 @@
-//! What each subcommand does. Prints on standard output through one function; the log is on
-//! standard error.
+//! The subcommands. Their results go to standard output through [`print`]; the log goes to standard error.
 
 mod credentials;
 mod healthcheck;
@@ -23,7 +22,7 @@ use crate::telemetry::start_log;
 /// Performs an action.
 ///
 /// # Errors
-/// Why it failed, in words for an operator.
+/// When the action fails. The error is written for an operator.
 pub async fn perform(action: Action, config: Config) -> anyhow::Result<()> {
     start_log(&config.log, config.log_format)?;
     match action {
@@ -42,9 +41,9 @@ pub async fn perform(action: Action, config: Config) -> anyhow::Result<()> {
     }
 }
 
-/// Opens the database of the data folder, and creates it if it is missing; in that case it prints the
-/// folder, since another one may have been intended.
-async fn open_or_make(config: &Config) -> anyhow::Result<Arc<Store>> {
+/// Opens the database, and creates it if it is missing. After it created a database, it prints the data folder, because
+/// the operator may have meant another folder.
+async fn open_or_create(config: &Config) -> anyhow::Result<Arc<Store>> {
     let is_new = config.database_url.is_none() && !config.database().exists();
     let store = open_store(config, false).await?;
     if is_new {
@@ -66,7 +65,7 @@ fn master_key_place(config: &Config) -> String {
     }
 }
 
-/// Writes a line to standard output. A closed pipe is no error.
+/// Writes a line to standard output. A closed pipe is not an error.
 fn print(line: &str) -> anyhow::Result<()> {
     let mut output = std::io::stdout().lock();
     match writeln!(output, "{line}").and_then(|()| output.flush()) {
@@ -75,11 +74,12 @@ fn print(line: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Makes the servers of the database trust their clock. They check once a minute while they distrust it.
+/// `notify-server confirm-clock`: makes the servers of the database trust their clock again after it jumped. Servers check
+/// for a confirmation once a minute while they do not trust the clock.
 async fn confirm_clock(config: &Config) -> anyhow::Result<()> {
     let database = config.database();
-    let is_there = config.database_url.is_some() || database.exists();
-    ensure!(is_there, "there is no database at {}", database.display());
+    let exists = config.database_url.is_some() || database.exists();
+    ensure!(exists, "there is no database at {}", database.display());
     let store = open_store(config, false).await?;
     let is_confirmed = store.confirm_clock().await.context("the clock was not confirmed")?;
     store.close().await;
@@ -90,7 +90,7 @@ async fn confirm_clock(config: &Config) -> anyhow::Result<()> {
     })
 }
 
-/// Copies the database to a new file.
+/// `notify-server backup`: copies the database to a new file. The copy is consistent, also while the server runs.
 async fn backup(config: &Config, file: PathBuf) -> anyhow::Result<()> {
     ensure!(
         config.database_url.is_none(),
@@ -111,20 +111,20 @@ async fn backup(config: &Config, file: PathBuf) -> anyhow::Result<()> {
     ))
 }
 
-/// Default address of the sandbox: the port after the server's default.
+/// Default address of the sandbox. Its port is the port after the default port of the server.
 #[cfg(feature = "sandbox")]
 const LISTEN_DEFAULT: &str = "127.0.0.1:8081";
 
-/// Runs fake providers until a signal.
+/// `notify-server sandbox`: runs fake providers until a signal.
 #[cfg(feature = "sandbox")]
 async fn run_sandbox(listen: Option<String>) -> anyhow::Result<()> {
     let stop = signals::first_signal()?;
     let listen = listen.as_deref().unwrap_or(LISTEN_DEFAULT);
     let address = tokio::net::lookup_host(listen)
         .await
-        .with_context(|| format!("--listen: `{listen}` is no address"))?
+        .with_context(|| format!("--listen: `{listen}` is not an address"))?
         .next()
-        .with_context(|| format!("--listen: `{listen}` names no address"))?;
+        .with_context(|| format!("--listen: `{listen}` does not resolve to an address"))?;
     let listener = tokio::net::TcpListener::bind(address).await.with_context(|| {
         format!("cannot listen on {address}; choose another address with --listen")
     })?;
