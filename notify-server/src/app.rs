@@ -1,5 +1,5 @@
-//! The whole server in one process. Only this module connects the store, the API and the delivery engine. It prints
-//! nothing and reads no environment, so that tests can use it like `main`.
+//! The whole server in one process. Only this module connects the store, the API and the delivery
+//! engine. It prints nothing and reads no environment, so that tests can use it like `main`.
 
 mod storage;
 
@@ -40,7 +40,8 @@ use crate::webhooks::{self, Webhooks};
 
 /// How often the times of the last use of keys are written to the store.
 const KEY_USE_INTERVAL: Duration = Duration::from_secs(60);
-/// How long connections may take to close after the last request. This time comes after `--shutdown-grace`.
+/// How long connections may take to close after the last request. This time comes after
+/// `--shutdown-grace`.
 const CLOSING_GRACE: Duration = Duration::from_secs(1);
 
 /// A running server.
@@ -49,7 +50,8 @@ pub struct App {
     pub address: SocketAddr,
     /// `http://` or `https://` and the address.
     pub origin: String,
-    /// The keys of the first start; also after a start whose predecessor ended before it showed its keys.
+    /// The keys of the first start; also after a start whose predecessor ended before it showed its
+    /// keys.
     pub first_keys: Option<FirstKeys>,
     /// Storage.
     pub store: SharedStore,
@@ -76,8 +78,9 @@ impl App {
     pub async fn start(config: Config) -> Result<Self, AppError> {
         let address = config.listen.clone();
         let failed = |source| AppError::Listen { address: address.clone(), source };
-        // The database is opened first, so that a second server with the same file does not take the address. The address
-        // is taken before the first keys are created, because a start that fails afterwards could not show them.
+        // The database is opened first, so that a second server with the same file does not take
+        // the address. The address is taken before the first keys are created, because a start that
+        // fails afterwards could not show them.
         let store = open_store(&config, true).await?;
         let listener = TcpListener::bind(&address).await.map_err(failed)?;
         let clock = storage::start(&store).await?;
@@ -194,13 +197,14 @@ impl App {
         })
     }
 
-    /// Returns when the delivery engine has ended unexpectedly. Nothing is delivered any more until the server is
-    /// restarted, which resumes open deliveries.
+    /// Returns when the delivery engine has ended unexpectedly. Nothing is delivered any more until
+    /// the server is restarted, which resumes open deliveries.
     pub async fn engine_ended(&self) {
         self.engine.handle().ended().await;
     }
 
-    /// Stores that the keys of the first start were shown, so that no later start creates and shows new keys.
+    /// Stores that the keys of the first start were shown, so that no later start creates and shows
+    /// new keys.
     ///
     /// # Errors
     /// When the store cannot be written. The next start then shows new keys.
@@ -216,9 +220,9 @@ impl App {
         }
     }
 
-    /// Stops the server. It accepts no new connections, responds with 503 to new requests, waits up to
-    /// `--shutdown-grace` for requests and messages in flight, and closes the store. Returns false if requests or messages
-    /// were still in flight at the end of that time.
+    /// Stops the server. It accepts no new connections, responds with 503 to new requests, waits up
+    /// to `--shutdown-grace` for requests and messages in flight, and closes the store. Returns
+    /// false if requests or messages were still in flight at the end of that time.
     pub async fn stop(self) -> bool {
         let deadline = Instant::now() + self.grace;
         let serving = &self.serving;
@@ -285,8 +289,8 @@ fn engine_config(config: &Config) -> EngineConfig {
     }
 }
 
-/// The url under which clients reach the server. Warns if it is the listening address and only this machine or a private
-/// network can reach it.
+/// The url under which clients reach the server. Warns if it is the listening address and only this
+/// machine or a private network can reach it.
 fn public_url(config: &Config, address: SocketAddr, origin: &str) -> String {
     match &config.public_url {
         Some(url) => api::base_of(url),
@@ -313,7 +317,8 @@ fn is_public(address: IpAddr) -> bool {
     }
 }
 
-/// The limits of the API. Warns if the limit of open files allows fewer connections than `--max-connections`.
+/// The limits of the API. Warns if the limit of open files allows fewer connections than
+/// `--max-connections`.
 fn limits(config: &Config) -> Limits {
     let share = descriptors::share(config.max_connections, descriptors::limit());
     if let Some(limit) = share.too_low_limit {
@@ -418,8 +423,8 @@ pub enum AppError {
     /// The database of `--database-url` cannot be opened.
     #[error("cannot open the database")]
     Connect(#[from] postgres::OpenError),
-    /// No master key is configured for a PostgreSQL database. A key that the server creates in its data folder would
-    /// exist on one machine only.
+    /// No master key is configured for a PostgreSQL database. A key that the server creates in its
+    /// data folder would exist on one machine only.
     #[error(
         "--database-url needs a master key of your own, the same for all servers of that \
          database: set {MASTER_KEY_VARIABLE}, or --master-key-file"

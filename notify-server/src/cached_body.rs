@@ -27,7 +27,8 @@ impl CachedBody {
         Self { body, etag: etag.try_into().expect("base64 in quotes is a header value") }
     }
 
-    /// Whether an `If-None-Match` header matches this body. Weak tags are compared like strong tags (RFC 9110 section 13.1.2).
+    /// Whether an `If-None-Match` header matches this body. Weak tags are compared like strong tags
+    /// (RFC 9110 section 13.1.2).
     pub(crate) fn matches(&self, if_none_match: &HeaderValue) -> bool {
         let Ok(etag) = self.etag.to_str() else { return false };
         if_none_match.to_str().is_ok_and(|header| {

@@ -1,6 +1,6 @@
-//! The TLS certificate of the server. The server reads certificate and key from files, reads them again when the files
-//! change, and warns before the certificate expires. A certificate and key that cannot be used never replace a pair
-//! that can.
+//! The TLS certificate of the server. The server reads certificate and key from files, reads them
+//! again when the files change, and warns before the certificate expires. A certificate and key
+//! that cannot be used never replace a pair that can.
 
 #[cfg(test)]
 mod tests;
@@ -141,15 +141,15 @@ impl Pair {
         Ok(Self { key: Arc::new(key), not_after })
     }
 
-    /// Whether another pair has the same chain. Then it has the same key too, because the key belongs to the first
-    /// certificate of the chain.
+    /// Whether another pair has the same chain. Then it has the same key too, because the key
+    /// belongs to the first certificate of the chain.
     fn has_same_chain(&self, other: &Self) -> bool {
         self.key.cert == other.key.cert
     }
 }
 
-/// When a certificate expires. A certificate that this parser cannot read is served all the same, because clients may
-/// accept it.
+/// When a certificate expires. A certificate that this parser cannot read is served all the same,
+/// because clients may accept it.
 fn not_after(certificate: &CertificateDer<'_>) -> Option<Timestamp> {
     match x509_cert::Certificate::from_der(certificate) {
         Ok(certificate) => {
@@ -163,7 +163,8 @@ fn not_after(certificate: &CertificateDer<'_>) -> Option<Timestamp> {
     }
 }
 
-/// The state of both files on the disk. It changes when a file is written or replaced, also behind a symbolic link.
+/// The state of both files on the disk. It changes when a file is written or replaced, also behind
+/// a symbolic link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp([Option<FileStamp>; 2]);
 
@@ -171,7 +172,8 @@ struct Stamp([Option<FileStamp>; 2]);
 struct FileStamp {
     modified: Option<SystemTime>,
     bytes: u64,
-    /// Device, inode and change time of the inode (seconds, nanoseconds), on systems that have them.
+    /// Device, inode and change time of the inode (seconds, nanoseconds), on systems that have
+    /// them.
     inode: (u64, u64, i64, i64),
 }
 
@@ -203,13 +205,15 @@ const CHECK_INTERVAL_MS: i64 = 30_000;
 /// How often the server warns about a certificate that expires soon, in milliseconds.
 const WARN_INTERVAL_MS: i64 = 86_400_000;
 
-/// Reads the files again when they change, and warns before the certificate expires, until `stopping` is cancelled.
+/// Reads the files again when they change, and warns before the certificate expires, until
+/// `stopping` is cancelled.
 pub(crate) async fn watch(
     certificates: Arc<Certificates>,
     clock: SharedClock,
     stopping: CancellationToken,
 ) {
-    // The first check reads the files again. Without a stamp from the start, it cannot know whether they changed.
+    // The first check reads the files again. Without a stamp from the start, it cannot know whether
+    // they changed.
     let mut checked = CheckedFiles::default();
     let mut warned_at: Option<Timestamp> = None;
     loop {
@@ -235,15 +239,15 @@ pub(crate) async fn watch(
 /// The files as of the last check.
 #[derive(Debug, Default)]
 struct CheckedFiles {
-    /// The stamp of the files when they were read. With `None`, the next check reads them: they were not read yet, or
-    /// could not be used.
+    /// The stamp of the files when they were read. With `None`, the next check reads them: they
+    /// were not read yet, or could not be used.
     stamp: Option<Stamp>,
     /// Why the files could not be read or used.
     error: Option<String>,
 }
 
-/// Reads the files if they have changed, if a reload was requested, or if they could not be used before. Serves the new
-/// pair if it can be used.
+/// Reads the files if they have changed, if a reload was requested, or if they could not be used
+/// before. Serves the new pair if it can be used.
 async fn follow(
     certificates: &Arc<Certificates>,
     checked: CheckedFiles,
@@ -252,7 +256,8 @@ async fn follow(
     let reading = certificates.clone();
     // On a blocking thread, because the disk of the files may hang.
     let read = tokio::task::spawn_blocking(move || {
-        // The stamp is taken before the files are read, so that the next check notices a change in between.
+        // The stamp is taken before the files are read, so that the next check notices a change in
+        // between.
         let stamp = reading.stamp();
         let is_due = is_forced || checked.stamp != Some(stamp);
         let read = is_due.then(|| Pair::read(&reading.files));
@@ -266,7 +271,8 @@ async fn follow(
         }
         Ok((_, Some(Err(error)), checked)) => {
             let cause = error_chain(&error).to_string();
-            // Without a stamp, each check reads the files again: the fault may be repaired without a change of the files.
+            // Without a stamp, each check reads the files again: the fault may be repaired without
+            // a change of the files.
             if is_forced || checked.error.as_ref() != Some(&cause) {
                 tracing::error!(
                     cause,
@@ -295,8 +301,9 @@ fn replace(certificates: &Certificates, pair: Pair, is_forced: bool) {
 
 // The expiry of the certificate.
 
-/// How long before the expiry of a certificate the server warns, in milliseconds: 14 days. ACME clients renew a
-/// certificate 30 days before its expiry or earlier, so a renewal is overdue by then.
+/// How long before the expiry of a certificate the server warns, in milliseconds: 14 days. ACME
+/// clients renew a certificate 30 days before its expiry or earlier, so a renewal is overdue by
+/// then.
 const WARN_BEFORE_MS: i64 = 14 * 86_400_000;
 
 /// How close a certificate is to its expiry.

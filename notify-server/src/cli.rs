@@ -42,8 +42,8 @@ pub enum Action {
     },
     /// Move the installation to another database.
     Move {
-        /// The destination, if it is given on the command line. It may contain a password, so clap does not parse
-        /// it: an error of clap would show the value.
+        /// The destination, if it is given on the command line. It may contain a password, so clap
+        /// does not parse it: an error of clap would show the value.
         to: Option<String>,
     },
     /// Allow servers to use the source of a move again.
@@ -51,8 +51,8 @@ pub enum Action {
     /// Run fake providers.
     #[cfg(feature = "sandbox")]
     Sandbox {
-        /// The address, if it is given on the command line. `NOTIFY_LISTEN` is the address of the server and does
-        /// not apply.
+        /// The address, if it is given on the command line. `NOTIFY_LISTEN` is the address of the
+        /// server and does not apply.
         listen: Option<String>,
     },
 }
@@ -61,8 +61,8 @@ pub enum Action {
 #[must_use]
 pub fn command() -> Command {
     let mut command = full_command();
-    // `build` propagates the settings to the subcommands. Each subcommand accepts all settings, and its help shows
-    // only those that it uses.
+    // `build` propagates the settings to the subcommands. Each subcommand accepts all settings, and
+    // its help shows only those that it uses.
     command.build();
     for subcommand in command.get_subcommands_mut() {
         hide_unused_settings(subcommand);

@@ -30,8 +30,8 @@ pub trait Clock: Send + Sync + 'static {
     /// The current time. Never goes back, and follows the wall clock slowly.
     fn now(&self) -> Timestamp;
 
-    /// The machine's wall clock, for times that other machines compare with their clocks, such as the time of a signed
-    /// token. It may jump, also back.
+    /// The machine's wall clock, for times that other machines compare with their clocks, such as
+    /// the time of a signed token. It may jump, also back.
     fn wall(&self) -> Timestamp {
         self.now()
     }
@@ -54,8 +54,8 @@ pub trait Clock: Send + Sync + 'static {
 /// A shared clock.
 pub type SharedClock = Arc<dyn Clock>;
 
-/// Longest sleep without reading the clock, in milliseconds. The machine may be suspended during a sleep, or its wall
-/// clock may be set.
+/// Longest sleep without reading the clock, in milliseconds. The machine may be suspended during a
+/// sleep, or its wall clock may be set.
 const SLEEP_MAX_MS: i64 = 10_000;
 
 /// The machine's clock.
@@ -63,8 +63,8 @@ const SLEEP_MAX_MS: i64 = 10_000;
 pub struct SystemClock {
     started: Instant,
     anchor: Mutex<SlewedClock>,
-    /// How far the database's clock, which all its servers share, is ahead of this machine's clock, in milliseconds. 0
-    /// with SQLite.
+    /// How far the database's clock, which all its servers share, is ahead of this machine's clock,
+    /// in milliseconds. 0 with SQLite.
     ahead_ms: AtomicI64,
 }
 
@@ -75,16 +75,16 @@ impl SystemClock {
         Self::start_ahead(0)
     }
 
-    /// Starts the server's time at a clock that is so many milliseconds ahead of this machine's clock: the clock of the
-    /// database that several servers share.
+    /// Starts the server's time at a clock that is so many milliseconds ahead of this machine's
+    /// clock: the clock of the database that several servers share.
     #[must_use]
     pub fn start_ahead(ahead_ms: i64) -> Self {
         let anchor = Mutex::new(SlewedClock::at(wall_ms() + ahead_ms));
         Self { started: Instant::now(), anchor, ahead_ms: AtomicI64::new(ahead_ms) }
     }
 
-    /// Sets how far the database's clock is ahead, in milliseconds. The server's time follows it slowly and never goes
-    /// back.
+    /// Sets how far the database's clock is ahead, in milliseconds. The server's time follows it
+    /// slowly and never goes back.
     pub fn set_ahead(&self, ahead_ms: i64) {
         self.ahead_ms.store(ahead_ms, Ordering::Relaxed);
     }
@@ -164,7 +164,8 @@ impl ManualClock {
         })
     }
 
-    /// Sets the wall clock this many milliseconds ahead of this clock; negative values are behind it.
+    /// Sets the wall clock this many milliseconds ahead of this clock; negative values are behind
+    /// it.
     pub fn set_wall_ahead(&self, ms: i64) {
         self.wall_ahead_ms.store(ms, Ordering::SeqCst);
     }

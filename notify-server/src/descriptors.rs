@@ -1,5 +1,5 @@
-//! Divides the file descriptors of the process: client connections must leave enough descriptors for deliveries, the
-//! database and files.
+//! Divides the file descriptors of the process: client connections must leave enough descriptors
+//! for deliveries, the database and files.
 
 /// Descriptors that client connections leave free, if the limit is large enough.
 const RESERVE: usize = 1_024;

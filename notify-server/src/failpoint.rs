@@ -1,5 +1,6 @@
-//! Points at which tests end the process as a power failure would: before and after each commit, and before and after each
-//! request to a provider. In a build without the feature `testing`, the points have no effect.
+//! Points at which tests end the process as a power failure would: before and after each commit,
+//! and before and after each request to a provider. In a build without the feature `testing`, the
+//! points have no effect.
 //!
 //! A point has two parts: the operation (of the store, or a provider), and its stage.
 //! `checkpoint written` is between the last statement of a checkpoint and the commit of its
@@ -53,7 +54,8 @@ mod armed {
 
     static ARMED: OnceLock<Armed> = OnceLock::new();
 
-    /// Ends this process when it reaches a point for the `hit`-th time. Only the first call has an effect.
+    /// Ends this process when it reaches a point for the `hit`-th time. Only the first call has an
+    /// effect.
     pub fn die_at(what: &str, stage: &str, hit: u32) {
         let (what, stage) = (what.to_owned(), stage.to_owned());
         ARMED.get_or_init(|| Armed { what, stage, left: AtomicU32::new(hit) });

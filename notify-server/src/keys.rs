@@ -1,5 +1,5 @@
-//! Creates, checks and hashes API keys and admin keys. A key is shown only once; the store keeps only its SHA-256 and a
-//! hint.
+//! Creates, checks and hashes API keys and admin keys. A key is shown only once; the store keeps
+//! only its SHA-256 and a hint.
 
 use aws_lc_rs::digest;
 use notify_core::{KeyId, Timestamp};
@@ -64,8 +64,8 @@ pub(crate) fn make_key(kind: KeyKind, name: Option<String>, at: Timestamp) -> Fr
     FreshKey { secret: text.into(), stored }
 }
 
-/// The hash by which a key is looked up; `None` for a text that is not a key of this kind. The checksum is checked
-/// without a query, so that guessed keys cost the server little.
+/// The hash by which a key is looked up; `None` for a text that is not a key of this kind. The
+/// checksum is checked without a query, so that guessed keys cost the server little.
 pub(crate) fn key_hash(kind: KeyKind, text: &str) -> Option<[u8; 32]> {
     let is_long_enough = text.len() >= kind.prefix().len() + RANDOM_CHARS + CHECKSUM_CHARS;
     if !is_long_enough || text.len() > KEY_BYTES_MAX || !text.starts_with(kind.prefix()) {
@@ -78,8 +78,8 @@ pub(crate) fn key_hash(kind: KeyKind, text: &str) -> Option<[u8; 32]> {
     (checksum(body.as_bytes()) == given).then(|| hash(text))
 }
 
-/// Generates the secret of a browser's device. Returns the secret and its hash. The secret needs no checksum, because
-/// no person copies it and no scanner of repositories has to recognize it.
+/// Generates the secret of a browser's device. Returns the secret and its hash. The secret needs no
+/// checksum, because no person copies it and no scanner of repositories has to recognize it.
 pub(crate) fn make_device_secret() -> (String, [u8; 32]) {
     let text: String = std::iter::repeat_with(random_char).take(RANDOM_CHARS).collect();
     let hash = hash(&text);
@@ -108,8 +108,8 @@ fn hash(key: &str) -> [u8; 32] {
     sha256(key.as_bytes())
 }
 
-/// A random character of [`ALPHABET`]. All 62 characters are equally likely: a random byte of 248 (4 × 62) or more is
-/// rejected and drawn again.
+/// A random character of [`ALPHABET`]. All 62 characters are equally likely: a random byte of 248
+/// (4 × 62) or more is rejected and drawn again.
 fn random_char() -> char {
     const FAIR_MAX: u8 = 247;
     loop {

@@ -1,4 +1,5 @@
-//! Notify's server as a library. The binary contains only `main`, so that tests can run whole servers in one process.
+//! Notify's server as a library. The binary contains only `main`, so that tests can run whole
+//! servers in one process.
 
 mod api;
 pub mod app;

@@ -8,7 +8,8 @@ use notify_server::{cli, commands, error_chain};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // `main` does not return a `Result`: with RUST_BACKTRACE set, its error would be printed with a stack trace.
+    // `main` does not return a `Result`: with RUST_BACKTRACE set, its error would be printed with a
+    // stack trace.
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -26,7 +27,8 @@ fn run() -> anyhow::Result<()> {
     let config = cli::settings(&matches, &|name| std::env::var(name).ok())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let result = runtime.block_on(commands::perform(cli::action(&matches), config));
-    // Does not wait for tasks that took longer than the shutdown grace. Dropping the runtime would wait for them.
+    // Does not wait for tasks that took longer than the shutdown grace. Dropping the runtime would
+    // wait for them.
     runtime.shutdown_background();
     result
 }

@@ -1,5 +1,6 @@
-//! Diagnostics for operators: the readiness of the server, its metrics, and the check of a provider's
-//! credentials. The API reaches the delivery engine, the providers and the certificates through this module.
+//! Diagnostics for operators: the readiness of the server, its metrics, and the check of a
+//! provider's credentials. The API reaches the delivery engine, the providers and the certificates
+//! through this module.
 
 mod readiness;
 
@@ -23,7 +24,8 @@ use crate::telemetry::{Form, Metrics, QueueSample, Sample};
 const QUEUES_WAIT: Duration = Duration::from_secs(2);
 /// How long a sample is reused.
 const SAMPLE_KEPT: Duration = Duration::from_secs(1);
-/// Longest check of a provider. It is shorter than an attempt, because the caller waits for the result.
+/// Longest check of a provider. It is shorter than an attempt, because the caller waits for the
+/// result.
 const CHECK_WAIT: Duration = Duration::from_secs(25);
 
 /// Diagnostics for operators.
@@ -55,7 +57,8 @@ impl Operations {
         self.certificates.as_ref()?.not_after()
     }
 
-    /// How far the clock jumped ahead, in milliseconds; 0 if the operator confirmed the jump or there was none.
+    /// How far the clock jumped ahead, in milliseconds; 0 if the operator confirmed the jump or
+    /// there was none.
     pub(crate) fn clock_leap_ms(&self) -> u64 {
         u64::try_from(self.trusted.leap().as_millis()).unwrap_or(u64::MAX)
     }
@@ -113,8 +116,8 @@ impl Operations {
         }
     }
 
-    /// Checks the credentials of a provider. The check runs in its own task: a caller that disconnects must not
-    /// close the connection that is being opened.
+    /// Checks the credentials of a provider. The check runs in its own task: a caller that
+    /// disconnects must not close the connection that is being opened.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] when the provider is not configured.

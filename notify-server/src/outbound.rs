@@ -1,8 +1,10 @@
-//! The guard for outgoing connections to urls that users supply, such as feeds, webhooks and the endpoints of browsers.
-//! It checks the url, and when the server connects, the addresses to which the host name resolves.
+//! The guard for outgoing connections to urls that users supply, such as feeds, webhooks and the
+//! endpoints of browsers. It checks the url, and when the server connects, the addresses to which
+//! the host name resolves.
 //!
-//! A name is resolved once for each connection, and the server connects to the address that was checked. So a name that
-//! changes its address between the check and the connection (DNS rebinding) does not get around the guard.
+//! A name is resolved once for each connection, and the server connects to the address that was
+//! checked. So a name that changes its address between the check and the connection (DNS rebinding)
+//! does not get around the guard.
 //!
 //! Urls that an administrator configures are not checked.
 
@@ -113,8 +115,8 @@ impl Outbound {
         Self { policy, resolver: Arc::new(SystemResolver) }
     }
 
-    /// Parses a url that a user supplied. Addresses are recognized in all notations of the URL standard, such as `0x7f.1`
-    /// and `2130706433`. Names are checked when the server connects.
+    /// Parses a url that a user supplied. Addresses are recognized in all notations of the URL
+    /// standard, such as `0x7f.1` and `2130706433`. Names are checked when the server connects.
     ///
     /// # Errors
     /// The first rule that it breaks.
@@ -123,8 +125,8 @@ impl Outbound {
         self.check(url.ok_or(Refused::NotHttps)?, &[PORT])
     }
 
-    /// Parses the url of a webhook like [`Self::target`], but also accepts `http` if private networks are allowed. The
-    /// messages are signed, but not secret.
+    /// Parses the url of a webhook like [`Self::target`], but also accepts `http` if private
+    /// networks are allowed. The messages are signed, but not secret.
     ///
     /// # Errors
     /// The first rule that it breaks.
@@ -238,9 +240,9 @@ const BLOCKED_V4: [Ipv4Net; 17] = [
     Ipv4Net::new_assert(Ipv4Addr::new(168, 63, 129, 16), 32),
 ];
 
-/// The only IPv6 range with addresses of the public internet (RFC 4291 section 2.4). Loopback, unique local, link-local
-/// and multicast addresses are outside of it. So are all notations of IPv4 addresses: IPv4-compatible, translated (RFC
-/// 7915) and NAT64 addresses (RFC 6052, RFC 8215).
+/// The only IPv6 range with addresses of the public internet (RFC 4291 section 2.4). Loopback,
+/// unique local, link-local and multicast addresses are outside of it. So are all notations of IPv4
+/// addresses: IPv4-compatible, translated (RFC 7915) and NAT64 addresses (RFC 6052, RFC 8215).
 const GLOBAL_V6: Ipv6Net = v6(0x2000, 0, 0, 3);
 
 /// IPv6 ranges inside [`GLOBAL_V6`] to which the server does not connect.
@@ -261,14 +263,14 @@ fn is_public(address: IpAddr) -> bool {
     }
 }
 
-// The HTTP client for urls that users supply. The guard checks every name, redirects are not followed automatically, no
-// proxy is used, and no connection is kept between requests.
+// The HTTP client for urls that users supply. The guard checks every name, redirects are not
+// followed automatically, no proxy is used, and no connection is kept between requests.
 
 /// Longest time to connect, TLS included.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A resolver for `reqwest` that returns only the addresses that the guard allows. `reqwest` does not resolve a host that
-/// is an address. The guard checks such a host when it parses the url.
+/// A resolver for `reqwest` that returns only the addresses that the guard allows. `reqwest` does
+/// not resolve a host that is an address. The guard checks such a host when it parses the url.
 pub(crate) struct Guarded(pub(crate) Outbound);
 
 impl Resolve for Guarded {
@@ -293,8 +295,8 @@ pub(crate) fn unreachable(error: &reqwest::Error) -> Option<&Unreachable> {
     }
 }
 
-/// The system's root certificates. Certificates that rustls cannot parse are skipped, because some systems contain such
-/// certificates. They are read once per process, because that takes a while.
+/// The system's root certificates. Certificates that rustls cannot parse are skipped, because some
+/// systems contain such certificates. They are read once per process, because that takes a while.
 pub(crate) fn system_roots() -> RootCertStore {
     static ROOTS: OnceLock<RootCertStore> = OnceLock::new();
     let read = || {
@@ -305,8 +307,8 @@ pub(crate) fn system_roots() -> RootCertStore {
     ROOTS.get_or_init(read).clone()
 }
 
-/// A TLS configuration that trusts these root certificates. Without any root, plain `http` still works, and every TLS
-/// handshake fails.
+/// A TLS configuration that trusts these root certificates. Without any root, plain `http` still
+/// works, and every TLS handshake fails.
 pub(crate) fn trusting(roots: RootCertStore) -> ClientConfig {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     ClientConfig::builder_with_provider(provider)
@@ -316,8 +318,8 @@ pub(crate) fn trusting(roots: RootCertStore) -> ClientConfig {
         .with_no_client_auth()
 }
 
-/// A builder of an HTTP/1.1 client without proxies and redirects. It does not check addresses: for hosts that users name,
-/// set [`Guarded`] as its resolver.
+/// A builder of an HTTP/1.1 client without proxies and redirects. It does not check addresses: for
+/// hosts that users name, set [`Guarded`] as its resolver.
 pub(crate) fn plain_client(tls: ClientConfig) -> reqwest::ClientBuilder {
     reqwest::Client::builder()
         .tls_backend_preconfigured(tls)

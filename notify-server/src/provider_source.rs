@@ -27,7 +27,8 @@ pub(crate) struct StoredProviders {
 }
 
 impl StoredProviders {
-    /// Builds a provider for a check. It shares no connections or tokens with the providers of the engine.
+    /// Builds a provider for a check. It shares no connections or tokens with the providers of the
+    /// engine.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] when the provider is not configured.
@@ -94,8 +95,8 @@ impl ProviderSource for StoredProviders {
     }
 }
 
-/// A provider whose configuration cannot be decrypted, because the master key was lost. Its deliveries wait like
-/// those of refused credentials, until the provider is configured again.
+/// A provider whose configuration cannot be decrypted, because the master key was lost. Its
+/// deliveries wait like those of refused credentials, until the provider is configured again.
 struct UndecryptableProvider;
 
 #[async_trait::async_trait]
@@ -120,7 +121,8 @@ impl Provider for UndecryptableProvider {
     }
 }
 
-// Provider tokens in the store. They are sealed, so that a copy of the database cannot be used to send messages.
+// Provider tokens in the store. They are sealed, so that a copy of the database cannot be used to
+// send messages.
 
 /// The tokens in the database.
 pub(crate) struct DatabaseTokenStore {

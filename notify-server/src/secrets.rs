@@ -1,7 +1,8 @@
-//! Encrypts secrets before they are stored. Provider credentials, secrets of webhooks and provider tokens are sealed with
-//! the master key (AES-256-GCM). The id of the key is stored with the ciphertext, so that a wrong key can be
-//! distinguished from a damaged row. A sealed secret is bound to its owner, such as an application and a provider: a row
-//! that is copied to another owner cannot be opened.
+//! Encrypts secrets before they are stored. Provider credentials, secrets of webhooks and provider
+//! tokens are sealed with the master key (AES-256-GCM). The id of the key is stored with the
+//! ciphertext, so that a wrong key can be distinguished from a damaged row. A sealed secret is
+//! bound to its owner, such as an application and a provider: a row that is copied to another owner
+//! cannot be opened.
 
 mod file;
 

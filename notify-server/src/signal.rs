@@ -1,5 +1,6 @@
-//! A signal that wakes its waiters after a change, in the order in which they began to wait. Tokio's `watch` wakes
-//! waiters in a random order, which would make the simulation of the delivery engine irreproducible.
+//! A signal that wakes its waiters after a change, in the order in which they began to wait.
+//! Tokio's `watch` wakes waiters in a random order, which would make the simulation of the delivery
+//! engine irreproducible.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -47,7 +48,8 @@ impl Waiter {
         loop {
             let notify = self.state.notify.notified();
             tokio::pin!(notify);
-            // The waiter registers before it reads the count, so that it does not miss a change in between.
+            // The waiter registers before it reads the count, so that it does not miss a change in
+            // between.
             notify.as_mut().enable();
             let count = self.state.count.load(Ordering::Acquire);
             if count != self.seen {

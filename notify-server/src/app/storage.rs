@@ -1,4 +1,5 @@
-//! Opens the database, the master key and the clock of an installation, and creates them at the first start.
+//! Opens the database, the master key and the clock of an installation, and creates them at the
+//! first start.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
@@ -34,9 +35,10 @@ pub struct FirstKeys {
     pub admin_key: SecretString,
 }
 
-/// Opens the database of `--database-url`, or the database in the data folder. With `serves`, the caller is a server: it
-/// locks a SQLite file, so that no second server uses the file, and registers as one of the servers on PostgreSQL.
-/// Without `serves`, the caller is a subcommand, which works while servers run.
+/// Opens the database of `--database-url`, or the database in the data folder. With `serves`, the
+/// caller is a server: it locks a SQLite file, so that no second server uses the file, and on PostgreSQL
+/// it listens for the changes of the other servers. Without `serves`, the caller is a subcommand, which
+/// works while servers run.
 ///
 /// # Errors
 /// When the database, the folder or the file cannot be used.
@@ -57,9 +59,9 @@ pub async fn open_store(config: &Config, serves: bool) -> Result<Arc<Store>, App
     Ok(opening.await.map_err(|_| AppError::Interrupted)??)
 }
 
-/// Refuses a data folder whose database is missing or empty although it was there before. A new database in its place
-/// would hide the loss. Only files that are created after the database count as evidence; the server's lock file and the
-/// master key can exist before it.
+/// Refuses a data folder whose database is missing or empty although it was there before. A new
+/// database in its place would hide the loss. Only files that are created after the database count
+/// as evidence; the server's lock file and the master key can exist before it.
 fn refuse_without_database(config: &Config, path: &Path) -> Result<(), AppError> {
     let refusal = |evidence| AppError::NoDatabase {
         folder: config.data_dir.clone(),
@@ -71,8 +73,8 @@ fn refuse_without_database(config: &Config, path: &Path) -> Result<(), AppError>
     if bytes == 0 && note.exists() {
         return Err(refusal(note));
     }
-    // The evidence is read before the database: another process may be creating the first database right now, and then
-    // the database exists once the evidence does.
+    // The evidence is read before the database: another process may be creating the first database
+    // right now, and then the database exists once the evidence does.
     let evidence = [".migrate.lock", "-wal"].into_iter().find_map(|ending| {
         let mut name = path.as_os_str().to_owned();
         name.push(ending);
@@ -84,8 +86,8 @@ fn refuse_without_database(config: &Config, path: &Path) -> Result<(), AppError>
     }
 }
 
-/// Writes a marker of the installation to the data folder, with a name that differs from all files of the
-/// database.
+/// Writes a marker of the installation to the data folder, with a name that differs from all files
+/// of the database.
 pub(super) fn note_installation(config: &Config) -> Result<(), AppError> {
     let path = config.data_dir.join(NOTE);
     if path.exists() || !config.database().exists() {
@@ -106,9 +108,10 @@ fn create_data_dir(config: &Config) -> Result<(), AppError> {
     builder.create(path).map_err(|source| AppError::DataDir { path: path.clone(), source })
 }
 
-/// Creates the first application and its keys if the database is empty, and returns the keys. This is the last step of a
-/// start that can fail, because the keys are shown only once. If an earlier start created keys but ended before it showed
-/// them, they are replaced by new keys, which are returned.
+/// Creates the first application and its keys if the database is empty, and returns the keys. This
+/// is the last step of a start that can fail, because the keys are shown only once. If an earlier
+/// start created keys but ended before it showed them, they are replaced by new keys, which are
+/// returned.
 pub(super) async fn bootstrap(
     store: &SharedStore,
     clock: &SharedClock,
@@ -124,11 +127,12 @@ pub(super) async fn bootstrap(
     Ok(is_new.then_some(FirstKeys { api_key: api_key.secret, admin_key: admin_key.secret }))
 }
 
-// The master key of an installation. A new key is generated only if the database contains nothing that is sealed. With
-// sealed credentials, a server with a new key would start, but could not open the credentials at the next delivery.
+// The master key of an installation. A new key is generated only if the database contains nothing
+// that is sealed. With sealed credentials, a server with a new key would start, but could not open
+// the credentials at the next delivery.
 
-/// The master key of the settings or of the data folder, checked against the sealed credentials in the store. Generates a
-/// key if there is none and nothing is sealed.
+/// The master key of the settings or of the data folder, checked against the sealed credentials in
+/// the store. Generates a key if there is none and nothing is sealed.
 ///
 /// # Errors
 /// When the key is missing although credentials are sealed, does not open them, or cannot be used.
@@ -194,13 +198,13 @@ fn failed(config: &Config, source: MasterKeyError) -> AppError {
     AppError::MasterKey { place, source }
 }
 
-// Several servers of a database use the clock of the database, so that due times and leases mean the same to all of
-// them.
+// Several servers of a database use the clock of the database, so that due times and leases mean
+// the same to all of them.
 
 /// How often the difference between the database's clock and this machine's clock is measured.
 const MEASURE_INTERVAL: Duration = Duration::from_secs(30);
-/// Longest duration of a query whose result is used, in milliseconds. The database may have read its clock at any time
-/// during the query, so a slow query is not a measurement.
+/// Longest duration of a query whose result is used, in milliseconds. The database may have read
+/// its clock at any time during the query, so a slow query is not a measurement.
 const QUERY_MS_MAX: i64 = 1_000;
 
 /// A clock that follows the database's clock if it has one, and otherwise this machine's.
@@ -212,8 +216,8 @@ pub(super) async fn start(store: &SharedStore) -> Result<SharedClock, StoreError
     Ok(clock)
 }
 
-/// How far the database's clock is ahead of this machine's clock, in milliseconds. `None` if the database has no clock
-/// (SQLite); `Some(None)` if the query took too long for a measurement.
+/// How far the database's clock is ahead of this machine's clock, in milliseconds. `None` if the
+/// database has no clock (SQLite); `Some(None)` if the query took too long for a measurement.
 async fn ahead(store: &Store, clock: &SystemClock) -> Result<Option<Option<i64>>, StoreError> {
     let before = clock.wall();
     let Some(database_time) = store.time().await? else { return Ok(None) };

@@ -113,7 +113,8 @@ async fn new_files_are_served_to_new_connections_without_a_restart() {
     watched.stopping.cancel();
 }
 
-/// Certbot and Kubernetes renew certificates in this way: the paths stay, and the targets of symbolic links change.
+/// Certbot and Kubernetes renew certificates in this way: the paths stay, and the targets of
+/// symbolic links change.
 #[cfg(unix)]
 #[tokio::test]
 async fn changed_symbolic_link_is_a_change() {

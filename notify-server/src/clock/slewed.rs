@@ -1,14 +1,15 @@
-//! Makes the server's time follow the wall clock: slowly when the two drift apart, after a delay when the wall clock
-//! jumps, and never backwards.
+//! Makes the server's time follow the wall clock: slowly when the two drift apart, after a delay
+//! when the wall clock jumps, and never backwards.
 
 /// The difference from the wall clock shrinks by at most a tenth of the elapsed time.
 const SLEW: i64 = 10;
 /// A difference above this is a jump, in milliseconds.
 const JUMP_MS: i64 = 60_000;
-/// How long a jump must last before the server's time follows it, in milliseconds. A jump that is reverted earlier has
-/// no effect, so that no data expires because of it.
+/// How long a jump must last before the server's time follows it, in milliseconds. A jump that is
+/// reverted earlier has no effect, so that no data expires because of it.
 const STEADY_MS: i64 = 60_000;
-/// How much the size of a jump may vary during [`STEADY_MS`] to count as the same jump, in milliseconds.
+/// How much the size of a jump may vary during [`STEADY_MS`] to count as the same jump, in
+/// milliseconds.
 const STEADY_WITHIN_MS: i64 = 1_000;
 
 /// The server's time as a distance from a monotonic clock.
@@ -83,7 +84,8 @@ impl SlewedClock {
             return None;
         }
         if ahead_ms < 0 {
-            // The server's time must not go back. It passes more slowly until the wall clock has caught up.
+            // The server's time must not go back. It passes more slowly until the wall clock has
+            // caught up.
             self.slew(elapsed_ms, ahead_ms);
             return None;
         }

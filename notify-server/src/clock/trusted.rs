@@ -1,6 +1,6 @@
-//! The trusted time, by which rows expire. It follows the server's time, but not across a leap: a clock that is wrong
-//! for a minute must not delete the history. After an operator confirms a leap with `notify-server confirm-clock`, the
-//! trusted time follows it.
+//! The trusted time, by which rows expire. It follows the server's time, but not across a leap: a
+//! clock that is wrong for a minute must not delete the history. After an operator confirms a leap
+//! with `notify-server confirm-clock`, the trusted time follows it.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use super::SharedClock;
 
 /// A difference above this from the elapsed time is a leap, in milliseconds: a day.
 pub(crate) const LEAP_MS: i64 = 86_400_000;
-/// Longest plausible downtime, in milliseconds: 30 days. If more time passed between a stop and a start, the clock is
-/// probably wrong.
+/// Longest plausible downtime, in milliseconds: 30 days. If more time passed between a stop and a
+/// start, the clock is probably wrong.
 const STOPPED_MAX_MS: i64 = 30 * 86_400_000;
 
 /// The state that the store keeps across restarts.

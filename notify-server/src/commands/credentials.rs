@@ -1,5 +1,6 @@
-//! `notify-server forget-credentials`: deletes the credentials that were sealed with a lost master key. The providers stay
-//! configured without credentials, so that messages wait for new credentials instead of failing.
+//! `notify-server forget-credentials`: deletes the credentials that were sealed with a lost master
+//! key. The providers stay configured without credentials, so that messages wait for new
+//! credentials instead of failing.
 
 use anyhow::ensure;
 use notify_core::App;
@@ -14,7 +15,8 @@ use crate::store::{PageRequest, ProviderRow, Store};
 /// Applications that are read at a time.
 const APPS_PER_PAGE: u32 = 100;
 
-/// Deletes all credentials that the current master key does not open. Without a master key, these are all credentials.
+/// Deletes all credentials that the current master key does not open. Without a master key, these
+/// are all credentials.
 pub(super) async fn forget(config: &Config) -> anyhow::Result<()> {
     let database = config.database();
     let exists = config.database_url.is_some() || database.exists();

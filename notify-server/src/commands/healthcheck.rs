@@ -1,5 +1,5 @@
-//! `notify-server healthcheck`: requests the readiness of a server. It is meant for containers that contain only this
-//! binary, and opens no file and no database.
+//! `notify-server healthcheck`: requests the readiness of a server. It is meant for containers that
+//! contain only this binary, and opens no file and no database.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -24,8 +24,9 @@ pub(super) async fn check(config: &Config, url: Option<Url>) -> anyhow::Result<(
         .timeout(ANSWER_WAIT_MAX)
         .no_proxy()
         .redirect(reqwest::redirect::Policy::none())
-        // The certificate is issued for the server's public name, but this request goes to an address of this machine. It
-        // sends no secret and reads only the status, so an invalid certificate does no harm.
+        // The certificate is issued for the server's public name, but this request goes to an
+        // address of this machine. It sends no secret and reads only the status, so an invalid
+        // certificate does no harm.
         .tls_danger_accept_invalid_certs(is_own)
         .build()?;
     let response = client.get(url.clone()).send().await;

@@ -1,5 +1,5 @@
-//! `notify-server app create` and `notify-server admin-key create`. They write to the database directly, whether a server
-//! runs or not.
+//! `notify-server app create` and `notify-server admin-key create`. They write to the database
+//! directly, whether a server runs or not.
 
 use std::io::Write;
 
@@ -15,7 +15,8 @@ use crate::store::{PageRequest, Store};
 
 use super::{open_or_create, print};
 
-/// Creates an application with an API key. For the first application of a database, it creates an admin key too.
+/// Creates an application with an API key. For the first application of a database, it creates an
+/// admin key too.
 pub(super) async fn create_app(config: &Config, name: String, json: bool) -> anyhow::Result<()> {
     let now = SystemClock::start().now();
     let request = CreateApp { name, language: None };
@@ -50,7 +51,8 @@ pub(super) async fn create_app(config: &Config, name: String, json: bool) -> any
     }
     show(answer, json)?;
     if is_first {
-        // If the process ends before this line, the first start of a server creates and shows new keys.
+        // If the process ends before this line, the first start of a server creates and shows new
+        // keys.
         store.keys_shown().await.context("the first start of a server shows other keys")?;
     }
     store.close().await;
@@ -60,7 +62,8 @@ pub(super) async fn create_app(config: &Config, name: String, json: bool) -> any
 /// Applications that are read at a time.
 const APPS_PER_PAGE: u32 = 100;
 
-/// Whether more than one application has this name. Names may repeat, and the CLI accepts a name as an id.
+/// Whether more than one application has this name. Names may repeat, and the CLI accepts a name as
+/// an id.
 async fn has_namesake(store: &Store, name: &str) -> anyhow::Result<bool> {
     let (mut cursor, mut count) = (None, 0);
     loop {

@@ -1,4 +1,5 @@
-//! The subcommands. Their results go to standard output through [`print`]; the log goes to standard error.
+//! The subcommands. Their results go to standard output through [`print`]; the log goes to standard
+//! error.
 
 mod credentials;
 mod healthcheck;
@@ -41,8 +42,8 @@ pub async fn perform(action: Action, config: Config) -> anyhow::Result<()> {
     }
 }
 
-/// Opens the database, and creates it if it is missing. After it created a database, it prints the data folder, because
-/// the operator may have meant another folder.
+/// Opens the database, and creates it if it is missing. After it created a database, it prints the
+/// data folder, because the operator may have meant another folder.
 async fn open_or_create(config: &Config) -> anyhow::Result<Arc<Store>> {
     let is_new = config.database_url.is_none() && !config.database().exists();
     let store = open_store(config, false).await?;
@@ -74,8 +75,8 @@ fn print(line: &str) -> anyhow::Result<()> {
     }
 }
 
-/// `notify-server confirm-clock`: makes the servers of the database trust their clock again after it jumped. Servers check
-/// for a confirmation once a minute while they do not trust the clock.
+/// `notify-server confirm-clock`: makes the servers of the database trust their clock again after
+/// it jumped. Servers check for a confirmation once a minute while they do not trust the clock.
 async fn confirm_clock(config: &Config) -> anyhow::Result<()> {
     let database = config.database();
     let exists = config.database_url.is_some() || database.exists();
@@ -90,7 +91,8 @@ async fn confirm_clock(config: &Config) -> anyhow::Result<()> {
     })
 }
 
-/// `notify-server backup`: copies the database to a new file. The copy is consistent, also while the server runs.
+/// `notify-server backup`: copies the database to a new file. The copy is consistent, also while
+/// the server runs.
 async fn backup(config: &Config, file: PathBuf) -> anyhow::Result<()> {
     ensure!(
         config.database_url.is_none(),

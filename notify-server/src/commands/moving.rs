@@ -1,4 +1,5 @@
-//! `notify-server move`: moves the whole installation to another database, from SQLite to PostgreSQL or back.
+//! `notify-server move`: moves the whole installation to another database, from SQLite to
+//! PostgreSQL or back.
 
 use std::io::{IsTerminal, Write};
 use std::thread;
@@ -18,7 +19,8 @@ use crate::store::transfer::{
 /// An alternative to `--to` that other users of the machine cannot read.
 const TO_VARIABLE: &str = "NOTIFY_MOVE_TO";
 const BAR: &str = "{msg:30} {bar:30} {percent}% of {human_len} rows ({eta} left)";
-/// Most rows between two lines of progress if standard error is not a terminal, in percent of all rows.
+/// Most rows between two lines of progress if standard error is not a terminal, in percent of all
+/// rows.
 const LINE_PERCENT: u64 = 10;
 /// Longest time between two of these lines while rows are moved.
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
@@ -72,7 +74,8 @@ fn source(config: &Config) -> DatabaseLocation {
     }
 }
 
-/// Runs the work on a thread without an async runtime, because database connections start their own.
+/// Runs the work on a thread without an async runtime, because database connections start their
+/// own.
 async fn on_own_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, MoveError> + Send + 'static,
 ) -> anyhow::Result<T> {
@@ -123,7 +126,8 @@ impl Bar {
     }
 }
 
-/// The progress as lines of a log: one for each step, for each tenth of its rows, and at least every [`LINE_INTERVAL`].
+/// The progress as lines of a log: one for each step, for each tenth of its rows, and at least
+/// every [`LINE_INTERVAL`].
 #[derive(Default)]
 struct Lines {
     last: Option<Line>,

@@ -21,8 +21,8 @@ pub(super) async fn serve(config: Config) -> anyhow::Result<()> {
     let place = config.database_url.as_ref().map(DatabaseUrl::place);
     let app = App::start(config).await?;
     let folder = folder.display();
-    // The log names the data folder: an operator who started the server in another folder by mistake would otherwise not
-    // see why the server refuses the keys.
+    // The log names the data folder: an operator who started the server in another folder by
+    // mistake would otherwise not see why the server refuses the keys.
     match place {
         Some(place) if app.first_keys.is_some() => {
             tracing::info!("database {place}: new installation");
@@ -43,7 +43,8 @@ pub(super) async fn serve(config: Config) -> anyhow::Result<()> {
     }
     print(&format!("listening on {}", app.origin))?;
     if app.first_keys.is_some() && std::io::stderr().is_terminal() {
-        // Only for a person at a terminal, not for the log of a service. A closed output is not an error.
+        // Only for a person at a terminal, not for the log of a service. A closed output is not an
+        // error.
         let _ = writeln!(std::io::stderr(), "\n{}", next_steps(&app.origin));
     }
     serve_until_stopped(app, stop, hangups).await
@@ -63,9 +64,10 @@ fn next_steps(origin: &str) -> String {
     )
 }
 
-/// Serves until `stop` resolves, or until the delivery engine ends, which is an error. The engine is not started again in
-/// this process, because the fault that ended it may have damaged more than the engine. Instead, the process fails, so that
-/// its supervisor restarts it. The next start resumes open deliveries.
+/// Serves until `stop` resolves, or until the delivery engine ends, which is an error. The engine
+/// is not started again in this process, because the fault that ended it may have damaged more than
+/// the engine. Instead, the process fails, so that its supervisor restarts it. The next start
+/// resumes open deliveries.
 async fn serve_until_stopped(
     app: App,
     stop: impl Future<Output = ()>,

@@ -1,13 +1,13 @@
-//! Signals. The first SIGTERM or SIGINT starts a graceful stop, the second one ends the process at once. SIGHUP reloads the
-//! TLS certificate.
+//! Signals. The first SIGTERM or SIGINT starts a graceful stop, the second one ends the process at
+//! once. SIGHUP reloads the TLS certificate.
 
 use anyhow::Context;
 
 /// Exit status of the process after a second signal.
 const FORCED: i32 = 130;
 
-/// Listens for SIGTERM and SIGINT from now on. The returned future resolves with the first signal. After that, the next
-/// signal ends the process at once.
+/// Listens for SIGTERM and SIGINT from now on. The returned future resolves with the first signal.
+/// After that, the next signal ends the process at once.
 pub(super) fn first_signal() -> anyhow::Result<impl Future<Output = ()>> {
     let mut signals = Signals::listen().context("cannot listen for signals")?;
     Ok(async move {

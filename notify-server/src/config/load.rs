@@ -129,8 +129,8 @@ impl Config {
     }
 }
 
-/// Parses the value of a flag or variable. Each value is checked alone, so that an error can name the flag or
-/// variable it came from.
+/// Parses the value of a flag or variable. Each value is checked alone, so that an error can name
+/// the flag or variable it came from.
 fn parse_value(setting: &Setting, text: &str) -> Result<Value, String> {
     let value = match setting.kind {
         Kind::Text => Value::String(text.to_owned()),
@@ -173,8 +173,8 @@ fn read_file(path: &Path) -> Result<Table, ConfigError> {
     Ok(table)
 }
 
-/// A description of an error with its line number. The line itself is not shown, because a secret that was
-/// put there by mistake would appear in the log.
+/// A description of an error with its line number. The line itself is not shown, because a secret
+/// that was put there by mistake would appear in the log.
 fn describe(error: &toml::de::Error, text: &str) -> String {
     let message = error.message();
     let before = error.span().and_then(|span| text.get(..span.start));

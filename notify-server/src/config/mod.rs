@@ -1,5 +1,5 @@
-//! The settings. A flag overrides the environment, which overrides the file of `--config`, which overrides
-//! the default. Only this module reads the environment.
+//! The settings. A flag overrides the environment, which overrides the file of `--config`, which
+//! overrides the default. Only this module reads the environment.
 
 mod load;
 mod settings;
@@ -56,9 +56,11 @@ pub struct Config {
     pub auth_failures_per_minute: u32,
     /// Most votes per minute from one client address, on the pages of all polls; 0 means no limit.
     pub poll_votes_per_minute: u32,
-    /// Most requests of web pages per minute from one client address to one application; 0 means no limit.
+    /// Most requests of web pages per minute from one client address to one application; 0 means no
+    /// limit.
     pub web_requests_per_minute: u32,
-    /// Most browsers per minute that subscribe to one application without an API key; 0 means no limit.
+    /// Most browsers per minute that subscribe to one application without an API key; 0 means no
+    /// limit.
     pub web_subscriptions_per_minute: u32,
     /// The proxies whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: Networks,
@@ -66,7 +68,8 @@ pub struct Config {
     pub max_body_bytes: usize,
     /// Longest time in which the head of a request must arrive.
     pub header_timeout: Span,
-    /// Longest time to wait for the body of a request, unless the body arrives at 1 KiB a second or faster.
+    /// Longest time to wait for the body of a request, unless the body arrives at 1 KiB a second or
+    /// faster.
     pub body_timeout: Span,
     /// How long a connection may be idle between requests.
     pub idle_timeout: Span,
@@ -87,12 +90,13 @@ pub struct Config {
     pub keep_message_ids: bool,
     /// How many days a notification is kept after it ended; 0 means forever.
     pub keep_notifications_days: u32,
-    /// How many days after its end the outcomes of a notification for each device are kept; 0 means forever.
+    /// How many days after its end the outcomes of a notification for each device are kept; 0 means
+    /// forever.
     pub keep_outcomes_days: u32,
     /// How many days after its end the events of a notification are kept; 0 means forever.
     pub keep_events_days: u32,
-    /// How many days after its last visit a browser is removed if it subscribed without an API key and has
-    /// accepted no message; 0 means never.
+    /// How many days after its last visit a browser is removed if it subscribed without an API key
+    /// and has accepted no message; 0 means never.
     pub keep_anonymous_devices_days: u32,
     /// File of the master key; `master.key` in the data folder by default.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -101,8 +105,8 @@ pub struct Config {
     pub log: String,
     /// Format of the log.
     pub log_format: LogFormat,
-    /// The master key itself. It comes only from `NOTIFY_MASTER_KEY`: other users could read it in the file or
-    /// in the arguments.
+    /// The master key itself. It comes only from `NOTIFY_MASTER_KEY`: other users could read it in
+    /// the file or in the arguments.
     #[serde(skip)]
     pub master_key: Option<SecretString>,
 }

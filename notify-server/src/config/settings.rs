@@ -1,4 +1,5 @@
-//! The list of settings, shared by the command line, the environment, the file and the documentation.
+//! The list of settings, shared by the command line, the environment, the file and the
+//! documentation.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -18,7 +19,8 @@ pub(crate) enum Kind {
     Switch,
 }
 
-/// A setting, with the flag `--name`, the environment variable `NOTIFY_NAME` and the key `name` of the file.
+/// A setting, with the flag `--name`, the environment variable `NOTIFY_NAME` and the key `name` of
+/// the file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Setting {
     /// Name, with dashes.

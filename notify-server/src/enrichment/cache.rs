@@ -1,9 +1,10 @@
 //! Caches the responses of campaigns, the most frequent request of devices, as bytes.
 //!
-//! Every application has a generation counter. Every change that could affect a response increments the
-//! counter before the server acknowledges the change. The cache reads the counter before it reads the
-//! store, and serves a cached response only while the counter has the same value. So no response is older
-//! than the last write that this server acknowledged. Writes of other servers show after five seconds.
+//! Every application has a generation counter. Every change that could affect a response increments
+//! the counter before the server acknowledges the change. The cache reads the counter before it
+//! reads the store, and serves a cached response only while the counter has the same value. So no
+//! response is older than the last write that this server acknowledged. Writes of other servers
+//! show after five seconds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,8 +23,8 @@ use crate::store::{
 const CACHE_BYTES_MAX: u64 = 32 * 1_024 * 1_024;
 /// Approximate overhead of a cached response, in bytes.
 const ENTRY_BYTES: u32 = 512;
-/// Longest age of a cached response. The age is limited because writes by another server of the same
-/// database do not increment the counters of this server.
+/// Longest age of a cached response. The age is limited because writes by another server of the
+/// same database do not increment the counters of this server.
 const AGE_MAX: Duration = Duration::from_secs(5);
 /// Number of generation counters. Several applications can share a counter. Their responses are
 /// invalidated together, which costs additional reads but never serves a stale response.
@@ -62,8 +63,8 @@ impl EnrichmentCache {
     /// The response for an active campaign.
     ///
     /// # Errors
-    /// `NotFound` when there is no such active campaign. Every other error of the store is returned too;
-    /// the cache never makes up a response without the store.
+    /// `NotFound` when there is no such active campaign. Every other error of the store is returned
+    /// too; the cache never makes up a response without the store.
     pub(crate) async fn get(
         &self,
         app: AppNo,
@@ -73,8 +74,8 @@ impl EnrichmentCache {
             CampaignRef::Default => None,
             CampaignRef::Id(id) => Some(id),
         };
-        // The generation is read before the store. A change between the two reads then makes the cached
-        // response stale at once.
+        // The generation is read before the store. A change between the two reads then makes the
+        // cached response stale at once.
         let (generation, read_at) = (self.generations.now(app), Instant::now());
         if let Some(cached) = self.cache.get(&(app, id))
             && cached.generation == generation
@@ -91,7 +92,8 @@ impl EnrichmentCache {
     }
 }
 
-/// Builds the response for devices. The items of all feeds of a feature are sorted together, newest first.
+/// Builds the response for devices. The items of all feeds of a feature are sorted together, newest
+/// first.
 fn render(shown: &ShownCampaign) -> Enrichment {
     let record = &shown.record;
     Enrichment::from_template(record.campaign.id, &record.template, |feeds| {

@@ -1,5 +1,5 @@
-//! The readiness of the store for `/readyz`: whether it can be read and written. Each check is a commit, and
-//! `/readyz` needs no key, so all requests within a second share one check.
+//! The readiness of the store for `/readyz`: whether it can be read and written. Each check is a
+//! commit, and `/readyz` needs no key, so all requests within a second share one check.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use crate::clock::SharedClock;
 use crate::error_chain::error_chain;
 use crate::store::{SharedStore, with_deadline};
 
-/// How long the result of a check is reused, in milliseconds. `/readyz` reports a failure after this time and the
-/// duration of one check at the latest.
+/// How long the result of a check is reused, in milliseconds. `/readyz` reports a failure after
+/// this time and the duration of one check at the latest.
 const RESULT_KEPT_MS: i64 = 1_000;
 /// Longest duration of a check. It is the time that a request waits for the store.
 const CHECK_WAIT: Duration = Duration::from_secs(4);

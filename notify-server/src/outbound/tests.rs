@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use super::{BLOCKED_V4, BLOCKED_V6, Outbound, Policy, Refused, Resolver, Unreachable, is_public};
 
-/// A resolver with answers that a test sets. Each name returns its answers in order, and the last answer repeatedly. An
-/// address resolves to itself.
+/// A resolver with answers that a test sets. Each name returns its answers in order, and the last
+/// answer repeatedly. An address resolves to itself.
 #[derive(Default)]
 pub(crate) struct TestResolver(Mutex<HashMap<String, VecDeque<Vec<SocketAddr>>>>);
 
@@ -197,8 +197,8 @@ fn ranges_are_blocked_entirely_also_when_mapped() {
     }
 }
 
-/// Ranges of the IANA registries of special-purpose addresses whose column "Globally Reachable" is not
-/// `True`, the reserved parts of the IPv6 address space, and services of clouds: first and last
+/// Ranges of the IANA registries of special-purpose addresses whose column "Globally Reachable" is
+/// not `True`, the reserved parts of the IPv6 address space, and services of clouds: first and last
 /// address.
 #[rustfmt::skip]
 const SPECIAL: [(&str, &str, &str); 41] = [

@@ -30,8 +30,8 @@ impl MasterKey {
         Self::from_base64(&SecretString::from(text.as_str())).map(Some)
     }
 
-    /// Reads the key file. If it does not exist, generates a key and creates the file (mode 0600). If two processes start
-    /// at once, one of them creates the file, and both use its key.
+    /// Reads the key file. If it does not exist, generates a key and creates the file (mode 0600).
+    /// If two processes start at once, one of them creates the file, and both use its key.
     ///
     /// # Errors
     /// When the file can be neither read nor created.
@@ -42,7 +42,8 @@ impl MasterKey {
         let mut bytes = Zeroizing::new([0_u8; MASTER_KEY_BYTES]);
         aws_lc_rs::rand::fill(bytes.as_mut()).expect("the operating system gives random bytes");
         let text = Zeroizing::new(BASE64.encode(bytes.as_ref()) + "\n");
-        // The key is written to a temporary file that is then linked to its name, so that no process reads a partial key.
+        // The key is written to a temporary file that is then linked to its name, so that no
+        // process reads a partial key.
         let draft = path.with_extension(format!("draft-{}", std::process::id()));
         let written = write_private(&draft, text.as_bytes())
             .and_then(|()| match std::fs::hard_link(&draft, path) {
@@ -74,8 +75,9 @@ fn sync_folder(path: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Warns about a file with a secret that other users can read or change. The server does not refuse it, because files
-/// that are mounted into containers often have such modes, and a container has no other users.
+/// Warns about a file with a secret that other users can read or change. The server does not refuse
+/// it, because files that are mounted into containers often have such modes, and a container has no
+/// other users.
 pub(crate) fn warn_if_exposed(path: &Path) {
     if let Some(mode) = exposed_mode(path) {
         tracing::warn!(
@@ -86,8 +88,9 @@ pub(crate) fn warn_if_exposed(path: &Path) {
     }
 }
 
-/// The mode of a file that other users can read or change; `None` for other files. As in ssh, access by the group counts
-/// only for files of the server's own user: another owner grants it so that the server can read the file.
+/// The mode of a file that other users can read or change; `None` for other files. As in ssh,
+/// access by the group counts only for files of the server's own user: another owner grants it so
+/// that the server can read the file.
 #[cfg(unix)]
 fn exposed_mode(path: &Path) -> Option<u32> {
     use std::os::unix::fs::MetadataExt;

@@ -13,7 +13,8 @@ use prometheus_client::registry::{Registry, Unit};
 use crate::reasons;
 use crate::store::{DeadAddress, DeviceOutcome, Outcome, RetryOutcome, RetryResult};
 
-/// Histogram bounds of an attempt's duration, in seconds: from a provider on the same network to the timeout.
+/// Histogram bounds of an attempt's duration, in seconds: from a provider on the same network to
+/// the timeout.
 const ATTEMPT_BUCKETS_SECONDS: [f64; 8] = [0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -57,8 +58,8 @@ impl Default for Counts {
             disabled: Family::default(),
         };
         for provider in ProviderKind::ALL {
-            // Every series is created with 0 at the start. Prometheus computes a rate only after an initial value, and an
-            // alert works only on a series that exists.
+            // Every series is created with 0 at the start. Prometheus computes a rate only after an
+            // initial value, and an alert works only on a series that exists.
             drop(counts.attempts.get_or_create(&channel(provider)));
             drop(counts.durations.get_or_create(&channel(provider)));
             let (channel, outcome) = (provider.as_str(), Outcome::Sent.as_str());
@@ -96,7 +97,8 @@ impl DeliveryMetrics {
     /// Counts the outcomes committed by a page.
     pub(crate) fn settled(&self, settled: &[DeviceOutcome], dead: &[DeadAddress]) {
         let mut rest = settled;
-        // Most outcomes of a page are equal, so a series is looked up once for each run of equal outcomes.
+        // Most outcomes of a page are equal, so a series is looked up once for each run of equal
+        // outcomes.
         while let Some(first) = rest.first() {
             let same = |other: &&DeviceOutcome| {
                 (other.key.platform(), other.settled, &other.reason)
@@ -148,8 +150,9 @@ fn channel(provider: ProviderKind) -> Channel {
 
 // Reasons as labels. The list is closed, because providers can send any text.
 
-/// Reasons of providers that are used as labels, in addition to Notify's own reasons. They are those of the tables
-/// in `providers/`. All other reasons count as [`OTHER`]; the notification's `failures` show them in full.
+/// Reasons of providers that are used as labels, in addition to Notify's own reasons. They are
+/// those of the tables in `providers/`. All other reasons count as [`OTHER`]; the notification's
+/// `failures` show them in full.
 const REASONS: &[&str] = &[
     // APNs.
     "BadCollapseId",

@@ -17,12 +17,12 @@ use crate::store::{AttemptOutcome, MessageStep};
 use crate::telemetry::delivery::DeliveryMetrics;
 use crate::telemetry::sample::{Gauges, Sample};
 
-/// Histogram bounds of a request's duration, in seconds: from a response from memory to the body timeout.
-/// The list is short, because each bound adds a series to every route.
+/// Histogram bounds of a request's duration, in seconds: from a response from memory to the body
+/// timeout. The list is short, because each bound adds a series to every route.
 const DURATION_BUCKETS_SECONDS: [f64; 7] = [0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 15.0];
 
-/// Labels of a request. The route is a template or `unknown`. The method is a method of the route or `other`. So the
-/// set of labels is closed.
+/// Labels of a request. The route is a template or `unknown`. The method is a method of the route
+/// or `other`. So the set of labels is closed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Answered {
     route: &'static str,
@@ -144,8 +144,8 @@ impl Metrics {
     }
 }
 
-// The two formats of the metrics: the text format of Prometheus (version 0.0.4), which all collectors accept, and
-// `OpenMetrics` for clients that request it.
+// The two formats of the metrics: the text format of Prometheus (version 0.0.4), which all
+// collectors accept, and `OpenMetrics` for clients that request it.
 
 /// A format of the metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -157,7 +157,8 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// The format for an `Accept` header: `OpenMetrics` if the header names it, otherwise Prometheus' format.
+    /// The format for an `Accept` header: `OpenMetrics` if the header names it, otherwise
+    /// Prometheus' format.
     pub(crate) fn of(accept: Option<&str>) -> Self {
         match accept {
             Some(accept) if accept.contains("application/openmetrics-text") => Self::OpenMetrics,
@@ -182,8 +183,8 @@ impl Form {
     }
 }
 
-/// Converts `OpenMetrics` to Prometheus' format. There, a family has the full name of its samples, with the suffix.
-/// Units, the type `info` and the end marker do not exist.
+/// Converts `OpenMetrics` to Prometheus' format. There, a family has the full name of its samples,
+/// with the suffix. Units, the type `info` and the end marker do not exist.
 fn prometheus(open_metrics: &str) -> String {
     let mut text = String::with_capacity(open_metrics.len());
     let mut help: Option<(&str, &str)> = None;
@@ -260,7 +261,8 @@ impl FeedMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
         registry.register("feed_fetches", "Fetches of feeds by how they ended", self.0.clone());
         for result in FeedResult::ALL {
-            // Every series is created with 0 at the start, because Prometheus computes a rate only after an initial value.
+            // Every series is created with 0 at the start, because Prometheus computes a rate only
+            // after an initial value.
             drop(self.0.get_or_create(&Ended { result: result.as_str() }));
         }
     }

@@ -1,4 +1,5 @@
-//! Gauges that are sampled when the metrics are requested: queues, provider status, connections and tokens.
+//! Gauges that are sampled when the metrics are requested: queues, provider status, connections and
+//! tokens.
 
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -41,7 +42,8 @@ pub(crate) struct Sample {
     pub(crate) commits: u64,
     /// The number of running servers of this database, including this server.
     pub(crate) servers: u32,
-    /// How far the clock jumped ahead, in seconds; 0 if the operator confirmed the jump or there was none.
+    /// How far the clock jumped ahead, in seconds; 0 if the operator confirmed the jump or there
+    /// was none.
     pub(crate) clock_leap_seconds: f64,
     /// When the TLS certificate expires; `None` without TLS.
     pub(crate) certificate_not_after: Option<Timestamp>,
@@ -65,7 +67,8 @@ struct Paused {
 }
 
 type Seconds = Gauge<f64, AtomicU64>;
-/// An empty set of labels. A family without labels can be cleared, unlike a gauge, so that its series is missing.
+/// An empty set of labels. A family without labels can be cleared, unlike a gauge, so that its
+/// series is missing.
 type NoLabels = [(&'static str, &'static str); 0];
 
 /// The series that show the last sample.
@@ -148,8 +151,8 @@ impl Gauges {
         }
     }
 
-    /// Sets the series of the queues. If the store does not respond, the series are removed: old values would look
-    /// current.
+    /// Sets the series of the queues. If the store does not respond, the series are removed: old
+    /// values would look current.
     fn show_queues(&self, queues: Option<&[QueueSample]>) {
         let Some(queues) = queues else {
             self.depth.clear();

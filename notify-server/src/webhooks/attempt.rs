@@ -1,5 +1,5 @@
-//! One attempt: a signed POST to an address that the guard for outgoing connections allows, and its result. Only
-//! the status and `Retry-After` of the response are read.
+//! One attempt: a signed POST to an address that the guard for outgoing connections allows, and its
+//! result. Only the status and `Retry-After` of the response are read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,8 @@ use crate::providers::{ADDRESS_NOT_ALLOWED, CONNECT_FAILED, Http1};
 use crate::secrets::{MasterKey, SecretError};
 use crate::store::{ClaimedMessage, ClaimedWebhook, MessageStep, SealedSecret, WEBHOOK_GONE};
 
-/// Longest duration of an attempt, including the connection (Standard Webhooks recommends 15 to 30 s).
+/// Longest duration of an attempt, including the connection (Standard Webhooks recommends 15 to 30
+/// s).
 pub(super) const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(20);
 
 const ID: HeaderName = HeaderName::from_static("webhook-id");
@@ -116,8 +117,8 @@ impl Attempts {
         deadline: Instant,
     ) -> Result<(StatusCode, HeaderMap), PostResult> {
         self.http.post_for_head(url, headers, body, deadline).await.map_err(|failure| {
-            // Only fixed reasons are shown: a text of the peer or of a name server could reveal the network behind the
-            // server.
+            // Only fixed reasons are shown: a text of the peer or of a name server could reveal the
+            // network behind the server.
             let reason = match failure.redacted().reason.as_ref() {
                 "timeout" => "timeout",
                 CONNECT_FAILED => CONNECT_FAILED,
@@ -146,8 +147,8 @@ fn headers(id: &str, seconds: i64, signature: &str) -> HeaderMap {
     headers
 }
 
-/// The retry policy. A 2xx status is a success. A 410 disables the webhook. Everything else is a failure that is
-/// retried until the schedule ends. A test message is sent only once.
+/// The retry policy. A 2xx status is a success. A 410 disables the webhook. Everything else is a
+/// failure that is retried until the schedule ends. A test message is sent only once.
 fn decide(result: &PostResult, message: &ClaimedMessage, clock: &SharedClock) -> AttemptResult {
     let status = result.status();
     let status_code = status.map(|status| status.as_u16());
@@ -219,7 +220,8 @@ impl PostResult {
 
 // Signatures of Standard Webhooks 1.0.0, over id, time and body.
 
-/// The value of the header `webhook-signature`: a signature for each secret, separated by spaces, the newest first.
+/// The value of the header `webhook-signature`: a signature for each secret, separated by spaces,
+/// the newest first.
 fn signature_header<'s>(
     secrets: impl IntoIterator<Item = &'s [u8]>,
     id: &str,
@@ -240,7 +242,8 @@ fn v1(secret: &[u8], id: &str, seconds: i64, body: &[u8]) -> String {
     format!("v1,{}", BASE64.encode(signing.sign()))
 }
 
-// The secrets of webhooks. The server generates them, seals them with the master key and shows them once.
+// The secrets of webhooks. The server generates them, seals them with the master key and shows them
+// once.
 
 /// Prefix of every secret (Standard Webhooks 1.0.0).
 const PREFIX: &str = "whsec_";

@@ -1,6 +1,6 @@
-//! The engine polls the store for due messages, claims messages for each webhook as far as the webhook has free
-//! slots, sends them and stores the results. A slow endpoint occupies only the slots of its own webhook. A second
-//! task deletes expired events.
+//! The engine polls the store for due messages, claims messages for each webhook as far as the
+//! webhook has free slots, sends them and stores the results. A slow endpoint occupies only the
+//! slots of its own webhook. A second task deletes expired events.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,12 +25,13 @@ use crate::telemetry::WebhookMetrics;
 const IN_FLIGHT_PER_WEBHOOK_MAX: u32 = 8;
 /// Most concurrent attempts. Even with a hundred hanging endpoints, the next one gets a slot.
 const IN_FLIGHT_MAX: u32 = 1_024;
-/// Duration of a claim, in milliseconds: the longest attempt, and the same time again to store its result.
+/// Duration of a claim, in milliseconds: the longest attempt, and the same time again to store its
+/// result.
 const LEASE_MS: i64 = 2 * ATTEMPT_TIMEOUT.as_millis() as i64;
 /// Most messages that one claim creates from events.
 const CREATED_PER_CLAIM_MAX: usize = 100;
-/// Shortest time between two polls, which limits the polls when many events arrive. It is measured in real time,
-/// because it limits the load of the machine.
+/// Shortest time between two polls, which limits the polls when many events arrive. It is measured
+/// in real time, because it limits the load of the machine.
 const POLL_INTERVAL_MIN: Duration = Duration::from_millis(20);
 /// Longest time between two polls if no message is due, in milliseconds.
 const POLL_INTERVAL_MAX_MS: i64 = 60_000;
@@ -67,9 +68,9 @@ impl Engine {
     pub(super) async fn run(self, stopping: CancellationToken) {
         let (mut settled, mut notifier) =
             (self.settled.subscribe(), self.notifier.subscribe_to_all());
-        // A single server releases the claims that its predecessor left, so that their messages are sent at once.
-        // With several servers, claims may belong to a running server. They are left to expire, as they are if the
-        // release fails.
+        // A single server releases the claims that its predecessor left, so that their messages are
+        // sent at once. With several servers, claims may belong to a running server. They are left
+        // to expire, as they are if the release fails.
         if !self.clustered
             && let Err(error) = self.store.release_messages().await
         {
@@ -119,8 +120,8 @@ impl Engine {
         let mut is_incomplete = false;
         for webhook in work.ready {
             let slots = self.free_slots(webhook);
-            // If a claim starts nothing, it read a batch of events to which the webhook does not subscribe. More
-            // events may follow.
+            // If a claim starts nothing, it read a batch of events to which the webhook does not
+            // subscribe. More events may follow.
             if slots > 0 && self.start(webhook, slots, now).await? == 0 {
                 is_incomplete = true;
             }
@@ -137,7 +138,8 @@ impl Engine {
         free_of_webhook.min(IN_FLIGHT_MAX.saturating_sub(total))
     }
 
-    /// Claims up to `slots` messages of a webhook and starts an attempt for each. Returns the number of attempts.
+    /// Claims up to `slots` messages of a webhook and starts an attempt for each. Returns the
+    /// number of attempts.
     async fn start(
         &self,
         webhook: WebhookNo,
@@ -235,12 +237,12 @@ impl Drop for Slot {
 
 /// How often expired rows are deleted, in milliseconds.
 const TRIM_EVERY_MS: i64 = 60_000;
-/// Pause between two steps, in which other writes can run. It is measured in real time, because it limits the
-/// load of the machine.
+/// Pause between two steps, in which other writes can run. It is measured in real time, because it
+/// limits the load of the machine.
 const TRIM_PAUSE: Duration = Duration::from_millis(50);
 
-/// The task that deletes expired events and messages. It works in small steps concurrently with the engine, so
-/// that no attempt waits for it.
+/// The task that deletes expired events and messages. It works in small steps concurrently with the
+/// engine, so that no attempt waits for it.
 pub(super) struct Trimmer {
     pub(super) store: SharedStore,
     pub(super) clock: SharedClock,

@@ -5,9 +5,10 @@
 //!                                                   └──▶ messages (a row each) ──▶ engine ──▶ endpoints
 //! ```
 //!
-//! This engine is separate from `delivery`. Any application can register any url as an endpoint, so a slow
-//! endpoint must not take slots or connections from the delivery of notifications. The engine keeps its state
-//! in the store. After a crash, a message is sent again with the same `webhook-id` when its lease has expired.
+//! This engine is separate from `delivery`. Any application can register any url as an endpoint, so
+//! a slow endpoint must not take slots or connections from the delivery of notifications. The
+//! engine keeps its state in the store. After a crash, a message is sent again with the same
+//! `webhook-id` when its lease has expired.
 
 mod attempt;
 mod engine;
@@ -82,8 +83,8 @@ impl Webhooks {
         (Self { stopping, tasks }, view)
     }
 
-    /// Stops new attempts and waits up to `grace` for attempts in flight. Returns false when they took longer.
-    /// Their messages are sent again after the next start.
+    /// Stops new attempts and waits up to `grace` for attempts in flight. Returns false when they
+    /// took longer. Their messages are sent again after the next start.
     pub(crate) async fn stop(&self, grace: Duration) -> bool {
         self.stopping.cancel();
         self.tasks.close();
@@ -97,8 +98,8 @@ impl WebhooksHandle {
         &self.notifier
     }
 
-    /// Waits up to [`TEST_WAIT`] for the first attempt of a message. Returns the state of the message, which is
-    /// still pending if the attempt takes longer.
+    /// Waits up to [`TEST_WAIT`] for the first attempt of a message. Returns the state of the
+    /// message, which is still pending if the attempt takes longer.
     pub(crate) async fn outcome(
         &self,
         app: AppNo,
@@ -125,12 +126,12 @@ pub(crate) fn body(at: Timestamp, data: WebhookData) -> Bytes {
     serde_json::to_vec(&event).expect("our models have string keys and finite numbers").into()
 }
 
-/// Number of signals for applications. Applications that share a signal wake each other's streams, which costs
-/// an additional read but never misses an event.
+/// Number of signals for applications. Applications that share a signal wake each other's streams,
+/// which costs an additional read but never misses an event.
 const SIGNALS: usize = 256;
 
-/// Wakes subscribers after events were written, and after webhooks or applications changed. The engine
-/// subscribes to all applications, a stream to its own application.
+/// Wakes subscribers after events were written, and after webhooks or applications changed. The
+/// engine subscribes to all applications, a stream to its own application.
 #[derive(Debug)]
 pub(crate) struct EventNotifier {
     any: Signal,

@@ -6,8 +6,8 @@ use notify_core::Timestamp;
 
 use crate::store::MessageStep;
 
-/// The times of the attempts, in milliseconds after a message was created or redelivered: at once, after
-/// 5 s, 5 min, 35 min, 2 h 35, 7 h 35, 17 h 35, 31 h 35, 51 h 35 and 75 h 35.
+/// The times of the attempts, in milliseconds after a message was created or redelivered: at once,
+/// after 5 s, 5 min, 35 min, 2 h 35, 7 h 35, 17 h 35, 31 h 35, 51 h 35 and 75 h 35.
 pub(super) const ATTEMPTS_AT_MS: [i64; 10] = [
     0,
     5_000,
@@ -44,7 +44,8 @@ pub(super) struct FailedAttempt {
     pub(super) retry_after: Option<Duration>,
 }
 
-/// The next step of a message after a failed attempt: another attempt, or the end of the schedule. `jitter` is from
+/// The next step of a message after a failed attempt: another attempt, or the end of the schedule.
+/// `jitter` is from
 /// -1 to 1.
 pub(super) fn next_attempt(failed: FailedAttempt, jitter: f64) -> MessageStep {
     let attempt = usize::try_from(failed.attempts).unwrap_or(usize::MAX);
@@ -126,7 +127,8 @@ mod tests {
                 FailedAttempt { retry_after: Some(Duration::from_secs(1)), ..failed(2, 5_000) },
                 300_000,
             ),
-            // The server was down at the scheduled time: the attempt is due after now, not in the past.
+            // The server was down at the scheduled time: the attempt is due after now, not in the
+            // past.
             (failed(1, 400_000), 401_000),
         ];
         for (failed, at_ms) in rows {

@@ -1,9 +1,10 @@
 //! Decodes the bytes of a feed to text.
 //!
-//! A byte order mark decides, or the pattern of the first bytes if they are UTF-16 or UTF-32. Otherwise the
-//! charset of the response's header is tried first, then that of the XML declaration (RFC 7303 section 3).
-//! A charset is skipped if the bytes are not valid in it, because servers also add a charset to files that
-//! they have not read. If no declared charset fits, the charset is guessed.
+//! A byte order mark decides, or the pattern of the first bytes if they are UTF-16 or UTF-32.
+//! Otherwise the charset of the response's header is tried first, then that of the XML declaration
+//! (RFC 7303 section 3). A charset is skipped if the bytes are not valid in it, because servers
+//! also add a charset to files that they have not read. If no declared charset fits, the charset is
+//! guessed.
 
 use std::borrow::Cow;
 
@@ -16,15 +17,16 @@ use crate::enrichment::feeds::ParseError;
 const DECLARATION_BYTES: usize = 1_024;
 /// Number of bytes from which a charset is guessed. The cost of a guess grows with it.
 const GUESS_BYTES: usize = 256 * 1_024;
-/// A text that is valid in UTF-8 and in a declared multi-byte charset is read as UTF-8 if it has at least this
-/// many characters beyond ASCII.
+/// A text that is valid in UTF-8 and in a declared multi-byte charset is read as UTF-8 if it has at
+/// least this many characters beyond ASCII.
 const UTF_8_CHARACTERS_MIN: usize = 8;
 
 /// The text of a feed.
 #[derive(Debug)]
 pub(super) struct Decoded<'b> {
     pub(super) text: Cow<'b, str>,
-    /// Whether no declared charset fits the bytes, so that the charset is a guess, or some bytes are invalid.
+    /// Whether no declared charset fits the bytes, so that the charset is a guess, or some bytes
+    /// are invalid.
     pub(super) is_guess: bool,
 }
 
@@ -44,8 +46,8 @@ enum Order {
 /// Decodes the bytes of a feed. `of_header` is the charset of the response's header.
 ///
 /// # Errors
-/// `Charset` when the declared charset is a known but unsupported 7-bit charset. Its bytes look like ASCII, so
-/// that a guess would show nonsense.
+/// `Charset` when the declared charset is a known but unsupported 7-bit charset. Its bytes look
+/// like ASCII, so that a guess would show nonsense.
 pub(super) fn decode<'b>(
     bytes: &'b [u8],
     of_header: Option<&str>,
@@ -85,13 +87,13 @@ fn in_order(
     bytes: &[u8],
     utf_8: Option<&str>,
 ) -> [Option<&'static Encoding>; 3] {
-    // The bytes of ISO-2022-JP are all ASCII, so they fit every charset. Only its escapes distinguish it: no
-    // feed in another charset contains escapes.
+    // The bytes of ISO-2022-JP are all ASCII, so they fit every charset. Only its escapes
+    // distinguish it: no feed in another charset contains escapes.
     if declared == Some(ISO_2022_JP) && bytes.contains(&0x1b) {
         return [declared, header, None];
     }
-    // Text beyond ASCII in another charset is almost never valid UTF-8. A few characters of a multi-byte charset
-    // can be valid UTF-8 by accident, so more characters are needed there.
+    // Text beyond ASCII in another charset is almost never valid UTF-8. A few characters of a
+    // multi-byte charset can be valid UTF-8 by accident, so more characters are needed there.
     let is_multi_byte =
         |encoding: &'static Encoding| !encoding.is_single_byte() && encoding != UTF_8;
     let needed = match [header, declared].into_iter().flatten().any(is_multi_byte) {
@@ -105,7 +107,8 @@ fn in_order(
     [header, declared, Some(UTF_8)]
 }
 
-/// Decodes bytes in a guessed charset. A UTF-8 feed with a few broken characters is decoded as UTF-8.
+/// Decodes bytes in a guessed charset. A UTF-8 feed with a few broken characters is decoded as
+/// UTF-8.
 fn guess(bytes: &[u8]) -> Decoded<'_> {
     let start = &bytes[..bytes.len().min(GUESS_BYTES)];
     let (characters, broken) = utf_8_characters(start);
@@ -130,8 +133,8 @@ fn utf_8_characters(bytes: &[u8]) -> (usize, usize) {
     (characters, broken)
 }
 
-/// The units of a text in UTF-16 or UTF-32, with the length of its byte order mark; `None` for other texts.
-/// Without a mark, the first character decides, which is ASCII in every feed.
+/// The units of a text in UTF-16 or UTF-32, with the length of its byte order mark; `None` for
+/// other texts. Without a mark, the first character decides, which is ASCII in every feed.
 fn units(bytes: &[u8]) -> Option<(Units, usize)> {
     let four = bytes.get(..4);
     match four {
@@ -179,8 +182,8 @@ fn utf_32(bytes: &[u8], order: Order) -> (Cow<'_, str>, bool) {
     (Cow::Owned(text), is_broken)
 }
 
-/// The charset of the XML declaration. Comments and empty lines before the declaration are tolerated,
-/// although XML does not allow them.
+/// The charset of the XML declaration. Comments and empty lines before the declaration are
+/// tolerated, although XML does not allow them.
 fn declared(bytes: &[u8]) -> Label {
     let start = String::from_utf8_lossy(&bytes[..bytes.len().min(DECLARATION_BYTES)]);
     let Some((_, rest)) = start.split_once("<?xml") else { return Label::Unknown };
@@ -211,9 +214,11 @@ impl Label {
     }
 }
 
-// The names of charsets: those that browsers know, and those that Java, Python, Windows and databases write.
+// The names of charsets: those that browsers know, and those that Java, Python, Windows and
+// databases write.
 
-/// Names that browsers do not know, reduced to letters and digits, with the names that browsers know.
+/// Names that browsers do not know, reduced to letters and digits, with the names that browsers
+/// know.
 const ALIASES: [(&str, &str); 30] = [
     ("ansi", "windows-1252"),
     ("big5eten", "big5"),
@@ -265,7 +270,8 @@ pub(super) enum Label {
     Known(&'static Encoding),
     /// No name, or a name that is not a charset.
     Unknown,
-    /// A 7-bit charset that browsers do not support. Its bytes look like ASCII but mean other characters.
+    /// A 7-bit charset that browsers do not support. Its bytes look like ASCII but mean other
+    /// characters.
     Unsupported,
 }
 

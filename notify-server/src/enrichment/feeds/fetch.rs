@@ -1,8 +1,8 @@
 //! One fetch of one feed. The request is conditional, every redirect passes the guard for outgoing
 //! connections, and a fetch is limited to ten seconds and five mebibytes.
 //!
-//! Users choose the urls of feeds and see the errors of fetches. An error therefore names only its kind:
-//! more detail would let a user explore the network behind the server.
+//! Users choose the urls of feeds and see the errors of fetches. An error therefore names only its
+//! kind: more detail would let a user explore the network behind the server.
 
 use std::io::Read;
 use std::sync::OnceLock;
@@ -41,19 +41,20 @@ pub(crate) enum FetchError {
     /// The guard refused the url of the feed or of a redirect: its address, its port or its scheme.
     #[error("{NOT_ALLOWED}")]
     Blocked,
-    /// The name of the host resolves only to private addresses. The text is the same as for an unknown
-    /// name, so that a user cannot find out which names exist in the network behind the server.
+    /// The name of the host resolves only to private addresses. The text is the same as for an
+    /// unknown name, so that a user cannot find out which names exist in the network behind the
+    /// server.
     #[error("{NO_PUBLIC_ADDRESS}")]
     PrivateAddress,
     /// The name of the host does not resolve.
     #[error("{NO_PUBLIC_ADDRESS}")]
     Unresolved,
-    /// The response arrived, but this server did not parse the body in time, or its parser panicked. This
-    /// is not a failure of the feed.
+    /// The response arrived, but this server did not parse the body in time, or its parser
+    /// panicked. This is not a failure of the feed.
     #[error("could not be read by this server this time")]
     NotAttempted,
-    /// The connection failed, the response was not HTTP, or it did not arrive in time. One text for all
-    /// three reveals nothing about the host.
+    /// The connection failed, the response was not HTTP, or it did not arrive in time. One text for
+    /// all three reveals nothing about the host.
     #[error("the host does not answer, or not in time")]
     Unreachable,
     /// The status is neither 200, 304, 410 nor a redirect.
@@ -61,14 +62,15 @@ pub(crate) enum FetchError {
     Status {
         /// The status.
         status: u16,
-        /// The wait that a 429 or 503 requested in `Retry-After`, in milliseconds from the response.
+        /// The wait that a 429 or 503 requested in `Retry-After`, in milliseconds from the
+        /// response.
         retry_after_ms: Option<i64>,
     },
     /// The status is 410. The feed is not fetched any more.
     #[error("is gone (status 410) and not fetched any more")]
     Gone,
-    /// There were too many redirects, or a redirect has no usable `Location`. A url over 2,048 bytes is not
-    /// usable, because every relative url of the feed would repeat it.
+    /// There were too many redirects, or a redirect has no usable `Location`. A url over 2,048
+    /// bytes is not usable, because every relative url of the feed would repeat it.
     #[error("redirects too often, or to nowhere")]
     Redirected,
     /// The body is larger than [`FEED_BYTES_MAX`], before or after decompression.
@@ -87,8 +89,8 @@ pub(crate) enum FetchError {
 pub(crate) struct Head {
     /// `Cache-Control: max-age`, in seconds.
     pub(crate) max_age_seconds: Option<u64>,
-    /// The new url of a feed that was moved permanently (301 or 308). With several redirects, it is the
-    /// target of the last one of the unbroken series of permanent redirects at the start.
+    /// The new url of a feed that was moved permanently (301 or 308). With several redirects, it is
+    /// the target of the last one of the unbroken series of permanent redirects at the start.
     pub(crate) moved_to: Option<String>,
 }
 
@@ -294,9 +296,9 @@ fn max_age(headers: &HeaderMap) -> Option<u64> {
     ages.next()?.trim_matches('"').parse().ok()
 }
 
-/// The wait of `Retry-After`, in milliseconds. If the header is a date, the wait is its distance from the
-/// response's own `Date`, so that a wrong clock of this server does not matter. Without `Date`, a date in
-/// `Retry-After` gives no wait.
+/// The wait of `Retry-After`, in milliseconds. If the header is a date, the wait is its distance
+/// from the response's own `Date`, so that a wrong clock of this server does not matter. Without
+/// `Date`, a date in `Retry-After` gives no wait.
 fn retry_after_ms(headers: &HeaderMap) -> Option<i64> {
     let date = headers.get(header::DATE).and_then(|date| time::read(date.to_str().ok()?));
     let wait = retry_after(headers, date.unwrap_or(Timestamp(i64::MAX)))?;

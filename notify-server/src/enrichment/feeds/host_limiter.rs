@@ -1,5 +1,5 @@
-//! Limits the concurrent fetches from one host, so that a slow host cannot occupy all slots. The host is
-//! that of the feed's url; redirects to other hosts are not counted.
+//! Limits the concurrent fetches from one host, so that a slow host cannot occupy all slots. The
+//! host is that of the feed's url; redirects to other hosts are not counted.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -12,11 +12,12 @@ use crate::store::FeedClaim;
 const FETCHES_MAX: usize = 8;
 /// Most concurrent fetches from one host.
 const FETCHES_PER_HOST_MAX: usize = 2;
-/// Most claimed feeds that wait for a slot of their host. Other due feeds stay unclaimed in the store.
+/// Most claimed feeds that wait for a slot of their host. Other due feeds stay unclaimed in the
+/// store.
 const WAITING_MAX: usize = 1_000;
-/// Longest time that a claimed feed waits for a slot, in milliseconds. The rest of the claim's duration is
-/// for the fetch. A feed that waited longer is dropped from the queue; it is due again when its claim
-/// expires.
+/// Longest time that a claimed feed waits for a slot, in milliseconds. The rest of the claim's
+/// duration is for the fetch. A feed that waited longer is dropped from the queue; it is due again
+/// when its claim expires.
 const WAIT_MAX_MS: i64 = 60_000;
 
 /// The host of a feed's url, as the URL standard writes it.
@@ -39,8 +40,8 @@ pub(super) struct HostLimiter {
 }
 
 impl HostLimiter {
-    /// How many feeds may be claimed now: the number of fetches that could start if every feed had a
-    /// different host.
+    /// How many feeds may be claimed now: the number of fetches that could start if every feed had
+    /// a different host.
     pub(super) fn claim_capacity(&self) -> usize {
         let slots = FETCHES_MAX.saturating_sub(self.running.values().sum());
         slots.min(WAITING_MAX.saturating_sub(self.waiting.len()))
@@ -51,8 +52,8 @@ impl HostLimiter {
         self.waiting.push_back((now, Host::of(&claim.url), claim));
     }
 
-    /// Takes a slot for the feed that has waited longest among the feeds whose host has a free slot.
-    /// Returns the feed, or `None` if no feed can start. Drops feeds that waited too long.
+    /// Takes a slot for the feed that has waited longest among the feeds whose host has a free
+    /// slot. Returns the feed, or `None` if no feed can start. Drops feeds that waited too long.
     pub(super) fn start_next(&mut self, now: Timestamp) -> Option<(Host, FeedClaim)> {
         let has_expired = |since: Timestamp| now.ms_since(since) >= WAIT_MAX_MS;
         while self.waiting.front().is_some_and(|(since, ..)| has_expired(*since)) {

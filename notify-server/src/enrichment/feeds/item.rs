@@ -1,5 +1,5 @@
-//! Parses an item of RSS or Atom. Feeds of each format also use elements of the other format and of half a
-//! dozen further vocabularies, so one parser handles all of them.
+//! Parses an item of RSS or Atom. Feeds of each format also use elements of the other format and of
+//! half a dozen further vocabularies, so one parser handles all of them.
 
 use notify_core::Timestamp;
 use url::Url;
@@ -9,7 +9,8 @@ use super::text::{escaped, first_picture, line, web_url};
 use super::xml::{Document, Element, Ns, Piece, Text};
 use super::{ParseError, time};
 
-/// Keeps the best of several values: the value with the lowest rank, and the first among equal ranks.
+/// Keeps the best of several values: the value with the lowest rank, and the first among equal
+/// ranks.
 #[derive(Debug)]
 pub(super) struct Ranked<R, T>(Option<(R, T)>);
 
@@ -96,8 +97,8 @@ pub(super) fn item(document: &mut Document<'_>) -> Result<Draft, ParseError> {
 }
 
 impl Draft {
-    /// Reads an element of text: a title, a summary or a content. Returns false, and reads nothing, for any
-    /// other element.
+    /// Reads an element of text: a title, a summary or a content. Returns false, and reads nothing,
+    /// for any other element.
     fn read_text(
         &mut self,
         document: &mut Document<'_>,
@@ -184,7 +185,8 @@ impl Draft {
         Ok(true)
     }
 
-    /// Reads the attributes of a link. By the format, links of RSS have none, but some RSS feeds use them.
+    /// Reads the attributes of a link. By the format, links of RSS have none, but some RSS feeds
+    /// use them.
     fn add_link(&mut self, document: &Document<'_>, element: &Element) {
         let url = element.attribute("href").and_then(|url| web_url(document.base(), url));
         let Some(url) = url else { return };
@@ -206,7 +208,8 @@ impl Draft {
 
     /// Offers the id of an item as its url, if the id is an absolute url.
     pub(super) fn add_id(&mut self, base: &Url, id: &str) {
-        // Any text is a valid relative url, so a relative id would become a link to the feed's host.
+        // Any text is a valid relative url, so a relative id would become a link to the feed's
+        // host.
         if is_absolute(id) {
             self.url.offer(UrlRank::Id, || web_url(base, id));
         }
@@ -233,8 +236,9 @@ impl Draft {
         Ok(true)
     }
 
-    /// Reads an element that contains a picture. Returns false for any other element. The elements inside
-    /// `media:group` and `media:content` are not skipped: they are read next, like elements of the item.
+    /// Reads an element that contains a picture. Returns false for any other element. The elements
+    /// inside `media:group` and `media:content` are not skipped: they are read next, like elements
+    /// of the item.
     fn read_picture(
         &mut self,
         document: &mut Document<'_>,
@@ -264,8 +268,8 @@ impl Draft {
             _ => return Ok(false),
         };
         let text = document.text()?.text;
-        // Some feeds write the url as text. An `image` in the form of RSS channels contains it in its
-        // element `url`, whose text is part of this text.
+        // Some feeds write the url as text. An `image` in the form of RSS channels contains it in
+        // its element `url`, whose text is part of this text.
         let url = url.or_else(|| {
             let mut words = text.split_whitespace().filter(|word| is_absolute(word));
             words.next().and_then(|word| web_url(document.base(), word))
@@ -293,8 +297,8 @@ fn claim(element: &Element) -> Claim<'_> {
     }
 }
 
-/// Whether the text of an element is plain text, in which `<` is not markup. Texts of Atom without a type are
-/// plain.
+/// Whether the text of an element is plain text, in which `<` is not markup. Texts of Atom without
+/// a type are plain.
 fn is_plain(element: &Element) -> bool {
     match element.attribute("type") {
         Some(kind) => {

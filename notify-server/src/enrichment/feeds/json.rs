@@ -52,8 +52,8 @@ struct Attachment {
     mime_type: Text,
 }
 
-/// A text, or a number as text. Any other value gives an empty text, so that one wrong field does not make
-/// the whole feed unreadable.
+/// A text, or a number as text. Any other value gives an empty text, so that one wrong field does
+/// not make the whole feed unreadable.
 #[derive(Default)]
 struct Text(String);
 

@@ -4,8 +4,8 @@
 //! store (due) -> worker -> fetch (guard, redirects, caps) -> parse (on its own thread) -> store
 //! ```
 //!
-//! Feeds are not trusted. Every step is bounded in bytes, time or count, and errors reveal nothing about
-//! the host.
+//! Feeds are not trusted. Every step is bounded in bytes, time or count, and errors reveal nothing
+//! about the host.
 
 mod charset;
 mod fetch;

@@ -12,7 +12,8 @@ use crate::store::FeedItemRow;
 pub(crate) const FEED_BYTES_MAX: usize = 5 * 1_024 * 1_024;
 /// Most items kept of a feed: the first ones.
 pub(super) const ITEMS_MAX: usize = 500;
-/// Most items in the document of a feed. A document with more is an archive or an attack, and is refused.
+/// Most items in the document of a feed. A document with more is an archive or an attack, and is
+/// refused.
 pub(super) const ITEMS_READ_MAX: usize = 20_000;
 
 /// Most bytes before the XML declaration that are skipped, such as warnings of a script.
@@ -32,7 +33,8 @@ pub(crate) struct Source<'a> {
 /// A feed that was read.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ParsedFeed {
-    /// The items, newest first; items without a date come last. Equal dates keep the order of the document.
+    /// The items, newest first; items without a date come last. Equal dates keep the order of the
+    /// document.
     pub(crate) items: Vec<FeedItemRow>,
     /// The `ttl` of the feed, in minutes.
     pub(crate) ttl_minutes: Option<u32>,
@@ -40,7 +42,8 @@ pub(crate) struct ParsedFeed {
     pub(crate) left_out: usize,
     /// Number of items after the first [`ITEMS_MAX`].
     pub(crate) beyond: usize,
-    /// Whether the document ends early or has tags that do not match. The items that could be read are kept.
+    /// Whether the document ends early or has tags that do not match. The items that could be read
+    /// are kept.
     pub(crate) is_broken: bool,
     /// Whether the charset is a guess, or some bytes are not valid in the charset.
     pub(crate) is_charset_guess: bool,
@@ -69,7 +72,8 @@ pub(crate) enum ParseError {
     TooMany(&'static str),
 }
 
-/// Parses a feed of any format. Blocks; the work is bounded by [`FEED_BYTES_MAX`] and limits on counts.
+/// Parses a feed of any format. Blocks; the work is bounded by [`FEED_BYTES_MAX`] and limits on
+/// counts.
 pub(crate) fn parse(source: &Source<'_>) -> Result<ParsedFeed, ParseError> {
     let decoded = charset::decode(source.bytes, source.charset)?;
     let text = &decoded.text[start(&decoded.text)..];
@@ -78,8 +82,8 @@ pub(crate) fn parse(source: &Source<'_>) -> Result<ParsedFeed, ParseError> {
         Some('<') => parse_xml(text, source.url),
         _ => Err(ParseError::NotAFeed),
     };
-    // If the charset was guessed and the document does not parse, the guess is probably wrong. The error then
-    // names the charset instead of the format.
+    // If the charset was guessed and the document does not parse, the guess is probably wrong. The
+    // error then names the charset instead of the format.
     let mut feed = match parsed {
         Ok(feed) if decoded.is_guess && feed.items.is_empty() => return Err(ParseError::Charset),
         Err(ParseError::NotAFeed | ParseError::NotWellFormed) if decoded.is_guess => {
@@ -92,9 +96,9 @@ pub(crate) fn parse(source: &Source<'_>) -> Result<ParsedFeed, ParseError> {
     Ok(feed)
 }
 
-/// The position at which a document starts: after white space, byte order marks and control characters. If
-/// an XML declaration follows within [`PREFIX_BYTES_MAX`], everything before it is skipped too, because some
-/// scripts print warnings before the document.
+/// The position at which a document starts: after white space, byte order marks and control
+/// characters. If an XML declaration follows within [`PREFIX_BYTES_MAX`], everything before it is
+/// skipped too, because some scripts print warnings before the document.
 fn start(text: &str) -> usize {
     let is_blank = |c: char| c.is_whitespace() || c.is_control() || c == '\u{feff}';
     let blank = text.len() - text.trim_start_matches(is_blank).len();

@@ -3,8 +3,8 @@
 use crate::enrichment::feeds::item::Ranked;
 use crate::enrichment::feeds::xml::Element;
 
-/// Shortest side of a picture, in pixels, if the feed declares its size. Smaller images are tracking
-/// pixels, smileys and buttons.
+/// Shortest side of a picture, in pixels, if the feed declares its size. Smaller images are
+/// tracking pixels, smileys and buttons.
 pub(super) const SIDE_MIN: u32 = 40;
 
 /// Hosts, each with the start of a path, whose images are tracking pixels, buttons or avatars.
@@ -89,13 +89,14 @@ pub(super) struct Claim<'a> {
     pub(super) kind: Option<&'a str>,
     /// Media RSS's kind of object.
     pub(super) medium: Option<&'a str>,
-    /// Whether the element has a duration, a bit rate or the like, so that the file is audio or video.
+    /// Whether the element has a duration, a bit rate or the like, so that the file is audio or
+    /// video.
     pub(super) is_timed: bool,
 }
 
 impl Claim<'_> {
-    /// The kind of file at a url. A declared medium or media type decides; without a clear declaration,
-    /// the extension of the url decides.
+    /// The kind of file at a url. A declared medium or media type decides; without a clear
+    /// declaration, the extension of the url decides.
     pub(super) fn likeness(self, url: &str) -> Likeness {
         let medium = self.medium.map(likeness_of_medium).unwrap_or(Likeness::Unclear);
         let kind = self.kind.map(likeness_of_media_type).unwrap_or(Likeness::Unclear);
@@ -145,8 +146,8 @@ fn likeness_of_extension(url: &str) -> Likeness {
     }
 }
 
-/// The extension of a url's file name, in lower case. Some hosts append a size, as in `a.jpg:large`, which
-/// is cut off.
+/// The extension of a url's file name, in lower case. Some hosts append a size, as in
+/// `a.jpg:large`, which is cut off.
 fn extension(url: &str) -> String {
     let Some((_, extension)) = file_name(url).rsplit_once('.') else { return String::new() };
     let end = extension.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(extension.len());
@@ -175,8 +176,8 @@ pub(super) fn is_decoration(url: &str) -> bool {
     is_decoration_url || DECORATION_FILES.iter().any(|file| stem.eq_ignore_ascii_case(file))
 }
 
-// The choice of the thumbnail among the pictures of an item. Feeds put pictures into many places, which
-// are ranked here.
+// The choice of the thumbnail among the pictures of an item. Feeds put pictures into many places,
+// which are ranked here.
 
 /// Widest picture that is preferred, in pixels. A wider one is used only if there is no other.
 const WIDTH_MAX: u32 = 1_200;
@@ -234,8 +235,8 @@ impl Pictures {
         self.add(if is_tiny { Place::Decoration } else { place }, url);
     }
 
-    /// Adds a `media:content`. Of several images, the widest up to [`WIDTH_MAX`] is best. An image without
-    /// a width counts as the narrowest.
+    /// Adds a `media:content`. Of several images, the widest up to [`WIDTH_MAX`] is best. An image
+    /// without a width counts as the narrowest.
     pub(super) fn add_content(&mut self, url: String, claim: Claim<'_>, width: Option<&str>) {
         let likeness = claim.likeness(&url);
         if likeness == Likeness::Other {

@@ -1,5 +1,5 @@
-//! Fetches and parses feeds. A blocking thread parses one feed at a time, so that feeds use at most one
-//! core and never block the threads that serve the API.
+//! Fetches and parses feeds. A blocking thread parses one feed at a time, so that feeds use at most
+//! one core and never block the threads that serve the API.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,8 +15,8 @@ use crate::store::{AppNo, Validators};
 
 /// Most feeds that are parsed at once. Each takes up to 5 MiB, plus its text and items.
 const PARSERS_MAX: usize = 1;
-/// Longest wait until a feed is parsed, including the wait for the parser. After the timeout the thread
-/// continues, but its work is bounded.
+/// Longest wait until a feed is parsed, including the wait for the parser. After the timeout the
+/// thread continues, but its work is bounded.
 const PARSE_TIMEOUT: Duration = Duration::from_secs(15);
 /// Longest check of a feed: less than the 30 s that clients wait for a response.
 pub(crate) const CHECK_TIMEOUT: Duration =
@@ -109,8 +109,8 @@ impl FeedReader {
         }
     }
 
-    /// Fetches and parses the feed at a url, and describes the result without storing anything. `None` if
-    /// the application already has a check running, or too many checks run. Takes at most
+    /// Fetches and parses the feed at a url, and describes the result without storing anything.
+    /// `None` if the application already has a check running, or too many checks run. Takes at most
     /// [`CHECK_TIMEOUT`].
     pub(crate) async fn check(&self, app: AppNo, url: &str) -> Option<FeedCheck> {
         let _app_permit = AppPermit::try_acquire(self, app)?;
@@ -133,16 +133,16 @@ impl FeedReader {
                 return Err(FetchError::NotAttempted);
             };
             let parsing = tokio::task::spawn_blocking(move || {
-                // The thread holds the permit: after a timeout the caller is gone, but the thread still
-                // parses.
+                // The thread holds the permit: after a timeout the caller is gone, but the thread
+                // still parses.
                 let _permit = permit;
                 let bytes = body.plain()?;
                 let source = Source { bytes: &bytes, charset: body.charset(), url: &body.url };
                 Ok(parse(&source)?)
             });
             parsing.await.unwrap_or_else(|_| {
-                // The panic message, which the log has already, names the line of code. The content of
-                // the feed must not be logged.
+                // The panic message, which the log has already, names the line of code. The content
+                // of the feed must not be logged.
                 tracing::error!("a feed could not be parsed: the parser panicked");
                 Err(FetchError::NotAttempted)
             })

@@ -1,5 +1,5 @@
-//! Parses feeds of RSS, from 0.90 to 2.0, and of Atom, 0.3 and 1.0 (RFC 4287). A feed that does not declare
-//! its namespace is parsed as well.
+//! Parses feeds of RSS, from 0.90 to 2.0, and of Atom, 0.3 and 1.0 (RFC 4287). A feed that does not
+//! declare its namespace is parsed as well.
 
 use super::ParseError;
 use super::item::item;
@@ -7,8 +7,8 @@ use super::parse::ParsedFeed;
 use super::xml::{Document, Piece};
 use crate::enrichment::feeds::xml::Ns;
 
-/// Parses a feed after its root element, named `root`, was opened. A feed that ends early keeps the items
-/// that are complete.
+/// Parses a feed after its root element, named `root`, was opened. A feed that ends early keeps the
+/// items that are complete.
 pub(super) fn parse(mut document: Document<'_>, root: &str) -> Result<ParsedFeed, ParseError> {
     let mut feed = ParsedFeed::default();
     document.adopt_default_namespace(root != "feed");
@@ -27,7 +27,8 @@ fn items(document: &mut Document<'_>, feed: &mut ParsedFeed) -> Result<(), Parse
     while let Some(piece) = document.next()? {
         let Piece::Start(element) = piece else { continue };
         match (element.ns, element.name.as_str()) {
-            // The items are inside the channel; in RSS 1.0 next to it, in RSS 1.1 in a list inside it.
+            // The items are inside the channel; in RSS 1.0 next to it, in RSS 1.1 in a list inside
+            // it.
             (Ns::Rss | Ns::Atom, "channel" | "items") => {}
             (Ns::Rss | Ns::Atom, "item" | "entry") => {
                 // RSS 1.0 identifies an item by its url.

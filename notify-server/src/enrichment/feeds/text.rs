@@ -1,5 +1,5 @@
-//! Converts texts of feeds to plain text for people: removes markup and decodes entities. Titles are often
-//! HTML inside XML, so entities are decoded once more after the XML parser decoded them.
+//! Converts texts of feeds to plain text for people: removes markup and decodes entities. Titles
+//! are often HTML inside XML, so entities are decoded once more after the XML parser decoded them.
 
 use std::borrow::Cow;
 
@@ -21,8 +21,8 @@ pub(super) const INLINE: [&str; 13] =
 const CDATA_START: &str = "<![CDATA[";
 const CDATA_END: &str = "]]>";
 
-/// Escapes each `<` that does not start markup, as in `1 < 2`. Feeds that are written by hand contain such
-/// brackets.
+/// Escapes each `<` that does not start markup, as in `1 < 2`. Feeds that are written by hand
+/// contain such brackets.
 pub(super) fn escape_stray_brackets(xml: &str) -> Cow<'_, str> {
     let (mut escaped, mut copied, mut at) = (String::new(), 0, 0);
     while let Some(found) = xml[at..].find('<') {
@@ -56,9 +56,9 @@ pub(super) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;")
 }
 
-/// Converts HTML to one line of plain text: without tags, with entities decoded, and with each run of white
-/// space replaced by one space. A text longer than [`TITLE_CHARS_MAX`] ends with `…`. `None` when no text is
-/// left.
+/// Converts HTML to one line of plain text: without tags, with entities decoded, and with each run
+/// of white space replaced by one space. A text longer than [`TITLE_CHARS_MAX`] ends with `…`.
+/// `None` when no text is left.
 pub(super) fn line(html: &str) -> Option<String> {
     // Some feeds escape the markers of a CDATA section together with its text.
     let html = match html.contains(CDATA_START) {
@@ -143,8 +143,8 @@ fn without_tags(html: &str) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// Length of the tag or comment at the start of a text, in bytes; `None` if there is none. A tag or comment
-/// that is not closed extends to the end.
+/// Length of the tag or comment at the start of a text, in bytes; `None` if there is none. A tag or
+/// comment that is not closed extends to the end.
 fn tag_length(text: &str) -> Option<usize> {
     if text.starts_with("<!--") {
         return Some(text.find("-->").map_or(text.len(), |at| at + 3));
@@ -153,8 +153,8 @@ fn tag_length(text: &str) -> Option<usize> {
     if !(next.is_ascii_alphabetic() || matches!(next, '/' | '!' | '?')) {
         return None;
     }
-    // A quote starts a quoted value only directly after `=`. Otherwise an apostrophe in a tag would hide the
-    // rest of the text.
+    // A quote starts a quoted value only directly after `=`. Otherwise an apostrophe in a tag would
+    // hide the rest of the text.
     let (mut quote, mut before) = (None, b' ');
     for (at, byte) in text.bytes().enumerate() {
         match (quote, byte) {
@@ -167,8 +167,8 @@ fn tag_length(text: &str) -> Option<usize> {
             before = byte;
         }
     }
-    // An unclosed tag extends to the end. Otherwise the rest would be scanned again for every `<` in it,
-    // which takes quadratic time.
+    // An unclosed tag extends to the end. Otherwise the rest would be scanned again for every `<`
+    // in it, which takes quadratic time.
     Some(text.len())
 }
 
@@ -233,8 +233,8 @@ pub(super) fn push_entity(name: &str, text: &mut String) -> bool {
     characters.is_some()
 }
 
-/// The absolute url of a web page or picture; `None` for other schemes and urls that are too long. A text
-/// that begins with `www.` is a host without its scheme.
+/// The absolute url of a web page or picture; `None` for other schemes and urls that are too long.
+/// A text that begins with `www.` is a host without its scheme.
 pub(super) fn web_url(base: &Url, text: &str) -> Option<String> {
     let text = text.trim();
     if text.is_empty() || text.len() > URL_BYTES_MAX {
@@ -254,10 +254,12 @@ const IMAGES_MAX: usize = 32;
 const TAG_ATTRIBUTES_MAX: usize = 64;
 /// Most urls of one `srcset` that are compared.
 const CANDIDATES_MAX: usize = 32;
-/// Widest candidate of a `srcset` that is preferred, in pixels. A wider one is used only if there is no other.
+/// Widest candidate of a `srcset` that is preferred, in pixels. A wider one is used only if there
+/// is no other.
 const CANDIDATE_WIDTH_MAX: f64 = 1_200.0;
 
-/// Attributes with the url of an image that the page loads lazily. `src` is only a placeholder then.
+/// Attributes with the url of an image that the page loads lazily. `src` is only a placeholder
+/// then.
 const LAZY_SOURCES: [&str; 9] = [
     "data-src",
     "data-lazy-src",
@@ -373,8 +375,8 @@ fn usable(url: &str, base: &Url) -> Option<String> {
     web_url(base, url).filter(|url| !is_decoration(url))
 }
 
-/// The best url of a `srcset`: the widest up to [`CANDIDATE_WIDTH_MAX`], or else the narrowest. A url may
-/// contain commas, so only white space ends it.
+/// The best url of a `srcset`: the widest up to [`CANDIDATE_WIDTH_MAX`], or else the narrowest. A
+/// url may contain commas, so only white space ends it.
 fn best_of_set(set: &str, base: &Url) -> Option<String> {
     let is_gap = |c: char| c.is_ascii_whitespace() || c == ',';
     let (mut best, mut rest) = (None::<(f64, &str)>, set);
@@ -404,8 +406,8 @@ fn best_of_set(set: &str, base: &Url) -> Option<String> {
     best.and_then(|(_, url)| usable(url, base))
 }
 
-/// The number in the descriptor of a candidate: a width (`300w`) or a density (`2x`), which is compared like
-/// a width. 1 if there is none.
+/// The number in the descriptor of a candidate: a width (`300w`) or a density (`2x`), which is
+/// compared like a width. 1 if there is none.
 fn width_of(descriptor: &str) -> f64 {
     let number = descriptor.trim().trim_end_matches(['w', 'x']);
     number.parse().ok().filter(|width: &f64| width.is_finite()).unwrap_or(1.0)
@@ -438,8 +440,8 @@ fn image_name(tag: &str) -> Option<&str> {
     wanted.iter().any(|wanted| name.eq_ignore_ascii_case(wanted)).then_some(name)
 }
 
-/// The attributes that are used to find a picture, with their entities decoded. `tag` is the text of the tag
-/// after its name.
+/// The attributes that are used to find a picture, with their entities decoded. `tag` is the text
+/// of the tag after its name.
 fn attributes(tag: &str) -> Vec<(&str, Cow<'_, str>)> {
     let mut attributes = Vec::new();
     let mut rest = tag.strip_suffix('>').unwrap_or(tag);

@@ -1,5 +1,5 @@
-//! Parses the dates of feeds: RFC 3339, RFC 822, and other formats that feeds use, as long as the date has
-//! only one possible meaning. A date without a zone is read as UTC.
+//! Parses the dates of feeds: RFC 3339, RFC 822, and other formats that feeds use, as long as the
+//! date has only one possible meaning. A date without a zone is read as UTC.
 
 #[cfg(test)]
 mod tests;
@@ -12,7 +12,8 @@ use notify_core::Timestamp;
 
 /// Longest date that is read, in bytes.
 const DATE_BYTES_MAX: usize = 128;
-/// Years of two digits below this are in the 21st century, others in the 20th (RFC 2822 section 4.3).
+/// Years of two digits below this are in the 21st century, others in the 20th (RFC 2822 section
+/// 4.3).
 const TWO_DIGITS_PIVOT: i64 = 50;
 
 /// Words of relative times such as `45 minutes ago`, without the plural `s`.
@@ -44,8 +45,8 @@ enum Token {
     Sign(char),
 }
 
-/// A date whose parts can have any order. The parser removes each part that it has understood, so that the
-/// numbers and words of the day are left at the end.
+/// A date whose parts can have any order. The parser removes each part that it has understood, so
+/// that the numbers and words of the day are left at the end.
 struct Loose {
     tokens: Vec<Token>,
     time: Option<Time>,
@@ -186,15 +187,15 @@ impl Loose {
         }
     }
 
-    /// Whether the date is a relative time, such as `2 hours ago`. Its meaning depends on when the feed was
-    /// written, which is unknown.
+    /// Whether the date is a relative time, such as `2 hours ago`. Its meaning depends on when the
+    /// feed was written, which is unknown.
     fn is_relative(&self) -> bool {
         let words = (0..self.tokens.len()).filter_map(|at| self.word(at));
         words.into_iter().any(|word| RELATIVE.contains(&word.trim_end_matches('s')))
     }
 
-    /// Removes the time of day and stores it in `self.time`. Returns its position, or `Some(None)` if the date
-    /// has no time; `None` if the time is invalid.
+    /// Removes the time of day and stores it in `self.time`. Returns its position, or `Some(None)`
+    /// if the date has no time; `None` if the time is invalid.
     fn take_time(&mut self) -> Option<Option<usize>> {
         let is_between = |at: usize| self.sign(at) == Some(':') || self.word(at) == Some("h");
         let is_time = |at: &usize| {
@@ -236,7 +237,8 @@ impl Loose {
         Some(Some(at))
     }
 
-    /// Removes the zone that follows the time: a name, an offset, or both. `time` is the position of the time.
+    /// Removes the zone that follows the time: a name, an offset, or both. `time` is the position
+    /// of the time.
     fn take_zone(&mut self, time: usize) {
         let mut at = time;
         while self.sign(at).is_some_and(|sign| sign.is_whitespace() || matches!(sign, '(' | '.')) {
@@ -274,8 +276,8 @@ impl Loose {
     fn date(&self) -> Option<Date> {
         let numbers: Vec<_> = (0..self.tokens.len()).filter_map(|at| self.number(at)).collect();
         let mut months = (0..self.tokens.len()).filter_map(|at| self.word(at).and_then(month));
-        // Three numbers need no name of a month. Of several words that could be months, the last one is the
-        // month and the first a weekday: `mar.` is also Tuesday in some languages.
+        // Three numbers need no name of a month. Of several words that could be months, the last
+        // one is the month and the first a weekday: `mar.` is also Tuesday in some languages.
         self.of_numbers(&numbers).or_else(|| of_named_month(months.next_back()?, &numbers))
     }
 
@@ -292,8 +294,8 @@ impl Loose {
         }
     }
 
-    /// A date of three numbers with the year last. Europe writes the day first, the USA the month. `None` if
-    /// both orders are possible.
+    /// A date of three numbers with the year last. Europe writes the day first, the USA the month.
+    /// `None` if both orders are possible.
     fn with_year_last(&self, first: i64, second: i64, year: (i64, usize)) -> Option<Date> {
         let between = self.tokens.iter().filter_map(|token| match token {
             Token::Sign(sign @ ('.' | '-' | '/')) => Some(*sign),
@@ -472,8 +474,8 @@ const MONTHS: [(&str, i8); 114] = [
     ("дек", 12),
 ];
 
-/// Zones in minutes east of Greenwich. Where one name is that of several, the most people count; those
-/// of RFC 822 are its own.
+/// Zones in minutes east of Greenwich. Where one name is that of several, the most people count;
+/// those of RFC 822 are its own.
 const ZONES: [(&str, i32); 56] = [
     ("ut", 0),
     ("utc", 0),

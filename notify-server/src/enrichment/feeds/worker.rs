@@ -1,8 +1,8 @@
 //! Fetches feeds when they are due, a few at a time and at most two from one host.
 //!
-//! The store holds the due time of every feed. A worker claims a feed in the store before it fetches the
-//! feed, so that two servers never fetch the same feed at once. If the process ends during a fetch, the
-//! feed is due again when its claim expires.
+//! The store holds the due time of every feed. A worker claims a feed in the store before it
+//! fetches the feed, so that two servers never fetch the same feed at once. If the process ends
+//! during a fetch, the feed is due again when its claim expires.
 
 #[cfg(test)]
 mod tests;
@@ -27,11 +27,11 @@ use crate::store::{
 };
 use crate::telemetry::{FeedMetrics, FeedResult};
 
-/// Duration of a claim, in milliseconds. It covers the wait for a slot of the host, the fetch, the wait
-/// for the parser, and the write.
+/// Duration of a claim, in milliseconds. It covers the wait for a slot of the host, the fetch, the
+/// wait for the parser, and the write.
 const CLAIM_MS: i64 = 120_000;
-/// Longest time between two looks for due feeds, in milliseconds. It applies after an error of the store,
-/// and when no feed is due earlier: another server may have claimed feeds and stopped.
+/// Longest time between two looks for due feeds, in milliseconds. It applies after an error of the
+/// store, and when no feed is due earlier: another server may have claimed feeds and stopped.
 const POLL_INTERVAL_MAX_MS: i64 = 60_000;
 
 /// The dependencies of a fetch.
@@ -48,7 +48,8 @@ struct DueSignal(Notify);
 impl ChangeListener for DueSignal {
     fn on_change(&self, change: Change) {
         match change {
-            // Feeds of an inactive application are not fetched. They may be due when it is active again.
+            // Feeds of an inactive application are not fetched. They may be due when it is active
+            // again.
             Change::App(_) | Change::Enrichment(EnrichmentChange::FeedDue) | Change::Resync => {
                 self.0.notify_one();
             }
@@ -128,8 +129,8 @@ pub(crate) async fn run(worker: FeedWorker, stopping: CancellationToken) {
     }
 }
 
-/// Claims due feeds and starts their fetches as far as slots are free. Returns when to look for due feeds
-/// again.
+/// Claims due feeds and starts their fetches as far as slots are free. Returns when to look for due
+/// feeds again.
 async fn start_due(
     worker: &Arc<FeedWorker>,
     fetches: &mut Fetches,
@@ -245,8 +246,8 @@ fn successful_fetch(
 ) -> FeedFetch {
     let ttl_minutes = items.as_ref().map_or(claim.ttl_minutes, |items| items.ttl_minutes);
     let outcome = Outcome::Succeeded { ttl_minutes, max_age_seconds: head.max_age_seconds };
-    // The stored url changes only after `MOVED_TIMES` responses in a row named the same new url: a single
-    // permanent redirect may be a mistake.
+    // The stored url changes only after `MOVED_TIMES` responses in a row named the same new url: a
+    // single permanent redirect may be a mistake.
     let (moved, url) = match count_move(claim.moved.as_ref(), head.moved_to.as_deref()) {
         Some(moved) if moved.times >= MOVED_TIMES => (None, Some(moved.to)),
         moved => (moved, None),
@@ -262,8 +263,8 @@ fn successful_fetch(
     }
 }
 
-/// Counts how many responses in a row redirected permanently to the same url. `None` if this response did
-/// not redirect permanently.
+/// Counts how many responses in a row redirected permanently to the same url. `None` if this
+/// response did not redirect permanently.
 fn count_move(previous: Option<&Moved>, to: Option<&str>) -> Option<Moved> {
     let to = to?;
     let times = match previous {
@@ -273,8 +274,8 @@ fn count_move(previous: Option<&Moved>, to: Option<&str>) -> Option<Moved> {
     Some(Moved { to: to.to_owned(), times: times.saturating_add(1) })
 }
 
-/// A digest of the items, by which the store recognizes that nothing changed. Every text is hashed with
-/// its length, so that no two lists of items give the same input.
+/// A digest of the items, by which the store recognizes that nothing changed. Every text is hashed
+/// with its length, so that no two lists of items give the same input.
 fn digest(items: &[FeedItemRow]) -> [u8; 32] {
     let mut text = Vec::new();
     for item in items {
@@ -292,11 +293,11 @@ fn digest(items: &[FeedItemRow]) -> [u8; 32] {
 
 /// Shortest time between two fetches of a feed, in milliseconds: 15 minutes.
 pub(crate) const INTERVAL_MIN_MS: i64 = 15 * 60_000;
-/// Longest time between two fetches of a feed, in milliseconds: a day. A longer wait that the feed or its
-/// host requests is shortened to a day.
+/// Longest time between two fetches of a feed, in milliseconds: a day. A longer wait that the feed
+/// or its host requests is shortened to a day.
 pub(crate) const INTERVAL_MAX_MS: i64 = 86_400_000;
-/// Number of responses in a row that must redirect permanently to the same url before the server stores
-/// that url as the feed's url.
+/// Number of responses in a row that must redirect permanently to the same url before the server
+/// stores that url as the feed's url.
 pub(crate) const MOVED_TIMES: u32 = 3;
 
 /// The outcome of a fetch, reduced to what decides the time of the next fetch.

@@ -1,13 +1,13 @@
 //! A streaming reader of XML, as far as feeds need it.
 //!
-//! A hostile document cannot exhaust the server. The depth, the attributes of an element, the namespaces in
-//! scope and the number of elements are limited here; without these limits, many attributes or namespaces
-//! make `quick-xml` slow (RUSTSEC-2026-0194, RUSTSEC-2026-0195). A document type that declares anything is
-//! refused, so a document can neither define entities nor make the server fetch anything. Other document
-//! types are skipped.
+//! A hostile document cannot exhaust the server. The depth, the attributes of an element, the
+//! namespaces in scope and the number of elements are limited here; without these limits, many
+//! attributes or namespaces make `quick-xml` slow (RUSTSEC-2026-0194, RUSTSEC-2026-0195). A
+//! document type that declares anything is refused, so a document can neither define entities nor
+//! make the server fetch anything. Other document types are skipped.
 //!
-//! Tags that do not match are handled as browsers handle them. A closing tag closes its element and all
-//! elements that are still open inside it. A closing tag without an open element is skipped.
+//! Tags that do not match are handled as browsers handle them. A closing tag closes its element and
+//! all elements that are still open inside it. A closing tag without an open element is skipped.
 
 use std::borrow::Cow;
 
@@ -31,18 +31,19 @@ pub(super) const ELEMENTS_MAX: usize = 250_000;
 /// Most bytes kept of one element's text; the rest is skipped.
 pub(super) const TEXT_BYTES_MAX: usize = 64 * 1_024;
 
-/// Elements that never contain an element of the same name directly. If such an element starts directly
-/// inside another of its name, the closing tag of the outer one is missing.
+/// Elements that never contain an element of the same name directly. If such an element starts
+/// directly inside another of its name, the closing tag of the outer one is missing.
 const NOT_NESTED: [&str; 4] = ["item", "entry", "p", "li"];
-/// Elements of HTML that have no closing tag. Names that feeds use for other elements, such as `link`, are
-/// left out.
+/// Elements of HTML that have no closing tag. Names that feeds use for other elements, such as
+/// `link`, are left out.
 const HTML_VOID: [&str; 5] = ["br", "hr", "img", "input", "wbr"];
 
 /// The start of an element.
 #[derive(Debug)]
 pub(super) struct Element {
     pub(super) ns: Ns,
-    /// The name without its prefix, in lower case, because feeds also write `pubdate` and `PubDate`.
+    /// The name without its prefix, in lower case, because feeds also write `pubdate` and
+    /// `PubDate`.
     pub(super) name: String,
     /// Names, in lower case, and values.
     attributes: Vec<(String, String)>,
@@ -134,8 +135,8 @@ impl<'a> Document<'a> {
         self.open.iter().rev().find_map(|open| open.base.as_ref()).unwrap_or(&self.feed_url)
     }
 
-    /// Treats the default namespace as that of RSS, after the root of a feed was opened. Some RSS feeds
-    /// declare Atom's namespace as the default, and some feeds an unknown one.
+    /// Treats the default namespace as that of RSS, after the root of a feed was opened. Some RSS
+    /// feeds declare Atom's namespace as the default, and some feeds an unknown one.
     pub(super) fn adopt_default_namespace(&mut self, is_rss: bool) {
         for (prefix, ns) in &mut self.scope {
             if prefix.is_empty() && (is_rss || *ns == Ns::Other) {
@@ -215,8 +216,9 @@ impl<'a> Document<'a> {
         Ok(())
     }
 
-    /// How many open elements (0 or 1) end where an element starts, because their closing tag is missing. An
-    /// `item` directly inside an `item` ends the outer one, and void elements of HTML contain nothing.
+    /// How many open elements (0 or 1) end where an element starts, because their closing tag is
+    /// missing. An `item` directly inside an `item` ends the outer one, and void elements of HTML
+    /// contain nothing.
     fn implied_ends(&mut self, name: &[u8]) -> usize {
         let Some(parent) = self.open.last().map(|open| open.name.as_str()) else { return 0 };
         let local_name = parent.rsplit(':').next().unwrap_or_default();
@@ -227,8 +229,8 @@ impl<'a> Document<'a> {
         usize::from(is_missing)
     }
 
-    /// How many open elements a closing tag ends; 0 if it has no open element. Such a tag counts towards
-    /// [`ELEMENTS_MAX`], because each one costs a search through all open elements.
+    /// How many open elements a closing tag ends; 0 if it has no open element. Such a tag counts
+    /// towards [`ELEMENTS_MAX`], because each one costs a search through all open elements.
     fn matching_ends(&mut self, name: &[u8]) -> Result<usize, ParseError> {
         let has_name = |open: &Open| open.name.as_bytes().eq_ignore_ascii_case(name);
         let ends = match self.open.iter().rev().position(has_name) {
@@ -286,8 +288,8 @@ impl<'a> Document<'a> {
     }
 }
 
-/// Whether a document type has an internal subset, which can declare entities. The subset begins with a
-/// bracket outside of the quoted identifiers.
+/// Whether a document type has an internal subset, which can declare entities. The subset begins
+/// with a bracket outside of the quoted identifiers.
 fn has_declarations(document_type: &str) -> bool {
     let mut quote = None;
     document_type.bytes().any(|byte| {
@@ -300,8 +302,8 @@ fn has_declarations(document_type: &str) -> bool {
     })
 }
 
-/// The url of an `xml:base` inside another base. A base that is too long is ignored, because every relative
-/// url would copy it.
+/// The url of an `xml:base` inside another base. A base that is too long is ignored, because every
+/// relative url would copy it.
 fn base_of(outer: &Url, text: &str) -> Option<Url> {
     if text.len() > URL_BYTES_MAX {
         return None;
@@ -310,8 +312,8 @@ fn base_of(outer: &Url, text: &str) -> Option<Url> {
     (base.as_str().len() <= URL_BYTES_MAX).then_some(base)
 }
 
-/// The attributes that are used to read feeds. Other attributes only count towards [`ATTRIBUTES_MAX`].
-/// Attributes without a value or without quotes are valid, as in HTML.
+/// The attributes that are used to read feeds. Other attributes only count towards
+/// [`ATTRIBUTES_MAX`]. Attributes without a value or without quotes are valid, as in HTML.
 fn attributes(start: &BytesStart<'_>) -> Result<Vec<(String, String)>, ParseError> {
     let mut attributes = Vec::new();
     // The check for duplicates is off, because it takes quadratic time.
@@ -351,9 +353,9 @@ fn is_used(name: &str) -> bool {
     is_feed_attribute || is_picture_attribute(name) || name.starts_with("xmlns:")
 }
 
-/// The text of a reference: a numbered character, or an entity of HTML, which feeds use although XML does
-/// not define it. Any other reference stays as it is written, because document types cannot declare
-/// entities here.
+/// The text of a reference: a numbered character, or an entity of HTML, which feeds use although
+/// XML does not define it. Any other reference stays as it is written, because document types
+/// cannot declare entities here.
 fn entity(name: &[u8]) -> Result<String, ParseError> {
     let name = part(name)?;
     let mut text = String::new();
@@ -402,8 +404,9 @@ pub(super) enum Ns {
     Other,
 }
 
-/// The vocabulary of a namespace declaration. If the address is unknown, the prefix has its usual meaning:
-/// feeds misspell addresses far more often than they use a well-known prefix for something else.
+/// The vocabulary of a namespace declaration. If the address is unknown, the prefix has its usual
+/// meaning: feeds misspell addresses far more often than they use a well-known prefix for something
+/// else.
 pub(super) fn namespace_of(prefix: &str, address: &str) -> Ns {
     let ns = by_address(address);
     if ns == Ns::Other && !prefix.is_empty() { by_prefix(prefix) } else { ns }

@@ -29,7 +29,8 @@ impl Host {
         let counted = Arc::<AtomicUsize>::clone(&connections);
         tokio::spawn(async move {
             while let Ok(connection) = listener.accept().await {
-                // Counted before the connection is closed: when the client sees the end, the count is complete.
+                // Counted before the connection is closed: when the client sees the end, the count
+                // is complete.
                 counted.fetch_add(1, Ordering::SeqCst);
                 drop(connection);
             }
@@ -83,8 +84,8 @@ async fn name_is_resolved_for_each_attempt_and_private_addresses_refused() {
     names.answers("rebinds.example", &[public.address]);
     names.answers("rebinds.example", &[inside.address]);
     let attempts = attempts(Outbound::over_with(names, PUBLIC));
-    // Url, number of connections to the public address, and the reason. A name with only private addresses gives
-    // the same reason as an unknown name.
+    // Url, number of connections to the public address, and the reason. A name with only private
+    // addresses gives the same reason as an unknown name.
     for (url, reaches, reason) in [
         ("https://rebinds.example/hook", 1, None),
         ("https://rebinds.example/hook", 0, Some("connect_failed")),

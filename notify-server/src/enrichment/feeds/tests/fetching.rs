@@ -1,5 +1,5 @@
-//! Fetching from servers that answer as a test says: what is asked, which addresses are never reached,
-//! what a body may do.
+//! Fetching from servers that answer as a test says: what is asked, which addresses are never
+//! reached, what a body may do.
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -76,7 +76,8 @@ fn ok(body: &[u8]) -> Vec<u8> {
     answer("200 OK", body)
 }
 
-/// A reader for which `feed.example` is one host, and `inside.example` another that it must not reach.
+/// A reader for which `feed.example` is one host, and `inside.example` another that it must not
+/// reach.
 fn reader(public: &Host, inside: &Host) -> FeedReader {
     reader_within(SHORT, public, inside)
 }
