@@ -345,8 +345,8 @@ fn day_of(year: i64, month: i64, day: i64) -> Option<Date> {
     Date::new(year, month, day).ok()
 }
 
-// The words of dates: months in the languages whose names do not contradict each other, the two
-// halves of a day, and zones.
+// The words of dates: months in all languages whose names do not contradict each other, the halves
+// of a day, and zones.
 
 /// Months by the start of their names, in lower case.
 const MONTHS: [(&str, i8); 114] = [
@@ -474,8 +474,8 @@ const MONTHS: [(&str, i8); 114] = [
     ("дек", 12),
 ];
 
-/// Zones in minutes east of Greenwich. Where one name is that of several, the most people count;
-/// those of RFC 822 are its own.
+/// Zones in minutes east of Greenwich. Names of RFC 822 have the meaning of RFC 822. If another name
+/// belongs to several zones, it means the zone in which most people live.
 const ZONES: [(&str, i32); 56] = [
     ("ut", 0),
     ("utc", 0),
@@ -542,12 +542,12 @@ pub(super) enum Half {
     Afternoon,
 }
 
-/// The month that a word in lower case names.
+/// The month of a word in lower case.
 pub(super) fn month(word: &str) -> Option<i8> {
     MONTHS.iter().find(|(start, _)| word.starts_with(start)).map(|(_, month)| *month)
 }
 
-/// The half of the day that a word in lower case names.
+/// The half of the day of a word in lower case.
 pub(super) fn half(word: &str) -> Option<Half> {
     match word {
         "am" | "πμ" | "오전" | "上午" | "午前" => Some(Half::Morning),
@@ -556,7 +556,7 @@ pub(super) fn half(word: &str) -> Option<Half> {
     }
 }
 
-/// The zone that a word in lower case names.
+/// The offset of a zone's name in lower case.
 pub(super) fn zone(word: &str) -> Option<Offset> {
     let (_, minutes) = ZONES.iter().find(|(name, _)| *name == word)?;
     Offset::from_seconds(minutes * 60).ok()

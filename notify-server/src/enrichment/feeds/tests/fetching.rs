@@ -1,5 +1,5 @@
-//! Fetching from servers that answer as a test says: what is asked, which addresses are never
-//! reached, what a body may do.
+//! Fetching feeds from test servers: the requests, the addresses that are never reached, and hostile
+//! bodies.
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -17,12 +17,12 @@ use crate::outbound::Outbound;
 use crate::outbound::tests::{DISGUISES, TestResolver};
 use crate::store::{AppNo, Validators};
 
-/// Plays a public address.
+/// The tests treat this loopback address as public.
 const PUBLIC: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
-/// Longest wait for a server that does not end.
+/// Longest wait for a server that does not end its response.
 const SHORT: Duration = Duration::from_millis(500);
 
-/// A server that answers every connection with the next of its answers, the last one for ever.
+/// A server that sends its responses in order, one on each connection, and the last one repeatedly.
 struct Host {
     address: SocketAddr,
     requests: Arc<Mutex<Vec<String>>>,
@@ -46,7 +46,7 @@ impl Host {
                     let request = String::from_utf8_lossy(&request[..length]).to_ascii_lowercase();
                     seen.lock().unwrap().push(request);
                     let _ = io.write_all(&answer).await;
-                    // An answer without its end stays open.
+                    // The connection of an incomplete response stays open.
                     if !answer.ends_with(b"...") {
                         let _ = io.shutdown().await;
                     }
@@ -87,7 +87,7 @@ fn reader_within(timeout: Duration, public: &Host, inside: &Host) -> FeedReader 
     names.answers("feed.example", &[public.address]);
     names.answers("inside.example", &[inside.address]);
     names.answers("mixed.example", &[inside.address, public.address]);
-    // Public when it is looked at first, inside from then on.
+    // Resolves to a public address once, and to a private address afterwards.
     names.answers("rebinds.example", &[public.address]);
     names.answers("rebinds.example", &[inside.address]);
     FeedReader::with_timeout(Outbound::over_with(names, PUBLIC), timeout)
@@ -154,7 +154,7 @@ async fn redirects_to_public_addresses_are_followed() {
     );
     for status in [302, 303, 307] {
         assert_eq!(moved(vec![hop(status), good()]).await, (Ok(None), 2));
-        // For good as far as the first hops say so.
+        // Only permanent redirects before the first temporary one count.
         assert_eq!(moved(vec![hop(301), redirect(status, "/c"), good()]).await, (Ok(to("/b")), 3));
         assert_eq!(moved(vec![hop(status), hop(301), good()]).await, (Ok(None), 3));
     }
@@ -164,7 +164,7 @@ async fn redirects_to_public_addresses_are_followed() {
         let (error, requests) = moved(vec![redirect(302, to), hop(302)]).await;
         assert!(error.is_err() && requests <= 4, "{error:?}");
     }
-    // As long as a url may be, and longer.
+    // The longest url that is allowed, and a longer one.
     let start = "http://feed.example/";
     let path = "x".repeat(2_048 - start.len());
     assert_eq!(moved(vec![redirect(301, &format!("/{path}")), good()]).await.1, 2);
@@ -199,8 +199,8 @@ async fn private_addresses_are_unreachable_by_url_redirect_or_name() {
     let public = Host::on(PUBLIC, vec![redirect(302, "http://rebinds.example/")]).await;
     let reader = reader_within(FETCH_TIMEOUT, &public, &inside);
     let none = Validators::default();
-    // It is public at the first look, and what was looked at is what is connected to; from then on
-    // it is inside.
+    // The name resolves to a public address first, and the connection goes to the address that was checked.
+    // Afterwards, the name resolves to a private address.
     assert_eq!(
         reader.read("http://rebinds.example/", &none).await.err(),
         Some(FetchError::PrivateAddress)
@@ -210,7 +210,7 @@ async fn private_addresses_are_unreachable_by_url_redirect_or_name() {
         Some(FetchError::PrivateAddress)
     );
     assert_eq!(public.requests().len(), 1);
-    // Of a name that is both, the public address is taken.
+    // If a name has a public and a private address, the public one is used.
     let public = Host::on(PUBLIC, vec![ok(rss_item("").as_bytes())]).await;
     let reader = reader_within(FETCH_TIMEOUT, &public, &inside);
     assert!(reader.read("http://mixed.example/", &none).await.is_ok());
@@ -279,9 +279,9 @@ async fn errors_depend_on_the_response_and_quote_none_of_it() {
         (ok(b"<rss>secret"), FetchError::Unreadable(ParseError::NotWellFormed)),
         (answer("200 OK\ncontent-encoding: br", b"secret"), FetchError::Compression),
         (answer("200 OK\ncontent-encoding: gzip", b"secret"), FetchError::Compression),
-        // A gzip bomb: 64 MiB of nothing in 64 KiB.
+        // A gzip bomb: 64 MiB of zeros in 64 KiB.
         (gzip(&vec![b' '; 64 * 1_024 * 1_024]), FetchError::TooLarge),
-        // A transfer that breaks off is none, however many items came.
+        // A transfer that breaks off is a failure, even after complete items.
         (cut_off, FetchError::Unreachable),
         (cut_off_gzip, FetchError::Compression),
         (large.concat(), FetchError::TooLarge),
