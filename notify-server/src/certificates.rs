@@ -66,7 +66,7 @@ impl Certificates {
         Ok(TlsAcceptor::from(Arc::new(config)))
     }
 
-    /// Makes [`watch`] read the files again, even if they look unchanged.
+    /// Makes the task of `watch` read the files again, even if they look unchanged.
     pub(crate) fn reload(&self) {
         self.reload_requested.notify_one();
     }

@@ -1,4 +1,4 @@
-//! The subcommands. Their results go to standard output through [`print`]; the log goes to standard
+//! The subcommands. Their results go to standard output through `print`; the log goes to standard
 //! error.
 
 mod credentials;
