@@ -1,15 +1,14 @@
-//! The whole server in one process: the only place where storage, API and delivery meet. Usable
-//! by tests as by `main`: it prints nothing and reads no environment.
+//! The whole server in one process. Only this module connects the store, the API and the delivery
+//! engine. It prints nothing and reads no environment, so that tests can use it like `main`.
 
-mod error;
 mod storage;
 
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use error::AppError;
 pub(crate) use storage::existing_master_key;
 pub use storage::{FirstKeys, open_store};
 use tokio::net::TcpListener;
@@ -19,9 +18,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api::{self, Api, KeyCache, Limits, Pipeline, ServerState};
-use crate::certificates::{self, Certificates, TlsFiles};
+use crate::certificates::{self, Certificates, TlsError, TlsFiles};
 use crate::clock::{SharedClock, TrustedClock};
-use crate::config::Config;
+use crate::config::{Config, MASTER_KEY_VARIABLE};
 use crate::delivery::{Engine, EngineConfig, EngineDeps};
 use crate::descriptors;
 use crate::enrichment::EnrichmentCache;
@@ -33,23 +32,26 @@ use crate::provider_source::DatabaseTokenStore;
 use crate::provider_source::StoredProviders;
 use crate::providers::Providers;
 use crate::retention::{Retention, RetentionPolicy};
-use crate::secrets::MasterKey;
-use crate::store::{SharedStore, StoreError};
+use crate::secrets::{MasterKey, MasterKeyError};
+use crate::store::sqlite::OpenError;
+use crate::store::{SharedStore, StoreError, postgres};
 use crate::telemetry::Metrics;
 use crate::webhooks::{self, Webhooks};
 
-/// How often the last use of keys is written.
-const KEYS_WRITTEN_EVERY: Duration = Duration::from_secs(60);
-/// How long connections may take to close after their last request, whatever the grace.
+/// How often the times of the last use of keys are written to the store.
+const KEY_USE_INTERVAL: Duration = Duration::from_secs(60);
+/// How long connections may take to close after the last request. This time comes after
+/// `--shutdown-grace`.
 const CLOSING_GRACE: Duration = Duration::from_secs(1);
 
 /// A running server.
 pub struct App {
-    /// The address it listens on.
+    /// The address on which the server listens.
     pub address: SocketAddr,
     /// `http://` or `https://` and the address.
     pub origin: String,
-    /// The keys, when this was the first start, or those of the first start were not shown.
+    /// The keys of the first start; also after a start whose predecessor ended before it showed its
+    /// keys.
     pub first_keys: Option<FirstKeys>,
     /// Storage.
     pub store: SharedStore,
@@ -69,25 +71,26 @@ impl std::fmt::Debug for App {
 }
 
 impl App {
-    /// Starts a server by the machine's clock.
+    /// Opens the database, listens on the configured address and starts the server.
     ///
     /// # Errors
-    /// When something that it needs cannot be had.
+    /// When the database, the master key, the certificate or the address cannot be used.
     pub async fn start(config: Config) -> Result<Self, AppError> {
         let address = config.listen.clone();
         let failed = |source| AppError::Listen { address: address.clone(), source };
-        // The database comes first: a second server on the same file must not take the address.
-        // The address comes before the first start: a wrong one must not use up the keys' showing.
+        // The database is opened first, so that a second server with the same file does not take
+        // the address. The address is taken before the first keys are created, because a start that
+        // fails afterwards could not show them.
         let store = open_store(&config, true).await?;
         let listener = TcpListener::bind(&address).await.map_err(failed)?;
         let clock = storage::start(&store).await?;
         Self::start_on(config, listener, store, clock).await
     }
 
-    /// Starts a server on a listener, with a store and a clock of the caller's.
+    /// Starts the server with the listener, the store and the clock of the caller.
     ///
     /// # Errors
-    /// When something that it needs cannot be had.
+    /// When the master key, the certificate or the store cannot be used.
     #[expect(
         clippy::too_many_lines,
         reason = "the one place that connects all parts, in their order"
@@ -116,15 +119,16 @@ impl App {
             metrics: metrics.retention(),
         };
         let providers = stored_providers(&store, &master_key, &clock, &outbound);
-        let around = EngineDeps {
+        let engine_deps = EngineDeps {
             store: store.clone(),
             providers: providers.clone(),
             clock: clock.clone(),
             public_url: public_url(&config, address, &origin),
             metrics: metrics.delivery(),
         };
-        let public_url = around.public_url.clone();
-        let engine = Engine::start(around, engine_config(&config)).map_err(AppError::Engine)?;
+        let public_url = engine_deps.public_url.clone();
+        let engine =
+            Engine::start(engine_deps, engine_config(&config)).map_err(AppError::Engine)?;
         let operations = Operations {
             store: store.clone(),
             clock: clock.clone(),
@@ -172,8 +176,8 @@ impl App {
         storage::note_installation(&config)?;
         let key_cache = KeyCache::new(&store);
         let pipeline = Arc::new(Pipeline::new(api, key_cache.clone(), stopping.clone()));
-        let serving = serving(pipeline, limits(&config), tls, stopping);
-        let mut tasks = tasks(listener, &serving, &key_cache, feeds, retention);
+        let serving = server_state(pipeline, limits(&config), tls, stopping);
+        let mut tasks = start_tasks(listener, &serving, &key_cache, feeds, retention);
         if let Some(certificates) = &certificates {
             let stopping = serving.stopping.clone();
             tasks.push(tokio::spawn(certificates::watch(certificates.clone(), clock, stopping)));
@@ -193,21 +197,22 @@ impl App {
         })
     }
 
-    /// Returns when the delivery engine ended unexpectedly: nothing is
-    /// delivered any more until a restart, which resumes open deliveries.
+    /// Returns when the delivery engine has ended unexpectedly. Nothing is delivered any more until
+    /// the server is restarted, which resumes open deliveries.
     pub async fn engine_ended(&self) {
         self.engine.handle().ended().await;
     }
 
-    /// Notes that the keys of the first start were shown: no later start shows others.
+    /// Stores that the keys of the first start were shown, so that no later start creates and shows
+    /// new keys.
     ///
     /// # Errors
-    /// When storage cannot be written. The next start then shows new keys.
+    /// When the store cannot be written. The next start then shows new keys.
     pub async fn keys_shown(&self) -> Result<(), StoreError> {
         self.store.keys_shown().await
     }
 
-    /// Has the TLS certificate read again; the rest of the settings is read at the start alone.
+    /// Reads the TLS certificate again. All other settings are read only at the start.
     pub fn reload(&self) {
         match &self.certificates {
             Some(certificates) => certificates.reload(),
@@ -215,14 +220,15 @@ impl App {
         }
     }
 
-    /// Stops: no new connections, 503 for new requests, what is in flight ends, storage is closed.
-    /// Answers false when requests or messages were still in flight at the end of the grace.
+    /// Stops the server. It accepts no new connections, responds with 503 to new requests, waits up
+    /// to `--shutdown-grace` for requests and messages in flight, and closes the store. Returns
+    /// false if requests or messages were still in flight at the end of that time.
     pub async fn stop(self) -> bool {
         let deadline = Instant::now() + self.grace;
         let serving = &self.serving;
         serving.stopping.cancel();
         serving.requests.close();
-        // Requests and messages in flight end concurrently.
+        // The requests, the engine and the webhooks end concurrently.
         let requests = tokio::time::timeout_at(deadline, serving.requests.wait());
         let webhooks = self.webhooks.stop(self.grace);
         let (requests, delivered, webhooks_done) =
@@ -240,10 +246,10 @@ impl App {
     }
 }
 
-/// Runs a server on a listener until `shutdown`. Answers as [`App::stop`] does.
+/// Runs a server on a listener until `shutdown` resolves. Returns the result of [`App::stop`].
 ///
 /// # Errors
-/// When it does not start.
+/// When the server does not start.
 pub async fn run(
     config: Config,
     listener: TcpListener,
@@ -283,6 +289,8 @@ fn engine_config(config: &Config) -> EngineConfig {
     }
 }
 
+/// The url under which clients reach the server. Warns if it is the listening address and only this
+/// machine or a private network can reach it.
 fn public_url(config: &Config, address: SocketAddr, origin: &str) -> String {
     match &config.public_url {
         Some(url) => api::base_of(url),
@@ -309,9 +317,11 @@ fn is_public(address: IpAddr) -> bool {
     }
 }
 
+/// The limits of the API. Warns if the limit of open files allows fewer connections than
+/// `--max-connections`.
 fn limits(config: &Config) -> Limits {
     let share = descriptors::share(config.max_connections, descriptors::limit());
-    if let Some(limit) = share.short_limit {
+    if let Some(limit) = share.too_low_limit {
         let (wanted, needed) =
             (config.max_connections, descriptors::needed(config.max_connections));
         tracing::warn!(
@@ -332,7 +342,8 @@ fn limits(config: &Config) -> Limits {
     }
 }
 
-fn serving(
+/// The state that all connections share.
+fn server_state(
     pipeline: Arc<Pipeline>,
     limits: Limits,
     tls: Option<tokio_rustls::TlsAcceptor>,
@@ -349,7 +360,8 @@ fn serving(
     })
 }
 
-fn tasks(
+/// Starts the background tasks and the task that accepts connections.
+fn start_tasks(
     listener: TcpListener,
     serving: &Arc<ServerState>,
     key_cache: &Arc<KeyCache>,
@@ -365,13 +377,87 @@ fn tasks(
 }
 
 async fn write_used_keys(key_cache: Arc<KeyCache>, stopping: CancellationToken) {
-    // Not at once: there is nothing to write yet.
-    let first = Instant::now() + KEYS_WRITTEN_EVERY;
-    let mut due = tokio::time::interval_at(first, KEYS_WRITTEN_EVERY);
+    // The first tick is after one interval, because there is nothing to write at the start.
+    let first = Instant::now() + KEY_USE_INTERVAL;
+    let mut due = tokio::time::interval_at(first, KEY_USE_INTERVAL);
     loop {
         tokio::select! {
             () = stopping.cancelled() => return,
             _ = due.tick() => key_cache.write_last_used().await,
         }
     }
+}
+
+/// Why the server did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum AppError {
+    /// The data folder cannot be created.
+    #[error("cannot create the data folder {}", path.display())]
+    DataDir {
+        /// The folder, or the file in it that cannot be written.
+        path: PathBuf,
+        /// Why it cannot be created.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The path of the data folder is not a folder.
+    #[error("{} is not a folder: --data-dir takes the folder of the database", .0.display())]
+    NoFolder(PathBuf),
+    /// The folder contains traces of a database, but not the database itself.
+    #[error(
+        "{} holds an installation ({} exists), but {} is missing: mount its volume or restore the last \
+         backup. For a new installation, give --data-dir an empty folder",
+        folder.display(), evidence.display(), database.display()
+    )]
+    NoDatabase {
+        /// The folder.
+        folder: PathBuf,
+        /// The missing database file.
+        database: PathBuf,
+        /// The file that shows that there was a database.
+        evidence: PathBuf,
+    },
+    /// The database cannot be opened.
+    #[error("cannot open the database")]
+    Open(#[from] OpenError),
+    /// The database of `--database-url` cannot be opened.
+    #[error("cannot open the database")]
+    Connect(#[from] postgres::OpenError),
+    /// No master key is configured for a PostgreSQL database. A key that the server creates in its
+    /// data folder would exist on one machine only.
+    #[error(
+        "--database-url needs a master key of your own, the same for all servers of that \
+         database: set {MASTER_KEY_VARIABLE}, or --master-key-file"
+    )]
+    NoMasterKey,
+    /// The thread that opens the database ended early.
+    #[error("the database was not opened")]
+    Interrupted,
+    /// The master key is missing, cannot be read, or is not the key of the database.
+    #[error("cannot use the master key in {place}")]
+    MasterKey {
+        /// The variable or file that holds it.
+        place: String,
+        /// Why.
+        #[source]
+        source: MasterKeyError,
+    },
+    /// TLS cannot be served.
+    #[error("cannot serve TLS")]
+    Tls(#[from] TlsError),
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}; choose another address with --listen")]
+    Listen {
+        /// The address.
+        address: String,
+        /// Why the server cannot listen on it.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The delivery engine cannot run.
+    #[error("the delivery engine did not start")]
+    Engine(#[source] std::io::Error),
+    /// The store failed at the start.
+    #[error("the database does not answer")]
+    Store(#[from] StoreError),
 }

@@ -31,26 +31,28 @@ pub enum Action {
         /// The destination.
         file: PathBuf,
     },
-    /// Give up the provider credentials of a lost master key.
+    /// Delete the provider credentials that were sealed with a lost master key.
     ForgetCredentials,
-    /// Trust the clock after a leap.
+    /// Trust the clock again after it jumped.
     ConfirmClock,
     /// Check whether a server is ready.
     Healthcheck {
-        /// The address, if it is not that of these settings.
+        /// The url to check, instead of the address in the settings.
         url: Option<Url>,
     },
     /// Move the installation to another database.
     Move {
-        /// The destination, if given on the command line; not parsed here, since it may contain a password.
+        /// The destination, if it is given on the command line. It may contain a password, so clap
+        /// does not parse it: an error of clap would show the value.
         to: Option<String>,
     },
-    /// Let the source of a move be served again.
+    /// Allow servers to use the source of a move again.
     UndoMove,
     /// Run fake providers.
     #[cfg(feature = "sandbox")]
     Sandbox {
-        /// The address, if given on the command line: the server's address is not its default.
+        /// The address, if it is given on the command line. `NOTIFY_LISTEN` is the address of the
+        /// server and does not apply.
         listen: Option<String>,
     },
 }
@@ -58,8 +60,9 @@ pub enum Action {
 /// The command line.
 #[must_use]
 pub fn command() -> Command {
-    let mut command = whole();
-    // Propagates the settings to the subcommands. Each accepts all of them, and shows those that it uses.
+    let mut command = full_command();
+    // `build` propagates the settings to the subcommands. Each subcommand accepts all settings, and
+    // its help shows only those that it uses.
     command.build();
     for subcommand in command.get_subcommands_mut() {
         hide_unused_settings(subcommand);
@@ -83,10 +86,10 @@ fn hide_unused_settings(command: &mut Command) {
         // `serve` uses all settings.
         _ => return,
     };
-    hide_but(command, shown);
+    hide_settings_except(command, shown);
 }
 
-fn hide_but(command: &mut Command, shown: &[&str]) {
+fn hide_settings_except(command: &mut Command, shown: &[&str]) {
     let all = std::mem::take(command);
     *command = all.mut_args(|arg| {
         let is_setting = arg.is_global_set();
@@ -94,12 +97,12 @@ fn hide_but(command: &mut Command, shown: &[&str]) {
         arg.hide(is_hidden)
     });
     for subcommand in command.get_subcommands_mut() {
-        hide_but(subcommand, shown);
+        hide_settings_except(subcommand, shown);
     }
 }
 
 /// The command line with all settings visible.
-fn whole() -> Command {
+fn full_command() -> Command {
     let json =
         || Arg::new("json").long("json").action(ArgAction::SetTrue).help("Prints JSON on stdout");
     let app_create = Command::new("create")
@@ -158,7 +161,7 @@ fn whole() -> Command {
         .subcommand(Command::new("confirm-clock").about(
             "Lets retention trust the clock again after it jumped by more than a day; works while servers run",
         ))
-        .subcommand(moving());
+        .subcommand(move_command());
     #[cfg(feature = "sandbox")]
     let command =
         command.subcommand(Command::new("sandbox").about(
@@ -167,7 +170,7 @@ fn whole() -> Command {
     command
 }
 
-fn moving() -> Command {
+fn move_command() -> Command {
     let to = Arg::new("to")
         .long("to")
         .value_name("PLACE")
@@ -187,11 +190,13 @@ fn moving() -> Command {
 pub fn action(matches: &ArgMatches) -> Action {
     match matches.subcommand() {
         Some(("app", app)) => {
-            let create = below(app);
+            let create = subcommand_of(app);
             let name = create.get_one::<String>("name").expect("NAME is required");
             Action::CreateApp { name: name.clone(), json: create.get_flag("json") }
         }
-        Some(("admin-key", key)) => Action::CreateAdminKey { json: below(key).get_flag("json") },
+        Some(("admin-key", key)) => {
+            Action::CreateAdminKey { json: subcommand_of(key).get_flag("json") }
+        }
         Some(("openapi", _)) => Action::OpenApi,
         Some(("backup", backup)) => {
             let file = backup.get_one::<PathBuf>("file").expect("FILE is required");
@@ -212,7 +217,7 @@ pub fn action(matches: &ArgMatches) -> Action {
     }
 }
 
-/// The settings: flags in any position, the environment, the file.
+/// Loads the settings from the flags, which can have any position, the environment and the file.
 ///
 /// # Errors
 /// The first setting that cannot be used.
@@ -227,7 +232,8 @@ pub fn settings(
     Config::load(&Sources { flag: &|name| deepest.get_one::<String>(name).cloned(), variable })
 }
 
-fn below(matches: &ArgMatches) -> &ArgMatches {
+/// The matches of a required subcommand.
+fn subcommand_of(matches: &ArgMatches) -> &ArgMatches {
     let (_, create) = matches.subcommand().expect("a subcommand is required");
     create
 }

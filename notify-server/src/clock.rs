@@ -1,19 +1,19 @@
-//! The only source of time; tests advance a [`ManualClock`] instead of waiting.
+//! The only source of time. Tests advance a [`ManualClock`] instead of waiting.
 
 mod slewed;
-mod system;
 mod trusted;
 
-pub use system::SystemClock;
 pub use trusted::ClockMark;
 pub(crate) use trusted::{LEAP_MS, TrustedClock};
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime};
 
 use notify_core::Timestamp;
 use tokio::sync::watch;
+
+use self::slewed::{ClockEvent, SlewedClock};
 
 /// Both times of a clock, read together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,8 +30,8 @@ pub trait Clock: Send + Sync + 'static {
     /// The current time. Never goes back, and follows the wall clock slowly.
     fn now(&self) -> Timestamp;
 
-    /// The machine's wall clock, for times that others compare with their clocks, such as the age of
-    /// a signed token. It may jump, and go back.
+    /// The machine's wall clock, for times that other machines compare with their clocks, such as
+    /// the time of a signed token. It may jump, also back.
     fn wall(&self) -> Timestamp {
         self.now()
     }
@@ -42,7 +42,7 @@ pub trait Clock: Send + Sync + 'static {
         self.now().as_ms()
     }
 
-    /// Both at once.
+    /// Both times, read together.
     fn read(&self) -> Reading {
         Reading { now: self.now(), wall: self.wall() }
     }
@@ -54,11 +54,101 @@ pub trait Clock: Send + Sync + 'static {
 /// A shared clock.
 pub type SharedClock = Arc<dyn Clock>;
 
+/// Longest sleep without reading the clock, in milliseconds. The machine may be suspended during a
+/// sleep, or its wall clock may be set.
+const SLEEP_MAX_MS: i64 = 10_000;
+
+/// The machine's clock.
+#[derive(Debug)]
+pub struct SystemClock {
+    started: Instant,
+    anchor: Mutex<SlewedClock>,
+    /// How far the database's clock, which all its servers share, is ahead of this machine's clock,
+    /// in milliseconds. 0 with SQLite.
+    ahead_ms: AtomicI64,
+}
+
+impl SystemClock {
+    /// Starts the server's time at the current wall clock.
+    #[must_use]
+    pub fn start() -> Self {
+        Self::start_ahead(0)
+    }
+
+    /// Starts the server's time at a clock that is so many milliseconds ahead of this machine's
+    /// clock: the clock of the database that several servers share.
+    #[must_use]
+    pub fn start_ahead(ahead_ms: i64) -> Self {
+        let anchor = Mutex::new(SlewedClock::at(wall_ms() + ahead_ms));
+        Self { started: Instant::now(), anchor, ahead_ms: AtomicI64::new(ahead_ms) }
+    }
+
+    /// Sets how far the database's clock is ahead, in milliseconds. The server's time follows it
+    /// slowly and never goes back.
+    pub fn set_ahead(&self, ahead_ms: i64) {
+        self.ahead_ms.store(ahead_ms, Ordering::Relaxed);
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
+fn wall_ms() -> i64 {
+    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX / 2)
+}
+
+#[async_trait::async_trait]
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        let mut anchor = self.anchor.lock().expect("nothing panics under this lock");
+        // Read under the lock, so that the readings of several threads are in order.
+        let elapsed_ms = self.elapsed_ms();
+        let (now_ms, event) =
+            anchor.read(elapsed_ms, wall_ms() + self.ahead_ms.load(Ordering::Relaxed));
+        drop(anchor);
+        match event {
+            Some(ClockEvent::Jumped(ms)) if ms < 0 => tracing::warn!(
+                jump_ms = ms,
+                "the wall clock is behind the server's time, which does not go back: it passes more \
+                 slowly until they agree. Restart the server to have it follow at once"
+            ),
+            Some(ClockEvent::Jumped(ms)) => tracing::warn!(
+                jump_ms = ms,
+                "the wall clock jumped; it is followed once it has been steady for a minute"
+            ),
+            Some(ClockEvent::Followed(ms)) => {
+                tracing::warn!(jump_ms = ms, "the wall clock is followed")
+            }
+            None => {}
+        }
+        Timestamp(now_ms)
+    }
+
+    fn wall(&self) -> Timestamp {
+        Timestamp(wall_ms())
+    }
+
+    fn elapsed_ms(&self) -> i64 {
+        i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX / 4)
+    }
+
+    async fn sleep_until(&self, until: Timestamp) {
+        loop {
+            let wait_ms = until.ms_since(self.now()).min(SLEEP_MAX_MS);
+            match u64::try_from(wait_ms) {
+                Ok(wait_ms) if wait_ms > 0 => {
+                    tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+                }
+                Ok(_) | Err(_) => return,
+            }
+        }
+    }
+}
+
 /// A clock that stands still until it is advanced.
 #[derive(Debug)]
 pub struct ManualClock {
     wall_ahead_ms: AtomicI64,
-    /// Sum of leaps, during which no time elapsed.
+    /// The sum of all leaps: the server's time that passed without elapsed time.
     leapt_ms: AtomicI64,
     now_ms: watch::Sender<i64>,
 }
@@ -74,7 +164,8 @@ impl ManualClock {
         })
     }
 
-    /// Sets the wall clock this many milliseconds ahead of this clock; negative values are behind it.
+    /// Sets the wall clock this many milliseconds ahead of this clock; negative values are behind
+    /// it.
     pub fn set_wall_ahead(&self, ms: i64) {
         self.wall_ahead_ms.store(ms, Ordering::SeqCst);
     }

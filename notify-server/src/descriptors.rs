@@ -1,20 +1,20 @@
-//! File descriptors of the process: client connections must not use up those that deliveries, storage
-//! and files need.
+//! Divides the file descriptors of the process: client connections must leave enough descriptors
+//! for deliveries, the database and files.
 
-/// Descriptors reserved for other uses, if the limit is large enough.
+/// Descriptors that client connections leave free, if the limit is large enough.
 const RESERVE: usize = 1_024;
-/// Reserved part of a small limit, as a divisor.
-const RESERVE_PART: usize = 4;
+/// Of a small limit, the part that is reserved is one divided by this.
+const RESERVE_DIVISOR: usize = 4;
 /// Fewest reserved descriptors.
 const RESERVE_MIN: usize = 64;
 
-/// The share of client connections.
+/// How many client connections the limit of open files allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Share {
     /// Most connections.
     pub(crate) connections_max: usize,
-    /// The limit of the process, if it allows fewer than the setting.
-    pub(crate) short_limit: Option<usize>,
+    /// The limit of open files, if it allows fewer connections than `--max-connections`.
+    pub(crate) too_low_limit: Option<usize>,
 }
 
 /// Raises the soft limit of the process to its hard limit.
@@ -33,7 +33,7 @@ pub(crate) fn raise_limit() {
     }
 }
 
-/// The limit of the process; `None` if there is none.
+/// The soft limit of open files of the process; `None` if there is no limit.
 pub(crate) fn limit() -> Option<usize> {
     #[cfg(unix)]
     {
@@ -44,18 +44,18 @@ pub(crate) fn limit() -> Option<usize> {
     None
 }
 
-/// The effective value of a setting under a limit.
+/// The effective value of `--max-connections` (`wanted`) under a limit of open files.
 pub(crate) fn share(wanted: usize, limit: Option<usize>) -> Share {
     let Some(limit) = limit else {
-        return Share { connections_max: wanted, short_limit: None };
+        return Share { connections_max: wanted, too_low_limit: None };
     };
-    let reserve = (limit / RESERVE_PART).clamp(RESERVE_MIN, RESERVE);
+    let reserve = (limit / RESERVE_DIVISOR).clamp(RESERVE_MIN, RESERVE);
     let left = limit.saturating_sub(reserve).max(1);
-    let short_limit = (left < wanted).then_some(limit);
-    Share { connections_max: wanted.min(left), short_limit }
+    let too_low_limit = (left < wanted).then_some(limit);
+    Share { connections_max: wanted.min(left), too_low_limit }
 }
 
-/// The limit that allows that many connections.
+/// The limit of open files that allows so many connections.
 pub(crate) fn needed(connections: usize) -> usize {
     connections.saturating_add(RESERVE)
 }
@@ -79,7 +79,7 @@ mod tests {
         ] {
             let share = share(wanted, limit);
             assert_eq!(share.connections_max, connections_max, "{wanted} below {limit:?}");
-            assert_eq!(share.short_limit, limit.filter(|_| is_short), "{wanted} below {limit:?}");
+            assert_eq!(share.too_low_limit, limit.filter(|_| is_short), "{wanted} below {limit:?}");
         }
         assert_eq!(needed(16_384), 17_408);
     }

@@ -1,10 +1,10 @@
-//! An error with its causes as one line for the log: the JSON log shows only the error
-//! itself, without its sources.
+//! Formats an error with its causes as one line for the log. Without it, the log would show only
+//! the error itself, without its sources.
 
 use std::error::Error;
 
-/// The error and its causes. A cause that repeats the text above it, entirely or after a
-/// code, is left out.
+/// An error and its causes, separated by colons. A cause is left out if it only repeats the text of
+/// the error above it, for example with a code before it.
 pub fn error_chain(error: &dyn Error) -> String {
     let mut last = error.to_string();
     let mut text = last.clone();

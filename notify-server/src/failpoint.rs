@@ -1,6 +1,6 @@
-//! Points at which tests end the process as a power failure would: before and after each
-//! commit, and around each request to a provider. In a build without the feature `testing` nothing
-//! here does anything.
+//! Points at which tests end the process as a power failure would: before and after each commit,
+//! and before and after each request to a provider. In a build without the feature `testing`, the
+//! points have no effect.
 //!
 //! A point has two parts: the operation (of the store, or a provider), and its stage.
 //! `checkpoint written` is between the last statement of a checkpoint and the commit of its
@@ -10,18 +10,18 @@
 /// The stage of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// Every statement has run, and nothing is committed.
+    /// All statements have run, and nothing is committed.
     Written,
-    /// It is on disk, and no listener has been notified.
+    /// The transaction is on disk, and no listener has been notified.
     Committed,
-    /// Nothing was sent yet.
+    /// Nothing has been sent yet.
     Unsent,
     /// The provider has responded, and the result is not yet processed.
     Answered,
 }
 
 impl Stage {
-    /// Its name.
+    /// The name of the stage.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -44,17 +44,18 @@ mod armed {
 
     use super::Stage;
 
-    /// Where the process ends.
+    /// The point at which the process ends.
     struct Armed {
         what: String,
         stage: String,
-        /// How often the point is still reached, including the last time.
+        /// How many times the point must still be reached until the process ends.
         left: AtomicU32,
     }
 
     static ARMED: OnceLock<Armed> = OnceLock::new();
 
-    /// Ends this process when it reaches a point for the `hit`-th time. Only the first call has an effect.
+    /// Ends this process when it reaches a point for the `hit`-th time. Only the first call has an
+    /// effect.
     pub fn die_at(what: &str, stage: &str, hit: u32) {
         let (what, stage) = (what.to_owned(), stage.to_owned());
         ARMED.get_or_init(|| Armed { what, stage, left: AtomicU32::new(hit) });

@@ -1,5 +1,5 @@
-//! API keys and admin keys: how they are made, checked offline and hashed. A key is shown once;
-//! only its SHA-256 and a hint are stored.
+//! Creates, checks and hashes API keys and admin keys. A key is shown only once; the store keeps
+//! only its SHA-256 and a hint.
 
 use aws_lc_rs::digest;
 use notify_core::{KeyId, Timestamp};
@@ -8,18 +8,18 @@ use uuid::Uuid;
 
 use crate::store::NewKey;
 
-/// Characters of a key, in the order of their value in the checksum.
+/// The characters of a key, in the order of their values in the checksum.
 const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-/// Random characters of a key: 43 of 62 kinds hold 256 bits.
+/// Random characters of a key. 43 characters from an alphabet of 62 contain 256 bits.
 const RANDOM_CHARS: usize = 43;
-/// Characters of the checksum: 62^6 is more than 2^32.
+/// Characters of the checksum. 6 characters from an alphabet of 62 are enough for 32 bits.
 const CHECKSUM_CHARS: usize = 6;
 /// Longest text that is checked as a key, in bytes.
 const KEY_BYTES_MAX: usize = 256;
 /// How many characters of a key its hint ends with.
 const HINT_CHARS: usize = 4;
 
-/// What a key opens.
+/// What a key gives access to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeyKind {
     /// One application, under `/v1`.
@@ -29,7 +29,7 @@ pub(crate) enum KeyKind {
 }
 
 impl KeyKind {
-    /// What keys of this kind begin with.
+    /// The prefix of keys of this kind.
     pub(crate) fn prefix(self) -> &'static str {
         match self {
             Self::Api => "nk_",
@@ -38,15 +38,15 @@ impl KeyKind {
     }
 }
 
-/// A key that was just made: the only time it exists in the clear.
+/// A new key. It exists in plain text only here.
 pub(crate) struct FreshKey {
     /// The key.
     pub(crate) secret: SecretString,
-    /// What is stored of it.
+    /// The hash and the hint, which are stored.
     pub(crate) stored: NewKey,
 }
 
-/// Draws a new key.
+/// Generates a new key.
 pub(crate) fn make_key(kind: KeyKind, name: Option<String>, at: Timestamp) -> FreshKey {
     let mut text = String::from(kind.prefix());
     while text.len() < kind.prefix().len() + RANDOM_CHARS {
@@ -64,11 +64,11 @@ pub(crate) fn make_key(kind: KeyKind, name: Option<String>, at: Timestamp) -> Fr
     FreshKey { secret: text.into(), stored }
 }
 
-/// The hash by which a key is looked up; `None` for a text that cannot be a key of that kind. Costs no
-/// query, so that guessing is cheap for us.
+/// The hash by which a key is looked up; `None` for a text that is not a key of this kind. The
+/// checksum is checked without a query, so that guessed keys cost the server little.
 pub(crate) fn key_hash(kind: KeyKind, text: &str) -> Option<[u8; 32]> {
-    let long_enough = text.len() >= kind.prefix().len() + RANDOM_CHARS + CHECKSUM_CHARS;
-    if !long_enough || text.len() > KEY_BYTES_MAX || !text.starts_with(kind.prefix()) {
+    let is_long_enough = text.len() >= kind.prefix().len() + RANDOM_CHARS + CHECKSUM_CHARS;
+    if !is_long_enough || text.len() > KEY_BYTES_MAX || !text.starts_with(kind.prefix()) {
         return None;
     }
     if !text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
@@ -78,15 +78,15 @@ pub(crate) fn key_hash(kind: KeyKind, text: &str) -> Option<[u8; 32]> {
     (checksum(body.as_bytes()) == given).then(|| hash(text))
 }
 
-/// Draws the secret of a browser's device and answers it with its hash. It needs no checksum: no
-/// person copies it, and no scanner finds it in a repository.
+/// Generates the secret of a browser's device. Returns the secret and its hash. The secret needs no
+/// checksum, because no person copies it and no scanner of repositories has to recognize it.
 pub(crate) fn make_device_secret() -> (String, [u8; 32]) {
     let text: String = std::iter::repeat_with(random_char).take(RANDOM_CHARS).collect();
     let hash = hash(&text);
     (text, hash)
 }
 
-/// Names a provider token: a digest of whose it is and of the key that signs it.
+/// The name of a provider token: a digest of its owner and of the key that signs it.
 pub type TokenName = [u8; 32];
 
 /// SHA-256.
@@ -108,8 +108,8 @@ fn hash(key: &str) -> [u8; 32] {
     sha256(key.as_bytes())
 }
 
-/// One character, each of the 62 as likely as the others: bytes past the last whole multiple of
-/// 62 are drawn again.
+/// A random character of [`ALPHABET`]. All 62 characters are equally likely: a random byte of 248
+/// (4 × 62) or more is rejected and drawn again.
 fn random_char() -> char {
     const FAIR_MAX: u8 = 247;
     loop {
@@ -121,7 +121,7 @@ fn random_char() -> char {
     }
 }
 
-/// CRC-32 (IEEE) of the key before it, in six characters.
+/// CRC-32 (IEEE) of the text before the checksum, as six characters.
 fn checksum(bytes: &[u8]) -> String {
     const POLYNOMIAL: u32 = 0xEDB8_8320;
     let mut crc = u32::MAX;
@@ -140,7 +140,7 @@ fn checksum(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&characters).into_owned()
 }
 
-/// The key in the clear, to be shown this once.
+/// The key in plain text, to show it to its owner.
 pub(crate) fn reveal(secret: &SecretString) -> String {
     secret.expose_secret().to_owned()
 }

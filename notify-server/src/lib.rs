@@ -1,4 +1,5 @@
-//! Notify's server: the binary's whole inside, as a library that tests can run in one process.
+//! Notify's server as a library. The binary contains only `main`, so that tests can run whole
+//! servers in one process.
 
 mod api;
 pub mod app;
@@ -18,7 +19,6 @@ mod keys;
 mod operations;
 mod outbound;
 pub mod payload;
-mod private_file;
 mod provider_config;
 mod provider_source;
 mod providers;

@@ -8,7 +8,8 @@ use notify_server::{cli, commands, error_chain};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // An error in `main`'s return type would print a stack trace to people (RUST_BACKTRACE).
+    // `main` does not return a `Result`: with RUST_BACKTRACE set, its error would be printed with a
+    // stack trace.
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -25,8 +26,9 @@ fn run() -> anyhow::Result<()> {
     let matches = cli::command().get_matches();
     let config = cli::settings(&matches, &|name| std::env::var(name).ok())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let done = runtime.block_on(commands::perform(cli::action(&matches), config));
-    // What outlived its grace is left behind: a drop would wait for it.
+    let result = runtime.block_on(commands::perform(cli::action(&matches), config));
+    // Does not wait for tasks that took longer than the shutdown grace. Dropping the runtime would
+    // wait for them.
     runtime.shutdown_background();
-    done
+    result
 }

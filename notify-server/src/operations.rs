@@ -1,5 +1,6 @@
-//! Diagnostics for operators: whether the server works, what waits, whether a provider
-//! accepts its credentials. It connects the API with the parts that the API does not know.
+//! Diagnostics for operators: the readiness of the server, its metrics, and the check of a
+//! provider's credentials. The API reaches the delivery engine, the providers and the certificates
+//! through this module.
 
 mod readiness;
 
@@ -19,11 +20,12 @@ use crate::providers::CredentialCheck;
 use crate::store::{Queue, SharedStore, StoreError};
 use crate::telemetry::{Form, Metrics, QueueSample, Sample};
 
-/// Longest wait for the queues when metrics are requested.
+/// Longest wait for the store to count the queues when metrics are requested.
 const QUEUES_WAIT: Duration = Duration::from_secs(2);
 /// How long a sample is reused.
 const SAMPLE_KEPT: Duration = Duration::from_secs(1);
-/// Longest check of a provider; shorter than an attempt, since the caller waits for it.
+/// Longest check of a provider. It is shorter than an attempt, because the caller waits for the
+/// result.
 const CHECK_WAIT: Duration = Duration::from_secs(25);
 
 /// Diagnostics for operators.
@@ -41,7 +43,7 @@ pub(crate) struct Operations {
 }
 
 impl Operations {
-    /// Why the server is not ready, one line each; empty when it is.
+    /// The reasons why the server is not ready; empty if the server is ready.
     pub(crate) async fn readiness_problems(&self) -> Vec<String> {
         let mut problems: Vec<String> = self.readiness.problem().await.into_iter().collect();
         if !self.engine.is_running() {
@@ -55,7 +57,8 @@ impl Operations {
         self.certificates.as_ref()?.not_after()
     }
 
-    /// How far the clock is ahead by a leap that is not confirmed, in milliseconds.
+    /// How far the clock jumped ahead, in milliseconds; 0 if the operator confirmed the jump or
+    /// there was none.
     pub(crate) fn clock_leap_ms(&self) -> u64 {
         u64::try_from(self.trusted.leap().as_millis()).unwrap_or(u64::MAX)
     }
@@ -89,7 +92,7 @@ impl Operations {
                 None
             }
         };
-        let shown = |queue: Queue| {
+        let queue_sample = |queue: Queue| {
             let age_ms = queue.oldest_due_at.map_or(0, |at| now.ms_since(at).max(0));
             QueueSample {
                 provider: queue.platform.provider(),
@@ -101,7 +104,7 @@ impl Operations {
         };
         let ages = self.providers.providers.token_ages_ms();
         Sample {
-            queues: queues.map(|queues| queues.into_iter().map(shown).collect()),
+            queues: queues.map(|queues| queues.into_iter().map(queue_sample).collect()),
             lane_statuses: self.engine.lane_statuses(),
             connections: self.providers.providers.connections(),
             token_ages: ages.into_iter().map(|(kind, age_ms)| (kind, seconds(age_ms))).collect(),
@@ -113,18 +116,20 @@ impl Operations {
         }
     }
 
-    /// Checks a provider's credentials; [`StoreError::NotFound`] when none is
-    /// configured. Runs in its own task: a caller that disconnects must not close the connection that
-    /// is being opened.
+    /// Checks the credentials of a provider. The check runs in its own task: a caller that
+    /// disconnects must not close the connection that is being opened.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] when the provider is not configured.
     pub(crate) async fn check(
         &self,
         app: AppId,
         provider: ProviderKind,
     ) -> Result<CredentialCheck, StoreError> {
-        let found = self.providers.for_check(app, provider).await?;
-        let checking = tokio::spawn(timeout(CHECK_WAIT, async move { found.check().await }));
+        let provider = self.providers.for_check(app, provider).await?;
+        let checking = tokio::spawn(timeout(CHECK_WAIT, async move { provider.check().await }));
         Ok(match checking.await {
-            Ok(Ok(checked)) => checked,
+            Ok(Ok(check)) => check,
             Ok(Err(_)) => CredentialCheck::failed("the provider did not answer in time"),
             Err(error) => {
                 tracing::error!(%error, "the check of a provider panicked");

@@ -1,64 +1,66 @@
-//! The guard for user-supplied addresses, such as the endpoints of browsers: what such a url
-//! may look like and, on connecting, which addresses its name may resolve to. A name is
-//! resolved once for each connection, and the checked address is the one connected to, so that a name
-//! that changes its address in between (DNS rebinding) gains nothing.
+//! The guard for outgoing connections to urls that users supply, such as feeds, webhooks and the
+//! endpoints of browsers. It checks the url, and when the server connects, the addresses to which
+//! the host name resolves.
 //!
-//! Addresses that an administrator configures are not checked here.
+//! A name is resolved once for each connection, and the server connects to the address that was
+//! checked. So a name that changes its address between the check and the connection (DNS rebinding)
+//! does not get around the guard.
+//!
+//! Urls that an administrator configures are not checked.
 
-mod client;
-mod ranges;
 mod retry_after;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub(crate) use client::{
-    Guarded, guarded_client, plain_client, system_roots, trusting, unreachable,
-};
 pub(crate) use retry_after::retry_after;
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
+use ipnet::{Ipv4Net, Ipv6Net};
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use rustls::{ClientConfig, RootCertStore};
 use url::{Host, Url};
 
-/// The only port, unless private networks are allowed.
+/// The only allowed port, unless private networks are allowed.
 const PORT: u16 = 443;
-/// The ports of web pages, unless private networks are allowed.
+/// The allowed ports of web pages, unless private networks are allowed.
 const PAGE_PORTS: [u16; 2] = [80, PORT];
 
 /// Why a url is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refused {
-    /// It cannot be parsed, or is not `https`.
+    /// The url cannot be parsed, or is not `https`.
     #[error("must be an https url")]
     NotHttps,
     /// The url of a webhook is `http`.
     #[error("must be an https url: this server sends to no other without --allow-private-networks")]
     PlainHttp,
-    /// It cannot be parsed, or is neither `http` nor `https`.
+    /// The url cannot be parsed, or is neither `http` nor `https`.
     #[error("must be an http or https url")]
     NotWeb,
-    /// It carries a user name or a password.
+    /// The url contains a user name or a password.
     #[error("must not contain credentials")]
     Credentials,
-    /// Its host is a name of this machine, or a private address.
+    /// The host is a name of this machine, or a private address.
     #[error(
         "must not be a private address: this server sends to none without --allow-private-networks"
     )]
     Address,
-    /// Its port is not allowed.
+    /// The port is not allowed.
     #[error("must not name a port other than {PORT}")]
     Port,
 }
 
-/// Why a host has no allowed address.
+/// Why the server does not connect to a host.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unreachable {
-    /// Its name does not resolve.
+    /// The name does not resolve.
     #[error("the name does not resolve")]
     Unresolved(#[source] io::Error),
-    /// It resolves only to private addresses.
+    /// The name resolves only to private addresses.
     #[error("the address is not allowed")]
     NotAllowed,
 }
@@ -83,11 +85,11 @@ impl Resolver for SystemResolver {
 /// Which addresses may be connected to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Policy {
-    /// All: `--allow-private-networks`.
+    /// All addresses (`--allow-private-networks`).
     Any,
-    /// Public ones.
+    /// Public addresses.
     Public,
-    /// Public ones, and one that a test treats as public.
+    /// Public addresses, and an address that a test treats as public.
     #[cfg(test)]
     PublicAnd(IpAddr),
 }
@@ -106,33 +108,32 @@ impl std::fmt::Debug for Outbound {
 }
 
 impl Outbound {
-    /// A guard over the system's resolver.
+    /// A guard that uses the system's resolver.
     #[must_use]
     pub(crate) fn new(allow_private_networks: bool) -> Self {
         let policy = if allow_private_networks { Policy::Any } else { Policy::Public };
         Self { policy, resolver: Arc::new(SystemResolver) }
     }
 
-    /// Parses a user-supplied url. Addresses in all forms of the URL standard
-    /// (`0x7f.1`, `2130706433`) are recognized as addresses; names are checked when
-    /// they are connected to.
+    /// Parses a url that a user supplied. Addresses are recognized in all notations of the URL
+    /// standard, such as `0x7f.1` and `2130706433`. Names are checked when the server connects.
     ///
     /// # Errors
     /// The first rule that it breaks.
     pub(crate) fn target(&self, url: &str) -> Result<Url, Refused> {
         let url = Url::parse(url).ok().filter(|url| url.scheme() == "https");
-        self.checked(url.ok_or(Refused::NotHttps)?, &[PORT])
+        self.check(url.ok_or(Refused::NotHttps)?, &[PORT])
     }
 
-    /// Parses the url of a webhook: like [`Self::target`], and also `http` if private networks are
-    /// allowed. The messages are signed, not secret.
+    /// Parses the url of a webhook like [`Self::target`], but also accepts `http` if private
+    /// networks are allowed. The messages are signed, but not secret.
     ///
     /// # Errors
     /// The first rule that it breaks.
     pub(crate) fn webhook(&self, url: &str) -> Result<Url, Refused> {
         match Url::parse(url) {
             Ok(url) if url.scheme() == "http" && self.policy == Policy::Any => {
-                self.checked(url, &[PORT])
+                self.check(url, &[PORT])
             }
             Ok(url) if url.scheme() == "http" => Err(Refused::PlainHttp),
             _ => self.target(url),
@@ -145,10 +146,11 @@ impl Outbound {
     /// The first rule that it breaks.
     pub(crate) fn page(&self, url: &str) -> Result<Url, Refused> {
         let url = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
-        self.checked(url.ok_or(Refused::NotWeb)?, &PAGE_PORTS)
+        self.check(url.ok_or(Refused::NotWeb)?, &PAGE_PORTS)
     }
 
-    fn checked(&self, mut url: Url, ports: &[u16]) -> Result<Url, Refused> {
+    /// Checks the credentials, the host and the port of a url, and removes its fragment.
+    fn check(&self, mut url: Url, ports: &[u16]) -> Result<Url, Refused> {
         if !url.username().is_empty() || url.password().is_some() {
             return Err(Refused::Credentials);
         }
@@ -160,43 +162,178 @@ impl Outbound {
         if !is_allowed {
             return Err(Refused::Address);
         }
-        let is_port = url.port_or_known_default().is_some_and(|port| ports.contains(&port));
-        if self.policy != Policy::Any && !is_port {
+        let is_allowed_port = url.port_or_known_default().is_some_and(|port| ports.contains(&port));
+        if self.policy != Policy::Any && !is_allowed_port {
             return Err(Refused::Port);
         }
         url.set_fragment(None);
         Ok(url)
     }
 
-    /// The addresses of a host that may be connected to: of several, those that are allowed.
+    /// Resolves a host and returns its allowed addresses.
     ///
     /// # Errors
-    /// When there is none.
+    /// When the host does not resolve, or none of its addresses is allowed.
     pub(crate) async fn addresses(
         &self,
         host: &str,
         port: u16,
     ) -> Result<Vec<SocketAddr>, Unreachable> {
-        let found = self.resolver.resolve(host, port).await.map_err(Unreachable::Unresolved)?;
-        if found.is_empty() {
+        let addresses = self.resolver.resolve(host, port).await.map_err(Unreachable::Unresolved)?;
+        if addresses.is_empty() {
             return Err(Unreachable::Unresolved(io::ErrorKind::NotFound.into()));
         }
-        let allowed: Vec<_> = found.into_iter().filter(|found| self.allows(found.ip())).collect();
+        let allowed: Vec<_> =
+            addresses.into_iter().filter(|address| self.allows(address.ip())).collect();
         if allowed.is_empty() { Err(Unreachable::NotAllowed) } else { Ok(allowed) }
     }
 
     fn allows(&self, address: IpAddr) -> bool {
         match self.policy {
             Policy::Any => true,
-            Policy::Public => ranges::is_public(address),
+            Policy::Public => is_public(address),
             #[cfg(test)]
-            Policy::PublicAnd(exempt) => address == exempt || ranges::is_public(address),
+            Policy::PublicAnd(exempt) => address == exempt || is_public(address),
         }
     }
 }
 
-/// Names of this machine, regardless of the resolver (RFC 6761 §6.3).
+/// Whether a name means this machine, whatever the resolver returns for it (RFC 6761 section 6.3).
 fn is_this_machine(name: &str) -> bool {
     let name = name.trim_end_matches('.').to_ascii_lowercase();
     name == "localhost" || name.ends_with(".localhost")
+}
+
+// Addresses that are not public. Sources: the IANA registries of special-purpose addresses (RFC 6890,
+// <https://www.iana.org/assignments/iana-ipv4-special-registry>,
+// <https://www.iana.org/assignments/iana-ipv6-special-registry>), the IANA registry of the IPv6
+// address space, and addresses at which clouds serve only their own machines.
+
+const fn v4(a: u8, b: u8, c: u8, prefix: u8) -> Ipv4Net {
+    Ipv4Net::new_assert(Ipv4Addr::new(a, b, c, 0), prefix)
+}
+
+const fn v6(first: u16, second: u16, third: u16, prefix: u8) -> Ipv6Net {
+    Ipv6Net::new_assert(Ipv6Addr::new(first, second, third, 0, 0, 0, 0, 0), prefix)
+}
+
+/// IPv4 ranges to which the server does not connect.
+const BLOCKED_V4: [Ipv4Net; 17] = [
+    v4(0, 0, 0, 8),       // this network
+    v4(10, 0, 0, 8),      // private
+    v4(100, 64, 0, 10),   // carriers' address translation, with the metadata service of Alibaba
+    v4(127, 0, 0, 8),     // loopback
+    v4(169, 254, 0, 16),  // link-local, with the metadata services of most clouds
+    v4(172, 16, 0, 12),   // private
+    v4(192, 0, 0, 24),    // protocol assignments, with the metadata service of Oracle
+    v4(192, 0, 2, 24),    // documentation
+    v4(192, 88, 99, 24),  // 6to4 relays
+    v4(192, 168, 0, 16),  // private
+    v4(198, 18, 0, 15),   // benchmarks
+    v4(198, 51, 100, 24), // documentation
+    v4(203, 0, 113, 24),  // documentation
+    v4(224, 0, 0, 4),     // multicast
+    v4(240, 0, 0, 4),     // reserved
+    Ipv4Net::new_assert(Ipv4Addr::BROADCAST, 32),
+    // Azure's WireServer. The address is public by the registry, but only Azure's own machines reach it
+    // (https://learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16).
+    Ipv4Net::new_assert(Ipv4Addr::new(168, 63, 129, 16), 32),
+];
+
+/// The only IPv6 range with addresses of the public internet (RFC 4291 section 2.4). Loopback,
+/// unique local, link-local and multicast addresses are outside of it. So are all notations of IPv4
+/// addresses: IPv4-compatible, translated (RFC 7915) and NAT64 addresses (RFC 6052, RFC 8215).
+const GLOBAL_V6: Ipv6Net = v6(0x2000, 0, 0, 3);
+
+/// IPv6 ranges inside [`GLOBAL_V6`] to which the server does not connect.
+const BLOCKED_V6: [Ipv6Net; 4] = [
+    v6(0x2001, 0, 0, 23), // protocol assignments: Teredo, benchmarks, ORCHID, drones
+    v6(0x2001, 0xdb8, 0, 32), // documentation
+    v6(0x2002, 0, 0, 16), // 6to4
+    v6(0x3fff, 0, 0, 20), // documentation
+];
+
+/// Whether an address is public. An IPv4 address mapped into IPv6 is checked as an IPv4 address.
+fn is_public(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(address) => !BLOCKED_V4.iter().any(|range| range.contains(&address)),
+        IpAddr::V6(address) => {
+            GLOBAL_V6.contains(&address) && !BLOCKED_V6.iter().any(|range| range.contains(&address))
+        }
+    }
+}
+
+// The HTTP client for urls that users supply. The guard checks every name, redirects are not
+// followed automatically, no proxy is used, and no connection is kept between requests.
+
+/// Longest time to connect, TLS included.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A resolver for `reqwest` that returns only the addresses that the guard allows. `reqwest` does
+/// not resolve a host that is an address. The guard checks such a host when it parses the url.
+pub(crate) struct Guarded(pub(crate) Outbound);
+
+impl Resolve for Guarded {
+    fn resolve(&self, name: Name) -> Resolving {
+        let guard = self.0.clone();
+        Box::pin(async move {
+            // Port 0 means the url's port.
+            let addresses = guard.addresses(name.as_str(), 0).await?;
+            Ok(Box::new(addresses.into_iter()) as Addrs)
+        })
+    }
+}
+
+/// The reason why the guard allowed no address, if that is the cause of an error.
+pub(crate) fn unreachable(error: &reqwest::Error) -> Option<&Unreachable> {
+    let mut cause: &(dyn std::error::Error + 'static) = error;
+    loop {
+        if let Some(unreachable) = cause.downcast_ref() {
+            return Some(unreachable);
+        }
+        cause = cause.source()?;
+    }
+}
+
+/// The system's root certificates. Certificates that rustls cannot parse are skipped, because some
+/// systems contain such certificates. They are read once per process, because that takes a while.
+pub(crate) fn system_roots() -> RootCertStore {
+    static ROOTS: OnceLock<RootCertStore> = OnceLock::new();
+    let read = || {
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        roots
+    };
+    ROOTS.get_or_init(read).clone()
+}
+
+/// A TLS configuration that trusts these root certificates. Without any root, plain `http` still
+/// works, and every TLS handshake fails.
+pub(crate) fn trusting(roots: RootCertStore) -> ClientConfig {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("aws-lc-rs has the default protocol versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth()
+}
+
+/// A builder of an HTTP/1.1 client without proxies and redirects. It does not check addresses: for
+/// hosts that users name, set [`Guarded`] as its resolver.
+pub(crate) fn plain_client(tls: ClientConfig) -> reqwest::ClientBuilder {
+    reqwest::Client::builder()
+        .tls_backend_preconfigured(tls)
+        .http1_only()
+        .no_proxy()
+        .redirect(reqwest::redirect::Policy::none())
+}
+
+/// A client behind the guard that trusts the system's roots.
+pub(crate) fn guarded_client(guard: &Outbound) -> reqwest::Client {
+    plain_client(trusting(system_roots()))
+        .dns_resolver(Guarded(guard.clone()))
+        .connect_timeout(CONNECT_TIMEOUT)
+        .pool_max_idle_per_host(0)
+        .build()
+        .expect("a client with a TLS configuration can be built")
 }

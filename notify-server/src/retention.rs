@@ -1,5 +1,5 @@
-//! Deletes expired data, so that a server that runs for years keeps only what it is configured to keep:
-//! notifications, outcomes of each device, events, and responses kept for replay.
+//! Deletes expired data, so that a server that runs for years keeps only what it is configured to
+//! keep: notifications, outcomes of each device, events, and responses kept for replay.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,13 +15,15 @@ use crate::telemetry::RetentionMetrics;
 
 /// How often expired data is deleted, in milliseconds.
 const RUN_INTERVAL_MS: i64 = 3_600_000;
-/// Interval after an error of storage, in milliseconds.
+/// Interval after an error of the store, or while a jump of the clock is not confirmed, in
+/// milliseconds.
 const RETRY_INTERVAL_MS: i64 = 60_000;
-/// Pause between two steps, in which other writes can run. Real time, since it limits the load of the machine.
+/// Pause between two steps, in which other writes can run. It is measured in real time, because it
+/// limits the load of the machine.
 const PAUSE: Duration = Duration::from_millis(50);
 const DAY_MS: i64 = 86_400_000;
 
-/// How long each kind of data is kept, in days; 0 is forever.
+/// How long each kind of data is kept, in days; 0 means forever.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RetentionPolicy {
     notifications_days: u32,
@@ -63,19 +65,20 @@ pub(crate) struct Retention {
 }
 
 impl Retention {
-    /// Deletes expired data at once and then every hour, until `stopping`. It keeps no state: the next
-    /// run, of this process or another one, finds what is left.
+    /// Deletes expired data at once and then every hour, until `stopping` is cancelled. It keeps no
+    /// state: the next run, in this process or another one, finds the data that is left.
     pub(crate) async fn run(self, stopping: CancellationToken) {
         let Self { store, clock, trusted, policy, metrics } = self;
         loop {
-            // The next run counts from the start of this one, so that nothing that expires in between is
-            // missed.
+            // The interval is measured from the start of this run, so that long runs do not shift
+            // the next run.
             let now = clock.now();
             let next_ms = match run_once(&store, &trusted, policy, &stopping).await {
                 Ok(deleted) => {
                     metrics.anonymous_devices_removed(deleted.anonymous_devices);
                     log_deleted(deleted);
-                    // A confirmation should take effect soon.
+                    // After a jump of the clock, the next run is soon, so that a confirmation by
+                    // the operator takes effect soon.
                     if trusted.leap().is_zero() { RUN_INTERVAL_MS } else { RETRY_INTERVAL_MS }
                 }
                 Err(error) => {
@@ -94,7 +97,9 @@ impl Retention {
     }
 }
 
-/// Deletes data that has expired by the trusted time. The trusted time is stored first, so that a leap is
+/// Deletes data that has expired by the trusted time. The trusted time is stored first, so that a
+/// restart detects a jump of the clock too. If the operator has confirmed a jump in the store, the
+/// clock is trusted again.
 async fn run_once(
     store: &SharedStore,
     trusted: &TrustedClock,

@@ -1,8 +1,12 @@
-//! Secrets at rest: provider credentials are sealed with the master key before they reach the
-//! store (AES-256-GCM). The key's id is stored with the ciphertext, so that a wrong key can be
-//! distinguished from a damaged row. A sealed secret is bound to its application and provider.
+//! Encrypts secrets before they are stored. Provider credentials, secrets of webhooks and provider
+//! tokens are sealed with the master key (AES-256-GCM). The id of the key is stored with the
+//! ciphertext, so that a wrong key can be distinguished from a damaged row. A sealed secret is
+//! bound to its owner, such as an application and a provider: a row that is copied to another owner
+//! cannot be opened.
 
 mod file;
+
+pub(crate) use self::file::warn_if_exposed;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, Nonce, RandomizedNonceKey};
 use base64::Engine;
@@ -23,10 +27,10 @@ const NONCE_BYTES: usize = 12;
 /// Why a secret could not be sealed or opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SecretError {
-    /// It was sealed with another master key.
+    /// The secret was sealed with another master key.
     #[error("sealed with another master key")]
     OtherKey,
-    /// It is damaged, or belongs to another application or provider.
+    /// The secret is damaged, or belongs to another owner.
     #[error("sealed secret is damaged")]
     Damaged,
 }
@@ -50,9 +54,9 @@ pub enum MasterKeyError {
     Other,
 }
 
-/// What to do without the right key.
+/// What an operator can do without the right key.
 const IF_LOST: &str = "restore it from the backup, or, when it is lost for good, run \
-    `notify-server forget-credentials` and configure the providers anew";
+    `notify-server forget-credentials` and configure the providers again";
 
 /// The key that seals secrets.
 pub(crate) struct MasterKey {
@@ -80,8 +84,8 @@ impl MasterKey {
         }
         let key = RandomizedNonceKey::new(&AES_256_GCM, &bytes)
             .expect("the length was checked just above");
-        let named = Zeroizing::new([b"notify master key id", bytes.as_slice()].concat());
-        let digest = sha256(&named);
+        let labelled = Zeroizing::new([b"notify master key id", bytes.as_slice()].concat());
+        let digest = sha256(&labelled);
         let id = digest[..KEY_ID_BYTES].try_into().expect("a digest is longer than a key id");
         Ok(Self { id, key })
     }
@@ -89,26 +93,26 @@ impl MasterKey {
     /// Seals a provider's configuration.
     #[must_use]
     pub(crate) fn seal(&self, app: AppId, provider: ProviderKind, plain: &[u8]) -> Vec<u8> {
-        self.seal_bound(&bound_to(app, provider), plain)
+        self.seal_bound(&provider_owner(app, provider), plain)
     }
 
     /// Seals the secret of a webhook.
     #[must_use]
     pub(crate) fn seal_webhook(&self, app: AppId, id: WebhookId, plain: &[u8]) -> Vec<u8> {
-        self.seal_bound(&webhook_of(app, id), plain)
+        self.seal_bound(&webhook_owner(app, id), plain)
     }
 
     /// Seals a provider token that the servers of one database share.
     #[must_use]
     pub(crate) fn seal_token(&self, name: &TokenName, plain: &[u8]) -> Vec<u8> {
-        self.seal_bound(&token_of(name), plain)
+        self.seal_bound(&token_owner(name), plain)
     }
 
-    fn seal_bound(&self, bound_to: &str, plain: &[u8]) -> Vec<u8> {
+    fn seal_bound(&self, owner: &str, plain: &[u8]) -> Vec<u8> {
         let mut text = plain.to_vec();
         let nonce = self
             .key
-            .seal_in_place_append_tag(Aad::from(bound_to), &mut text)
+            .seal_in_place_append_tag(Aad::from(owner), &mut text)
             .expect("AES-GCM seals any configuration, which is far below its limit");
         let mut sealed = vec![LAYOUT];
         sealed.extend_from_slice(&self.id);
@@ -127,7 +131,7 @@ impl MasterKey {
         provider: ProviderKind,
         sealed: &[u8],
     ) -> Result<Zeroizing<Vec<u8>>, SecretError> {
-        self.open_bound(&bound_to(app, provider), sealed)
+        self.open_bound(&provider_owner(app, provider), sealed)
     }
 
     /// Opens what [`Self::seal_webhook`] sealed for the same webhook.
@@ -140,7 +144,7 @@ impl MasterKey {
         id: WebhookId,
         sealed: &[u8],
     ) -> Result<Zeroizing<Vec<u8>>, SecretError> {
-        self.open_bound(&webhook_of(app, id), sealed)
+        self.open_bound(&webhook_owner(app, id), sealed)
     }
 
     /// Opens what [`Self::seal_token`] sealed under the same name.
@@ -152,10 +156,10 @@ impl MasterKey {
         name: &TokenName,
         sealed: &[u8],
     ) -> Result<Zeroizing<Vec<u8>>, SecretError> {
-        self.open_bound(&token_of(name), sealed)
+        self.open_bound(&token_owner(name), sealed)
     }
 
-    fn open_bound(&self, bound_to: &str, sealed: &[u8]) -> Result<Zeroizing<Vec<u8>>, SecretError> {
+    fn open_bound(&self, owner: &str, sealed: &[u8]) -> Result<Zeroizing<Vec<u8>>, SecretError> {
         let (layout, rest) = sealed.split_at_checked(1).ok_or(SecretError::Damaged)?;
         let (id, rest) = rest.split_at_checked(KEY_ID_BYTES).ok_or(SecretError::Damaged)?;
         let (nonce, text) = rest.split_at_checked(NONCE_BYTES).ok_or(SecretError::Damaged)?;
@@ -169,7 +173,7 @@ impl MasterKey {
         let mut text = Zeroizing::new(text.to_vec());
         let plain_bytes = self
             .key
-            .open_in_place(nonce, Aad::from(bound_to), &mut text)
+            .open_in_place(nonce, Aad::from(owner), &mut text)
             .map_err(|_| SecretError::Damaged)?
             .len();
         text.truncate(plain_bytes);
@@ -177,16 +181,16 @@ impl MasterKey {
     }
 }
 
-/// The owner of a sealed secret: a row copied to another owner cannot be opened.
-fn bound_to(app: AppId, provider: ProviderKind) -> String {
+/// The owner of a provider's sealed configuration.
+fn provider_owner(app: AppId, provider: ProviderKind) -> String {
     format!("{app}/{provider}")
 }
 
-fn webhook_of(app: AppId, id: WebhookId) -> String {
+fn webhook_owner(app: AppId, id: WebhookId) -> String {
     format!("{app}/webhook/{id}")
 }
 
-fn token_of(name: &TokenName) -> String {
+fn token_owner(name: &TokenName) -> String {
     format!("provider token/{}", BASE64.encode(name))
 }
 

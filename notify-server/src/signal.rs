@@ -1,5 +1,6 @@
-//! A signal of changes that wakes its waiters in the order in which they began to wait, so
-//! that a simulation is reproducible. (Tokio's `watch` wakes them in a random order.)
+//! A signal that wakes its waiters after a change, in the order in which they began to wait.
+//! Tokio's `watch` wakes waiters in a random order, which would make the simulation of the delivery
+//! engine irreproducible.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +18,7 @@ struct State {
 }
 
 impl Signal {
-    /// Something changed.
+    /// Wakes all waiters.
     pub(crate) fn notify(&self) {
         self.0.count.fetch_add(1, Ordering::AcqRel);
         self.0.notify.notify_waiters();
@@ -47,7 +48,8 @@ impl Waiter {
         loop {
             let notify = self.state.notify.notified();
             tokio::pin!(notify);
-            // Registered before the count is read, so that a change in between is not missed.
+            // The waiter registers before it reads the count, so that it does not miss a change in
+            // between.
             notify.as_mut().enable();
             let count = self.state.count.load(Ordering::Acquire);
             if count != self.seen {
@@ -73,7 +75,10 @@ mod tests {
         changes.notify();
         changes.notify();
         second.mark_unchanged();
-        assert!(first.changed().now_or_never().is_some(), "notify before it began to wait");
+        assert!(
+            first.changed().now_or_never().is_some(),
+            "the signal was notified before the waiter waited"
+        );
         assert!(
             first.changed().now_or_never().is_none() && second.changed().now_or_never().is_none()
         );

@@ -1,4 +1,5 @@
-//! The database and what it needs: made at the first start, opened at each.
+//! Opens the database, the master key and the clock of an installation, and creates them at the
+//! first start.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
@@ -13,21 +14,20 @@ use crate::clock::{Clock, SharedClock, SystemClock};
 use crate::config::{Config, MASTER_KEY_FILE, MASTER_KEY_VARIABLE};
 use crate::error_chain::error_chain;
 use crate::keys::{KeyKind, make_key};
-use crate::private_file::warn_if_exposed;
-use crate::secrets::{MasterKey, MasterKeyError, SecretError};
+use crate::secrets::{MasterKey, MasterKeyError, SecretError, warn_if_exposed};
 use crate::store::postgres::{self, PostgresOptions};
 use crate::store::sqlite::{self, SqliteOptions};
 use crate::store::{SharedStore, Store, StoreError};
 
-/// Name of the application of a first start.
+/// Name of the application that the first start creates.
 const FIRST_APP: &str = "default";
 
-/// The file that shows that an installation is in the data folder.
+/// Name of the marker file, which shows that the data folder contains an installation.
 const NOTE: &str = "installation";
 const NOTE_TEXT: &str = "This folder holds an installation of Notify. Its database is notify.db, and its \
                          secrets are sealed with master.key.\n";
 
-/// The keys of a first start: shown once, and not stored.
+/// The keys of a first start. They are shown once; the store keeps only their hashes.
 pub struct FirstKeys {
     /// Key of the application `default`.
     pub api_key: SecretString,
@@ -35,8 +35,10 @@ pub struct FirstKeys {
     pub admin_key: SecretString,
 }
 
-/// Opens the database of the settings, or the one in the data folder. One that `serves` is the only
-/// server of a file, and one of several on PostgreSQL; subcommands work while servers run.
+/// Opens the database of `--database-url`, or the database in the data folder. With `serves`, the
+/// caller is a server: it locks a SQLite file, so that no second server uses the file, and on PostgreSQL
+/// it listens for the changes of the other servers. Without `serves`, the caller is a subcommand, which
+/// works while servers run.
 ///
 /// # Errors
 /// When the database, the folder or the file cannot be used.
@@ -50,16 +52,16 @@ pub async fn open_store(config: &Config, serves: bool) -> Result<Arc<Store>, App
     }
     let path = config.database();
     refuse_without_database(config, &path)?;
-    make_data_dir(config)?;
+    create_data_dir(config)?;
     let opening = tokio::task::spawn_blocking(move || {
         sqlite::open(&path, SqliteOptions { lock: serves, readers })
     });
     Ok(opening.await.map_err(|_| AppError::Interrupted)??)
 }
 
-/// Refuses a folder whose database is gone or empty: a new one in its place would look
-/// as if nothing had ever been there. What shows it is made after the database and never before; the lock
-/// of the server and the master key may come first.
+/// Refuses a data folder whose database is missing or empty although it was there before. A new
+/// database in its place would hide the loss. Only files that are created after the database count
+/// as evidence; the server's lock file and the master key can exist before it.
 fn refuse_without_database(config: &Config, path: &Path) -> Result<(), AppError> {
     let refusal = |evidence| AppError::NoDatabase {
         folder: config.data_dir.clone(),
@@ -71,7 +73,8 @@ fn refuse_without_database(config: &Config, path: &Path) -> Result<(), AppError>
     if bytes == 0 && note.exists() {
         return Err(refusal(note));
     }
-    // In this order: another process may be making the first one now.
+    // The evidence is read before the database: another process may be creating the first database
+    // right now, and then the database exists once the evidence does.
     let evidence = [".migrate.lock", "-wal"].into_iter().find_map(|ending| {
         let mut name = path.as_os_str().to_owned();
         name.push(ending);
@@ -83,8 +86,8 @@ fn refuse_without_database(config: &Config, path: &Path) -> Result<(), AppError>
     }
 }
 
-/// Writes a marker of the installation to the data folder, with a name that differs from all files of the
-/// database.
+/// Writes a marker of the installation to the data folder, with a name that differs from all files
+/// of the database.
 pub(super) fn note_installation(config: &Config) -> Result<(), AppError> {
     let path = config.data_dir.join(NOTE);
     if path.exists() || !config.database().exists() {
@@ -93,7 +96,7 @@ pub(super) fn note_installation(config: &Config) -> Result<(), AppError> {
     std::fs::write(&path, NOTE_TEXT).map_err(|source| AppError::DataDir { path, source })
 }
 
-fn make_data_dir(config: &Config) -> Result<(), AppError> {
+fn create_data_dir(config: &Config) -> Result<(), AppError> {
     let path = &config.data_dir;
     if path.exists() && !path.is_dir() {
         return Err(AppError::NoFolder(path.clone()));
@@ -105,9 +108,10 @@ fn make_data_dir(config: &Config) -> Result<(), AppError> {
     builder.create(path).map_err(|source| AppError::DataDir { path: path.clone(), source })
 }
 
-/// Makes the first application and its keys when the database is empty: the last step of a start
-/// that can fail, since the keys are shown this once. A start that ended before it showed them is made
-/// good by keys of this one.
+/// Creates the first application and its keys if the database is empty, and returns the keys. This
+/// is the last step of a start that can fail, because the keys are shown only once. If an earlier
+/// start created keys but ended before it showed them, they are replaced by new keys, which are
+/// returned.
 pub(super) async fn bootstrap(
     store: &SharedStore,
     clock: &SharedClock,
@@ -123,13 +127,15 @@ pub(super) async fn bootstrap(
     Ok(is_new.then_some(FirstKeys { api_key: api_key.secret, admin_key: admin_key.secret }))
 }
 
-// The master key of an installation. A new one is generated only if nothing is sealed yet: with
-// sealed credentials a new key would be accepted today and missed at the next delivery.
+// The master key of an installation. A new key is generated only if the database contains nothing
+// that is sealed. With sealed credentials, a server with a new key would start, but could not open
+// the credentials at the next delivery.
 
-/// The key of the settings or of the data folder, which opens what the store holds.
+/// The master key of the settings or of the data folder, checked against the sealed credentials in
+/// the store. Generates a key if there is none and nothing is sealed.
 ///
 /// # Errors
-/// When it is missing although something is sealed, is another one, or cannot be used.
+/// When the key is missing although credentials are sealed, does not open them, or cannot be used.
 pub(super) async fn master_key(
     config: &Config,
     store: &SharedStore,
@@ -138,7 +144,7 @@ pub(super) async fn master_key(
     let key = match existing_master_key(config)? {
         Some(key) => key,
         None if sealed.is_some() => return Err(failed(config, MasterKeyError::Missing)),
-        None => make(config)?,
+        None => create_master_key(config)?,
     };
     if let Some((app, row)) = sealed
         && matches!(key.open(app, row.provider, &row.sealed), Err(SecretError::OtherKey))
@@ -148,10 +154,10 @@ pub(super) async fn master_key(
     Ok(key)
 }
 
-/// The key of the settings or of the data folder, `None` when its file is missing.
+/// The master key of the settings or of the data folder; `None` if its file is missing.
 ///
 /// # Errors
-/// When it cannot be used.
+/// When the key cannot be used.
 pub(crate) fn existing_master_key(config: &Config) -> Result<Option<MasterKey>, AppError> {
     let is_given = config.master_key.is_some() || config.master_key_file.is_some();
     if config.database_url.is_some() && !is_given {
@@ -159,44 +165,47 @@ pub(crate) fn existing_master_key(config: &Config) -> Result<Option<MasterKey>, 
     }
     let key = match &config.master_key {
         Some(key) => MasterKey::from_base64(key).map(Some),
-        None => MasterKey::read(&file(config)),
+        None => MasterKey::read(&key_file(config)),
     };
     if config.master_key.is_none() && matches!(key, Ok(Some(_))) {
-        warn_if_exposed(&file(config));
+        warn_if_exposed(&key_file(config));
     }
     key.map_err(|source| failed(config, source))
 }
 
-fn make(config: &Config) -> Result<MasterKey, AppError> {
-    let made = match &config.master_key_file {
-        // Who names a file means one that is there.
+fn create_master_key(config: &Config) -> Result<MasterKey, AppError> {
+    let created = match &config.master_key_file {
+        // A file that the settings name must exist. Creating it would hide a wrong path.
         Some(_) => Err(std::io::Error::new(std::io::ErrorKind::NotFound, "no such file").into()),
-        None => MasterKey::read_or_make(&file(config)),
+        None => MasterKey::read_or_create(&key_file(config)),
     };
-    made.map_err(|source| failed(config, source))
+    created.map_err(|source| failed(config, source))
 }
 
-fn file(config: &Config) -> PathBuf {
-    let of_data_dir = || config.data_dir.join(MASTER_KEY_FILE);
-    config.master_key_file.clone().unwrap_or_else(of_data_dir)
+/// The path of the master key file.
+fn key_file(config: &Config) -> PathBuf {
+    match &config.master_key_file {
+        Some(file) => file.clone(),
+        None => config.data_dir.join(MASTER_KEY_FILE),
+    }
 }
 
 fn failed(config: &Config, source: MasterKeyError) -> AppError {
     let place = match &config.master_key {
         Some(_) => MASTER_KEY_VARIABLE.to_owned(),
-        None => file(config).display().to_string(),
+        None => key_file(config).display().to_string(),
     };
     AppError::MasterKey { place, source }
 }
 
-// The clock of several servers is that of their database: due times and leases that one
-// writes mean the same to all.
+// Several servers of a database use the clock of the database, so that due times and leases mean
+// the same to all of them.
 
-/// How often the difference from this machine's clock is measured.
-const LOOKED_AT_EVERY: Duration = Duration::from_secs(30);
-/// Longest question whose answer counts, in milliseconds: the database read its clock somewhere
-/// within.
-const QUESTION_MS_MAX: i64 = 1_000;
+/// How often the difference between the database's clock and this machine's clock is measured.
+const MEASURE_INTERVAL: Duration = Duration::from_secs(30);
+/// Longest duration of a query whose result is used, in milliseconds. The database may have read
+/// its clock at any time during the query, so a slow query is not a measurement.
+const QUERY_MS_MAX: i64 = 1_000;
 
 /// A clock that follows the database's clock if it has one, and otherwise this machine's.
 pub(super) async fn start(store: &SharedStore) -> Result<SharedClock, StoreError> {
@@ -207,20 +216,20 @@ pub(super) async fn start(store: &SharedStore) -> Result<SharedClock, StoreError
     Ok(clock)
 }
 
-/// How far the database's clock is ahead of this machine's, in milliseconds: `None` where it has
-/// no clock, and inside it if the response took too long for a measurement.
+/// How far the database's clock is ahead of this machine's clock, in milliseconds. `None` if the
+/// database has no clock (SQLite); `Some(None)` if the query took too long for a measurement.
 async fn ahead(store: &Store, clock: &SystemClock) -> Result<Option<Option<i64>>, StoreError> {
     let before = clock.wall();
-    let Some(there) = store.time().await? else { return Ok(None) };
+    let Some(database_time) = store.time().await? else { return Ok(None) };
     let took_ms = clock.wall().ms_since(before);
-    let is_sure = (0..=QUESTION_MS_MAX).contains(&took_ms);
-    Ok(Some(is_sure.then(|| there.ms_since(before.plus_ms(took_ms / 2)))))
+    let is_precise = (0..=QUERY_MS_MAX).contains(&took_ms);
+    Ok(Some(is_precise.then(|| database_time.ms_since(before.plus_ms(took_ms / 2)))))
 }
 
-/// Follows the database's clock as long as the clock is in use.
+/// Measures the database's clock periodically, as long as `clock` is in use.
 async fn follow(store: Weak<Store>, clock: Weak<SystemClock>) {
     loop {
-        tokio::time::sleep(LOOKED_AT_EVERY).await;
+        tokio::time::sleep(MEASURE_INTERVAL).await;
         let (Some(store), Some(clock)) = (store.upgrade(), clock.upgrade()) else { return };
         match ahead(&store, &clock).await {
             Ok(Some(Some(ahead_ms))) => clock.set_ahead(ahead_ms),
@@ -241,7 +250,7 @@ mod tests {
     async fn data_folder_without_its_database_is_refused_and_left_alone() {
         let folder = tempfile::tempdir().unwrap();
         let config = Config { data_dir: folder.path().to_owned(), ..Config::default() };
-        // What a first start leaves that ends before it has made the database.
+        // The files that remain of a first start that ended before it created the database.
         std::fs::write(folder.path().join("notify.db.lock"), "").unwrap();
         std::fs::write(folder.path().join("master.key"), "a key of one's own").unwrap();
         open_store(&config, true).await.unwrap().close().await;

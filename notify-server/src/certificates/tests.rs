@@ -1,4 +1,4 @@
-//! Certificates that change under a running server, over handshakes with a real client.
+//! Certificates that change while the server runs, tested with TLS handshakes of a real client.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,7 +8,6 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio_rustls::TlsConnector;
 use tokio_util::sync::CancellationToken;
 
-use super::reload::{LOOK_EVERY_MS, WARN_EVERY_MS};
 use super::*;
 use crate::clock::ManualClock;
 
@@ -37,7 +36,7 @@ fn files(folder: &Path) -> TlsFiles {
     TlsFiles { certificate: folder.join("cert.pem"), key: folder.join("key.pem") }
 }
 
-/// The certificate that a client that trusts `trusted` is shown.
+/// The certificate that the server presents to a client that trusts `trusted`.
 async fn shown(
     certificates: &Arc<Certificates>,
     trusted: &Made,
@@ -58,7 +57,7 @@ async fn shown(
     connected.get_ref().1.peer_certificates()?.first().cloned().map(CertificateDer::into_owned)
 }
 
-/// The files, watched on a clock that stands still.
+/// Certificates that are watched with a manual clock.
 struct Watched {
     folder: tempfile::TempDir,
     certificates: Arc<Certificates>,
@@ -80,12 +79,12 @@ impl Watched {
         files(self.folder.path())
     }
 
-    /// Turns the clock until another pair is served.
+    /// Advances the clock until another pair is served.
     async fn next_pair(&self) {
         let mut served = self.certificates.served.subscribe();
         let turning = async {
             while !served.has_changed().unwrap() {
-                self.clock.advance(Duration::from_millis(LOOK_EVERY_MS.unsigned_abs()));
+                self.clock.advance(Duration::from_millis(CHECK_INTERVAL_MS.unsigned_abs()));
                 tokio::task::yield_now().await;
             }
         };
@@ -105,7 +104,7 @@ async fn new_files_are_served_to_new_connections_without_a_restart() {
     watched.next_pair().await;
     assert_eq!(shown(certificates, &second).await.as_ref(), Some(&second.der));
     assert_eq!(shown(certificates, &first).await, None, "the one before is gone");
-    // On request it does not wait for the clock.
+    // A requested reload does not wait for the clock.
     let mut served = certificates.served.subscribe();
     write(&watched.files(), &third);
     certificates.reload();
@@ -114,7 +113,8 @@ async fn new_files_are_served_to_new_connections_without_a_restart() {
     watched.stopping.cancel();
 }
 
-/// As certbot and Kubernetes renew: the names stay, what they lead to changes.
+/// Certbot and Kubernetes renew certificates in this way: the paths stay, and the targets of
+/// symbolic links change.
 #[cfg(unix)]
 #[tokio::test]
 async fn changed_symbolic_link_is_a_change() {
@@ -159,13 +159,13 @@ async fn unusable_pair_keeps_the_previous_one() {
         assert!(Pair::read(&files).is_err(), "{what}");
         let before = watched.certificates.pair();
         for _ in 0..3 {
-            watched.clock.advance(Duration::from_millis(LOOK_EVERY_MS.unsigned_abs()));
+            watched.clock.advance(Duration::from_millis(CHECK_INTERVAL_MS.unsigned_abs()));
             tokio::task::yield_now().await;
         }
         assert!(Arc::ptr_eq(&before, &watched.certificates.pair()), "{what}");
     }
     assert_eq!(shown(&watched.certificates, &first).await, Some(first.der.clone()));
-    // It still follows: the next good pair is taken.
+    // The files are still watched: the next usable pair is served.
     write(&files, &last);
     watched.next_pair().await;
     assert_eq!(shown(&watched.certificates, &last).await, Some(last.der.clone()));
@@ -192,5 +192,20 @@ async fn expiry_is_parsed_and_expired_certificate_is_served() {
         let certificates = Certificates::read(files).unwrap();
         assert_eq!(certificates.not_after(), Some(Timestamp(not_after * 1_000)));
     }
-    assert_eq!(WARN_EVERY_MS, DAY_SECONDS * 1_000);
+    assert_eq!(WARN_INTERVAL_MS, DAY_SECONDS * 1_000);
+}
+
+#[test]
+fn certificate_expiry_warns_from_14_days_before() {
+    let wall = Timestamp(1_795_219_200_000);
+    for (left, expected) in [
+        (i64::MAX - wall.0, Expiry::Far),
+        (WARN_BEFORE_MS, Expiry::Far),
+        (WARN_BEFORE_MS - 1, Expiry::Near),
+        (0, Expiry::Near),
+        (-1, Expiry::Expired),
+    ] {
+        assert_eq!(Expiry::at(wall, Some(wall.plus_ms(left))), expected, "{left}");
+    }
+    assert_eq!(Expiry::at(wall, None), Expiry::Far);
 }

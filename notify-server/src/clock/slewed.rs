@@ -1,22 +1,23 @@
-//! How the server's time follows the wall clock: slowly when the two drift apart, with a delay
+//! Makes the server's time follow the wall clock: slowly when the two drift apart, after a delay
 //! when the wall clock jumps, and never backwards.
 
 /// The difference from the wall clock shrinks by at most a tenth of the elapsed time.
 const SLEW: i64 = 10;
 /// A difference above this is a jump, in milliseconds.
 const JUMP_MS: i64 = 60_000;
-/// How long a jump must last before it is followed, in milliseconds: one that is reverted
-/// before expires nothing.
+/// How long a jump must last before the server's time follows it, in milliseconds. A jump that is
+/// reverted earlier has no effect, so that no data expires because of it.
 const STEADY_MS: i64 = 60_000;
-/// How far a clock that jumped may move in the meantime, in milliseconds.
+/// How much the size of a jump may vary during [`STEADY_MS`] to count as the same jump, in
+/// milliseconds.
 const STEADY_WITHIN_MS: i64 = 1_000;
 
 /// The server's time as a distance from a monotonic clock.
 #[derive(Debug)]
 pub(super) struct SlewedClock {
-    /// From the monotonic clock to the server's time.
+    /// The server's time minus the monotonic clock.
     offset_ms: i64,
-    /// Until when the difference has been reduced, by the monotonic clock.
+    /// The last time, on the monotonic clock, up to which the difference was reduced.
     slewed_at_ms: i64,
     jump: Option<Jump>,
 }
@@ -24,9 +25,9 @@ pub(super) struct SlewedClock {
 /// A wall clock that differs by more than [`JUMP_MS`].
 #[derive(Debug, Clone, Copy)]
 struct Jump {
-    /// From the monotonic clock to there.
+    /// The wall clock minus the monotonic clock, since the jump.
     offset_ms: i64,
-    /// Since when it has been there, by the monotonic clock.
+    /// When the jump was seen first, on the monotonic clock.
     since_ms: i64,
 }
 
@@ -40,7 +41,7 @@ pub(super) enum ClockEvent {
 }
 
 impl SlewedClock {
-    /// The server's time is the wall clock's when the monotonic one begins, at 0.
+    /// Starts the server's time at the wall clock. The monotonic clock is 0 at that time.
     pub(super) fn at(wall_ms: i64) -> Self {
         Self { offset_ms: wall_ms, slewed_at_ms: 0, jump: None }
     }
@@ -54,11 +55,12 @@ impl SlewedClock {
             self.slew(elapsed_ms, ahead_ms);
             None
         } else {
-            self.jumped(elapsed_ms, ahead_ms)
+            self.follow_jump(elapsed_ms, ahead_ms)
         };
         (self.offset_ms + elapsed_ms, event)
     }
 
+    /// Reduces the difference by at most a tenth of the time since the last reduction.
     fn slew(&mut self, elapsed_ms: i64, ahead_ms: i64) {
         let most_ms = (elapsed_ms - self.slewed_at_ms) / SLEW;
         if most_ms > 0 {
@@ -67,7 +69,8 @@ impl SlewedClock {
         }
     }
 
-    fn jumped(&mut self, elapsed_ms: i64, ahead_ms: i64) -> Option<ClockEvent> {
+    /// Handles a difference above [`JUMP_MS`].
+    fn follow_jump(&mut self, elapsed_ms: i64, ahead_ms: i64) -> Option<ClockEvent> {
         let offset_ms = self.offset_ms + ahead_ms;
         let ongoing =
             self.jump.filter(|jump| (offset_ms - jump.offset_ms).abs() <= STEADY_WITHIN_MS);
@@ -81,7 +84,8 @@ impl SlewedClock {
             return None;
         }
         if ahead_ms < 0 {
-            // Time must not go back: it slows down until the wall clock has caught up.
+            // The server's time must not go back. It passes more slowly until the wall clock has
+            // caught up.
             self.slew(elapsed_ms, ahead_ms);
             return None;
         }

@@ -1,6 +1,6 @@
-//! The time by which rows expire. It follows the server's time, but not across a leap:
-//! a clock that is wrong for a minute must not delete the history. An
-//! operator confirms a leap (`notify-server confirm-clock`).
+//! The trusted time, by which rows expire. It follows the server's time, but not across a leap: a
+//! clock that is wrong for a minute must not delete the history. After an operator confirms a leap
+//! with `notify-server confirm-clock`, the trusted time follows it.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use super::SharedClock;
 
 /// A difference above this from the elapsed time is a leap, in milliseconds: a day.
 pub(crate) const LEAP_MS: i64 = 86_400_000;
-/// Longest plausible downtime, in milliseconds: 30 days. A start after more than
-/// that suggests a wrong clock.
+/// Longest plausible downtime, in milliseconds: 30 days. If more time passed between a stop and a
+/// start, the clock is probably wrong.
 const STOPPED_MAX_MS: i64 = 30 * 86_400_000;
 
 /// The state that the store keeps across restarts.
@@ -20,7 +20,7 @@ const STOPPED_MAX_MS: i64 = 30 * 86_400_000;
 pub struct ClockMark {
     /// The latest trusted time.
     pub trusted_at: Timestamp,
-    /// Whether the clock was further ahead than the elapsed time allows.
+    /// Whether the clock was ahead by an unconfirmed leap.
     pub in_doubt: bool,
 }
 
@@ -46,8 +46,8 @@ impl Trust {
         let trusted_ms = match mark {
             None => now_ms,
             Some(mark) => {
-                let most_ms = if mark.in_doubt { LEAP_MS } else { STOPPED_MAX_MS };
-                let is_leap = now_ms.saturating_sub(mark.trusted_at.as_ms()) > most_ms;
+                let downtime_max_ms = if mark.in_doubt { LEAP_MS } else { STOPPED_MAX_MS };
+                let is_leap = now_ms.saturating_sub(mark.trusted_at.as_ms()) > downtime_max_ms;
                 if is_leap { mark.trusted_at.as_ms() } else { mark.trusted_at.as_ms().max(now_ms) }
             }
         };
@@ -66,7 +66,7 @@ impl Trust {
             (self.trusted_ms, self.ahead_ms) = (expected_ms, ahead_ms);
             return expected_ms;
         }
-        // After the clock was set back, no later time than before is trusted.
+        // If the clock was set back, the latest trusted time stays as it is.
         (self.trusted_ms, self.ahead_ms) = (self.trusted_ms.max(now_ms), 0);
         now_ms
     }
@@ -114,7 +114,7 @@ impl TrustedClock {
     }
 }
 
-/// Logs once for each leap, and once when it has ended.
+/// Logs a warning when a leap begins, and a message when it ends.
 fn warn_of(before_ms: i64, after_ms: i64) {
     if before_ms == 0 && after_ms > 0 {
         tracing::warn!(
@@ -145,7 +145,7 @@ mod tests {
             (2 * HOUR, 22 * HOUR, 22 * HOUR, 0),
             (3 * HOUR, 23 * HOUR + YEAR, 23 * HOUR, YEAR),
             (4 * HOUR, 24 * HOUR + YEAR, 24 * HOUR, YEAR),
-            // Set back.
+            // The clock was set back.
             (5 * HOUR, 25 * HOUR, 25 * HOUR, 0),
             (6 * HOUR, 26 * HOUR, 26 * HOUR, 0),
             // A month between two readings.

@@ -1,6 +1,6 @@
-//! `notify-server forget-credentials`: the way on when the master key is lost. What it sealed is
-//! given up; which providers there were stays known, so that messages wait for new credentials in
-//! place of failing without a provider.
+//! `notify-server forget-credentials`: deletes the credentials that were sealed with a lost master
+//! key. The providers stay configured without credentials, so that messages wait for new
+//! credentials instead of failing.
 
 use anyhow::ensure;
 use notify_core::App;
@@ -15,11 +15,12 @@ use crate::store::{PageRequest, ProviderRow, Store};
 /// Applications that are read at a time.
 const APPS_PER_PAGE: u32 = 100;
 
-/// Forgets the credentials that the master key, when there is one, does not open.
+/// Deletes all credentials that the current master key does not open. Without a master key, these
+/// are all credentials.
 pub(super) async fn forget(config: &Config) -> anyhow::Result<()> {
     let database = config.database();
-    let is_there = config.database_url.is_some() || database.exists();
-    ensure!(is_there, "there is no database at {}", database.display());
+    let exists = config.database_url.is_some() || database.exists();
+    ensure!(exists, "there is no database at {}", database.display());
     let store = open_store(config, true).await?;
     let key = existing_master_key(config)?;
     let mut forgotten = 0;
@@ -35,10 +36,12 @@ pub(super) async fn forget(config: &Config) -> anyhow::Result<()> {
         }
     }
     store.close().await;
-    print(&format!("forgot the credentials of {forgotten} providers; the others are as they were"))
+    print(&format!(
+        "forgot the credentials of {forgotten} providers; the other providers are unchanged"
+    ))
 }
 
-/// Forgets those of one application; answers how many.
+/// Deletes such credentials of an application. Returns the number of providers.
 async fn forget_of(store: &Store, key: Option<&MasterKey>, app: &App) -> anyhow::Result<usize> {
     let mut forgotten = 0;
     for row in store.providers(app.id).await? {

@@ -1,5 +1,5 @@
-//! `notify-server healthcheck`: requests the readiness of a server, for
-//! containers that contain only this binary. Uses no file and no database.
+//! `notify-server healthcheck`: requests the readiness of a server. It is meant for containers that
+//! contain only this binary, and opens no file and no database.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -10,10 +10,10 @@ use url::Url;
 
 use crate::config::Config;
 
-/// Longest wait for the answer: below what container engines give a check, 30 s.
+/// Longest wait for the response. Container engines stop a check after 30 s.
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// Succeeds when the server reports that it is ready.
+/// Succeeds if the server reports that it is ready.
 pub(super) async fn check(config: &Config, url: Option<Url>) -> anyhow::Result<()> {
     let is_own = url.is_none();
     let url = match url {
@@ -24,8 +24,9 @@ pub(super) async fn check(config: &Config, url: Option<Url>) -> anyhow::Result<(
         .timeout(ANSWER_WAIT_MAX)
         .no_proxy()
         .redirect(reqwest::redirect::Policy::none())
-        // The certificate has the server's public name, and this request goes to the loopback address. No
-        // secret is sent, and only a status is read.
+        // The certificate is issued for the server's public name, but this request goes to an
+        // address of this machine. It sends no secret and reads only the status, so an invalid
+        // certificate does no harm.
         .tls_danger_accept_invalid_certs(is_own)
         .build()?;
     let response = client.get(url.clone()).send().await;
@@ -47,13 +48,16 @@ fn own_readiness(config: &Config) -> anyhow::Result<Url> {
             address.set_ip(reached);
             address.to_string()
         }
-        // A name and a port.
+        // The host is a name.
         Err(_) => config.listen.clone(),
     };
-    ensure!(!listen.ends_with(":0"), "--listen: port 0 is another one at each start: give --url");
+    ensure!(
+        !listen.ends_with(":0"),
+        "--listen: port 0 means another port at each start: give --url"
+    );
     let scheme = if config.tls_cert.is_some() { "https" } else { "http" };
     let url = format!("{scheme}://{listen}/readyz");
-    Url::parse(&url).with_context(|| format!("--listen: {url} is no url"))
+    Url::parse(&url).with_context(|| format!("--listen: {url} is not a url"))
 }
 
 #[cfg(test)]

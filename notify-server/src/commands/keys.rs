@@ -1,5 +1,5 @@
-//! `notify-server app create` and `notify-server admin-key create`: work on the database, also next to a
-//! running server or without one.
+//! `notify-server app create` and `notify-server admin-key create`. They write to the database
+//! directly, whether a server runs or not.
 
 use std::io::Write;
 
@@ -13,9 +13,10 @@ use crate::config::Config;
 use crate::keys::{KeyKind, make_key, reveal};
 use crate::store::{PageRequest, Store};
 
-use super::{open_or_make, print};
+use super::{open_or_create, print};
 
-/// Creates an application with a key; the first one of a database comes with an admin key.
+/// Creates an application with an API key. For the first application of a database, it creates an
+/// admin key too.
 pub(super) async fn create_app(config: &Config, name: String, json: bool) -> anyhow::Result<()> {
     let now = SystemClock::start().now();
     let request = CreateApp { name, language: None };
@@ -23,15 +24,15 @@ pub(super) async fn create_app(config: &Config, name: String, json: bool) -> any
         Ok(app) => app,
         Err(violations) => bail!("{violations}"),
     };
-    let store = open_or_make(config).await?;
+    let store = open_or_create(config).await?;
     let id = AppId(Uuid::now_v7());
     let api_key = make_key(KeyKind::Api, None, now);
     let admin_key = make_key(KeyKind::Admin, None, now);
     let first = store.bootstrap(id, app.clone(), api_key.stored.clone(), admin_key.stored).await;
-    let is_first = first.context("the application was not made")?;
+    let is_first = first.context("the application was not created")?;
     if !is_first {
         let made = store.create_app(id, app.clone(), Some(api_key.stored), now).await;
-        made.context("the application was not made")?;
+        made.context("the application was not created")?;
     }
     if !is_first && has_namesake(&store, &app.name).await? {
         let name = &app.name;
@@ -50,7 +51,8 @@ pub(super) async fn create_app(config: &Config, name: String, json: bool) -> any
     }
     show(answer, json)?;
     if is_first {
-        // A process that ends before leaves it to the first start of a server to show keys.
+        // If the process ends before this line, the first start of a server creates and shows new
+        // keys.
         store.keys_shown().await.context("the first start of a server shows other keys")?;
     }
     store.close().await;
@@ -60,26 +62,27 @@ pub(super) async fn create_app(config: &Config, name: String, json: bool) -> any
 /// Applications that are read at a time.
 const APPS_PER_PAGE: u32 = 100;
 
-/// Whether more than one application has this name. Names may repeat, and the CLI accepts a name as an id.
+/// Whether more than one application has this name. Names may repeat, and the CLI accepts a name as
+/// an id.
 async fn has_namesake(store: &Store, name: &str) -> anyhow::Result<bool> {
-    let (mut cursor, mut found) = (None, 0);
+    let (mut cursor, mut count) = (None, 0);
     loop {
         let page = store.list_apps(PageRequest { limit: APPS_PER_PAGE, cursor }).await?;
-        found += page.rows.iter().filter(|app| app.name == name).count();
+        count += page.rows.iter().filter(|app| app.name == name).count();
         cursor = page.next;
-        if found > 1 || cursor.is_none() {
-            return Ok(found > 1);
+        if count > 1 || cursor.is_none() {
+            return Ok(count > 1);
         }
     }
 }
 
-/// Makes an admin key.
+/// Creates an admin key.
 pub(super) async fn create_admin_key(config: &Config, json: bool) -> anyhow::Result<()> {
     let now: Timestamp = SystemClock::start().now();
-    let store = open_or_make(config).await?;
+    let store = open_or_create(config).await?;
     let key = make_key(KeyKind::Admin, None, now);
     let id = key.stored.id;
-    store.add_admin_key(key.stored).await.context("the admin key was not made")?;
+    store.add_admin_key(key.stored).await.context("the admin key was not created")?;
     store.close().await;
     let mut answer = Map::new();
     answer.insert("id".into(), id.to_string().into());
@@ -87,7 +90,7 @@ pub(super) async fn create_admin_key(config: &Config, json: bool) -> anyhow::Res
     show(answer, json)
 }
 
-/// JSON on one line, or a line for each member.
+/// Prints the members as JSON on one line, or each member on its own line.
 fn show(answer: Map<String, Value>, json: bool) -> anyhow::Result<()> {
     if json {
         return print(&Value::Object(answer).to_string());

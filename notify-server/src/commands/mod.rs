@@ -1,32 +1,29 @@
-//! What each subcommand does. Prints on standard output through one function; the log is on
-//! standard error.
+//! The subcommands. Their results go to standard output through `print`; the log goes to standard
+//! error.
 
-mod backup;
-mod clock;
 mod credentials;
 mod healthcheck;
 mod keys;
 mod moving;
-#[cfg(feature = "sandbox")]
-mod sandbox;
 mod serve;
 mod signals;
 
 use std::io::Write;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 
 use crate::app::open_store;
 use crate::cli::Action;
 use crate::config::{Config, MASTER_KEY_FILE, MASTER_KEY_VARIABLE};
-use crate::store::Store;
+use crate::store::{Store, sqlite};
 use crate::telemetry::start_log;
 
 /// Performs an action.
 ///
 /// # Errors
-/// Why it failed, in words for an operator.
+/// When the action fails. The error is written for an operator.
 pub async fn perform(action: Action, config: Config) -> anyhow::Result<()> {
     start_log(&config.log, config.log_format)?;
     match action {
@@ -34,20 +31,20 @@ pub async fn perform(action: Action, config: Config) -> anyhow::Result<()> {
         Action::CreateApp { name, json } => keys::create_app(&config, name, json).await,
         Action::CreateAdminKey { json } => keys::create_admin_key(&config, json).await,
         Action::OpenApi => print(&crate::openapi_json()),
-        Action::Backup { file } => backup::backup(&config, file).await,
-        Action::ConfirmClock => clock::confirm(&config).await,
+        Action::Backup { file } => backup(&config, file).await,
+        Action::ConfirmClock => confirm_clock(&config).await,
         Action::ForgetCredentials => credentials::forget(&config).await,
         Action::Healthcheck { url } => healthcheck::check(&config, url).await,
         Action::Move { to } => moving::run(&config, to).await,
         Action::UndoMove => moving::undo(&config).await,
         #[cfg(feature = "sandbox")]
-        Action::Sandbox { listen } => sandbox::run(listen).await,
+        Action::Sandbox { listen } => run_sandbox(listen).await,
     }
 }
 
-/// Opens the database of the data folder, and creates it if it is missing; in that case it prints the
-/// folder, since another one may have been intended.
-async fn open_or_make(config: &Config) -> anyhow::Result<Arc<Store>> {
+/// Opens the database, and creates it if it is missing. After it created a database, it prints the
+/// data folder, because the operator may have meant another folder.
+async fn open_or_create(config: &Config) -> anyhow::Result<Arc<Store>> {
     let is_new = config.database_url.is_none() && !config.database().exists();
     let store = open_store(config, false).await?;
     if is_new {
@@ -69,11 +66,76 @@ fn master_key_place(config: &Config) -> String {
     }
 }
 
-/// Writes a line to standard output. A closed pipe is no error.
+/// Writes a line to standard output. A closed pipe is not an error.
 fn print(line: &str) -> anyhow::Result<()> {
     let mut output = std::io::stdout().lock();
     match writeln!(output, "{line}").and_then(|()| output.flush()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         written => written.context("cannot write to standard output"),
     }
+}
+
+/// `notify-server confirm-clock`: makes the servers of the database trust their clock again after
+/// it jumped. Servers check for a confirmation once a minute while they do not trust the clock.
+async fn confirm_clock(config: &Config) -> anyhow::Result<()> {
+    let database = config.database();
+    let exists = config.database_url.is_some() || database.exists();
+    ensure!(exists, "there is no database at {}", database.display());
+    let store = open_store(config, false).await?;
+    let is_confirmed = store.confirm_clock().await.context("the clock was not confirmed")?;
+    store.close().await;
+    print(if is_confirmed {
+        "the clock is confirmed: running servers apply this within a minute"
+    } else {
+        "the clock is trusted already: there is nothing to confirm"
+    })
+}
+
+/// `notify-server backup`: copies the database to a new file. The copy is consistent, also while
+/// the server runs.
+async fn backup(config: &Config, file: PathBuf) -> anyhow::Result<()> {
+    ensure!(
+        config.database_url.is_none(),
+        "a PostgreSQL database is copied by its own tool: pg_dump --format=custom; keep the master \
+         key too, in another place"
+    );
+    let database = config.database();
+    ensure!(database.exists(), "there is no database at {}", database.display());
+    ensure!(!file.exists(), "{} exists already", file.display());
+    let target = file.clone();
+    let copying = tokio::task::spawn_blocking(move || sqlite::backup(&database, &target));
+    copying.await.context("the copy was interrupted")?.context("the database was not copied")?;
+    print(&format!("copied to {}", file.display()))?;
+    let master_key = master_key_place(config);
+    print(&format!(
+        "keep the master key too, in another place: {master_key}; without it the copy's provider \
+         credentials cannot be opened"
+    ))
+}
+
+/// Default address of the sandbox. Its port is the port after the default port of the server.
+#[cfg(feature = "sandbox")]
+const LISTEN_DEFAULT: &str = "127.0.0.1:8081";
+
+/// `notify-server sandbox`: runs fake providers until a signal.
+#[cfg(feature = "sandbox")]
+async fn run_sandbox(listen: Option<String>) -> anyhow::Result<()> {
+    let stop = signals::first_signal()?;
+    let listen = listen.as_deref().unwrap_or(LISTEN_DEFAULT);
+    let address = tokio::net::lookup_host(listen)
+        .await
+        .with_context(|| format!("--listen: `{listen}` is not an address"))?
+        .next()
+        .with_context(|| format!("--listen: `{listen}` does not resolve to an address"))?;
+    let listener = tokio::net::TcpListener::bind(address).await.with_context(|| {
+        format!("cannot listen on {address}; choose another address with --listen")
+    })?;
+    let sandbox =
+        notify_sandbox::Sandbox::start(listener, notify_sandbox::SandboxConfig::default()).await?;
+    if let Err(error) = print(&sandbox.instructions()) {
+        tracing::warn!("{error:#}");
+    }
+    stop.await;
+    sandbox.stop().await;
+    Ok(())
 }

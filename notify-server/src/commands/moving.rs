@@ -1,4 +1,5 @@
-//! `notify-server move`: the whole installation to the other kind of database.
+//! `notify-server move`: moves the whole installation to another database, from SQLite to
+//! PostgreSQL or back.
 
 use std::io::{IsTerminal, Write};
 use std::thread;
@@ -18,14 +19,15 @@ use crate::store::transfer::{
 /// An alternative to `--to` that other users of the machine cannot read.
 const TO_VARIABLE: &str = "NOTIFY_MOVE_TO";
 const BAR: &str = "{msg:30} {bar:30} {percent}% of {human_len} rows ({eta} left)";
-/// Most rows between two lines where standard error is no terminal, in percent of all.
+/// Most rows between two lines of progress if standard error is not a terminal, in percent of all
+/// rows.
 const LINE_PERCENT: u64 = 10;
 /// Longest time between two of these lines while rows are moved.
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
-/// Bytes of a digest that are shown.
+/// Number of bytes of a digest that are shown.
 const DIGEST_SHOWN: usize = 8;
 
-/// Carries everything to another database.
+/// Moves the installation to the database in `to`, or in `NOTIFY_MOVE_TO`.
 pub(super) async fn run(config: &Config, to: Option<String>) -> anyhow::Result<()> {
     let to = to.or_else(|| std::env::var(TO_VARIABLE).ok());
     let to = to.with_context(|| format!("name the target in --to or {TO_VARIABLE}"))?;
@@ -38,7 +40,7 @@ pub(super) async fn run(config: &Config, to: Option<String>) -> anyhow::Result<(
         "moving {from_name} to {to_name}; if this is interrupted, run the same command again: it resumes"
     )
     .context("cannot write to standard error")?;
-    let moved = apart(move || {
+    let moved = on_own_thread(move || {
         let mut bar = Bar::new();
         let moved = move_installation(&from, &to, at_ms, &mut |progress| bar.show(progress));
         bar.bar.finish_and_clear();
@@ -53,11 +55,11 @@ pub(super) async fn run(config: &Config, to: Option<String>) -> anyhow::Result<(
     print(&advice(config))
 }
 
-/// Gives the database of the settings free again.
+/// Undoes a move: servers can use the database of the settings again.
 pub(super) async fn undo(config: &Config) -> anyhow::Result<()> {
     let from = source(config);
     let place = from.to_string();
-    match apart(move || undo_move(&from)).await? {
+    match on_own_thread(move || undo_move(&from)).await? {
         Some(other) => print(&format!(
             "{place} can be served again, in its state when it was moved to {other}; do not serve both"
         )),
@@ -72,20 +74,21 @@ fn source(config: &Config) -> DatabaseLocation {
     }
 }
 
-/// On a thread without a runtime: connections bring their own.
-async fn apart<T: Send + 'static>(
+/// Runs the work on a thread without an async runtime, because database connections start their
+/// own.
+async fn on_own_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, MoveError> + Send + 'static,
 ) -> anyhow::Result<T> {
-    let (done, waits) = tokio::sync::oneshot::channel();
-    thread::Builder::new().name("move".to_owned()).spawn(move || done.send(work()))?;
-    Ok(waits.await.map_err(|_| anyhow!("the move failed with an internal error"))??)
+    let (result_sender, result) = tokio::sync::oneshot::channel();
+    thread::Builder::new().name("move".to_owned()).spawn(move || result_sender.send(work()))?;
+    Ok(result.await.map_err(|_| anyhow!("the move failed with an internal error"))??)
 }
 
-/// The progress on standard error: a bar on a terminal, else a line now and then.
+/// Shows the progress on standard error: as a bar on a terminal, otherwise as lines.
 struct Bar {
     bar: ProgressBar,
     lines: Lines,
-    /// What the bar was about.
+    /// The step and the table that the bar shows.
     shown: Option<(Step, String)>,
 }
 
@@ -123,7 +126,8 @@ impl Bar {
     }
 }
 
-/// The progress for a log: a line for each step, each tenth of its rows, and each few seconds.
+/// The progress as lines of a log: one for each step, for each tenth of its rows, and at least
+/// every [`LINE_INTERVAL`].
 #[derive(Default)]
 struct Lines {
     last: Option<Line>,
@@ -173,7 +177,7 @@ fn report(moved: &MoveReport, seconds: f64) -> Vec<String> {
     lines
 }
 
-/// What the destination needs in addition to the rows.
+/// Instructions about the master key, which is not moved with the rows.
 fn advice(config: &Config) -> String {
     let key = master_key_place(config);
     format!(

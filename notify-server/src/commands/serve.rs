@@ -21,7 +21,8 @@ pub(super) async fn serve(config: Config) -> anyhow::Result<()> {
     let place = config.database_url.as_ref().map(DatabaseUrl::place);
     let app = App::start(config).await?;
     let folder = folder.display();
-    // Who started in another folder wonders why no key is taken.
+    // The log names the data folder: an operator who started the server in another folder by
+    // mistake would otherwise not see why the server refuses the keys.
     match place {
         Some(place) if app.first_keys.is_some() => {
             tracing::info!("database {place}: new installation");
@@ -33,7 +34,7 @@ pub(super) async fn serve(config: Config) -> anyhow::Result<()> {
     if let Some(keys) = &app.first_keys {
         print(&format!("api key: {}", reveal(&keys.api_key)))?;
         print(&format!("admin key: {}", reveal(&keys.admin_key)))?;
-        // On standard error: scripts read the lines of standard output.
+        // Logged to standard error, because scripts read the lines of standard output.
         tracing::warn!("save the api key and the admin key: they are not shown again");
         if let Err(error) = app.keys_shown().await {
             let cause = error_chain(&error);
@@ -42,10 +43,11 @@ pub(super) async fn serve(config: Config) -> anyhow::Result<()> {
     }
     print(&format!("listening on {}", app.origin))?;
     if app.first_keys.is_some() && std::io::stderr().is_terminal() {
-        // For a person at a terminal; useless in a service's log. A closed output is no error.
+        // Only for a person at a terminal, not for the log of a service. A closed output is not an
+        // error.
         let _ = writeln!(std::io::stderr(), "\n{}", next_steps(&app.origin));
     }
-    until_the_end(app, stop, hangups).await
+    serve_until_stopped(app, stop, hangups).await
 }
 
 /// Hints for the first start of a server.
@@ -62,10 +64,11 @@ fn next_steps(origin: &str) -> String {
     )
 }
 
-/// Serves until `stop`, or until there is nothing left that delivers. That is an error: what broke
-/// the engine may have left more behind than the engine, so that it is not started again here, and
-/// the supervisor sees a failed process. The next start resumes open deliveries.
-async fn until_the_end(
+/// Serves until `stop` resolves, or until the delivery engine ends, which is an error. The engine
+/// is not started again in this process, because the fault that ended it may have damaged more than
+/// the engine. Instead, the process fails, so that its supervisor restarts it. The next start
+/// resumes open deliveries.
+async fn serve_until_stopped(
     app: App,
     stop: impl Future<Output = ()>,
     mut hangups: signals::Hangups,
@@ -102,11 +105,11 @@ mod tests {
     use crate::app::open_store;
     use crate::clock::Clock;
 
-    /// A clock that makes only the engine fail, once that is switched on.
-    struct Brittle(AtomicBool);
+    /// A clock that panics in the thread of the delivery engine, after a test switched that on.
+    struct FailingClock(AtomicBool);
 
     #[async_trait::async_trait]
-    impl Clock for Brittle {
+    impl Clock for FailingClock {
         fn now(&self) -> Timestamp {
             let is_engine = std::thread::current().name() == Some("delivery");
             assert!(!(is_engine && self.0.load(Ordering::SeqCst)), "the clock broke");
@@ -133,7 +136,7 @@ mod tests {
         let config = Config { data_dir: folder.path().to_owned(), ..Config::default() };
         let store = open_store(&config, true).await.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let clock = Arc::new(Brittle(AtomicBool::new(false)));
+        let clock = Arc::new(FailingClock(AtomicBool::new(false)));
         let app = App::start_on(config, listener, store, clock.clone()).await.unwrap();
         let key = reveal(&app.first_keys.as_ref().unwrap().api_key);
         let http = reqwest::Client::new();
@@ -143,14 +146,14 @@ mod tests {
         clock.0.store(true, Ordering::SeqCst);
         let body = r#"{"text": "t", "platforms": ["ios"]}"#;
         let accepted = http.post(&send).header("x-api-key", key).body(body).send().await.unwrap();
-        assert_eq!(accepted.status(), 200, "what it accepted waits for the next start");
+        assert_eq!(accepted.status(), 200, "an accepted notification waits for the next start");
         app.engine_ended().await;
         let hangups = signals::Hangups::listen().unwrap();
         let answer = http.get(&ready).send().await.unwrap();
         assert_eq!(answer.status(), 503);
         let body = answer.text().await.unwrap();
         assert_eq!(body, r#"{"errors":["the delivery engine has ended"]}"#);
-        let ended = until_the_end(app, std::future::pending(), hangups).await.unwrap_err();
+        let ended = serve_until_stopped(app, std::future::pending(), hangups).await.unwrap_err();
         assert_eq!(ended.to_string(), "the delivery engine has ended");
     }
 }

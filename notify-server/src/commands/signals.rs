@@ -1,12 +1,13 @@
-//! SIGTERM and SIGINT: the first one starts a graceful stop, the second one stops at once. SIGHUP: reload.
+//! Signals. The first SIGTERM or SIGINT starts a graceful stop, the second one ends the process at
+//! once. SIGHUP reloads the TLS certificate.
 
 use anyhow::Context;
 
-/// Exit status of a process that a second signal ended.
+/// Exit status of the process after a second signal.
 const FORCED: i32 = 130;
 
-/// Listens for signals from now on; the answer resolves with the first one. After it, another one
-/// ends the process at once.
+/// Listens for SIGTERM and SIGINT from now on. The returned future resolves with the first signal.
+/// After that, the next signal ends the process at once.
 pub(super) fn first_signal() -> anyhow::Result<impl Future<Output = ()>> {
     let mut signals = Signals::listen().context("cannot listen for signals")?;
     Ok(async move {
@@ -19,7 +20,7 @@ pub(super) fn first_signal() -> anyhow::Result<impl Future<Output = ()>> {
     })
 }
 
-/// SIGHUP from now on, which no longer ends the process.
+/// Receives SIGHUP. While it exists, SIGHUP does not end the process.
 pub(super) struct Hangups(#[cfg(unix)] tokio::signal::unix::Signal);
 
 impl Hangups {
@@ -29,7 +30,7 @@ impl Hangups {
         signal(SignalKind::hangup()).map(Self).context("cannot listen for signals")
     }
 
-    /// Returns with the next one.
+    /// Waits for the next SIGHUP.
     #[cfg(unix)]
     pub(super) async fn next(&mut self) {
         if self.0.recv().await.is_none() {
@@ -42,7 +43,7 @@ impl Hangups {
         Ok(Self())
     }
 
-    /// There is none on this system.
+    /// Never returns: this system has no SIGHUP.
     #[cfg(not(unix))]
     pub(super) async fn next(&mut self) {
         std::future::pending().await

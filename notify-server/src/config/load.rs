@@ -19,16 +19,16 @@ pub enum ConfigError {
     /// The file cannot be read.
     #[error("config: cannot read {}", path.display())]
     Unreadable {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// Why it cannot be read.
         #[source]
         source: std::io::Error,
     },
     /// The file is not TOML, or contains a key that is not a setting.
     #[error("config: {}: {message}", path.display())]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// What is wrong, and where.
         message: String,
@@ -45,9 +45,9 @@ pub enum ConfigError {
 
 /// Sources of settings other than the file.
 pub struct Sources<'s> {
-    /// A flag's text, by its name without dashes.
+    /// The value of a flag, by the flag's name without the leading dashes.
     pub flag: &'s dyn Fn(&str) -> Option<String>,
-    /// A variable of the environment.
+    /// The value of an environment variable.
     pub variable: &'s dyn Fn(&str) -> Option<String>,
 }
 
@@ -64,14 +64,14 @@ impl Config {
         };
         for setting in SETTINGS {
             let variables = std::iter::once(setting.variable()).chain(setting.variable_alias());
-            let given = match (sources.flag)(setting.name) {
+            let name_and_text = match (sources.flag)(setting.name) {
                 Some(text) => Some((format!("--{}", setting.name), text)),
                 None => variables
                     .map(|name| (variable(&name), name))
                     .find_map(|(text, name)| Some((name, text?))),
             };
-            if let Some((name, text)) = given {
-                let value = checked(setting, &text)
+            if let Some((name, text)) = name_and_text {
+                let value = parse_value(setting, &text)
                     .map_err(|message| ConfigError::Value { name, message })?;
                 table.insert(setting.name.to_owned(), value);
             }
@@ -129,8 +129,9 @@ impl Config {
     }
 }
 
-/// The value of a flag or variable, parsed on its own so that the error names its source.
-fn checked(setting: &Setting, text: &str) -> Result<Value, String> {
+/// Parses the value of a flag or variable. Each value is checked alone, so that an error can name
+/// the flag or variable it came from.
+fn parse_value(setting: &Setting, text: &str) -> Result<Value, String> {
     let value = match setting.kind {
         Kind::Text => Value::String(text.to_owned()),
         Kind::Count => text
@@ -160,7 +161,7 @@ fn read_file(path: &Path) -> Result<Table, ConfigError> {
         return Err(broken(format!("is larger than {FILE_BYTES_MAX} bytes")));
     }
     let text = std::fs::read_to_string(path).map_err(unreadable)?;
-    // Read as a whole first, since only then do errors name their line.
+    // Parsed as a `Config` first: only these errors contain the line.
     toml::from_str::<Config>(&text).map_err(|error| broken(describe(&error, &text)))?;
     let mut table: Table =
         toml::from_str(&text).map_err(|error| broken(describe(&error, &text)))?;
@@ -172,8 +173,8 @@ fn read_file(path: &Path) -> Result<Table, ConfigError> {
     Ok(table)
 }
 
-/// What is wrong, and in which line. The line itself is not repeated: a secret that was put there
-/// by mistake would appear in the log.
+/// A description of an error with its line number. The line itself is not shown, because a secret
+/// that was put there by mistake would appear in the log.
 fn describe(error: &toml::de::Error, text: &str) -> String {
     let message = error.message();
     let before = error.span().and_then(|span| text.get(..span.start));
@@ -183,33 +184,34 @@ fn describe(error: &toml::de::Error, text: &str) -> String {
     }
 }
 
-// `docs/configuration.md`, written from the list of settings; a test compares the two.
+// `docs/configuration.md` is generated from the list of settings. A test compares the two.
 
 const HEAD: &str = "\
 # Configuration
 
-Every setting is a flag (`--listen`), a variable of the environment (`NOTIFY_LISTEN`) and a key of
-the TOML file that `--config` or `NOTIFY_CONFIG` names (`listen = \"…\"`). A flag overrides the
+Every setting has a flag (`--listen`), an environment variable (`NOTIFY_LISTEN`) and a key
+(`listen = \"…\"`) in the TOML file that `--config` or `NOTIFY_CONFIG` names. A flag overrides the
 environment, which overrides the file. Unknown keys are refused. All subcommands take the same
 settings.
 
-A span of time is `30s`, `500ms`, `2m` or `1h`; a plain number is seconds. A list of networks is
-`10.0.0.0/8, 192.168.1.1`, in the file also a TOML array.
+A duration is written as `30s`, `500ms`, `2m` or `1h`; a plain number means seconds. A list of
+networks is written as `10.0.0.0/8, 192.168.1.1`. In the file, it can also be a TOML array.
 
-| setting | default | what |
+| setting | default | meaning |
 |---|---|---|
 ";
 
 const FOOT: &str = "
-`NOTIFY_MASTER_KEY` is the master key itself (32 bytes in base64) instead of a file. It has no flag
-and no key in the file, which others can read. Without either, the server uses `master.key` in the
-data folder, and creates a missing one (mode 0600) unless the database contains sealed data. A backup
-of the database needs the master key too: without the right one the server does not start, since it
-cannot open the providers' credentials. If the key is lost for good, `notify-server forget-credentials`
-deletes these credentials: messages wait until the providers are configured again.
+`NOTIFY_MASTER_KEY` contains the master key itself (32 bytes in base64) and replaces the file. There
+is no flag and no key in the file for it, because other users could read them. Without
+`NOTIFY_MASTER_KEY` and `--master-key-file`, the server uses `master.key` in the data folder. It
+creates a missing file (mode 0600) unless the database contains sealed data. A backup of the database
+needs the master key too: without the right key the server does not start, because it cannot open the
+providers' credentials. If the key is lost permanently, `notify-server forget-credentials` deletes
+these credentials. Messages then wait until the providers are configured again.
 ";
 
-/// The whole document.
+/// The text of `docs/configuration.md`.
 ///
 /// # Panics
 /// Never: the defaults are TOML values.

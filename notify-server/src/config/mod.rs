@@ -1,5 +1,5 @@
-//! Settings: a flag beats the environment, which beats the file of `--config`, which beats the
-//! default. The only place that reads the environment.
+//! The settings. A flag overrides the environment, which overrides the file of `--config`, which
+//! overrides the default. Only this module reads the environment.
 
 mod load;
 mod settings;
@@ -36,10 +36,10 @@ pub struct Config {
     pub listen: String,
     /// Folder of the database and the master key.
     pub data_dir: PathBuf,
-    /// PostgreSQL instead of the file.
+    /// PostgreSQL database to use instead of the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub database_url: Option<DatabaseUrl>,
-    /// The base of poll urls.
+    /// Url under which clients reach the server, used in the urls of polls.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "web_address")]
     pub public_url: Option<Url>,
     /// Certificate chain, PEM.
@@ -48,51 +48,55 @@ pub struct Config {
     /// Private key, PEM.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls_key: Option<PathBuf>,
-    /// Whether feeds and web push endpoints may point to private addresses.
+    /// Whether feeds, webhooks and web push endpoints may have loopback and private addresses.
     pub allow_private_networks: bool,
-    /// Requests a second and key; 0 is no limit.
+    /// Most requests per second with one API key; 0 means no limit.
     pub rate_limit: u32,
-    /// Failed authentications a minute and client address; 0 is no limit.
+    /// Most failed authentications per minute from one client address; 0 means no limit.
     pub auth_failures_per_minute: u32,
-    /// Votes on the pages of polls a minute and client address; 0 is no limit.
+    /// Most votes per minute from one client address, on the pages of all polls; 0 means no limit.
     pub poll_votes_per_minute: u32,
-    /// Requests of pages a minute, application and client address; 0 is no limit.
+    /// Most requests of web pages per minute from one client address to one application; 0 means no
+    /// limit.
     pub web_requests_per_minute: u32,
-    /// Browsers that subscribe a minute and application; 0 is no limit.
+    /// Most browsers per minute that subscribe to one application without an API key; 0 means no
+    /// limit.
     pub web_subscriptions_per_minute: u32,
     /// The proxies whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: Networks,
     /// Largest body of a request, in bytes.
     pub max_body_bytes: usize,
-    /// Time for a request's head.
+    /// Longest time in which the head of a request must arrive.
     pub header_timeout: Span,
-    /// Time for a request's body, unless it arrives at 1 KiB a second or faster.
+    /// Longest time to wait for the body of a request, unless the body arrives at 1 KiB a second or
+    /// faster.
     pub body_timeout: Span,
     /// How long a connection may be idle between requests.
     pub idle_timeout: Span,
     /// How long a client may leave its response unread.
     pub write_timeout: Span,
-    /// Most connections.
+    /// Most connections of clients.
     pub max_connections: usize,
-    /// Most connections of one address; 0 is no limit.
+    /// Most connections from one address; 0 means no limit.
     pub max_connections_per_address: usize,
-    /// How long requests and messages in flight may take to finish after a signal.
+    /// How long the server waits after a stop signal for requests and messages in flight.
     pub shutdown_grace: Span,
-    /// Connections that read the database.
+    /// Number of database connections for reads.
     pub reader_threads: usize,
-    /// Most messages in flight or not yet recorded.
+    /// Most messages that are in flight or whose outcome is not stored yet.
     #[serde(alias = "delivery-credit")]
     pub max_unacked_deliveries: usize,
-    /// Whether the providers' ids of delivered messages are kept.
+    /// Whether the providers' ids of accepted messages are stored.
     pub keep_message_ids: bool,
-    /// Days that a notification is kept after its end; 0 is forever.
+    /// How many days a notification is kept after it ended; 0 means forever.
     pub keep_notifications_days: u32,
-    /// Days that outcomes device by device are kept after it; 0 is forever.
+    /// How many days after its end the outcomes of a notification for each device are kept; 0 means
+    /// forever.
     pub keep_outcomes_days: u32,
-    /// Days that events device by device are kept after it; 0 is forever.
+    /// How many days after its end the events of a notification are kept; 0 means forever.
     pub keep_events_days: u32,
-    /// Days that a browser that subscribed without an API key is kept before it has accepted a message,
-    /// counted from its last visit; 0 is forever.
+    /// How many days after its last visit a browser is removed if it subscribed without an API key
+    /// and has accepted no message; 0 means never.
     pub keep_anonymous_devices_days: u32,
     /// File of the master key; `master.key` in the data folder by default.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -101,13 +105,13 @@ pub struct Config {
     pub log: String,
     /// Format of the log.
     pub log_format: LogFormat,
-    /// The master key itself, only from `NOTIFY_MASTER_KEY`: it must not be in a file or in the
-    /// arguments, which others can read.
+    /// The master key itself. It comes only from `NOTIFY_MASTER_KEY`: other users could read it in
+    /// the file or in the arguments.
     #[serde(skip)]
     pub master_key: Option<SecretString>,
 }
 
-/// Parses a web address, with an error that says what is missing.
+/// Parses a url. The error for a url without a scheme names the schemes.
 fn web_address<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Url>, D::Error> {
     let text = String::deserialize(deserializer)?;
     let refused = |error| match error {

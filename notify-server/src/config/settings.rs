@@ -1,4 +1,5 @@
-//! The list of settings, shared by the command line, the environment, the file and the documentation.
+//! The list of settings, shared by the command line, the environment, the file and the
+//! documentation.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -14,18 +15,19 @@ pub(crate) enum Kind {
     Text,
     /// A whole number of 0 or more.
     Count,
-    /// True or false; a flag without a value is true.
+    /// True or false. A flag without a value means true.
     Switch,
 }
 
-/// A setting: flag `--name`, variable `NOTIFY_NAME`, key `name` of the file.
+/// A setting, with the flag `--name`, the environment variable `NOTIFY_NAME` and the key `name` of
+/// the file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Setting {
     /// Name, with dashes.
     pub(crate) name: &'static str,
     /// Placeholder of the value in help texts.
     pub(crate) value: &'static str,
-    /// What it does.
+    /// The help text.
     pub(crate) help: &'static str,
     /// Its type.
     pub(crate) kind: Kind,
@@ -64,108 +66,139 @@ pub(crate) const SETTINGS: &[Setting] = &[
     text(
         "database-url",
         "URL",
-        "PostgreSQL instead of the file: postgres://USER:PASSWORD@HOST/DATABASE. Other users can \
-         read arguments: prefer the variable",
+        "PostgreSQL database to use instead of the file: \
+         postgres://USER:PASSWORD@HOST/DATABASE. Other users of the machine can read \
+         arguments, so prefer the environment variable",
     ),
-    text("public-url", "URL", "Base of poll urls; the listening address by default"),
-    text("tls-cert", "FILE", "Certificate chain (PEM); serves https"),
+    text(
+        "public-url",
+        "URL",
+        "Url under which clients reach the server, used in the urls of polls; the \
+         listening address by default",
+    ),
+    text(
+        "tls-cert",
+        "FILE",
+        "File of the certificate chain (PEM). With it, the server serves https",
+    ),
     text("tls-key", "FILE", "Private key of the certificate (PEM)"),
     Setting {
         name: "allow-private-networks",
         value: "BOOL",
-        help: "Lets feeds, webhooks and web push endpoints point to loopback and private addresses",
+        help: "Allows feeds, webhooks and web push endpoints at loopback and private \
+         addresses",
         kind: Kind::Switch,
         alias: None,
     },
-    count("rate-limit", "N", "Requests per second and API key; 0 is no limit"),
+    count("rate-limit", "N", "Most requests per second with one API key; 0 means no limit"),
     count(
         "auth-failures-per-minute",
         "N",
-        "Failed authentications per minute and client address; 0 is no limit",
+        "Most failed authentications per minute from one client address; 0 means no \
+         limit",
     ),
     count(
         "poll-votes-per-minute",
         "N",
-        "Votes on the pages of polls per minute and client address; 0 is no limit",
+        "Most votes per minute from one client address, on the pages of all polls; 0 \
+         means no limit",
     ),
     count(
         "web-requests-per-minute",
         "N",
-        "Requests of web pages per minute, application and client address; 0 is no limit",
+        "Most requests of web pages per minute from one client address to one \
+         application; 0 means no limit",
     ),
     count(
         "web-subscriptions-per-minute",
         "N",
-        "Browsers that subscribe without an API key, per minute and application; 0 is no limit",
+        "Most browsers per minute that subscribe to one application without an API \
+         key; 0 means no limit",
     ),
-    text("trusted-proxies", "NETS", "Addresses or networks whose X-Forwarded-For is trusted"),
+    text(
+        "trusted-proxies",
+        "NETS",
+        "Proxies whose X-Forwarded-For is trusted, as addresses or networks",
+    ),
     count("max-body-bytes", "BYTES", "Largest body of a request"),
-    text("header-timeout", "SPAN", "Time for the head of a request"),
+    text("header-timeout", "SPAN", "Longest time in which the head of a request must arrive"),
     text(
         "body-timeout",
         "SPAN",
-        "Time for the body of a request, and the window over which it has to come at 1 KiB a second",
+        "Longest time to wait for the body of a request. A body that takes longer \
+         must arrive at 1 KiB a second at least, measured over this time",
     ),
     text("idle-timeout", "SPAN", "How long a connection may be idle between requests"),
     text(
         "write-timeout",
         "SPAN",
-        "How long a client may leave its answer or a ping unread, and the window over which it has to \
-         read 1 KiB a second",
+        "How long a client may leave an answer or a ping unread. It must read 1 KiB a \
+         second at least, measured over this time",
     ),
-    count("max-connections", "N", "Most connections; fewer if the limit of open files is too low"),
+    count(
+        "max-connections",
+        "N",
+        "Most connections of clients; fewer if the limit of open files is too low",
+    ),
     count(
         "max-connections-per-address",
         "N",
-        "Most connections of one address, at most half of --max-connections; 0 is no limit",
+        "Most connections from one address, at most half of --max-connections; 0 \
+         means no limit",
     ),
     text(
         "shutdown-grace",
         "SPAN",
-        "How long requests and messages in flight may take to finish after a signal",
+        "How long the server waits after a stop signal for requests and messages in \
+         flight",
     ),
-    count("reader-threads", "N", "Connections that read the database"),
+    count("reader-threads", "N", "Number of database connections for reads"),
     Setting {
         name: "max-unacked-deliveries",
         value: "N",
-        help: "Most messages in flight or not yet recorded; after a crash at most this many are sent twice",
+        help: "Most messages that are in flight or whose outcome is not stored yet. A crash \
+         repeats at most this many",
         kind: Kind::Count,
         alias: Some("delivery-credit"),
     },
     Setting {
         name: "keep-message-ids",
         value: "BOOL",
-        help: "Keeps the providers' ids of delivered messages, for listings of deliveries",
+        help: "Stores the providers' ids of accepted messages and shows them in listings of \
+         deliveries",
         kind: Kind::Switch,
         alias: None,
     },
     count(
         "keep-notifications-days",
         "DAYS",
-        "How long a notification is kept after its end, with its counts; 0 is forever",
+        "How many days a notification and its counts are kept after it ended; 0 means \
+         forever",
     ),
     count(
         "keep-outcomes-days",
         "DAYS",
-        "How long the outcome for each device is kept; the counts stay; 0 is forever",
+        "How many days after its end the outcomes of a notification for each device \
+         are kept. The counts stay; 0 means forever",
     ),
     count(
         "keep-events-days",
         "DAYS",
-        "How long the events of each device are kept; the counts stay; 0 is forever",
+        "How many days after its end the events of a notification are kept. The \
+         counts stay; 0 means forever",
     ),
     count(
         "keep-anonymous-devices-days",
         "DAYS",
-        "How long a browser that subscribed without an API key is kept before it has accepted a message, \
-         counted from its last visit; 0 is forever",
+        "How many days after its last visit a browser is removed if it subscribed \
+         without an API key and has accepted no message; 0 means never",
     ),
     text("master-key-file", "FILE", "Master key file; master.key in the data folder by default"),
     text("log", "FILTER", "Log filter, such as info or notify_server=debug"),
     text("log-format", "text|json", "Format of the log, which goes to standard error"),
 ];
 
-// Values of settings that are neither text nor number.
+// The types of settings that are neither texts nor numbers.
 
 /// Format of the log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -178,18 +211,18 @@ pub enum LogFormat {
     Json,
 }
 
-/// A span of time: `30s`, `500ms`, `2m`, `1h`, or a plain number of seconds.
+/// A duration, written as `30s`, `500ms`, `2m`, `1h`, or a plain number of seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span(pub Duration);
 
 impl Span {
-    /// A span of seconds.
+    /// A duration of so many seconds.
     #[must_use]
     pub const fn from_secs(seconds: u64) -> Self {
         Self(Duration::from_secs(seconds))
     }
 
-    /// A span of milliseconds.
+    /// A duration of so many milliseconds.
     #[must_use]
     pub const fn from_millis(milliseconds: u64) -> Self {
         Self(Duration::from_millis(milliseconds))
@@ -201,7 +234,7 @@ impl FromStr for Span {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-        let wrong = || format!("`{text}` is not a span of time, such as 30s, 500ms or 2m");
+        let wrong = || format!("`{text}` is not a duration, such as 30s, 500ms or 2m");
         let count: u64 = digits.trim().parse().map_err(|_| wrong())?;
         let unit_ms = match &text[digits.len()..] {
             "ms" => 1,
@@ -237,7 +270,7 @@ impl<'de> Deserialize<'de> for Span {
         impl de::Visitor<'_> for Visit {
             type Value = Span;
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a span of time, such as \"30s\", or a number of seconds")
+                f.write_str("a duration, such as \"30s\", or a number of seconds")
             }
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Span, E> {
                 text.parse().map_err(E::custom)
@@ -251,12 +284,12 @@ impl<'de> Deserialize<'de> for Span {
     }
 }
 
-/// Addresses and networks: `10.0.0.0/8, 192.168.1.1`.
+/// A list of addresses and networks, such as `10.0.0.0/8, 192.168.1.1`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Networks(Vec<IpNet>);
 
 impl Networks {
-    /// Whether one of them contains the address.
+    /// Whether the list contains an address.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         self.0.iter().any(|network| network.contains(&address))

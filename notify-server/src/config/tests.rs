@@ -61,7 +61,7 @@ fn errors_name_source_and_fault() {
         ),
         (
             ("shutdown-grace", "soon"),
-            "--shutdown-grace: `soon` is not a span of time, such as 30s, 500ms or 2m",
+            "--shutdown-grace: `soon` is not a duration, such as 30s, 500ms or 2m",
         ),
         (("header-timeout", "0"), "header-timeout: must be more than 0"),
         (("tls-cert", "a.pem"), "tls-cert: comes together with tls-key"),

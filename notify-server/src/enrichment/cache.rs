@@ -1,7 +1,10 @@
-//! Caches the responses of campaigns, the most frequent request of devices, as bytes. A response is
-//! cached with the generation of its application, which is read before the store. Every change that could
-//! affect it increments the generation before the change is acknowledged, so no response is older than the
-//! last write that this server acknowledged. Writes of other servers show after five seconds.
+//! Caches the responses of campaigns, the most frequent request of devices, as bytes.
+//!
+//! Every application has a generation counter. Every change that could affect a response increments
+//! the counter before the server acknowledges the change. The cache reads the counter before it
+//! reads the store, and serves a cached response only while the counter has the same value. So no
+//! response is older than the last write that this server acknowledged. Writes of other servers
+//! show after five seconds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,11 +23,11 @@ use crate::store::{
 const CACHE_BYTES_MAX: usize = 32 * 1_024 * 1_024;
 /// Approximate overhead of a cached response, in bytes.
 const ENTRY_BYTES: usize = 512;
-/// Longest age of a cached response. Writes by another server of the same database
-/// do not invalidate it.
+/// Longest age of a cached response. The age is limited because writes by another server of the
+/// same database do not increment the counters of this server.
 const AGE_MAX: Duration = Duration::from_secs(5);
-/// Number of generation counters. Applications that share one are invalidated together: more work, never
-/// a stale response.
+/// Number of generation counters. Several applications can share a counter. Their responses are
+/// invalidated together, which costs additional reads but never serves a stale response.
 const GENERATIONS: usize = 1_024;
 
 /// A campaign of an application; `None` is the default one.
@@ -56,8 +59,8 @@ impl EnrichmentCache {
     /// The response for an active campaign.
     ///
     /// # Errors
-    /// `NotFound` when there is none; other errors of the store, and then never a response made without
-    /// it.
+    /// `NotFound` when there is no such active campaign. Every other error of the store is returned
+    /// too; the cache never makes up a response without the store.
     pub(crate) async fn get(
         &self,
         app: AppNo,
@@ -67,7 +70,8 @@ impl EnrichmentCache {
             CampaignRef::Default => None,
             CampaignRef::Id(id) => Some(id),
         };
-        // Before the store is read, so that a change in between makes this response stale at once.
+        // The generation is read before the store. A change between the two reads then makes the
+        // cached response stale at once.
         let (generation, read_at) = (self.generations.now(app), Instant::now());
         if let Some(cached) = self.cache.get(&(app, id))
             && cached.generation == generation
@@ -76,7 +80,7 @@ impl EnrichmentCache {
             return Ok(cached.body);
         }
         let shown = self.store.shown_campaign(app, campaign).await?;
-        let body = serde_json::to_vec(&rendered(&shown))
+        let body = serde_json::to_vec(&render(&shown))
             .map_err(|error| StoreError::Backend(error.into()))?;
         let ready = Arc::new(CachedBody::of(body.into()));
         let bytes = ready.body.len() + ENTRY_BYTES;
@@ -86,15 +90,16 @@ impl EnrichmentCache {
     }
 }
 
-/// The response for devices: newest items first over all feeds of a feature.
-fn rendered(shown: &ShownCampaign) -> Enrichment {
+/// Builds the response for devices. The items of all feeds of a feature are sorted together, newest
+/// first.
+fn render(shown: &ShownCampaign) -> Enrichment {
     let record = &shown.record;
     Enrichment::from_template(record.campaign.id, &record.template, |feeds| {
         feeds.iter().filter_map(id_of).flat_map(|id| items_of(shown, id)).collect()
     })
 }
 
-/// A stored template names feeds by id.
+/// The id of a feed. Stored templates name every feed by its id, so `Url` does not occur.
 fn id_of(feed: &FeedRef) -> Option<FeedId> {
     match feed {
         FeedRef::Id { id } => Some(*id),
@@ -103,7 +108,9 @@ fn id_of(feed: &FeedRef) -> Option<FeedId> {
 }
 
 fn items_of(shown: &ShownCampaign, id: FeedId) -> Vec<FeedItem> {
-    let Some(feed) = shown.feeds.iter().find(|feed| feed.id == id) else { return Vec::new() };
+    let Some(feed) = shown.feeds.iter().find(|feed| feed.id == id) else {
+        return Vec::new();
+    };
     let items = feed.items.iter().cloned().map(|item| FeedItem {
         title: item.title,
         url: item.url,

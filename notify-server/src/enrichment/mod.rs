@@ -1,5 +1,5 @@
-//! Content that devices show with a notification: the feeds of campaigns, fetched periodically, and the
-//! responses built from them.
+//! Content that devices show with a notification. The server fetches the feeds of campaigns
+//! periodically and builds the responses for devices from their items.
 
 mod cache;
 pub(crate) mod feeds;

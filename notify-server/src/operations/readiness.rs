@@ -1,5 +1,5 @@
-//! Whether storage can be read and written, for `/readyz`, which needs no key. Each check is a commit,
-//! so all requests within a second share one.
+//! The readiness of the store for `/readyz`: whether it can be read and written. Each check is a
+//! commit, and `/readyz` needs no key, so all requests within a second share one check.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,16 +12,16 @@ use crate::clock::SharedClock;
 use crate::error_chain::error_chain;
 use crate::store::{SharedStore, with_deadline};
 
-/// How long the result of a check is used, in milliseconds. A failure is visible after this time and the
-/// duration of one check at the latest.
+/// How long the result of a check is reused, in milliseconds. `/readyz` reports a failure after
+/// this time and the duration of one check at the latest.
 const RESULT_KEPT_MS: i64 = 1_000;
-/// Longest duration of a check: as long as a request waits for storage.
+/// Longest duration of a check. It is the time that a request waits for the store.
 const CHECK_WAIT: Duration = Duration::from_secs(4);
 
-/// Longest time until a probe is answered, whatever hangs.
+/// Longest time until `/readyz` responds, even if the disk hangs.
 const ANSWER_WAIT: Duration = Duration::from_millis(4_500);
 
-/// The last check, and what another one needs.
+/// Checks the store and keeps the last result.
 #[derive(Clone)]
 pub(crate) struct Readiness {
     store: SharedStore,
@@ -29,19 +29,19 @@ pub(crate) struct Readiness {
     last: Arc<Mutex<Option<LastCheck>>>,
 }
 
-/// A result.
+/// The result of a check.
 struct LastCheck {
     at: Timestamp,
     problem: Option<String>,
 }
 
 impl Readiness {
-    /// Without a check yet.
+    /// Creates it without a result; the first request runs a check.
     pub(crate) fn new(store: SharedStore, clock: SharedClock) -> Self {
         Self { store, clock, last: Arc::default() }
     }
 
-    /// The problem of storage, if there is one.
+    /// The problem of the store; `None` if the store works.
     pub(crate) async fn problem(&self) -> Option<String> {
         // A disk that hangs must not hang the probe.
         let until = Instant::now() + ANSWER_WAIT;
@@ -49,10 +49,10 @@ impl Readiness {
         let Ok(mut last) = timeout_at(until, self.last.clone().lock_owned()).await else {
             return Some(hangs.to_owned());
         };
-        if let Some(checked) = &*last
-            && (0..RESULT_KEPT_MS).contains(&self.clock.now().ms_since(checked.at))
+        if let Some(last_check) = &*last
+            && (0..RESULT_KEPT_MS).contains(&self.clock.now().ms_since(last_check.at))
         {
-            return checked.problem.clone();
+            return last_check.problem.clone();
         }
         let this = self.clone();
         // In its own task, so that a caller that disconnects does not abort the check.
@@ -63,12 +63,12 @@ impl Readiness {
             problem
         });
         match timeout_at(until, checking).await {
-            Ok(checked) => checked.unwrap_or_else(|_| Some("storage was not checked".to_owned())),
+            Ok(problem) => problem.unwrap_or_else(|_| Some("storage was not checked".to_owned())),
             Err(_) => Some(hangs.to_owned()),
         }
     }
 
-    /// Checks, and logs a change since the last check.
+    /// Checks the store. Logs the problem if it differs from that of the last check, and its end.
     async fn check(&self, last: Option<&LastCheck>) -> Option<String> {
         let store = self.store.clone();
         let in_place = tokio::task::spawn_blocking(move || store.in_place()).await;

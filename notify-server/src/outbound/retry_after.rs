@@ -1,5 +1,5 @@
-//! `Retry-After` of providers, endpoints and feeds: seconds or a date (RFC 9110
-//! §10.2.3), never more than a day.
+//! Parses `Retry-After` of providers, endpoints and feeds: seconds or a date (RFC 9110 section
+//! 10.2.3). A wait of more than a day is shortened to a day.
 
 use std::time::Duration;
 
@@ -11,11 +11,12 @@ use notify_core::Timestamp;
 /// Longest wait that is honoured.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(86_400);
 
-/// A day of the week that is not the date's is no reason to come earlier.
+/// A date with a wrong day of the week is accepted: ignoring the header would send the next request
+/// too early.
 static DATE: DateTimeParser = DateTimeParser::new().relaxed_weekday(true);
 
-/// The requested wait; `None` if missing or unreadable. A date is compared with the wall clock, as that
-/// of the answer is, or with the answer's own `Date`.
+/// The requested wait; `None` if the header is missing or cannot be parsed. The wait until a date
+/// is measured from `wall`: the wall clock, or the time in the response's own `Date`.
 pub(crate) fn retry_after(headers: &HeaderMap, wall: Timestamp) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     let wait = if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -1,15 +1,14 @@
-//! What may be connected to, in every disguise that a url or a resolver can give it.
+//! Private addresses are refused in every notation that a url or a resolver can use.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 
-use super::ranges::{BLOCKED_V4, BLOCKED_V6, is_public};
-use super::{Outbound, Policy, Refused, Resolver, Unreachable};
+use super::{BLOCKED_V4, BLOCKED_V6, Outbound, Policy, Refused, Resolver, Unreachable, is_public};
 
-/// A resolver that answers as a test says: each name its answers in turn, the last one for ever.
-/// Literals are what they are.
+/// A resolver with answers that a test sets. Each name returns its answers in order, and the last
+/// answer repeatedly. An address resolves to itself.
 #[derive(Default)]
 pub(crate) struct TestResolver(Mutex<HashMap<String, VecDeque<Vec<SocketAddr>>>>);
 
@@ -43,13 +42,13 @@ impl Outbound {
         Self { policy: Policy::Public, resolver }
     }
 
-    /// The same, where one address plays a public one.
+    /// A guard over a test's resolver that treats one address as public.
     pub(crate) fn over_with(resolver: Arc<TestResolver>, public: IpAddr) -> Self {
         Self { policy: Policy::PublicAnd(public), resolver }
     }
 }
 
-/// Hosts that stand for this machine or its network, as a url can write them.
+/// Notations of hosts that are this machine or a private network.
 pub(crate) const DISGUISES: [&str; 58] = [
     "localhost",
     "LOCALHOST",
@@ -198,8 +197,8 @@ fn ranges_are_blocked_entirely_also_when_mapped() {
     }
 }
 
-/// Ranges of the IANA registries of special-purpose addresses whose column "Globally Reachable" is not
-/// `True`, the reserved parts of the IPv6 address space, and services of clouds: first and last
+/// Ranges of the IANA registries of special-purpose addresses whose column "Globally Reachable" is
+/// not `True`, the reserved parts of the IPv6 address space, and services of clouds: first and last
 /// address.
 #[rustfmt::skip]
 const SPECIAL: [(&str, &str, &str); 41] = [

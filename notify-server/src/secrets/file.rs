@@ -1,4 +1,4 @@
-//! The file of the master key: read, or made where there is none.
+//! Reads and creates the file of the master key, and checks the permissions of files with secrets.
 
 use std::fs::OpenOptions;
 use std::io::{Read, Write};
@@ -15,10 +15,10 @@ use super::{MASTER_KEY_BYTES, MasterKey, MasterKeyError};
 const MASTER_KEY_FILE_BYTES_MAX: u64 = 1_024;
 
 impl MasterKey {
-    /// Reads the key file; `None` when it is not there.
+    /// Reads the key file; `None` if it does not exist.
     ///
     /// # Errors
-    /// When it cannot be read or holds no key.
+    /// When the file cannot be read or contains no key.
     pub(crate) fn read(path: &Path) -> Result<Option<Self>, MasterKeyError> {
         let mut text = Zeroizing::new(String::new());
         let file = match std::fs::File::open(path) {
@@ -30,19 +30,20 @@ impl MasterKey {
         Self::from_base64(&SecretString::from(text.as_str())).map(Some)
     }
 
-    /// Reads the key file, or draws a key and makes the file (mode 0600) when there is none. Of
-    /// two processes that start at once one makes it, the other reads it.
+    /// Reads the key file. If it does not exist, generates a key and creates the file (mode 0600).
+    /// If two processes start at once, one of them creates the file, and both use its key.
     ///
     /// # Errors
-    /// When the file can be neither read nor made.
-    pub(crate) fn read_or_make(path: &Path) -> Result<Self, MasterKeyError> {
+    /// When the file can be neither read nor created.
+    pub(crate) fn read_or_create(path: &Path) -> Result<Self, MasterKeyError> {
         if let Some(key) = Self::read(path)? {
             return Ok(key);
         }
         let mut bytes = Zeroizing::new([0_u8; MASTER_KEY_BYTES]);
         aws_lc_rs::rand::fill(bytes.as_mut()).expect("the operating system gives random bytes");
         let text = Zeroizing::new(BASE64.encode(bytes.as_ref()) + "\n");
-        // Written to a temporary file and linked into place, so that no reader sees a partial key.
+        // The key is written to a temporary file that is then linked to its name, so that no
+        // process reads a partial key.
         let draft = path.with_extension(format!("draft-{}", std::process::id()));
         let written = write_private(&draft, text.as_bytes())
             .and_then(|()| match std::fs::hard_link(&draft, path) {
@@ -74,6 +75,40 @@ fn sync_folder(path: &Path) -> std::io::Result<()> {
     }
 }
 
+/// Warns about a file with a secret that other users can read or change. The server does not refuse
+/// it, because files that are mounted into containers often have such modes, and a container has no
+/// other users.
+pub(crate) fn warn_if_exposed(path: &Path) {
+    if let Some(mode) = exposed_mode(path) {
+        tracing::warn!(
+            file = %path.display(),
+            mode = format_args!("{mode:04o}"),
+            "other users of this machine can read or change a secret file: chmod 600 it"
+        );
+    }
+}
+
+/// The mode of a file that other users can read or change; `None` for other files. As in ssh,
+/// access by the group counts only for files of the server's own user: another owner grants it so
+/// that the server can read the file.
+#[cfg(unix)]
+fn exposed_mode(path: &Path) -> Option<u32> {
+    use std::os::unix::fs::MetadataExt;
+    const GROUP: u32 = 0o070;
+    const OTHERS: u32 = 0o007;
+    const PERMISSIONS: u32 = 0o7777;
+    let metadata = std::fs::metadata(path).ok()?;
+    let is_own = metadata.uid() == rustix::process::geteuid().as_raw();
+    let forbidden = if is_own { GROUP | OTHERS } else { OTHERS };
+    let mode = metadata.mode() & PERMISSIONS;
+    (mode & forbidden != 0).then_some(mode)
+}
+
+#[cfg(not(unix))]
+fn exposed_mode(_: &Path) -> Option<u32> {
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,8 +117,8 @@ mod tests {
     fn key_file_is_created_once_and_private() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("master.key");
-        let made = MasterKey::read_or_make(&path).unwrap();
-        assert_eq!(MasterKey::read_or_make(&path).unwrap().id, made.id);
+        let made = MasterKey::read_or_create(&path).unwrap();
+        assert_eq!(MasterKey::read_or_create(&path).unwrap().id, made.id);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no draft is left");
         #[cfg(unix)]
         {
@@ -91,5 +126,27 @@ mod tests {
             let mode = std::fs::metadata(&path).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600);
         }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn secret_file_permissions_are_checked() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        std::fs::write(&path, "secret").unwrap();
+        for (mode, expected) in [
+            (0o600, None),
+            (0o400, None),
+            (0o640, Some(0o640)),
+            (0o604, Some(0o604)),
+            (0o644, Some(0o644)),
+            (0o620, Some(0o620)),
+            (0o666, Some(0o666)),
+        ] {
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+            assert_eq!(exposed_mode(&path), expected, "{mode:o}");
+        }
+        assert_eq!(exposed_mode(&folder.path().join("none")), None);
     }
 }

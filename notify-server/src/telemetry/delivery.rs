@@ -1,5 +1,4 @@
-//! Metrics of the delivery engine. Cheap enough for every attempt: the series of a channel are
-//! looked up once and cached.
+//! Metrics of the delivery engine.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +13,8 @@ use prometheus_client::registry::{Registry, Unit};
 use crate::reasons;
 use crate::store::{DeadAddress, DeviceOutcome, Outcome, RetryOutcome, RetryResult};
 
-/// Histogram bounds of an attempt's duration, in seconds: from a provider on the same network to the timeout.
+/// Histogram bounds of an attempt's duration, in seconds: from a provider on the same network to
+/// the timeout.
 const ATTEMPT_BUCKETS_SECONDS: [f64; 8] = [0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -58,7 +58,8 @@ impl Default for Counts {
             disabled: Family::default(),
         };
         for provider in ProviderKind::ALL {
-            // A rate needs an initial zero, and an alert needs the series to exist.
+            // Every series is created with 0 at the start. Prometheus computes a rate only after an
+            // initial value, and an alert works only on a series that exists.
             drop(counts.attempts.get_or_create(&channel(provider)));
             drop(counts.durations.get_or_create(&channel(provider)));
             let (channel, outcome) = (provider.as_str(), Outcome::Sent.as_str());
@@ -77,10 +78,10 @@ impl DeliveryMetrics {
         let Counts { attempts, durations, ended, disabled } = &*self.0;
         let help = "Requests to a provider that carry a message";
         registry.register("delivery_attempts", help, attempts.clone());
-        let help = "From a message on its way to the provider's answer";
+        let help = "From the request of a message to the provider's response";
         let name = "provider_request_duration";
         registry.register_with_unit(name, help, Unit::Seconds, durations.clone());
-        let help = "Deliveries that ended, once that is on disk";
+        let help = "Deliveries that ended, counted when the outcome is stored";
         registry.register("deliveries", help, ended.clone());
         let help = "Addresses that a provider reported dead";
         registry.register("tokens_disabled", help, disabled.clone());
@@ -96,7 +97,8 @@ impl DeliveryMetrics {
     /// Counts the outcomes committed by a page.
     pub(crate) fn settled(&self, settled: &[DeviceOutcome], dead: &[DeadAddress]) {
         let mut rest = settled;
-        // A checkpoint consists mostly of equal outcomes.
+        // Most outcomes of a page are equal, so a series is looked up once for each run of equal
+        // outcomes.
         while let Some(first) = rest.first() {
             let same = |other: &&DeviceOutcome| {
                 (other.key.platform(), other.settled, &other.reason)
@@ -146,10 +148,11 @@ fn channel(provider: ProviderKind) -> Channel {
     Channel { channel: provider.as_str() }
 }
 
-// Reasons as labels: a closed list, since providers can send any text.
+// Reasons as labels. The list is closed, because providers can send any text.
 
-/// Reasons that are labels in addition to ours: those of the tables in `providers/`.
-/// All others count as [`OTHER`]; the notification's `failures` show them in full.
+/// Reasons of providers that are used as labels, in addition to Notify's own reasons. They are
+/// those of the tables in `providers/`. All other reasons count as [`OTHER`]; the notification's
+/// `failures` show them in full.
 const REASONS: &[&str] = &[
     // APNs.
     "BadCollapseId",
@@ -182,13 +185,13 @@ const REASONS: &[&str] = &[
     "http_503",
 ];
 
-/// Every reason that is not in the list.
+/// The label of every reason that is not in a list.
 pub(super) const OTHER: &str = "other";
 
-/// The label of a reason; empty without a failure.
+/// The label of a reason; empty if there is no reason.
 pub(super) fn label(reason: Option<&str>) -> &'static str {
     let Some(reason) = reason else { return "" };
-    reasons::ALL.iter().chain(REASONS).find(|known| **known == reason).unwrap_or(&OTHER)
+    reasons::ALL.iter().chain(REASONS).find(|label| **label == reason).unwrap_or(&OTHER)
 }
 
 /// The number of possible labels.

@@ -19,11 +19,11 @@ pub(crate) enum LogError {
     #[error("log: not a filter, such as `info` or `notify_server=debug`")]
     Filter(#[source] ParseError),
     /// Another subscriber is installed already.
-    #[error("log: already begun")]
+    #[error("log: already started")]
     AlreadyStarted(#[source] TryInitError),
 }
 
-/// Starts logging to standard error; once per process.
+/// Starts logging to standard error. A process can call this once.
 ///
 /// # Errors
 /// When the filter is malformed, or logging has been started already.
@@ -41,12 +41,13 @@ pub(crate) fn start_log(filter: &str, format: LogFormat) -> Result<(), LogError>
     .map_err(LogError::AlreadyStarted)
 }
 
-/// Writes each event as one line: the unprintable characters of its values are escaped, so that
-/// they can neither forge lines nor control a reader's terminal. The subscriber
-/// writes one event at a time, with its newline.
+/// Writes each event as one line. Unprintable characters of values are escaped, so that a value can
+/// neither forge a line nor control a reader's terminal. The subscriber calls `write` once for each
+/// event, with its newline.
 struct OneLine<W> {
     to: W,
-    /// Whether escape sequences come from the subscriber, which escapes those of values itself.
+    /// Whether the subscriber writes colours. Escape characters then come from the subscriber and
+    /// must stay; it escapes those of values itself.
     colours: bool,
 }
 
@@ -68,7 +69,7 @@ impl<W: Write> Write for OneLine<W> {
                 '\n' => line.push_str("\\n"),
                 '\r' => line.push_str("\\r"),
                 '\t' => line.push_str("\\t"),
-                // As in JSON, the other format.
+                // The same escapes as in the JSON format.
                 character => push_escape(&mut line, character),
             }
         }
@@ -90,18 +91,20 @@ impl<W> OneLine<W> {
     }
 }
 
-// Push tokens and endpoints in logs.
+// Masks push tokens and endpoints in the log.
 
-/// Number of characters of an address that are shown.
+/// Number of characters of an address that the log shows.
 const SHOWN_CHARS: usize = 6;
-/// Shortest address that is shown in part, in characters: a chat id would be shown almost entirely.
+/// Shortest address of which characters are shown. Of a shorter one, such as a chat id, almost
+/// everything would be shown.
 const SHOWN_OF_CHARS_MIN: usize = 32;
 
-/// Generated at each start, so that a list of addresses cannot be matched against a log.
+/// The key of the hash. It is generated at each start, so that a list of addresses cannot be
+/// hashed and matched against a log.
 static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
-/// An address for the log: its first six characters and a hash that stays the same for the
-/// same address until the server stops. For a short address, only the hash.
+/// An address as the log shows it: its first six characters and a hash. The hash of an address is
+/// the same until the server stops. Of a short address, only the hash is shown.
 pub(crate) fn masked(address: &str) -> impl fmt::Display + use<> {
     let is_long = address.chars().nth(SHOWN_OF_CHARS_MIN - 1).is_some();
     let shown = address.chars().take(if is_long { SHOWN_CHARS } else { 0 }).collect();
@@ -125,7 +128,7 @@ mod tests {
 
     use super::*;
 
-    /// What an event with that value and that message looks like.
+    /// The log line of an event with this value in a field and in the message.
     fn logged(format: LogFormat, value: &str) -> String {
         #[derive(Clone, Default)]
         struct Kept(Arc<Mutex<Vec<u8>>>);

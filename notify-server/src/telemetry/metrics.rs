@@ -17,12 +17,12 @@ use crate::store::{AttemptOutcome, MessageStep};
 use crate::telemetry::delivery::DeliveryMetrics;
 use crate::telemetry::sample::{Gauges, Sample};
 
-/// Histogram bounds of a request's duration, in seconds: from a response from memory to the body timeout.
-/// Few, since each adds a series to every route.
+/// Histogram bounds of a request's duration, in seconds: from a response from memory to the body
+/// timeout. The list is short, because each bound adds a series to every route.
 const DURATION_BUCKETS_SECONDS: [f64; 7] = [0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 15.0];
 
-/// Labels of a request. The route is a template or `unknown`, the method is one
-/// that the route has or `other`: a closed set.
+/// Labels of a request. The route is a template or `unknown`. The method is a method of the route
+/// or `other`. So the set of labels is closed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Answered {
     route: &'static str,
@@ -58,11 +58,11 @@ impl Default for Metrics {
         registry.register("http_requests", "Requests answered", requests.clone());
         let durations: Family<Route, Histogram, fn() -> Histogram> =
             Family::new_with_constructor(|| Histogram::new(DURATION_BUCKETS_SECONDS));
-        let help = "From a request's head to its answer";
+        let help = "From the head of a request to its response";
         let name = "http_request_duration";
         registry.register_with_unit(name, help, Unit::Seconds, durations.clone());
         let accepted = Counter::default();
-        let help = "Notifications accepted for delivery; reports and replays are none";
+        let help = "Notifications accepted for delivery, without reports and replays";
         registry.register("notifications_accepted", help, accepted.clone());
         let delivery = DeliveryMetrics::default();
         delivery.register(&mut registry);
@@ -117,7 +117,7 @@ impl Metrics {
     /// The text of all metrics, with the given sample.
     pub(crate) fn encode(&self, sample: &Sample, form: Form) -> String {
         let mut text = String::new();
-        // Locked during both steps, so that no other sample comes in between.
+        // The lock covers both steps, so that another request cannot set its sample in between.
         let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         self.gauges.show(sample);
         prometheus_client::encoding::text::encode(&mut text, &registry)
@@ -144,10 +144,10 @@ impl Metrics {
     }
 }
 
-// The two formats of the metrics: the text format of Prometheus (version 0.0.4), which every reader
-// accepts, and `OpenMetrics` on request.
+// The two formats of the metrics: the text format of Prometheus (version 0.0.4), which all
+// collectors accept, and `OpenMetrics` for clients that request it.
 
-/// A form.
+/// A format of the metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     /// Prometheus text format 0.0.4.
@@ -157,7 +157,8 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// The format of an `Accept` header; Prometheus' format unless it names `OpenMetrics`.
+    /// The format for an `Accept` header: `OpenMetrics` if the header names it, otherwise
+    /// Prometheus' format.
     pub(crate) fn of(accept: Option<&str>) -> Self {
         match accept {
             Some(accept) if accept.contains("application/openmetrics-text") => Self::OpenMetrics,
@@ -165,7 +166,7 @@ impl Form {
         }
     }
 
-    /// Its content type.
+    /// The content type of the format.
     pub(crate) fn content_type(self) -> &'static str {
         match self {
             Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
@@ -173,7 +174,7 @@ impl Form {
         }
     }
 
-    /// Converts from `OpenMetrics` to this format.
+    /// Converts a text in `OpenMetrics` to this format.
     pub(super) fn render(self, open_metrics: String) -> String {
         match self {
             Self::OpenMetrics => open_metrics,
@@ -182,8 +183,8 @@ impl Form {
     }
 }
 
-/// In Prometheus' format a family has the name of its samples, including the suffix; it has neither
-/// units, nor `info`, nor an end marker.
+/// Converts `OpenMetrics` to Prometheus' format. There, a family has the full name of its samples,
+/// with the suffix. Units, the type `info` and the end marker do not exist.
 fn prometheus(open_metrics: &str) -> String {
     let mut text = String::with_capacity(open_metrics.len());
     let mut help: Option<(&str, &str)> = None;
@@ -214,20 +215,20 @@ fn prometheus(open_metrics: &str) -> String {
 
 // Metrics of feeds.
 
-/// How a fetch ended.
+/// The result of a fetch, as a label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FeedResult {
     /// The feed was read.
     Read,
-    /// It had not changed (304).
+    /// The feed had not changed (304).
     Unchanged,
-    /// The guard refused its address.
+    /// The guard for outgoing connections refused the address of the feed.
     Blocked,
-    /// It is gone (410).
+    /// The feed is gone (410).
     Gone,
-    /// The response is no feed, or too large.
+    /// The response is not a feed, or is too large.
     Unreadable,
-    /// No response, or an error.
+    /// There was no response, or its status is an error.
     Failed,
 }
 
@@ -260,7 +261,8 @@ impl FeedMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
         registry.register("feed_fetches", "Fetches of feeds by how they ended", self.0.clone());
         for result in FeedResult::ALL {
-            // Created at the start, since a rate needs an initial zero.
+            // Every series is created with 0 at the start, because Prometheus computes a rate only
+            // after an initial value.
             drop(self.0.get_or_create(&Ended { result: result.as_str() }));
         }
     }
@@ -294,7 +296,7 @@ pub(crate) struct WebhookMetrics {
 
 impl WebhookMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
-        let help = "Attempts to send a message to a webhook, by how the message went on";
+        let help = "Attempts to send a message to a webhook, by the next step of the message";
         registry.register("webhook_attempts", help, self.attempts.clone());
         let help = "Webhooks disabled by the server";
         registry.register("webhooks_disabled", help, self.disabled.clone());
@@ -334,7 +336,8 @@ pub(crate) struct RetentionMetrics {
 
 impl RetentionMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
-        let help = "Browsers removed that subscribed without an API key and never took a message";
+        let help =
+            "Browsers removed that subscribed without an API key and never accepted a message";
         registry.register(
             "anonymous_devices_removed",
             help,

@@ -1,6 +1,6 @@
-//! Observability: the log on standard error and the metrics of `/metrics`.
-//! No key, token or body is ever a label or field; labels come from
-//! closed lists, so that the number of series is bounded.
+//! Observability: the log on standard error and the metrics of `/metrics`. No label or log field
+//! contains a key, a token or a body. All labels come from closed lists, so that the number of
+//! series is bounded.
 
 mod delivery;
 mod log;

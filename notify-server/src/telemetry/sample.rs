@@ -1,4 +1,5 @@
-//! Gauges that are sampled on the metrics are read: queues, provider status, connections, tokens.
+//! Gauges that are sampled when the metrics are requested: queues, provider status, connections and
+//! tokens.
 
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -24,26 +25,27 @@ pub(crate) struct QueueSample {
     pub(crate) oldest_due_age_seconds: f64,
 }
 
-/// The figures of one moment.
+/// The values of all gauges at one moment.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sample {
     /// `None` if storage does not respond.
     pub(crate) queues: Option<Vec<QueueSample>>,
     /// The status of each lane.
     pub(crate) lane_statuses: Vec<(ProviderKind, ProviderStatus)>,
-    /// Connections of each provider: with and without requests in flight.
+    /// The number of connections of each provider, with and without requests in flight.
     pub(crate) connections: Vec<(ProviderKind, [u64; 2])>,
     /// Age of the oldest token in use of each provider, in seconds.
     pub(crate) token_ages: Vec<(ProviderKind, f64)>,
-    /// How often storage was busy, since the start.
+    /// How many transactions had to wait for another process since the start.
     pub(crate) busy: u64,
     /// Transactions that this server committed, since the start.
     pub(crate) commits: u64,
-    /// Servers alive on the same storage, this one included.
+    /// The number of running servers of this database, including this server.
     pub(crate) servers: u32,
-    /// How far the clock is ahead by a leap that is not confirmed, in seconds.
+    /// How far the clock jumped ahead, in seconds; 0 if the operator confirmed the jump or there
+    /// was none.
     pub(crate) clock_leap_seconds: f64,
-    /// When the TLS certificate expires, where there is one.
+    /// When the TLS certificate expires; `None` without TLS.
     pub(crate) certificate_not_after: Option<Timestamp>,
 }
 
@@ -65,10 +67,11 @@ struct Paused {
 }
 
 type Seconds = Gauge<f64, AtomicU64>;
-/// No labels of a series that may be missing but has no kinds.
+/// An empty set of labels. A family without labels can be cleared, unlike a gauge, so that its
+/// series is missing.
 type NoLabels = [(&'static str, &'static str); 0];
 
-/// The last sample, as series.
+/// The series that show the last sample.
 #[derive(Debug, Default)]
 pub(super) struct Gauges {
     depth: Family<InState, Gauge>,
@@ -88,7 +91,7 @@ impl Gauges {
     pub(super) fn register(&self, registry: &mut Registry) {
         let help = "Deliveries without an outcome; counted up to a bound";
         registry.register("queue_depth", help, self.depth.clone());
-        let help = "Age of the oldest thing that is due and not done";
+        let help = "Age of the oldest work that is due and not done";
         let unit = || Unit::Seconds;
         registry.register_with_unit("oldest_due_age", help, unit(), self.oldest.clone());
         let help = "HTTP/2 connections to providers";
@@ -97,36 +100,38 @@ impl Gauges {
         registry.register("channel_paused", help, self.paused.clone());
         let help = "Age of the oldest provider token in use";
         registry.register_with_unit("provider_token_age", help, unit(), self.token_ages.clone());
-        let help = "Transactions fixtures up because another process held the database";
+        let help = "Transactions that waited because another process held the database";
         registry.register("db_busy", help, self.busy.clone());
-        let help = "Transactions committed by this server; one may hold many writes";
+        let help = "Transactions committed by this server; a transaction may contain many writes";
         registry.register("db_commits", help, self.commits.clone());
-        let help = "Whether storage answered this look: 0 when it did not";
+        let help = "Whether storage answered when the metrics were requested: 0 when it did not";
         registry.register("db_up", help, self.storage.clone());
-        let help = "Servers alive on this storage, this one included";
+        let help = "Running servers of this database, including this server";
         registry.register("servers", help, self.servers.clone());
-        let help = "How far the clock is ahead by a leap that is not confirmed";
+        let help = "How far the clock jumped ahead, as long as the jump is not confirmed";
         registry.register_with_unit("clock_leap", help, unit(), self.clock_leap.clone());
-        let help = "When the TLS certificate expires, as a unix time; none without TLS";
+        let help = "When the TLS certificate expires, as a unix time; missing without TLS";
         let name = "tls_certificate_not_after";
         registry.register_with_unit(name, help, unit(), self.certificate.clone());
     }
 
+    /// Sets all series to the values of a sample.
     pub(super) fn show(&self, sample: &Sample) {
         self.show_queues(sample.queues.as_deref());
         for provider in ProviderKind::ALL {
             let channel = provider.as_str();
             for why in ProviderStatus::WAIT_REASONS {
-                let waits = |(of, status): &&(ProviderKind, ProviderStatus)| {
-                    *of == provider && status.wait_reason() == Some(why)
+                let waits = |(kind, status): &&(ProviderKind, ProviderStatus)| {
+                    *kind == provider && status.wait_reason() == Some(why)
                 };
                 let count = sample.lane_statuses.iter().filter(waits).count();
                 let labels = Paused { channel, why };
-                self.paused.get_or_create(&labels).set(shown(count as u64));
+                self.paused.get_or_create(&labels).set(to_gauge(count as u64));
             }
-            let of = sample.connections.iter().find(|(of, _)| *of == provider);
-            for (state, count) in ["busy", "idle"].into_iter().zip(of.map_or([0; 2], |of| of.1)) {
-                self.connections.get_or_create(&InState { channel, state }).set(shown(count));
+            let connections = sample.connections.iter().find(|(kind, _)| *kind == provider);
+            let counts = connections.map_or([0; 2], |(_, counts)| *counts);
+            for (state, count) in ["busy", "idle"].into_iter().zip(counts) {
+                self.connections.get_or_create(&InState { channel, state }).set(to_gauge(count));
             }
         }
         self.storage.set(i64::from(sample.queues.is_some()));
@@ -146,7 +151,8 @@ impl Gauges {
         }
     }
 
-    /// Without storage there are no figures, and old ones would look current.
+    /// Sets the series of the queues. If the store does not respond, the series are removed: old
+    /// values would look current.
     fn show_queues(&self, queues: Option<&[QueueSample]>) {
         let Some(queues) = queues else {
             self.depth.clear();
@@ -160,13 +166,13 @@ impl Gauges {
                 ("retry_due", queue.retry_due),
                 ("retry_waiting", queue.retry_waiting),
             ] {
-                self.depth.get_or_create(&InState { channel, state }).set(shown(count));
+                self.depth.get_or_create(&InState { channel, state }).set(to_gauge(count));
             }
             self.oldest.get_or_create(&Channel { channel }).set(queue.oldest_due_age_seconds);
         }
     }
 }
 
-fn shown(count: u64) -> i64 {
+fn to_gauge(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }

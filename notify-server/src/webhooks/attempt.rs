@@ -1,25 +1,29 @@
-//! One attempt: a signed POST to an address that the guard allows, and its result. Of the
-//! response only the status and `Retry-After` are read.
+//! One attempt: a signed POST to an address that the guard for outgoing connections allows, and its
+//! result. Only the status and `Retry-After` of the response are read.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use aws_lc_rs::hmac;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use notify_core::WebhookData;
+use notify_core::{AppId, WebhookData, WebhookId};
 use tokio::time::Instant;
 use zeroize::Zeroizing;
 
-use super::schedule::{self, Failed};
-use super::{Deps, body, signature};
+use super::schedule::{self, FailedAttempt};
+use super::{Deps, body};
 use crate::clock::SharedClock;
 use crate::outbound::{Outbound, retry_after};
 use crate::providers::{ADDRESS_NOT_ALLOWED, CONNECT_FAILED, Http1};
 use crate::secrets::{MasterKey, SecretError};
-use crate::store::{ClaimedMessage, ClaimedWebhook, MessageStep, WEBHOOK_GONE};
+use crate::store::{ClaimedMessage, ClaimedWebhook, MessageStep, SealedSecret, WEBHOOK_GONE};
 
-/// Longest attempt, the connection included (Standard Webhooks: 15 to 30 s).
+/// Longest duration of an attempt, including the connection (Standard Webhooks recommends 15 to 30
+/// s).
 pub(super) const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(20);
 
 const ID: HeaderName = HeaderName::from_static("webhook-id");
@@ -27,7 +31,7 @@ const TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
 const SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("notify/", env!("CARGO_PKG_VERSION")));
 
-/// Dependencies of attempts.
+/// Makes attempts.
 pub(super) struct Attempts {
     clock: SharedClock,
     guard: Outbound,
@@ -50,10 +54,10 @@ enum PostResult {
         status: StatusCode,
         retry_after: Option<Duration>,
     },
-    /// No response: why, and whether to retry.
+    /// No response arrived.
     NoResponse {
         reason: &'static str,
-        again: bool,
+        is_retryable: bool,
     },
 }
 
@@ -78,19 +82,22 @@ impl Attempts {
     }
 
     async fn post(&self, to: &ClaimedWebhook, message: &ClaimedMessage) -> PostResult {
-        // It was allowed when the webhook was created, but need not be now.
+        // The url was allowed when the webhook was created. The settings may have changed since.
         let Ok(url) = self.guard.webhook(&to.url) else {
-            return PostResult::NoResponse { reason: ADDRESS_NOT_ALLOWED, again: false };
+            return PostResult::NoResponse { reason: ADDRESS_NOT_ALLOWED, is_retryable: false };
         };
         let Ok(secrets) = self.secrets(to) else {
-            return PostResult::NoResponse { reason: "secret_cannot_be_opened", again: true };
+            return PostResult::NoResponse {
+                reason: "secret_cannot_be_opened",
+                is_retryable: true,
+            };
         };
         let body = body(message.at, message.data.clone());
         let id = message.id.to_string();
-        // Receivers compare this time with their wall clock.
+        // The wall clock, because receivers compare this time with their own.
         let seconds = self.clock.wall().as_seconds();
         let secrets = secrets.iter().map(|secret| secret.as_slice());
-        let signature = signature::header(secrets, &id, seconds, &body);
+        let signature = signature_header(secrets, &id, seconds, &body);
         let headers = headers(&id, seconds, &signature);
         let deadline = Instant::now() + ATTEMPT_TIMEOUT;
         match self.send(url.as_str(), headers, body, deadline).await {
@@ -110,16 +117,18 @@ impl Attempts {
         deadline: Instant,
     ) -> Result<(StatusCode, HeaderMap), PostResult> {
         self.http.post_for_head(url, headers, body, deadline).await.map_err(|failure| {
-            // Our own reasons: texts of the peer or its name server are not shown.
+            // Only fixed reasons are shown: a text of the peer or of a name server could reveal the
+            // network behind the server.
             let reason = match failure.redacted().reason.as_ref() {
                 "timeout" => "timeout",
                 CONNECT_FAILED => CONNECT_FAILED,
                 _ => "connection_cut",
             };
-            PostResult::NoResponse { reason, again: true }
+            PostResult::NoResponse { reason, is_retryable: true }
         })
     }
 
+    /// The secrets to sign with: the current one, and the previous one while it is still valid.
     fn secrets(&self, to: &ClaimedWebhook) -> Result<Vec<Zeroizing<Vec<u8>>>, SecretError> {
         let sealed = [Some(&to.sealed), to.previous_sealed.as_ref()];
         let open = |sealed: &Vec<u8>| self.master_key.open_webhook(to.app, to.id, sealed);
@@ -138,23 +147,23 @@ fn headers(id: &str, seconds: i64, signature: &str) -> HeaderMap {
     headers
 }
 
-/// The retry policy: 2xx is a success, 410 disables the endpoint, everything else is a
-/// failure that is retried until the schedule ends; a test is tried once.
+/// The retry policy. A 2xx status is a success. A 410 disables the webhook. Everything else is a
+/// failure that is retried until the schedule ends. A test message is sent only once.
 fn decide(result: &PostResult, message: &ClaimedMessage, clock: &SharedClock) -> AttemptResult {
     let status = result.status();
     let status_code = status.map(|status| status.as_u16());
-    let ended = |step, reason| AttemptResult {
+    let result_of = |step, reason| AttemptResult {
         step,
         status: status_code,
         reason,
         is_gone: status == Some(StatusCode::GONE),
     };
     if status.is_some_and(|status| status.is_success()) {
-        return ended(MessageStep::Delivered, None);
+        return result_of(MessageStep::Delivered, None);
     }
     let is_test = matches!(message.data, WebhookData::WebhookTest(_));
     let step = if result.is_retryable() && !is_test {
-        let failed = Failed {
+        let failed = FailedAttempt {
             attempts: message.attempts + 1,
             started_at: message.started_at,
             now: clock.now(),
@@ -165,7 +174,7 @@ fn decide(result: &PostResult, message: &ClaimedMessage, clock: &SharedClock) ->
     } else {
         MessageStep::Failed
     };
-    ended(step, Some(result.reason()))
+    result_of(step, Some(result.reason()))
 }
 
 impl PostResult {
@@ -196,17 +205,66 @@ impl PostResult {
     fn is_retryable(&self) -> bool {
         match self {
             Self::Response { status, .. } => *status != StatusCode::GONE,
-            Self::NoResponse { again, .. } => *again,
+            Self::NoResponse { is_retryable, .. } => *is_retryable,
         }
     }
 
-    /// Whether the endpoint was too slow, or asks to slow down.
+    /// Whether the endpoint was too slow, or requested fewer messages.
     fn is_backpressure(&self) -> bool {
         match self {
             Self::Response { status, .. } => matches!(status.as_u16(), 429 | 502 | 504),
             Self::NoResponse { reason, .. } => *reason == "timeout",
         }
     }
+}
+
+// Signatures of Standard Webhooks 1.0.0, over id, time and body.
+
+/// The value of the header `webhook-signature`: a signature for each secret, separated by spaces,
+/// the newest first.
+fn signature_header<'s>(
+    secrets: impl IntoIterator<Item = &'s [u8]>,
+    id: &str,
+    seconds: i64,
+    body: &[u8],
+) -> String {
+    let signatures: Vec<String> =
+        secrets.into_iter().map(|secret| v1(secret, id, seconds, body)).collect();
+    signatures.join(" ")
+}
+
+/// A signature of version 1: HMAC-SHA256 over id, time and body.
+fn v1(secret: &[u8], id: &str, seconds: i64, body: &[u8]) -> String {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, secret);
+    let mut signing = hmac::Context::with_key(&key);
+    signing.update(format!("{id}.{seconds}.").as_bytes());
+    signing.update(body);
+    format!("v1,{}", BASE64.encode(signing.sign()))
+}
+
+// The secrets of webhooks. The server generates them, seals them with the master key and shows them
+// once.
+
+/// Prefix of every secret (Standard Webhooks 1.0.0).
+const PREFIX: &str = "whsec_";
+/// Random bytes of a secret. Standard Webhooks requires 24 to 64.
+const SECRET_BYTES: usize = 32;
+
+/// Generates and seals a secret for a webhook.
+pub(crate) fn make_secret(key: &MasterKey, app: AppId, id: WebhookId) -> SealedSecret {
+    let mut secret = Zeroizing::new([0; SECRET_BYTES]);
+    aws_lc_rs::rand::fill(secret.as_mut_slice()).expect("the operating system gives random bytes");
+    SealedSecret { id, sealed: key.seal_webhook(app, id, secret.as_slice()) }
+}
+
+/// The secret in the form that the webhook's owner sees.
+pub(crate) fn open_secret(
+    key: &MasterKey,
+    app: AppId,
+    secret: &SealedSecret,
+) -> Result<String, SecretError> {
+    let bytes = key.open_webhook(app, secret.id, &secret.sealed)?;
+    Ok(format!("{PREFIX}{}", BASE64.encode(bytes.as_slice())))
 }
 
 #[cfg(test)]

@@ -1,21 +1,18 @@
-//! Outgoing events: webhooks by the Standard Webhooks scheme, and streams of the same events.
+//! Outgoing events: webhooks that follow Standard Webhooks, and streams of the same events.
 //!
 //! ```text
 //! changes ───────▶ events (log, same transaction) ──┬──▶ stream ──▶ readers
 //!                                                   └──▶ messages (a row each) ──▶ engine ──▶ endpoints
 //! ```
 //!
-//! This engine is separate from `delivery`: an endpoint is a url from any application, so
-//! it shares neither slots nor connections nor pauses with the push path. Its state
-//! is in rows: after a crash a message is retried with the same `webhook-id` when its
-//! lease has expired.
+//! This engine is separate from `delivery`. Any application can register any url as an endpoint, so
+//! a slow endpoint must not take slots or connections from the delivery of notifications. The
+//! engine keeps its state in the store. After a crash, a message is sent again with the same
+//! `webhook-id` when its lease has expired.
 
 mod attempt;
 mod engine;
-mod notifier;
 mod schedule;
-mod signature;
-mod trim;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,16 +24,14 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::attempt::Attempts;
-use self::engine::Engine;
-use self::notifier::EventNotifier;
-use self::trim::Trimmer;
+pub(crate) use self::attempt::{make_secret, open_secret};
+use self::engine::{Engine, Trimmer};
 use crate::clock::{SharedClock, TrustedClock};
 use crate::outbound::Outbound;
 use crate::secrets::MasterKey;
-use crate::signal::Signal;
-use crate::store::{AppNo, SharedStore, StoreError};
+use crate::signal::{Signal, Waiter};
+use crate::store::{AppNo, Change, ChangeListener, SharedStore, StoreError};
 use crate::telemetry::WebhookMetrics;
-pub(crate) use crate::webhooks::signature::{make_secret, open_secret};
 
 /// How long a test of a webhook waits for its result: slightly longer than an attempt.
 const TEST_WAIT: Duration = Duration::from_secs(25);
@@ -68,7 +63,7 @@ pub(crate) struct WebhooksHandle {
 }
 
 impl Webhooks {
-    /// Starts it.
+    /// Starts the engine and the task that deletes expired events.
     pub(crate) fn start(deps: Deps) -> (Self, WebhooksHandle) {
         let (settled, notifier) = (Arc::<Signal>::default(), Arc::<EventNotifier>::default());
         let view = WebhooksHandle {
@@ -88,8 +83,8 @@ impl Webhooks {
         (Self { stopping, tasks }, view)
     }
 
-    /// Starts no new attempts and waits for those in flight; false when that took longer than the
-    /// grace. The rest is retried at the next start.
+    /// Stops new attempts and waits up to `grace` for attempts in flight. Returns false when they
+    /// took longer. Their messages are sent again after the next start.
     pub(crate) async fn stop(&self, grace: Duration) -> bool {
         self.stopping.cancel();
         self.tasks.close();
@@ -98,12 +93,13 @@ impl Webhooks {
 }
 
 impl WebhooksHandle {
-    /// Notifies of written events.
+    /// The notifier, to which streams subscribe.
     pub(crate) fn notifier(&self) -> &EventNotifier {
         &self.notifier
     }
 
-    /// The result of the first attempt of a message, or its current state when that takes too long.
+    /// Waits up to [`TEST_WAIT`] for the first attempt of a message. Returns the state of the
+    /// message, which is still pending if the attempt takes longer.
     pub(crate) async fn outcome(
         &self,
         app: AppNo,
@@ -124,8 +120,79 @@ impl WebhooksHandle {
     }
 }
 
-/// The JSON of an event, the same on every attempt and on the stream.
+/// The JSON of an event. It is the same in every attempt and on the stream.
 pub(crate) fn body(at: Timestamp, data: WebhookData) -> Bytes {
     let event = WebhookEvent { timestamp: at, data };
     serde_json::to_vec(&event).expect("our models have string keys and finite numbers").into()
+}
+
+/// Number of signals for applications. Applications that share a signal wake each other's streams,
+/// which costs an additional read but never misses an event.
+const SIGNALS: usize = 256;
+
+/// Wakes subscribers after events were written, and after webhooks or applications changed. The
+/// engine subscribes to all applications, a stream to its own application.
+#[derive(Debug)]
+pub(crate) struct EventNotifier {
+    any: Signal,
+    by_app: Box<[Signal]>,
+}
+
+impl Default for EventNotifier {
+    fn default() -> Self {
+        let by_app = std::iter::repeat_with(Signal::default).take(SIGNALS).collect();
+        Self { any: Signal::default(), by_app }
+    }
+}
+
+impl EventNotifier {
+    /// Subscribes to the events of all applications.
+    pub(super) fn subscribe_to_all(&self) -> Waiter {
+        self.any.subscribe()
+    }
+
+    /// Subscribes to the events of an application.
+    pub(crate) fn subscribe(&self, app: AppNo) -> Waiter {
+        self.signal_of(app).subscribe()
+    }
+
+    fn signal_of(&self, app: AppNo) -> &Signal {
+        &self.by_app[usize::try_from(app.0.unsigned_abs()).unwrap_or(0) % SIGNALS]
+    }
+}
+
+impl ChangeListener for EventNotifier {
+    fn on_change(&self, change: Change) {
+        match change {
+            Change::Events(app) | Change::App(app) => {
+                self.any.notify();
+                self.signal_of(app).notify();
+            }
+            Change::Resync => {
+                self.any.notify();
+                self.by_app.iter().for_each(Signal::notify);
+            }
+            Change::Delivery(_) | Change::Enrichment(_) | Change::KeyRevoked => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn streams_of_other_applications_are_not_woken() {
+        let notifier = EventNotifier::default();
+        let (mut all, mut own) = (notifier.subscribe_to_all(), notifier.subscribe(AppNo(1)));
+        let mut other = notifier.subscribe(AppNo(2));
+        for change in [Change::Events(AppNo(1)), Change::App(AppNo(1))] {
+            notifier.on_change(change);
+            assert!(all.changed().now_or_never().is_some(), "{change:?}");
+            assert!(own.changed().now_or_never().is_some(), "{change:?}");
+            assert!(other.changed().now_or_never().is_none(), "{change:?}");
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! When a message is retried: the schedule of Standard Webhooks, as a pure function.
+//! The retry schedule of Standard Webhooks, as a pure function.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use notify_core::Timestamp;
 
 use crate::store::MessageStep;
 
-/// When attempts are made, in milliseconds since a message was made or redelivered: at once, after
-/// 5 s, 5 min, 35 min, 2 h 35, 7 h 35, 17 h 35, 31 h 35, 51 h 35 and 75 h 35.
+/// The times of the attempts, in milliseconds after a message was created or redelivered: at once,
+/// after 5 s, 5 min, 35 min, 2 h 35, 7 h 35, 17 h 35, 31 h 35, 51 h 35 and 75 h 35.
 pub(super) const ATTEMPTS_AT_MS: [i64; 10] = [
     0,
     5_000,
@@ -20,41 +20,43 @@ pub(super) const ATTEMPTS_AT_MS: [i64; 10] = [
     185_700_000,
     272_100_000,
 ];
-/// Least wait after an endpoint was too slow or asked to slow down, in milliseconds.
-const SLOWED_MIN_MS: i64 = 60_000;
-/// Least wait after any failure, in milliseconds.
+/// Shortest wait after an endpoint was too slow or requested fewer messages, in milliseconds.
+const BACKPRESSURE_WAIT_MIN_MS: i64 = 60_000;
+/// Shortest wait after any failure, in milliseconds.
 const WAIT_MIN_MS: i64 = 1_000;
-/// Jitter of an attempt, as a part of the wait before it.
+/// Largest jitter of an attempt, as a fraction of the wait between two attempts of the schedule.
 const JITTER: f64 = 0.2;
 /// How long a webhook may fail before it is disabled, in milliseconds: 120 hours.
 pub(super) const FAILING_MAX_MS: i64 = 120 * 3_600_000;
 
 /// A failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Failed {
+pub(super) struct FailedAttempt {
     /// Attempts made, this one included.
     pub(super) attempts: u32,
     /// The start of the schedule.
     pub(super) started_at: Timestamp,
     /// The current time.
     pub(super) now: Timestamp,
-    /// Whether the endpoint was too slow or asked to slow down (timeout, 429, 502, 504).
+    /// Whether the endpoint was too slow or requested fewer messages (timeout, 429, 502, 504).
     pub(super) is_backpressure: bool,
-    /// The wait that it requested.
+    /// The wait that the endpoint requested.
     pub(super) retry_after: Option<Duration>,
 }
 
-/// How a message goes on; `jitter` is from -1 to 1.
-pub(super) fn next_attempt(failed: Failed, jitter: f64) -> MessageStep {
-    let place = usize::try_from(failed.attempts).unwrap_or(usize::MAX);
-    let Some(at_ms) = ATTEMPTS_AT_MS.get(place) else { return MessageStep::Failed };
-    let gap_ms = at_ms - ATTEMPTS_AT_MS[place - 1];
+/// The next step of a message after a failed attempt: another attempt, or the end of the schedule.
+/// `jitter` is from
+/// -1 to 1.
+pub(super) fn next_attempt(failed: FailedAttempt, jitter: f64) -> MessageStep {
+    let attempt = usize::try_from(failed.attempts).unwrap_or(usize::MAX);
+    let Some(at_ms) = ATTEMPTS_AT_MS.get(attempt) else { return MessageStep::Failed };
+    let gap_ms = at_ms - ATTEMPTS_AT_MS[attempt - 1];
     #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "days in ms")]
     let jitter_ms = (gap_ms as f64 * JITTER * jitter) as i64;
-    let wait_min_ms = if failed.is_backpressure { SLOWED_MIN_MS } else { WAIT_MIN_MS };
-    let asked_ms = failed.retry_after.map_or(0, |wait| wait.as_millis());
-    let asked_ms = i64::try_from(asked_ms).unwrap_or(i64::MAX);
-    let earliest = failed.now.plus_ms(wait_min_ms.max(asked_ms));
+    let wait_min_ms = if failed.is_backpressure { BACKPRESSURE_WAIT_MIN_MS } else { WAIT_MIN_MS };
+    let requested_ms = failed.retry_after.map_or(0, |wait| wait.as_millis());
+    let requested_ms = i64::try_from(requested_ms).unwrap_or(i64::MAX);
+    let earliest = failed.now.plus_ms(wait_min_ms.max(requested_ms));
     MessageStep::Again { due_at: failed.started_at.plus_ms(at_ms + jitter_ms).max(earliest) }
 }
 
@@ -64,9 +66,15 @@ mod tests {
 
     const START: Timestamp = Timestamp(1_790_000_000_000);
 
-    fn failed(attempts: u32, after_ms: i64) -> Failed {
+    fn failed(attempts: u32, after_ms: i64) -> FailedAttempt {
         let now = START.plus_ms(after_ms);
-        Failed { attempts, started_at: START, now, is_backpressure: false, retry_after: None }
+        FailedAttempt {
+            attempts,
+            started_at: START,
+            now,
+            is_backpressure: false,
+            retry_after: None,
+        }
     }
 
     fn due_ms(step: MessageStep) -> Option<i64> {
@@ -110,10 +118,17 @@ mod tests {
     fn slow_endpoints_and_retry_after_delay_the_next_attempt() {
         let rows = [
             (failed(1, 0), 5_000),
-            (Failed { is_backpressure: true, ..failed(1, 20_000) }, 80_000),
-            (Failed { retry_after: Some(Duration::from_secs(120)), ..failed(1, 0) }, 120_000),
-            (Failed { retry_after: Some(Duration::from_secs(1)), ..failed(2, 5_000) }, 300_000),
-            // Late, since the server was down: not in the past.
+            (FailedAttempt { is_backpressure: true, ..failed(1, 20_000) }, 80_000),
+            (
+                FailedAttempt { retry_after: Some(Duration::from_secs(120)), ..failed(1, 0) },
+                120_000,
+            ),
+            (
+                FailedAttempt { retry_after: Some(Duration::from_secs(1)), ..failed(2, 5_000) },
+                300_000,
+            ),
+            // The server was down at the scheduled time: the attempt is due after now, not in the
+            // past.
             (failed(1, 400_000), 401_000),
         ];
         for (failed, at_ms) in rows {

@@ -1,4 +1,4 @@
-//! Answers that are kept: as fast as they may be, never older than the last write.
+//! Cached responses are reused, but never older than the last write.
 
 use notify_core::{
     AppId, CampaignContentFeed, CampaignFeature, CampaignFeatureData, CampaignLayout,
@@ -14,7 +14,7 @@ use crate::store::{CampaignDraft, FeedFetch, FeedItemRow, FeedItems, Store, Vali
 const NOW: Timestamp = Timestamp(1_780_000_000_000);
 const URLS: [&str; 2] = ["https://a.example/", "https://b.example/"];
 
-/// A store with one application, and its answers.
+/// A store with one application, and the cache of its responses.
 struct Stage {
     store: Arc<Store>,
     answers: EnrichmentCache,
@@ -41,7 +41,7 @@ impl Stage {
         CampaignRef::Id(id)
     }
 
-    /// The answer, read from the store at most once: a second one is the same bytes.
+    /// The response. Requests it twice: the second response must be the same cached bytes.
     async fn shows(&self, campaign: CampaignRef) -> Value {
         let ready = self.answers.get(self.app, campaign).await.unwrap();
         let again = self.answers.get(self.app, campaign).await.unwrap();
@@ -54,7 +54,7 @@ impl Stage {
         matches!(found, Err(StoreError::NotFound))
     }
 
-    /// Fetches of all feeds that are due gave an item each hour, of these titles.
+    /// Stores a fetch of every due feed with items of these titles, one for each hour.
     async fn fetch(&self, now: Timestamp, titles: &[&str]) {
         for claim in self.store.claim_feeds(now, now.plus_ms(1), 10).await.unwrap() {
             let host = if claim.url == URLS[0] { "a" } else { "b" };
@@ -130,7 +130,7 @@ async fn feature_shows_newest_items_of_all_feeds_up_to_layout_size() {
     for (layout, count) in layouts {
         campaigns.push((stage.make(draft(layout, &URLS)).await, count));
     }
-    // A feed that never worked leaves its feature without items, and the answer whole.
+    // The feature of a feed that was never fetched has no items; the rest of the response is complete.
     assert_eq!(titles(&stage.shows(campaigns[0].0).await), [""; 0]);
     stage.fetch(NOW, &["1", "2", "3", "4"]).await;
     for (campaign, count) in campaigns {
@@ -150,12 +150,12 @@ async fn visible_changes_invalidate_the_cache() {
     let mut one = draft(layout, &URLS[..1]);
     let campaign = stage.make(one.clone()).await;
     assert_eq!(stage.shows(campaign).await["features"][0]["position"], 1);
-    // Feed items.
+    // A change of the feed items.
     stage.fetch(NOW, &["1"]).await;
     assert_eq!(titles(&stage.shows(campaign).await), ["a 1"]);
     stage.fetch(NOW.plus_ms(1), &["2", "3"]).await;
     assert_eq!(titles(&stage.shows(campaign).await), ["a 2", "a 3"]);
-    // The template, and with it the default.
+    // A change of the template, and of the default campaign.
     assert!(stage.is_missing(CampaignRef::Default).await);
     one.template.features[0].position = 2;
     one.template.is_default = true;
@@ -168,7 +168,7 @@ async fn visible_changes_invalidate_the_cache() {
     other.template.is_default = true;
     let other = stage.make(other).await;
     assert_eq!(stage.shows(CampaignRef::Default).await["features"], json!([]));
-    // Its state.
+    // A change of the campaign's state.
     let CampaignRef::Id(id) = campaign else { unreachable!() };
     stage.store.set_campaign_status(app, id, CampaignStatus::Disabled).await.unwrap();
     assert!(stage.is_missing(campaign).await);
@@ -176,7 +176,7 @@ async fn visible_changes_invalidate_the_cache() {
     assert_eq!(stage.shows(campaign).await["features"][0]["position"], 2);
     stage.store.delete_campaign(app, id).await.unwrap();
     assert!(stage.is_missing(campaign).await);
-    // The application.
+    // A change of the application.
     assert_eq!(stage.shows(other).await["features"], json!([]));
     stage.store.delete_app(stage.id).await.unwrap();
     assert!(stage.is_missing(other).await && stage.is_missing(CampaignRef::Default).await);
@@ -206,7 +206,7 @@ async fn responses_are_per_application_and_storage_errors_are_returned() {
     let other = AppNo(stage.app.0 + 1);
     assert!(matches!(stage.answers.get(other, campaign).await, Err(StoreError::NotFound)));
     stage.store.close().await;
-    // What is kept is as true as before; what is not cannot be made.
+    // A cached response is still correct. A response that is not cached cannot be built without the store.
     stage.answers.get(stage.app, campaign).await.unwrap();
     let found = stage.answers.get(stage.app, CampaignRef::Default).await;
     assert!(matches!(found, Err(StoreError::Unavailable(_))), "{found:?}");

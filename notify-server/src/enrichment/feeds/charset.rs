@@ -1,9 +1,10 @@
-//! From the bytes of a feed to its text.
+//! Decodes the bytes of a feed to text.
 //!
-//! The mark of byte order decides, and what the first bytes show of UTF-16 and UTF-32. Then come the
-//! charset of the answer's header and that of the XML declaration, in this order (RFC 7303 section 3),
-//! each as far as the bytes do not contradict it: servers add a charset to files that they do not know.
-//! Where no name fits, the text is guessed.
+//! A byte order mark decides, or the pattern of the first bytes if they are UTF-16 or UTF-32.
+//! Otherwise the charset of the response's header is tried first, then that of the XML declaration
+//! (RFC 7303 section 3). A charset is skipped if the bytes are not valid in it, because servers
+//! also add a charset to files that they have not read. If no declared charset fits, the charset is
+//! guessed.
 
 use std::borrow::Cow;
 
@@ -14,20 +15,22 @@ use crate::enrichment::feeds::ParseError;
 
 /// Bytes at the start that are searched for an XML declaration.
 const DECLARATION_BYTES: usize = 1_024;
-/// Bytes that are used for a guess; its cost grows with them.
+/// Number of bytes from which a charset is guessed. The cost of a guess grows with it.
 const GUESS_BYTES: usize = 256 * 1_024;
-/// Characters beyond ASCII that make a text UTF-8 against a name that fits its bytes too.
+/// A text that is valid in UTF-8 and in a declared multi-byte charset is read as UTF-8 if it has at
+/// least this many characters beyond ASCII.
 const UTF_8_CHARACTERS_MIN: usize = 8;
 
 /// The text of a feed.
 #[derive(Debug)]
 pub(super) struct Decoded<'b> {
     pub(super) text: Cow<'b, str>,
-    /// No named charset fits the bytes: the charset is a guess, or some bytes are invalid.
+    /// Whether no declared charset fits the bytes, so that the charset is a guess, or some bytes
+    /// are invalid.
     pub(super) is_guess: bool,
 }
 
-/// The width and the order of the units of a text.
+/// The size and the byte order of the units of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Units {
     Utf16(Order),
@@ -40,8 +43,11 @@ enum Order {
     Little,
 }
 
-/// The text. Bytes in a charset that is known and not supported are refused, as a guess at those of
-/// seven bits would show people nonsense.
+/// Decodes the bytes of a feed. `of_header` is the charset of the response's header.
+///
+/// # Errors
+/// `Charset` when the declared charset is a known but unsupported 7-bit charset. Its bytes look
+/// like ASCII, so that a guess would show nonsense.
 pub(super) fn decode<'b>(
     bytes: &'b [u8],
     of_header: Option<&str>,
@@ -53,9 +59,9 @@ pub(super) fn decode<'b>(
     let bytes = if is_marked { &bytes[3..] } else { bytes };
     let header = if is_marked { Label::Unknown } else { of_header.map_or(Label::Unknown, label) };
     let declared = if is_marked { Label::Unknown } else { declared(bytes) };
-    // A document that is readable as single bytes is not in UTF-16, whatever it declares.
-    let header = header.of_bytes();
-    let declared = declared.of_bytes();
+    // The bytes did not look like UTF-16, so the document is not in UTF-16, whatever it declares.
+    let header = header.for_bytes();
+    let declared = declared.for_bytes();
     if header == Label::Unsupported || declared == Label::Unsupported {
         return Err(ParseError::Charset);
     }
@@ -74,21 +80,23 @@ pub(super) fn decode<'b>(
     Ok(guess(bytes))
 }
 
-/// The encodings to try, the likeliest first.
+/// The encodings to try, the most likely first.
 fn in_order(
     header: Option<&'static Encoding>,
     declared: Option<&'static Encoding>,
     bytes: &[u8],
     utf_8: Option<&str>,
 ) -> [Option<&'static Encoding>; 3] {
-    // All its bytes are ASCII, so that every name fits; no feed of another charset has escapes.
+    // The bytes of ISO-2022-JP are all ASCII, so they fit every charset. Only its escapes
+    // distinguish it: no feed in another charset contains escapes.
     if declared == Some(ISO_2022_JP) && bytes.contains(&0x1b) {
         return [declared, header, None];
     }
-    // Text of another charset is next to never UTF-8 beyond ASCII. A few characters of two bytes each
-    // may be, by accident.
-    let is_ambiguous = |named: &'static Encoding| !named.is_single_byte() && named != UTF_8;
-    let needed = match [header, declared].into_iter().flatten().any(is_ambiguous) {
+    // Text beyond ASCII in another charset is almost never valid UTF-8. A few characters of a
+    // multi-byte charset can be valid UTF-8 by accident, so more characters are needed there.
+    let is_multi_byte =
+        |encoding: &'static Encoding| !encoding.is_single_byte() && encoding != UTF_8;
+    let needed = match [header, declared].into_iter().flatten().any(is_multi_byte) {
         true => UTF_8_CHARACTERS_MIN,
         false => 1,
     };
@@ -99,8 +107,8 @@ fn in_order(
     [header, declared, Some(UTF_8)]
 }
 
-/// The text in a guessed charset. UTF-8 feeds with a truncated character stay
-/// in UTF-8.
+/// Decodes bytes in a guessed charset. A UTF-8 feed with a few broken characters is decoded as
+/// UTF-8.
 fn guess(bytes: &[u8]) -> Decoded<'_> {
     let start = &bytes[..bytes.len().min(GUESS_BYTES)];
     let (characters, broken) = utf_8_characters(start);
@@ -115,7 +123,7 @@ fn guess(bytes: &[u8]) -> Decoded<'_> {
     Decoded { text, is_guess: true }
 }
 
-/// How many characters beyond ASCII a text has as UTF-8, and how often it breaks off.
+/// The number of valid UTF-8 characters beyond ASCII, and the number of invalid sequences.
 fn utf_8_characters(bytes: &[u8]) -> (usize, usize) {
     let (mut characters, mut broken) = (0, 0);
     for chunk in bytes.utf8_chunks() {
@@ -125,8 +133,8 @@ fn utf_8_characters(bytes: &[u8]) -> (usize, usize) {
     (characters, broken)
 }
 
-/// Units of two or four bytes and the length of their mark: by the mark, or by the first character,
-/// which is ASCII in every feed.
+/// The units of a text in UTF-16 or UTF-32, with the length of its byte order mark; `None` for
+/// other texts. Without a mark, the first character decides, which is ASCII in every feed.
 fn units(bytes: &[u8]) -> Option<(Units, usize)> {
     let four = bytes.get(..4);
     match four {
@@ -158,7 +166,7 @@ fn wide(bytes: &[u8], units: Units) -> Decoded<'_> {
     Decoded { text, is_guess }
 }
 
-/// UTF-32, which browsers do not read, so that neither does their library.
+/// Decodes UTF-32. `encoding_rs` implements the charsets of browsers, which do not support UTF-32.
 fn utf_32(bytes: &[u8], order: Order) -> (Cow<'_, str>, bool) {
     let mut is_broken = !bytes.len().is_multiple_of(4);
     let mut text = String::with_capacity(bytes.len() / 4);
@@ -174,8 +182,8 @@ fn utf_32(bytes: &[u8], order: Order) -> (Cow<'_, str>, bool) {
     (Cow::Owned(text), is_broken)
 }
 
-/// The charset of the XML declaration. Comments and empty lines may stand before it, where XML has
-/// none.
+/// The charset of the XML declaration. Comments and empty lines before the declaration are
+/// tolerated, although XML does not allow them.
 fn declared(bytes: &[u8]) -> Label {
     let start = String::from_utf8_lossy(&bytes[..bytes.len().min(DECLARATION_BYTES)]);
     let Some((_, rest)) = start.split_once("<?xml") else { return Label::Unknown };
@@ -189,8 +197,8 @@ fn declared(bytes: &[u8]) -> Label {
 }
 
 impl Label {
-    /// What a text that is readable as bytes of one each is in.
-    fn of_bytes(self) -> Self {
+    /// The charset to use for bytes that are not in UTF-16: a declaration of UTF-16 means UTF-8.
+    fn for_bytes(self) -> Self {
         match self {
             Self::Known(encoding) if encoding == REPLACEMENT => Self::Unsupported,
             Self::Known(encoding) => Self::Known(encoding.output_encoding()),
@@ -206,9 +214,11 @@ impl Label {
     }
 }
 
-// The names of charsets: those of browsers, and those that Java, Python, Windows and databases write.
+// The names of charsets: those that browsers know, and those that Java, Python, Windows and
+// databases write.
 
-/// Names that browsers do not know, without what is no letter or digit.
+/// Names that browsers do not know, reduced to letters and digits, with the names that browsers
+/// know.
 const ALIASES: [(&str, &str); 30] = [
     ("ansi", "windows-1252"),
     ("big5eten", "big5"),
@@ -241,7 +251,7 @@ const ALIASES: [(&str, &str); 30] = [
     ("utf8mb4", "utf-8"),
     ("utf8sig", "utf-8"),
 ];
-/// Code pages by their numbers, which follow `cp`, `ms`, `win` or `windows`.
+/// Numbers of code pages, which follow a prefix such as `cp`, `ms`, `win` or `windows`.
 const CODE_PAGES: [(&str, &str); 9] = [
     ("866", "ibm866"),
     ("874", "windows-874"),
@@ -258,9 +268,10 @@ const CODE_PAGES: [(&str, &str); 9] = [
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Label {
     Known(&'static Encoding),
-    /// None, or one that is none.
+    /// No name, or a name that is not a charset.
     Unknown,
-    /// A 7-bit charset that browsers do not support: its bytes look like ASCII and are not.
+    /// A 7-bit charset that browsers do not support. Its bytes look like ASCII but mean other
+    /// characters.
     Unsupported,
 }
 
@@ -272,27 +283,30 @@ pub(super) fn label(name: &str) -> Label {
         return Label::Unsupported;
     }
     let dashed = name.replace(['_', ' '], "-");
-    let known = of_browsers(&name)
+    let encoding = of_browsers(&name)
         .or_else(|| of_browsers(&dashed))
-        .or_else(|| looked_up(&ALIASES, &bare))
+        .or_else(|| look_up(&ALIASES, &bare))
         .or_else(|| code_page(&bare))
         .or_else(|| iso_8859(&bare));
-    known.map_or(Label::Unknown, Label::Known)
+    encoding.map_or(Label::Unknown, Label::Known)
 }
 
+/// The encoding of a name that browsers know.
 fn of_browsers(name: &str) -> Option<&'static Encoding> {
     Encoding::for_label(name.as_bytes())
 }
 
-fn looked_up(table: &[(&str, &str)], name: &str) -> Option<&'static Encoding> {
-    let (_, known) = table.iter().find(|(alias, _)| *alias == name)?;
-    of_browsers(known)
+/// The encoding of a name in a table of aliases.
+fn look_up(table: &[(&str, &str)], name: &str) -> Option<&'static Encoding> {
+    let (_, browser_name) = table.iter().find(|(alias, _)| *alias == name)?;
+    of_browsers(browser_name)
 }
 
+/// `cp1252`, `windows1251`, `ms949` and the like.
 fn code_page(bare: &str) -> Option<&'static Encoding> {
     let number = ["windows", "win", "cp", "ms", "xcp", "ibm"];
     let number = number.iter().find_map(|prefix| bare.strip_prefix(prefix))?;
-    looked_up(&CODE_PAGES, number).or_else(|| of_browsers(&format!("windows-{number}")))
+    look_up(&CODE_PAGES, number).or_else(|| of_browsers(&format!("windows-{number}")))
 }
 
 /// `8859_5`, `iso8859_5`, `csisolatin…` and the like.
@@ -305,7 +319,7 @@ fn iso_8859(bare: &str) -> Option<&'static Encoding> {
 mod tests {
     use super::*;
 
-    /// A text with a declaration of that charset.
+    /// A text with an XML declaration of this charset.
     fn declaring(encoding: &str, rest: &[u8]) -> Vec<u8> {
         let declaration = format!("<?xml version='1.0' encoding = \"{encoding}\"?>");
         [declaration.as_bytes(), rest].concat()
@@ -336,9 +350,9 @@ mod tests {
             (declaring("windows-1252", "é".as_bytes()), None, "é"),
             (declaring("iso-2022-jp", b"\x1b$B$\"\x1b(B"), Some("utf-8"), "あ"),
             (declaring("cp949", b"\xb0\xa1"), None, "가"),
-            // Two bytes that are UTF-8 as well.
+            // These two bytes are valid UTF-8 as well.
             (declaring("gbk", b"\xc4\xa3"), Some("gbk"), "模"),
-            // Not in units of two bytes, whatever it says.
+            // The declaration is wrong: the text is not in units of two bytes.
             (declaring("utf-16", b"a"), None, "a"),
             (b"<cafe".into(), Some("no-such-charset"), "<cafe"),
             (b"\n<!-- x --><?xml encoding='koi8-r'?>\xf0".into(), None, "П"),
@@ -359,7 +373,7 @@ mod tests {
                 Some("utf-8"),
                 "<p>Un café crème, s'il vous plaît",
             ),
-            // One character of many was cut.
+            // The last character is cut off.
             (b"<p>d\xc3\xa9j\xc3\xa0 vu\xc3".into(), None, "<p>déjà vu\u{fffd}"),
             (b"\xff\xfe<\x00\x00\xd8<\x00".into(), None, "<\u{fffd}<"),
         ];

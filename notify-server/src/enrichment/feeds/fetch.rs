@@ -1,6 +1,8 @@
-//! One fetch of one feed: conditional, through the guard at every hop, within ten seconds and five
-//! mebibytes. An error reveals only its kind, so that a user cannot explore internal networks through a feed's
-//! error into a network behind the server.
+//! One fetch of one feed. The request is conditional, every redirect passes the guard for outgoing
+//! connections, and a fetch is limited to ten seconds and five mebibytes.
+//!
+//! Users choose the urls of feeds and see the errors of fetches. An error therefore names only its
+//! kind: more detail would let a user explore the network behind the server.
 
 use std::io::Read;
 use std::sync::OnceLock;
@@ -36,45 +38,48 @@ const NOT_ALLOWED: &str = "the address is not allowed: private addresses, and ot
 /// Why a feed was not read. The texts are shown to callers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FetchError {
-    /// The guard refused it, or one of its redirects, by what is written there.
+    /// The guard refused the url of the feed or of a redirect: its address, its port or its scheme.
     #[error("{NOT_ALLOWED}")]
     Blocked,
-    /// Its name resolves only to private addresses. Reported like an unknown name, so that no user
-    /// learns which names there are behind the server (S4).
+    /// The name of the host resolves only to private addresses. The text is the same as for an
+    /// unknown name, so that a user cannot find out which names exist in the network behind the
+    /// server.
     #[error("{NO_PUBLIC_ADDRESS}")]
     PrivateAddress,
-    /// Its name does not resolve.
+    /// The name of the host does not resolve.
     #[error("{NO_PUBLIC_ADDRESS}")]
     Unresolved,
-    /// It arrived, but this server did not read it or failed to: nothing is known of the
-    /// feed.
+    /// The response arrived, but this server did not parse the body in time, or its parser
+    /// panicked. This is not a failure of the feed.
     #[error("could not be read by this server this time")]
     NotAttempted,
-    /// No connection, no HTTP, or not in time: one text that reveals nothing else.
+    /// The connection failed, the response was not HTTP, or it did not arrive in time. One text for
+    /// all three reveals nothing about the host.
     #[error("the host does not answer, or not in time")]
     Unreachable,
-    /// Another status than 200 or 304.
+    /// The status is neither 200, 304, 410 nor a redirect.
     #[error("answered with status {status}")]
     Status {
         /// The status.
         status: u16,
-        /// The requested wait (429, 503), in milliseconds from the response.
+        /// The wait that a 429 or 503 requested in `Retry-After`, in milliseconds from the
+        /// response.
         retry_after_ms: Option<i64>,
     },
-    /// 410: not fetched any more.
+    /// The status is 410. The feed is not fetched any more.
     #[error("is gone (status 410) and not fetched any more")]
     Gone,
-    /// A redirect too many, or one that names no place, or one with a url over 2,048 bytes: what is
-    /// relative in a feed is made of it again and again.
+    /// There were too many redirects, or a redirect has no usable `Location`. A url over 2,048
+    /// bytes is not usable, because every relative url of the feed would repeat it.
     #[error("redirects too often, or to nowhere")]
     Redirected,
-    /// Over the limit, decompressed or not.
+    /// The body is larger than [`FEED_BYTES_MAX`], before or after decompression.
     #[error("is larger than 5 MiB")]
     TooLarge,
-    /// Neither plain nor gzip, or broken gzip.
+    /// The body has an encoding other than gzip, or is broken gzip.
     #[error("is not whole, or compressed in a way that was not asked for")]
     Compression,
-    /// It was read, and is no feed that can be taken.
+    /// The body cannot be parsed as a feed.
     #[error("{0}")]
     Unreadable(#[from] ParseError),
 }
@@ -84,25 +89,25 @@ pub(crate) enum FetchError {
 pub(crate) struct Head {
     /// `Cache-Control: max-age`, in seconds.
     pub(crate) max_age_seconds: Option<u64>,
-    /// Where the feed was moved to for good: the last of the redirects that say so, if the first
-    /// one does.
+    /// The new url of a feed that was moved permanently (301 or 308). With several redirects, it is
+    /// the target of the last one of the unbroken series of permanent redirects at the start.
     pub(crate) moved_to: Option<String>,
 }
 
-/// An answer.
+/// A response of status 200 or 304.
 #[derive(Debug)]
-pub(crate) enum Answer {
+pub(crate) enum FeedResponse {
     /// The feed has not changed.
     Unchanged(Head),
-    /// A body as received.
+    /// The body, not decompressed yet.
     Changed(Body),
 }
 
-/// The body of an answer.
+/// The body of a response, with the headers that belong to it.
 #[derive(Debug)]
 pub(crate) struct Body {
     pub(crate) head: Head,
-    /// Where it was at last.
+    /// The url after all redirects.
     pub(crate) url: Url,
     pub(crate) validators: Validators,
     charset: Option<String>,
@@ -110,11 +115,11 @@ pub(crate) struct Body {
     bytes: Vec<u8>,
 }
 
-/// Asks for feeds.
+/// The HTTP client for feeds.
 pub(crate) struct FeedClient {
     guard: Outbound,
     timeout: Duration,
-    /// Made when it is first needed, as the system's roots may have to be read.
+    /// Created at the first request, because reading the system's root certificates takes a while.
     client: OnceLock<reqwest::Client>,
 }
 
@@ -123,35 +128,29 @@ impl FeedClient {
         Self { guard, timeout, client: OnceLock::new() }
     }
 
-    /// Asks for a feed.
+    /// Requests a feed and follows redirects. `validators` make the request conditional.
     pub(crate) async fn get(
         &self,
         url: &str,
         validators: &Validators,
-    ) -> Result<Answer, FetchError> {
+    ) -> Result<FeedResponse, FetchError> {
         let fetching = self.follow(url, validators);
         tokio::time::timeout(self.timeout, fetching).await.unwrap_or(Err(FetchError::Unreachable))
     }
 
-    async fn follow(&self, url: &str, validators: &Validators) -> Result<Answer, FetchError> {
+    async fn follow(&self, url: &str, validators: &Validators) -> Result<FeedResponse, FetchError> {
         let mut url = self.guard.page(url).map_err(|_| FetchError::Blocked)?;
-        let (mut head, mut is_for_good) = (Head::default(), true);
+        let (mut head, mut is_permanent) = (Head::default(), true);
         for _ in 0..=REDIRECTS_MAX {
             let response = self.request(&url, validators).await?;
             let status = response.status();
             if !is_redirect(status) {
-                return answer(response, url, head).await;
+                return read_response(response, url, head).await;
             }
-            // Some servers do not escape characters outside ASCII.
-            let place = response.headers().get(header::LOCATION).map(HeaderValue::as_bytes);
-            let place = place.and_then(|place| std::str::from_utf8(place).ok());
-            let next = place.filter(|place| place.len() <= URL_BYTES_MAX);
-            let next = next.and_then(|place| url.join(place).ok());
-            let next = next.filter(|next| next.as_str().len() <= URL_BYTES_MAX);
-            let next = next.ok_or(FetchError::Redirected)?;
+            let next = redirect_target(&url, response.headers()).ok_or(FetchError::Redirected)?;
             url = self.guard.page(next.as_str()).map_err(|_| FetchError::Blocked)?;
-            is_for_good &= matches!(status.as_u16(), 301 | 308);
-            if is_for_good {
+            is_permanent &= matches!(status.as_u16(), 301 | 308);
+            if is_permanent {
                 head.moved_to = Some(url.to_string());
             }
         }
@@ -164,7 +163,7 @@ impl FeedClient {
         validators: &Validators,
     ) -> Result<reqwest::Response, FetchError> {
         let client = self.client.get_or_init(|| guarded_client(&self.guard));
-        let sent = client.get(url.clone()).headers(asked_with(validators)).send().await;
+        let sent = client.get(url.clone()).headers(request_headers(validators)).send().await;
         sent.map_err(|error| match unreachable(&error) {
             Some(Unreachable::NotAllowed) => FetchError::PrivateAddress,
             Some(Unreachable::Unresolved(_)) => FetchError::Unresolved,
@@ -177,7 +176,18 @@ fn is_redirect(status: StatusCode) -> bool {
     matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
 }
 
-fn asked_with(validators: &Validators) -> HeaderMap {
+/// The absolute url of a redirect; `None` if `Location` is missing, is not a url, or is too long.
+fn redirect_target(url: &Url, headers: &HeaderMap) -> Option<Url> {
+    // Read as UTF-8, because some servers do not escape characters outside ASCII.
+    let location = std::str::from_utf8(headers.get(header::LOCATION)?.as_bytes()).ok()?;
+    if location.len() > URL_BYTES_MAX {
+        return None;
+    }
+    let next = url.join(location).ok()?;
+    (next.as_str().len() <= URL_BYTES_MAX).then_some(next)
+}
+
+fn request_headers(validators: &Validators) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(header::ACCEPT, HeaderValue::from_static(ACCEPT));
     headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
@@ -194,16 +204,17 @@ fn asked_with(validators: &Validators) -> HeaderMap {
     headers
 }
 
-async fn answer(
+/// Reads the response that is not a redirect: its status, its headers and, for 200, its body.
+async fn read_response(
     mut response: reqwest::Response,
     url: Url,
     mut head: Head,
-) -> Result<Answer, FetchError> {
+) -> Result<FeedResponse, FetchError> {
     let headers = response.headers();
     head.max_age_seconds = max_age(headers);
     match response.status().as_u16() {
         200 => {}
-        304 => return Ok(Answer::Unchanged(head)),
+        304 => return Ok(FeedResponse::Unchanged(head)),
         410 => return Err(FetchError::Gone),
         status => {
             let retry_after_ms = match status {
@@ -223,28 +234,31 @@ async fn answer(
         last_modified: validator(headers, header::LAST_MODIFIED),
     };
     let charset = charset(headers);
-    let announced = response.content_length().and_then(|length| usize::try_from(length).ok());
-    if announced.is_some_and(|length| length > FEED_BYTES_MAX) {
+    let content_length = response.content_length().and_then(|length| usize::try_from(length).ok());
+    if content_length.is_some_and(|length| length > FEED_BYTES_MAX) {
         return Err(FetchError::TooLarge);
     }
-    // As much as is announced, so that what comes is not copied as it grows.
-    let mut bytes = Vec::with_capacity(announced.unwrap_or(0));
+    // Allocated once with the announced length: a growing buffer would copy the body.
+    let mut bytes = Vec::with_capacity(content_length.unwrap_or(0));
     while let Some(chunk) = response.chunk().await.map_err(|_| FetchError::Unreachable)? {
         if bytes.len() + chunk.len() > FEED_BYTES_MAX {
             return Err(FetchError::TooLarge);
         }
         bytes.extend_from_slice(&chunk);
     }
-    Ok(Answer::Changed(Body { head, url, validators, charset, is_gzip, bytes }))
+    Ok(FeedResponse::Changed(Body { head, url, validators, charset, is_gzip, bytes }))
 }
 
 impl Body {
-    /// The bytes, decompressed, no more than may be. Blocks.
+    /// The decompressed bytes. Blocks while it decompresses.
+    ///
+    /// # Errors
+    /// `TooLarge` above [`FEED_BYTES_MAX`], `Compression` when the gzip is broken.
     pub(crate) fn plain(&self) -> Result<std::borrow::Cow<'_, [u8]>, FetchError> {
         if !self.is_gzip {
             return Ok((&self.bytes[..]).into());
         }
-        // Allocated once at the maximum size: growing would copy it.
+        // Allocated once with the maximum size: a growing buffer would copy the text.
         let mut plain = Vec::with_capacity(FEED_BYTES_MAX + 1);
         let limit = FEED_BYTES_MAX as u64 + 1;
         let mut gzip = flate2::read::MultiGzDecoder::new(&self.bytes[..]).take(limit);
@@ -252,17 +266,18 @@ impl Body {
         if plain.len() > FEED_BYTES_MAX { Err(FetchError::TooLarge) } else { Ok(plain.into()) }
     }
 
-    /// The charset that the answer's header names.
+    /// The charset of the `Content-Type` header.
     pub(crate) fn charset(&self) -> Option<&str> {
         self.charset.as_deref()
     }
 }
 
+/// The value of a header in lower case.
 fn text_of(headers: &HeaderMap, name: header::HeaderName) -> Option<String> {
     headers.get(name)?.to_str().ok().map(|text| text.trim().to_ascii_lowercase())
 }
 
-/// A validator as received, including weak ones, unless it is too long.
+/// A validator as received. Weak validators are kept too; a validator that is too long is ignored.
 fn validator(headers: &HeaderMap, name: header::HeaderName) -> Option<String> {
     let text = headers.get(name)?.to_str().ok()?;
     (!text.is_empty() && text.len() <= VALIDATOR_BYTES_MAX).then(|| text.to_owned())
@@ -281,8 +296,9 @@ fn max_age(headers: &HeaderMap) -> Option<u64> {
     ages.next()?.trim_matches('"').parse().ok()
 }
 
-/// `Retry-After`; a date is compared with the answer's own `Date`, so that no clock of ours is in it.
-/// Without one it says nothing.
+/// The wait of `Retry-After`, in milliseconds. If the header is a date, the wait is its distance
+/// from the response's own `Date`, so that a wrong clock of this server does not matter. Without
+/// `Date`, a date in `Retry-After` gives no wait.
 fn retry_after_ms(headers: &HeaderMap) -> Option<i64> {
     let date = headers.get(header::DATE).and_then(|date| time::read(date.to_str().ok()?));
     let wait = retry_after(headers, date.unwrap_or(Timestamp(i64::MAX)))?;
@@ -316,8 +332,8 @@ mod tests {
             ("text/xml;charset=\"utf-8\"", Some("utf-8")),
             ("text/xml", None),
         ] {
-            let found = charset(&headers(&[("content-type", value)]));
-            assert_eq!(found.as_deref(), expected, "{value}");
+            let charset = charset(&headers(&[("content-type", value)]));
+            assert_eq!(charset.as_deref(), expected, "{value}");
         }
         let date = ("date", "Tue, 02 Jun 2026 08:30:00 GMT");
         for (value, expected) in [
@@ -328,8 +344,8 @@ mod tests {
             ("99999999999999999999", Some(86_400_000)),
             ("Tue, 02 Jun 9926 08:31:00 GMT", Some(86_400_000)),
         ] {
-            let found = retry_after_ms(&headers(&[date, ("retry-after", value)]));
-            assert_eq!(found, expected, "{value}");
+            let wait_ms = retry_after_ms(&headers(&[date, ("retry-after", value)]));
+            assert_eq!(wait_ms, expected, "{value}");
         }
     }
 }

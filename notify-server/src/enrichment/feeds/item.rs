@@ -1,5 +1,5 @@
-//! An item of RSS or Atom. Feeds of either mix in elements of the other and of half a dozen further
-//! vocabularies, so that one reader knows them all.
+//! Parses an item of RSS or Atom. Feeds of each format also use elements of the other format and of
+//! half a dozen further vocabularies, so one parser handles all of them.
 
 use notify_core::Timestamp;
 use url::Url;
@@ -9,7 +9,8 @@ use super::text::{escaped, first_picture, line, web_url};
 use super::xml::{Document, Element, Ns, Piece, Text};
 use super::{ParseError, time};
 
-/// The best of several values of an item: the lowest rank, and the first among equals.
+/// Keeps the best of several values: the value with the lowest rank, and the first among equal
+/// ranks.
 #[derive(Debug)]
 pub(super) struct Ranked<R, T>(Option<(R, T)>);
 
@@ -20,9 +21,9 @@ impl<R, T> Default for Ranked<R, T> {
 }
 
 impl<R: Ord, T> Ranked<R, T> {
-    /// Offers a value, which is only made if it would count.
+    /// Offers a value. `value` is called only if its rank is better than that of the kept value.
     pub(super) fn offer(&mut self, rank: R, value: impl FnOnce() -> Option<T>) {
-        if self.0.as_ref().is_none_or(|(known, _)| rank < *known)
+        if self.0.as_ref().is_none_or(|(best, _)| rank < *best)
             && let Some(value) = value()
         {
             self.0 = Some((rank, value));
@@ -44,17 +45,17 @@ pub(super) enum TitleRank {
     Content,
 }
 
-/// Sources of an address, the best first.
+/// Sources of the url of an item, the best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum UrlRank {
-    /// What a link of `FeedBurner` redirects to.
+    /// `feedburner:origLink`: the page to which the link of `FeedBurner` redirects.
     Original,
     Link,
-    /// A page, by its media type.
+    /// An alternate link whose media type is HTML.
     Alternate,
     AlternateOfOtherType,
     Id,
-    /// A recording, where there is no page.
+    /// An enclosure, such as a recording, of an item without a page.
     Enclosure,
 }
 
@@ -66,7 +67,7 @@ pub(super) enum TimeRank {
     Updated,
 }
 
-/// An item while it is read.
+/// The values of an item that were found so far.
 #[derive(Debug, Default)]
 pub(super) struct Draft {
     pub(super) title: Ranked<TitleRank, String>,
@@ -75,7 +76,7 @@ pub(super) struct Draft {
     pub(super) pictures: Pictures,
 }
 
-/// Reads the item that was just opened.
+/// Parses the item whose element was just opened, up to its end.
 pub(super) fn item(document: &mut Document<'_>) -> Result<Draft, ParseError> {
     let outside = document.depth() - 1;
     let mut draft = Draft::default();
@@ -96,7 +97,8 @@ pub(super) fn item(document: &mut Document<'_>) -> Result<Draft, ParseError> {
 }
 
 impl Draft {
-    /// Titles, summaries and contents.
+    /// Reads an element of text: a title, a summary or a content. Returns false, and reads nothing,
+    /// for any other element.
     fn read_text(
         &mut self,
         document: &mut Document<'_>,
@@ -135,7 +137,7 @@ impl Draft {
         Ok(true)
     }
 
-    /// A text that replaces a missing title, with its first picture.
+    /// Reads a text that can replace a missing title and may contain a picture.
     fn add_text(
         &mut self,
         document: &mut Document<'_>,
@@ -152,6 +154,7 @@ impl Draft {
         Ok(())
     }
 
+    /// Reads an element that contains the url of the item. Returns false for any other element.
     fn read_address(
         &mut self,
         document: &mut Document<'_>,
@@ -168,8 +171,10 @@ impl Draft {
                 self.url.offer(UrlRank::Link, || web_url(document.base(), &text));
             }
             (Ns::Rss | Ns::Atom, "guid" | "id") => {
-                let is_link = element.attribute("ispermalink");
-                let is_link = is_link.is_none_or(|value| !value.eq_ignore_ascii_case("false"));
+                let is_link = match element.attribute("ispermalink") {
+                    Some(value) => !value.eq_ignore_ascii_case("false"),
+                    None => true,
+                };
                 let text = document.text()?.text;
                 if is_link {
                     self.add_id(document.base(), &text);
@@ -180,7 +185,8 @@ impl Draft {
         Ok(true)
     }
 
-    /// The attributes of a link: RSS has none, and some feeds of it still do.
+    /// Reads the attributes of a link. By the format, links of RSS have none, but some RSS feeds
+    /// use them.
     fn add_link(&mut self, document: &Document<'_>, element: &Element) {
         let url = element.attribute("href").and_then(|url| web_url(document.base(), url));
         let Some(url) = url else { return };
@@ -200,21 +206,23 @@ impl Draft {
         }
     }
 
-    /// An id, which is an address if it looks like one.
+    /// Offers the id of an item as its url, if the id is an absolute url.
     pub(super) fn add_id(&mut self, base: &Url, id: &str) {
-        // Relative ids would all be links to the feed's own host.
+        // Any text is a valid relative url, so a relative id would become a link to the feed's
+        // host.
         if is_absolute(id) {
             self.url.offer(UrlRank::Id, || web_url(base, id));
         }
     }
 
+    /// Reads an element that contains a date. Returns false for any other element.
     fn read_time(
         &mut self,
         document: &mut Document<'_>,
         element: &Element,
     ) -> Result<bool, ParseError> {
         let rank = match (element.ns, element.name.as_str()) {
-            // `issued` is of Atom 0.3.
+            // `issued` is an element of Atom 0.3.
             (Ns::Rss | Ns::Atom, "pubdate" | "published" | "issued") => TimeRank::Published,
             (Ns::DublinCore, "date" | "issued" | "created" | "available")
             | (Ns::Rss | Ns::Atom, "date" | "created") => TimeRank::DublinCore,
@@ -228,8 +236,9 @@ impl Draft {
         Ok(true)
     }
 
-    /// Elements that name a picture. What stands within `media:group` and `media:content` is read
-    /// where it comes.
+    /// Reads an element that contains a picture. Returns false for any other element. The elements
+    /// inside `media:group` and `media:content` are not skipped: they are read next, like elements
+    /// of the item.
     fn read_picture(
         &mut self,
         document: &mut Document<'_>,
@@ -259,7 +268,8 @@ impl Draft {
             _ => return Ok(false),
         };
         let text = document.text()?.text;
-        // Some write the address as text, and `image` as RSS has it for channels holds it in `url`.
+        // Some feeds write the url as text. An `image` in the form of RSS channels contains it in
+        // its element `url`, whose text is part of this text.
         let url = url.or_else(|| {
             let mut words = text.split_whitespace().filter(|word| is_absolute(word));
             words.next().and_then(|word| web_url(document.base(), word))
@@ -270,7 +280,7 @@ impl Draft {
         Ok(true)
     }
 
-    /// Notes an address that is a picture as far as its element says.
+    /// Adds a url as a picture if its element declares it to be one.
     fn add_claimed(&mut self, place: Place, url: String, claim: Claim<'_>) {
         if claim.likeness(&url) == Likeness::Picture {
             self.pictures.add(place, url);
@@ -279,15 +289,16 @@ impl Draft {
 }
 
 fn claim(element: &Element) -> Claim<'_> {
-    let lasts = ["duration", "bitrate", "framerate", "samplingrate"];
+    let timed = ["duration", "bitrate", "framerate", "samplingrate"];
     Claim {
         kind: element.attribute("type"),
         medium: element.attribute("medium"),
-        is_timed: lasts.iter().any(|name| element.attribute(name).is_some()),
+        is_timed: timed.iter().any(|name| element.attribute(name).is_some()),
     }
 }
 
-/// Whether a text is plain, so that it may hold what only looks like markup: Atom's is, without a type.
+/// Whether the text of an element is plain text, in which `<` is not markup. Texts of Atom without
+/// a type are plain.
 fn is_plain(element: &Element) -> bool {
     match element.attribute("type") {
         Some(kind) => {
@@ -297,10 +308,12 @@ fn is_plain(element: &Element) -> bool {
     }
 }
 
+/// A text as one line, see [`line`].
 fn line_of(text: &str, is_plain: bool) -> Option<String> {
     if is_plain { line(&escaped(text)) } else { line(text) }
 }
 
+/// Whether a text begins like an absolute url of the web.
 fn is_absolute(text: &str) -> bool {
     let text = text.trim_start();
     ["http://", "https://"].iter().any(|scheme| {

@@ -1,4 +1,4 @@
-//! JSON Feed 1.1 and 1.0, parsed with serde: unknown fields are skipped without being stored.
+//! Parses JSON Feed 1.1 and 1.0 with serde. Unknown fields are skipped without being stored.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -15,9 +15,9 @@ use super::time;
 use crate::enrichment::feeds::picture::Place;
 use crate::enrichment::feeds::text::first_picture;
 
-/// Most attachments of an item that are looked at.
+/// Most attachments of an item that are searched for a picture.
 const ATTACHMENTS_MAX: usize = 32;
-/// What the version of every JSON feed begins with, without its scheme.
+/// The start of the `version` of every JSON feed, without the scheme.
 const VERSION: &str = "//jsonfeed.org/version/";
 
 #[derive(Deserialize)]
@@ -52,15 +52,16 @@ struct Attachment {
     mime_type: Text,
 }
 
-/// A text or a number, empty for any other value: one wrong field must not make the feed unreadable.
+/// A text, or a number as text. Any other value gives an empty text, so that one wrong field does
+/// not make the whole feed unreadable.
 #[derive(Default)]
 struct Text(String);
 
 impl<'de> Deserialize<'de> for Text {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Anything;
+        struct AnyValue;
 
-        impl<'de> Visitor<'de> for Anything {
+        impl<'de> Visitor<'de> for AnyValue {
             type Value = Text;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -106,11 +107,11 @@ impl<'de> Deserialize<'de> for Text {
             }
         }
 
-        deserializer.deserialize_any(Anything)
+        deserializer.deserialize_any(AnyValue)
     }
 }
 
-/// The first of a list; the others are counted.
+/// The first `MAX` entries of a list. Further entries are only counted.
 struct First<T, const MAX: usize> {
     kept: Vec<T>,
     beyond: usize,
@@ -140,8 +141,8 @@ impl<'de, T: Deserialize<'de>, const MAX: usize> Deserialize<'de> for First<T, M
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
                 let mut first = First::default();
                 while first.kept.len() < MAX {
-                    let Some(one) = list.next_element()? else { return Ok(first) };
-                    first.kept.push(one);
+                    let Some(entry) = list.next_element()? else { return Ok(first) };
+                    first.kept.push(entry);
                 }
                 while list.next_element::<IgnoredAny>()?.is_some() {
                     first.beyond += 1;
@@ -154,7 +155,7 @@ impl<'de, T: Deserialize<'de>, const MAX: usize> Deserialize<'de> for First<T, M
     }
 }
 
-/// Reads a feed.
+/// Parses a feed. `url` is the base of relative urls.
 pub(super) fn parse(text: &str, url: &Url) -> Result<ParsedFeed, ParseError> {
     let feed: Feed = serde_json::from_str(text).map_err(|error| match error.classify() {
         serde_json::error::Category::Data => ParseError::NotAFeed,
@@ -179,7 +180,7 @@ pub(super) fn parse(text: &str, url: &Url) -> Result<ParsedFeed, ParseError> {
 
 fn draft(item: &Item, base: &Url) -> Draft {
     let mut draft = Draft::default();
-    // All but one of them are plain text by the format.
+    // All texts except `content_html` are plain text.
     let plain = |text: &Text| line(&escaped(&text.0));
     draft.title.offer(TitleRank::Title, || plain(&item.title));
     draft.title.offer(TitleRank::Summary, || plain(&item.summary));

@@ -12,64 +12,68 @@ use crate::store::FeedItemRow;
 pub(crate) const FEED_BYTES_MAX: usize = 5 * 1_024 * 1_024;
 /// Most items kept of a feed: the first ones.
 pub(super) const ITEMS_MAX: usize = 500;
-/// Most items of a feed at all: no feed, but an archive or an attack.
+/// Most items in the document of a feed. A document with more is an archive or an attack, and is
+/// refused.
 pub(super) const ITEMS_READ_MAX: usize = 20_000;
 
-/// Most bytes before the XML declaration that are passed over.
-const PRINTED_BYTES_MAX: usize = 1_024;
+/// Most bytes before the XML declaration that are skipped, such as warnings of a script.
+const PREFIX_BYTES_MAX: usize = 1_024;
 
 /// A feed as it was fetched.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Source<'a> {
     /// The bytes.
     pub(crate) bytes: &'a [u8],
-    /// The charset that the answer's header names.
+    /// The charset of the response's `Content-Type` header.
     pub(crate) charset: Option<&'a str>,
-    /// Where it was: what relative addresses are relative to.
+    /// The url of the feed, which is the base of its relative urls.
     pub(crate) url: &'a Url,
 }
 
 /// A feed that was read.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ParsedFeed {
-    /// Newest first, those without a date last; otherwise in document order.
+    /// The items, newest first; items without a date come last. Equal dates keep the order of the
+    /// document.
     pub(crate) items: Vec<FeedItemRow>,
-    /// How long it may be kept, in minutes, where it says so.
+    /// The `ttl` of the feed, in minutes.
     pub(crate) ttl_minutes: Option<u32>,
     /// Number of items without a link or a title, which cannot be shown.
     pub(crate) left_out: usize,
-    /// Items beyond the first 500.
+    /// Number of items after the first [`ITEMS_MAX`].
     pub(crate) beyond: usize,
-    /// It breaks off, or its tags do not match: what could be read is here.
+    /// Whether the document ends early or has tags that do not match. The items that could be read
+    /// are kept.
     pub(crate) is_broken: bool,
-    /// Its charset is a guess, or some bytes are no valid characters.
+    /// Whether the charset is a guess, or some bytes are not valid in the charset.
     pub(crate) is_charset_guess: bool,
 }
 
 /// Why a feed cannot be read. The texts reveal nothing of its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ParseError {
-    /// It is something else.
+    /// The document is not a feed.
     #[error("is not an RSS, Atom or JSON feed")]
     NotAFeed,
-    /// It is broken.
+    /// The document is broken, and no item could be read.
     #[error("is not well-formed")]
     NotWellFormed,
-    /// Its text is not in the charset that it names, or in none that is known.
+    /// The bytes do not fit the declared charset, or the charset is not supported.
     #[error("is not in the charset that it names")]
     Charset,
-    /// Its document type has declarations, which is how entities get in.
+    /// The document type has declarations, which could define entities.
     #[error("has a document type, which feeds do not need")]
     DocumentType,
-    /// Its elements lie too deep in each other.
+    /// The elements are nested deeper than [`super::xml::DEPTH_MAX`].
     #[error("is nested too deep")]
     TooDeep,
-    /// It has too many of something.
+    /// A limit on the count of something is exceeded.
     #[error("has too many {0}")]
     TooMany(&'static str),
 }
 
-/// Parses a feed. Blocks while it reads up to 5 MiB; all bounds are counts.
+/// Parses a feed of any format. Blocks; the work is bounded by [`FEED_BYTES_MAX`] and limits on
+/// counts.
 pub(crate) fn parse(source: &Source<'_>) -> Result<ParsedFeed, ParseError> {
     let decoded = charset::decode(source.bytes, source.charset)?;
     let text = &decoded.text[start(&decoded.text)..];
@@ -78,7 +82,8 @@ pub(crate) fn parse(source: &Source<'_>) -> Result<ParsedFeed, ParseError> {
         Some('<') => parse_xml(text, source.url),
         _ => Err(ParseError::NotAFeed),
     };
-    // A guess is as good as the feed that it gives.
+    // If the charset was guessed and the document does not parse, the guess is probably wrong. The
+    // error then names the charset instead of the format.
     let mut feed = match parsed {
         Ok(feed) if decoded.is_guess && feed.items.is_empty() => return Err(ParseError::Charset),
         Err(ParseError::NotAFeed | ParseError::NotWellFormed) if decoded.is_guess => {
@@ -91,12 +96,13 @@ pub(crate) fn parse(source: &Source<'_>) -> Result<ParsedFeed, ParseError> {
     Ok(feed)
 }
 
-/// Where a document starts: behind empty lines, marks of byte order and control characters, and
-/// behind what a server's program printed before the declaration, where there is one.
+/// The position at which a document starts: after white space, byte order marks and control
+/// characters. If an XML declaration follows within [`PREFIX_BYTES_MAX`], everything before it is
+/// skipped too, because some scripts print warnings before the document.
 fn start(text: &str) -> usize {
     let is_blank = |c: char| c.is_whitespace() || c.is_control() || c == '\u{feff}';
     let blank = text.len() - text.trim_start_matches(is_blank).len();
-    let near = &text[blank..text.floor_char_boundary(blank + PRINTED_BYTES_MAX)];
+    let near = &text[blank..text.floor_char_boundary(blank + PREFIX_BYTES_MAX)];
     let is_json = near.starts_with('{');
     let declaration = near.find("<?xml ").filter(|_| !is_json);
     blank + declaration.unwrap_or(0)
@@ -120,7 +126,10 @@ fn parse_xml(text: &str, url: &Url) -> Result<ParsedFeed, ParseError> {
 }
 
 impl ParsedFeed {
-    /// Takes an item in.
+    /// Adds an item, or counts it if it is left out.
+    ///
+    /// # Errors
+    /// `TooMany` above [`ITEMS_READ_MAX`].
     pub(super) fn add(&mut self, draft: Draft) -> Result<(), ParseError> {
         if self.items.len() + self.left_out + self.beyond >= ITEMS_READ_MAX {
             return Err(ParseError::TooMany("items"));

@@ -1,14 +1,14 @@
-//! Whether an address is that of a picture, and of one worth showing.
+//! Decides which urls of an item are pictures, and which picture becomes the item's thumbnail.
 
 use crate::enrichment::feeds::item::Ranked;
 use crate::enrichment::feeds::xml::Element;
 
-/// Shortest side of a picture in pixels, where a feed gives one: below it are the pixels that count
-/// readers, smileys and buttons.
+/// Shortest side of a picture, in pixels, if the feed declares its size. Smaller images are
+/// tracking pixels, smileys and buttons.
 pub(super) const SIDE_MIN: u32 = 40;
 
-/// Hosts, with the start of a path, whose images count readers, are buttons or show faces.
-const DECORATIONS: [&str; 43] = [
+/// Hosts, each with the start of a path, whose images are tracking pixels, buttons or avatars.
+const DECORATION_URLS: [&str; 43] = [
     "addthis.com/",
     "addtoany.com/",
     "amazon-adsystem.com/",
@@ -54,7 +54,7 @@ const DECORATIONS: [&str; 43] = [
     "vgwort.de/",
 ];
 
-/// Names of files, without their extension, of decorations.
+/// File names of decorations, without extension.
 const DECORATION_FILES: [&str; 15] = [
     "1px",
     "1x1",
@@ -73,36 +73,37 @@ const DECORATION_FILES: [&str; 15] = [
     "transparent",
 ];
 
-/// What is behind an address.
+/// The kind of file that a url is likely to lead to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Likeness {
     Picture,
-    /// Unknown.
+    /// Neither the element nor the extension tells the kind.
     Unclear,
     Other,
 }
 
-/// The type that an element declares for its address.
+/// What an element declares about the file at its url.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Claim<'a> {
     /// The media type.
     pub(super) kind: Option<&'a str>,
     /// Media RSS's kind of object.
     pub(super) medium: Option<&'a str>,
-    /// Whether it lasts: it has a duration, a bit rate or the like.
+    /// Whether the element has a duration, a bit rate or the like, so that the file is audio or
+    /// video.
     pub(super) is_timed: bool,
 }
 
 impl Claim<'_> {
-    /// What is behind an address. One that is typed is what the type says; of the others the
-    /// extension decides.
+    /// The kind of file at a url. A declared medium or media type decides; without a clear
+    /// declaration, the extension of the url decides.
     pub(super) fn likeness(self, url: &str) -> Likeness {
-        let medium = self.medium.map(of_medium).unwrap_or(Likeness::Unclear);
-        let kind = self.kind.map(of_type).unwrap_or(Likeness::Unclear);
+        let medium = self.medium.map(likeness_of_medium).unwrap_or(Likeness::Unclear);
+        let kind = self.kind.map(likeness_of_media_type).unwrap_or(Likeness::Unclear);
         match (medium, kind) {
             (Likeness::Picture, _) | (_, Likeness::Picture) => Likeness::Picture,
             (Likeness::Other, _) | (_, Likeness::Other) => Likeness::Other,
-            (Likeness::Unclear, Likeness::Unclear) => match of_extension(url) {
+            (Likeness::Unclear, Likeness::Unclear) => match likeness_of_extension(url) {
                 Likeness::Unclear if self.is_timed => Likeness::Other,
                 likeness => likeness,
             },
@@ -110,7 +111,7 @@ impl Claim<'_> {
     }
 }
 
-fn of_medium(medium: &str) -> Likeness {
+fn likeness_of_medium(medium: &str) -> Likeness {
     match medium.trim().to_ascii_lowercase().as_str() {
         "image" | "photo" => Likeness::Picture,
         "" => Likeness::Unclear,
@@ -118,7 +119,7 @@ fn of_medium(medium: &str) -> Likeness {
     }
 }
 
-fn of_type(kind: &str) -> Likeness {
+fn likeness_of_media_type(kind: &str) -> Likeness {
     let kind = kind.trim().to_ascii_lowercase();
     match kind.split(';').next().unwrap_or_default().trim() {
         "image" | "jpg" | "jpeg" | "png" | "gif" | "webp" => Likeness::Picture,
@@ -131,7 +132,7 @@ fn of_type(kind: &str) -> Likeness {
     }
 }
 
-fn of_extension(url: &str) -> Likeness {
+fn likeness_of_extension(url: &str) -> Likeness {
     match extension(url).as_str() {
         "jpg" | "jpeg" | "jpe" | "jfif" | "png" | "gif" | "webp" | "avif" | "bmp" | "svg"
         | "heic" | "heif" | "tif" | "tiff" => Likeness::Picture,
@@ -145,93 +146,97 @@ fn of_extension(url: &str) -> Likeness {
     }
 }
 
-/// The extension of the last part of a path; what some hosts put behind it, as in `a.jpg:large`,
-/// does not belong to it.
+/// The extension of a url's file name, in lower case. Some hosts append a size, as in
+/// `a.jpg:large`, which is cut off.
 fn extension(url: &str) -> String {
-    let Some((_, extension)) = file(url).rsplit_once('.') else { return String::new() };
+    let Some((_, extension)) = file_name(url).rsplit_once('.') else { return String::new() };
     let end = extension.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(extension.len());
     extension[..end].to_ascii_lowercase()
 }
 
-/// The last part of the path of an absolute address.
-fn file(url: &str) -> &str {
+/// The last segment of an absolute url's path.
+fn file_name(url: &str) -> &str {
     let path = url.split(['?', '#']).next().unwrap_or_default();
     let path = path.split_once("://").map_or(path, |(_, rest)| rest);
     path.split_once('/').and_then(|(_, path)| path.rsplit('/').next()).unwrap_or_default()
 }
 
-/// Whether an image is a pixel that counts readers, a button or a face rather than a picture.
+/// Whether an image is a tracking pixel, a button or an avatar, judged by its url.
 pub(super) fn is_decoration(url: &str) -> bool {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-    let is_known = DECORATIONS.iter().any(|decoration| {
-        let (of_host, of_path) = decoration.split_once('/').unwrap_or((decoration, ""));
-        let outer = host.strip_suffix(of_host);
-        outer.is_some_and(|outer| outer.is_empty() || outer.ends_with('.'))
-            && path.starts_with(of_path)
+    let is_decoration_url = DECORATION_URLS.iter().any(|decoration| {
+        let (domain, path_start) = decoration.split_once('/').unwrap_or((decoration, ""));
+        // The domain or one of its subdomains.
+        let subdomain = host.strip_suffix(domain);
+        let is_in_domain = subdomain.is_some_and(|it| it.is_empty() || it.ends_with('.'));
+        is_in_domain && path.starts_with(path_start)
     });
-    let name = file(url).split('.').next().unwrap_or_default();
-    is_known || DECORATION_FILES.iter().any(|file| name.eq_ignore_ascii_case(file))
+    let stem = file_name(url).split('.').next().unwrap_or_default();
+    is_decoration_url || DECORATION_FILES.iter().any(|file| stem.eq_ignore_ascii_case(file))
 }
 
-// Which picture of an item is its thumbnail: every place where feeds put one, in order.
+// The choice of the thumbnail among the pictures of an item. Feeds put pictures into many places,
+// which are ranked here.
 
-/// Widest picture that is taken while a narrower one is there, in pixels.
+/// Widest picture that is preferred, in pixels. A wider one is used only if there is no other.
 const WIDTH_MAX: u32 = 1_200;
 
-/// Sources of a picture, the best first.
+/// The places of an item that can hold its picture, the best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Place {
     /// `media:thumbnail`.
     Thumbnail,
-    /// `media:content` that is an image.
+    /// A `media:content` that is an image.
     MediaContent,
     /// An enclosure that is an image.
     Enclosure,
-    /// `itunes:image`, and `image` of the item.
+    /// `itunes:image`, or the `image` of the item.
     Image,
     /// The first picture of the full text.
     Content,
     /// The first picture of the description or summary.
     Summary,
-    /// `media:content` that is an image, all too wide: better than none.
+    /// A `media:content` that is an image wider than [`WIDTH_MAX`].
     Wide,
-    /// `media:content` without anything that says what it is.
+    /// A `media:content` whose kind is neither declared nor clear from its extension.
     Unclear,
-    /// The face of an author or a picture of a few pixels.
+    /// An avatar of an author, or an image of a few pixels.
     Decoration,
 }
 
-/// The pictures of an item.
+/// Collects the pictures of an item and chooses the best.
 #[derive(Debug, Default)]
 pub(super) struct Pictures {
-    first: Ranked<Place, String>,
-    content: Option<(u32, String)>,
-    wide: Option<(u32, String)>,
+    ranked: Ranked<Place, String>,
+    /// The widest `media:content` up to [`WIDTH_MAX`], with its width.
+    widest_content: Option<(u32, String)>,
+    /// The narrowest `media:content` above [`WIDTH_MAX`], with its width.
+    narrowest_wide: Option<(u32, String)>,
 }
 
 impl Pictures {
-    /// Offers a picture, which is computed only if it would be better.
+    /// Adds a picture. `url` is called only if the picture would be better than the best so far.
     pub(super) fn offer(&mut self, place: Place, url: impl FnOnce() -> Option<String>) {
-        self.first.offer(place, url);
+        self.ranked.offer(place, url);
     }
 
-    /// Notes a picture.
+    /// Adds a picture.
     pub(super) fn add(&mut self, place: Place, url: String) {
         let place = if is_decoration(&url) { Place::Decoration } else { place };
-        self.first.offer(place, || Some(url));
+        self.ranked.offer(place, || Some(url));
     }
 
-    /// Notes a picture whose size its element may give.
+    /// Adds a picture whose element may declare its size.
     pub(super) fn add_sized(&mut self, place: Place, url: String, element: &Element) {
         let side = |name| element.attribute(name).and_then(|side| side.parse::<u32>().ok());
         let is_small = |name| side(name).is_some_and(|side| side < SIDE_MIN);
-        let is_dot = is_small("width") || is_small("height");
-        self.add(if is_dot { Place::Decoration } else { place }, url);
+        let is_tiny = is_small("width") || is_small("height");
+        self.add(if is_tiny { Place::Decoration } else { place }, url);
     }
 
-    /// Notes a `media:content`: of several images the widest up to 1,200 pixels counts, one without
-    /// a width as the narrowest.
+    /// Adds a `media:content`. Of several images, the widest up to [`WIDTH_MAX`] is best. An image
+    /// without a width counts as the narrowest.
     pub(super) fn add_content(&mut self, url: String, claim: Claim<'_>, width: Option<&str>) {
         let likeness = claim.likeness(&url);
         if likeness == Likeness::Other {
@@ -242,19 +247,19 @@ impl Pictures {
         }
         let width = width.and_then(|width| width.parse().ok()).unwrap_or(0);
         if width > WIDTH_MAX {
-            if self.wide.as_ref().is_none_or(|(known, _)| width < *known) {
-                self.wide = Some((width, url));
+            if self.narrowest_wide.as_ref().is_none_or(|(narrowest, _)| width < *narrowest) {
+                self.narrowest_wide = Some((width, url));
             }
-        } else if self.content.as_ref().is_none_or(|(known, _)| width > *known) {
-            self.content = Some((width, url));
+        } else if self.widest_content.as_ref().is_none_or(|(widest, _)| width > *widest) {
+            self.widest_content = Some((width, url));
         }
     }
 
-    /// The thumbnail.
+    /// The best picture: the thumbnail of the item.
     pub(super) fn best(mut self) -> Option<String> {
-        self.first.offer(Place::MediaContent, || self.content.map(|(_, url)| url));
-        self.first.offer(Place::Wide, || self.wide.map(|(_, url)| url));
-        self.first.best()
+        self.ranked.offer(Place::MediaContent, || self.widest_content.map(|(_, url)| url));
+        self.ranked.offer(Place::Wide, || self.narrowest_wide.map(|(_, url)| url));
+        self.ranked.best()
     }
 }
 

@@ -1,5 +1,5 @@
-//! Fetches and parses feeds. Bodies are parsed on a separate thread, one at a time,
-//! so that a feed uses at most one core, and none of the API's threads.
+//! Fetches and parses feeds. A blocking thread parses one feed at a time, so that feeds use at most
+//! one core and never block the threads that serve the API.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,61 +8,66 @@ use std::time::Duration;
 use notify_core::{FeedCheck, FeedCheckItem, FeedStatus};
 use tokio::sync::Semaphore;
 
-use super::fetch::{Answer, Body, FETCH_TIMEOUT, FeedClient, FetchError, Head};
+use super::fetch::{Body, FETCH_TIMEOUT, FeedClient, FeedResponse, FetchError, Head};
 use super::{ParsedFeed, Source, parse};
 use crate::outbound::Outbound;
 use crate::store::{AppNo, Validators};
 
-/// Most feeds parsed at once. Each takes up to 5 MiB, plus its text and items.
-const READ_AT_ONCE: usize = 1;
-/// Longest wait until a feed is parsed, including the queue; the thread ends by itself, since its work
-/// is bounded.
-const READ_TIMEOUT: Duration = Duration::from_secs(15);
+/// Most feeds that are parsed at once. Each takes up to 5 MiB, plus its text and items.
+const PARSERS_MAX: usize = 1;
+/// Longest wait until a feed is parsed, including the wait for the parser. After the timeout the
+/// thread continues, but its work is bounded.
+const PARSE_TIMEOUT: Duration = Duration::from_secs(15);
 /// Longest check of a feed: less than the 30 s that clients wait for a response.
 pub(crate) const CHECK_TIMEOUT: Duration =
-    Duration::from_secs(FETCH_TIMEOUT.as_secs() + READ_TIMEOUT.as_secs());
+    Duration::from_secs(FETCH_TIMEOUT.as_secs() + PARSE_TIMEOUT.as_secs());
 /// Most concurrent checks.
-const CHECKS_AT_ONCE: usize = 4;
+const CHECKS_MAX: usize = 4;
 /// Most items in the result of a check.
 const ITEMS_SHOWN_MAX: usize = 20;
 
-/// The result of a fetch.
+/// A feed that was fetched.
 #[derive(Debug)]
-pub(crate) enum Read {
+pub(crate) enum FetchedFeed {
     /// The feed has not changed.
     Unchanged(Head),
-    /// A feed.
+    /// The feed has changed, or was fetched for the first time.
     Changed {
         /// The headers of its response.
         head: Head,
         /// The validators for the next request.
         validators: Validators,
-        /// The feed.
+        /// The parsed feed.
         feed: ParsedFeed,
     },
 }
 
-/// Fetches and reads feeds.
+/// Fetches and parses feeds.
 pub(crate) struct FeedReader {
     client: FeedClient,
-    pub(super) reading: Arc<Semaphore>,
+    pub(super) parsers: Arc<Semaphore>,
     checks: Semaphore,
-    checking: Mutex<HashSet<AppNo>>,
+    /// The applications that check a feed at the moment.
+    checking_apps: Mutex<HashSet<AppNo>>,
 }
 
-/// Marks an application as checking a feed; released on drop.
-struct Checking<'r>(&'r FeedReader, AppNo);
+/// The permit of an application to check a feed; released on drop.
+struct AppPermit<'r> {
+    reader: &'r FeedReader,
+    app: AppNo,
+}
 
-impl<'r> Checking<'r> {
-    fn begin(reader: &'r FeedReader, app: AppNo) -> Option<Self> {
-        let is_first = reader.checking().insert(app);
-        is_first.then_some(Self(reader, app))
+impl<'r> AppPermit<'r> {
+    /// `None` while the application has another check.
+    fn try_acquire(reader: &'r FeedReader, app: AppNo) -> Option<Self> {
+        let is_first = reader.checking_apps().insert(app);
+        is_first.then_some(Self { reader, app })
     }
 }
 
-impl Drop for Checking<'_> {
+impl Drop for AppPermit<'_> {
     fn drop(&mut self) {
-        self.0.checking().remove(&self.1);
+        self.reader.checking_apps().remove(&self.app);
     }
 }
 
@@ -74,77 +79,81 @@ impl FeedReader {
     pub(crate) fn with_timeout(guard: Outbound, timeout: Duration) -> Self {
         Self {
             client: FeedClient::new(guard, timeout),
-            reading: Arc::new(Semaphore::new(READ_AT_ONCE)),
-            checks: Semaphore::new(CHECKS_AT_ONCE),
-            checking: Mutex::default(),
+            parsers: Arc::new(Semaphore::new(PARSERS_MAX)),
+            checks: Semaphore::new(CHECKS_MAX),
+            checking_apps: Mutex::default(),
         }
     }
 
-    fn checking(&self) -> MutexGuard<'_, HashSet<AppNo>> {
-        self.checking.lock().unwrap_or_else(PoisonError::into_inner)
+    fn checking_apps(&self) -> MutexGuard<'_, HashSet<AppNo>> {
+        self.checking_apps.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Fetches and reads a feed.
+    /// Fetches and parses a feed. `validators` are those of the previous fetch.
     pub(crate) async fn read(
         &self,
         url: &str,
         validators: &Validators,
-    ) -> Result<Read, FetchError> {
+    ) -> Result<FetchedFeed, FetchError> {
         match self.client.get(url, validators).await? {
-            // No validator was sent that could match.
-            Answer::Unchanged(_) if *validators == Validators::default() => {
+            // A 304 is wrong here: the request had no validator that could match.
+            FeedResponse::Unchanged(_) if *validators == Validators::default() => {
                 Err(FetchError::Status { status: 304, retry_after_ms: None })
             }
-            Answer::Unchanged(head) => Ok(Read::Unchanged(head)),
-            Answer::Changed(body) => {
+            FeedResponse::Unchanged(head) => Ok(FetchedFeed::Unchanged(head)),
+            FeedResponse::Changed(body) => {
                 let (head, validators) = (body.head.clone(), body.validators.clone());
                 let feed = self.parse(body).await?;
-                Ok(Read::Changed { head, validators, feed })
+                Ok(FetchedFeed::Changed { head, validators, feed })
             }
         }
     }
 
-    /// Checks what a url would bring, without storing anything; `None` while too many other checks run, or
-    /// another one for the same application. Takes at most [`CHECK_TIMEOUT`].
+    /// Fetches and parses the feed at a url, and describes the result without storing anything.
+    /// `None` if the application already has a check running, or too many checks run. Takes at most
+    /// [`CHECK_TIMEOUT`].
     pub(crate) async fn check(&self, app: AppNo, url: &str) -> Option<FeedCheck> {
-        let _place = Checking::begin(self, app)?;
-        let _turn = self.checks.try_acquire().ok()?;
-        let read = self.read(url, &Validators::default()).await;
-        Some(match read {
-            Ok(Read::Changed { head, feed, .. }) => shown(&head, feed),
-            // The request had no validators, so nothing can be unchanged.
-            Ok(Read::Unchanged(_)) => {
-                failed(FetchError::Status { status: 304, retry_after_ms: None })
+        let _app_permit = AppPermit::try_acquire(self, app)?;
+        let _check_permit = self.checks.try_acquire().ok()?;
+        let fetched = self.read(url, &Validators::default()).await;
+        Some(match fetched {
+            Ok(FetchedFeed::Changed { head, feed, .. }) => check_result(&head, feed),
+            // Does not occur: `read` returns an error for a 304 without validators.
+            Ok(FetchedFeed::Unchanged(_)) => {
+                failed_check(FetchError::Status { status: 304, retry_after_ms: None })
             }
-            Err(error) => failed(error),
+            Err(error) => failed_check(error),
         })
     }
 
     async fn parse(&self, body: Body) -> Result<ParsedFeed, FetchError> {
-        let reading = Arc::clone(&self.reading);
+        let parsers = Arc::clone(&self.parsers);
         let parsing = async {
-            // Held by the thread, not by the caller that waits for it.
-            let Ok(turn) = reading.acquire_owned().await else {
+            let Ok(permit) = parsers.acquire_owned().await else {
                 return Err(FetchError::NotAttempted);
             };
             let parsing = tokio::task::spawn_blocking(move || {
-                let _turn = turn;
+                // The thread holds the permit: after a timeout the caller is gone, but the thread
+                // still parses.
+                let _permit = permit;
                 let bytes = body.plain()?;
                 let source = Source { bytes: &bytes, charset: body.charset(), url: &body.url };
                 Ok(parse(&source)?)
             });
             parsing.await.unwrap_or_else(|_| {
-                // The panic message names the place; the content of a feed must not be logged.
-                tracing::error!("a feed could not be read: its reader panicked");
+                // The panic message, which the log has already, names the line of code. The content
+                // of the feed must not be logged.
+                tracing::error!("a feed could not be parsed: the parser panicked");
                 Err(FetchError::NotAttempted)
             })
         };
-        let parsed = tokio::time::timeout(READ_TIMEOUT, parsing).await;
+        let parsed = tokio::time::timeout(PARSE_TIMEOUT, parsing).await;
         parsed.unwrap_or(Err(FetchError::NotAttempted))
     }
 }
 
-fn shown(head: &Head, feed: ParsedFeed) -> FeedCheck {
+/// The result of a check of a feed that could be parsed.
+fn check_result(head: &Head, feed: ParsedFeed) -> FeedCheck {
     let count = feed.items.len() as u64;
     let mut problems = Vec::new();
     if count == 0 {
@@ -185,7 +194,8 @@ fn shown(head: &Head, feed: ParsedFeed) -> FeedCheck {
     FeedCheck { status: FeedStatus::Ok, count, items: items.collect(), problems }
 }
 
-fn failed(error: FetchError) -> FeedCheck {
+/// The result of a check of a feed that could not be fetched or parsed.
+fn failed_check(error: FetchError) -> FeedCheck {
     let problems = vec![error.to_string()];
     FeedCheck { status: FeedStatus::Failing, count: 0, items: Vec::new(), problems }
 }

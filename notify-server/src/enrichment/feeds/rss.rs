@@ -1,5 +1,5 @@
-//! The feeds of RSS, from 0.90 to 2.0, and of Atom, 0.3 and 1.0 (RFC 4287); one that forgot to name
-//! its namespace is read as well.
+//! Parses feeds of RSS, from 0.90 to 2.0, and of Atom, 0.3 and 1.0 (RFC 4287). A feed that does not
+//! declare its namespace is parsed as well.
 
 use super::ParseError;
 use super::item::item;
@@ -7,11 +7,11 @@ use super::parse::ParsedFeed;
 use super::xml::{Document, Piece};
 use crate::enrichment::feeds::xml::Ns;
 
-/// Reads a feed whose root, of that name, was just opened. One that breaks off is read as far as its
-/// items are complete.
+/// Parses a feed after its root element, named `root`, was opened. A feed that ends early keeps the
+/// items that are complete.
 pub(super) fn parse(mut document: Document<'_>, root: &str) -> Result<ParsedFeed, ParseError> {
     let mut feed = ParsedFeed::default();
-    document.adopt_default(root != "feed");
+    document.adopt_default_namespace(root != "feed");
     match items(&mut document, &mut feed) {
         Ok(()) => feed.is_broken = document.has_mismatch(),
         Err(ParseError::NotWellFormed) => feed.is_broken = true,
@@ -27,10 +27,11 @@ fn items(document: &mut Document<'_>, feed: &mut ParsedFeed) -> Result<(), Parse
     while let Some(piece) = document.next()? {
         let Piece::Start(element) = piece else { continue };
         match (element.ns, element.name.as_str()) {
-            // Items stand in the channel, in RSS 1.0 next to it, in RSS 1.1 in a list within it.
+            // The items are inside the channel; in RSS 1.0 next to it, in RSS 1.1 in a list inside
+            // it.
             (Ns::Rss | Ns::Atom, "channel" | "items") => {}
             (Ns::Rss | Ns::Atom, "item" | "entry") => {
-                // RSS 1.0 names an item by its address.
+                // RSS 1.0 identifies an item by its url.
                 let about = element.attribute("rdf:about").map(str::to_owned);
                 let mut draft = item(document)?;
                 if let Some(about) = about {

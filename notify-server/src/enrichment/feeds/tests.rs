@@ -11,13 +11,13 @@ use url::Url;
 
 use super::{ParseError, ParsedFeed, Source, parse};
 
-/// Reads a feed that stood at `https://news.example/feeds/all.xml`.
+/// Parses a feed that was fetched from `https://news.example/feeds/all.xml`.
 fn read(text: &str) -> Result<ParsedFeed, ParseError> {
     let url = Url::parse("https://news.example/feeds/all.xml").unwrap();
     parse(&Source { bytes: text.as_bytes(), charset: None, url: &url })
 }
 
-/// An RSS feed around items, with every namespace that feeds use.
+/// An RSS feed with these items and with all namespaces that feeds use.
 fn rss(items: &str) -> String {
     format!(
         r#"<?xml version="1.0" encoding="UTF-8"?>
@@ -33,12 +33,12 @@ fn rss(items: &str) -> String {
     )
 }
 
-/// An RSS feed of one item with a title and a link, and that.
+/// An RSS feed of one item that contains a title, a link and `inside`.
 fn rss_item(inside: &str) -> String {
     rss(&format!("<item><title>T</title><link>https://news.example/1</link>{inside}</item>"))
 }
 
-/// An Atom feed around entries.
+/// An Atom feed with these entries.
 fn atom(entries: &str) -> String {
     format!(
         r#"<feed xmlns="http://www.w3.org/2005/Atom" xmlns:media="http://search.yahoo.com/mrss/">
@@ -52,7 +52,7 @@ fn atom_entry(inside: &str) -> String {
     ))
 }
 
-/// A JSON feed around items.
+/// A JSON feed with these items.
 fn json_feed(items: &str) -> String {
     format!(
         r#"{{"version": "https://jsonfeed.org/version/1.1", "title": "News", "items": [{items}]}}"#
@@ -63,7 +63,7 @@ fn json_item(inside: &str) -> String {
     json_feed(&format!(r#"{{"id": 1, "title": "T", "url": "https://news.example/1", {inside}}}"#))
 }
 
-/// The thumbnail of the one item.
+/// The thumbnail of the only item.
 fn thumbnail(feed: &str) -> Option<String> {
     let mut items = read(feed).unwrap().items;
     assert_eq!(items.len(), 1, "{feed}");

@@ -1,5 +1,5 @@
-//! Texts of feeds as people are to read them: without markup, entities decoded once more than the
-//! format did, so twice at most (protocols of feeds: titles are often HTML inside XML).
+//! Converts texts of feeds to plain text for people: removes markup and decodes entities. Titles
+//! are often HTML inside XML, so entities are decoded once more after the XML parser decoded them.
 
 use std::borrow::Cow;
 
@@ -10,9 +10,9 @@ use crate::enrichment::feeds::picture::{SIDE_MIN, is_decoration};
 
 /// Longest title, in characters.
 pub(super) const TITLE_CHARS_MAX: usize = 300;
-/// Longest url, in bytes; browsers and image stores have similar limits.
+/// Longest url, in bytes. Browsers have similar limits.
 pub(super) const URL_BYTES_MAX: usize = 2_048;
-/// Longest name of an entity, `&CounterClockwiseContourIntegral;`.
+/// Length of the longest entity, `&CounterClockwiseContourIntegral;`, in bytes.
 const ENTITY_BYTES_MAX: usize = 33;
 
 /// Inline elements of HTML, which do not separate words.
@@ -21,8 +21,8 @@ pub(super) const INLINE: [&str; 13] =
 const CDATA_START: &str = "<![CDATA[";
 const CDATA_END: &str = "]]>";
 
-/// XML in which each `<` that starts no markup is escaped, as in `1 < 2`: feeds that are put together
-/// by hand have some.
+/// Escapes each `<` that does not start markup, as in `1 < 2`. Feeds that are written by hand
+/// contain such brackets.
 pub(super) fn escape_stray_brackets(xml: &str) -> Cow<'_, str> {
     let (mut escaped, mut copied, mut at) = (String::new(), 0, 0);
     while let Some(found) = xml[at..].find('<') {
@@ -36,7 +36,7 @@ pub(super) fn escape_stray_brackets(xml: &str) -> Cow<'_, str> {
         let is_markup = next.is_some_and(|next| {
             next.is_alphabetic() || matches!(next, '/' | '!' | '?' | '_' | ':')
         });
-        // The end of the text may be where it breaks off.
+        // A `<` at the very end is not escaped: a tag may have been cut off there.
         if !is_markup && next.is_some() {
             escaped.push_str(&xml[copied..at]);
             escaped.push_str("&lt;");
@@ -51,15 +51,16 @@ pub(super) fn escape_stray_brackets(xml: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// Plain text as HTML, in which apparent markup is literal.
+/// Converts plain text to HTML, in which text that looks like markup is literal.
 pub(super) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;")
 }
 
-/// A line of text: tags taken out, entities decoded, white space as one space, not too long. `None`
-/// when nothing is left.
+/// Converts HTML to one line of plain text: without tags, with entities decoded, and with each run
+/// of white space replaced by one space. A text longer than [`TITLE_CHARS_MAX`] ends with `…`.
+/// `None` when no text is left.
 pub(super) fn line(html: &str) -> Option<String> {
-    // Some escape the section with its text.
+    // Some feeds escape the markers of a CDATA section together with its text.
     let html = match html.contains(CDATA_START) {
         true => Cow::Owned(html.replace(CDATA_START, "").replace(CDATA_END, "")),
         false => Cow::Borrowed(html),
@@ -93,7 +94,7 @@ pub(super) fn line(html: &str) -> Option<String> {
     (!line.is_empty()).then_some(line)
 }
 
-/// The tags of a piece of HTML, in order, without comments and what scripts and styles hold.
+/// The tags of HTML, in order. Comments and the contents of scripts and styles are skipped.
 pub(super) fn tags(html: &str) -> impl Iterator<Item = &str> {
     let mut rest = html;
     std::iter::from_fn(move || {
@@ -105,7 +106,7 @@ pub(super) fn tags(html: &str) -> impl Iterator<Item = &str> {
             };
             let (tag, after) = rest.split_at(length);
             let hidden = ["script", "style"].into_iter().find(|name| is_tag(tag, name));
-            rest = hidden.map_or(after, |name| &after[end_of(after, name)..]);
+            rest = hidden.map_or(after, |name| &after[closing_tag(after, name)..]);
             if !tag.starts_with("<!--") {
                 return Some(tag);
             }
@@ -113,8 +114,7 @@ pub(super) fn tags(html: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// A text without what looks like a tag or a comment; a bare `<` stays. What scripts and styles
-/// hold goes with them.
+/// Removes tags, comments, and the contents of scripts and styles. A `<` that starts no tag stays.
 fn without_tags(html: &str) -> Cow<'_, str> {
     if !html.contains('<') {
         return Cow::Borrowed(html);
@@ -129,21 +129,22 @@ fn without_tags(html: &str) -> Cow<'_, str> {
             rest = &rest[1..];
             continue;
         };
-        // Paragraphs separate words.
+        // Paragraphs and other block elements separate words.
         if !INLINE.into_iter().any(|name| is_tag_of(rest, name)) {
             text.push(' ');
         }
         let hidden = ["script", "style"].into_iter().find(|name| is_tag(rest, name));
         rest = &rest[length..];
         if let Some(name) = hidden {
-            rest = &rest[end_of(rest, name)..];
+            rest = &rest[closing_tag(rest, name)..];
         }
     }
     text.push_str(rest);
     Cow::Owned(text)
 }
 
-/// Length of the tag or comment at the start of a text. An unclosed one extends to the end.
+/// Length of the tag or comment at the start of a text, in bytes; `None` if there is none. A tag or
+/// comment that is not closed extends to the end.
 fn tag_length(text: &str) -> Option<usize> {
     if text.starts_with("<!--") {
         return Some(text.find("-->").map_or(text.len(), |at| at + 3));
@@ -152,7 +153,8 @@ fn tag_length(text: &str) -> Option<usize> {
     if !(next.is_ascii_alphabetic() || matches!(next, '/' | '!' | '?')) {
         return None;
     }
-    // A quote counts behind `=` alone, so that an apostrophe swallows nothing.
+    // A quote starts a quoted value only directly after `=`. Otherwise an apostrophe in a tag would
+    // hide the rest of the text.
     let (mut quote, mut before) = (None, b' ');
     for (at, byte) in text.bytes().enumerate() {
         match (quote, byte) {
@@ -165,16 +167,18 @@ fn tag_length(text: &str) -> Option<usize> {
             before = byte;
         }
     }
-    // To the end, so that no text is scanned twice.
+    // An unclosed tag extends to the end. Otherwise the rest would be scanned again for every `<`
+    // in it, which takes quadratic time.
     Some(text.len())
 }
 
-/// Whether a text begins with an opening or a closing tag of that name.
+/// Whether a text begins with an opening or closing tag of this name.
 fn is_tag_of(text: &str, name: &str) -> bool {
     let closing = text.strip_prefix("</").is_some_and(|_| is_tag(&text[1..], name));
     closing || is_tag(text, name)
 }
 
+/// Whether a text begins with an opening tag of this name.
 fn is_tag(text: &str, name: &str) -> bool {
     let bytes = text.as_bytes();
     bytes.len() > name.len()
@@ -182,8 +186,8 @@ fn is_tag(text: &str, name: &str) -> bool {
         && bytes.get(name.len() + 1).is_none_or(|next| !next.is_ascii_alphanumeric())
 }
 
-/// Where the closing tag of that name begins, or the end.
-fn end_of(text: &str, name: &str) -> usize {
+/// The position of the closing tag of this name, or the end of the text.
+fn closing_tag(text: &str, name: &str) -> usize {
     let closing = |at: &usize| {
         let rest = &text.as_bytes()[at + 2..];
         rest.len() >= name.len() && rest[..name.len()].eq_ignore_ascii_case(name.as_bytes())
@@ -191,7 +195,7 @@ fn end_of(text: &str, name: &str) -> usize {
     text.match_indices("</").map(|(at, _)| at).find(closing).unwrap_or(text.len())
 }
 
-/// A text with entities decoded once; anything else stays unchanged.
+/// Decodes the entities of a text once. Unknown entities stay unchanged.
 pub(super) fn decoded(text: &str) -> Cow<'_, str> {
     let Some(first) = text.find('&') else { return Cow::Borrowed(text) };
     let mut decoded = String::with_capacity(text.len());
@@ -201,17 +205,19 @@ pub(super) fn decoded(text: &str) -> Cow<'_, str> {
         decoded.push_str(&rest[..at]);
         rest = &rest[at..];
         let end = rest.bytes().take(ENTITY_BYTES_MAX + 1).position(|byte| byte == b';');
-        let known = end.filter(|end| push_entity(&rest[1..*end], &mut decoded));
-        if known.is_none() {
-            decoded.push('&');
+        match end {
+            Some(end) if push_entity(&rest[1..end], &mut decoded) => rest = &rest[end + 1..],
+            _ => {
+                decoded.push('&');
+                rest = &rest[1..];
+            }
         }
-        rest = &rest[known.map_or(1, |end| end + 1)..];
     }
     decoded.push_str(rest);
     Cow::Owned(decoded)
 }
 
-/// Appends the character of an entity; false if it is unknown.
+/// Appends the character of an entity to a text. Returns false if the entity is unknown.
 pub(super) fn push_entity(name: &str, text: &mut String) -> bool {
     if let Some(number) = name.strip_prefix('#') {
         let code = match number.strip_prefix(['x', 'X']) {
@@ -222,12 +228,13 @@ pub(super) fn push_entity(name: &str, text: &mut String) -> bool {
         text.extend(character);
         return character.is_some();
     }
-    let known = resolve_html5_entity(name);
-    text.push_str(known.unwrap_or_default());
-    known.is_some()
+    let characters = resolve_html5_entity(name);
+    text.push_str(characters.unwrap_or_default());
+    characters.is_some()
 }
 
-/// An address of the web, made absolute. One that begins with `www.` lacks its scheme.
+/// The absolute url of a web page or picture; `None` for other schemes and urls that are too long.
+/// A text that begins with `www.` is a host without its scheme.
 pub(super) fn web_url(base: &Url, text: &str) -> Option<String> {
     let text = text.trim();
     if text.is_empty() || text.len() > URL_BYTES_MAX {
@@ -239,18 +246,20 @@ pub(super) fn web_url(base: &Url, text: &str) -> Option<String> {
     (is_web && url.as_str().len() <= URL_BYTES_MAX).then(|| url.into())
 }
 
-// The first picture of a text in HTML or XHTML, as articles carry it.
+// The search for the first picture in HTML or XHTML.
 
-/// Most images of a text that are checked for a picture.
+/// Most images of a text that are searched for a picture.
 const IMAGES_MAX: usize = 32;
 /// Most attributes of a tag that are read.
 const TAG_ATTRIBUTES_MAX: usize = 64;
-/// Most addresses of one `srcset` that are checked.
+/// Most urls of one `srcset` that are compared.
 const CANDIDATES_MAX: usize = 32;
-/// Widest candidate of a `srcset` that is taken while a narrower one is there, in pixels.
+/// Widest candidate of a `srcset` that is preferred, in pixels. A wider one is used only if there
+/// is no other.
 const CANDIDATE_WIDTH_MAX: f64 = 1_200.0;
 
-/// Attributes of lazily loaded images; `src` is a placeholder then.
+/// Attributes with the url of an image that the page loads lazily. `src` is only a placeholder
+/// then.
 const LAZY_SOURCES: [&str; 9] = [
     "data-src",
     "data-lazy-src",
@@ -263,7 +272,7 @@ const LAZY_SOURCES: [&str; 9] = [
     "data-image",
 ];
 const LAZY_SETS: [&str; 2] = ["data-srcset", "data-lazy-srcset"];
-/// Classes of images that are part of the text or of the page rather than pictures.
+/// Classes of images that belong to the text or the page and are not pictures, such as smileys.
 const DECORATION_CLASSES: [&str; 6] =
     ["wp-smiley", "emoji", "smiley", "avatar", "gravatar", "feedflare"];
 
@@ -280,8 +289,8 @@ pub(super) fn first_picture(html: &str, base: &Url) -> Option<String> {
         let Some(name) = image_name(tag) else { continue };
         let attributes = attributes(&tag[1 + name.len()..]);
         let attribute = |wanted: &str| {
-            let found = attributes.iter().find(|(known, _)| known.eq_ignore_ascii_case(wanted));
-            found.map(|(_, value)| value.trim())
+            let attribute = attributes.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
+            attribute.map(|(_, value)| value.trim())
         };
         search.look_at(&name.to_ascii_lowercase(), attribute, base);
         if search.is_complete() {
@@ -291,17 +300,17 @@ pub(super) fn first_picture(html: &str, base: &Url) -> Option<String> {
     search.first()
 }
 
-/// Elements that are searched in order for the first picture.
+/// A search for the first picture among elements that are offered in the order of the document.
 #[derive(Debug, Default)]
 pub(super) struct PictureSearch {
     image: Option<String>,
-    /// The still of a video or the source of a `picture`: counts while there is no image.
+    /// The poster of a video, or a source of a `picture`. Used if there is no image.
     still: Option<String>,
     seen: usize,
 }
 
 impl PictureSearch {
-    /// Looks at an element, by its name in lower case.
+    /// Offers an element to the search. `name` is in lower case.
     pub(super) fn look_at<'v>(
         &mut self,
         name: &str,
@@ -324,45 +333,50 @@ impl PictureSearch {
         }
     }
 
-    /// Whether further elements change nothing.
+    /// Whether further elements cannot change the result.
     fn is_complete(&self) -> bool {
         self.image.is_some() || self.seen == IMAGES_MAX
     }
 
-    /// The picture.
+    /// The result of the search.
     pub(super) fn first(self) -> Option<String> {
         self.image.or(self.still)
     }
 }
 
-/// The address of an image, unless it is a pixel that counts readers, a button or a face.
+/// The url of an image; `None` if the image is a tracking pixel, a button or an avatar.
 fn image<'v>(attribute: impl Fn(&str) -> Option<&'v str>, base: &Url) -> Option<String> {
     let is_small = |name| attribute(name).and_then(pixels).is_some_and(|side| side < SIDE_MIN);
-    if is_small("width") || is_small("height") || attribute("style").is_some_and(is_hidden_by) {
+    if is_small("width") || is_small("height") || attribute("style").is_some_and(hides_image) {
         return None;
     }
     let mut classes = attribute("class").unwrap_or_default().split_ascii_whitespace();
     if classes.any(|class| DECORATION_CLASSES.contains(&class)) {
         return None;
     }
-    let lazy = LAZY_SOURCES.into_iter().filter_map(&attribute).find_map(|url| {
-        // Some keep `true` or a number there.
-        url.contains(['/', '.']).then(|| usable(url, base)).flatten()
-    });
-    let of_sets = |names: &[&str]| {
-        names.iter().filter_map(|name| attribute(name)).find_map(|set| best_of_set(set, base))
-    };
-    lazy.or_else(|| of_sets(&LAZY_SETS))
-        .or_else(|| attribute("src").and_then(|url| usable(url, base)))
-        .or_else(|| of_sets(&["srcset"]))
+    // Some pages write `true` or a number into these attributes.
+    let looks_like_url = |value: &&str| value.contains(['/', '.']);
+    let mut lazy_urls = LAZY_SOURCES.into_iter().filter_map(&attribute).filter(looks_like_url);
+    if let Some(url) = lazy_urls.find_map(|url| usable(url, base)) {
+        return Some(url);
+    }
+    let mut lazy_sets = LAZY_SETS.into_iter().filter_map(&attribute);
+    if let Some(url) = lazy_sets.find_map(|set| best_of_set(set, base)) {
+        return Some(url);
+    }
+    if let Some(url) = attribute("src").and_then(|url| usable(url, base)) {
+        return Some(url);
+    }
+    attribute("srcset").and_then(|set| best_of_set(set, base))
 }
 
+/// The absolute url of a picture; `None` if it is not a url of the web or is a decoration.
 fn usable(url: &str, base: &Url) -> Option<String> {
     web_url(base, url).filter(|url| !is_decoration(url))
 }
 
-/// The widest address of a `srcset` up to the limit, or the narrowest of those beyond it. Addresses
-/// may hold commas, so that a space ends them.
+/// The best url of a `srcset`: the widest up to [`CANDIDATE_WIDTH_MAX`], or else the narrowest. A
+/// url may contain commas, so only white space ends it.
 fn best_of_set(set: &str, base: &Url) -> Option<String> {
     let is_gap = |c: char| c.is_ascii_whitespace() || c == ',';
     let (mut best, mut rest) = (None::<(f64, &str)>, set);
@@ -381,9 +395,9 @@ fn best_of_set(set: &str, base: &Url) -> Option<String> {
             (descriptor, rest) = after.split_once(',').unwrap_or((after, ""));
         }
         let width = width_of(descriptor);
-        let is_better = best.is_none_or(|(known, _)| match known <= CANDIDATE_WIDTH_MAX {
-            true => width > known && width <= CANDIDATE_WIDTH_MAX,
-            false => width < known,
+        let is_better = best.is_none_or(|(best, _)| match best <= CANDIDATE_WIDTH_MAX {
+            true => width > best && width <= CANDIDATE_WIDTH_MAX,
+            false => width < best,
         });
         if is_better && !url.starts_with("data:") {
             best = Some((width, url));
@@ -392,13 +406,14 @@ fn best_of_set(set: &str, base: &Url) -> Option<String> {
     best.and_then(|(_, url)| usable(url, base))
 }
 
-/// The width in a candidate's descriptor; a density is compared like a width.
+/// The number in the descriptor of a candidate: a width (`300w`) or a density (`2x`), which is
+/// compared like a width. 1 if there is none.
 fn width_of(descriptor: &str) -> f64 {
     let number = descriptor.trim().trim_end_matches(['w', 'x']);
     number.parse().ok().filter(|width: &f64| width.is_finite()).unwrap_or(1.0)
 }
 
-/// A side in pixels; a share of the page is none.
+/// The length of a side in pixels; `None` for other units, such as per cent.
 fn pixels(side: &str) -> Option<u32> {
     let side = side.trim();
     let digits = side.find(|c: char| !c.is_ascii_digit()).unwrap_or(side.len());
@@ -406,8 +421,8 @@ fn pixels(side: &str) -> Option<u32> {
     matches!(unit.trim(), "" | "px").then(|| side[..digits].parse().ok())?
 }
 
-/// Whether a style hides an image, or makes it a dot.
-fn is_hidden_by(style: &str) -> bool {
+/// Whether a style hides an image, or makes it smaller than [`SIDE_MIN`].
+fn hides_image(style: &str) -> bool {
     style.split(';').filter_map(|rule| rule.split_once(':')).any(|(property, value)| {
         let value = value.trim();
         match property.trim() {
@@ -418,14 +433,15 @@ fn is_hidden_by(style: &str) -> bool {
     })
 }
 
-/// The name of a tag that may hold a picture, as it is written.
+/// The name of a tag, as it is written, if such a tag can contain a picture.
 fn image_name(tag: &str) -> Option<&str> {
     let name = tag[1..].split(|c: char| !c.is_ascii_alphanumeric() && c != '-').next()?;
     let wanted = ["img", "amp-img", "source", "video"];
     wanted.iter().any(|wanted| name.eq_ignore_ascii_case(wanted)).then_some(name)
 }
 
-/// The attributes of a tag that are read, from behind its name, with their entities decoded.
+/// The attributes that are used to find a picture, with their entities decoded. `tag` is the text
+/// of the tag after its name.
 fn attributes(tag: &str) -> Vec<(&str, Cow<'_, str>)> {
     let mut attributes = Vec::new();
     let mut rest = tag.strip_suffix('>').unwrap_or(tag);
@@ -460,7 +476,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tracking_pixels_buttons_and_placeholders_are_no_pictures() {
+    fn tracking_pixels_buttons_and_placeholders_are_not_pictures() {
         let cases = [
             ("<img src='/a.jpg'>", Some("/a.jpg")),
             ("<p>x<IMG ALT=a SRC=/a.jpg></p>", Some("/a.jpg")),

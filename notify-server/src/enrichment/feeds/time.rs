@@ -1,5 +1,5 @@
-//! The dates of feeds: RFC 3339, RFC 822, and whatever feeds write in their place, as far as it has one
-//! meaning alone. What is short of a zone is taken as UTC.
+//! Parses the dates of feeds: RFC 3339, RFC 822, and other formats that feeds use, as long as the
+//! date has only one possible meaning. A date without a zone is read as UTC.
 
 #[cfg(test)]
 mod tests;
@@ -12,21 +12,22 @@ use notify_core::Timestamp;
 
 /// Longest date that is read, in bytes.
 const DATE_BYTES_MAX: usize = 128;
-/// Years of two digits below this are of this century (RFC 2822 section 4.3).
+/// Years of two digits below this are in the 21st century, others in the 20th (RFC 2822 section
+/// 4.3).
 const TWO_DIGITS_PIVOT: i64 = 50;
 
-/// Words of `45 minutes ago` and the like, without the `s` of many.
+/// Words of relative times such as `45 minutes ago`, without the plural `s`.
 const RELATIVE: [&str; 6] = ["second", "minute", "hour", "day", "week", "month"];
 const RFC_822: DateTimeParser = DateTimeParser::new().relaxed_weekday(true);
 
-/// A time, if it is one.
+/// Parses a date; `None` if it is not a date or has several possible meanings.
 pub(super) fn read(text: &str) -> Option<Timestamp> {
     let text = text.trim();
     if text.len() > DATE_BYTES_MAX {
         return None;
     }
     let time = text.parse::<jiff::Timestamp>().ok().or_else(|| Loose::new(text).read());
-    // Comments of RFC 822 within comments, and the like.
+    // The strict parser reads what `Loose` does not, such as nested comments of RFC 822.
     let time = time.or_else(|| RFC_822.parse_timestamp(text).ok())?;
     // A date before 1970 is treated as missing.
     Some(Timestamp(time.as_millisecond())).filter(|time| time.0 >= 0)
@@ -44,13 +45,14 @@ enum Token {
     Sign(char),
 }
 
-/// A date in some order of its parts. What is understood is taken out, so that the day is left.
+/// A date whose parts can have any order. The parser removes each part that it has understood, so
+/// that the numbers and words of the day are left at the end.
 struct Loose {
     tokens: Vec<Token>,
     time: Option<Time>,
     half: Option<Half>,
     offset: Offset,
-    /// The hour 24, which ends the day.
+    /// Whether the time is 24:00, which is midnight at the end of the day.
     is_midnight_after: bool,
 }
 
@@ -122,7 +124,7 @@ impl Loose {
         }
     }
 
-    /// Seconds or milliseconds since 1970, by their digits.
+    /// A time in seconds (10 digits) or milliseconds (13 digits) since 1970.
     fn epoch(&self) -> Option<jiff::Timestamp> {
         match self.tokens[..] {
             [Token::Number { value, digits: 10 }] => jiff::Timestamp::from_second(value).ok(),
@@ -169,15 +171,15 @@ impl Loose {
         Some(())
     }
 
-    /// Takes the half of the day out: a word behind the time, or before it in Asia. Another `am` is a
-    /// preposition, as in German.
+    /// Removes the half of the day (`am`, `pm`). The word follows the time, or precedes it in Asian
+    /// languages. An `am` at another place is a German preposition and stays.
     fn take_half(&mut self) {
         let is_gap = |token: &&Token| matches!(token, Token::Sign(sign) if sign.is_whitespace());
         for at in (0..self.tokens.len()).rev() {
             let Some(half) = self.word(at).and_then(half) else { continue };
             let before = self.tokens[..at].iter().rev().find(|token| !is_gap(token));
-            let is_behind = matches!(before, Some(Token::Number { .. }));
-            if is_behind || self.word(at).is_some_and(|word| !word.is_ascii()) {
+            let follows_number = matches!(before, Some(Token::Number { .. }));
+            if follows_number || self.word(at).is_some_and(|word| !word.is_ascii()) {
                 self.tokens[at] = Token::Sign(' ');
                 self.half = Some(half);
                 return;
@@ -185,13 +187,15 @@ impl Loose {
         }
     }
 
-    /// Whether it is a relative time, which is wrong in a stored feed.
+    /// Whether the date is a relative time, such as `2 hours ago`. Its meaning depends on when the
+    /// feed was written, which is unknown.
     fn is_relative(&self) -> bool {
         let words = (0..self.tokens.len()).filter_map(|at| self.word(at));
         words.into_iter().any(|word| RELATIVE.contains(&word.trim_end_matches('s')))
     }
 
-    /// Takes the time out, and gives where it was; `None` where it is none.
+    /// Removes the time of day and stores it in `self.time`. Returns its position, or `Some(None)`
+    /// if the date has no time; `None` if the time is invalid.
     fn take_time(&mut self) -> Option<Option<usize>> {
         let is_between = |at: usize| self.sign(at) == Some(':') || self.word(at) == Some("h");
         let is_time = |at: &usize| {
@@ -219,7 +223,7 @@ impl Loose {
         self.is_midnight_after = (hour, minute, second) == (24, 0, 0);
         let hour = if self.is_midnight_after { 0 } else { hour };
         let part = |value: i64| i8::try_from(value).ok();
-        // A leap second is the one before it.
+        // A leap second, 60, is read as 59.
         let time = Time::new(
             part(hour)?,
             part(minute)?,
@@ -228,19 +232,20 @@ impl Loose {
         );
         self.time = Some(time.ok()?);
         self.tokens.drain(at..end);
-        // What stood before and behind are two numbers still.
+        // A space keeps the numbers before and after the time apart.
         self.tokens.insert(at, Token::Sign(' '));
         Some(Some(at))
     }
 
-    /// Removes the zone after the time: a name, an offset, or both.
+    /// Removes the zone that follows the time: a name, an offset, or both. `time` is the position
+    /// of the time.
     fn take_zone(&mut self, time: usize) {
         let mut at = time;
         while self.sign(at).is_some_and(|sign| sign.is_whitespace() || matches!(sign, '(' | '.')) {
             at += 1;
         }
-        if let Some(named) = self.word(at).and_then(zone) {
-            self.offset = named;
+        if let Some(offset) = self.word(at).and_then(zone) {
+            self.offset = offset;
             self.tokens.remove(at);
             while self.sign(at).is_some_and(char::is_whitespace) {
                 at += 1;
@@ -267,12 +272,12 @@ impl Loose {
         self.tokens.drain(at..at + taken);
     }
 
-    /// The day, of what is left.
+    /// The day, from the tokens that are left.
     fn date(&self) -> Option<Date> {
         let numbers: Vec<_> = (0..self.tokens.len()).filter_map(|at| self.number(at)).collect();
         let mut months = (0..self.tokens.len()).filter_map(|at| self.word(at).and_then(month));
-        // Of several names the first is that of a weekday: `mar.` is Tuesday, too, in some languages.
-        // Three numbers need none.
+        // Three numbers need no name of a month. Of several words that could be months, the last
+        // one is the month and the first a weekday: `mar.` is also Tuesday in some languages.
         self.of_numbers(&numbers).or_else(|| of_named_month(months.next_back()?, &numbers))
     }
 
@@ -282,14 +287,15 @@ impl Loose {
             [(first, 1 | 2), (second, 1 | 2), (year, digits @ (2 | 4)), ..] => {
                 self.with_year_last(first, second, (year, digits))
             }
-            // ISO 8601 leaves out what is not known.
+            // ISO 8601 allows a date without a day, or without a month and a day.
             [(year, 4), (month, 2)] if self.tokens.len() == 3 => day_of(year, month, 1),
             [(year, 4)] if self.tokens.len() == 1 => day_of(year, 1, 1),
             _ => None,
         }
     }
 
-    /// Three numbers with the year last: Europe puts the day first, the USA the month.
+    /// A date of three numbers with the year last. Europe writes the day first, the USA the month.
+    /// `None` if both orders are possible.
     fn with_year_last(&self, first: i64, second: i64, year: (i64, usize)) -> Option<Date> {
         let between = self.tokens.iter().filter_map(|token| match token {
             Token::Sign(sign @ ('.' | '-' | '/')) => Some(*sign),
@@ -303,7 +309,7 @@ impl Loose {
             _ if first > 12 => (first, second),
             _ if second > 12 => (second, first),
             '/' if self.half.is_some() => (second, first),
-            // Either could be meant.
+            // Both orders are possible.
             '/' if first != second => return None,
             _ => (first, second),
         };
@@ -311,7 +317,7 @@ impl Loose {
     }
 }
 
-/// A month with its day and its year, in either order.
+/// A named month with its day and its year, which can have either order.
 fn of_named_month(month: i8, numbers: &[(i64, usize)]) -> Option<Date> {
     let is_year = |(value, digits): &(i64, usize)| *digits >= 3 || *value > 31;
     let (day, year) = match numbers {
@@ -323,7 +329,7 @@ fn of_named_month(month: i8, numbers: &[(i64, usize)]) -> Option<Date> {
     day_of(full_year(year.0, year.1)?, month.into(), day)
 }
 
-/// A year by its value and its digits. RFC 2822 counts those of three digits from 1900.
+/// The full year for a number with so many digits. RFC 2822 counts years of three digits from 1900.
 fn full_year(year: i64, digits: usize) -> Option<i64> {
     match digits {
         2 if year < TWO_DIGITS_PIVOT => Some(2_000 + year),
@@ -339,8 +345,8 @@ fn day_of(year: i64, month: i64, day: i64) -> Option<Date> {
     Date::new(year, month, day).ok()
 }
 
-// The words of dates: months in the languages whose names do not contradict each other, the two
-// halves of a day, and zones.
+// The words of dates: months in all languages whose names do not contradict each other, the halves
+// of a day, and zones.
 
 /// Months by the start of their names, in lower case.
 const MONTHS: [(&str, i8); 114] = [
@@ -468,8 +474,8 @@ const MONTHS: [(&str, i8); 114] = [
     ("дек", 12),
 ];
 
-/// Zones in minutes east of Greenwich. Where one name is that of several, the most people count; those
-/// of RFC 822 are its own.
+/// Zones in minutes east of Greenwich. Names of RFC 822 have the meaning of RFC 822. If another name
+/// belongs to several zones, it means the zone in which most people live.
 const ZONES: [(&str, i32); 56] = [
     ("ut", 0),
     ("utc", 0),
@@ -536,12 +542,12 @@ pub(super) enum Half {
     Afternoon,
 }
 
-/// The month that a word in lower case names.
+/// The month of a word in lower case.
 pub(super) fn month(word: &str) -> Option<i8> {
     MONTHS.iter().find(|(start, _)| word.starts_with(start)).map(|(_, month)| *month)
 }
 
-/// The half of the day that a word in lower case names.
+/// The half of the day of a word in lower case.
 pub(super) fn half(word: &str) -> Option<Half> {
     match word {
         "am" | "πμ" | "오전" | "上午" | "午前" => Some(Half::Morning),
@@ -550,7 +556,7 @@ pub(super) fn half(word: &str) -> Option<Half> {
     }
 }
 
-/// The zone that a word in lower case names.
+/// The offset of a zone's name in lower case.
 pub(super) fn zone(word: &str) -> Option<Offset> {
     let (_, minutes) = ZONES.iter().find(|(name, _)| *name == word)?;
     Offset::from_seconds(minutes * 60).ok()

@@ -1,11 +1,13 @@
-//! XML as far as feeds need it, read piece by piece and bounded in everything that a document can
-//! exaggerate: depth, attributes of an element, namespaces in scope, elements. A document type is
-//! passed over, and refused when it declares anything, so that there is no entity of its own and
-//! nothing that is fetched (RUSTSEC-2026-0194 and -0195 are about what is counted here: attributes and
-//! namespaces).
+//! A streaming reader of XML, as far as feeds need it.
 //!
-//! Tags that do not match are matched as browsers do: a closing tag closes all that is open within its
-//! element, one without an element is passed over.
+//! A hostile document cannot exhaust the server. The depth, the attributes of an element, the
+//! namespaces in scope and the number of elements are limited here; without these limits, many
+//! attributes or namespaces make `quick-xml` slow (RUSTSEC-2026-0194, RUSTSEC-2026-0195). A
+//! document type that declares anything is refused, so a document can neither define entities nor
+//! make the server fetch anything. Other document types are skipped.
+//!
+//! Tags that do not match are handled as browsers handle them. A closing tag closes its element and
+//! all elements that are still open inside it. A closing tag without an open element is skipped.
 
 use std::borrow::Cow;
 
@@ -18,37 +20,40 @@ use crate::enrichment::feeds::text::{
     INLINE, PictureSearch, URL_BYTES_MAX, decoded, is_picture_attribute, push_entity,
 };
 
-/// Most elements within each other.
+/// Most levels of nested elements.
 pub(super) const DEPTH_MAX: usize = 64;
 /// Most attributes of an element.
 pub(super) const ATTRIBUTES_MAX: usize = 64;
-/// Most namespaces declared at one place, by it and all around it.
+/// Most namespace declarations in scope: those of an element and of all elements around it.
 pub(super) const NAMESPACES_MAX: usize = 64;
 /// Most elements of a document.
 pub(super) const ELEMENTS_MAX: usize = 250_000;
 /// Most bytes kept of one element's text; the rest is skipped.
 pub(super) const TEXT_BYTES_MAX: usize = 64 * 1_024;
 
-/// Elements that do not nest directly.
-const ENDED_BY_THEIR_LIKE: [&str; 4] = ["item", "entry", "p", "li"];
-/// Elements of HTML without a closing tag, as far as no feed has others of that name.
+/// Elements that never contain an element of the same name directly. If such an element starts
+/// directly inside another of its name, the closing tag of the outer one is missing.
+const NOT_NESTED: [&str; 4] = ["item", "entry", "p", "li"];
+/// Elements of HTML that have no closing tag. Names that feeds use for other elements, such as
+/// `link`, are left out.
 const HTML_VOID: [&str; 5] = ["br", "hr", "img", "input", "wbr"];
 
 /// The start of an element.
 #[derive(Debug)]
 pub(super) struct Element {
     pub(super) ns: Ns,
-    /// Without its prefix, in lower case: feeds write `pubdate` and `PubDate` too.
+    /// The name without its prefix, in lower case, because feeds also write `pubdate` and
+    /// `PubDate`.
     pub(super) name: String,
-    /// By their names in lower case.
+    /// Names, in lower case, and values.
     attributes: Vec<(String, String)>,
 }
 
 impl Element {
     /// The value of an attribute, by its name in lower case.
     pub(super) fn attribute(&self, name: &str) -> Option<&str> {
-        let found = self.attributes.iter().find(|(known, _)| known == name);
-        found.map(|(_, value)| value.trim())
+        let attribute = self.attributes.iter().find(|(attribute, _)| attribute == name);
+        attribute.map(|(_, value)| value.trim())
     }
 }
 
@@ -62,30 +67,31 @@ pub(super) enum Piece<'a> {
 /// The text of an element.
 #[derive(Debug, Default)]
 pub(super) struct Text {
-    /// Its own text and that of elements within.
+    /// The text of the element and of all elements inside it.
     pub(super) text: String,
-    /// The first picture among the elements within, as XHTML has them.
+    /// The first picture among the elements inside it, in XHTML content.
     pub(super) picture: Option<String>,
 }
 
 /// An element that is open.
 struct Open {
-    /// With its prefix, in lower case.
+    /// The name with its prefix, in lower case.
     name: String,
-    namespaces: usize,
+    /// The number of namespace declarations in scope outside of this element.
+    outer_namespaces: usize,
     base: Option<Url>,
 }
 
-/// A document that is read.
+/// A reader over a document.
 pub(super) struct Document<'a> {
     reader: Reader<&'a [u8]>,
     open: Vec<Open>,
-    /// Ends that are due before the next piece is read.
-    ends_due: usize,
-    /// A start that waits for these ends.
-    start_due: Option<BytesStart<'a>>,
+    /// The number of [`Piece::End`]s to return before the next piece is read.
+    pending_ends: usize,
+    /// A start to return after these ends.
+    pending_start: Option<BytesStart<'a>>,
     elements: usize,
-    /// Prefixes in scope, those of outer elements first.
+    /// The declared prefixes in scope; those of outer elements come first.
     scope: Vec<(String, Ns)>,
     feed_url: Url,
     has_mismatch: bool,
@@ -97,16 +103,16 @@ impl<'a> Document<'a> {
         let config = reader.config_mut();
         config.expand_empty_elements = true;
         config.trim_markup_names_in_closing_tags = true;
-        // Feeds are full of addresses with a bare `&`.
+        // Many feeds contain urls with a bare `&`.
         config.allow_dangling_amp = true;
-        // Matched here.
+        // `matching_ends` matches the tags, leniently.
         config.check_end_names = false;
         config.allow_unmatched_ends = true;
         Self {
             reader,
             open: Vec::new(),
-            ends_due: 0,
-            start_due: None,
+            pending_ends: 0,
+            pending_start: None,
             elements: 0,
             scope: Vec::new(),
             feed_url: feed_url.clone(),
@@ -119,19 +125,19 @@ impl<'a> Document<'a> {
         self.open.len()
     }
 
-    /// Whether a closing tag so far did not match.
+    /// Whether an opening or closing tag has been missing so far.
     pub(super) fn has_mismatch(&self) -> bool {
         self.has_mismatch
     }
 
-    /// What relative addresses are relative to here.
+    /// The base of relative urls at this place of the document: `xml:base`, or else the feed's url.
     pub(super) fn base(&self) -> &Url {
         self.open.iter().rev().find_map(|open| open.base.as_ref()).unwrap_or(&self.feed_url)
     }
 
-    /// Takes the default namespace for that of a feed whose root was just opened: some RSS names
-    /// Atom's there, or one of its own.
-    pub(super) fn adopt_default(&mut self, is_rss: bool) {
+    /// Treats the default namespace as that of RSS, after the root of a feed was opened. Some RSS
+    /// feeds declare Atom's namespace as the default, and some feeds an unknown one.
+    pub(super) fn adopt_default_namespace(&mut self, is_rss: bool) {
         for (prefix, ns) in &mut self.scope {
             if prefix.is_empty() && (is_rss || *ns == Ns::Other) {
                 *ns = Ns::Rss;
@@ -142,28 +148,28 @@ impl<'a> Document<'a> {
     /// The next piece; `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<Piece<'a>>, ParseError> {
         loop {
-            if self.ends_due > 0 {
-                self.ends_due -= 1;
+            if self.pending_ends > 0 {
+                self.pending_ends -= 1;
                 self.close();
                 return Ok(Some(Piece::End));
             }
-            if let Some(start) = self.start_due.take() {
+            if let Some(start) = self.pending_start.take() {
                 return Ok(Some(Piece::Start(self.open(&start)?)));
             }
             let piece = match self.reader.read_event().map_err(|_| ParseError::NotWellFormed)? {
                 Event::Start(start) => {
-                    self.ends_due = self.implied_ends(start.name().into_inner());
-                    self.start_due = Some(start);
+                    self.pending_ends = self.implied_ends(start.name().into_inner());
+                    self.pending_start = Some(start);
                     continue;
                 }
                 Event::End(end) => {
-                    self.ends_due = self.matching_ends(end.name().into_inner())?;
+                    self.pending_ends = self.matching_ends(end.name().into_inner())?;
                     continue;
                 }
-                Event::Text(text) => Piece::Text(own_text(text.into_inner())?),
-                Event::CData(text) => Piece::Text(own_text(text.into_inner())?),
+                Event::Text(text) => Piece::Text(to_text(text.into_inner())?),
+                Event::CData(text) => Piece::Text(to_text(text.into_inner())?),
                 Event::GeneralRef(name) => Piece::Text(Cow::Owned(entity(&name)?)),
-                Event::DocType(kind) if declares(part(&kind)?) => {
+                Event::DocType(kind) if has_declarations(part(&kind)?) => {
                     return Err(ParseError::DocumentType);
                 }
                 Event::Eof if !self.open.is_empty() => return Err(ParseError::NotWellFormed),
@@ -178,19 +184,19 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// The text of the element that was just opened, up to its end.
+    /// Reads the element that was just opened up to its end, and returns its text.
     pub(super) fn text(&mut self) -> Result<Text, ParseError> {
         let outside = self.depth() - 1;
         let mut text = String::new();
         let mut search = PictureSearch::default();
         loop {
             match self.next()?.ok_or(ParseError::NotWellFormed)? {
-                Piece::Text(more) => push_within(&mut text, &more),
+                Piece::Text(more) => push_limited(&mut text, &more),
                 Piece::Start(element) => {
                     search.look_at(&element.name, |name| element.attribute(name), self.base());
-                    // Paragraphs separate words.
+                    // Paragraphs and other block elements separate words.
                     if !INLINE.contains(&element.name.as_str()) {
-                        push_within(&mut text, " ");
+                        push_limited(&mut text, " ");
                     }
                 }
                 Piece::End if self.depth() == outside => {
@@ -201,7 +207,7 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// Passes over the element that was just opened.
+    /// Skips the element that was just opened, with everything inside it.
     pub(super) fn skip(&mut self) -> Result<(), ParseError> {
         let outside = self.depth() - 1;
         while self.depth() > outside {
@@ -210,23 +216,27 @@ impl<'a> Document<'a> {
         Ok(())
     }
 
-    /// How many elements a start ends, whose closing tags are missing: an item ends the item that it
-    /// stands right within, and what HTML never closes holds nothing.
+    /// How many open elements (0 or 1) end where an element starts, because their closing tag is
+    /// missing. An `item` directly inside an `item` ends the outer one, and void elements of HTML
+    /// contain nothing.
     fn implied_ends(&mut self, name: &[u8]) -> usize {
-        let Some(within) = self.open.last().map(|open| open.name.as_str()) else { return 0 };
-        let local = within.rsplit(':').next().unwrap_or_default();
-        let is_same = within.as_bytes().eq_ignore_ascii_case(name);
-        let is_ended = is_same && ENDED_BY_THEIR_LIKE.contains(&local);
-        let is_missing = is_ended || HTML_VOID.contains(&within);
+        let Some(parent) = self.open.last().map(|open| open.name.as_str()) else { return 0 };
+        let local_name = parent.rsplit(':').next().unwrap_or_default();
+        let is_same = parent.as_bytes().eq_ignore_ascii_case(name);
+        let is_ended = is_same && NOT_NESTED.contains(&local_name);
+        let is_missing = is_ended || HTML_VOID.contains(&parent);
         self.has_mismatch |= is_missing;
         usize::from(is_missing)
     }
 
-    /// How many elements a closing tag ends. One without an element counts as one, so that all that is
-    /// open is looked through only so often.
+    /// How many open elements a closing tag ends; 0 if it has no open element. Such a tag counts
+    /// towards [`ELEMENTS_MAX`], because each one costs a search through all open elements.
     fn matching_ends(&mut self, name: &[u8]) -> Result<usize, ParseError> {
-        let is_named = |open: &Open| open.name.as_bytes().eq_ignore_ascii_case(name);
-        let ends = self.open.iter().rev().position(is_named).map_or(0, |above| above + 1);
+        let has_name = |open: &Open| open.name.as_bytes().eq_ignore_ascii_case(name);
+        let ends = match self.open.iter().rev().position(has_name) {
+            Some(elements_inside) => elements_inside + 1,
+            None => 0,
+        };
         if ends != 1 {
             self.has_mismatch = true;
             self.count_element()?;
@@ -249,7 +259,7 @@ impl<'a> Document<'a> {
         for (name, value) in &attributes {
             let Some(prefix) = name.strip_prefix("xmlns") else { continue };
             let prefix = prefix.strip_prefix(':').unwrap_or(prefix);
-            self.scope.push((prefix.to_owned(), declared(prefix, value)));
+            self.scope.push((prefix.to_owned(), namespace_of(prefix, value)));
         }
         if self.scope.len() > NAMESPACES_MAX {
             return Err(ParseError::TooMany("namespaces"));
@@ -259,26 +269,28 @@ impl<'a> Document<'a> {
         let full_name = part(start.name().into_inner())?.to_ascii_lowercase();
         let (prefix, name) = full_name.split_once(':').unwrap_or(("", &full_name));
         let element = Element { ns: self.resolve(prefix), name: name.to_owned(), attributes };
-        self.open.push(Open { name: full_name, namespaces: outer_namespaces, base });
+        self.open.push(Open { name: full_name, outer_namespaces, base });
         Ok(element)
     }
 
     fn close(&mut self) {
         if let Some(closed) = self.open.pop() {
-            self.scope.truncate(closed.namespaces);
+            self.scope.truncate(closed.outer_namespaces);
         }
     }
 
-    /// A prefix without a declaration means what it means everywhere.
+    /// The vocabulary of a prefix. A prefix without a declaration has its usual meaning.
     fn resolve(&self, prefix: &str) -> Ns {
-        let declared = self.scope.iter().rev().find(|(known, _)| known == prefix);
-        declared.map_or_else(|| by_prefix(prefix), |(_, ns)| *ns)
+        match self.scope.iter().rev().find(|(declared, _)| declared == prefix) {
+            Some((_, ns)) => *ns,
+            None => by_prefix(prefix),
+        }
     }
 }
 
-/// Whether a document type has an internal subset, where entities are declared: a bracket outside of
-/// the quotes of its identifiers.
-fn declares(document_type: &str) -> bool {
+/// Whether a document type has an internal subset, which can declare entities. The subset begins
+/// with a bracket outside of the quoted identifiers.
+fn has_declarations(document_type: &str) -> bool {
     let mut quote = None;
     document_type.bytes().any(|byte| {
         match (quote, byte) {
@@ -290,17 +302,21 @@ fn declares(document_type: &str) -> bool {
     })
 }
 
-/// A base within another. One longer than urls may be is none: every relative address copies it.
+/// The url of an `xml:base` inside another base. A base that is too long is ignored, because every
+/// relative url would copy it.
 fn base_of(outer: &Url, text: &str) -> Option<Url> {
-    let base = (text.len() <= URL_BYTES_MAX).then(|| outer.join(text).ok())??;
+    if text.len() > URL_BYTES_MAX {
+        return None;
+    }
+    let base = outer.join(text).ok()?;
     (base.as_str().len() <= URL_BYTES_MAX).then_some(base)
 }
 
-/// The attributes that feeds are read by; the others are counted, and read no further. Those without
-/// a value or without quotes are as valid as HTML has them.
+/// The attributes that are used to read feeds. Other attributes only count towards
+/// [`ATTRIBUTES_MAX`]. Attributes without a value or without quotes are valid, as in HTML.
 fn attributes(start: &BytesStart<'_>) -> Result<Vec<(String, String)>, ParseError> {
     let mut attributes = Vec::new();
-    // Without the check for duplicates, which is quadratic.
+    // The check for duplicates is off, because it takes quadratic time.
     let mut all = start.html_attributes();
     for (count, attribute) in all.with_checks(false).enumerate() {
         if count == ATTRIBUTES_MAX {
@@ -308,7 +324,7 @@ fn attributes(start: &BytesStart<'_>) -> Result<Vec<(String, String)>, ParseErro
         }
         let Ok(attribute) = attribute else { continue };
         let name = part(attribute.key.into_inner())?.to_ascii_lowercase();
-        if is_read(&name) {
+        if is_used(&name) {
             let value = decoded(part(&attribute.value)?).into_owned();
             attributes.push((name, value));
         }
@@ -316,8 +332,8 @@ fn attributes(start: &BytesStart<'_>) -> Result<Vec<(String, String)>, ParseErro
     Ok(attributes)
 }
 
-fn is_read(name: &str) -> bool {
-    let of_feeds = matches!(
+fn is_used(name: &str) -> bool {
+    let is_feed_attribute = matches!(
         name,
         "url"
             | "type"
@@ -334,11 +350,12 @@ fn is_read(name: &str) -> bool {
             | "xml:base"
             | "xmlns"
     );
-    of_feeds || is_picture_attribute(name) || name.starts_with("xmlns:")
+    is_feed_attribute || is_picture_attribute(name) || name.starts_with("xmlns:")
 }
 
-/// What a reference stands for: a character, or an entity of HTML, which feeds use though XML does
-/// not know it. None other, as no document type declares any.
+/// The text of a reference: a numbered character, or an entity of HTML, which feeds use although
+/// XML does not define it. Any other reference stays as it is written, because document types
+/// cannot declare entities here.
 fn entity(name: &[u8]) -> Result<String, ParseError> {
     let name = part(name)?;
     let mut text = String::new();
@@ -348,7 +365,8 @@ fn entity(name: &[u8]) -> Result<String, ParseError> {
     Ok(text)
 }
 
-fn own_text(bytes: Cow<'_, [u8]>) -> Result<Cow<'_, str>, ParseError> {
+/// Bytes of `quick-xml` as text.
+fn to_text(bytes: Cow<'_, [u8]>) -> Result<Cow<'_, str>, ParseError> {
     match bytes {
         Cow::Borrowed(bytes) => part(bytes).map(Cow::Borrowed),
         Cow::Owned(bytes) => {
@@ -357,26 +375,27 @@ fn own_text(bytes: Cow<'_, [u8]>) -> Result<Cow<'_, str>, ParseError> {
     }
 }
 
-/// A part of a text: quick-xml gives bytes, cut where a character ends.
+/// Borrowed bytes of `quick-xml` as text.
 fn part(bytes: &[u8]) -> Result<&str, ParseError> {
     std::str::from_utf8(bytes).map_err(|_| ParseError::NotWellFormed)
 }
 
-fn push_within(text: &mut String, more: &str) {
+/// Appends to a text up to [`TEXT_BYTES_MAX`].
+fn push_limited(text: &mut String, more: &str) {
     let left = TEXT_BYTES_MAX.saturating_sub(text.len());
     text.push_str(&more[..more.floor_char_boundary(left)]);
 }
 
-// The vocabularies of feeds, by the many names that feeds give them.
+// The vocabularies of feeds. Feeds declare each of them under many addresses.
 
 /// A vocabulary that feeds use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ns {
-    /// None, or one of the namespaces of RSS.
+    /// No namespace, or one of the namespaces of RSS.
     Rss,
     Atom,
     Media,
-    /// Apple's vocabulary of podcasts, and those that copy its elements.
+    /// Apple's vocabulary for podcasts, and vocabularies that copy its elements.
     Itunes,
     Content,
     DublinCore,
@@ -385,18 +404,19 @@ pub(super) enum Ns {
     Other,
 }
 
-/// The vocabulary that a declaration binds a prefix to. An address that is not known leaves a known
-/// prefix its usual meaning: feeds misspell addresses far more often than they reuse such a prefix.
-pub(super) fn declared(prefix: &str, address: &str) -> Ns {
+/// The vocabulary of a namespace declaration. If the address is unknown, the prefix has its usual
+/// meaning: feeds misspell addresses far more often than they use a well-known prefix for something
+/// else.
+pub(super) fn namespace_of(prefix: &str, address: &str) -> Ns {
     let ns = by_address(address);
     if ns == Ns::Other && !prefix.is_empty() { by_prefix(prefix) } else { ns }
 }
 
-/// The usual meaning of a prefix, declared or not.
+/// The usual meaning of a prefix.
 pub(super) fn by_prefix(prefix: &str) -> Ns {
     match prefix {
         "" | "rss" => Ns::Rss,
-        // The second is what .NET's `SyndicationFeed` writes.
+        // .NET's `SyndicationFeed` writes `a10`.
         "atom" | "a10" => Ns::Atom,
         "media" => Ns::Media,
         "itunes" | "googleplay" => Ns::Itunes,
@@ -408,7 +428,7 @@ pub(super) fn by_prefix(prefix: &str) -> Ns {
     }
 }
 
-/// Addresses are compared without scheme, `www`, case and final slash.
+/// The vocabulary of a namespace address. Scheme, `www`, case and a final slash are ignored.
 fn by_address(address: &str) -> Ns {
     let address = address.trim().to_ascii_lowercase();
     let address =
@@ -440,7 +460,7 @@ fn by_address(address: &str) -> Ns {
         }
         "rssnamespace.org/feedburner/ext/1.0" => Ns::FeedBurner,
         "w3.org/1999/xhtml" => Ns::Xhtml,
-        // Of several hosts: Yahoo's with and without `search`, and the RSS Advisory Board's.
+        // Several hosts use these: Yahoo with and without `search`, and the RSS Advisory Board.
         _ => match address.rsplit('/').next() {
             Some("mrss" | "media-rss") => Ns::Media,
             Some("podcast-1.0.dtd") => Ns::Itunes,
@@ -475,7 +495,7 @@ mod tests {
             ("x", "https://news.example/own", Ns::Other),
         ];
         for (prefix, address, expected) in cases {
-            assert_eq!(declared(prefix, address), expected, "{prefix} {address}");
+            assert_eq!(namespace_of(prefix, address), expected, "{prefix} {address}");
         }
     }
 }

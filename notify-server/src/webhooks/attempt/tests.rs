@@ -1,11 +1,9 @@
-//! Which addresses an attempt never reaches, whatever a name says at the time.
+//! An attempt never reaches a private address, whatever its host name resolves to.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD as BASE64;
-use notify_core::{AppId, Timestamp, WebhookId, WebhookMessageId, WebhookTested};
+use notify_core::{Timestamp, WebhookMessageId, WebhookTested};
 use tokio::net::TcpListener;
 use uuid::Uuid;
 
@@ -13,10 +11,9 @@ use super::*;
 use crate::clock::ManualClock;
 use crate::outbound::tests::TestResolver;
 use crate::store::MessageNo;
-use crate::webhooks::signature::make_secret;
 
 const NOW: Timestamp = Timestamp(1_790_000_000_000);
-/// Plays a public address.
+/// The tests treat this loopback address as public.
 const PUBLIC: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 
 /// A host that counts connections and closes them.
@@ -32,7 +29,8 @@ impl Host {
         let counted = Arc::<AtomicUsize>::clone(&connections);
         tokio::spawn(async move {
             while let Ok(connection) = listener.accept().await {
-                // Counted before it is closed, so that the client sees the end only afterwards.
+                // Counted before the connection is closed: when the client sees the end, the count
+                // is complete.
                 counted.fetch_add(1, Ordering::SeqCst);
                 drop(connection);
             }
@@ -82,12 +80,12 @@ async fn name_is_resolved_for_each_attempt_and_private_addresses_refused() {
     let names = Arc::new(TestResolver::default());
     names.answers("inside.example", &[inside.address]);
     names.answers("mixed.example", &[inside.address, public.address]);
-    // Public when it is looked at first, inside from then on.
+    // Resolves to a public address once, and to a private address afterwards.
     names.answers("rebinds.example", &[public.address]);
     names.answers("rebinds.example", &[inside.address]);
     let attempts = attempts(Outbound::over_with(names, PUBLIC));
-    // Url, number of connections to the public address, and the reason: names with private addresses
-    // give the same as unknown names.
+    // Url, number of connections to the public address, and the reason. A name with only private
+    // addresses gives the same reason as an unknown name.
     for (url, reaches, reason) in [
         ("https://rebinds.example/hook", 1, None),
         ("https://rebinds.example/hook", 0, Some("connect_failed")),
@@ -100,10 +98,23 @@ async fn name_is_resolved_for_each_attempt_and_private_addresses_refused() {
     ] {
         let before = public.connections();
         let ended = attempts.make(&webhook(&attempts, url), &message()).await;
-        // The host speaks no TLS, so that nothing is ever delivered.
+        // The host does not speak TLS, so no attempt succeeds.
         assert_eq!((ended.step, ended.status), (MessageStep::Failed, None), "{url}");
         assert!(reason.is_none() || ended.reason == reason, "{url}: {ended:?}");
         assert_eq!(public.connections() - before, reaches, "{url}");
     }
     assert_eq!(inside.connections(), 0);
+}
+
+#[test]
+fn signature_matches_the_published_vector() {
+    let secret = BASE64.decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
+    let id = "msg_p5jXN8AQM9LWM0D4loKWxJek";
+    let body = br#"{"test": 2432232314}"#;
+    let expected = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=";
+    assert_eq!(signature_header([secret.as_slice()], id, 1_614_265_330, body), expected);
+    let both = signature_header([secret.as_slice(), b"before"], id, 1_614_265_330, body);
+    let (first, second) = both.split_once(' ').unwrap();
+    assert_eq!(first, expected);
+    assert!(second.starts_with("v1,") && second != expected);
 }

@@ -11,17 +11,17 @@ use url::Url;
 
 use crate::enrichment::feeds::{Source, parse};
 
-/// Fewest feeds of the corpus.
+/// Smallest number of feeds that the corpus must contain.
 const FEEDS_MIN: usize = 60;
-/// Bytes between two cuts; odd, so that cuts fall within characters too.
+/// Bytes between two cuts. The number is odd, so that some cuts are inside characters.
 const CUT_STEP: usize = 37;
 const EXPECTED: &str = ".expected.json";
 
-/// What is to be read of a feed.
+/// The expected result of parsing a feed.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Expected {
-    /// Of the answer's header.
+    /// The charset of the response's header.
     charset: Option<String>,
     items: Vec<Item>,
     left_out: usize,
@@ -45,7 +45,7 @@ struct Pair {
     expected: Option<PathBuf>,
 }
 
-/// The corpus by name.
+/// The feeds of the corpus, by name.
 fn pairs() -> BTreeMap<String, Pair> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/enrichment/feeds/tests/corpus");
     let mut pairs: BTreeMap<String, Pair> = BTreeMap::new();
@@ -66,7 +66,7 @@ fn pairs() -> BTreeMap<String, Pair> {
     pairs
 }
 
-/// What is read of a feed, as it is expected.
+/// The result of parsing a feed, in the form of the expected result.
 fn read(bytes: &[u8], charset: Option<String>) -> Expected {
     let url = Url::parse("https://news.example/feeds/all.xml").unwrap();
     let feed = match parse(&Source { bytes, charset: charset.as_deref(), url: &url }) {
@@ -119,7 +119,7 @@ fn truncated_feed_gives_a_subset_of_items_or_an_error() {
         let bytes = fs::read(pair.feed.unwrap()).unwrap();
         for end in (0..bytes.len()).step_by(CUT_STEP) {
             let found = read(&bytes[..end], expected.charset.clone());
-            // A guess at fewer bytes may be another one.
+            // The charset that is guessed from fewer bytes may be a different one.
             let is_guess = found.is_charset_guess || expected.is_charset_guess;
             let is_of_whole = found.items.iter().all(|item| expected.items.contains(item));
             assert!(is_of_whole || is_guess, "{name}, cut at {end}: {found:?}");

@@ -1,5 +1,5 @@
-//! Fetching from servers that answer as a test says: what is asked, which addresses are never reached,
-//! what a body may do.
+//! Fetching feeds from test servers: the requests, the addresses that are never reached, and hostile
+//! bodies.
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -12,17 +12,17 @@ use tokio::net::TcpListener;
 use super::rss_item;
 use crate::enrichment::feeds::ParseError;
 use crate::enrichment::feeds::fetch::{FETCH_TIMEOUT, FetchError};
-use crate::enrichment::feeds::reader::{FeedReader, Read};
+use crate::enrichment::feeds::reader::{FeedReader, FetchedFeed};
 use crate::outbound::Outbound;
 use crate::outbound::tests::{DISGUISES, TestResolver};
 use crate::store::{AppNo, Validators};
 
-/// Plays a public address.
+/// The tests treat this loopback address as public.
 const PUBLIC: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
-/// Longest wait for a server that does not end.
+/// Longest wait for a server that does not end its response.
 const SHORT: Duration = Duration::from_millis(500);
 
-/// A server that answers every connection with the next of its answers, the last one for ever.
+/// A server that sends its responses in order, one on each connection, and the last one repeatedly.
 struct Host {
     address: SocketAddr,
     requests: Arc<Mutex<Vec<String>>>,
@@ -46,7 +46,7 @@ impl Host {
                     let request = String::from_utf8_lossy(&request[..length]).to_ascii_lowercase();
                     seen.lock().unwrap().push(request);
                     let _ = io.write_all(&answer).await;
-                    // An answer without its end stays open.
+                    // The connection of an incomplete response stays open.
                     if !answer.ends_with(b"...") {
                         let _ = io.shutdown().await;
                     }
@@ -76,7 +76,8 @@ fn ok(body: &[u8]) -> Vec<u8> {
     answer("200 OK", body)
 }
 
-/// A reader for which `feed.example` is one host, and `inside.example` another that it must not reach.
+/// A reader for which `feed.example` is one host, and `inside.example` another that it must not
+/// reach.
 fn reader(public: &Host, inside: &Host) -> FeedReader {
     reader_within(SHORT, public, inside)
 }
@@ -86,7 +87,7 @@ fn reader_within(timeout: Duration, public: &Host, inside: &Host) -> FeedReader 
     names.answers("feed.example", &[public.address]);
     names.answers("inside.example", &[inside.address]);
     names.answers("mixed.example", &[inside.address, public.address]);
-    // Public when it is looked at first, inside from then on.
+    // Resolves to a public address once, and to a private address afterwards.
     names.answers("rebinds.example", &[public.address]);
     names.answers("rebinds.example", &[inside.address]);
     FeedReader::with_timeout(Outbound::over_with(names, PUBLIC), timeout)
@@ -97,7 +98,7 @@ async fn inside() -> Host {
 }
 
 /// The result of a fetch of `http://feed.example/`, and the requests.
-async fn fetched(answers: Vec<Vec<u8>>) -> (Result<Read, FetchError>, Vec<String>) {
+async fn fetched(answers: Vec<Vec<u8>>) -> (Result<FetchedFeed, FetchError>, Vec<String>) {
     let (public, inside) = (Host::on(PUBLIC, answers).await, inside().await);
     let known = Validators {
         etag: Some("W/\"a b\"".to_owned()),
@@ -114,7 +115,7 @@ async fn validators_are_sent_and_new_ones_stored_unchanged() {
         content-type: text/xml; charset=iso-8859-1";
     let body = b"<rss><channel><item><title>\xe9</title><link>/1</link></item></channel></rss>";
     let (read, requests) = fetched(vec![answer(head, body)]).await;
-    let Ok(Read::Changed { head, validators, feed }) = read else { panic!("{read:?}") };
+    let Ok(FetchedFeed::Changed { head, validators, feed }) = read else { panic!("{read:?}") };
     assert_eq!((head.max_age_seconds, head.moved_to), (Some(60), None));
     let kept = (validators.etag.as_deref(), validators.last_modified.as_deref());
     assert_eq!(kept, (Some("W/\"x\""), Some("then")));
@@ -129,7 +130,7 @@ async fn validators_are_sent_and_new_ones_stored_unchanged() {
         assert!(requests[0].contains(line), "{line} in {requests:?}");
     }
     let (read, _) = fetched(vec![answer("304 Not Modified\ncache-control: max-age=60", b"")]).await;
-    assert!(matches!(&read, Ok(Read::Unchanged(head)) if head.max_age_seconds == Some(60)));
+    assert!(matches!(&read, Ok(FetchedFeed::Unchanged(head)) if head.max_age_seconds == Some(60)));
 }
 
 #[tokio::test]
@@ -138,8 +139,8 @@ async fn redirects_to_public_addresses_are_followed() {
     let moved = |answers| async {
         let (read, requests) = fetched(answers).await;
         let moved = match read {
-            Ok(Read::Changed { head, .. }) => Ok(head.moved_to),
-            Ok(Read::Unchanged(_)) => panic!("nothing was unchanged"),
+            Ok(FetchedFeed::Changed { head, .. }) => Ok(head.moved_to),
+            Ok(FetchedFeed::Unchanged(_)) => panic!("nothing was unchanged"),
             Err(error) => Err(error),
         };
         (moved, requests.len())
@@ -153,7 +154,7 @@ async fn redirects_to_public_addresses_are_followed() {
     );
     for status in [302, 303, 307] {
         assert_eq!(moved(vec![hop(status), good()]).await, (Ok(None), 2));
-        // For good as far as the first hops say so.
+        // Only permanent redirects before the first temporary one count.
         assert_eq!(moved(vec![hop(301), redirect(status, "/c"), good()]).await, (Ok(to("/b")), 3));
         assert_eq!(moved(vec![hop(status), hop(301), good()]).await, (Ok(None), 3));
     }
@@ -163,7 +164,7 @@ async fn redirects_to_public_addresses_are_followed() {
         let (error, requests) = moved(vec![redirect(302, to), hop(302)]).await;
         assert!(error.is_err() && requests <= 4, "{error:?}");
     }
-    // As long as a url may be, and longer.
+    // The longest url that is allowed, and a longer one.
     let start = "http://feed.example/";
     let path = "x".repeat(2_048 - start.len());
     assert_eq!(moved(vec![redirect(301, &format!("/{path}")), good()]).await.1, 2);
@@ -198,8 +199,8 @@ async fn private_addresses_are_unreachable_by_url_redirect_or_name() {
     let public = Host::on(PUBLIC, vec![redirect(302, "http://rebinds.example/")]).await;
     let reader = reader_within(FETCH_TIMEOUT, &public, &inside);
     let none = Validators::default();
-    // It is public at the first look, and what was looked at is what is connected to; from then on
-    // it is inside.
+    // The name resolves to a public address first, and the connection goes to the address that was checked.
+    // Afterwards, the name resolves to a private address.
     assert_eq!(
         reader.read("http://rebinds.example/", &none).await.err(),
         Some(FetchError::PrivateAddress)
@@ -209,7 +210,7 @@ async fn private_addresses_are_unreachable_by_url_redirect_or_name() {
         Some(FetchError::PrivateAddress)
     );
     assert_eq!(public.requests().len(), 1);
-    // Of a name that is both, the public address is taken.
+    // If a name has a public and a private address, the public one is used.
     let public = Host::on(PUBLIC, vec![ok(rss_item("").as_bytes())]).await;
     let reader = reader_within(FETCH_TIMEOUT, &public, &inside);
     assert!(reader.read("http://mixed.example/", &none).await.is_ok());
@@ -236,7 +237,7 @@ async fn unread_feed_is_not_reported_as_silent() {
     let (public, inside) =
         (Host::on(PUBLIC, vec![ok(rss_item("").as_bytes())]).await, inside().await);
     let reader = reader(&public, &inside);
-    reader.reading.close();
+    reader.parsers.close();
     let read = reader.read("http://feed.example/", &Validators::default()).await;
     assert_eq!(read.err(), Some(FetchError::NotAttempted));
 }
@@ -278,9 +279,9 @@ async fn errors_depend_on_the_response_and_quote_none_of_it() {
         (ok(b"<rss>secret"), FetchError::Unreadable(ParseError::NotWellFormed)),
         (answer("200 OK\ncontent-encoding: br", b"secret"), FetchError::Compression),
         (answer("200 OK\ncontent-encoding: gzip", b"secret"), FetchError::Compression),
-        // A gzip bomb: 64 MiB of nothing in 64 KiB.
+        // A gzip bomb: 64 MiB of zeros in 64 KiB.
         (gzip(&vec![b' '; 64 * 1_024 * 1_024]), FetchError::TooLarge),
-        // A transfer that breaks off is none, however many items came.
+        // A transfer that breaks off is a failure, even after complete items.
         (cut_off, FetchError::Unreachable),
         (cut_off_gzip, FetchError::Compression),
         (large.concat(), FetchError::TooLarge),
@@ -296,5 +297,5 @@ async fn errors_depend_on_the_response_and_quote_none_of_it() {
         assert!(!error.to_string().contains("secret"));
     }
     let (read, _) = fetched(vec![gzip(rss_item("").as_bytes())]).await;
-    assert!(matches!(read, Ok(Read::Changed { feed, .. }) if feed.items.len() == 1));
+    assert!(matches!(read, Ok(FetchedFeed::Changed { feed, .. }) if feed.items.len() == 1));
 }

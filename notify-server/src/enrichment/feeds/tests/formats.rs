@@ -1,4 +1,4 @@
-//! What is read of each format: title, address, time, order.
+//! Titles, urls, times and the order of items in each format.
 
 use super::{atom, atom_entry, json_feed, json_item, read, rss, rss_item};
 use crate::enrichment::feeds::ParseError;
@@ -129,7 +129,7 @@ fn json_item_fields_use_the_first_nonempty_source() {
             json_feed(r#"{"id": "2", "external_url": "/2", "content_text": "Words"}"#),
             one("Words", "https://news.example/2", None),
         ),
-        // Plain text, which may look like markup, and an empty one that hides nothing.
+        // A plain text that looks like markup, and an empty text, which does not replace another title.
         (
             json_feed(r#"{"url": "/2", "title": "Use <b> &amp; <i>"}"#),
             one("Use <b> &amp; <i>", "https://news.example/2", None),

@@ -1,4 +1,4 @@
-//! Hostile feeds: each gives its own error, at once. Time and memory are measured on the whole server
+//! Hostile feeds: each one is refused at once with a specific error. Time and memory are measured on the whole server
 //! (`tests/tests/feeds`).
 
 use super::{json_feed, read, rss, thumbnail};
@@ -32,12 +32,12 @@ fn bounds_are_inclusive() {
     let cases = [
         (attributes(ATTRIBUTES_MAX), None),
         (attributes(ATTRIBUTES_MAX + 1), Some(ParseError::TooMany("attributes of one element"))),
-        // Five are in scope already.
+        // Five namespaces are in scope already.
         (namespaces(NAMESPACES_MAX - 5), None),
         (namespaces(NAMESPACES_MAX - 4), Some(ParseError::TooMany("namespaces"))),
         (nested(DEPTH_MAX - 2), None),
         (nested(DEPTH_MAX - 1), Some(ParseError::TooDeep)),
-        // A closing tag without an element counts as one.
+        // A closing tag without an element counts as an element.
         (stray_ends(ELEMENTS_MAX - 5), None),
         (stray_ends(ELEMENTS_MAX - 4), Some(ParseError::TooMany("elements"))),
         (elements(ELEMENTS_MAX - 2), None),
@@ -91,7 +91,7 @@ fn doctype_with_declarations_is_refused() {
     ];
     for kind in harmless {
         let items = read(&feed(kind)).unwrap().items;
-        // No entity of its own is known.
+        // Entities of the document type are not decoded.
         assert_eq!(items[0].title, "A &x; &lol9;", "{kind}");
     }
 }
@@ -112,7 +112,7 @@ fn overlong_base_url_is_ignored() {
     assert_eq!(url(feed("https://b.example/x/")), "https://b.example/x/here");
     let long = format!("https://b.example/{}/", "x".repeat(2_048));
     assert_eq!(url(feed(&long)), "https://news.example/feeds/here");
-    // Nor one that becomes so within another.
+    // A base that becomes too long inside another base is ignored too.
     let half = "x".repeat(1_500);
     let nested = format!(
         r#"<rss xml:base="https://b.example/{half}/"><channel xml:base="{half}/">{relative}</channel></rss>"#
@@ -124,7 +124,7 @@ fn overlong_base_url_is_ignored() {
 fn texts_are_read_up_to_a_bound() {
     let rest = "x&lt;b&gt;".repeat(FEED_BYTES_MAX / 20);
     for element in ["description", "content:encoded"] {
-        // An image before the end of what is kept, and one behind it.
+        // An image before the end of the text that is kept, and an image after it.
         let with_image_after = |bytes: usize| {
             let before = "x".repeat(bytes);
             let text = format!("{before}&lt;img src='/i.png'&gt;{rest}");

@@ -1,4 +1,4 @@
-//! Titles as people are to read them.
+//! Titles as plain text for people.
 
 use super::{read, rss};
 
@@ -10,12 +10,12 @@ fn titles_are_stripped_of_markup_and_entities() {
         ("<![CDATA[A <b>bold</b> word]]>", Some("A bold word")),
         ("A &lt;b&gt;bold&lt;/b&gt; word", Some("A bold word")),
         ("Q&amp;A", Some("Q&A")),
-        // Twice at most.
+        // Entities are decoded at most twice.
         ("Q&amp;amp;A", Some("Q&A")),
         ("Q&amp;amp;amp;A", Some("Q&amp;A")),
         ("&amp;amp;lt;script&amp;amp;gt;", Some("&lt;script&gt;")),
         ("caf&#233; &amp;#x2013; &amp;eacute;t&amp;eacute;", Some("café – été")),
-        // XML does not know these, feeds use them.
+        // XML does not define these entities, but feeds use them.
         ("caf&eacute;&nbsp;&hellip;", Some("café …")),
         ("AT&T &unknown; &;", Some("AT&T &unknown; &;")),
         ("1 < 2", Some("1 < 2")),

@@ -1,8 +1,8 @@
-//! Every place where a thumbnail may stand, against every place that comes after it.
+//! Every place of a thumbnail takes precedence over every place that is ranked after it.
 
 use super::{atom_entry, json_item, rss_item, thumbnail};
 
-/// Places of RSS, first to last.
+/// Places of thumbnails in RSS, the best first.
 const RSS: [(&str, &str); 6] = [
     ("thumbnail", r#"<media:thumbnail url="https://i.example/thumbnail"/>"#),
     ("content", r#"<media:content url="https://i.example/content" medium="image" width="600"/>"#),
@@ -16,7 +16,7 @@ const RSS: [(&str, &str); 6] = [
     ("wide", r#"<media:content url="https://i.example/wide" type="image/jpeg" width="1201"/>"#),
 ];
 
-/// Places of Atom, first to last.
+/// Places of thumbnails in Atom, the best first.
 const ATOM: [(&str, &str); 3] = [
     (
         "thumbnail",
@@ -26,7 +26,7 @@ const ATOM: [(&str, &str); 3] = [
     ("text", r#"<content type="html">&lt;img src="https://i.example/text"></content>"#),
 ];
 
-/// Places of JSON Feed, first to last.
+/// Places of thumbnails in JSON Feed, the best first.
 const JSON: [(&str, &str); 3] = [
     ("image", r#""image": "https://i.example/image""#),
     ("banner", r#""banner_image": "https://i.example/banner""#),
@@ -37,7 +37,7 @@ const JSON: [(&str, &str); 3] = [
     ),
 ];
 
-/// Every place wins over all that come after it, in whichever order they stand.
+/// Every place takes precedence over the places after it, in any order of the elements.
 fn check(places: &[(&str, &str)], separator: &str, item: impl Fn(&str) -> String) {
     for first in 0..places.len() {
         let (name, _) = places[first];
@@ -59,9 +59,9 @@ fn picture_sources_are_tried_in_order() {
 #[test]
 fn rss_sources_count_only_with_a_picture() {
     let cases = [
-        // The BBC's: nothing but a thumbnail.
+        // As in feeds of the BBC, which contain only a thumbnail.
         (r#"<media:thumbnail width="240" height="135" url="https://i.example/1"/>"#, Some("1")),
-        // Several sizes: the widest that is not too wide.
+        // Of several sizes, the widest up to the limit is used.
         (
             r#"<media:content url="https://i.example/1" type="image/jpeg" width="140"/>
                <media:content url="https://i.example/2" type="image/jpeg" width="1200"/>
@@ -78,7 +78,7 @@ fn rss_sources_count_only_with_a_picture() {
                <media:content url="https://i.example/2" medium="image" width="2000"/>"#,
             Some("2"),
         ),
-        // In a group, and a thumbnail within content.
+        // A picture in a group, and a thumbnail inside a `media:content`.
         (
             r#"<media:group><media:content url="https://i.example/v" type="video/mp4"/>
                <media:content url="https://i.example/1" type="image/webp"/></media:group>"#,
@@ -89,23 +89,23 @@ fn rss_sources_count_only_with_a_picture() {
                <media:thumbnail url="https://i.example/1"/></media:content>"#,
             Some("1"),
         ),
-        // No pictures.
+        // These are not pictures.
         (r#"<media:content url="https://i.example/v" medium="video"/>"#, None),
         (r#"<media:content url="https://i.example/v" duration="60"/>"#, None),
         (r#"<media:content url="https://i.example/v.mp4"/>"#, None),
         (r#"<enclosure url="https://i.example/a.mp3" type="audio/mpeg"/>"#, None),
         (r#"<enclosure url="https://i.example/v"/>"#, None),
-        // By the extension, where there is no type.
+        // Without a type, the extension decides.
         (r#"<media:content url="/a.JPG?w=140"/>"#, Some("https://news.example/a.JPG?w=140")),
         (r#"<enclosure url="/a.jpg"/>"#, Some("https://news.example/a.jpg")),
-        // Nothing contradicts; anything that is a picture for sure comes first.
+        // A url of an unclear kind is used only if there is no certain picture.
         (r#"<media:content url="https://i.example/v"/>"#, Some("v")),
         (
             r#"<media:content url="https://i.example/v"/>
                <description>&lt;img src='https://i.example/1'></description>"#,
             Some("1"),
         ),
-        // The face of the author.
+        // An avatar of the author.
         (
             r#"<media:content url="https://gravatar.com/avatar/0" medium="image"/>
                <media:content url="https://i.example/1" medium="image"/>"#,
@@ -118,13 +118,13 @@ fn rss_sources_count_only_with_a_picture() {
         ),
         (r#"<media:thumbnail url="data:image/png;base64,AAAA"/>"#, None),
         (r#"<media:thumbnail url="javascript:alert(1)"/>"#, None),
-        // One that is none leaves the place to the next.
+        // If the url of an element is not usable, the next place is used.
         (
             r#"<media:thumbnail url=""/><enclosure url="/1" type="image/gif"/>"#,
             Some("https://news.example/1"),
         ),
         (r#"<media:thumbnail url="//i.example/1"/>"#, Some("1")),
-        // As channels have it, and as text.
+        // An `image` as in RSS channels, and an `image` with the url as text.
         ("<image><url>https://i.example/1</url><link>https://i.example/</link></image>", Some("1")),
         ("<image> https://i.example/1 </image>", Some("1")),
         ("<source url='https://i.example/1'>x</source>", None),
@@ -135,7 +135,7 @@ fn rss_sources_count_only_with_a_picture() {
 #[test]
 fn rss_text_provides_its_first_picture() {
     let cases = [
-        // The first address of the web in the text.
+        // The first usable url in the text.
         (
             r#"<content:encoded>&lt;img src="data:image/gif;base64,R0"&gt;
                &lt;IMG class=x SRC=/a?b=1&amp;amp;c=2&gt;</content:encoded>"#,
@@ -147,7 +147,7 @@ fn rss_text_provides_its_first_picture() {
             Some("https://news.example/2"),
         ),
         ("<content:encoded>&lt;img src='/1</content:encoded>", Some("https://news.example/1")),
-        // The description counts behind the full text.
+        // The picture of the description is used only without a picture in the full text.
         ("<description>&lt;img src='https://i.example/1'></description>", Some("1")),
         ("<description><p><img src='https://i.example/1'/></p></description>", Some("1")),
         (
@@ -159,7 +159,7 @@ fn rss_text_provides_its_first_picture() {
     check_items(&cases);
 }
 
-/// Items of RSS with what stands in them, and their thumbnails; one letter is a path on `i.example`.
+/// Contents of RSS items, and their expected thumbnails. A single character is a path on `i.example`.
 fn check_items(cases: &[(&str, Option<&str>)]) {
     for (inside, expected) in cases {
         let expected = expected.map(|name| match name.len() {
@@ -180,7 +180,7 @@ fn atom_pictures_come_from_html_and_xhtml() {
             Some("https://news.example/1"),
         ),
         (r#"<summary type="html">&lt;img src="/1"></summary>"#, Some("https://news.example/1")),
-        // Plain text that looks like markup holds no picture.
+        // Plain text that looks like markup contains no picture.
         (r#"<content type="text">&lt;img src="/1"></content>"#, None),
         (r#"<link rel="enclosure" type="video/mp4" href="/1"/>"#, None),
     ];

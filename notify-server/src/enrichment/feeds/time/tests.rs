@@ -1,4 +1,4 @@
-//! Dates as feeds write them.
+//! Dates in the formats that feeds use.
 
 use super::*;
 
@@ -32,7 +32,7 @@ fn standard_dates_are_parsed() {
 #[test]
 fn rfc_822_dates_with_common_mistakes_are_parsed() {
     check(&[
-        // It was a Tuesday.
+        // The day of the week is wrong: the date was a Tuesday.
         ("Mon, 02 Jun 2026 08:30:00 UTC", "2026-06-02T08:30:00Z"),
         ("Sat, 16 Dec 2023 2:02:33 +0100", "2023-12-16T01:02:33Z"),
         ("Saturday, 16 December 2023 02:02:33 GMT", "2023-12-16T02:02:33Z"),
@@ -111,7 +111,7 @@ fn unambiguous_dates_in_other_languages_are_parsed() {
         ("16/12/2023 14:33", "2023-12-16T14:33:00Z"),
         ("12/16/2023", "2023-12-16T00:00:00Z"),
         ("12/6/2023 2:33:00 PM", "2023-12-06T14:33:00Z"),
-        // Either could be meant.
+        // Day and month could be swapped.
         ("12/6/2023 14:33", ""),
         ("05-12-11", ""),
     ]);

@@ -1,4 +1,4 @@
-//! What is written of each way in which a fetch can end.
+//! The stored result of each outcome of a fetch.
 
 use super::*;
 use crate::enrichment::feeds::{ParseError, ParsedFeed};
@@ -55,7 +55,7 @@ fn failed_fetch_records_error_and_backs_off() {
     ];
     for (error, text, minutes) in cases {
         let claim = claim(Some(("https://b.example/", 1)));
-        let written = ended(NOW, &claim, Err(error));
+        let written = feed_fetch(NOW, &claim, Err(error));
         let next_at = minutes.map(|minutes| NOW.plus_ms(minutes * MINUTE_MS));
         assert_eq!((written.error.as_deref(), written.next_at), (Some(text), next_at));
         assert_eq!((written.failures, written.items, written.url), (3, None, None), "{text}");
@@ -64,9 +64,9 @@ fn failed_fetch_records_error_and_backs_off() {
 }
 
 #[test]
-fn unattempted_parse_is_no_feed_failure() {
+fn feed_that_the_server_did_not_parse_has_not_failed() {
     let claim = claim(None);
-    let written = ended(NOW, &claim, Err(FetchError::NotAttempted));
+    let written = feed_fetch(NOW, &claim, Err(FetchError::NotAttempted));
     assert_eq!(written.error.as_deref(), Some("could not be read by this server this time"));
     assert_eq!(written.failures, claim.failures);
     assert_eq!(written.next_at, Some(NOW.plus_ms(15 * MINUTE_MS)));
@@ -74,14 +74,14 @@ fn unattempted_parse_is_no_feed_failure() {
 
 #[test]
 fn successful_fetch_resets_failures_and_schedules_next() {
-    let unchanged = ended(NOW, &claim(None), Ok(Read::Unchanged(head(None))));
-    // The feed's own word from before counts, as there is no body to ask.
+    let unchanged = feed_fetch(NOW, &claim(None), Ok(FetchedFeed::Unchanged(head(None))));
+    // Without a body, the TTL of the last body applies.
     assert_eq!(unchanged.next_at, Some(NOW.plus_ms(40 * MINUTE_MS)));
     assert_eq!((unchanged.error, unchanged.failures, unchanged.items), (None, 0, None));
     let feed = ParsedFeed { ttl_minutes: None, ..ParsedFeed::default() };
     let validators = Validators { etag: Some("W/\"1\"".to_owned()), last_modified: None };
-    let read = Read::Changed { head: head(None), validators: validators.clone(), feed };
-    let changed = ended(NOW, &claim(None), Ok(read));
+    let read = FetchedFeed::Changed { head: head(None), validators: validators.clone(), feed };
+    let changed = feed_fetch(NOW, &claim(None), Ok(read));
     assert_eq!(changed.next_at, Some(NOW.plus_ms(20 * MINUTE_MS)));
     assert_eq!(changed.items.map(|items| items.validators), Some(validators));
 }
@@ -97,10 +97,11 @@ fn permanent_redirect_is_applied_at_the_third_response() {
         (Some((b, 2)), Some(c), Some((c, 1)), None),
         (Some((b, 2)), None, None, None),
     ];
-    for (known, to, moved, url) in cases {
-        let written = ended(NOW, &claim(known), Ok(Read::Unchanged(head(to))));
-        let found = written.moved.as_ref().map(|moved| (moved.to.as_str(), moved.times));
-        assert_eq!((found, written.url.as_deref()), (moved, url), "{known:?} {to:?}");
+    // The stored move, the new url of this response, the move and the url that are stored then.
+    for (stored, to, moved, url) in cases {
+        let written = feed_fetch(NOW, &claim(stored), Ok(FetchedFeed::Unchanged(head(to))));
+        let stored_move = written.moved.as_ref().map(|moved| (moved.to.as_str(), moved.times));
+        assert_eq!((stored_move, written.url.as_deref()), (moved, url), "{stored:?} {to:?}");
     }
 }
 
