@@ -308,7 +308,7 @@ fn is_plain(element: &Element) -> bool {
     }
 }
 
-/// A text as one line, see [`line`].
+/// A text as one line, see [`line()`].
 fn line_of(text: &str, is_plain: bool) -> Option<String> {
     if is_plain { line(&escaped(text)) } else { line(text) }
 }
