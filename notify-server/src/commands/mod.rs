@@ -71,7 +71,7 @@ fn print(line: &str) -> anyhow::Result<()> {
     let mut output = std::io::stdout().lock();
     match writeln!(output, "{line}").and_then(|()| output.flush()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        written => written.context("cannot write to standard output"),
+        result => result.context("cannot write to standard output"),
     }
 }
 
