@@ -18,7 +18,7 @@ use crate::error_chain::error_chain;
 use crate::provider_source::StoredProviders;
 use crate::providers::CredentialCheck;
 use crate::store::{Queue, SharedStore, StoreError};
-use crate::telemetry::{Form, Metrics, QueueSample, Sample};
+use crate::telemetry::{Metrics, MetricsFormat, QueueSample, Sample};
 
 /// Longest wait for the store to count the queues when metrics are requested.
 const QUEUES_WAIT: Duration = Duration::from_secs(2);
@@ -64,7 +64,7 @@ impl Operations {
     }
 
     /// The text of `/metrics`. Requests within a second share one sample.
-    pub(crate) async fn metrics(&self, form: Form) -> String {
+    pub(crate) async fn metrics(&self, format: MetricsFormat) -> String {
         let sample = {
             let mut last = self.last_sample.lock().await;
             match &*last {
@@ -76,7 +76,7 @@ impl Operations {
                 }
             }
         };
-        self.metrics.encode(&sample, form)
+        self.metrics.encode(&sample, format)
     }
 
     async fn collect(&self) -> Sample {

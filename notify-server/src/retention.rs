@@ -75,7 +75,7 @@ impl Retention {
             let now = clock.now();
             let next_ms = match run_once(&store, &trusted, policy, &stopping).await {
                 Ok(deleted) => {
-                    metrics.anonymous_devices_removed(deleted.anonymous_devices);
+                    metrics.count_removed_devices(deleted.anonymous_devices);
                     log_deleted(deleted);
                     // After a jump of the clock, the next run is soon, so that a confirmation by
                     // the operator takes effect soon.
@@ -118,19 +118,19 @@ async fn delete_all(
     cutoffs: RetentionCutoffs,
     stopping: &CancellationToken,
 ) -> Result<RetentionProgress, StoreError> {
-    let mut sum = RetentionProgress::default();
+    let mut total = RetentionProgress::default();
     loop {
         let step = store.delete_expired(cutoffs).await?;
-        sum.answers += step.answers;
-        sum.outcomes += step.outcomes;
-        sum.events += step.events;
-        sum.notifications += step.notifications;
-        sum.anonymous_devices += step.anonymous_devices;
+        total.answers += step.answers;
+        total.outcomes += step.outcomes;
+        total.events += step.events;
+        total.notifications += step.notifications;
+        total.anonymous_devices += step.anonymous_devices;
         if !step.more {
-            return Ok(sum);
+            return Ok(total);
         }
         tokio::select! {
-            () = stopping.cancelled() => return Ok(sum),
+            () = stopping.cancelled() => return Ok(total),
             () = tokio::time::sleep(PAUSE) => {}
         }
     }

@@ -76,8 +76,8 @@ impl Api {
     }
 }
 
-/// A URL as a base of others, without a trailing slash.
-pub(crate) fn base_of(url: &Url) -> String {
+/// A URL without its trailing slash, so that a path can be appended.
+pub(crate) fn without_trailing_slash(url: &Url) -> String {
     url.as_str().trim_end_matches('/').to_owned()
 }
 

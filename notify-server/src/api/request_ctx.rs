@@ -210,9 +210,10 @@ pub(crate) fn decode_pairs(text: &str) -> Result<Vec<(String, String)>, ApiError
 }
 
 fn decode_query_text(text: &str) -> Result<String, ApiError> {
-    let spaced = text.replace('+', " ");
-    let text = percent_decode_str(&spaced).decode_utf8();
-    text.map(Cow::into_owned)
+    let with_spaces = text.replace('+', " ");
+    let decoded = percent_decode_str(&with_spaces).decode_utf8();
+    decoded
+        .map(Cow::into_owned)
         .map_err(|_| ApiError::invalid("query", "must be percent-encoded UTF-8"))
 }
 

@@ -181,11 +181,11 @@ impl Engine {
                     is_gone: result.is_gone,
                     failing_before: at.plus_ms(-FAILING_MAX_MS),
                 };
-                metrics.attempted(&outcome);
+                metrics.count_attempt(&outcome);
                 match store.settle_message(outcome).await {
                     Ok(None) => {}
                     Ok(Some(reason)) => {
-                        metrics.disabled(reason);
+                        metrics.count_disabled(reason);
                         tracing::warn!(app = %to.app, webhook = %to.id, reason, "a webhook was disabled");
                     }
                     Err(error) => {
@@ -272,7 +272,7 @@ impl Trimmer {
     async fn step(&self) -> bool {
         match self.store.trim_events(self.trusted.now()).await {
             Ok(trimmed) => {
-                self.metrics.dropped(trimmed.dropped);
+                self.metrics.count_dropped(trimmed.dropped);
                 if trimmed.dropped > 0 {
                     let events = trimmed.dropped;
                     tracing::warn!(events, "webhooks did not keep up: events were dropped");

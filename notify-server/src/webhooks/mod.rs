@@ -54,7 +54,7 @@ pub(crate) struct Webhooks {
     tasks: TaskTracker,
 }
 
-/// The API's view of the engine.
+/// The part of the engine that the API uses.
 #[derive(Clone)]
 pub(crate) struct WebhooksHandle {
     store: SharedStore,
@@ -66,7 +66,7 @@ impl Webhooks {
     /// Starts the engine and the task that deletes expired events.
     pub(crate) fn start(deps: Deps) -> (Self, WebhooksHandle) {
         let (settled, notifier) = (Arc::<Signal>::default(), Arc::<EventNotifier>::default());
-        let view = WebhooksHandle {
+        let handle = WebhooksHandle {
             store: deps.store.clone(),
             settled: settled.clone(),
             notifier: notifier.clone(),
@@ -80,7 +80,7 @@ impl Webhooks {
         tasks.spawn(Trimmer { store, clock, trusted, metrics }.run(stopping.clone()));
         let engine = Engine::new(deps, attempts, settled, notifier, tasks.clone());
         tasks.spawn(engine.run(stopping.clone()));
-        (Self { stopping, tasks }, view)
+        (Self { stopping, tasks }, handle)
     }
 
     /// Stops new attempts and waits up to `grace` for attempts in flight. Returns false when they

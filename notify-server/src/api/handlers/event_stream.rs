@@ -40,8 +40,8 @@ const CHUNKS_BUFFERED_MAX: usize = 4;
 const SLOW_CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval of comments that show that the stream is alive.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
-/// Interval at which a stream checks that its key is still valid, and reads the log. Another server
-/// of the same database does not wake this one when it writes events.
+/// Interval at which a stream checks that its key is still valid, and reads the log. The stream has
+/// to poll, because nothing wakes it when another server of the same database writes events.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// Interval at which an open stream extends the retention of events, in milliseconds.
 const EXTEND_RETENTION_EVERY_MS: i64 = 3_600_000;
@@ -72,11 +72,11 @@ impl Streams {
     fn acquire(self: &Arc<Self>, app: AppNo) -> Option<StreamPermit> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let total: usize = open.values().sum();
-        let of_app = open.entry(app).or_default();
-        if *of_app >= STREAMS_PER_APP_MAX || total >= STREAMS_MAX {
+        let app_streams = open.entry(app).or_default();
+        if *app_streams >= STREAMS_PER_APP_MAX || total >= STREAMS_MAX {
             return None;
         }
-        *of_app += 1;
+        *app_streams += 1;
         Some(StreamPermit { streams: self.clone(), app })
     }
 }
@@ -84,9 +84,9 @@ impl Streams {
 impl Drop for StreamPermit {
     fn drop(&mut self) {
         let mut open = self.streams.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(of_app) = open.get_mut(&self.app) {
-            *of_app -= 1;
-            if *of_app == 0 {
+        if let Some(app_streams) = open.get_mut(&self.app) {
+            *app_streams -= 1;
+            if *app_streams == 0 {
                 open.remove(&self.app);
             }
         }
@@ -112,12 +112,13 @@ pub(crate) async fn stream(ctx: RequestCtx) -> Result<Response, ApiError> {
     let types = EventTypes::of(&query.types);
     // The subscription starts before the first read, so that no event written after the read is
     // missed.
-    let happened = api.webhooks.notifier().subscribe(app);
+    let events_written = api.webhooks.notifier().subscribe(app);
     // The first read precedes the head of the response, so that an invalid cursor gets 400.
     let first = api.store.read_events(app, from, types).await?;
     let (sender, mut chunks) = mpsc::channel::<Bytes>(CHUNKS_BUFFERED_MAX);
     let extend_at = ctx.received_at.plus_ms(EXTEND_RETENTION_EVERY_MS);
-    let stream = EventStream { api, app, key, types, sender, happened, extend_at, _permit: permit };
+    let stream =
+        EventStream { api, app, key, types, sender, events_written, extend_at, _permit: permit };
     tokio::spawn(stream.run(first));
     let chunks = poll_fn(move |cx| chunks.poll_recv(cx)).map(Ok::<_, Infallible>);
     let mut response = warp::reply::stream(chunks).into_response();
@@ -135,7 +136,7 @@ struct EventStream {
     types: EventTypes,
     sender: mpsc::Sender<Bytes>,
     /// Wakes the stream when this server has written events.
-    happened: Waiter,
+    events_written: Waiter,
     /// The time of the next extension of the retention of events.
     extend_at: Timestamp,
     _permit: StreamPermit,
@@ -179,6 +180,7 @@ impl EventStream {
                 return Ok(());
             }
             tokio::time::sleep_until(read_at + READ_INTERVAL_MIN).await;
+            // `wait` checks the key too, but it is not called while there are more events to read.
             if page.more && !self.is_key_valid().await? {
                 return Ok(());
             }
@@ -197,7 +199,7 @@ impl EventStream {
     async fn wait(&mut self, intervals: &mut Intervals, cursor: &str) -> Result<bool, StoreError> {
         loop {
             tokio::select! {
-                () = self.happened.changed() => return Ok(true),
+                () = self.events_written.changed() => return Ok(true),
                 _ = intervals.heartbeat.tick() => {
                     if !self.send(sse_position(cursor)).await {
                         return Ok(false);
