@@ -108,13 +108,13 @@ impl App {
         let address = listener.local_addr().map_err(listen_error)?;
         let origin = api::origin(address, tls.is_some());
         let config = Arc::new(config);
-        let trusted = Arc::new(TrustedClock::start(clock.clone(), store.clock_mark().await?));
+        let trusted_clock = Arc::new(TrustedClock::start(clock.clone(), store.clock_mark().await?));
         let outbound = Outbound::new(config.allow_private_networks);
         let metrics = Arc::new(Metrics::default());
         let retention = Retention {
             store: store.clone(),
             clock: clock.clone(),
-            trusted: trusted.clone(),
+            trusted_clock: trusted_clock.clone(),
             policy: RetentionPolicy::of(&config),
             metrics: metrics.retention(),
         };
@@ -132,7 +132,7 @@ impl App {
         let operations = Operations {
             store: store.clone(),
             clock: clock.clone(),
-            trusted: trusted.clone(),
+            trusted_clock: trusted_clock.clone(),
             engine: engine.handle(),
             providers,
             metrics: metrics.clone(),
@@ -144,7 +144,7 @@ impl App {
         let (webhooks, webhooks_handle) = Webhooks::start(webhooks::Deps {
             store: store.clone(),
             clock: clock.clone(),
-            trusted: trusted.clone(),
+            trusted_clock: trusted_clock.clone(),
             outbound: outbound.clone(),
             master_key: master_key.clone(),
             metrics: metrics.webhooks(),
@@ -159,7 +159,7 @@ impl App {
         let api = Arc::new(Api {
             store: store.clone(),
             clock: clock.clone(),
-            trusted: trusted.clone(),
+            trusted_clock: trusted_clock.clone(),
             master_key,
             outbound,
             provider_changes: tokio::sync::Mutex::default(),

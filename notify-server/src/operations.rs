@@ -32,7 +32,7 @@ const CHECK_WAIT: Duration = Duration::from_secs(25);
 pub(crate) struct Operations {
     pub(crate) store: SharedStore,
     pub(crate) clock: SharedClock,
-    pub(crate) trusted: Arc<TrustedClock>,
+    pub(crate) trusted_clock: Arc<TrustedClock>,
     pub(crate) engine: EngineHandle,
     pub(crate) providers: Arc<StoredProviders>,
     pub(crate) metrics: Arc<Metrics>,
@@ -60,7 +60,7 @@ impl Operations {
     /// How far the clock jumped ahead, in milliseconds; 0 if the operator confirmed the jump or
     /// there was none.
     pub(crate) fn clock_leap_ms(&self) -> u64 {
-        u64::try_from(self.trusted.leap().as_millis()).unwrap_or(u64::MAX)
+        u64::try_from(self.trusted_clock.leap().as_millis()).unwrap_or(u64::MAX)
     }
 
     /// The text of `/metrics`. Requests within a second share one sample.
@@ -111,7 +111,7 @@ impl Operations {
             busy: self.store.busy(),
             commits: self.store.commits(),
             servers: self.engine.servers(),
-            clock_leap_seconds: self.trusted.leap().as_secs_f64(),
+            clock_leap_seconds: self.trusted_clock.leap().as_secs_f64(),
             certificate_not_after: self.certificate_not_after(),
         }
     }

@@ -25,7 +25,7 @@ pub(crate) struct JsonReply<T> {
     model: PhantomData<fn() -> T>,
 }
 
-/// A response, whatever its model.
+/// The parts of a response that do not depend on its model.
 struct Parts {
     status: StatusCode,
     body: Bytes,

@@ -43,7 +43,7 @@ pub(crate) struct Api {
     /// The clock.
     pub(crate) clock: SharedClock,
     /// The clock that decides when records expire.
-    pub(crate) trusted: Arc<TrustedClock>,
+    pub(crate) trusted_clock: Arc<TrustedClock>,
     /// Seals provider configurations.
     pub(crate) master_key: Arc<MasterKey>,
     /// Rules for addresses from callers.

@@ -171,7 +171,7 @@ impl RequestCtx {
             path: idempotency_path(self.parts.uri.path()),
             key: key.as_str().to_owned(),
             digest: sha256(&self.body.bytes),
-            at: self.api.trusted.now(),
+            at: self.api.trusted_clock.now(),
         }))
     }
 }

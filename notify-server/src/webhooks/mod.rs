@@ -40,7 +40,7 @@ const TEST_WAIT: Duration = Duration::from_secs(25);
 pub(crate) struct Deps {
     pub(crate) store: SharedStore,
     pub(crate) clock: SharedClock,
-    pub(crate) trusted: Arc<TrustedClock>,
+    pub(crate) trusted_clock: Arc<TrustedClock>,
     pub(crate) outbound: Outbound,
     pub(crate) master_key: Arc<MasterKey>,
     pub(crate) metrics: WebhookMetrics,
@@ -76,8 +76,8 @@ impl Webhooks {
         let attempts = Attempts::new(&deps);
         let (store, clock, metrics) =
             (deps.store.clone(), deps.clock.clone(), deps.metrics.clone());
-        let trusted = deps.trusted.clone();
-        tasks.spawn(Trimmer { store, clock, trusted, metrics }.run(stopping.clone()));
+        let trusted_clock = deps.trusted_clock.clone();
+        tasks.spawn(Trimmer { store, clock, trusted_clock, metrics }.run(stopping.clone()));
         let engine = Engine::new(deps, attempts, settled, notifier, tasks.clone());
         tasks.spawn(engine.run(stopping.clone()));
         (Self { stopping, tasks }, handle)

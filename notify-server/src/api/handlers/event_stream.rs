@@ -100,11 +100,14 @@ pub(crate) async fn stream(ctx: RequestCtx) -> Result<Response, ApiError> {
     let last_id =
         last_id.map_err(|_| ApiError::invalid("Last-Event-ID", "must be visible ASCII"))?;
     let cursor = last_id.filter(|id| !id.is_empty()).map(str::to_owned).or(query.cursor);
-    let key = ctx.headers().get(&API_KEY).and_then(|key| key.to_str().ok());
-    let key = key.and_then(|key| key_hash(KeyKind::Api, key)).ok_or(ApiError::Unauthorized)?;
+    let api_key = ctx.headers().get(&API_KEY).and_then(|value| value.to_str().ok());
+    let key_hash =
+        api_key.and_then(|key| key_hash(KeyKind::Api, key)).ok_or(ApiError::Unauthorized)?;
     let (api, app) = (ctx.api.clone(), ctx.app_no());
-    let permit = api.streams.acquire(app);
-    let permit = permit.ok_or(ApiError::RateLimited { retry_after_seconds: RETRY_SECONDS })?;
+    let permit = api
+        .streams
+        .acquire(app)
+        .ok_or(ApiError::RateLimited { retry_after_seconds: RETRY_SECONDS })?;
     api.store
         .keep_events_until(app, ctx.received_at.plus_ms(STREAM_WANTED_MS), ctx.received_at)
         .await?;
@@ -117,8 +120,16 @@ pub(crate) async fn stream(ctx: RequestCtx) -> Result<Response, ApiError> {
     let first = api.store.read_events(app, from, types).await?;
     let (sender, mut chunks) = mpsc::channel::<Bytes>(CHUNKS_BUFFERED_MAX);
     let extend_at = ctx.received_at.plus_ms(EXTEND_RETENTION_EVERY_MS);
-    let stream =
-        EventStream { api, app, key, types, sender, events_written, extend_at, _permit: permit };
+    let stream = EventStream {
+        api,
+        app,
+        key_hash,
+        types,
+        sender,
+        events_written,
+        extend_at,
+        _permit: permit,
+    };
     tokio::spawn(stream.run(first));
     let chunks = poll_fn(move |cx| chunks.poll_recv(cx)).map(Ok::<_, Infallible>);
     let mut response = warp::reply::stream(chunks).into_response();
@@ -132,7 +143,7 @@ pub(crate) async fn stream(ctx: RequestCtx) -> Result<Response, ApiError> {
 struct EventStream {
     api: Arc<Api>,
     app: AppNo,
-    key: [u8; 32],
+    key_hash: [u8; 32],
     types: EventTypes,
     sender: mpsc::Sender<Bytes>,
     /// Wakes the stream when this server has written events.
@@ -223,7 +234,7 @@ impl EventStream {
 
     /// Whether the key is still valid; another server may have revoked it.
     async fn is_key_valid(&self) -> Result<bool, StoreError> {
-        let access = self.api.store.find_app_by_key(self.key).await?;
+        let access = self.api.store.find_app_by_key(self.key_hash).await?;
         Ok(access.is_some_and(|access| access.app.status == AppStatus::Active))
     }
 

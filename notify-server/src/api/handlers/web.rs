@@ -126,8 +126,11 @@ pub(crate) async fn enrichment(
     if query.device_id.is_some() {
         return Err(ApiError::invalid("device_id", "is given in the path"));
     }
-    let notification = query.notification_id.map(NotificationId::new).transpose();
-    let notification = notification.map_err(|_| ApiError::NotFound)?;
+    let notification = query
+        .notification_id
+        .map(NotificationId::new)
+        .transpose()
+        .map_err(|_| ApiError::NotFound)?;
     enrichments::enrichment(&ctx, notification, Some(device)).await
 }
 

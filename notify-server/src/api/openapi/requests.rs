@@ -115,12 +115,12 @@ fn name_of(part: &Value) -> Option<&str> {
 /// variants results in one object for each variant.
 fn merge_parts(schema: &Value, schemas: &Map<String, Value>) -> Value {
     let Some(parts) = schema.get("allOf").and_then(Value::as_array) else { return schema.clone() };
-    let parts = parts.iter().map(|part| match name_of(part) {
+    let resolved_parts = parts.iter().map(|part| match name_of(part) {
         Some(name) => merge_parts(&schemas[name], schemas),
         None => part.clone(),
     });
     let mut variants = vec![json!({ "type": "object", "properties": {}, "required": [] })];
-    for part in parts {
+    for part in resolved_parts {
         let choices = match part.get("oneOf").and_then(Value::as_array) {
             Some(choices) => choices.clone(),
             None => vec![part],

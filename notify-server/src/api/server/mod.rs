@@ -132,8 +132,10 @@ async fn accept(
     crowded_log: &mut LogThrottle,
 ) -> std::io::Result<Accepted> {
     let (stream, peer) = listener.accept().await?;
-    let permit = permits.acquire(crowded_log).await;
-    let permit = permit.ok_or_else(|| std::io::Error::other("there are no permits"))?;
+    let permit = permits
+        .acquire(crowded_log)
+        .await
+        .ok_or_else(|| std::io::Error::other("there are no permits"))?;
     Ok(Accepted { stream, peer, permit })
 }
 

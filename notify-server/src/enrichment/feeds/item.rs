@@ -244,19 +244,20 @@ impl Draft {
         document: &mut Document<'_>,
         element: &Element,
     ) -> Result<bool, ParseError> {
-        let url = ["url", "href", "src", "rdf:resource"];
-        let url = url.into_iter().find_map(|name| element.attribute(name));
-        let url = url.and_then(|url| web_url(document.base(), url));
+        let attribute_url = ["url", "href", "src", "rdf:resource"]
+            .into_iter()
+            .find_map(|name| element.attribute(name))
+            .and_then(|url| web_url(document.base(), url));
         let place = match (element.ns, element.name.as_str()) {
             (Ns::Media, "group") => return Ok(true),
             (Ns::Media, "content") => {
-                if let Some(url) = url {
+                if let Some(url) = attribute_url {
                     self.pictures.add_content(url, claim_of(element), element.attribute("width"));
                 }
                 return Ok(true);
             }
             (Ns::Rss | Ns::Atom, "enclosure") => {
-                if let Some(url) = url {
+                if let Some(url) = attribute_url {
                     self.url.offer(UrlRank::Enclosure, || Some(url.clone()));
                     self.add_if_picture(Place::Enclosure, url, claim_of(element));
                 }
@@ -270,7 +271,7 @@ impl Draft {
         let text = document.text()?.text;
         // Some feeds write the url as text. An `image` in the form of RSS channels contains it in
         // its element `url`, whose text is part of this text.
-        let url = url.or_else(|| {
+        let url = attribute_url.or_else(|| {
             let mut words = text.split_whitespace().filter(|word| is_absolute(word));
             words.next().and_then(|word| web_url(document.base(), word))
         });
