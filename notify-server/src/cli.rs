@@ -62,7 +62,7 @@ pub enum Action {
 pub fn command() -> Command {
     let mut command = full_command();
     // `build` propagates the settings to the subcommands. Each subcommand accepts all settings, and
-    // its help shows only those that it uses.
+    // its help shows only the settings that it uses.
     command.build();
     for subcommand in command.get_subcommands_mut() {
         hide_unused_settings(subcommand);

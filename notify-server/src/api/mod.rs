@@ -40,7 +40,7 @@ use crate::webhooks::WebhooksHandle;
 pub(crate) struct Api {
     /// The store.
     pub(crate) store: SharedStore,
-    /// The clock.
+    /// The server's clock.
     pub(crate) clock: SharedClock,
     /// The clock that decides when records expire.
     pub(crate) trusted_clock: Arc<TrustedClock>,
@@ -59,7 +59,7 @@ pub(crate) struct Api {
     pub(crate) config: Arc<Config>,
     /// The base of poll URLs, without a trailing slash.
     pub(crate) public_url: String,
-    /// Waits for outcomes of webhook messages and for new events.
+    /// The webhook engine, to wait for outcomes of webhook messages and for new events.
     pub(crate) webhooks: WebhooksHandle,
     /// Open event streams.
     pub(crate) streams: Arc<Streams>,

@@ -55,7 +55,7 @@ impl Caller {
 pub(crate) struct RequestCtx {
     /// The server.
     pub(crate) api: Arc<Api>,
-    /// Who sent it.
+    /// Who sent the request.
     pub(crate) caller: Caller,
     /// Path template of the endpoint.
     pub(crate) path_template: &'static str,
@@ -63,7 +63,7 @@ pub(crate) struct RequestCtx {
     pub(crate) parts: Parts,
     /// The whole body.
     pub(crate) body: RequestBody,
-    /// When the request came in.
+    /// When the whole request had arrived.
     pub(crate) received_at: Timestamp,
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct Endpoint {
     pub(crate) method: Method,
     /// Path template with `{placeholders}`.
     pub(crate) path: &'static str,
-    /// Its documentation.
+    /// The documentation of the endpoint.
     pub(crate) docs: Docs,
     handler: Handler,
 }

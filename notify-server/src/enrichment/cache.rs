@@ -30,7 +30,7 @@ const AGE_MAX: Duration = Duration::from_secs(5);
 /// invalidated together, which costs additional reads but never serves a stale response.
 const GENERATIONS: usize = 1_024;
 
-/// A campaign of an application; `None` is the default one.
+/// A campaign of an application; `None` is the default campaign.
 type Key = (AppNo, Option<CampaignId>);
 
 /// A cached response, its generation, and when it was read.

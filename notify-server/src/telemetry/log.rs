@@ -47,7 +47,7 @@ pub(crate) fn start_log(filter: &str, format: LogFormat) -> Result<(), LogError>
 struct OneLine<W> {
     to: W,
     /// Whether the subscriber writes colours. Escape characters then come from the subscriber and
-    /// must stay; it escapes those of values itself.
+    /// must stay; the subscriber itself escapes the escape characters of values.
     colours: bool,
 }
 

@@ -35,7 +35,7 @@ struct RouteLabel {
     route: &'static str,
 }
 
-/// All metrics. Each server has its own, so that tests share nothing.
+/// All metrics. Each server has separate metrics, so that the servers of two tests share nothing.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Mutex<Registry>,

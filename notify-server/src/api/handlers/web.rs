@@ -80,7 +80,8 @@ fn check_push_service(access: &WebAccess, endpoint: &str) -> Result<(), ApiError
     Err(ApiError::invalid("subscription.endpoint", "does not belong to an allowed push service"))
 }
 
-/// A tag may grant something, so browsers may only set those that the application allows.
+/// An application may use a tag to grant something. Browsers may therefore set only the tags that
+/// the application allows.
 fn check_tags(access: &WebAccess, tags: &[Tag]) -> Result<(), ApiError> {
     let violations: Vec<String> = tags
         .iter()

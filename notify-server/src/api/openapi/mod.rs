@@ -344,9 +344,9 @@ static SECTIONS: LazyLock<BTreeMap<&'static str, Section>> = LazyLock::new(|| se
 /// The section of `docs/api.md` about one endpoint.
 #[derive(Default)]
 struct Section {
-    /// Its chapter.
+    /// The chapter of the section.
     chapter: &'static str,
-    /// Its text without the examples.
+    /// The text of the section without the examples.
     description: String,
     /// Request bodies.
     requests: Vec<Example>,

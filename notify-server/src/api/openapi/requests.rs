@@ -73,7 +73,7 @@ pub(super) fn make_strict(schemas: &mut Map<String, Value>, routes: &[Endpoint])
             schemas.insert(input.clone(), schema);
         }
     }
-    // Schemas that were merged into others are not used any more.
+    // Schemas that were merged into other schemas are not used any more.
     let used: BTreeSet<String> = &in_requests | &in_responses;
     schemas.retain(|name, _| used.contains(name) || name.ends_with(INPUT) || *name == *"ErrorBody");
     renamed
@@ -168,7 +168,7 @@ fn add_rules(model: &str, schema: &mut Value) {
     }
 }
 
-/// The object of a schema, or those of its variants.
+/// The object that a schema describes, or the objects that its variants describe.
 fn objects(schema: &mut Value) -> Vec<&mut Value> {
     if schema.get("properties").is_some() {
         return vec![schema];

@@ -156,8 +156,8 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Counts a failed authentication, whichever step refused the caller. The error becomes 429 if
-    /// the client has had too many of them.
+    /// Counts a failed authentication, regardless of which step refused the caller. The error
+    /// becomes 429 if the client has had too many failed authentications.
     fn count_auth_failure<T>(
         &self,
         result: Result<T, ApiError>,

@@ -83,7 +83,7 @@ impl RateLimits {
     /// Counts a request with missing or wrong credentials.
     ///
     /// # Errors
-    /// 429 when the client has too many of them.
+    /// 429 when the client has sent too many requests of this kind.
     pub(super) fn count_auth_failure(&self, client: IpAddr) -> Result<(), ApiError> {
         self.auth_failures.check(&client)
     }

@@ -184,7 +184,7 @@ impl Drop for InFlight {
 
 /// The timeouts of one connection. hyper has no limit for the time before the first byte, nor for a
 /// client that does not read. `idle_since` and `head_since` are milliseconds since the start of the
-/// connection; 0 means that no such time is running.
+/// connection. `head_since` is 0 while no head is being read.
 #[derive(Debug)]
 pub(crate) struct ConnTimeouts {
     started: Instant,
@@ -323,8 +323,8 @@ impl ConnTimeouts {
         self.socket.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Milliseconds since the start of the connection. At least 1, because 0 means that no time is
-    /// running.
+    /// Milliseconds since the start of the connection. At least 1, because a `head_since` of 0 means
+    /// that no head is being read.
     fn now_ms(&self) -> u64 {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX).max(1)
     }

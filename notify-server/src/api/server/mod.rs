@@ -272,7 +272,8 @@ impl ConnPermits {
         share.clamp(STREAMS_MIN, STREAMS_MAX)
     }
 
-    /// How long a connection may be idle: less than usual while others wait for a permit.
+    /// How long a connection may be idle: less than usual while other connections wait for a
+    /// permit.
     pub(super) fn idle_timeout(&self, limits: &Limits) -> Duration {
         if self.is_crowded.load(Ordering::Relaxed) {
             limits.idle_timeout.min(CROWDED_IDLE_TIMEOUT)

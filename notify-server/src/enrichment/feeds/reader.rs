@@ -89,7 +89,7 @@ impl FeedReader {
         self.checking_apps.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Fetches and parses a feed. `validators` are those of the previous fetch.
+    /// Fetches and parses a feed. `validators` come from the response to the previous fetch.
     pub(crate) async fn read(
         &self,
         url: &str,

@@ -437,7 +437,7 @@ fn hides_image(style: &str) -> bool {
     })
 }
 
-/// The name of a tag, as it is written, if such a tag can contain a picture.
+/// The name of a tag, as it is written; `None` if tags of this name cannot contain a picture.
 fn image_name(tag: &str) -> Option<&str> {
     let name = tag[1..].split(|c: char| !c.is_ascii_alphanumeric() && c != '-').next()?;
     let wanted = ["img", "amp-img", "source", "video"];

@@ -373,7 +373,7 @@ fn day_of(year: i64, month: i64, day: i64) -> Option<Date> {
 const MONTHS: [(&str, i8); 114] = [
     // Before `mar`: November in Finnish.
     ("marras", 11),
-    // English, and what others share with it.
+    // English, and the names that other languages share with English.
     ("jan", 1),
     ("feb", 2),
     ("mar", 3),

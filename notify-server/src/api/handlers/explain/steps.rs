@@ -389,7 +389,8 @@ impl ExplanationBuilder<'_> {
         }
     }
 
-    /// When a retry is sent: at its own time, but not before the provider can be used.
+    /// When a retry is sent, with a description: when it is due, but not before the provider can be
+    /// used. The time is `None` if it is unknown when the provider can be used.
     fn next_attempt(&self, due_at: Timestamp) -> (Option<Timestamp>, String) {
         let due = time(due_at);
         match self.channel.status {
