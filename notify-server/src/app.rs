@@ -50,8 +50,8 @@ pub struct App {
     pub address: SocketAddr,
     /// `http://` or `https://` and the address.
     pub origin: String,
-    /// The keys of the first start; also after a start whose predecessor ended before it showed its
-    /// keys.
+    /// The keys of the first start. If an earlier start created keys but ended before it showed
+    /// them, these are new keys.
     pub first_keys: Option<FirstKeys>,
     /// Storage.
     pub store: SharedStore,
@@ -77,13 +77,13 @@ impl App {
     /// When the database, the master key, the certificate or the address cannot be used.
     pub async fn start(config: Config) -> Result<Self, AppError> {
         let address = config.listen.clone();
-        let failed = |source| AppError::Listen { address: address.clone(), source };
+        let listen_error = |source| AppError::Listen { address: address.clone(), source };
         // The database is opened first, so that a second server with the same file does not take
         // the address. The address is taken before the first keys are created, because a start that
         // fails afterwards could not show them.
         let store = open_store(&config, true).await?;
-        let listener = TcpListener::bind(&address).await.map_err(failed)?;
-        let clock = storage::start(&store).await?;
+        let listener = TcpListener::bind(&address).await.map_err(listen_error)?;
+        let clock = storage::start_clock(&store).await?;
         Self::start_on(config, listener, store, clock).await
     }
 
@@ -104,17 +104,17 @@ impl App {
         let master_key = Arc::new(storage::master_key(&config, &store).await?);
         let certificates = tls_files(&config).map(Certificates::read).transpose()?;
         let tls = certificates.as_ref().map(Certificates::acceptor).transpose()?;
-        let failed = |source| AppError::Listen { address: config.listen.clone(), source };
-        let address = listener.local_addr().map_err(failed)?;
+        let listen_error = |source| AppError::Listen { address: config.listen.clone(), source };
+        let address = listener.local_addr().map_err(listen_error)?;
         let origin = api::origin(address, tls.is_some());
         let config = Arc::new(config);
-        let trusted = Arc::new(TrustedClock::start(clock.clone(), store.clock_mark().await?));
+        let trusted_clock = Arc::new(TrustedClock::start(clock.clone(), store.clock_mark().await?));
         let outbound = Outbound::new(config.allow_private_networks);
         let metrics = Arc::new(Metrics::default());
         let retention = Retention {
             store: store.clone(),
             clock: clock.clone(),
-            trusted: trusted.clone(),
+            trusted_clock: trusted_clock.clone(),
             policy: RetentionPolicy::of(&config),
             metrics: metrics.retention(),
         };
@@ -132,7 +132,7 @@ impl App {
         let operations = Operations {
             store: store.clone(),
             clock: clock.clone(),
-            trusted: trusted.clone(),
+            trusted_clock: trusted_clock.clone(),
             engine: engine.handle(),
             providers,
             metrics: metrics.clone(),
@@ -141,10 +141,10 @@ impl App {
             last_sample: tokio::sync::Mutex::default(),
         };
         let stopping = CancellationToken::new();
-        let (webhooks, view) = Webhooks::start(webhooks::Deps {
+        let (webhooks, webhooks_handle) = Webhooks::start(webhooks::Deps {
             store: store.clone(),
             clock: clock.clone(),
-            trusted: trusted.clone(),
+            trusted_clock: trusted_clock.clone(),
             outbound: outbound.clone(),
             master_key: master_key.clone(),
             metrics: metrics.webhooks(),
@@ -159,7 +159,7 @@ impl App {
         let api = Arc::new(Api {
             store: store.clone(),
             clock: clock.clone(),
-            trusted: trusted.clone(),
+            trusted_clock: trusted_clock.clone(),
             master_key,
             outbound,
             provider_changes: tokio::sync::Mutex::default(),
@@ -169,11 +169,11 @@ impl App {
             config: config.clone(),
             enrichments: EnrichmentCache::new(store.clone()),
             feed_reader: feeds.reader.clone(),
-            webhooks: view,
+            webhooks: webhooks_handle,
             streams: api::Streams::new(stopping.clone()),
         });
         let first_keys = storage::bootstrap(&store, &clock).await?;
-        storage::note_installation(&config)?;
+        storage::write_marker(&config)?;
         let key_cache = KeyCache::new(&store);
         let pipeline = Arc::new(Pipeline::new(api, key_cache.clone(), stopping.clone()));
         let serving = server_state(pipeline, limits(&config), tls, stopping);
@@ -231,9 +231,9 @@ impl App {
         // The requests, the engine and the webhooks end concurrently.
         let requests = tokio::time::timeout_at(deadline, serving.requests.wait());
         let webhooks = self.webhooks.stop(self.grace);
-        let (requests, delivered, webhooks_done) =
+        let (requests_result, is_engine_done, are_webhooks_done) =
             tokio::join!(requests, self.engine.stop(self.grace), webhooks);
-        let in_time = requests.is_ok() && delivered && webhooks_done;
+        let in_time = requests_result.is_ok() && is_engine_done && are_webhooks_done;
         serving.closing.cancel();
         serving.connections.close();
         let closed = tokio::time::timeout(CLOSING_GRACE, serving.connections.wait()).await;
@@ -256,7 +256,7 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> Result<bool, AppError> {
     let store = open_store(&config, true).await?;
-    let clock = storage::start(&store).await?;
+    let clock = storage::start_clock(&store).await?;
     let app = App::start_on(config, listener, store, clock).await?;
     shutdown.await;
     Ok(app.stop().await)
@@ -293,7 +293,7 @@ fn engine_config(config: &Config) -> EngineConfig {
 /// machine or a private network can reach it.
 fn public_url(config: &Config, address: SocketAddr, origin: &str) -> String {
     match &config.public_url {
-        Some(url) => api::base_of(url),
+        Some(url) => api::without_trailing_slash(url),
         None => {
             if !is_public(address.ip()) {
                 tracing::warn!(
@@ -323,7 +323,7 @@ fn limits(config: &Config) -> Limits {
     let share = descriptors::share(config.max_connections, descriptors::limit());
     if let Some(limit) = share.too_low_limit {
         let (wanted, needed) =
-            (config.max_connections, descriptors::needed(config.max_connections));
+            (config.max_connections, descriptors::needed_limit(config.max_connections));
         tracing::warn!(
             limit,
             needed,
@@ -371,12 +371,12 @@ fn start_tasks(
     vec![
         tokio::spawn(api::serve(listener, serving.clone())),
         tokio::spawn(worker::run(feeds, serving.stopping.clone())),
-        tokio::spawn(write_used_keys(key_cache.clone(), serving.stopping.clone())),
+        tokio::spawn(write_last_use_of_keys(key_cache.clone(), serving.stopping.clone())),
         tokio::spawn(retention.run(serving.stopping.clone())),
     ]
 }
 
-async fn write_used_keys(key_cache: Arc<KeyCache>, stopping: CancellationToken) {
+async fn write_last_use_of_keys(key_cache: Arc<KeyCache>, stopping: CancellationToken) {
     // The first tick is after one interval, because there is nothing to write at the start.
     let first = Instant::now() + KEY_USE_INTERVAL;
     let mut due = tokio::time::interval_at(first, KEY_USE_INTERVAL);
@@ -438,7 +438,7 @@ pub enum AppError {
     MasterKey {
         /// The variable or file that holds it.
         place: String,
-        /// Why.
+        /// Why it cannot be used.
         #[source]
         source: MasterKeyError,
     },

@@ -228,7 +228,7 @@ pub(crate) async fn watch(
             () = clock.sleep_until(now.plus_ms(CHECK_INTERVAL_MS)) => false,
         };
         let before = certificates.pair();
-        checked = follow(&certificates, checked, is_forced).await;
+        checked = reload_if_changed(&certificates, checked, is_forced).await;
         if !Arc::ptr_eq(&before, &certificates.pair()) {
             // A warning about the previous pair does not apply to the new pair.
             warned_at = None;
@@ -248,28 +248,35 @@ struct CheckedFiles {
 
 /// Reads the files if they have changed, if a reload was requested, or if they could not be used
 /// before. Serves the new pair if it can be used.
-async fn follow(
+async fn reload_if_changed(
     certificates: &Arc<Certificates>,
     checked: CheckedFiles,
     is_forced: bool,
 ) -> CheckedFiles {
-    let reading = certificates.clone();
+    let (certificates_to_read, checked_stamp) = (certificates.clone(), checked.stamp);
     // On a blocking thread, because the disk of the files may hang.
-    let read = tokio::task::spawn_blocking(move || {
+    let reading = tokio::task::spawn_blocking(move || {
         // The stamp is taken before the files are read, so that the next check notices a change in
         // between.
-        let stamp = reading.stamp();
-        let is_due = is_forced || checked.stamp != Some(stamp);
-        let read = is_due.then(|| Pair::read(&reading.files));
-        (stamp, read, checked)
+        let stamp = certificates_to_read.stamp();
+        let is_due = is_forced || checked_stamp != Some(stamp);
+        (stamp, is_due.then(|| Pair::read(&certificates_to_read.files)))
     });
-    match read.await {
-        Ok((_, None, checked)) => checked,
-        Ok((stamp, Some(Ok(pair)), _)) => {
+    let (stamp, pair) = match reading.await {
+        Ok(result) => result,
+        Err(error) => {
+            tracing::error!(%error, "reading the TLS certificate failed");
+            return CheckedFiles::default();
+        }
+    };
+    match pair {
+        // The files have not changed.
+        None => checked,
+        Some(Ok(pair)) => {
             replace(certificates, pair, is_forced);
             CheckedFiles { stamp: Some(stamp), error: None }
         }
-        Ok((_, Some(Err(error)), checked)) => {
+        Some(Err(error)) => {
             let cause = error_chain(&error).to_string();
             // Without a stamp, each check reads the files again: the fault may be repaired without
             // a change of the files.
@@ -280,10 +287,6 @@ async fn follow(
                 );
             }
             CheckedFiles { stamp: None, error: Some(cause) }
-        }
-        Err(error) => {
-            tracing::error!(%error, "reading the TLS certificate failed");
-            CheckedFiles::default()
         }
     }
 }

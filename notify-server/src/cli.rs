@@ -62,7 +62,7 @@ pub enum Action {
 pub fn command() -> Command {
     let mut command = full_command();
     // `build` propagates the settings to the subcommands. Each subcommand accepts all settings, and
-    // its help shows only those that it uses.
+    // its help shows only the settings that it uses.
     command.build();
     for subcommand in command.get_subcommands_mut() {
         hide_unused_settings(subcommand);
@@ -70,11 +70,11 @@ pub fn command() -> Command {
     command
 }
 
-/// Hides settings that a subcommand does not use from its help.
+/// Hides the settings that a subcommand does not use from the help of the subcommand.
 fn hide_unused_settings(command: &mut Command) {
-    let of_database = ["data-dir", "master-key-file", "log", "log-format", "config"];
+    let database_settings = ["data-dir", "master-key-file", "log", "log-format", "config"];
     let shown: &[&str] = match command.get_name() {
-        "backup" | "forget-credentials" => &of_database,
+        "backup" | "forget-credentials" => &database_settings,
         "confirm-clock" => {
             &["data-dir", "database-url", "master-key-file", "log", "log-format", "config"]
         }
@@ -234,8 +234,8 @@ pub fn settings(
 
 /// The matches of a required subcommand.
 fn subcommand_of(matches: &ArgMatches) -> &ArgMatches {
-    let (_, create) = matches.subcommand().expect("a subcommand is required");
-    create
+    let (_, subcommand) = matches.subcommand().expect("a subcommand is required");
+    subcommand
 }
 
 fn flag(setting: &Setting) -> Arg {

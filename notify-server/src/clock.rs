@@ -75,8 +75,8 @@ impl SystemClock {
         Self::start_ahead(0)
     }
 
-    /// Starts the server's time at a clock that is so many milliseconds ahead of this machine's
-    /// clock: the clock of the database that several servers share.
+    /// Starts the server's time at the clock of the database that several servers share. `ahead_ms`
+    /// is how far that clock is ahead of this machine's clock, in milliseconds.
     #[must_use]
     pub fn start_ahead(ahead_ms: i64) -> Self {
         let anchor = Mutex::new(SlewedClock::at(wall_ms() + ahead_ms));

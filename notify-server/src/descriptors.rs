@@ -3,7 +3,7 @@
 
 /// Descriptors that client connections leave free, if the limit is large enough.
 const RESERVE: usize = 1_024;
-/// Of a small limit, the part that is reserved is one divided by this.
+/// If the limit is small, the reserve is the limit divided by this number.
 const RESERVE_DIVISOR: usize = 4;
 /// Fewest reserved descriptors.
 const RESERVE_MIN: usize = 64;
@@ -55,8 +55,8 @@ pub(crate) fn share(wanted: usize, limit: Option<usize>) -> Share {
     Share { connections_max: wanted.min(left), too_low_limit }
 }
 
-/// The limit of open files that allows so many connections.
-pub(crate) fn needed(connections: usize) -> usize {
+/// The limit of open files that allows this number of connections.
+pub(crate) fn needed_limit(connections: usize) -> usize {
     connections.saturating_add(RESERVE)
 }
 
@@ -81,7 +81,7 @@ mod tests {
             assert_eq!(share.connections_max, connections_max, "{wanted} below {limit:?}");
             assert_eq!(share.too_low_limit, limit.filter(|_| is_short), "{wanted} below {limit:?}");
         }
-        assert_eq!(needed(16_384), 17_408);
+        assert_eq!(needed_limit(16_384), 17_408);
     }
 
     #[test]

@@ -74,8 +74,8 @@ pub(crate) fn key_hash(kind: KeyKind, text: &str) -> Option<[u8; 32]> {
     if !text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
         return None;
     }
-    let (body, given) = text.split_at(text.len() - CHECKSUM_CHARS);
-    (checksum(body.as_bytes()) == given).then(|| hash(text))
+    let (body, given_checksum) = text.split_at(text.len() - CHECKSUM_CHARS);
+    (checksum(body.as_bytes()) == given_checksum).then(|| hash(text))
 }
 
 /// Generates the secret of a browser's device. Returns the secret and its hash. The secret needs no

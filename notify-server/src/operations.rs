@@ -18,7 +18,7 @@ use crate::error_chain::error_chain;
 use crate::provider_source::StoredProviders;
 use crate::providers::CredentialCheck;
 use crate::store::{Queue, SharedStore, StoreError};
-use crate::telemetry::{Form, Metrics, QueueSample, Sample};
+use crate::telemetry::{Metrics, MetricsFormat, QueueSample, Sample};
 
 /// Longest wait for the store to count the queues when metrics are requested.
 const QUEUES_WAIT: Duration = Duration::from_secs(2);
@@ -32,7 +32,7 @@ const CHECK_WAIT: Duration = Duration::from_secs(25);
 pub(crate) struct Operations {
     pub(crate) store: SharedStore,
     pub(crate) clock: SharedClock,
-    pub(crate) trusted: Arc<TrustedClock>,
+    pub(crate) trusted_clock: Arc<TrustedClock>,
     pub(crate) engine: EngineHandle,
     pub(crate) providers: Arc<StoredProviders>,
     pub(crate) metrics: Arc<Metrics>,
@@ -60,11 +60,11 @@ impl Operations {
     /// How far the clock jumped ahead, in milliseconds; 0 if the operator confirmed the jump or
     /// there was none.
     pub(crate) fn clock_leap_ms(&self) -> u64 {
-        u64::try_from(self.trusted.leap().as_millis()).unwrap_or(u64::MAX)
+        u64::try_from(self.trusted_clock.leap().as_millis()).unwrap_or(u64::MAX)
     }
 
     /// The text of `/metrics`. Requests within a second share one sample.
-    pub(crate) async fn metrics(&self, form: Form) -> String {
+    pub(crate) async fn metrics(&self, format: MetricsFormat) -> String {
         let sample = {
             let mut last = self.last_sample.lock().await;
             match &*last {
@@ -76,7 +76,7 @@ impl Operations {
                 }
             }
         };
-        self.metrics.encode(&sample, form)
+        self.metrics.encode(&sample, format)
     }
 
     async fn collect(&self) -> Sample {
@@ -111,7 +111,7 @@ impl Operations {
             busy: self.store.busy(),
             commits: self.store.commits(),
             servers: self.engine.servers(),
-            clock_leap_seconds: self.trusted.leap().as_secs_f64(),
+            clock_leap_seconds: self.trusted_clock.leap().as_secs_f64(),
             certificate_not_after: self.certificate_not_after(),
         }
     }

@@ -68,7 +68,7 @@ pub(crate) enum Unreachable {
 /// Resolves names.
 #[async_trait::async_trait]
 pub(crate) trait Resolver: Send + Sync {
-    /// The addresses of a name, or of a literal.
+    /// The addresses of a host name. A host that is an address resolves to itself.
     async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>>;
 }
 
@@ -94,7 +94,7 @@ enum Policy {
     PublicAnd(IpAddr),
 }
 
-/// The guard.
+/// The guard: decides to which urls and addresses the server may connect.
 #[derive(Clone)]
 pub(crate) struct Outbound {
     policy: Policy,
@@ -204,8 +204,8 @@ fn is_this_machine(name: &str) -> bool {
     name == "localhost" || name.ends_with(".localhost")
 }
 
-// Addresses that are not public. Sources: the IANA registries of special-purpose addresses (RFC 6890,
-// <https://www.iana.org/assignments/iana-ipv4-special-registry>,
+// Addresses that are not public. Sources: the IANA registries of special-purpose addresses (RFC
+// 6890, <https://www.iana.org/assignments/iana-ipv4-special-registry>,
 // <https://www.iana.org/assignments/iana-ipv6-special-registry>), the IANA registry of the IPv6
 // address space, and addresses at which clouds serve only their own machines.
 
@@ -235,8 +235,8 @@ const BLOCKED_V4: [Ipv4Net; 17] = [
     v4(224, 0, 0, 4),     // multicast
     v4(240, 0, 0, 4),     // reserved
     Ipv4Net::new_assert(Ipv4Addr::BROADCAST, 32),
-    // Azure's WireServer. The address is public by the registry, but only Azure's own machines reach it
-    // (https://learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16).
+    // Azure's WireServer. The address is public by the registry, but only Azure's own machines
+    // reach it (https://learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16).
     Ipv4Net::new_assert(Ipv4Addr::new(168, 63, 129, 16), 32),
 ];
 
@@ -270,7 +270,8 @@ fn is_public(address: IpAddr) -> bool {
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A resolver for `reqwest` that returns only the addresses that the guard allows. `reqwest` does
-/// not resolve a host that is an address. The guard checks such a host when it parses the url.
+/// not call the resolver for a host that is an address. The guard checks such a host when it parses
+/// the url.
 pub(crate) struct Guarded(pub(crate) Outbound);
 
 impl Resolve for Guarded {

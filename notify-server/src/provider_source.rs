@@ -95,7 +95,7 @@ impl ProviderSource for StoredProviders {
     }
 }
 
-/// Stands for a provider whose configuration cannot be decrypted, because the master key was lost. Its
+/// Replaces a provider whose configuration cannot be decrypted, because the master key was lost. Its
 /// deliveries wait until the provider is configured again, as if the provider refused the credentials.
 struct UndecryptableProvider;
 
@@ -132,9 +132,8 @@ pub(crate) struct DatabaseTokenStore {
 impl DatabaseTokenStore {
     /// Decrypts a stored token.
     fn open(&self, name: &TokenName, row: &TokenRow) -> StoredToken {
-        let plain = self.master_key.open_token(name, &row.sealed);
         // A token that was sealed with an earlier master key is replaced, as an expired token is.
-        let plain = plain.inspect_err(|error| {
+        let plain = self.master_key.open_token(name, &row.sealed).inspect_err(|error| {
             let cause = error_chain(error);
             tracing::warn!(cause, "a kept provider token cannot be opened: it is signed again");
         });

@@ -59,7 +59,7 @@ impl RetentionPolicy {
 pub(crate) struct Retention {
     pub(crate) store: SharedStore,
     pub(crate) clock: SharedClock,
-    pub(crate) trusted: Arc<TrustedClock>,
+    pub(crate) trusted_clock: Arc<TrustedClock>,
     pub(crate) policy: RetentionPolicy,
     pub(crate) metrics: RetentionMetrics,
 }
@@ -68,18 +68,18 @@ impl Retention {
     /// Deletes expired data at once and then every hour, until `stopping` is cancelled. It keeps no
     /// state: the next run, in this process or another one, finds the data that is left.
     pub(crate) async fn run(self, stopping: CancellationToken) {
-        let Self { store, clock, trusted, policy, metrics } = self;
+        let Self { store, clock, trusted_clock, policy, metrics } = self;
         loop {
             // The interval is measured from the start of this run, so that long runs do not shift
             // the next run.
             let now = clock.now();
-            let next_ms = match run_once(&store, &trusted, policy, &stopping).await {
+            let next_ms = match run_once(&store, &trusted_clock, policy, &stopping).await {
                 Ok(deleted) => {
-                    metrics.anonymous_devices_removed(deleted.anonymous_devices);
+                    metrics.count_removed_devices(deleted.anonymous_devices);
                     log_deleted(deleted);
                     // After a jump of the clock, the next run is soon, so that a confirmation by
                     // the operator takes effect soon.
-                    if trusted.leap().is_zero() { RUN_INTERVAL_MS } else { RETRY_INTERVAL_MS }
+                    if trusted_clock.leap().is_zero() { RUN_INTERVAL_MS } else { RETRY_INTERVAL_MS }
                 }
                 Err(error) => {
                     tracing::warn!(
@@ -102,15 +102,15 @@ impl Retention {
 /// clock is trusted again.
 async fn run_once(
     store: &SharedStore,
-    trusted: &TrustedClock,
+    trusted_clock: &TrustedClock,
     policy: RetentionPolicy,
     stopping: &CancellationToken,
 ) -> Result<RetentionProgress, StoreError> {
-    if store.keep_clock(trusted.mark()).await? {
-        trusted.confirm();
-        store.keep_clock(trusted.mark()).await?;
+    if store.keep_clock(trusted_clock.mark()).await? {
+        trusted_clock.confirm();
+        store.keep_clock(trusted_clock.mark()).await?;
     }
-    delete_all(store, policy.cutoffs(trusted.now()), stopping).await
+    delete_all(store, policy.cutoffs(trusted_clock.now()), stopping).await
 }
 
 async fn delete_all(
@@ -118,19 +118,19 @@ async fn delete_all(
     cutoffs: RetentionCutoffs,
     stopping: &CancellationToken,
 ) -> Result<RetentionProgress, StoreError> {
-    let mut sum = RetentionProgress::default();
+    let mut total = RetentionProgress::default();
     loop {
         let step = store.delete_expired(cutoffs).await?;
-        sum.answers += step.answers;
-        sum.outcomes += step.outcomes;
-        sum.events += step.events;
-        sum.notifications += step.notifications;
-        sum.anonymous_devices += step.anonymous_devices;
+        total.answers += step.answers;
+        total.outcomes += step.outcomes;
+        total.events += step.events;
+        total.notifications += step.notifications;
+        total.anonymous_devices += step.anonymous_devices;
         if !step.more {
-            return Ok(sum);
+            return Ok(total);
         }
         tokio::select! {
-            () = stopping.cancelled() => return Ok(sum),
+            () = stopping.cancelled() => return Ok(total),
             () = tokio::time::sleep(PAUSE) => {}
         }
     }

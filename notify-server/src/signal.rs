@@ -30,7 +30,7 @@ impl Signal {
     }
 }
 
-/// A subscription.
+/// A subscription to a [`Signal`].
 #[derive(Debug)]
 pub(crate) struct Waiter {
     state: Arc<State>,

@@ -117,8 +117,10 @@ impl ApiError {
 
     /// The error of a handler that panicked.
     pub(crate) fn from_panic(panic: &(dyn Any + Send)) -> Self {
-        let text = panic.downcast_ref::<&str>().copied();
-        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        let text = panic
+            .downcast_ref::<&str>()
+            .copied()
+            .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
         Self::Internal(format!("panic: {}", text.unwrap_or("without a message")).into())
     }
 

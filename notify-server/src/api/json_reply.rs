@@ -25,7 +25,7 @@ pub(crate) struct JsonReply<T> {
     model: PhantomData<fn() -> T>,
 }
 
-/// A response, whatever its model.
+/// The parts of a response that do not depend on its model.
 struct Parts {
     status: StatusCode,
     body: Bytes,
@@ -96,8 +96,8 @@ impl Parts {
 }
 
 impl<T: Serialize> From<Idempotent<T>> for JsonReply<T> {
-    fn from(done: Idempotent<T>) -> Self {
-        match done {
+    fn from(result: Idempotent<T>) -> Self {
+        match result {
             Idempotent::Executed(model) => Self::ok(model),
             Idempotent::Replayed(json) => Self::replayed(json),
         }

@@ -40,10 +40,10 @@ use crate::webhooks::WebhooksHandle;
 pub(crate) struct Api {
     /// The store.
     pub(crate) store: SharedStore,
-    /// The clock.
+    /// The server's clock.
     pub(crate) clock: SharedClock,
     /// The clock that decides when records expire.
-    pub(crate) trusted: Arc<TrustedClock>,
+    pub(crate) trusted_clock: Arc<TrustedClock>,
     /// Seals provider configurations.
     pub(crate) master_key: Arc<MasterKey>,
     /// Rules for addresses from callers.
@@ -59,7 +59,7 @@ pub(crate) struct Api {
     pub(crate) config: Arc<Config>,
     /// The base of poll URLs, without a trailing slash.
     pub(crate) public_url: String,
-    /// Waits for outcomes of webhook messages and for new events.
+    /// The webhook engine, to wait for outcomes of webhook messages and for new events.
     pub(crate) webhooks: WebhooksHandle,
     /// Open event streams.
     pub(crate) streams: Arc<Streams>,
@@ -76,8 +76,8 @@ impl Api {
     }
 }
 
-/// A URL as a base of others, without a trailing slash.
-pub(crate) fn base_of(url: &Url) -> String {
+/// A URL without its trailing slash, so that a path can be appended.
+pub(crate) fn without_trailing_slash(url: &Url) -> String {
     url.as_str().trim_end_matches('/').to_owned()
 }
 

@@ -55,7 +55,7 @@ impl Caller {
 pub(crate) struct RequestCtx {
     /// The server.
     pub(crate) api: Arc<Api>,
-    /// Who sent it.
+    /// Who sent the request.
     pub(crate) caller: Caller,
     /// Path template of the endpoint.
     pub(crate) path_template: &'static str,
@@ -63,7 +63,7 @@ pub(crate) struct RequestCtx {
     pub(crate) parts: Parts,
     /// The whole body.
     pub(crate) body: RequestBody,
-    /// When the request came in.
+    /// When the whole request had arrived.
     pub(crate) received_at: Timestamp,
 }
 
@@ -171,7 +171,7 @@ impl RequestCtx {
             path: idempotency_path(self.parts.uri.path()),
             key: key.as_str().to_owned(),
             digest: sha256(&self.body.bytes),
-            at: self.api.trusted.now(),
+            at: self.api.trusted_clock.now(),
         }))
     }
 }
@@ -210,9 +210,10 @@ pub(crate) fn decode_pairs(text: &str) -> Result<Vec<(String, String)>, ApiError
 }
 
 fn decode_query_text(text: &str) -> Result<String, ApiError> {
-    let spaced = text.replace('+', " ");
-    let text = percent_decode_str(&spaced).decode_utf8();
-    text.map(Cow::into_owned)
+    let with_spaces = text.replace('+', " ");
+    let decoded = percent_decode_str(&with_spaces).decode_utf8();
+    decoded
+        .map(Cow::into_owned)
         .map_err(|_| ApiError::invalid("query", "must be percent-encoded UTF-8"))
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct Endpoint {
     pub(crate) method: Method,
     /// Path template with `{placeholders}`.
     pub(crate) path: &'static str,
-    /// Its documentation.
+    /// The documentation of the endpoint.
     pub(crate) docs: Docs,
     handler: Handler,
 }
@@ -215,7 +215,7 @@ where
     with_body::<R, Res>(Method::PATCH, path, handler, Replay::Stored)
 }
 
-/// A `GET` of anything else, such as a page or a script.
+/// A `GET` whose response is not the JSON of a model, such as a page or a script.
 pub(crate) fn get_raw<Fut>(path: &'static str, handler: fn(RequestCtx) -> Fut) -> Endpoint
 where
     Fut: Future<Output = HandlerResult> + Send + 'static,
@@ -354,15 +354,16 @@ impl Router {
 
     /// Finds the endpoint of a method and path. `HEAD` finds the endpoint of `GET`.
     pub(crate) fn find(&self, method: &Method, path: &str) -> RouteMatch<'_> {
-        let Some(path) = self.paths.iter().find(|candidate| candidate.matches(path)) else {
+        let Some(matched) = self.paths.iter().find(|candidate| candidate.matches(path)) else {
             return RouteMatch::NotFound;
         };
-        let method = if method == Method::HEAD { &Method::GET } else { method };
-        match path.endpoints.iter().find(|endpoint| endpoint.method == *method) {
+        let endpoint_method = if method == Method::HEAD { &Method::GET } else { method };
+        match matched.endpoints.iter().find(|endpoint| endpoint.method == *endpoint_method) {
             Some(endpoint) => RouteMatch::Endpoint(endpoint),
-            None => {
-                RouteMatch::MethodNotAllowed { path: path.endpoints[0].path, allow: path.allow() }
-            }
+            None => RouteMatch::MethodNotAllowed {
+                path: matched.endpoints[0].path,
+                allow: matched.allow(),
+            },
         }
     }
 }
@@ -381,6 +382,7 @@ impl Path {
         matches_template && given_segments.next().is_none()
     }
 
+    /// The methods of the path, in the form of the header `Allow`.
     fn allow(&self) -> String {
         let mut methods: Vec<&str> =
             self.endpoints.iter().map(|endpoint| endpoint.method.as_str()).collect();
@@ -408,7 +410,7 @@ impl<'r> RouteMatch<'r> {
     }
 
     /// Whether this is the endpoint of that method and path template.
-    pub(crate) fn is(&self, method: &Method, path: &str) -> bool {
+    pub(crate) fn is_endpoint(&self, method: &Method, path: &str) -> bool {
         match self {
             Self::Endpoint(endpoint) => endpoint.method == *method && endpoint.path == path,
             Self::MethodNotAllowed { .. } | Self::NotFound => false,

@@ -72,7 +72,7 @@ fn notification_routes() -> Vec<Endpoint> {
             .summary("List notifications, newest first"),
         post::<ReportNotification, NotificationCreated>(
             "/v1/notifications/notify",
-            notifications::notify,
+            notifications::report,
         )
         .id("report_notification")
         .summary("Report a notification that the caller delivers itself"),
@@ -362,7 +362,7 @@ fn webhook_routes() -> Vec<Endpoint> {
         post_without_replay::<NoBody, WebhookAttempt>("/v1/webhooks/{id}/test", webhooks::test)
             .id("test_webhook")
             .summary("Send a test event to a webhook and wait for the outcome"),
-        get::<PageQuery, WebhookAttemptList>("/v1/webhooks/{id}/attempts", webhooks::attempts)
+        get::<PageQuery, WebhookAttemptList>("/v1/webhooks/{id}/attempts", webhooks::list_attempts)
             .id("list_webhook_attempts")
             .summary("List the messages of a webhook with their outcome, newest first"),
         post::<NoBody, Success>(

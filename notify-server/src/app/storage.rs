@@ -23,8 +23,8 @@ use crate::store::{SharedStore, Store, StoreError};
 const FIRST_APP: &str = "default";
 
 /// Name of the marker file, which shows that the data folder contains an installation.
-const NOTE: &str = "installation";
-const NOTE_TEXT: &str = "This folder holds an installation of Notify. Its database is notify.db, and its \
+const MARKER: &str = "installation";
+const MARKER_TEXT: &str = "This folder holds an installation of Notify. Its database is notify.db, and its \
                          secrets are sealed with master.key.\n";
 
 /// The keys of a first start. They are shown once; the store keeps only their hashes.
@@ -36,9 +36,9 @@ pub struct FirstKeys {
 }
 
 /// Opens the database of `--database-url`, or the database in the data folder. With `serves`, the
-/// caller is a server: it locks a SQLite file, so that no second server uses the file, and on PostgreSQL
-/// it listens for the changes of the other servers. Without `serves`, the caller is a subcommand, which
-/// works while servers run.
+/// caller is a server: it locks a SQLite file, so that no second server uses the file, and on
+/// PostgreSQL it listens for the changes of the other servers. Without `serves`, the caller is a
+/// subcommand, which works while servers run.
 ///
 /// # Errors
 /// When the database, the folder or the file cannot be used.
@@ -51,7 +51,7 @@ pub async fn open_store(config: &Config, serves: bool) -> Result<Arc<Store>, App
         return Ok(opening.await.map_err(|_| AppError::Interrupted)??);
     }
     let path = config.database();
-    refuse_without_database(config, &path)?;
+    refuse_missing_database(config, &path)?;
     create_data_dir(config)?;
     let opening = tokio::task::spawn_blocking(move || {
         sqlite::open(&path, SqliteOptions { lock: serves, readers })
@@ -62,16 +62,16 @@ pub async fn open_store(config: &Config, serves: bool) -> Result<Arc<Store>, App
 /// Refuses a data folder whose database is missing or empty although it was there before. A new
 /// database in its place would hide the loss. Only files that are created after the database count
 /// as evidence; the server's lock file and the master key can exist before it.
-fn refuse_without_database(config: &Config, path: &Path) -> Result<(), AppError> {
+fn refuse_missing_database(config: &Config, path: &Path) -> Result<(), AppError> {
     let refusal = |evidence| AppError::NoDatabase {
         folder: config.data_dir.clone(),
         database: path.to_owned(),
         evidence,
     };
-    let note = config.data_dir.join(NOTE);
+    let marker = config.data_dir.join(MARKER);
     let bytes = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
-    if bytes == 0 && note.exists() {
-        return Err(refusal(note));
+    if bytes == 0 && marker.exists() {
+        return Err(refusal(marker));
     }
     // The evidence is read before the database: another process may be creating the first database
     // right now, and then the database exists once the evidence does.
@@ -88,12 +88,12 @@ fn refuse_without_database(config: &Config, path: &Path) -> Result<(), AppError>
 
 /// Writes a marker of the installation to the data folder, with a name that differs from all files
 /// of the database.
-pub(super) fn note_installation(config: &Config) -> Result<(), AppError> {
-    let path = config.data_dir.join(NOTE);
+pub(super) fn write_marker(config: &Config) -> Result<(), AppError> {
+    let path = config.data_dir.join(MARKER);
     if path.exists() || !config.database().exists() {
         return Ok(());
     }
-    std::fs::write(&path, NOTE_TEXT).map_err(|source| AppError::DataDir { path, source })
+    std::fs::write(&path, MARKER_TEXT).map_err(|source| AppError::DataDir { path, source })
 }
 
 fn create_data_dir(config: &Config) -> Result<(), AppError> {
@@ -143,13 +143,13 @@ pub(super) async fn master_key(
     let sealed = store.any_sealed().await?;
     let key = match existing_master_key(config)? {
         Some(key) => key,
-        None if sealed.is_some() => return Err(failed(config, MasterKeyError::Missing)),
+        None if sealed.is_some() => return Err(master_key_error(config, MasterKeyError::Missing)),
         None => create_master_key(config)?,
     };
     if let Some((app, row)) = sealed
         && matches!(key.open(app, row.provider, &row.sealed), Err(SecretError::OtherKey))
     {
-        return Err(failed(config, MasterKeyError::Other));
+        return Err(master_key_error(config, MasterKeyError::Other));
     }
     Ok(key)
 }
@@ -170,7 +170,7 @@ pub(crate) fn existing_master_key(config: &Config) -> Result<Option<MasterKey>, 
     if config.master_key.is_none() && matches!(key, Ok(Some(_))) {
         warn_if_exposed(&key_file(config));
     }
-    key.map_err(|source| failed(config, source))
+    key.map_err(|source| master_key_error(config, source))
 }
 
 fn create_master_key(config: &Config) -> Result<MasterKey, AppError> {
@@ -179,7 +179,7 @@ fn create_master_key(config: &Config) -> Result<MasterKey, AppError> {
         Some(_) => Err(std::io::Error::new(std::io::ErrorKind::NotFound, "no such file").into()),
         None => MasterKey::read_or_create(&key_file(config)),
     };
-    created.map_err(|source| failed(config, source))
+    created.map_err(|source| master_key_error(config, source))
 }
 
 /// The path of the master key file.
@@ -190,7 +190,7 @@ fn key_file(config: &Config) -> PathBuf {
     }
 }
 
-fn failed(config: &Config, source: MasterKeyError) -> AppError {
+fn master_key_error(config: &Config, source: MasterKeyError) -> AppError {
     let place = match &config.master_key {
         Some(_) => MASTER_KEY_VARIABLE.to_owned(),
         None => key_file(config).display().to_string(),
@@ -208,22 +208,40 @@ const MEASURE_INTERVAL: Duration = Duration::from_secs(30);
 const QUERY_MS_MAX: i64 = 1_000;
 
 /// A clock that follows the database's clock if it has one, and otherwise this machine's.
-pub(super) async fn start(store: &SharedStore) -> Result<SharedClock, StoreError> {
-    let clock = Arc::new(SystemClock::start());
-    let Some(ahead_ms) = ahead(store, &clock).await? else { return Ok(clock) };
-    let clock = Arc::new(SystemClock::start_ahead(ahead_ms.unwrap_or(0)));
+pub(super) async fn start_clock(store: &SharedStore) -> Result<SharedClock, StoreError> {
+    let machine_clock = Arc::new(SystemClock::start());
+    let ahead_ms = match measure(store, &machine_clock).await? {
+        Measurement::NoDatabaseClock => return Ok(machine_clock),
+        Measurement::TooSlow => 0,
+        Measurement::AheadMs(ahead_ms) => ahead_ms,
+    };
+    let clock = Arc::new(SystemClock::start_ahead(ahead_ms));
     tokio::spawn(follow(Arc::downgrade(store), Arc::downgrade(&clock)));
     Ok(clock)
 }
 
-/// How far the database's clock is ahead of this machine's clock, in milliseconds. `None` if the
-/// database has no clock (SQLite); `Some(None)` if the query took too long for a measurement.
-async fn ahead(store: &Store, clock: &SystemClock) -> Result<Option<Option<i64>>, StoreError> {
+/// The result of comparing the database's clock with this machine's clock.
+enum Measurement {
+    /// The database has no clock (SQLite).
+    NoDatabaseClock,
+    /// The query took too long for a measurement.
+    TooSlow,
+    /// How far the database's clock is ahead of this machine's clock, in milliseconds.
+    AheadMs(i64),
+}
+
+/// Compares the database's clock with this machine's clock.
+async fn measure(store: &Store, clock: &SystemClock) -> Result<Measurement, StoreError> {
     let before = clock.wall();
-    let Some(database_time) = store.time().await? else { return Ok(None) };
+    let Some(database_time) = store.time().await? else {
+        return Ok(Measurement::NoDatabaseClock);
+    };
     let took_ms = clock.wall().ms_since(before);
-    let is_precise = (0..=QUERY_MS_MAX).contains(&took_ms);
-    Ok(Some(is_precise.then(|| database_time.ms_since(before.plus_ms(took_ms / 2)))))
+    if !(0..=QUERY_MS_MAX).contains(&took_ms) {
+        return Ok(Measurement::TooSlow);
+    }
+    // The database is assumed to have read its clock in the middle of the query.
+    Ok(Measurement::AheadMs(database_time.ms_since(before.plus_ms(took_ms / 2))))
 }
 
 /// Measures the database's clock periodically, as long as `clock` is in use.
@@ -231,9 +249,9 @@ async fn follow(store: Weak<Store>, clock: Weak<SystemClock>) {
     loop {
         tokio::time::sleep(MEASURE_INTERVAL).await;
         let (Some(store), Some(clock)) = (store.upgrade(), clock.upgrade()) else { return };
-        match ahead(&store, &clock).await {
-            Ok(Some(Some(ahead_ms))) => clock.set_ahead(ahead_ms),
-            Ok(_) => {}
+        match measure(&store, &clock).await {
+            Ok(Measurement::AheadMs(ahead_ms)) => clock.set_ahead(ahead_ms),
+            Ok(Measurement::TooSlow | Measurement::NoDatabaseClock) => {}
             Err(error) => {
                 let cause = error_chain(&error);
                 tracing::debug!(cause, "the database's clock was not read");
@@ -268,7 +286,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let config = Config { data_dir: folder.path().to_owned(), ..Config::default() };
         open_store(&config, true).await.unwrap().close().await;
-        note_installation(&config).unwrap();
+        write_marker(&config).unwrap();
         open_store(&config, true).await.unwrap().close().await;
         for emptied in [true, false] {
             for file in std::fs::read_dir(folder.path()).unwrap() {

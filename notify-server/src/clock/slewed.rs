@@ -1,8 +1,9 @@
 //! Makes the server's time follow the wall clock: slowly when the two drift apart, after a delay
 //! when the wall clock jumps, and never backwards.
 
-/// The difference from the wall clock shrinks by at most a tenth of the elapsed time.
-const SLEW: i64 = 10;
+/// The divisor of the elapsed time that limits how fast the difference from the wall clock shrinks:
+/// 10 means by at most a tenth of the elapsed time.
+const SLEW_DIVISOR: i64 = 10;
 /// A difference above this is a jump, in milliseconds.
 const JUMP_MS: i64 = 60_000;
 /// How long a jump must last before the server's time follows it, in milliseconds. A jump that is
@@ -62,14 +63,15 @@ impl SlewedClock {
 
     /// Reduces the difference by at most a tenth of the time since the last reduction.
     fn slew(&mut self, elapsed_ms: i64, ahead_ms: i64) {
-        let most_ms = (elapsed_ms - self.slewed_at_ms) / SLEW;
-        if most_ms > 0 {
+        let slew_max_ms = (elapsed_ms - self.slewed_at_ms) / SLEW_DIVISOR;
+        if slew_max_ms > 0 {
             self.slewed_at_ms = elapsed_ms;
-            self.offset_ms += ahead_ms.clamp(-most_ms, most_ms);
+            self.offset_ms += ahead_ms.clamp(-slew_max_ms, slew_max_ms);
         }
     }
 
-    /// Handles a difference above [`JUMP_MS`].
+    /// Handles a difference above [`JUMP_MS`]: the server's time follows the jump once it has
+    /// lasted for [`STEADY_MS`]. Returns an event when a jump is noticed or followed.
     fn follow_jump(&mut self, elapsed_ms: i64, ahead_ms: i64) -> Option<ClockEvent> {
         let offset_ms = self.offset_ms + ahead_ms;
         let ongoing =

@@ -9,13 +9,14 @@ use notify_core::Timestamp;
 
 use super::SharedClock;
 
-/// A difference above this from the elapsed time is a leap, in milliseconds: a day.
+/// The server's time makes a leap when it advances by more than the elapsed time and this value
+/// together, in milliseconds: a day.
 pub(crate) const LEAP_MS: i64 = 86_400_000;
 /// Longest plausible downtime, in milliseconds: 30 days. If more time passed between a stop and a
 /// start, the clock is probably wrong.
 const STOPPED_MAX_MS: i64 = 30 * 86_400_000;
 
-/// The state that the store keeps across restarts.
+/// The state of the trusted clock that the store keeps across restarts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockMark {
     /// The latest trusted time.
@@ -42,6 +43,8 @@ struct Trust {
 }
 
 impl Trust {
+    /// The trusted time at the start of a process. `mark` is the stored state; without it, the
+    /// server's current time is trusted.
     fn start(mark: Option<ClockMark>, elapsed_ms: i64, now_ms: i64) -> Self {
         let trusted_ms = match mark {
             None => now_ms,
@@ -63,20 +66,22 @@ impl Trust {
         let expected_ms = self.trusted_ms + passed_ms;
         let ahead_ms = now_ms - expected_ms;
         if ahead_ms > LEAP_MS {
-            (self.trusted_ms, self.ahead_ms) = (expected_ms, ahead_ms);
+            self.trusted_ms = expected_ms;
+            self.ahead_ms = ahead_ms;
             return expected_ms;
         }
         // If the clock was set back, the latest trusted time stays as it is.
-        (self.trusted_ms, self.ahead_ms) = (self.trusted_ms.max(now_ms), 0);
+        self.trusted_ms = self.trusted_ms.max(now_ms);
+        self.ahead_ms = 0;
         now_ms
     }
 }
 
 impl TrustedClock {
-    /// Continues from the stored mark.
+    /// Starts from the state that the previous process stored, if there is one.
     pub(crate) fn start(clock: SharedClock, mark: Option<ClockMark>) -> Self {
         let trust = Trust::start(mark, clock.elapsed_ms(), clock.now().as_ms());
-        warn_of(0, trust.ahead_ms);
+        log_leap(0, trust.ahead_ms);
         Self { clock, trust: Mutex::new(trust) }
     }
 
@@ -87,7 +92,7 @@ impl TrustedClock {
         let now = trust.read(self.clock.elapsed_ms(), self.clock.now().as_ms());
         let after_ms = trust.ahead_ms;
         drop(trust);
-        warn_of(before_ms, after_ms);
+        log_leap(before_ms, after_ms);
         Timestamp(now)
     }
 
@@ -115,7 +120,7 @@ impl TrustedClock {
 }
 
 /// Logs a warning when a leap begins, and a message when it ends.
-fn warn_of(before_ms: i64, after_ms: i64) {
+fn log_leap(before_ms: i64, after_ms: i64) {
     if before_ms == 0 && after_ms > 0 {
         tracing::warn!(
             leap_ms = after_ms,

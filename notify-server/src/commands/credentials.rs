@@ -28,7 +28,7 @@ pub(super) async fn forget(config: &Config) -> anyhow::Result<()> {
     loop {
         let page = store.list_apps(PageRequest { limit: APPS_PER_PAGE, cursor }).await?;
         for app in page.rows {
-            forgotten += forget_of(&store, key.as_ref(), &app).await?;
+            forgotten += forget_of_app(&store, key.as_ref(), &app).await?;
         }
         cursor = page.next;
         if cursor.is_none() {
@@ -41,12 +41,13 @@ pub(super) async fn forget(config: &Config) -> anyhow::Result<()> {
     ))
 }
 
-/// Deletes such credentials of an application. Returns the number of providers.
-async fn forget_of(store: &Store, key: Option<&MasterKey>, app: &App) -> anyhow::Result<usize> {
+/// Deletes the credentials of an application that the master key does not open. Returns the number
+/// of providers that lost their credentials.
+async fn forget_of_app(store: &Store, key: Option<&MasterKey>, app: &App) -> anyhow::Result<usize> {
     let mut forgotten = 0;
     for row in store.providers(app.id).await? {
-        let opens = key.is_some_and(|key| key.open(app.id, row.provider, &row.sealed).is_ok());
-        if opens || row.sealed.is_empty() {
+        let can_open = key.is_some_and(|key| key.open(app.id, row.provider, &row.sealed).is_ok());
+        if can_open || row.sealed.is_empty() {
             continue;
         }
         let (provider, updated_at) = (row.provider, SystemClock::start().now());

@@ -15,7 +15,7 @@ const ANSWER_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// Succeeds if the server reports that it is ready.
 pub(super) async fn check(config: &Config, url: Option<Url>) -> anyhow::Result<()> {
-    let is_own = url.is_none();
+    let is_own_server = url.is_none();
     let url = match url {
         Some(url) => url,
         None => own_readiness(config)?,
@@ -27,7 +27,7 @@ pub(super) async fn check(config: &Config, url: Option<Url>) -> anyhow::Result<(
         // The certificate is issued for the server's public name, but this request goes to an
         // address of this machine. It sends no secret and reads only the status, so an invalid
         // certificate does no harm.
-        .tls_danger_accept_invalid_certs(is_own)
+        .tls_danger_accept_invalid_certs(is_own_server)
         .build()?;
     let response = client.get(url.clone()).send().await;
     let answer = response.with_context(|| format!("no answer from {url}"))?;

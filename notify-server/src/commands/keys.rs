@@ -28,11 +28,12 @@ pub(super) async fn create_app(config: &Config, name: String, json: bool) -> any
     let id = AppId(Uuid::now_v7());
     let api_key = make_key(KeyKind::Api, None, now);
     let admin_key = make_key(KeyKind::Admin, None, now);
-    let first = store.bootstrap(id, app.clone(), api_key.stored.clone(), admin_key.stored).await;
-    let is_first = first.context("the application was not created")?;
+    let bootstrapped =
+        store.bootstrap(id, app.clone(), api_key.stored.clone(), admin_key.stored).await;
+    let is_first = bootstrapped.context("the application was not created")?;
     if !is_first {
-        let made = store.create_app(id, app.clone(), Some(api_key.stored), now).await;
-        made.context("the application was not created")?;
+        let created = store.create_app(id, app.clone(), Some(api_key.stored), now).await;
+        created.context("the application was not created")?;
     }
     if !is_first && has_namesake(&store, &app.name).await? {
         let name = &app.name;

@@ -66,12 +66,12 @@ fn master_key_place(config: &Config) -> String {
     }
 }
 
-/// Writes a line to standard output. A closed pipe is not an error.
+/// Writes a line to standard output. It is not an error if the reader of the output has ended.
 fn print(line: &str) -> anyhow::Result<()> {
     let mut output = std::io::stdout().lock();
     match writeln!(output, "{line}").and_then(|()| output.flush()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        written => written.context("cannot write to standard output"),
+        result => result.context("cannot write to standard output"),
     }
 }
 

@@ -29,12 +29,13 @@ const DIGEST_SHOWN: usize = 8;
 
 /// Moves the installation to the database in `to`, or in `NOTIFY_MOVE_TO`.
 pub(super) async fn run(config: &Config, to: Option<String>) -> anyhow::Result<()> {
-    let to = to.or_else(|| std::env::var(TO_VARIABLE).ok());
-    let to = to.with_context(|| format!("name the target in --to or {TO_VARIABLE}"))?;
-    let to: DatabaseLocation = to.parse().context("--to")?;
-    let from = source(config);
+    let target = to
+        .or_else(|| std::env::var(TO_VARIABLE).ok())
+        .with_context(|| format!("name the target in --to or {TO_VARIABLE}"))?;
+    let target: DatabaseLocation = target.parse().context("--to")?;
+    let source = configured_database(config);
     let (began, at_ms) = (Instant::now(), SystemClock::start().now().as_ms());
-    let (from_name, to_name) = (from.to_string(), to.to_string());
+    let (from_name, to_name) = (source.to_string(), target.to_string());
     writeln!(
         std::io::stderr(),
         "moving {from_name} to {to_name}; if this is interrupted, run the same command again: it resumes"
@@ -42,9 +43,9 @@ pub(super) async fn run(config: &Config, to: Option<String>) -> anyhow::Result<(
     .context("cannot write to standard error")?;
     let moved = on_own_thread(move || {
         let mut bar = Bar::new();
-        let moved = move_installation(&from, &to, at_ms, &mut |progress| bar.show(progress));
+        let result = move_installation(&source, &target, at_ms, &mut |progress| bar.show(progress));
         bar.bar.finish_and_clear();
-        moved
+        result
     })
     .await?;
     let seconds = began.elapsed().as_secs_f64();
@@ -57,9 +58,9 @@ pub(super) async fn run(config: &Config, to: Option<String>) -> anyhow::Result<(
 
 /// Undoes a move: servers can use the database of the settings again.
 pub(super) async fn undo(config: &Config) -> anyhow::Result<()> {
-    let from = source(config);
-    let place = from.to_string();
-    match on_own_thread(move || undo_move(&from)).await? {
+    let source = configured_database(config);
+    let place = source.to_string();
+    match on_own_thread(move || undo_move(&source)).await? {
         Some(other) => print(&format!(
             "{place} can be served again, in its state when it was moved to {other}; do not serve both"
         )),
@@ -67,7 +68,8 @@ pub(super) async fn undo(config: &Config) -> anyhow::Result<()> {
     }
 }
 
-fn source(config: &Config) -> DatabaseLocation {
+/// The database of the settings.
+fn configured_database(config: &Config) -> DatabaseLocation {
     match &config.database_url {
         Some(url) => DatabaseLocation::Postgres(url.clone()),
         None => DatabaseLocation::file(&config.database()),
@@ -106,7 +108,7 @@ impl Bar {
 
     fn show(&mut self, progress: Progress<'_>) {
         if self.bar.is_hidden() {
-            if let Some(line) = self.lines.next(progress, Instant::now()) {
+            if let Some(line) = self.lines.next_line(progress, Instant::now()) {
                 // Standard error may be closed.
                 let _ = writeln!(std::io::stderr(), "{line}");
             }
@@ -140,7 +142,8 @@ struct Line {
 }
 
 impl Lines {
-    fn next(&mut self, progress: Progress<'_>, at: Instant) -> Option<String> {
+    /// The next line; `None` if none is due yet.
+    fn next_line(&mut self, progress: Progress<'_>, at: Instant) -> Option<String> {
         let Progress { step, table, rows, of } = progress;
         let percent = (rows * 100).checked_div(of).unwrap_or(100);
         let is_due = self.last.as_ref().is_none_or(|last| {
@@ -210,7 +213,7 @@ mod tests {
         let (mut lines, start) = (Lines::default(), Instant::now());
         let mut line = |step, rows, of, after_ms| {
             let progress = Progress { step, table: "devices", rows, of };
-            lines.next(progress, start + Duration::from_millis(after_ms))
+            lines.next_line(progress, start + Duration::from_millis(after_ms))
         };
         let expected = [
             (Step::Copying, 0, 1_000, 0, Some("copying: 0% (0 of 1000 rows), now devices")),

@@ -16,11 +16,11 @@ pub(super) async fn serve(config: Config) -> anyhow::Result<()> {
     let stop = signals::first_signal()?;
     let hangups = signals::Hangups::listen()?;
     descriptors::raise_limit();
-    let folder = std::path::absolute(&config.data_dir)?;
+    let folder_path = std::path::absolute(&config.data_dir)?;
     let is_new = !config.database().exists();
     let place = config.database_url.as_ref().map(DatabaseUrl::place);
     let app = App::start(config).await?;
-    let folder = folder.display();
+    let folder = folder_path.display();
     // The log names the data folder: an operator who started the server in another folder by
     // mistake would otherwise not see why the server refuses the keys.
     match place {
@@ -74,22 +74,22 @@ async fn serve_until_stopped(
     mut hangups: signals::Hangups,
 ) -> anyhow::Result<()> {
     let mut stop = std::pin::pin!(stop);
-    let has_engine = loop {
+    let is_engine_running = loop {
         tokio::select! {
             () = &mut stop => break true,
             () = app.engine_ended() => break false,
             () = hangups.next() => app.reload(),
         }
     };
-    if !has_engine {
+    if !is_engine_running {
         tracing::error!(
             "the delivery engine has ended: the server stops and must be started again"
         );
     }
-    if !app.stop().await && has_engine {
+    if !app.stop().await && is_engine_running {
         tracing::warn!("requests or messages were cut off: they took longer than --shutdown-grace");
     }
-    anyhow::ensure!(has_engine, "the delivery engine has ended");
+    anyhow::ensure!(is_engine_running, "the delivery engine has ended");
     Ok(())
 }
 

@@ -66,9 +66,10 @@ impl Config {
             let variables = std::iter::once(setting.variable()).chain(setting.variable_alias());
             let name_and_text = match (sources.flag)(setting.name) {
                 Some(text) => Some((format!("--{}", setting.name), text)),
-                None => variables
-                    .map(|name| (variable(&name), name))
-                    .find_map(|(text, name)| Some((name, text?))),
+                None => variables.into_iter().find_map(|name| {
+                    let text = variable(&name)?;
+                    Some((name, text))
+                }),
             };
             if let Some((name, text)) = name_and_text {
                 let value = parse_value(setting, &text)
@@ -85,24 +86,24 @@ impl Config {
     }
 
     fn check(&self) -> Result<(), ConfigError> {
-        let wrong = |name: &str, message: &str| {
+        let invalid = |name: &str, message: &str| {
             Err(ConfigError::Value { name: name.to_owned(), message: message.to_owned() })
         };
         let has_port = |(host, port): (&str, &str)| !host.is_empty() && port.parse::<u16>().is_ok();
         if !self.listen.rsplit_once(':').is_some_and(has_port) {
             let message = format!("`{}` is not HOST:PORT, such as 127.0.0.1:8080", self.listen);
-            return wrong("listen", &message);
+            return invalid("listen", &message);
         }
         if self.tls_cert.is_some() != self.tls_key.is_some() {
-            return wrong("tls-cert", "comes together with tls-key");
+            return invalid("tls-cert", "comes together with tls-key");
         }
         if let Some(url) = &self.public_url
             && (!matches!(url.scheme(), "http" | "https") || url.query().is_some())
         {
-            return wrong("public-url", "must be an http or https url without a query");
+            return invalid("public-url", "must be an http or https url without a query");
         }
         if self.master_key.is_some() && self.master_key_file.is_some() {
-            return wrong("master-key-file", "cannot be used together with NOTIFY_MASTER_KEY");
+            return invalid("master-key-file", "cannot be used together with NOTIFY_MASTER_KEY");
         }
         let at_least_one = [
             ("max-body-bytes", self.max_body_bytes),
@@ -112,7 +113,7 @@ impl Config {
         ];
         for (name, value) in at_least_one {
             if value == 0 {
-                return wrong(name, "must be at least 1");
+                return invalid(name, "must be at least 1");
             }
         }
         for (name, span) in [
@@ -122,7 +123,7 @@ impl Config {
             ("write-timeout", self.write_timeout),
         ] {
             if span.0.is_zero() {
-                return wrong(name, "must be more than 0");
+                return invalid(name, "must be more than 0");
             }
         }
         Ok(())
@@ -156,15 +157,15 @@ fn parse_value(setting: &Setting, text: &str) -> Result<Value, String> {
 fn read_file(path: &Path) -> Result<Table, ConfigError> {
     let unreadable = |source| ConfigError::Unreadable { path: path.to_owned(), source };
     let size = std::fs::metadata(path).map_err(unreadable)?.len();
-    let broken = |message: String| ConfigError::File { path: path.to_owned(), message };
+    let invalid_file = |message: String| ConfigError::File { path: path.to_owned(), message };
     if size > FILE_BYTES_MAX {
-        return Err(broken(format!("is larger than {FILE_BYTES_MAX} bytes")));
+        return Err(invalid_file(format!("is larger than {FILE_BYTES_MAX} bytes")));
     }
     let text = std::fs::read_to_string(path).map_err(unreadable)?;
     // Parsed as a `Config` first: only these errors contain the line.
-    toml::from_str::<Config>(&text).map_err(|error| broken(describe(&error, &text)))?;
+    toml::from_str::<Config>(&text).map_err(|error| invalid_file(describe(&error, &text)))?;
     let mut table: Table =
-        toml::from_str(&text).map_err(|error| broken(describe(&error, &text)))?;
+        toml::from_str(&text).map_err(|error| invalid_file(describe(&error, &text)))?;
     for setting in SETTINGS {
         if let Some(value) = setting.alias.and_then(|alias| table.remove(alias)) {
             table.insert(setting.name.to_owned(), value);

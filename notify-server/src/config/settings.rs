@@ -216,13 +216,13 @@ pub enum LogFormat {
 pub struct Span(pub Duration);
 
 impl Span {
-    /// A duration of so many seconds.
+    /// A duration in seconds.
     #[must_use]
     pub const fn from_secs(seconds: u64) -> Self {
         Self(Duration::from_secs(seconds))
     }
 
-    /// A duration of so many milliseconds.
+    /// A duration in milliseconds.
     #[must_use]
     pub const fn from_millis(milliseconds: u64) -> Self {
         Self(Duration::from_millis(milliseconds))
@@ -234,16 +234,16 @@ impl FromStr for Span {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-        let wrong = || format!("`{text}` is not a duration, such as 30s, 500ms or 2m");
-        let count: u64 = digits.trim().parse().map_err(|_| wrong())?;
+        let invalid = || format!("`{text}` is not a duration, such as 30s, 500ms or 2m");
+        let count: u64 = digits.trim().parse().map_err(|_| invalid())?;
         let unit_ms = match &text[digits.len()..] {
             "ms" => 1,
             "" | "s" => 1_000,
             "m" => 60_000,
             "h" => 3_600_000,
-            _ => return Err(wrong()),
+            _ => return Err(invalid()),
         };
-        count.checked_mul(unit_ms).map(Self::from_millis).ok_or_else(wrong)
+        count.checked_mul(unit_ms).map(Self::from_millis).ok_or_else(invalid)
     }
 }
 
@@ -325,13 +325,13 @@ impl<'de> Deserialize<'de> for Networks {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]
-        enum Given {
+        enum TextOrList {
             Text(String),
             List(Vec<String>),
         }
-        match Given::deserialize(deserializer)? {
-            Given::Text(text) => text.parse(),
-            Given::List(list) => Self::from_texts(list.iter().map(String::as_str)),
+        match TextOrList::deserialize(deserializer)? {
+            TextOrList::Text(text) => text.parse(),
+            TextOrList::List(list) => Self::from_texts(list.iter().map(String::as_str)),
         }
         .map_err(de::Error::custom)
     }

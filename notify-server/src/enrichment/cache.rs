@@ -30,7 +30,7 @@ const AGE_MAX: Duration = Duration::from_secs(5);
 /// invalidated together, which costs additional reads but never serves a stale response.
 const GENERATIONS: usize = 1_024;
 
-/// A campaign of an application; `None` is the default one.
+/// A campaign of an application; `None` is the default campaign.
 type Key = (AppNo, Option<CampaignId>);
 
 /// A cached response, its generation, and when it was read.
@@ -72,7 +72,7 @@ impl EnrichmentCache {
         };
         // The generation is read before the store. A change between the two reads then makes the
         // cached response stale at once.
-        let (generation, read_at) = (self.generations.now(app), Instant::now());
+        let (generation, read_at) = (self.generations.current(app), Instant::now());
         if let Some(cached) = self.cache.get(&(app, id))
             && cached.generation == generation
             && read_at.duration_since(cached.read_at) < AGE_MAX
@@ -82,11 +82,11 @@ impl EnrichmentCache {
         let shown = self.store.shown_campaign(app, campaign).await?;
         let body = serde_json::to_vec(&render(&shown))
             .map_err(|error| StoreError::Backend(error.into()))?;
-        let ready = Arc::new(CachedBody::of(body.into()));
-        let bytes = ready.body.len() + ENTRY_BYTES;
-        let cached = CachedResponse { generation, read_at, body: ready.clone() };
+        let response = Arc::new(CachedBody::of(body.into()));
+        let bytes = response.body.len() + ENTRY_BYTES;
+        let cached = CachedResponse { generation, read_at, body: response.clone() };
         self.cache.insert((app, id), cached, bytes);
-        Ok(ready)
+        Ok(response)
     }
 }
 
@@ -95,12 +95,12 @@ impl EnrichmentCache {
 fn render(shown: &ShownCampaign) -> Enrichment {
     let record = &shown.record;
     Enrichment::from_template(record.campaign.id, &record.template, |feeds| {
-        feeds.iter().filter_map(id_of).flat_map(|id| items_of(shown, id)).collect()
+        feeds.iter().filter_map(feed_id).flat_map(|id| items_of(shown, id)).collect()
     })
 }
 
 /// The id of a feed. Stored templates name every feed by its id, so `Url` does not occur.
-fn id_of(feed: &FeedRef) -> Option<FeedId> {
+fn feed_id(feed: &FeedRef) -> Option<FeedId> {
     match feed {
         FeedRef::Id { id } => Some(*id),
         FeedRef::Url { .. } => None,
@@ -133,12 +133,14 @@ impl Default for Generations {
 }
 
 impl Generations {
-    fn of(&self, app: AppNo) -> &AtomicU64 {
+    /// The counter of an application.
+    fn counter(&self, app: AppNo) -> &AtomicU64 {
         &self.0[usize::try_from(app.0.unsigned_abs()).unwrap_or(0) % GENERATIONS]
     }
 
-    fn now(&self, app: AppNo) -> u64 {
-        self.of(app).load(Ordering::SeqCst)
+    /// The number of changes so far.
+    fn current(&self, app: AppNo) -> u64 {
+        self.counter(app).load(Ordering::SeqCst)
     }
 }
 
@@ -149,7 +151,7 @@ impl ChangeListener for Generations {
             | Change::Enrichment(
                 EnrichmentChange::Campaign(app) | EnrichmentChange::FeedItems(app),
             ) => {
-                self.of(app).fetch_add(1, Ordering::SeqCst);
+                self.counter(app).fetch_add(1, Ordering::SeqCst);
             }
             Change::Resync => {
                 for generation in &self.0 {

@@ -36,7 +36,7 @@ struct LastCheck {
 }
 
 impl Readiness {
-    /// Creates it without a result; the first request runs a check.
+    /// Creates the check without a result; the first request runs it.
     pub(crate) fn new(store: SharedStore, clock: SharedClock) -> Self {
         Self { store, clock, last: Arc::default() }
     }
@@ -45,9 +45,9 @@ impl Readiness {
     pub(crate) async fn problem(&self) -> Option<String> {
         // A disk that hangs must not hang the probe.
         let until = Instant::now() + ANSWER_WAIT;
-        let hangs = "storage did not answer in time";
+        let timeout_problem = "storage did not answer in time";
         let Ok(mut last) = timeout_at(until, self.last.clone().lock_owned()).await else {
-            return Some(hangs.to_owned());
+            return Some(timeout_problem.to_owned());
         };
         if let Some(last_check) = &*last
             && (0..RESULT_KEPT_MS).contains(&self.clock.now().ms_since(last_check.at))
@@ -64,35 +64,34 @@ impl Readiness {
         });
         match timeout_at(until, checking).await {
             Ok(problem) => problem.unwrap_or_else(|_| Some("storage was not checked".to_owned())),
-            Err(_) => Some(hangs.to_owned()),
+            Err(_) => Some(timeout_problem.to_owned()),
         }
     }
 
     /// Checks the store. Logs the problem if it differs from that of the last check, and its end.
     async fn check(&self, last: Option<&LastCheck>) -> Option<String> {
-        let store = self.store.clone();
-        let in_place = tokio::task::spawn_blocking(move || store.in_place()).await;
-        let (problem, cause) = match in_place.unwrap_or(Ok(())) {
-            Err(missing) => {
-                let problem = "a file of the database was deleted or replaced".to_owned();
-                (problem, missing.to_string())
+        let Some((problem, cause)) = self.find_problem().await else {
+            if last.is_some_and(|last| last.problem.is_some()) {
+                tracing::info!("storage can be read and written again");
             }
-            Ok(()) => match with_deadline(CHECK_WAIT, self.store.check()).await {
-                Err(error) => {
-                    let problem = "storage cannot be read and written".to_owned();
-                    (problem, error_chain(&error).to_string())
-                }
-                Ok(()) => {
-                    if last.is_some_and(|last| last.problem.is_some()) {
-                        tracing::info!("storage can be read and written again");
-                    }
-                    return None;
-                }
-            },
+            return None;
         };
         if last.and_then(|last| last.problem.as_ref()) != Some(&problem) {
             tracing::warn!(cause, "{problem}");
         }
         Some(problem)
+    }
+
+    /// The problem of the store, with its cause for the log; `None` if the store works.
+    async fn find_problem(&self) -> Option<(String, String)> {
+        let store = self.store.clone();
+        let in_place = tokio::task::spawn_blocking(move || store.in_place()).await;
+        if let Err(missing) = in_place.unwrap_or(Ok(())) {
+            let problem = "a file of the database was deleted or replaced".to_owned();
+            return Some((problem, missing.to_string()));
+        }
+        let error = with_deadline(CHECK_WAIT, self.store.check()).await.err()?;
+        let problem = "storage cannot be read and written".to_owned();
+        Some((problem, error_chain(&error).to_string()))
     }
 }

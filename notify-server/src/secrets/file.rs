@@ -44,20 +44,21 @@ impl MasterKey {
         let text = Zeroizing::new(BASE64.encode(bytes.as_ref()) + "\n");
         // The key is written to a temporary file that is then linked to its name, so that no
         // process reads a partial key.
-        let draft = path.with_extension(format!("draft-{}", std::process::id()));
-        let written = write_private(&draft, text.as_bytes())
-            .and_then(|()| match std::fs::hard_link(&draft, path) {
+        let temporary = path.with_extension(format!("draft-{}", std::process::id()));
+        let write_result = write_private(&temporary, text.as_bytes())
+            .and_then(|()| match std::fs::hard_link(&temporary, path) {
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
-                linked => linked,
+                result => result,
             })
             .and_then(|()| sync_folder(path));
-        let removed = std::fs::remove_file(&draft);
-        written.and(removed)?;
-        let made = Self::read(path)?;
-        made.ok_or_else(|| std::io::Error::from(std::io::ErrorKind::NotFound).into())
+        let removal_result = std::fs::remove_file(&temporary);
+        write_result.and(removal_result)?;
+        let key = Self::read(path)?;
+        key.ok_or_else(|| std::io::Error::from(std::io::ErrorKind::NotFound).into())
     }
 }
 
+/// Creates a file that only this user can read (mode 0600), and writes it to the disk.
 fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -68,6 +69,7 @@ fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     file.sync_all()
 }
 
+/// Writes the entry of a new file in its folder to the disk.
 fn sync_folder(path: &Path) -> std::io::Result<()> {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => std::fs::File::open(folder)?.sync_all(),
@@ -119,7 +121,11 @@ mod tests {
         let path = folder.path().join("master.key");
         let made = MasterKey::read_or_create(&path).unwrap();
         assert_eq!(MasterKey::read_or_create(&path).unwrap().id, made.id);
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no draft is left");
+        assert_eq!(
+            std::fs::read_dir(folder.path()).unwrap().count(),
+            1,
+            "no temporary file is left"
+        );
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;

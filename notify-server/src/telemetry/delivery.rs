@@ -18,19 +18,19 @@ use crate::store::{DeadAddress, DeviceOutcome, Outcome, RetryOutcome, RetryResul
 const ATTEMPT_BUCKETS_SECONDS: [f64; 8] = [0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Channel {
+struct ChannelLabel {
     channel: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Ended {
+struct OutcomeLabels {
     channel: &'static str,
     outcome: &'static str,
     reason: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Disabled {
+struct DisabledLabels {
     channel: &'static str,
     reason: &'static str,
 }
@@ -41,15 +41,15 @@ pub struct DeliveryMetrics(Arc<Counts>);
 
 #[derive(Debug)]
 struct Counts {
-    attempts: Family<Channel, Counter>,
-    durations: Family<Channel, Histogram, fn() -> Histogram>,
-    ended: Family<Ended, Counter>,
-    disabled: Family<Disabled, Counter>,
+    attempts: Family<ChannelLabel, Counter>,
+    durations: Family<ChannelLabel, Histogram, fn() -> Histogram>,
+    ended: Family<OutcomeLabels, Counter>,
+    disabled: Family<DisabledLabels, Counter>,
 }
 
 impl Default for Counts {
     fn default() -> Self {
-        let durations: Family<Channel, Histogram, fn() -> Histogram> =
+        let durations: Family<ChannelLabel, Histogram, fn() -> Histogram> =
             Family::new_with_constructor(|| Histogram::new(ATTEMPT_BUCKETS_SECONDS));
         let counts = Self {
             attempts: Family::default(),
@@ -64,9 +64,9 @@ impl Default for Counts {
             drop(counts.durations.get_or_create(&channel(provider)));
             let (channel, outcome) = (provider.as_str(), Outcome::Sent.as_str());
             let reason = label(None);
-            drop(counts.ended.get_or_create(&Ended { channel, outcome, reason }));
+            drop(counts.ended.get_or_create(&OutcomeLabels { channel, outcome, reason }));
             let reason = OTHER;
-            drop(counts.disabled.get_or_create(&Disabled { channel, reason }));
+            drop(counts.disabled.get_or_create(&DisabledLabels { channel, reason }));
         }
         counts
     }
@@ -134,18 +134,18 @@ impl DeliveryMetrics {
     ) {
         let (channel, outcome) = (provider.as_str(), settled.as_str());
         let reason = label(reason);
-        self.0.ended.get_or_create(&Ended { channel, outcome, reason }).inc_by(count);
+        self.0.ended.get_or_create(&OutcomeLabels { channel, outcome, reason }).inc_by(count);
     }
 
     fn disabled(&self, dead: &DeadAddress) {
         let channel = dead.key.platform().provider().as_str();
         let reason = label(Some(&dead.reason));
-        self.0.disabled.get_or_create(&Disabled { channel, reason }).inc();
+        self.0.disabled.get_or_create(&DisabledLabels { channel, reason }).inc();
     }
 }
 
-fn channel(provider: ProviderKind) -> Channel {
-    Channel { channel: provider.as_str() }
+fn channel(provider: ProviderKind) -> ChannelLabel {
+    ChannelLabel { channel: provider.as_str() }
 }
 
 // Reasons as labels. The list is closed, because providers can send any text.

@@ -47,7 +47,7 @@ pub(crate) fn start_log(filter: &str, format: LogFormat) -> Result<(), LogError>
 struct OneLine<W> {
     to: W,
     /// Whether the subscriber writes colours. Escape characters then come from the subscriber and
-    /// must stay; it escapes those of values itself.
+    /// must stay; the subscriber itself escapes the escape characters of values.
     colours: bool,
 }
 
@@ -95,9 +95,9 @@ impl<W> OneLine<W> {
 
 /// Number of characters of an address that the log shows.
 const SHOWN_CHARS: usize = 6;
-/// Shortest address of which characters are shown. Of a shorter one, such as a chat id, almost
-/// everything would be shown.
-const SHOWN_OF_CHARS_MIN: usize = 32;
+/// Length of the shortest address whose first characters the log shows, in characters. Of a shorter
+/// address, such as a chat id, the log would show almost everything.
+const PARTLY_SHOWN_CHARS_MIN: usize = 32;
 
 /// The key of the hash. It is generated at each start, so that a list of addresses cannot be
 /// hashed and matched against a log.
@@ -106,7 +106,7 @@ static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 /// An address as the log shows it: its first six characters and a hash. The hash of an address is
 /// the same until the server stops. Of a short address, only the hash is shown.
 pub(crate) fn masked(address: &str) -> impl fmt::Display + use<> {
-    let is_long = address.chars().nth(SHOWN_OF_CHARS_MIN - 1).is_some();
+    let is_long = address.chars().nth(PARTLY_SHOWN_CHARS_MIN - 1).is_some();
     let shown = address.chars().take(if is_long { SHOWN_CHARS } else { 0 }).collect();
     Masked { shown, hash: KEY.hash_one(address) }
 }

@@ -24,23 +24,23 @@ const DURATION_BUCKETS_SECONDS: [f64; 7] = [0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 
 /// Labels of a request. The route is a template or `unknown`. The method is a method of the route
 /// or `other`. So the set of labels is closed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Answered {
+struct RequestLabels {
     route: &'static str,
     code: u16,
     method: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Route {
+struct RouteLabel {
     route: &'static str,
 }
 
-/// All metrics. Each server has its own, so that tests share nothing.
+/// All metrics. Each server has separate metrics, so that the servers of two tests share nothing.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Mutex<Registry>,
-    requests: Family<Answered, Counter>,
-    durations: Family<Route, Histogram, fn() -> Histogram>,
+    requests: Family<RequestLabels, Counter>,
+    durations: Family<RouteLabel, Histogram, fn() -> Histogram>,
     accepted: Counter,
     delivery: DeliveryMetrics,
     webhooks: WebhookMetrics,
@@ -56,7 +56,7 @@ impl Default for Metrics {
         registry.register("build", "What is running", build);
         let requests = Family::default();
         registry.register("http_requests", "Requests answered", requests.clone());
-        let durations: Family<Route, Histogram, fn() -> Histogram> =
+        let durations: Family<RouteLabel, Histogram, fn() -> Histogram> =
             Family::new_with_constructor(|| Histogram::new(DURATION_BUCKETS_SECONDS));
         let help = "From the head of a request to its response";
         let name = "http_request_duration";
@@ -115,7 +115,7 @@ impl Metrics {
     }
 
     /// The text of all metrics, with the given sample.
-    pub(crate) fn encode(&self, sample: &Sample, form: Form) -> String {
+    pub(crate) fn encode(&self, sample: &Sample, format: MetricsFormat) -> String {
         let mut text = String::new();
         // The lock covers both steps, so that another request cannot set its sample in between.
         let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
@@ -123,23 +123,23 @@ impl Metrics {
         prometheus_client::encoding::text::encode(&mut text, &registry)
             .expect("writing to a String cannot fail");
         drop(registry);
-        form.render(text)
+        format.render(text)
     }
 
     /// Counts a response.
-    pub(crate) fn answered(
+    pub(crate) fn count_response(
         &self,
         method: &'static str,
         route: &'static str,
         code: u16,
         took: Duration,
     ) {
-        self.requests.get_or_create(&Answered { route, code, method }).inc();
-        self.durations.get_or_create(&Route { route }).observe(took.as_secs_f64());
+        self.requests.get_or_create(&RequestLabels { route, code, method }).inc();
+        self.durations.get_or_create(&RouteLabel { route }).observe(took.as_secs_f64());
     }
 
     /// Counts a notification that was accepted for delivery; replays do not count.
-    pub(crate) fn accepted(&self) {
+    pub(crate) fn count_notification(&self) {
         self.accepted.inc();
     }
 }
@@ -149,14 +149,14 @@ impl Metrics {
 
 /// A format of the metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum MetricsFormat {
     /// Prometheus text format 0.0.4.
     Prometheus,
     /// `OpenMetrics` 1.0.
     OpenMetrics,
 }
 
-impl Form {
+impl MetricsFormat {
     /// The format for an `Accept` header: `OpenMetrics` if the header names it, otherwise
     /// Prometheus' format.
     pub(crate) fn of(accept: Option<&str>) -> Self {
@@ -178,33 +178,33 @@ impl Form {
     pub(super) fn render(self, open_metrics: String) -> String {
         match self {
             Self::OpenMetrics => open_metrics,
-            Self::Prometheus => prometheus(&open_metrics),
+            Self::Prometheus => to_prometheus(&open_metrics),
         }
     }
 }
 
-/// Converts `OpenMetrics` to Prometheus' format. There, a family has the full name of its samples,
-/// with the suffix. Units, the type `info` and the end marker do not exist.
-fn prometheus(open_metrics: &str) -> String {
+/// Converts `OpenMetrics` to Prometheus' format. In Prometheus' format, a family has the full name
+/// of its samples, with the suffix. Units, the type `info` and the end marker do not exist.
+fn to_prometheus(open_metrics: &str) -> String {
     let mut text = String::with_capacity(open_metrics.len());
     let mut help: Option<(&str, &str)> = None;
     for line in open_metrics.lines() {
-        if let Some(described) = line.strip_prefix("# HELP ") {
-            help = described.split_once(' ');
-        } else if let Some(typed) = line.strip_prefix("# TYPE ") {
-            let (name, kind) = typed.split_once(' ').unwrap_or((typed, "untyped"));
-            let (ending, kind) = match kind {
+        if let Some(name_and_help) = line.strip_prefix("# HELP ") {
+            help = name_and_help.split_once(' ');
+        } else if let Some(name_and_type) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = name_and_type.split_once(' ').unwrap_or((name_and_type, "untyped"));
+            let (suffix, prometheus_kind) = match kind {
                 "counter" => ("_total", "counter"),
                 "info" => ("_info", "gauge"),
                 "unknown" => ("", "untyped"),
                 kind => ("", kind),
             };
-            if let Some((of, help)) = help.take()
-                && of == name
+            if let Some((help_name, help)) = help.take()
+                && help_name == name
             {
-                text.push_str(&format!("# HELP {name}{ending} {help}\n"));
+                text.push_str(&format!("# HELP {name}{suffix} {help}\n"));
             }
-            text.push_str(&format!("# TYPE {name}{ending} {kind}\n"));
+            text.push_str(&format!("# TYPE {name}{suffix} {prometheus_kind}\n"));
         } else if !line.starts_with('#') {
             text.push_str(line);
             text.push('\n');
@@ -249,13 +249,13 @@ impl FeedResult {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Ended {
+struct FetchLabels {
     result: &'static str,
 }
 
 /// Metrics of feeds, shared by clones.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct FeedMetrics(Family<Ended, Counter>);
+pub(crate) struct FeedMetrics(Family<FetchLabels, Counter>);
 
 impl FeedMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
@@ -263,34 +263,34 @@ impl FeedMetrics {
         for result in FeedResult::ALL {
             // Every series is created with 0 at the start, because Prometheus computes a rate only
             // after an initial value.
-            drop(self.0.get_or_create(&Ended { result: result.as_str() }));
+            drop(self.0.get_or_create(&FetchLabels { result: result.as_str() }));
         }
     }
 
     /// Counts a fetch.
-    pub(crate) fn fetched(&self, result: FeedResult) {
-        self.0.get_or_create(&Ended { result: result.as_str() }).inc();
+    pub(crate) fn count_fetch(&self, result: FeedResult) {
+        self.0.get_or_create(&FetchLabels { result: result.as_str() }).inc();
     }
 }
 
 // Metrics of the webhook engine.
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Attempted {
+struct AttemptLabels {
     outcome: &'static str,
     reason: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Disabled {
+struct DisabledLabels {
     reason: &'static str,
 }
 
 /// Metrics of the webhook engine, shared by clones.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct WebhookMetrics {
-    attempts: Family<Attempted, Counter>,
-    disabled: Family<Disabled, Counter>,
+    attempts: Family<AttemptLabels, Counter>,
+    disabled: Family<DisabledLabels, Counter>,
     dropped: Counter,
 }
 
@@ -305,23 +305,23 @@ impl WebhookMetrics {
     }
 
     /// Counts an attempt.
-    pub(crate) fn attempted(&self, outcome: &AttemptOutcome) {
+    pub(crate) fn count_attempt(&self, outcome: &AttemptOutcome) {
         let reason = outcome.reason.unwrap_or("none");
         let label = match outcome.step {
             MessageStep::Delivered => "delivered",
             MessageStep::Again { .. } => "again",
             MessageStep::Failed => "failed",
         };
-        self.attempts.get_or_create(&Attempted { outcome: label, reason }).inc();
+        self.attempts.get_or_create(&AttemptLabels { outcome: label, reason }).inc();
     }
 
     /// Counts a webhook that was disabled.
-    pub(crate) fn disabled(&self, reason: &'static str) {
-        self.disabled.get_or_create(&Disabled { reason }).inc();
+    pub(crate) fn count_disabled(&self, reason: &'static str) {
+        self.disabled.get_or_create(&DisabledLabels { reason }).inc();
     }
 
     /// Counts events that were dropped.
-    pub(crate) fn dropped(&self, events: u64) {
+    pub(crate) fn count_dropped(&self, events: u64) {
         self.dropped.inc_by(events);
     }
 }
@@ -346,7 +346,7 @@ impl RetentionMetrics {
     }
 
     /// Counts anonymous devices that were removed.
-    pub(crate) fn anonymous_devices_removed(&self, devices: u64) {
+    pub(crate) fn count_removed_devices(&self, devices: u64) {
         self.anonymous_devices_removed.inc_by(devices);
     }
 }
@@ -358,13 +358,13 @@ mod exposition_tests {
     #[test]
     fn format_is_prometheus_unless_openmetrics_is_accepted() {
         let scraper = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4";
-        for (accept, form) in [
-            (None, Form::Prometheus),
-            (Some("*/*"), Form::Prometheus),
-            (Some("text/plain"), Form::Prometheus),
-            (Some(scraper), Form::OpenMetrics),
+        for (accept, format) in [
+            (None, MetricsFormat::Prometheus),
+            (Some("*/*"), MetricsFormat::Prometheus),
+            (Some("text/plain"), MetricsFormat::Prometheus),
+            (Some(scraper), MetricsFormat::OpenMetrics),
         ] {
-            assert_eq!(Form::of(accept), form, "{accept:?}");
+            assert_eq!(MetricsFormat::of(accept), format, "{accept:?}");
         }
     }
 
@@ -379,7 +379,7 @@ mod exposition_tests {
             # HELP notify_a_total A thing.\n# TYPE notify_a_total counter\n\
             notify_a_total{b=\"c\"} 2\n# HELP notify_d_seconds D.\n\
             # TYPE notify_d_seconds gauge\nnotify_d_seconds 0.5\n";
-        assert_eq!(Form::Prometheus.render(open_metrics.to_owned()), expected);
-        assert_eq!(Form::OpenMetrics.render(open_metrics.to_owned()), open_metrics);
+        assert_eq!(MetricsFormat::Prometheus.render(open_metrics.to_owned()), expected);
+        assert_eq!(MetricsFormat::OpenMetrics.render(open_metrics.to_owned()), open_metrics);
     }
 }

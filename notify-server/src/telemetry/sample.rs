@@ -32,7 +32,8 @@ pub(crate) struct Sample {
     pub(crate) queues: Option<Vec<QueueSample>>,
     /// The status of each lane.
     pub(crate) lane_statuses: Vec<(ProviderKind, ProviderStatus)>,
-    /// The number of connections of each provider, with and without requests in flight.
+    /// The number of connections of each provider: first those with requests in flight, then those
+    /// without.
     pub(crate) connections: Vec<(ProviderKind, [u64; 2])>,
     /// Age of the oldest token in use of each provider, in seconds.
     pub(crate) token_ages: Vec<(ProviderKind, f64)>,
@@ -50,18 +51,18 @@ pub(crate) struct Sample {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Channel {
+struct ChannelLabel {
     channel: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct InState {
+struct StateLabels {
     channel: &'static str,
     state: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Paused {
+struct PausedLabels {
     channel: &'static str,
     why: &'static str,
 }
@@ -74,11 +75,11 @@ type NoLabels = [(&'static str, &'static str); 0];
 /// The series that show the last sample.
 #[derive(Debug, Default)]
 pub(super) struct Gauges {
-    depth: Family<InState, Gauge>,
-    oldest: Family<Channel, Seconds>,
-    connections: Family<InState, Gauge>,
-    paused: Family<Paused, Gauge>,
-    token_ages: Family<Channel, Seconds>,
+    depth: Family<StateLabels, Gauge>,
+    oldest: Family<ChannelLabel, Seconds>,
+    connections: Family<StateLabels, Gauge>,
+    paused: Family<PausedLabels, Gauge>,
+    token_ages: Family<ChannelLabel, Seconds>,
     busy: Counter,
     commits: Counter,
     storage: Gauge,
@@ -125,13 +126,15 @@ impl Gauges {
                     *kind == provider && status.wait_reason() == Some(why)
                 };
                 let count = sample.lane_statuses.iter().filter(waits).count();
-                let labels = Paused { channel, why };
+                let labels = PausedLabels { channel, why };
                 self.paused.get_or_create(&labels).set(to_gauge(count as u64));
             }
             let connections = sample.connections.iter().find(|(kind, _)| *kind == provider);
             let counts = connections.map_or([0; 2], |(_, counts)| *counts);
             for (state, count) in ["busy", "idle"].into_iter().zip(counts) {
-                self.connections.get_or_create(&InState { channel, state }).set(to_gauge(count));
+                self.connections
+                    .get_or_create(&StateLabels { channel, state })
+                    .set(to_gauge(count));
             }
         }
         self.storage.set(i64::from(sample.queues.is_some()));
@@ -139,15 +142,15 @@ impl Gauges {
         self.clock_leap.set(sample.clock_leap_seconds);
         self.token_ages.clear();
         for (provider, age) in &sample.token_ages {
-            self.token_ages.get_or_create(&Channel { channel: provider.as_str() }).set(*age);
+            self.token_ages.get_or_create(&ChannelLabel { channel: provider.as_str() }).set(*age);
         }
         self.certificate.clear();
         if let Some(not_after) = sample.certificate_not_after {
             let seconds = Duration::from_millis(u64::try_from(not_after.0).unwrap_or(0));
             self.certificate.get_or_create(&[]).set(seconds.as_secs_f64());
         }
-        for (counter, now) in [(&self.busy, sample.busy), (&self.commits, sample.commits)] {
-            counter.inc_by(now.saturating_sub(counter.get()));
+        for (counter, total) in [(&self.busy, sample.busy), (&self.commits, sample.commits)] {
+            counter.inc_by(total.saturating_sub(counter.get()));
         }
     }
 
@@ -166,9 +169,9 @@ impl Gauges {
                 ("retry_due", queue.retry_due),
                 ("retry_waiting", queue.retry_waiting),
             ] {
-                self.depth.get_or_create(&InState { channel, state }).set(to_gauge(count));
+                self.depth.get_or_create(&StateLabels { channel, state }).set(to_gauge(count));
             }
-            self.oldest.get_or_create(&Channel { channel }).set(queue.oldest_due_age_seconds);
+            self.oldest.get_or_create(&ChannelLabel { channel }).set(queue.oldest_due_age_seconds);
         }
     }
 }

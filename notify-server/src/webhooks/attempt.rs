@@ -45,6 +45,7 @@ pub(super) struct AttemptResult {
     pub(super) step: MessageStep,
     pub(super) status: Option<u16>,
     pub(super) reason: Option<&'static str>,
+    /// Whether the endpoint responded with 410, which disables the webhook.
     pub(super) is_gone: bool,
 }
 
@@ -96,8 +97,8 @@ impl Attempts {
         let id = message.id.to_string();
         // The wall clock, because receivers compare this time with their own.
         let seconds = self.clock.wall().as_seconds();
-        let secrets = secrets.iter().map(|secret| secret.as_slice());
-        let signature = signature_header(secrets, &id, seconds, &body);
+        let secret_bytes = secrets.iter().map(|secret| secret.as_slice());
+        let signature = signature_header(secret_bytes, &id, seconds, &body);
         let headers = headers(&id, seconds, &signature);
         let deadline = Instant::now() + ATTEMPT_TIMEOUT;
         match self.send(url.as_str(), headers, body, deadline).await {
@@ -229,12 +230,12 @@ fn signature_header<'s>(
     body: &[u8],
 ) -> String {
     let signatures: Vec<String> =
-        secrets.into_iter().map(|secret| v1(secret, id, seconds, body)).collect();
+        secrets.into_iter().map(|secret| sign_v1(secret, id, seconds, body)).collect();
     signatures.join(" ")
 }
 
 /// A signature of version 1: HMAC-SHA256 over id, time and body.
-fn v1(secret: &[u8], id: &str, seconds: i64, body: &[u8]) -> String {
+fn sign_v1(secret: &[u8], id: &str, seconds: i64, body: &[u8]) -> String {
     let key = hmac::Key::new(hmac::HMAC_SHA256, secret);
     let mut signing = hmac::Context::with_key(&key);
     signing.update(format!("{id}.{seconds}.").as_bytes());

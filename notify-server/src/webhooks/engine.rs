@@ -38,7 +38,7 @@ const POLL_INTERVAL_MAX_MS: i64 = 60_000;
 /// Wait before the next poll after an error of the store.
 const ERROR_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The engine.
+/// The engine that sends webhook messages.
 pub(super) struct Engine {
     store: SharedStore,
     clock: SharedClock,
@@ -133,9 +133,9 @@ impl Engine {
     fn free_slots(&self, webhook: WebhookNo) -> u32 {
         let in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
         let total: u32 = in_flight.values().sum();
-        let of_webhook = in_flight.get(&webhook).copied().unwrap_or(0);
-        let free_of_webhook = IN_FLIGHT_PER_WEBHOOK_MAX.saturating_sub(of_webhook);
-        free_of_webhook.min(IN_FLIGHT_MAX.saturating_sub(total))
+        let webhook_in_flight = in_flight.get(&webhook).copied().unwrap_or(0);
+        let webhook_slots = IN_FLIGHT_PER_WEBHOOK_MAX.saturating_sub(webhook_in_flight);
+        webhook_slots.min(IN_FLIGHT_MAX.saturating_sub(total))
     }
 
     /// Claims up to `slots` messages of a webhook and starts an attempt for each. Returns the
@@ -181,11 +181,11 @@ impl Engine {
                     is_gone: result.is_gone,
                     failing_before: at.plus_ms(-FAILING_MAX_MS),
                 };
-                metrics.attempted(&outcome);
+                metrics.count_attempt(&outcome);
                 match store.settle_message(outcome).await {
                     Ok(None) => {}
                     Ok(Some(reason)) => {
-                        metrics.disabled(reason);
+                        metrics.count_disabled(reason);
                         tracing::warn!(app = %to.app, webhook = %to.id, reason, "a webhook was disabled");
                     }
                     Err(error) => {
@@ -246,12 +246,12 @@ const TRIM_PAUSE: Duration = Duration::from_millis(50);
 pub(super) struct Trimmer {
     pub(super) store: SharedStore,
     pub(super) clock: SharedClock,
-    pub(super) trusted: Arc<TrustedClock>,
+    pub(super) trusted_clock: Arc<TrustedClock>,
     pub(super) metrics: WebhookMetrics,
 }
 
 impl Trimmer {
-    /// Runs until `stopping`.
+    /// Runs until `stopping` is cancelled.
     pub(super) async fn run(self, stopping: CancellationToken) {
         loop {
             if self.step().await {
@@ -270,9 +270,9 @@ impl Trimmer {
 
     /// Deletes one batch. Returns whether more expired rows may be left.
     async fn step(&self) -> bool {
-        match self.store.trim_events(self.trusted.now()).await {
+        match self.store.trim_events(self.trusted_clock.now()).await {
             Ok(trimmed) => {
-                self.metrics.dropped(trimmed.dropped);
+                self.metrics.count_dropped(trimmed.dropped);
                 if trimmed.dropped > 0 {
                     let events = trimmed.dropped;
                     tracing::warn!(events, "webhooks did not keep up: events were dropped");

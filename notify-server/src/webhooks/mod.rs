@@ -40,7 +40,7 @@ const TEST_WAIT: Duration = Duration::from_secs(25);
 pub(crate) struct Deps {
     pub(crate) store: SharedStore,
     pub(crate) clock: SharedClock,
-    pub(crate) trusted: Arc<TrustedClock>,
+    pub(crate) trusted_clock: Arc<TrustedClock>,
     pub(crate) outbound: Outbound,
     pub(crate) master_key: Arc<MasterKey>,
     pub(crate) metrics: WebhookMetrics,
@@ -54,7 +54,7 @@ pub(crate) struct Webhooks {
     tasks: TaskTracker,
 }
 
-/// The API's view of the engine.
+/// The part of the engine that the API uses.
 #[derive(Clone)]
 pub(crate) struct WebhooksHandle {
     store: SharedStore,
@@ -66,7 +66,7 @@ impl Webhooks {
     /// Starts the engine and the task that deletes expired events.
     pub(crate) fn start(deps: Deps) -> (Self, WebhooksHandle) {
         let (settled, notifier) = (Arc::<Signal>::default(), Arc::<EventNotifier>::default());
-        let view = WebhooksHandle {
+        let handle = WebhooksHandle {
             store: deps.store.clone(),
             settled: settled.clone(),
             notifier: notifier.clone(),
@@ -76,11 +76,11 @@ impl Webhooks {
         let attempts = Attempts::new(&deps);
         let (store, clock, metrics) =
             (deps.store.clone(), deps.clock.clone(), deps.metrics.clone());
-        let trusted = deps.trusted.clone();
-        tasks.spawn(Trimmer { store, clock, trusted, metrics }.run(stopping.clone()));
+        let trusted_clock = deps.trusted_clock.clone();
+        tasks.spawn(Trimmer { store, clock, trusted_clock, metrics }.run(stopping.clone()));
         let engine = Engine::new(deps, attempts, settled, notifier, tasks.clone());
         tasks.spawn(engine.run(stopping.clone()));
-        (Self { stopping, tasks }, view)
+        (Self { stopping, tasks }, handle)
     }
 
     /// Stops new attempts and waits up to `grace` for attempts in flight. Returns false when they

@@ -45,8 +45,7 @@ pub(super) struct FailedAttempt {
 }
 
 /// The next step of a message after a failed attempt: another attempt, or the end of the schedule.
-/// `jitter` is from
-/// -1 to 1.
+/// `jitter` is from -1 to 1.
 pub(super) fn next_attempt(failed: FailedAttempt, jitter: f64) -> MessageStep {
     let attempt = usize::try_from(failed.attempts).unwrap_or(usize::MAX);
     let Some(at_ms) = ATTEMPTS_AT_MS.get(attempt) else { return MessageStep::Failed };
@@ -54,8 +53,8 @@ pub(super) fn next_attempt(failed: FailedAttempt, jitter: f64) -> MessageStep {
     #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "days in ms")]
     let jitter_ms = (gap_ms as f64 * JITTER * jitter) as i64;
     let wait_min_ms = if failed.is_backpressure { BACKPRESSURE_WAIT_MIN_MS } else { WAIT_MIN_MS };
-    let requested_ms = failed.retry_after.map_or(0, |wait| wait.as_millis());
-    let requested_ms = i64::try_from(requested_ms).unwrap_or(i64::MAX);
+    let requested_wait = failed.retry_after.unwrap_or_default();
+    let requested_ms = i64::try_from(requested_wait.as_millis()).unwrap_or(i64::MAX);
     let earliest = failed.now.plus_ms(wait_min_ms.max(requested_ms));
     MessageStep::Again { due_at: failed.started_at.plus_ms(at_ms + jitter_ms).max(earliest) }
 }

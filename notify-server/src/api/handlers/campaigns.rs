@@ -16,7 +16,7 @@ pub(crate) async fn create(
     ctx: RequestCtx,
     template: CampaignTemplate,
 ) -> Result<JsonReply<CampaignCreated>, ApiError> {
-    let draft = draft(&ctx, CampaignId(Uuid::now_v7()), template);
+    let draft = make_draft(&ctx, CampaignId(Uuid::now_v7()), template);
     Ok(ctx.api.store.create_campaign(ctx.app_no(), draft, ctx.idempotency_key()?).await?.into())
 }
 
@@ -43,7 +43,7 @@ pub(crate) async fn replace(
     ctx: RequestCtx,
     template: CampaignTemplate,
 ) -> Result<JsonReply<Success>, ApiError> {
-    let draft = draft(&ctx, ctx.id("id")?, template);
+    let draft = make_draft(&ctx, ctx.id("id")?, template);
     ctx.api.store.replace_campaign(ctx.app_no(), draft).await?;
     Ok(JsonReply::success())
 }
@@ -66,7 +66,7 @@ pub(crate) async fn delete(ctx: RequestCtx, _: NoQuery) -> Result<JsonReply<Succ
 }
 
 /// The draft, with an id for each feed that it may create.
-fn draft(ctx: &RequestCtx, id: CampaignId, template: CampaignTemplate) -> CampaignDraft {
+fn make_draft(ctx: &RequestCtx, id: CampaignId, template: CampaignTemplate) -> CampaignDraft {
     let mut feed_ids = Vec::new();
     for feature in &template.features {
         match &feature.data {

@@ -38,8 +38,8 @@ pub(crate) async fn list(
     query: ListDevices,
 ) -> Result<JsonReply<DeviceList>, ApiError> {
     let filter = DeviceFilter { platform: query.platform, tag: query.tag };
-    let page = PageRequest { limit: query.limit.unwrap_or(LIMIT_DEFAULT), cursor: query.cursor };
-    let page = ctx.api.store.list_devices(ctx.app_no(), filter, page).await?;
+    let request = PageRequest { limit: query.limit.unwrap_or(LIMIT_DEFAULT), cursor: query.cursor };
+    let page = ctx.api.store.list_devices(ctx.app_no(), filter, request).await?;
     Ok(JsonReply::ok(DeviceList { devices: page.rows, next_cursor: page.next }))
 }
 
@@ -76,7 +76,7 @@ pub(crate) async fn subscribe(
     subscription: Subscription,
 ) -> Result<JsonReply<SubscriptionCreated>, ApiError> {
     if let Endpoint::Web(web) = &subscription.endpoint {
-        check_web(web, &ctx.api.outbound)?;
+        check_web_subscription(web, &ctx.api.outbound)?;
     }
     let new_id = DeviceId::from(Uuid::now_v7());
     let (app, at, idempotency_key) = (ctx.app_no(), ctx.received_at, ctx.idempotency_key()?);
@@ -85,15 +85,18 @@ pub(crate) async fn subscribe(
 
 /// Checks the rules of web subscriptions that notify-core cannot check: the server must be allowed
 /// to call the endpoint, and the key must be a point of the curve P-256.
-pub(super) fn check_web(web: &WebSubscription, outbound: &Outbound) -> Result<(), ApiError> {
-    let mut broken = Vec::new();
+pub(super) fn check_web_subscription(
+    web: &WebSubscription,
+    outbound: &Outbound,
+) -> Result<(), ApiError> {
+    let mut violations = Vec::new();
     if let Err(rule) = outbound.target(&web.endpoint) {
-        broken.push(format!("subscription.endpoint: {rule}"));
+        violations.push(format!("subscription.endpoint: {rule}"));
     }
     if !is_on_curve(&web.p256dh) {
-        broken.push("subscription.keys.p256dh: must be a point of the curve P-256".to_owned());
+        violations.push("subscription.keys.p256dh: must be a point of the curve P-256".to_owned());
     }
-    if broken.is_empty() { Ok(()) } else { Err(ApiError::Invalid(broken)) }
+    if violations.is_empty() { Ok(()) } else { Err(ApiError::Invalid(violations)) }
 }
 
 /// Whether a key is a point of the curve. With any other point the encryption of every message
@@ -106,10 +109,9 @@ fn is_on_curve(p256dh: &str) -> bool {
 /// `GET /v1/tags`.
 pub(crate) async fn list_tags(
     ctx: RequestCtx,
-    page: PageQuery,
+    query: PageQuery,
 ) -> Result<JsonReply<TagList>, ApiError> {
-    let page = page_request(page);
-    let page = ctx.api.store.list_tags(ctx.app_no(), page).await?;
+    let page = ctx.api.store.list_tags(ctx.app_no(), page_request(query)).await?;
     Ok(JsonReply::ok(TagList { tags: page.rows, next_cursor: page.next }))
 }
 

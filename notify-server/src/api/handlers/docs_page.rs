@@ -38,7 +38,7 @@ const START_NAME: &str = "start.js";
 const START: &str = "SwaggerUIBundle({ url: '/openapi.json', dom_id: '#swagger-ui', \
     deepLinking: true, validatorUrl: null });\n";
 
-/// The files of Swagger UI that `/docs` needs; the others are not served.
+/// The files of Swagger UI that `/docs` needs. Other files of Swagger UI are not served.
 const FILES: [&str; 3] = ["swagger-ui.css", "swagger-ui-bundle.js", "favicon-32x32.png"];
 
 /// The names of the files under `/docs`.

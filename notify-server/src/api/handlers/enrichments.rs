@@ -9,7 +9,8 @@ use crate::api::error::ApiError;
 use crate::api::json_reply::JsonReply;
 use crate::api::request_ctx::RequestCtx;
 
-/// The query parameters of browsers, whose device is in the path.
+/// The query parameters of browsers: only the first one, `notification_id`. The device of a browser
+/// is in the path.
 pub(crate) const BROWSER_QUERY: &[Parameter] = EnrichmentQuery::PARAMETERS.split_at(1).0;
 
 /// `GET /v1/enrichments/{campaign_id}`. Notification and device are looked up every time: each is
@@ -37,8 +38,8 @@ pub(crate) async fn enrichment(
         _ => CampaignRef::Id(ctx.id("campaign_id")?),
     };
     let (app, store) = (ctx.app_no(), &ctx.api.store);
-    let names_any = notification.is_some() || device.is_some();
-    if names_any && !store.names_exist(app, notification, device).await? {
+    let has_ids = notification.is_some() || device.is_some();
+    if has_ids && !store.names_exist(app, notification, device).await? {
         return Err(ApiError::NotFound);
     }
     let cached = ctx.api.enrichments.get(app, campaign).await?;

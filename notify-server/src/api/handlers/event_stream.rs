@@ -40,8 +40,8 @@ const CHUNKS_BUFFERED_MAX: usize = 4;
 const SLOW_CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval of comments that show that the stream is alive.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
-/// Interval at which a stream checks that its key is still valid, and reads the log. Another server
-/// of the same database does not wake this one when it writes events.
+/// Interval at which a stream checks that its key is still valid, and reads the log. The stream has
+/// to poll, because nothing wakes it when another server of the same database writes events.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// Interval at which an open stream extends the retention of events, in milliseconds.
 const EXTEND_RETENTION_EVERY_MS: i64 = 3_600_000;
@@ -72,11 +72,11 @@ impl Streams {
     fn acquire(self: &Arc<Self>, app: AppNo) -> Option<StreamPermit> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let total: usize = open.values().sum();
-        let of_app = open.entry(app).or_default();
-        if *of_app >= STREAMS_PER_APP_MAX || total >= STREAMS_MAX {
+        let app_streams = open.entry(app).or_default();
+        if *app_streams >= STREAMS_PER_APP_MAX || total >= STREAMS_MAX {
             return None;
         }
-        *of_app += 1;
+        *app_streams += 1;
         Some(StreamPermit { streams: self.clone(), app })
     }
 }
@@ -84,9 +84,9 @@ impl Streams {
 impl Drop for StreamPermit {
     fn drop(&mut self) {
         let mut open = self.streams.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(of_app) = open.get_mut(&self.app) {
-            *of_app -= 1;
-            if *of_app == 0 {
+        if let Some(app_streams) = open.get_mut(&self.app) {
+            *app_streams -= 1;
+            if *app_streams == 0 {
                 open.remove(&self.app);
             }
         }
@@ -100,11 +100,14 @@ pub(crate) async fn stream(ctx: RequestCtx) -> Result<Response, ApiError> {
     let last_id =
         last_id.map_err(|_| ApiError::invalid("Last-Event-ID", "must be visible ASCII"))?;
     let cursor = last_id.filter(|id| !id.is_empty()).map(str::to_owned).or(query.cursor);
-    let key = ctx.headers().get(&API_KEY).and_then(|key| key.to_str().ok());
-    let key = key.and_then(|key| key_hash(KeyKind::Api, key)).ok_or(ApiError::Unauthorized)?;
+    let api_key = ctx.headers().get(&API_KEY).and_then(|value| value.to_str().ok());
+    let key_hash =
+        api_key.and_then(|key| key_hash(KeyKind::Api, key)).ok_or(ApiError::Unauthorized)?;
     let (api, app) = (ctx.api.clone(), ctx.app_no());
-    let permit = api.streams.acquire(app);
-    let permit = permit.ok_or(ApiError::RateLimited { retry_after_seconds: RETRY_SECONDS })?;
+    let permit = api
+        .streams
+        .acquire(app)
+        .ok_or(ApiError::RateLimited { retry_after_seconds: RETRY_SECONDS })?;
     api.store
         .keep_events_until(app, ctx.received_at.plus_ms(STREAM_WANTED_MS), ctx.received_at)
         .await?;
@@ -112,12 +115,21 @@ pub(crate) async fn stream(ctx: RequestCtx) -> Result<Response, ApiError> {
     let types = EventTypes::of(&query.types);
     // The subscription starts before the first read, so that no event written after the read is
     // missed.
-    let happened = api.webhooks.notifier().subscribe(app);
+    let events_written = api.webhooks.notifier().subscribe(app);
     // The first read precedes the head of the response, so that an invalid cursor gets 400.
     let first = api.store.read_events(app, from, types).await?;
     let (sender, mut chunks) = mpsc::channel::<Bytes>(CHUNKS_BUFFERED_MAX);
     let extend_at = ctx.received_at.plus_ms(EXTEND_RETENTION_EVERY_MS);
-    let stream = EventStream { api, app, key, types, sender, happened, extend_at, _permit: permit };
+    let stream = EventStream {
+        api,
+        app,
+        key_hash,
+        types,
+        sender,
+        events_written,
+        extend_at,
+        _permit: permit,
+    };
     tokio::spawn(stream.run(first));
     let chunks = poll_fn(move |cx| chunks.poll_recv(cx)).map(Ok::<_, Infallible>);
     let mut response = warp::reply::stream(chunks).into_response();
@@ -131,11 +143,11 @@ pub(crate) async fn stream(ctx: RequestCtx) -> Result<Response, ApiError> {
 struct EventStream {
     api: Arc<Api>,
     app: AppNo,
-    key: [u8; 32],
+    key_hash: [u8; 32],
     types: EventTypes,
     sender: mpsc::Sender<Bytes>,
     /// Wakes the stream when this server has written events.
-    happened: Waiter,
+    events_written: Waiter,
     /// The time of the next extension of the retention of events.
     extend_at: Timestamp,
     _permit: StreamPermit,
@@ -179,6 +191,7 @@ impl EventStream {
                 return Ok(());
             }
             tokio::time::sleep_until(read_at + READ_INTERVAL_MIN).await;
+            // `wait` checks the key too, but it is not called while there are more events to read.
             if page.more && !self.is_key_valid().await? {
                 return Ok(());
             }
@@ -197,7 +210,7 @@ impl EventStream {
     async fn wait(&mut self, intervals: &mut Intervals, cursor: &str) -> Result<bool, StoreError> {
         loop {
             tokio::select! {
-                () = self.happened.changed() => return Ok(true),
+                () = self.events_written.changed() => return Ok(true),
                 _ = intervals.heartbeat.tick() => {
                     if !self.send(sse_position(cursor)).await {
                         return Ok(false);
@@ -221,7 +234,7 @@ impl EventStream {
 
     /// Whether the key is still valid; another server may have revoked it.
     async fn is_key_valid(&self) -> Result<bool, StoreError> {
-        let access = self.api.store.find_app_by_key(self.key).await?;
+        let access = self.api.store.find_app_by_key(self.key_hash).await?;
         Ok(access.is_some_and(|access| access.app.status == AppStatus::Active))
     }
 

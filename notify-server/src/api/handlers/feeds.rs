@@ -36,10 +36,9 @@ pub(crate) async fn check(
 /// `GET /v1/feeds`.
 pub(crate) async fn list(
     ctx: RequestCtx,
-    page: PageQuery,
+    query: PageQuery,
 ) -> Result<JsonReply<FeedList>, ApiError> {
-    let page = page_request(page);
-    let page = ctx.api.store.list_feeds(ctx.app_no(), page).await?;
+    let page = ctx.api.store.list_feeds(ctx.app_no(), page_request(query)).await?;
     Ok(JsonReply::ok(FeedList { feeds: page.rows, next_cursor: page.next }))
 }
 

@@ -28,22 +28,22 @@ pub(crate) async fn create(
     let poll = draft.poll;
     let accepted = NewNotification::of(id, ctx.body_text(), notification, poll, ctx.received_at);
     let idempotency_key = ctx.idempotency_key()?;
-    let done = ctx.api.store.accept_notification(ctx.app_no(), accepted, idempotency_key).await?;
-    if matches!(done, Idempotent::Executed(_)) {
-        ctx.api.metrics.accepted();
+    let result = ctx.api.store.accept_notification(ctx.app_no(), accepted, idempotency_key).await?;
+    if matches!(result, Idempotent::Executed(_)) {
+        ctx.api.metrics.count_notification();
     }
-    Ok(done.into())
+    Ok(result.into())
 }
 
 /// `POST /v1/notifications/notify`.
-pub(crate) async fn notify(
+pub(crate) async fn report(
     ctx: RequestCtx,
     report: Report,
 ) -> Result<JsonReply<NotificationCreated>, ApiError> {
     let poll = poll_draft(&report.content);
     let report = NewReport { report, request: ctx.body_text(), poll, at: ctx.received_at };
-    let done = ctx.api.store.record_report(ctx.app_no(), report, ctx.idempotency_key()?).await?;
-    Ok(done.into())
+    let result = ctx.api.store.record_report(ctx.app_no(), report, ctx.idempotency_key()?).await?;
+    Ok(result.into())
 }
 
 /// `GET /v1/notifications/{id}`.
@@ -58,10 +58,9 @@ pub(crate) async fn get(
 /// `GET /v1/notifications`.
 pub(crate) async fn list(
     ctx: RequestCtx,
-    page: PageQuery,
+    query: PageQuery,
 ) -> Result<JsonReply<NotificationList>, ApiError> {
-    let page = page_request(page);
-    let page = ctx.api.store.list_notifications(ctx.app_no(), page).await?;
+    let page = ctx.api.store.list_notifications(ctx.app_no(), page_request(query)).await?;
     Ok(JsonReply::ok(NotificationList { notifications: page.rows, next_cursor: page.next }))
 }
 
@@ -124,27 +123,27 @@ async fn check_payload_size(
 ) -> Result<(), ApiError> {
     let targeted = targeted_platforms(ctx, &notification.audience.target).await?;
     let is_enriched = notification.content.campaign().is_some() || draft.poll.is_some();
-    let as_data =
+    let is_data_message =
         is_enriched && targeted.contains(&Platform::Android) && fcm_enriched_as_data(ctx).await?;
-    let checked = payload::check_size(&draft.render_context(), &targeted, as_data);
-    let Err(too_large) = checked else { return Ok(()) };
-    let mut broken: Vec<String> =
+    let size_check = payload::check_size(&draft.render_context(), &targeted, is_data_message);
+    let Err(too_large) = size_check else { return Ok(()) };
+    let mut violations: Vec<String> =
         too_large.iter().map(|report| format!("{}: {report}", report.platform)).collect();
     // The campaign is usually checked by the store, which a notification of this size does not
     // reach. It is checked here, so that the response lists all violations.
     match check_campaign(ctx, notification).await {
         Ok(()) => {}
-        Err(ApiError::Invalid(more)) => broken.extend(more),
+        Err(ApiError::Invalid(more)) => violations.extend(more),
         Err(error) => return Err(error),
     }
-    Err(ApiError::Invalid(broken))
+    Err(ApiError::Invalid(violations))
 }
 
 /// The platforms that a target reaches. For `device_ids` the platforms of the devices are looked
 /// up, because only the size limits of these platforms apply. This also checks that no platform has
 /// more devices than one list may have.
 async fn targeted_platforms(ctx: &RequestCtx, target: &Target) -> Result<Vec<Platform>, ApiError> {
-    if !matches!(target, Target::Devices { any, .. } if !any.is_empty()) {
+    if !names_devices_of_any_platform(target) {
         return Ok(target.platforms());
     }
     let audience = Audience { target: target.clone(), tag: None };
@@ -153,11 +152,20 @@ async fn targeted_platforms(ctx: &RequestCtx, target: &Target) -> Result<Vec<Pla
     Ok(reached.platforms.iter().map(|reach| reach.platform).collect())
 }
 
+/// Whether the target contains `device_ids`, the list that does not give the platforms of its
+/// devices.
+pub(super) fn names_devices_of_any_platform(target: &Target) -> bool {
+    match target {
+        Target::Devices { any, .. } => !any.is_empty(),
+        Target::Platforms(_) => false,
+    }
+}
+
 /// Refuses a target with more devices on one platform than one list may have. The devices in
 /// `device_ids` count on their platforms.
 pub(super) fn check_device_count(reached: &Reached) -> Result<(), ApiError> {
     let device_count = |reach: &Reach| reach.devices + reach.unknown + reach.excluded;
-    let broken: Vec<String> = reached
+    let violations: Vec<String> = reached
         .platforms
         .iter()
         .filter(|reach| device_count(reach) > DEVICE_IDS_MAX as u64)
@@ -169,7 +177,7 @@ pub(super) fn check_device_count(reached: &Reached) -> Result<(), ApiError> {
             )
         })
         .collect();
-    if broken.is_empty() { Ok(()) } else { Err(ApiError::Invalid(broken)) }
+    if violations.is_empty() { Ok(()) } else { Err(ApiError::Invalid(violations)) }
 }
 
 /// Refuses a campaign that is not active.
@@ -224,7 +232,7 @@ pub(crate) async fn list_deliveries(
     query: ListDeliveries,
 ) -> Result<JsonReply<DeliveryList>, ApiError> {
     let id = ctx.notification_id()?;
-    let page = PageRequest { limit: query.limit.unwrap_or(LIMIT_DEFAULT), cursor: query.cursor };
-    let page = ctx.api.store.list_deliveries(ctx.app_no(), id, query.outcome, page).await?;
+    let request = PageRequest { limit: query.limit.unwrap_or(LIMIT_DEFAULT), cursor: query.cursor };
+    let page = ctx.api.store.list_deliveries(ctx.app_no(), id, query.outcome, request).await?;
     Ok(JsonReply::ok(DeliveryList { deliveries: page.rows, next_cursor: page.next }))
 }

@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use notify_core::json::JsonObject;
 use notify_core::{
     CampaignRef, Notification, NotificationId, NotificationPreview, Platform, PlatformPreview,
-    ProviderKind, ProviderStatus, SCHEDULE_AHEAD_DAYS_MAX, Target, Timestamp,
+    ProviderKind, ProviderStatus, SCHEDULE_AHEAD_DAYS_MAX, Timestamp,
 };
 use uuid::Uuid;
 
-use super::notifications::{Draft, check_campaign, check_device_count};
+use super::notifications::{
+    Draft, check_campaign, check_device_count, names_devices_of_any_platform,
+};
 use crate::api::error::ApiError;
 use crate::api::json_reply::JsonReply;
 use crate::api::request_ctx::RequestCtx;
@@ -17,15 +19,17 @@ use crate::payload::{self, Preview, PreviewSettings};
 use crate::provider_config::ProviderConfig;
 use crate::store::{Reach, StoreError};
 
-/// If a `send_at`, read as unix seconds, is at most this many milliseconds from now, the caller
-/// probably meant seconds.
+/// If a `send_at` is read as unix seconds and is then at most this many milliseconds from now, the
+/// caller probably meant seconds.
 const MEANT_IN_SECONDS_MS: i64 = SCHEDULE_AHEAD_DAYS_MAX * 24 * 3_600_000;
 
-/// The provider of a platform.
+/// The configuration of a platform's provider.
 enum Provider {
+    /// The provider is not configured.
     Missing,
-    /// It is configured, but the server's master key cannot open its configuration.
+    /// The provider is configured, but the server's master key cannot open its configuration.
     Unreadable,
+    /// The provider is configured.
     Ready(Box<ProviderConfig>),
 }
 
@@ -39,17 +43,17 @@ pub(crate) async fn preview(
     let draft = Draft::new(&ctx, &id, &notification);
     let tag = notification.audience.tag.clone();
     let reached = ctx.api.store.reach(ctx.app_no(), notification.audience.clone()).await?;
-    if matches!(&notification.audience.target, Target::Devices { any, .. } if !any.is_empty()) {
+    if names_devices_of_any_platform(&notification.audience.target) {
         check_device_count(&reached)?;
     }
-    let common = request_problems(&ctx, &notification).await?;
+    let shared_problems = request_problems(&ctx, &notification).await?;
     let mut platforms = Vec::with_capacity(reached.platforms.len());
     for reach in reached.platforms {
         let provider = provider(&ctx, reach.platform.provider()).await?;
         let preview =
             payload::preview(reach.platform, &draft.render_context(), &settings(&provider));
         let status = ctx.api.operations.engine.provider_status(ctx.app_no(), reach.platform);
-        let mut problems = common.clone();
+        let mut problems = shared_problems.clone();
         problems.extend(channel_problems(reach.platform, &provider, &status));
         problems.extend(audience_problems(&reach, tag.as_deref()));
         platforms.push(platform_preview(reach, preview, problems));

@@ -12,7 +12,7 @@ use warp::reply::{Response, with_header};
 use crate::api::error::ApiError;
 use crate::api::json_reply::{JsonReply, json_bytes, json_response};
 use crate::api::request_ctx::RequestCtx;
-use crate::telemetry::Form;
+use crate::telemetry::MetricsFormat;
 
 static OPENAPI: LazyLock<String> = LazyLock::new(crate::api::openapi_json);
 
@@ -34,10 +34,10 @@ pub(crate) async fn ready(ctx: RequestCtx) -> Result<Response, ApiError> {
 /// `GET /metrics`.
 pub(crate) async fn metrics(ctx: RequestCtx) -> Result<Response, ApiError> {
     let accept = ctx.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
-    let form = Form::of(accept);
-    let text = ctx.api.operations.metrics(form).await;
+    let format = MetricsFormat::of(accept);
+    let text = ctx.api.operations.metrics(format).await;
     let response = Response::new(text.into());
-    Ok(with_header(response, header::CONTENT_TYPE, form.content_type()).into_response())
+    Ok(with_header(response, header::CONTENT_TYPE, format.content_type()).into_response())
 }
 
 /// `GET /openapi.json`.

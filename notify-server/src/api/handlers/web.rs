@@ -11,7 +11,7 @@ use notify_core::{
 use url::Url;
 use uuid::Uuid;
 
-use super::devices::check_web;
+use super::devices::check_web_subscription;
 use super::enrichments;
 use crate::api::error::ApiError;
 use crate::api::json_reply::JsonReply;
@@ -22,7 +22,7 @@ use crate::store::NewBrowser;
 
 /// Path template of subscriptions, which have a separate rate limit.
 pub(crate) const SUBSCRIBE: &str = "/web/v1/{app_id}/devices";
-const SECRET: header::HeaderName = header::HeaderName::from_static("x-device-secret");
+const SECRET_HEADER: header::HeaderName = header::HeaderName::from_static("x-device-secret");
 
 /// `GET /web/v1/{app_id}`.
 pub(crate) async fn config(ctx: RequestCtx, _: NoQuery) -> Result<JsonReply<WebConfig>, ApiError> {
@@ -43,7 +43,7 @@ pub(crate) async fn subscribe(
     ctx: RequestCtx,
     browser: BrowserSubscription,
 ) -> Result<JsonReply<WebSubscribed>, ApiError> {
-    check(&ctx, &browser)?;
+    check_subscription(&ctx, &browser)?;
     let (secret, hash) = make_device_secret();
     let browser = NewBrowser {
         subscription: browser.subscription,
@@ -58,12 +58,12 @@ pub(crate) async fn subscribe(
     Ok(JsonReply::ok(WebSubscribed { id: subscribed.id, device_secret }))
 }
 
-/// Checks the rules that notify-core cannot check: those of [`check_web`], and the application's
-/// settings for browsers.
-fn check(ctx: &RequestCtx, browser: &BrowserSubscription) -> Result<(), ApiError> {
+/// Checks the rules that notify-core cannot check: those of [`check_web_subscription`], and the
+/// application's settings for browsers.
+fn check_subscription(ctx: &RequestCtx, browser: &BrowserSubscription) -> Result<(), ApiError> {
     let access = &ctx.web_origin().web.access;
     if let Endpoint::Web(web) = &browser.subscription.endpoint {
-        check_web(web, &ctx.api.outbound)?;
+        check_web_subscription(web, &ctx.api.outbound)?;
         check_push_service(access, &web.endpoint)?;
     }
     check_tags(access, &browser.tags)
@@ -80,15 +80,16 @@ fn check_push_service(access: &WebAccess, endpoint: &str) -> Result<(), ApiError
     Err(ApiError::invalid("subscription.endpoint", "does not belong to an allowed push service"))
 }
 
-/// A tag may grant something, so browsers may only set those that the application allows.
+/// An application may use a tag to grant something. Browsers may therefore set only the tags that
+/// the application allows.
 fn check_tags(access: &WebAccess, tags: &[Tag]) -> Result<(), ApiError> {
-    let broken: Vec<String> = tags
+    let violations: Vec<String> = tags
         .iter()
         .enumerate()
         .filter(|(_, tag)| !access.allowed_tags.contains(&tag.name))
         .map(|(index, _)| format!("tags[{index}].name: is not a tag that browsers may set"))
         .collect();
-    if broken.is_empty() { Ok(()) } else { Err(ApiError::Invalid(broken)) }
+    if violations.is_empty() { Ok(()) } else { Err(ApiError::Invalid(violations)) }
 }
 
 /// `DELETE /web/v1/{app_id}/devices/{device_id}`.
@@ -107,13 +108,13 @@ pub(crate) async fn report(
     events: Vec<WebEvent>,
 ) -> Result<JsonReply<EventsAccepted>, ApiError> {
     let device = own_device(&ctx).await?;
-    let of_device = |event: WebEvent| Event {
+    let to_event = |event: WebEvent| Event {
         kind: event.kind,
         notification_id: event.notification_id,
         device_id: device.clone(),
         at: event.at,
     };
-    let events = events.into_iter().map(of_device).collect();
+    let events = events.into_iter().map(to_event).collect();
     Ok(ctx.api.store.record_events(ctx.app_no(), events, ctx.received_at, None).await?.into())
 }
 
@@ -126,8 +127,11 @@ pub(crate) async fn enrichment(
     if query.device_id.is_some() {
         return Err(ApiError::invalid("device_id", "is given in the path"));
     }
-    let notification = query.notification_id.map(NotificationId::new).transpose();
-    let notification = notification.map_err(|_| ApiError::NotFound)?;
+    let notification = query
+        .notification_id
+        .map(NotificationId::new)
+        .transpose()
+        .map_err(|_| ApiError::NotFound)?;
     enrichments::enrichment(&ctx, notification, Some(device)).await
 }
 
@@ -135,10 +139,11 @@ pub(crate) async fn enrichment(
 /// the same error.
 async fn own_device(ctx: &RequestCtx) -> Result<DeviceId, ApiError> {
     let device = ctx.device_id().map_err(|_| ApiError::DeviceUnauthorized)?;
-    let secret = ctx.headers().get(&SECRET).ok_or(ApiError::DeviceUnauthorized)?;
-    let secret = sha256(secret.as_bytes());
-    match ctx.api.store.opens_device(ctx.app_no(), device.clone(), secret).await? {
-        true => Ok(device),
-        false => Err(ApiError::DeviceUnauthorized),
+    let header = ctx.headers().get(&SECRET_HEADER).ok_or(ApiError::DeviceUnauthorized)?;
+    let secret = sha256(header.as_bytes());
+    if ctx.api.store.opens_device(ctx.app_no(), device.clone(), secret).await? {
+        Ok(device)
+    } else {
+        Err(ApiError::DeviceUnauthorized)
     }
 }

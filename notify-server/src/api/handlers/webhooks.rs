@@ -25,17 +25,17 @@ pub(crate) async fn create(
     check_url(&ctx, &webhook.url)?;
     let secret = make_secret(&ctx.api.master_key, ctx.app().id, WebhookId(Uuid::now_v7()));
     let (app, at, idempotency_key) = (ctx.app_no(), ctx.received_at, ctx.idempotency_key()?);
-    let done = ctx.api.store.create_webhook(app, webhook, secret, at, idempotency_key).await?;
-    created_response(&ctx, done)
+    let result = ctx.api.store.create_webhook(app, webhook, secret, at, idempotency_key).await?;
+    created_response(&ctx, result)
 }
 
 /// `GET /v1/webhooks`.
 pub(crate) async fn list(
     ctx: RequestCtx,
-    page: PageQuery,
+    query: PageQuery,
 ) -> Result<JsonReply<WebhookList>, ApiError> {
-    let page = page_request(page);
-    let page = ctx.api.store.list_webhooks(ctx.app_no(), page, ctx.received_at).await?;
+    let page =
+        ctx.api.store.list_webhooks(ctx.app_no(), page_request(query), ctx.received_at).await?;
     Ok(JsonReply::ok(WebhookList { webhooks: page.rows, next_cursor: page.next }))
 }
 
@@ -73,8 +73,8 @@ pub(crate) async fn rotate(
     let secret = make_secret(&ctx.api.master_key, ctx.app().id, ctx.id("id")?);
     let (at, idempotency_key) = (ctx.received_at, ctx.idempotency_key()?);
     let rotation = SecretRotation { secret, at, previous_until: at.plus_ms(PREVIOUS_SECRET_MS) };
-    let done = ctx.api.store.rotate_webhook(ctx.app_no(), rotation, idempotency_key).await?;
-    created_response(&ctx, done)
+    let result = ctx.api.store.rotate_webhook(ctx.app_no(), rotation, idempotency_key).await?;
+    created_response(&ctx, result)
 }
 
 /// `POST /v1/webhooks/{id}/test`: waits for the outcome.
@@ -85,19 +85,19 @@ pub(crate) async fn test(
     let id = ctx.id("id")?;
     let message = MessageMade { id: WebhookMessageId(Uuid::now_v7()) };
     let (app, at, idempotency_key) = (ctx.app_no(), ctx.received_at, ctx.idempotency_key()?);
-    let done = ctx.api.store.test_webhook(app, id, message, at, idempotency_key).await?;
-    let (message, replayed) = done_value(done)?;
+    let result = ctx.api.store.test_webhook(app, id, message, at, idempotency_key).await?;
+    let (message, is_replay) = value_and_replay(result)?;
     let attempt = ctx.api.webhooks.outcome(app, id, message.id).await?;
-    Ok(JsonReply::with_replayed(attempt, replayed))
+    Ok(JsonReply::with_replayed(attempt, is_replay))
 }
 
 /// `GET /v1/webhooks/{id}/attempts`.
-pub(crate) async fn attempts(
+pub(crate) async fn list_attempts(
     ctx: RequestCtx,
-    page: PageQuery,
+    query: PageQuery,
 ) -> Result<JsonReply<WebhookAttemptList>, ApiError> {
-    let (id, page) = (ctx.id("id")?, page_request(page));
-    let page = ctx.api.store.list_webhook_attempts(ctx.app_no(), id, page).await?;
+    let (app, id) = (ctx.app_no(), ctx.id("id")?);
+    let page = ctx.api.store.list_webhook_attempts(app, id, page_request(query)).await?;
     Ok(JsonReply::ok(WebhookAttemptList { attempts: page.rows, next_cursor: page.next }))
 }
 
@@ -127,17 +127,17 @@ fn check_url(ctx: &RequestCtx, url: &str) -> Result<(), ApiError> {
 /// request gets it again.
 fn created_response(
     ctx: &RequestCtx,
-    done: Idempotent<SealedSecret>,
+    result: Idempotent<SealedSecret>,
 ) -> Result<JsonReply<WebhookCreated>, ApiError> {
-    let (sealed, replayed) = done_value(done)?;
+    let (sealed, is_replay) = value_and_replay(result)?;
     let secret = open_secret(&ctx.api.master_key, ctx.app().id, &sealed)
         .map_err(|error| ApiError::Internal(error.into()))?;
-    Ok(JsonReply::with_replayed(WebhookCreated { id: sealed.id, secret }, replayed))
+    Ok(JsonReply::with_replayed(WebhookCreated { id: sealed.id, secret }, is_replay))
 }
 
 /// The result of a write, and whether an earlier request with the same key did the write.
-fn done_value<T: DeserializeOwned>(done: Idempotent<T>) -> Result<(T, bool), ApiError> {
-    match done {
+fn value_and_replay<T: DeserializeOwned>(result: Idempotent<T>) -> Result<(T, bool), ApiError> {
+    match result {
         Idempotent::Executed(value) => Ok((value, false)),
         Idempotent::Replayed(json) => {
             let value = serde_json::from_str(&json).map_err(StoreError::from)?;

@@ -21,7 +21,8 @@ use crate::store::{Inbound, InboundAction, NewContact, Recipient};
 
 const SIGNATURE: header::HeaderName = header::HeaderName::from_static("x-hub-signature-256");
 
-/// `GET /hooks/messenger/{app_id}`: responds to Meta's verification with its challenge.
+/// `GET /hooks/messenger/{app_id}`: responds to Meta's verification with its challenge. The
+/// pipeline has already checked the token of the request ([`is_head_valid`]).
 pub(in crate::api) async fn verify(ctx: RequestCtx) -> Result<Response, ApiError> {
     let query = ctx.query().map_err(|_| ApiError::InvalidSignature)?;
     let challenge = first_value(&query, "hub.challenge").ok_or(ApiError::InvalidSignature)?;
@@ -40,7 +41,7 @@ pub(in crate::api) async fn receive(ctx: RequestCtx) -> Result<Response, ApiErro
     };
     let secret = config.app_secret.as_ref().ok_or(ApiError::InvalidSignature)?;
     let signature_header = ctx.headers().get(&SIGNATURE).ok_or(ApiError::InvalidSignature)?;
-    if !signature::is_signed(&ctx.body.bytes, signature_header.as_bytes(), secret) {
+    if !signature::is_valid(&ctx.body.bytes, signature_header.as_bytes(), secret) {
         return Err(ApiError::InvalidSignature);
     }
     if let Some(call) = webhook.json(&ctx, ProviderKind::Messenger) {
@@ -56,7 +57,7 @@ pub(super) fn is_head_valid(config: &MessengerConfig, head: &Parts) -> bool {
         let query = decode_pairs(head.uri.query().unwrap_or_default()).unwrap_or_default();
         let parameter = |name| first_value(&query, name).unwrap_or_default();
         let token = parameter("hub.verify_token").as_bytes();
-        let is_token_valid = signature::is_secret(token, config.verify_token.as_ref());
+        let is_token_valid = signature::matches_secret(token, config.verify_token.as_ref());
         return is_token_valid && parameter("hub.mode") == "subscribe";
     }
     let header = head.headers.get(&SIGNATURE);
@@ -95,7 +96,7 @@ fn parse_event(
     now: Timestamp,
     make_id: fn() -> DeviceId,
 ) -> Option<impl Iterator<Item = Inbound>> {
-    let ParsedEvent { link_payload, button_payload } = act_of_person(event)?;
+    let EventPayloads { link_payload, button_payload } = event_payloads(event)?;
     let id = event["sender"]["id"].as_str()?;
     let is_id = (1..=RECIPIENT_ID_CHARS_MAX).contains(&id.len())
         && id.bytes().all(|byte| byte.is_ascii_graphic());
@@ -103,14 +104,15 @@ fn parse_event(
     let at = event["timestamp"].as_i64().filter(|ms| *ms > 0).map(|ms| Timestamp(ms).min(now));
     let requested_id = link_payload.and_then(linked_device_id);
     let contact = NewContact { generated_id: make_id(), requested_id, language: None };
-    let voted = button_payload.and_then(buttons::parse_payload);
-    let voted = voted.map(|(poll, answer)| InboundAction::Voted { poll, answer });
-    let acts = [Some(InboundAction::Wrote(contact)), voted].into_iter().flatten();
+    let vote = button_payload
+        .and_then(buttons::parse_payload)
+        .map(|(poll, answer)| InboundAction::Voted { poll, answer });
+    let acts = [Some(InboundAction::Wrote(contact)), vote].into_iter().flatten();
     Some(acts.map(move |act| Inbound { who: who.clone(), at, act }))
 }
 
 /// The payloads of an event.
-struct ParsedEvent<'e> {
+struct EventPayloads<'e> {
     /// `ref` of the link that the person followed.
     link_payload: Option<&'e str>,
     /// Payload of the button that the person pressed.
@@ -119,7 +121,7 @@ struct ParsedEvent<'e> {
 
 /// The payloads of what a person did. `None` for an event that is not an act of a person, or that
 /// does not allow the page to write to the person.
-fn act_of_person(event: &Value) -> Option<ParsedEvent<'_>> {
+fn event_payloads(event: &Value) -> Option<EventPayloads<'_>> {
     if let Some(message) = event["message"].as_object() {
         // An echo is a message that the page itself sent. A deletion is not a message.
         let is = |name: &str| message.get(name).and_then(Value::as_bool) == Some(true);
@@ -127,27 +129,27 @@ fn act_of_person(event: &Value) -> Option<ParsedEvent<'_>> {
             return None;
         }
         let message = &event["message"];
-        return Some(ParsedEvent {
+        return Some(EventPayloads {
             link_payload: message["referral"]["ref"].as_str(),
             button_payload: message["quick_reply"]["payload"].as_str(),
         });
     }
     if event["postback"].is_object() {
         let postback = &event["postback"];
-        return Some(ParsedEvent {
+        return Some(EventPayloads {
             link_payload: postback["referral"]["ref"].as_str(),
             button_payload: postback["payload"].as_str(),
         });
     }
     // An opt-in with a type allows only messages of that type, which Notify does not send.
     if event["optin"].is_object() && event["optin"]["type"].is_null() {
-        return Some(ParsedEvent {
+        return Some(EventPayloads {
             link_payload: event["optin"]["ref"].as_str(),
             button_payload: None,
         });
     }
     if event["referral"].is_object() {
-        return Some(ParsedEvent {
+        return Some(EventPayloads {
             link_payload: event["referral"]["ref"].as_str(),
             button_payload: None,
         });

@@ -1,5 +1,6 @@
-//! Inbound webhooks: Messenger and Telegram report what people do. Calls are authenticated by a
-//! signature or secret instead of a key.
+//! Inbound webhooks: Messenger and Telegram report what people do. Each thing that a person did is
+//! an act: the person wrote a message, voted, blocked the bot or unblocked it. Calls are
+//! authenticated by a signature or secret instead of a key.
 //!
 //! Every invalid call gets the same 401, so that it does not reveal which applications exist or
 //! what they have configured. A valid call gets 200 whatever it contains: after another status the
@@ -27,14 +28,14 @@ use crate::provider_config::ProviderConfig;
 use crate::secrets::MasterKey;
 use crate::store::{AppNo, Inbound, ProviderRow, SharedStore, StoreError};
 
-/// Largest body of a call, in bytes. Meta's calls of 1,000 events stay below.
+/// Largest body of a call, in bytes. Meta's calls of 1,000 events stay below this size.
 pub(crate) const BODY_BYTES_MAX: usize = 262_144;
 /// Path below which platforms call the webhooks.
 const AREA: &str = "/hooks";
 /// Most acts in one write. Meta sends up to 1,000 events in one call.
 const ACTS_PER_WRITE_MAX: usize = 512;
 /// An id and a number that no application has. They are looked up if the path names no application,
-/// so that the work is the same.
+/// so that such a call does the same work as any other.
 const NO_APP_ID: AppId = AppId(Uuid::nil());
 const NO_APP: AppNo = AppNo(0);
 
@@ -228,7 +229,7 @@ fn make_id() -> DeviceId {
 
 /// A secret of the usual length for decoys. It need not be secret, because no call of a decoy is
 /// accepted.
-const SECRET: &str = "0123456789abcdef0123456789abcdef";
+const DECOY_SECRET: &str = "0123456789abcdef0123456789abcdef";
 
 /// Configurations that are opened and compared if the webhook does not exist, so that such a call
 /// takes the same time as any other.
@@ -244,9 +245,9 @@ struct Decoy {
 
 impl Decoys {
     fn new(key: &MasterKey) -> Self {
-        let messenger = json!({"page_access_token": SECRET, "app_secret": SECRET,
-            "verify_token": SECRET});
-        let telegram = json!({"bot_token": SECRET, "webhook_secret": SECRET});
+        let messenger = json!({"page_access_token": DECOY_SECRET, "app_secret": DECOY_SECRET,
+            "verify_token": DECOY_SECRET});
+        let telegram = json!({"bot_token": DECOY_SECRET, "webhook_secret": DECOY_SECRET});
         let decoy = |provider: ProviderKind, body: Value| {
             let sealed = key.seal(NO_APP_ID, provider, body.to_string().as_bytes());
             let config = ProviderConfig::parse(provider, &body);

@@ -14,7 +14,7 @@ const HMAC_BYTES: usize = 32;
 
 /// Whether a text is the secret. Digests are compared, which also hides the secret's length.
 /// Without a secret the result is `false`, after the same work.
-pub(super) fn is_secret(given: &[u8], secret: Option<&SecretString>) -> bool {
+pub(super) fn matches_secret(given: &[u8], secret: Option<&SecretString>) -> bool {
     let expected = sha256(secret.map_or("", ExposeSecret::expose_secret).as_bytes());
     let is_equal = verify_slices_are_equal(&sha256(given), &expected).is_ok();
     is_equal && secret.is_some()
@@ -22,17 +22,18 @@ pub(super) fn is_secret(given: &[u8], secret: Option<&SecretString>) -> bool {
 
 /// Whether a text has the form `sha256=<hex>`.
 pub(super) fn is_well_formed(signature: &[u8]) -> bool {
-    tag(signature).is_some()
+    decode(signature).is_some()
 }
 
 /// Whether `sha256=<hex>` is the HMAC-SHA256 of a body.
-pub(super) fn is_signed(body: &[u8], signature: &[u8], secret: &SecretString) -> bool {
-    let Some(tag) = tag(signature) else { return false };
+pub(super) fn is_valid(body: &[u8], signature: &[u8], secret: &SecretString) -> bool {
+    let Some(tag) = decode(signature) else { return false };
     let key = hmac::Key::new(hmac::HMAC_SHA256, secret.expose_secret().as_bytes());
     hmac::verify(&key, body, &tag).is_ok()
 }
 
-fn tag(signature: &[u8]) -> Option<[u8; HMAC_BYTES]> {
+/// The HMAC in `sha256=<hex>`.
+fn decode(signature: &[u8]) -> Option<[u8; HMAC_BYTES]> {
     signature.strip_prefix(HMAC_PREFIX.as_bytes()).and_then(hmac_bytes)
 }
 
@@ -74,11 +75,11 @@ mod tests {
             (String::new(), false),
         ];
         for (signature, expected) in cases {
-            assert_eq!(is_signed(BODY, signature.as_bytes(), &secret), expected, "{signature}");
+            assert_eq!(is_valid(BODY, signature.as_bytes(), &secret), expected, "{signature}");
         }
         let signature = format!("sha256={HEX}");
-        assert!(!is_signed(&BODY[1..], signature.as_bytes(), &secret), "another body");
-        assert!(!is_signed(BODY, signature.as_bytes(), &"jefe".into()), "another secret");
+        assert!(!is_valid(&BODY[1..], signature.as_bytes(), &secret), "another body");
+        assert!(!is_valid(BODY, signature.as_bytes(), &"jefe".into()), "another secret");
     }
 
     #[test]
@@ -91,8 +92,8 @@ mod tests {
             ("Planted-secret", false),
             ("", false),
         ] {
-            assert_eq!(is_secret(given.as_bytes(), Some(&secret)), expected, "{given}");
-            assert!(!is_secret(given.as_bytes(), None), "{given}");
+            assert_eq!(matches_secret(given.as_bytes(), Some(&secret)), expected, "{given}");
+            assert!(!matches_secret(given.as_bytes(), None), "{given}");
         }
     }
 }

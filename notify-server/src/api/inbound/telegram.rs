@@ -19,7 +19,7 @@ use crate::payload::buttons;
 use crate::provider_config::TelegramConfig;
 use crate::store::{Inbound, InboundAction, NewContact, Recipient};
 
-const SECRET: header::HeaderName =
+const SECRET_HEADER: header::HeaderName =
     header::HeaderName::from_static("x-telegram-bot-api-secret-token");
 
 /// A call of the Bot API in the response to an update, which saves a request.
@@ -32,13 +32,13 @@ struct AnswerCallbackQuery {
 /// `POST /hooks/telegram/{app_id}`: records what a person did.
 pub(in crate::api) async fn receive(ctx: RequestCtx) -> Result<Response, ApiError> {
     let webhook = ctx.webhook();
-    let mut pressed = None;
+    let mut query_id = None;
     if let Some(update) = webhook.json(&ctx, ProviderKind::Telegram) {
         webhook.record(&ctx, parse_update(&update, ctx.received_at, make_id)).await?;
-        pressed = callback_query_id(&update);
+        query_id = callback_query_id(&update);
     }
     // A pressed button shows a spinner until the server answers the query, whichever button it was.
-    Ok(match pressed {
+    Ok(match query_id {
         Some(callback_query_id) => {
             let method = "answerCallbackQuery";
             JsonReply::ok(AnswerCallbackQuery { method, callback_query_id }).into_response()
@@ -50,9 +50,9 @@ pub(in crate::api) async fn receive(ctx: RequestCtx) -> Result<Response, ApiErro
 /// Whether the head has the secret of the webhook. The work is the same if the header or the secret
 /// is missing.
 pub(super) fn is_head_valid(config: &TelegramConfig, headers: &HeaderMap) -> bool {
-    let header = headers.get(&SECRET);
+    let header = headers.get(&SECRET_HEADER);
     let header_bytes = header.map_or(&[][..], http::HeaderValue::as_bytes);
-    signature::is_secret(header_bytes, config.webhook_secret.as_ref()) && header.is_some()
+    signature::matches_secret(header_bytes, config.webhook_secret.as_ref()) && header.is_some()
 }
 
 // Parses an update of a bot: `message`, `callback_query` and `my_chat_member`. Other updates are
@@ -87,27 +87,28 @@ fn parse_message(message: &Value, now: Timestamp, make_id: fn() -> DeviceId) -> 
     if message["from"]["is_bot"] == true {
         return None;
     }
-    let started = start_command(message["text"].as_str().unwrap_or_default());
-    if !is_private && started.is_none() {
+    let start_command = parse_start_command(message["text"].as_str().unwrap_or_default());
+    if !is_private && start_command.is_none() {
         return None;
     }
     let language = is_private.then(|| language(&message["from"])).flatten();
-    let requested_id = started.flatten().and_then(linked_device_id);
+    let link_payload = start_command.and_then(|command| command.payload);
+    let requested_id = link_payload.and_then(linked_device_id);
     let act = InboundAction::Wrote(NewContact { generated_id: make_id(), requested_id, language });
     Some(Inbound { who, at: instant(&message["date"], now), act })
 }
 
-/// A pressed button, which counts for the chat of its message. The act gets no time: the update has
-/// none, and the time of the message is the time of its sending.
+/// A pressed button, which counts for the chat of its message. The act gets no time: the update
+/// does not contain the time of the press, and the time of the message is when the button was sent.
 fn parse_callback_query(query: &Value, make_id: fn() -> DeviceId) -> Vec<Inbound> {
     let Some((who, is_private)) = chat(&query["message"]["chat"]) else { return Vec::new() };
-    let began = is_private.then(|| {
+    let contact = is_private.then(|| {
         let language = language(&query["from"]);
         InboundAction::Wrote(NewContact { generated_id: make_id(), requested_id: None, language })
     });
-    let voted = query["data"].as_str().and_then(buttons::parse_payload);
-    let voted = voted.map(|(poll, answer)| InboundAction::Voted { poll, answer });
-    let acts = [began, voted].into_iter().flatten();
+    let payload = query["data"].as_str().and_then(buttons::parse_payload);
+    let vote = payload.map(|(poll, answer)| InboundAction::Voted { poll, answer });
+    let acts = [contact, vote].into_iter().flatten();
     acts.map(|act| Inbound { who: who.clone(), at: None, act }).collect()
 }
 
@@ -130,15 +131,22 @@ fn chat(chat: &Value) -> Option<(Recipient, bool)> {
     Some((Recipient::Chat(id.to_string()), chat["type"] == "private"))
 }
 
-/// The payload of the command `/start`, if the command has one; `None` if the text is another one.
-/// The command is `/start` or `/start abc`, in groups also `/start@the_bot abc`.
-fn start_command(text: &str) -> Option<Option<&str>> {
-    let mut words = text.split_whitespace();
-    let command = words.next()?;
-    let command = command.split_once('@').map_or(command, |(command, _)| command);
-    (command == "/start").then(|| words.next())
+/// The command `/start`.
+struct StartCommand<'t> {
+    /// The payload of the deep link that the person followed, if there was one.
+    payload: Option<&'t str>,
 }
 
+/// Parses the command `/start`; `None` for any other text. The command is `/start` or `/start abc`,
+/// in groups also `/start@the_bot abc`.
+fn parse_start_command(text: &str) -> Option<StartCommand<'_>> {
+    let mut words = text.split_whitespace();
+    let first_word = words.next()?;
+    let command = first_word.split_once('@').map_or(first_word, |(command, _)| command);
+    (command == "/start").then(|| StartCommand { payload: words.next() })
+}
+
+/// The time of an update, from its unix seconds. A time in the future becomes `now`.
 fn instant(date: &Value, now: Timestamp) -> Option<Timestamp> {
     let ms = date.as_i64().filter(|seconds| *seconds > 0)?.checked_mul(1_000)?;
     Some(Timestamp(ms.checked_add(SECOND_END_MS)?).min(now))

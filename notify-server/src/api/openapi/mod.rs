@@ -70,8 +70,8 @@ fn reference(name: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{name}") })
 }
 
-/// The document, with its members in the order in which people read them. It is a struct because a
-/// `Map` would sort the members.
+/// The document. It is a struct, because the members of a `Map` would be sorted by name: here they
+/// have the order in which people read them.
 #[derive(Serialize)]
 struct Document {
     openapi: &'static str,
@@ -210,7 +210,7 @@ fn operation(route: &Endpoint) -> Value {
         operation["requestBody"] =
             json!({ "required": required, "content": { media_type: content } });
     }
-    if let Some(scheme) = security(route.path) {
+    if let Some(scheme) = security_scheme(route.path) {
         operation["security"] = json!([{ scheme: [] }]);
     }
     operation
@@ -252,7 +252,7 @@ fn parameters(route: &Endpoint) -> Vec<Value> {
 
 /// Whether the request accepts an `Idempotency-Key`.
 fn takes_idempotency_key(route: &Endpoint) -> bool {
-    route.method == Method::POST && security(route.path) == Some(API_KEY)
+    route.method == Method::POST && security_scheme(route.path) == Some(API_KEY)
 }
 
 fn query_parameter(parameter: &Parameter) -> Value {
@@ -282,8 +282,8 @@ fn query_schema(form: ParameterForm) -> Value {
         ] }),
         ParameterForm::OneOf(names) => json!({ "type": "string", "enum": names }),
         ParameterForm::ListOf { names, max } => {
-            let name = names.iter().map(|name| name.replace('.', r"\.")).collect::<Vec<_>>();
-            let name = name.join("|");
+            let patterns = names.iter().map(|name| name.replace('.', r"\.")).collect::<Vec<_>>();
+            let name = patterns.join("|");
             let more = max - 1;
             json!({
                 "type": "string",
@@ -319,7 +319,7 @@ fn caller_id() -> Value {
     })
 }
 
-fn security(template: &str) -> Option<&'static str> {
+fn security_scheme(template: &str) -> Option<&'static str> {
     let mut segments = segments(template);
     match segments.next() {
         Some("v1") => Some(API_KEY),
@@ -344,9 +344,9 @@ static SECTIONS: LazyLock<BTreeMap<&'static str, Section>> = LazyLock::new(|| se
 /// The section of `docs/api.md` about one endpoint.
 #[derive(Default)]
 struct Section {
-    /// Its chapter.
+    /// The chapter of the section.
     chapter: &'static str,
-    /// Its text without the examples.
+    /// The text of the section without the examples.
     description: String,
     /// Request bodies.
     requests: Vec<Example>,
@@ -407,10 +407,7 @@ fn sections(document: &'static str) -> BTreeMap<&'static str, Section> {
         sections.insert(endpoint, section);
     }
     for section in sections.values_mut() {
-        section.description.truncate(section.description.trim_end().len());
-        section
-            .description
-            .drain(..section.description.len() - section.description.trim_start().len());
+        section.description = section.description.trim().to_owned();
     }
     sections
 }

@@ -51,16 +51,18 @@ pub(super) fn make_strict(schemas: &mut Map<String, Value>, routes: &[Endpoint])
     let renamed = Renamed(
         in_requests
             .intersection(&in_responses)
-            .filter(|name| schemas[*name]["type"] == "object" && !is_free(&schemas[*name]))
+            .filter(|name| {
+                schemas[*name]["type"] == "object" && !allows_any_content(&schemas[*name])
+            })
             .map(|name| (name.clone(), format!("{name}{INPUT}")))
             .collect(),
     );
     for name in &in_requests {
         let input = renamed.0.get(name).unwrap_or(name).clone();
         let mut schema = schemas[name].clone();
-        narrow(name, &mut schema);
+        add_rules(name, &mut schema);
         renamed.apply(&mut schema);
-        close(&mut schema);
+        refuse_unknown_fields(&mut schema);
         limit_texts(&mut schema);
         schemas.insert(input, schema);
     }
@@ -71,36 +73,36 @@ pub(super) fn make_strict(schemas: &mut Map<String, Value>, routes: &[Endpoint])
             schemas.insert(input.clone(), schema);
         }
     }
-    // Schemas that were merged into others are not used any more.
+    // Schemas that were merged into other schemas are not used any more.
     let used: BTreeSet<String> = &in_requests | &in_responses;
     schemas.retain(|name, _| used.contains(name) || name.ends_with(INPUT) || *name == *"ErrorBody");
     renamed
 }
 
 /// Whether a schema is an object with arbitrary content.
-fn is_free(schema: &Value) -> bool {
+fn allows_any_content(schema: &Value) -> bool {
     schema.get("additionalProperties") == Some(&json!(true))
 }
 
 /// The names of the schemas that `roots` refer to, directly or indirectly.
 fn reachable(schemas: &Map<String, Value>, roots: &[Value]) -> BTreeSet<String> {
-    fn visit(part: &Value, schemas: &Map<String, Value>, found: &mut BTreeSet<String>) {
+    fn visit(part: &Value, schemas: &Map<String, Value>, names: &mut BTreeSet<String>) {
         match part {
             Value::Object(members) => {
                 if let Some(name) = name_of(part)
-                    && found.insert(name.to_owned())
+                    && names.insert(name.to_owned())
                 {
-                    visit(&schemas[name], schemas, found);
+                    visit(&schemas[name], schemas, names);
                 }
-                members.values().for_each(|member| visit(member, schemas, found));
+                members.values().for_each(|member| visit(member, schemas, names));
             }
-            Value::Array(parts) => parts.iter().for_each(|part| visit(part, schemas, found)),
+            Value::Array(parts) => parts.iter().for_each(|part| visit(part, schemas, names)),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
     }
-    let mut found = BTreeSet::new();
-    roots.iter().for_each(|root| visit(root, schemas, &mut found));
-    found
+    let mut names = BTreeSet::new();
+    roots.iter().for_each(|root| visit(root, schemas, &mut names));
+    names
 }
 
 /// The schema name in a reference.
@@ -113,12 +115,12 @@ fn name_of(part: &Value) -> Option<&str> {
 /// variants results in one object for each variant.
 fn merge_parts(schema: &Value, schemas: &Map<String, Value>) -> Value {
     let Some(parts) = schema.get("allOf").and_then(Value::as_array) else { return schema.clone() };
-    let parts = parts.iter().map(|part| match name_of(part) {
+    let resolved_parts = parts.iter().map(|part| match name_of(part) {
         Some(name) => merge_parts(&schemas[name], schemas),
         None => part.clone(),
     });
     let mut variants = vec![json!({ "type": "object", "properties": {}, "required": [] })];
-    for part in parts {
+    for part in resolved_parts {
         let choices = match part.get("oneOf").and_then(Value::as_array) {
             Some(choices) => choices.clone(),
             None => vec![part],
@@ -143,15 +145,15 @@ fn join_objects(one: &Value, other: &Value) -> Value {
     for (name, property) in other["properties"].as_object().into_iter().flatten() {
         all["properties"][name] = property.clone();
     }
-    let required = other["required"].as_array().into_iter().flatten().cloned();
-    if let Some(known) = all["required"].as_array_mut() {
-        known.extend(required);
+    let required_by_other = other["required"].as_array().into_iter().flatten().cloned();
+    if let Some(required) = all["required"].as_array_mut() {
+        required.extend(required_by_other);
     }
     all
 }
 
 /// Adds the rules of validation to the types.
-fn narrow(model: &str, schema: &mut Value) {
+fn add_rules(model: &str, schema: &mut Value) {
     for rules in rules().into_iter().filter(|rules| rules.model == model) {
         for (field, keywords) in &rules.fields {
             for object in objects(schema) {
@@ -159,14 +161,14 @@ fn narrow(model: &str, schema: &mut Value) {
                     object["properties"].get(field).is_some(),
                     "{model} has no field {field}"
                 );
-                put(&mut object["properties"][*field], keywords);
+                set_keywords(&mut object["properties"][*field], keywords);
             }
         }
-        put(schema, &rules.together);
+        set_keywords(schema, &rules.together);
     }
 }
 
-/// The object of a schema, or those of its variants.
+/// The object that a schema describes, or the objects that its variants describe.
 fn objects(schema: &mut Value) -> Vec<&mut Value> {
     if schema.get("properties").is_some() {
         return vec![schema];
@@ -176,12 +178,12 @@ fn objects(schema: &mut Value) -> Vec<&mut Value> {
 }
 
 /// Sets keywords of a schema. The keywords of `items` are added to the existing ones.
-fn put(schema: &mut Value, keywords: &Value) {
+fn set_keywords(schema: &mut Value, keywords: &Value) {
     for (keyword, value) in keywords.as_object().into_iter().flatten() {
         if keyword == "items"
             && schema.get("items").is_some_and(|items| items.get("$ref").is_none())
         {
-            put(&mut schema["items"], value);
+            set_keywords(&mut schema["items"], value);
         } else if keyword == "oneOf" {
             // The description of a nullable reference is in one of its variants.
             let variants = schema["oneOf"].as_array().into_iter().flatten();
@@ -198,7 +200,7 @@ fn put(schema: &mut Value, keywords: &Value) {
 }
 
 /// Refuses unknown fields at every depth, except in objects with arbitrary content.
-fn close(schema: &mut Value) {
+fn refuse_unknown_fields(schema: &mut Value) {
     let kind = schema.get("type");
     let is_object = kind.is_some_and(|kind| {
         kind == "object" || kind.as_array().is_some_and(|kinds| kinds.contains(&json!("object")))
@@ -207,9 +209,9 @@ fn close(schema: &mut Value) {
         schema["additionalProperties"] = json!(false);
     }
     let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
-    properties.into_iter().flat_map(Map::values_mut).for_each(close);
+    properties.into_iter().flat_map(Map::values_mut).for_each(refuse_unknown_fields);
     let variants = schema.get_mut("oneOf").and_then(Value::as_array_mut);
-    variants.into_iter().flatten().for_each(close);
+    variants.into_iter().flatten().for_each(refuse_unknown_fields);
 }
 
 /// With device ids, platforms are ignored and may contain any text.
@@ -281,16 +283,19 @@ fn without_limits(schema: &Value, schemas: &Map<String, Value>) -> Value {
         return with_description(json!({ "oneOf": variants.collect::<Vec<_>>() }), schema);
     }
     let mut bare = Map::new();
-    match &schema["type"] {
+    let kind = &schema["type"];
+    if kind == "integer" {
         // With a poll, any number is accepted.
-        kind if *kind == json!("integer") => drop(bare.insert("type".to_owned(), json!("number"))),
-        Value::Null => {}
-        kind => drop(bare.insert("type".to_owned(), kind.clone())),
+        bare.insert("type".to_owned(), json!("number"));
+    } else if !kind.is_null() {
+        bare.insert("type".to_owned(), kind.clone());
     }
-    if let Some(closed) = schema.get("additionalProperties") {
-        bare.insert("additionalProperties".to_owned(), closed.clone());
+    if let Some(value) = schema.get("additionalProperties") {
+        bare.insert("additionalProperties".to_owned(), value.clone());
     }
-    if let Some(properties) = schema["properties"].as_object().filter(|_| !is_free(schema)) {
+    if let Some(properties) =
+        schema["properties"].as_object().filter(|_| !allows_any_content(schema))
+    {
         let bare_of = |(name, property): (&String, &Value)| {
             let mut property = without_limits(property, schemas);
             allow_null(&mut property);

@@ -44,19 +44,20 @@ impl Pipeline {
     }
 
     async fn authenticate_app(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
-        let hash = single(headers, &API_KEY).and_then(|key| key_hash(KeyKind::Api, key));
+        let hash = single_value(headers, &API_KEY).and_then(|key| key_hash(KeyKind::Api, key));
         let Some(hash) = hash else { return Err(missing_api_key(headers)) };
         let access = self.key_cache.app(hash, self.api.clock.now()).await?;
         access.map(Caller::App).ok_or(ApiError::Unauthorized)
     }
 
     async fn authenticate_admin(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
-        let key = single(headers, &header::AUTHORIZATION).and_then(bearer_token);
+        let key = single_value(headers, &header::AUTHORIZATION).and_then(bearer_token);
         let hash = key.and_then(|key| key_hash(KeyKind::Admin, key));
         let hash = hash.ok_or(ApiError::AdminUnauthorized)?;
-        match self.key_cache.is_admin_key(hash).await? {
-            true => Ok(Caller::Admin),
-            false => Err(ApiError::AdminUnauthorized),
+        if self.key_cache.is_admin_key(hash).await? {
+            Ok(Caller::Admin)
+        } else {
+            Err(ApiError::AdminUnauthorized)
         }
     }
 
@@ -73,7 +74,7 @@ impl Pipeline {
 /// The error of a request without an API key in the header `X-API-Key`. Its text differs if the
 /// caller sent an API key as a bearer token, which is the place of admin keys.
 fn missing_api_key(headers: &HeaderMap) -> ApiError {
-    let token = single(headers, &header::AUTHORIZATION).and_then(bearer_token);
+    let token = single_value(headers, &header::AUTHORIZATION).and_then(bearer_token);
     let is_misplaced = !headers.contains_key(&API_KEY)
         && token.is_some_and(|token| token.starts_with(KeyKind::Api.prefix()));
     if is_misplaced { ApiError::ApiKeyAsBearer } else { ApiError::Unauthorized }
@@ -81,7 +82,7 @@ fn missing_api_key(headers: &HeaderMap) -> ApiError {
 
 /// The value of a header, if the request has the header exactly once and the value is visible
 /// ASCII.
-fn single<'h>(headers: &'h HeaderMap, name: &header::HeaderName) -> Option<&'h str> {
+fn single_value<'h>(headers: &'h HeaderMap, name: &header::HeaderName) -> Option<&'h str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;
     values.next().is_none().then_some(value)
@@ -131,7 +132,7 @@ impl KeyCache {
         cache
     }
 
-    /// The active application of an API key, whose hash is given.
+    /// The active application whose API key has this hash; `None` if there is no such application.
     pub(super) async fn app(
         &self,
         hash: [u8; 32],
@@ -181,10 +182,10 @@ impl KeyCache {
         {
             return Ok(Some(cached));
         }
-        let before = self.revocations.load(Ordering::SeqCst);
+        let revocations_before = self.revocations.load(Ordering::SeqCst);
         let Some(loaded) = load.await? else { return Ok(None) };
         cache.insert(key, (loaded.clone(), Instant::now()), 1);
-        if self.revocations.load(Ordering::SeqCst) != before {
+        if self.revocations.load(Ordering::SeqCst) != revocations_before {
             cache.remove(&key);
         }
         Ok(Some(loaded))

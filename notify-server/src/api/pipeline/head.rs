@@ -55,19 +55,30 @@ pub(super) fn check_message<B>(request: &Request<B>) -> Result<(), ApiError> {
 
 fn check_host<B>(request: &Request<B>) -> Result<(), ApiError> {
     let host = single_host(request.headers())?;
-    let authority = request.uri().authority();
-    match (request.version(), host, authority) {
-        // HTTP/1.0 does not require the field, and HTTP/1.1 does not compare it with the target.
-        (Version::HTTP_09 | Version::HTTP_10, ..) | (Version::HTTP_11, Some(_), _) => Ok(()),
-        (Version::HTTP_11, None, _) | (_, None, None) => {
-            Err(ApiError::NotHttp("host: is required"))
-        }
-        (_, Some(host), Some(authority))
+    match request.version() {
+        // HTTP/1.0 does not require the field.
+        Version::HTTP_09 | Version::HTTP_10 => Ok(()),
+        // HTTP/1.1 requires the field, but does not compare it with the target of the request.
+        Version::HTTP_11 if host.is_some() => Ok(()),
+        Version::HTTP_11 => Err(ApiError::NotHttp("host: is required")),
+        _ => check_authority(host, request.uri().authority()),
+    }
+}
+
+/// Checks a request of HTTP/2, which names its host in the authority, in the field `Host`, or in
+/// both.
+fn check_authority(
+    host: Option<&HeaderValue>,
+    authority: Option<&Authority>,
+) -> Result<(), ApiError> {
+    match (host, authority) {
+        (None, None) => Err(ApiError::NotHttp("host: is required")),
+        (Some(host), Some(authority))
             if !host.as_bytes().eq_ignore_ascii_case(authority.as_str().as_bytes()) =>
         {
             Err(ApiError::NotHttp("host: is not the authority of the request"))
         }
-        (_, Some(_), _) | (_, None, Some(_)) => Ok(()),
+        (Some(_), _) | (None, Some(_)) => Ok(()),
     }
 }
 

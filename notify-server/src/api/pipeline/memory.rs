@@ -17,8 +17,8 @@ use crate::api::error::ApiError;
 use crate::api::request_ctx::Caller;
 use crate::store::AppNo;
 
-/// Limits in bytes, of all owners together and of one owner. They are raised if one body of
-/// `--max-body-bytes` would not fit.
+/// Limits in bytes: of all owners together, and of one owner. [`BodyMemory::new`] raises the limits
+/// of bodies if one body of `--max-body-bytes` would not fit.
 struct Limits {
     total: usize,
     per_owner: usize,
@@ -42,10 +42,11 @@ const MIB: usize = 1_048_576;
 const READ_BYTES: usize = 524_288;
 /// What a write reserves for its response until the size is known, in bytes.
 const WRITE_BYTES: usize = 16_384;
-/// How long a read waits until clients have read earlier responses of its key; then it gets 503.
+/// How long a read waits for earlier responses of its key to be read by their clients. After this
+/// time, the read gets 503.
 const READ_WAIT: Duration = Duration::from_secs(5);
-/// How often a waiting read checks whether other keys have released memory. Only its own key wakes
-/// it.
+/// How often a waiting read checks whether other keys have released memory. Only memory that its
+/// own key releases wakes the read.
 const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The owner of a body or response.
@@ -150,13 +151,13 @@ impl BodyMemory {
         }
     }
 
-    /// A permit for a body of the declared length. The permit reserves nothing yet and grows while
-    /// the body is read, so that a caller cannot take memory from others by only declaring a
-    /// length.
+    /// Returns a permit for a body of the declared length. The permit reserves nothing yet and
+    /// grows while the body is read, so that a caller cannot take memory from others by only
+    /// declaring a length.
     ///
     /// # Errors
     /// 503 if a body of this length does not fit now.
-    pub(super) fn reserve(
+    pub(super) fn admit(
         &self,
         owner: Owner,
         declared_bytes: u64,
@@ -181,8 +182,9 @@ impl ResponseMemory {
         Self { anonymous, keys, admins }
     }
 
-    /// A permit for the response to a read, before the response is made. If the owner is a key or
-    /// an administrator, waits until earlier responses have been read and leave enough memory.
+    /// Returns a permit for the response to a read, before the response is made. For a key or an
+    /// administrator, it reserves [`READ_BYTES`], and waits until earlier responses have been read
+    /// and leave enough memory.
     ///
     /// # Errors
     /// 503 after [`READ_WAIT`].
@@ -204,9 +206,9 @@ impl ResponseMemory {
         Ok(permit)
     }
 
-    /// A permit for the response to a write. A completed write is always answered, even beyond the
-    /// limits. Therefore a key whose unread responses take all its memory is refused here, before
-    /// the body of its request is read.
+    /// Returns a permit for the response to a write. A completed write is always answered, even if
+    /// the response exceeds the limits. Therefore a key whose unread responses take all its memory
+    /// is refused here, before the body of its request is read.
     ///
     /// # Errors
     /// 503 when the limits are reached.
@@ -240,9 +242,9 @@ impl Pool {
 
 impl Usage {
     fn fits(&self, limits: &Limits, owner: Owner, bytes: usize) -> bool {
-        let of_owner = self.by_owner.get(&owner).map_or(0, |usage| usage.bytes);
+        let owner_bytes = self.by_owner.get(&owner).map_or(0, |usage| usage.bytes);
         self.total.saturating_add(bytes) <= limits.total
-            && of_owner.saturating_add(bytes) <= limits.per_owner
+            && owner_bytes.saturating_add(bytes) <= limits.per_owner
     }
 
     fn add(&mut self, owner: Owner, bytes: usize) {
@@ -287,14 +289,14 @@ impl MemoryPermit {
             return Ok(());
         }
         let more = bytes - self.bytes;
-        match (self.grow(more), self.overflow) {
-            (Err(error), Overflow::Refuse) => Err(error),
-            (Err(_), Overflow::Allow) => {
+        let Err(error) = self.grow(more) else { return Ok(()) };
+        match self.overflow {
+            Overflow::Refuse => Err(error),
+            Overflow::Allow => {
                 self.pool.usage().add(self.owner, more);
                 self.bytes += more;
                 Ok(())
             }
-            (Ok(()), _) => Ok(()),
         }
     }
 

@@ -45,7 +45,7 @@ const STORAGE_TIMEOUT: Duration = Duration::from_secs(4);
 pub(crate) const PRUNE_INTERVAL: Duration = Duration::from_secs(60);
 /// How long an anonymous caller may continue to send a body after the server began to stop.
 const ANONYMOUS_STOP_GRACE: Duration = Duration::from_secs(1);
-/// How long an authenticated caller may do so.
+/// How long an authenticated caller may continue to send a body after the server began to stop.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 /// `Cache-Control` of every response that does not set another one.
 pub(crate) const NO_STORE: &str = "no-store";
@@ -97,7 +97,7 @@ impl Pipeline {
         let route = self.router.find(&method, request.uri().path());
         let client = self.client_addresses.client(request.headers(), peer);
         let error_format = ErrorFormat::of(&request);
-        let is_web = is_below(request.uri().path(), web_origin::AREA);
+        let is_browser_api = is_below(request.uri().path(), web_origin::AREA);
         let mut web_origin = None;
         let mut response_memory = None;
 
@@ -122,9 +122,9 @@ impl Pipeline {
             let path_template = endpoint.path;
             endpoint.call(RequestCtx { api, caller, path_template, parts, body, received_at }).await
         };
-        let steps = AssertUnwindSafe(with_deadline(STORAGE_TIMEOUT, steps)).catch_unwind();
-        let result = steps.await.unwrap_or_else(|panic| Err(ApiError::from_panic(&*panic)));
-        let result = self.count_auth_failure(result, client);
+        let handled = AssertUnwindSafe(with_deadline(STORAGE_TIMEOUT, steps)).catch_unwind().await;
+        let handled = handled.unwrap_or_else(|panic| Err(ApiError::from_panic(&*panic)));
+        let result = self.count_auth_failure(handled, client);
 
         let route_label = route.path_label();
         if let Some(cause) = result.as_ref().err().and_then(ApiError::cause) {
@@ -133,7 +133,7 @@ impl Pipeline {
         let response = result.unwrap_or_else(|error| error_format.render(error));
         let mut response = charge_memory(response, response_memory, &error_format);
         let (status, elapsed) = (response.status().as_u16(), started.elapsed());
-        self.api.metrics.answered(route.method_label(), route_label, status, elapsed);
+        self.api.metrics.count_response(route.method_label(), route_label, status, elapsed);
         let took_us = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
         tracing::debug!(request.id = %request_id, route = route_label, status, took_us, "request handled");
 
@@ -141,7 +141,7 @@ impl Pipeline {
         if let Some(origin) = web_origin {
             origin.add_cors_headers(response.headers_mut());
         }
-        if is_web {
+        if is_browser_api {
             // The response is valid for one origin, and no cache may serve it to another.
             response.headers_mut().insert(header::VARY, HeaderValue::from_static("origin"));
         }
@@ -156,8 +156,8 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Counts a failed authentication, whichever step refused the caller. The error becomes 429 if
-    /// the client has had too many of them.
+    /// Counts a failed authentication, regardless of which step refused the caller. The error
+    /// becomes 429 if the client has had too many failed authentications.
     fn count_auth_failure<T>(
         &self,
         result: Result<T, ApiError>,
@@ -178,9 +178,12 @@ impl Pipeline {
         method: &Method,
         owner: Owner,
     ) -> Result<MemoryPermit, ApiError> {
-        match has_body(method) {
-            true => self.response_memory.reserve_write(owner),
-            false => self.response_memory.reserve_read(owner).await,
+        // The methods with a body are the writes. `DELETE` counts as a read here, because its
+        // response is smaller than what is reserved for a read.
+        if has_body(method) {
+            self.response_memory.reserve_write(owner)
+        } else {
+            self.response_memory.reserve_read(owner).await
         }
     }
 
@@ -210,7 +213,7 @@ impl Pipeline {
         // A declared length above the limit counts as the limit here: such a body must be refused
         // as too large, and not for lack of memory.
         let declared = incoming.size_hint().lower().min(bytes_max as u64);
-        let mut memory = self.body_memory.reserve(owner, declared)?;
+        let mut memory = self.body_memory.admit(owner, declared)?;
         let limits = BodyLimits {
             bytes_max,
             timeout: config.body_timeout.0,
@@ -296,6 +299,7 @@ fn without_body(mut response: Response<ResponseBody>) -> Response<ResponseBody> 
     response
 }
 
+/// Whether requests with this method have a body.
 fn has_body(method: &Method) -> bool {
     matches!(*method, Method::POST | Method::PUT | Method::PATCH)
 }

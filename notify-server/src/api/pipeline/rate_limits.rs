@@ -58,10 +58,10 @@ impl RateLimits {
         match caller {
             Caller::App(access) => self.requests_by_key.check(&access.key),
             Caller::Browser(origin) => {
-                let is_subscription = route.is(&Method::POST, web::SUBSCRIBE);
+                let is_subscription = route.is_endpoint(&Method::POST, web::SUBSCRIBE);
                 self.check_browser(origin.web.no, client, is_subscription)
             }
-            Caller::Anonymous if route.is(&Method::POST, poll_page::VOTES) => {
+            Caller::Anonymous if route.is_endpoint(&Method::POST, poll_page::VOTES) => {
                 self.votes.check(&client)
             }
             Caller::Anonymous | Caller::Admin | Caller::Platform(_) => Ok(()),
@@ -83,7 +83,7 @@ impl RateLimits {
     /// Counts a request with missing or wrong credentials.
     ///
     /// # Errors
-    /// 429 when the client has too many of them.
+    /// 429 when the client has sent too many requests of this kind.
     pub(super) fn count_auth_failure(&self, client: IpAddr) -> Result<(), ApiError> {
         self.auth_failures.check(&client)
     }
@@ -155,8 +155,8 @@ impl ClientAddresses {
         Self { trusted, has_warned: AtomicBool::new(false) }
     }
 
-    /// The client's address for rate limits. An IPv6 client is its /64, which belongs to one
-    /// household.
+    /// The client's address for rate limits: an IPv4 address, or the /64 network of an IPv6
+    /// address, which belongs to one household.
     pub(super) fn client(&self, headers: &HeaderMap, peer: IpAddr) -> IpAddr {
         let client = client_of(headers, peer, &self.trusted);
         if client.is_hidden && !self.has_warned.swap(true, Ordering::Relaxed) {

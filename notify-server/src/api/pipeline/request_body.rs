@@ -48,7 +48,7 @@ where
         // The body comes first: a body that has arrived completely is read even if the server stops
         // at the same moment.
         biased;
-        body = read_frames(body, limits) => body,
+        bytes = read_frames(body, limits) => bytes,
         () = cut_off => Err(ApiError::Stopping),
     }
 }
@@ -62,8 +62,8 @@ where
     let mut rate = MinRate::start(Duration::ZERO, timeout);
     let mut whole = BytesMut::new();
     loop {
-        let frame = tokio::time::timeout_at(started + rate.deadline(), body.frame());
-        let Some(frame) = frame.await.map_err(|_| ApiError::TooSlow)? else { break };
+        let next_frame = tokio::time::timeout_at(started + rate.deadline(), body.frame());
+        let Some(frame) = next_frame.await.map_err(|_| ApiError::TooSlow)? else { break };
         let frame = frame.map_err(|_| ApiError::invalid("body", "ended before its end"))?;
         let Ok(data) = frame.into_data() else { continue };
         if whole.len() + data.len() > bytes_max {
@@ -106,7 +106,7 @@ mod tests {
         fn new() -> Self {
             let bodies = BodyMemory::new(1_048_576);
             let owner = Owner::Client(IpAddr::from([1, 1, 1, 1]));
-            let memory = bodies.reserve(owner, 0).unwrap();
+            let memory = bodies.admit(owner, 0).unwrap();
             Self { memory, stopping: CancellationToken::new() }
         }
 

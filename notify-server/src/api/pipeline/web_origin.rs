@@ -37,7 +37,8 @@ pub(crate) struct WebOrigin {
 }
 
 impl WebOrigin {
-    /// The origin as an authorized one; `None` if the application does not allow it.
+    /// Returns the origin together with its application; `None` if the application does not allow
+    /// the origin.
     pub(super) fn authorize(app: AppId, web: &WebApp, origin: HeaderValue) -> Option<Self> {
         let is_allowed = origin.to_str().is_ok_and(|origin| web.access.allows_origin(origin));
         is_allowed.then(|| Self { app, web: web.clone(), origin })
@@ -66,9 +67,11 @@ pub(super) fn request_origin(headers: &HeaderMap, public_url: &str) -> Option<He
         (Some(origin), None) => Some(origin.clone()),
         (Some(_), Some(_)) => None,
         (None, _) => {
-            let is_own = headers.get(SEC_FETCH_SITE).is_some_and(|site| site == "same-origin");
-            let own = Url::parse(public_url).ok().filter(|_| is_own)?;
-            own.origin().ascii_serialization().try_into().ok()
+            if headers.get(SEC_FETCH_SITE)? != "same-origin" {
+                return None;
+            }
+            let own_url = Url::parse(public_url).ok()?;
+            own_url.origin().ascii_serialization().try_into().ok()
         }
     }
 }

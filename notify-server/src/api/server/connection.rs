@@ -101,13 +101,12 @@ async fn drive<S>(
     let limits = &state.limits;
     let timeouts = Arc::new(ConnTimeouts::new(limits));
     let is_shared = limits.trusted_proxies.contains(peer.to_canonical());
-    let transfers = Transfers::new(timeouts.clone(), limits.write_timeout, is_shared);
-    let transfers = Arc::new(transfers);
+    let transfers = Arc::new(Transfers::new(timeouts.clone(), limits.write_timeout, is_shared));
     let io = TokioIo::new(MonitoredIo::new(stream, timeouts.clone()));
     let service = service_fn(|request: http::Request<hyper::body::Incoming>| {
         let (pipeline, timeouts) = (state.pipeline.clone(), timeouts.clone());
         let is_http2 = request.version() == http::Version::HTTP_2;
-        timeouts.request_started(is_http2);
+        timeouts.record_request_start(is_http2);
         let guard = InFlight(timeouts);
         let token = state.requests.token();
         // Over HTTP/1, which has one response at a time, the socket shows whether the client reads.
@@ -139,8 +138,8 @@ async fn drive<S>(
     loop {
         tokio::select! {
             biased;
-            ended = connection.as_mut() => {
-                if let Err(error) = ended {
+            result = connection.as_mut() => {
+                if let Err(error) = result {
                     tracing::debug!(error, "connection failed");
                 }
                 return;
@@ -173,19 +172,19 @@ async fn drive<S>(
     }
 }
 
-/// Counts a request as in flight until it is dropped. A request is also dropped when its client
-/// disconnects.
+/// A guard that counts a request as in flight until the guard is dropped. It is also dropped when
+/// the client disconnects.
 struct InFlight(Arc<ConnTimeouts>);
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.0.request_ended();
+        self.0.record_request_end();
     }
 }
 
 /// The timeouts of one connection. hyper has no limit for the time before the first byte, nor for a
 /// client that does not read. `idle_since` and `head_since` are milliseconds since the start of the
-/// connection; 0 means that no such time is running.
+/// connection. `head_since` is 0 while no head is being read.
 #[derive(Debug)]
 pub(crate) struct ConnTimeouts {
     started: Instant,
@@ -205,7 +204,8 @@ struct Socket {
     stalled: Duration,
 }
 
-/// The time from a write that a full socket did not accept until everything is written.
+/// A period in which the socket is full. It starts with a write that the socket does not accept,
+/// and ends when everything is written.
 #[derive(Debug)]
 struct Stall {
     since: Duration,
@@ -238,20 +238,20 @@ impl ConnTimeouts {
     }
 
     /// Records that the head of a request was read.
-    pub(super) fn request_started(&self, is_http2: bool) {
+    pub(super) fn record_request_start(&self, is_http2: bool) {
         self.in_flight.fetch_add(1, Ordering::SeqCst);
         self.is_http2.store(is_http2, Ordering::Relaxed);
         self.head_since.store(0, Ordering::Relaxed);
     }
 
     /// Records that a response is complete.
-    pub(super) fn request_ended(&self) {
+    pub(super) fn record_request_end(&self) {
         self.idle_since.store(self.now_ms(), Ordering::Relaxed);
         self.in_flight.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// Records that bytes were read.
-    pub(super) fn bytes_read(&self) {
+    pub(super) fn record_read(&self) {
         if self.in_flight.load(Ordering::SeqCst) == 0 {
             // The first byte of the next head starts its timeout; later ones do not extend it.
             let now = self.now_ms();
@@ -260,7 +260,7 @@ impl ConnTimeouts {
     }
 
     /// Records that the socket accepted bytes.
-    pub(super) fn bytes_written(&self, bytes: usize) {
+    pub(super) fn record_written(&self, bytes: usize) {
         let now = self.started.elapsed();
         if let Some(stall) = &mut self.socket().stall {
             stall.rate.record(now, bytes);
@@ -268,14 +268,14 @@ impl ConnTimeouts {
     }
 
     /// Records that the socket is full.
-    pub(super) fn write_stalled(&self) {
+    pub(super) fn record_stall(&self) {
         let now = self.started.elapsed();
         let start = || Stall { since: now, rate: MinRate::start(now, self.write_timeout) };
         self.socket().stall.get_or_insert_with(start);
     }
 
     /// Records that the socket accepted everything.
-    pub(super) fn flushed(&self) {
+    pub(super) fn record_flush(&self) {
         let mut socket = self.socket();
         if let Some(stall) = socket.stall.take() {
             socket.stalled += self.started.elapsed().saturating_sub(stall.since);
@@ -304,27 +304,27 @@ impl ConnTimeouts {
         if self.in_flight() > 0 {
             return Action::Keep;
         }
-        // Over HTTP/2 any frame reads bytes, so the start of a head is not known. hyper's limits of
-        // headers and the idle timeout apply instead.
-        let times_heads = !self.is_http2.load(Ordering::Relaxed);
-        if times_heads && self.is_exceeded(&self.head_since, limits.header_timeout) {
+        // Over HTTP/2 the bytes that are read belong to any frame, so the start of a head is not
+        // known. hyper's limits of headers and the idle timeout apply instead.
+        let has_head_timeout = !self.is_http2.load(Ordering::Relaxed);
+        if has_head_timeout && self.is_exceeded(&self.head_since, limits.header_timeout) {
             return Action::Close;
         }
         if self.is_exceeded(&self.idle_since, idle_timeout) { Action::Drain } else { Action::Keep }
     }
 
     fn is_exceeded(&self, since: &AtomicU64, limit: Duration) -> bool {
-        let since = since.load(Ordering::Relaxed);
+        let since_ms = since.load(Ordering::Relaxed);
         let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-        since != 0 && self.now_ms().saturating_sub(since) > limit_ms
+        since_ms != 0 && self.now_ms().saturating_sub(since_ms) > limit_ms
     }
 
     fn socket(&self) -> MutexGuard<'_, Socket> {
         self.socket.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Milliseconds since the start of the connection. At least 1, because 0 means that no time is
-    /// running.
+    /// Milliseconds since the start of the connection. At least 1, because a `head_since` of 0 means
+    /// that no head is being read.
     fn now_ms(&self) -> u64 {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX).max(1)
     }
@@ -378,7 +378,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for MonitoredIo<S> {
         let before = buf.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buf);
         if buf.filled().len() > before {
-            self.timeouts.bytes_read();
+            self.timeouts.record_read();
         }
         read
     }
@@ -403,8 +403,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for MonitoredIo<S> {
             }
         };
         match &written {
-            Poll::Pending => self.timeouts.write_stalled(),
-            Poll::Ready(Ok(bytes)) => self.timeouts.bytes_written(*bytes),
+            Poll::Pending => self.timeouts.record_stall(),
+            Poll::Ready(Ok(bytes)) => self.timeouts.record_written(*bytes),
             Poll::Ready(Err(_)) => {}
         }
         written
@@ -415,8 +415,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for MonitoredIo<S> {
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
         match &flushed {
-            Poll::Pending => self.timeouts.write_stalled(),
-            Poll::Ready(_) => self.timeouts.flushed(),
+            Poll::Pending => self.timeouts.record_stall(),
+            Poll::Ready(_) => self.timeouts.record_flush(),
         }
         flushed
     }

@@ -132,8 +132,10 @@ async fn accept(
     crowded_log: &mut LogThrottle,
 ) -> std::io::Result<Accepted> {
     let (stream, peer) = listener.accept().await?;
-    let permit = permits.acquire(crowded_log).await;
-    let permit = permit.ok_or_else(|| std::io::Error::other("there are no permits"))?;
+    let permit = permits
+        .acquire(crowded_log)
+        .await
+        .ok_or_else(|| std::io::Error::other("there are no permits"))?;
     Ok(Accepted { stream, peer, permit })
 }
 
@@ -219,9 +221,9 @@ impl ConnPermits {
     }
 
     /// Waits until a permit is free and returns it. The caller accepts no further connection in the
-    /// meantime: they wait in the listener's queue. `None` if the semaphore is closed.
+    /// meantime: new connections wait in the listener's queue. `None` if the semaphore is closed.
     pub(super) async fn acquire(&self, crowded_log: &mut LogThrottle) -> Option<FreePermit> {
-        let permit = match self.free.clone().try_acquire_owned() {
+        let acquired = match self.free.clone().try_acquire_owned() {
             Ok(permit) => Ok(permit),
             Err(TryAcquireError::Closed) => return None,
             Err(TryAcquireError::NoPermits) => {
@@ -236,7 +238,7 @@ impl ConnPermits {
             }
         };
         self.is_crowded.store(false, Ordering::Relaxed);
-        permit.ok().map(FreePermit)
+        acquired.ok().map(FreePermit)
     }
 
     /// Assigns a permit to the address of a connection; `None` if the address has too many
@@ -270,11 +272,13 @@ impl ConnPermits {
         share.clamp(STREAMS_MIN, STREAMS_MAX)
     }
 
-    /// How long a connection may be idle: less than usual while others wait for a permit.
+    /// How long a connection may be idle: less than usual while other connections wait for a
+    /// permit.
     pub(super) fn idle_timeout(&self, limits: &Limits) -> Duration {
-        match self.is_crowded.load(Ordering::Relaxed) {
-            true => limits.idle_timeout.min(CROWDED_IDLE_TIMEOUT),
-            false => limits.idle_timeout,
+        if self.is_crowded.load(Ordering::Relaxed) {
+            limits.idle_timeout.min(CROWDED_IDLE_TIMEOUT)
+        } else {
+            limits.idle_timeout
         }
     }
 }
@@ -305,7 +309,7 @@ pub(crate) fn network(peer: IpAddr) -> IpAddr {
 pub(super) struct LogThrottle(Option<Instant>);
 
 impl LogThrottle {
-    /// Whether the warning may be logged now. If it may, the next one has to wait for
+    /// Returns whether the warning may be logged now. If it may, the next warning has to wait for
     /// [`WARN_EVERY`].
     fn try_acquire(&mut self) -> bool {
         let now = Instant::now();

@@ -110,6 +110,7 @@ impl Transfers {
         }
     }
 
+    /// Adds a transfer. Ended transfers are removed first when the list would have to grow.
     fn add(&self, transfer: &Arc<Transfer>) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if open.len() >= TRACKED_MIN && open.len() == open.capacity() {
@@ -226,7 +227,7 @@ impl Drop for Piece {
 /// The body of a response.
 pub(crate) struct ResponseBody {
     content: Content,
-    /// Tracks how fast the client reads it.
+    /// Tracks how fast the client reads the response.
     transfer: Option<Arc<Transfer>>,
     /// The memory of the content, which stays reserved until the last piece is written.
     memory: Option<Arc<MemoryPermit>>,
@@ -274,12 +275,12 @@ impl ResponseBody {
         }
     }
 
-    /// Removes the content; memory stays reserved until the response is written.
+    /// Removes the content. Its memory stays reserved until the response is written.
     pub(crate) fn clear(&mut self) {
         self.content = Content::Full(Bytes::new());
     }
 
-    /// Tracks how fast the client reads it.
+    /// Tracks how fast the client reads the response.
     pub(crate) fn track(&mut self, transfer: Arc<Transfer>) {
         self.transfer = Some(transfer);
     }
@@ -358,7 +359,7 @@ pub(crate) struct MinRate {
 }
 
 impl MinRate {
-    /// Starts the deadline of a transfer that begins at `now`.
+    /// Starts to measure a transfer that begins at `now`.
     pub(crate) fn start(now: Duration, timeout: Duration) -> Self {
         Self { timeout, deadline: now.saturating_add(timeout) }
     }

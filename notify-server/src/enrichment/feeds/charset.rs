@@ -43,31 +43,34 @@ enum Order {
     Little,
 }
 
-/// Decodes the bytes of a feed. `of_header` is the charset of the response's header.
+/// Decodes the bytes of a feed. `header_charset` is the charset of the response's header.
 ///
 /// # Errors
 /// `Charset` when the declared charset is a known but unsupported 7-bit charset. Its bytes look
 /// like ASCII, so that a guess would show nonsense.
 pub(super) fn decode<'b>(
     bytes: &'b [u8],
-    of_header: Option<&str>,
+    header_charset: Option<&str>,
 ) -> Result<Decoded<'b>, ParseError> {
-    if let Some((units, mark)) = units(bytes) {
-        return Ok(wide(&bytes[mark..], units));
+    if let Some((units, mark_bytes)) = detect_units(bytes) {
+        return Ok(decode_wide(&bytes[mark_bytes..], units));
     }
-    let is_marked = bytes.starts_with(b"\xef\xbb\xbf");
-    let bytes = if is_marked { &bytes[3..] } else { bytes };
-    let header = if is_marked { Label::Unknown } else { of_header.map_or(Label::Unknown, label) };
-    let declared = if is_marked { Label::Unknown } else { declared(bytes) };
-    // The bytes did not look like UTF-16, so the document is not in UTF-16, whatever it declares.
-    let header = header.for_bytes();
-    let declared = declared.for_bytes();
+    let (bytes, header, declared) = match bytes.strip_prefix(b"\xef\xbb\xbf") {
+        // The byte order mark of UTF-8 decides, whatever the header and the document declare.
+        Some(content) => (content, Label::Unknown, Label::Unknown),
+        // The bytes did not look like UTF-16, so the document is not in UTF-16, whatever it
+        // declares.
+        None => {
+            let header = header_charset.map_or(Label::Unknown, label);
+            (bytes, header.for_bytes(), declared_label(bytes).for_bytes())
+        }
+    };
     if header == Label::Unsupported || declared == Label::Unsupported {
         return Err(ParseError::Charset);
     }
     let utf_8 = std::str::from_utf8(bytes).ok();
     for encoding in
-        in_order(header.encoding(), declared.encoding(), bytes, utf_8).into_iter().flatten()
+        encodings_to_try(header.encoding(), declared.encoding(), bytes, utf_8).into_iter().flatten()
     {
         let text = match utf_8 {
             Some(text) if encoding == UTF_8 => Some(Cow::Borrowed(text)),
@@ -81,7 +84,7 @@ pub(super) fn decode<'b>(
 }
 
 /// The encodings to try, the most likely first.
-fn in_order(
+fn encodings_to_try(
     header: Option<&'static Encoding>,
     declared: Option<&'static Encoding>,
     bytes: &[u8],
@@ -96,9 +99,10 @@ fn in_order(
     // multi-byte charset can be valid UTF-8 by accident, so more characters are needed there.
     let is_multi_byte =
         |encoding: &'static Encoding| !encoding.is_single_byte() && encoding != UTF_8;
-    let needed = match [header, declared].into_iter().flatten().any(is_multi_byte) {
-        true => UTF_8_CHARACTERS_MIN,
-        false => 1,
+    let needed = if [header, declared].into_iter().flatten().any(is_multi_byte) {
+        UTF_8_CHARACTERS_MIN
+    } else {
+        1
     };
     let beyond_ascii = |text: &str| text.chars().filter(|c| !c.is_ascii()).take(needed).count();
     if utf_8.is_some_and(|text| beyond_ascii(text) == needed) {
@@ -135,7 +139,7 @@ fn utf_8_characters(bytes: &[u8]) -> (usize, usize) {
 
 /// The units of a text in UTF-16 or UTF-32, with the length of its byte order mark; `None` for
 /// other texts. Without a mark, the first character decides, which is ASCII in every feed.
-fn units(bytes: &[u8]) -> Option<(Units, usize)> {
+fn detect_units(bytes: &[u8]) -> Option<(Units, usize)> {
     let four = bytes.get(..4);
     match four {
         Some([0xff, 0xfe, 0, 0]) => return Some((Units::Utf32(Order::Little), 4)),
@@ -157,7 +161,8 @@ fn units(bytes: &[u8]) -> Option<(Units, usize)> {
     }
 }
 
-fn wide(bytes: &[u8], units: Units) -> Decoded<'_> {
+/// Decodes UTF-16 or UTF-32.
+fn decode_wide(bytes: &[u8], units: Units) -> Decoded<'_> {
     let (text, is_guess) = match units {
         Units::Utf16(Order::Big) => UTF_16BE.decode_without_bom_handling(bytes),
         Units::Utf16(Order::Little) => UTF_16LE.decode_without_bom_handling(bytes),
@@ -184,7 +189,7 @@ fn utf_32(bytes: &[u8], order: Order) -> (Cow<'_, str>, bool) {
 
 /// The charset of the XML declaration. Comments and empty lines before the declaration are
 /// tolerated, although XML does not allow them.
-fn declared(bytes: &[u8]) -> Label {
+fn declared_label(bytes: &[u8]) -> Label {
     let start = String::from_utf8_lossy(&bytes[..bytes.len().min(DECLARATION_BYTES)]);
     let Some((_, rest)) = start.split_once("<?xml") else { return Label::Unknown };
     let declaration = rest.split("?>").next().unwrap_or_default();
@@ -283,8 +288,8 @@ pub(super) fn label(name: &str) -> Label {
         return Label::Unsupported;
     }
     let dashed = name.replace(['_', ' '], "-");
-    let encoding = of_browsers(&name)
-        .or_else(|| of_browsers(&dashed))
+    let encoding = browser_encoding(&name)
+        .or_else(|| browser_encoding(&dashed))
         .or_else(|| look_up(&ALIASES, &bare))
         .or_else(|| code_page(&bare))
         .or_else(|| iso_8859(&bare));
@@ -292,27 +297,27 @@ pub(super) fn label(name: &str) -> Label {
 }
 
 /// The encoding of a name that browsers know.
-fn of_browsers(name: &str) -> Option<&'static Encoding> {
+fn browser_encoding(name: &str) -> Option<&'static Encoding> {
     Encoding::for_label(name.as_bytes())
 }
 
 /// The encoding of a name in a table of aliases.
 fn look_up(table: &[(&str, &str)], name: &str) -> Option<&'static Encoding> {
     let (_, browser_name) = table.iter().find(|(alias, _)| *alias == name)?;
-    of_browsers(browser_name)
+    browser_encoding(browser_name)
 }
 
 /// `cp1252`, `windows1251`, `ms949` and the like.
 fn code_page(bare: &str) -> Option<&'static Encoding> {
-    let number = ["windows", "win", "cp", "ms", "xcp", "ibm"];
-    let number = number.iter().find_map(|prefix| bare.strip_prefix(prefix))?;
-    look_up(&CODE_PAGES, number).or_else(|| of_browsers(&format!("windows-{number}")))
+    let prefixes = ["windows", "win", "cp", "ms", "xcp", "ibm"];
+    let number = prefixes.iter().find_map(|prefix| bare.strip_prefix(prefix))?;
+    look_up(&CODE_PAGES, number).or_else(|| browser_encoding(&format!("windows-{number}")))
 }
 
 /// `8859_5`, `iso8859_5`, `csisolatin…` and the like.
 fn iso_8859(bare: &str) -> Option<&'static Encoding> {
     let part = bare.strip_prefix("iso").unwrap_or(bare).strip_prefix("8859")?;
-    of_browsers(&format!("iso-8859-{part}"))
+    browser_encoding(&format!("iso-8859-{part}"))
 }
 
 #[cfg(test)]

@@ -163,8 +163,8 @@ impl FeedClient {
         validators: &Validators,
     ) -> Result<reqwest::Response, FetchError> {
         let client = self.client.get_or_init(|| guarded_client(&self.guard));
-        let sent = client.get(url.clone()).headers(request_headers(validators)).send().await;
-        sent.map_err(|error| match unreachable(&error) {
+        let response = client.get(url.clone()).headers(request_headers(validators)).send().await;
+        response.map_err(|error| match unreachable(&error) {
             Some(Unreachable::NotAllowed) => FetchError::PrivateAddress,
             Some(Unreachable::Unresolved(_)) => FetchError::Unresolved,
             None => FetchError::Unreachable,
@@ -204,7 +204,7 @@ fn request_headers(validators: &Validators) -> HeaderMap {
     headers
 }
 
-/// Reads the response that is not a redirect: its status, its headers and, for 200, its body.
+/// Reads a response that is not a redirect: its status, its headers and, for 200, its body.
 async fn read_response(
     mut response: reqwest::Response,
     url: Url,
@@ -224,7 +224,7 @@ async fn read_response(
             return Err(FetchError::Status { status, retry_after_ms });
         }
     }
-    let is_gzip = match text_of(headers, header::CONTENT_ENCODING).as_deref() {
+    let is_gzip = match lowercase_value(headers, header::CONTENT_ENCODING).as_deref() {
         None | Some("" | "identity") => false,
         Some("gzip" | "x-gzip") => true,
         Some(_) => return Err(FetchError::Compression),
@@ -273,7 +273,7 @@ impl Body {
 }
 
 /// The value of a header in lower case.
-fn text_of(headers: &HeaderMap, name: header::HeaderName) -> Option<String> {
+fn lowercase_value(headers: &HeaderMap, name: header::HeaderName) -> Option<String> {
     headers.get(name)?.to_str().ok().map(|text| text.trim().to_ascii_lowercase())
 }
 
@@ -284,14 +284,15 @@ fn validator(headers: &HeaderMap, name: header::HeaderName) -> Option<String> {
 }
 
 fn charset(headers: &HeaderMap) -> Option<String> {
-    let kind = text_of(headers, header::CONTENT_TYPE)?;
-    let parameters = kind.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
+    let content_type = lowercase_value(headers, header::CONTENT_TYPE)?;
+    let parameters =
+        content_type.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
     let mut charsets = parameters.filter(|(name, _)| name.trim() == "charset");
     charsets.next().map(|(_, value)| value.trim().trim_matches('"').to_owned())
 }
 
 fn max_age(headers: &HeaderMap) -> Option<u64> {
-    let control = text_of(headers, header::CACHE_CONTROL)?;
+    let control = lowercase_value(headers, header::CACHE_CONTROL)?;
     let mut ages = control.split(',').filter_map(|part| part.trim().strip_prefix("max-age="));
     ages.next()?.trim_matches('"').parse().ok()
 }

@@ -77,7 +77,7 @@ pub(super) struct Draft {
 }
 
 /// Parses the item whose element was just opened, up to its end.
-pub(super) fn item(document: &mut Document<'_>) -> Result<Draft, ParseError> {
+pub(super) fn parse_item(document: &mut Document<'_>) -> Result<Draft, ParseError> {
     let outside = document.depth() - 1;
     let mut draft = Draft::default();
     while document.depth() > outside {
@@ -108,7 +108,7 @@ impl Draft {
         match (element.ns, element.name.as_str()) {
             (Ns::Rss | Ns::Atom, "title") => {
                 let text = document.text()?.text;
-                self.title.offer(TitleRank::Title, || line_of(&text, is_plain));
+                self.title.offer(TitleRank::Title, || to_line(&text, is_plain));
             }
             (Ns::Media | Ns::Itunes | Ns::DublinCore, "title") => {
                 let text = document.text()?.text;
@@ -124,7 +124,7 @@ impl Draft {
             (Ns::Rss | Ns::Atom, "content") => {
                 let url = element.attribute("src").and_then(|url| web_url(document.base(), url));
                 if let Some(url) = url {
-                    self.add_claimed(Place::Enclosure, url, claim(element));
+                    self.add_if_picture(Place::Enclosure, url, claim_of(element));
                 }
                 self.add_text(document, TitleRank::Content, is_plain)?;
             }
@@ -150,7 +150,7 @@ impl Draft {
             None if !is_plain => first_picture(&text, document.base()),
             picture => picture,
         });
-        self.title.offer(rank, || line_of(&text, is_plain));
+        self.title.offer(rank, || to_line(&text, is_plain));
         Ok(())
     }
 
@@ -199,7 +199,7 @@ impl Draft {
             "alternate" | "" => self.url.offer(UrlRank::AlternateOfOtherType, || Some(url)),
             "enclosure" => {
                 self.url.offer(UrlRank::Enclosure, || Some(url.clone()));
-                self.add_claimed(Place::Enclosure, url, claim(element));
+                self.add_if_picture(Place::Enclosure, url, claim_of(element));
             }
             "thumbnail" | "preview" | "image_src" => self.pictures.add(Place::Image, url),
             _ => {}
@@ -244,21 +244,22 @@ impl Draft {
         document: &mut Document<'_>,
         element: &Element,
     ) -> Result<bool, ParseError> {
-        let url = ["url", "href", "src", "rdf:resource"];
-        let url = url.into_iter().find_map(|name| element.attribute(name));
-        let url = url.and_then(|url| web_url(document.base(), url));
+        let attribute_url = ["url", "href", "src", "rdf:resource"]
+            .into_iter()
+            .find_map(|name| element.attribute(name))
+            .and_then(|url| web_url(document.base(), url));
         let place = match (element.ns, element.name.as_str()) {
             (Ns::Media, "group") => return Ok(true),
             (Ns::Media, "content") => {
-                if let Some(url) = url {
-                    self.pictures.add_content(url, claim(element), element.attribute("width"));
+                if let Some(url) = attribute_url {
+                    self.pictures.add_content(url, claim_of(element), element.attribute("width"));
                 }
                 return Ok(true);
             }
             (Ns::Rss | Ns::Atom, "enclosure") => {
-                if let Some(url) = url {
+                if let Some(url) = attribute_url {
                     self.url.offer(UrlRank::Enclosure, || Some(url.clone()));
-                    self.add_claimed(Place::Enclosure, url, claim(element));
+                    self.add_if_picture(Place::Enclosure, url, claim_of(element));
                 }
                 document.skip()?;
                 return Ok(true);
@@ -270,7 +271,7 @@ impl Draft {
         let text = document.text()?.text;
         // Some feeds write the url as text. An `image` in the form of RSS channels contains it in
         // its element `url`, whose text is part of this text.
-        let url = url.or_else(|| {
+        let url = attribute_url.or_else(|| {
             let mut words = text.split_whitespace().filter(|word| is_absolute(word));
             words.next().and_then(|word| web_url(document.base(), word))
         });
@@ -281,14 +282,15 @@ impl Draft {
     }
 
     /// Adds a url as a picture if its element declares it to be one.
-    fn add_claimed(&mut self, place: Place, url: String, claim: Claim<'_>) {
+    fn add_if_picture(&mut self, place: Place, url: String, claim: Claim<'_>) {
         if claim.likeness(&url) == Likeness::Picture {
             self.pictures.add(place, url);
         }
     }
 }
 
-fn claim(element: &Element) -> Claim<'_> {
+/// What an element declares about the file at its url.
+fn claim_of(element: &Element) -> Claim<'_> {
     let timed = ["duration", "bitrate", "framerate", "samplingrate"];
     Claim {
         kind: element.attribute("type"),
@@ -309,7 +311,7 @@ fn is_plain(element: &Element) -> bool {
 }
 
 /// A text as one line, see [`line()`].
-fn line_of(text: &str, is_plain: bool) -> Option<String> {
+fn to_line(text: &str, is_plain: bool) -> Option<String> {
     if is_plain { line(&escaped(text)) } else { line(text) }
 }
 

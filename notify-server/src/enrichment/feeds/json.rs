@@ -163,8 +163,8 @@ pub(super) fn parse(text: &str, url: &Url) -> Result<ParsedFeed, ParseError> {
         | serde_json::error::Category::Eof
         | serde_json::error::Category::Io => ParseError::NotWellFormed,
     })?;
-    let version = feed.version.trim();
-    let version = version.strip_prefix("https:").or(version.strip_prefix("http:"));
+    let version_url = feed.version.trim();
+    let version = version_url.strip_prefix("https:").or(version_url.strip_prefix("http:"));
     if !version.is_some_and(|version| version.replacen("//www.", "//", 1).starts_with(VERSION)) {
         return Err(ParseError::NotAFeed);
     }
@@ -173,12 +173,12 @@ pub(super) fn parse(text: &str, url: &Url) -> Result<ParsedFeed, ParseError> {
     }
     let mut parsed = ParsedFeed { beyond: feed.items.beyond, ..ParsedFeed::default() };
     for item in feed.items.kept {
-        parsed.add(draft(&item, url))?;
+        parsed.add(make_draft(&item, url))?;
     }
     Ok(parsed)
 }
 
-fn draft(item: &Item, base: &Url) -> Draft {
+fn make_draft(item: &Item, base: &Url) -> Draft {
     let mut draft = Draft::default();
     // All texts except `content_html` are plain text.
     let plain = |text: &Text| line(&escaped(&text.0));

@@ -16,7 +16,7 @@ pub(super) const ITEMS_MAX: usize = 500;
 /// refused.
 pub(super) const ITEMS_READ_MAX: usize = 20_000;
 
-/// Most bytes before the XML declaration that are skipped, such as warnings of a script.
+/// Most bytes that are skipped before the XML declaration. Some scripts print warnings there.
 const PREFIX_BYTES_MAX: usize = 1_024;
 
 /// A feed as it was fetched.

@@ -77,7 +77,7 @@ const DECORATION_FILES: [&str; 15] = [
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Likeness {
     Picture,
-    /// Neither the element nor the extension tells the kind.
+    /// Neither the element nor the extension shows the kind.
     Unclear,
     Other,
 }
@@ -168,8 +168,9 @@ pub(super) fn is_decoration(url: &str) -> bool {
     let is_decoration_url = DECORATION_URLS.iter().any(|decoration| {
         let (domain, path_start) = decoration.split_once('/').unwrap_or((decoration, ""));
         // The domain or one of its subdomains.
-        let subdomain = host.strip_suffix(domain);
-        let is_in_domain = subdomain.is_some_and(|it| it.is_empty() || it.ends_with('.'));
+        let subdomains = host.strip_suffix(domain);
+        let is_in_domain =
+            subdomains.is_some_and(|prefix| prefix.is_empty() || prefix.ends_with('.'));
         is_in_domain && path.starts_with(path_start)
     });
     let stem = file_name(url).split('.').next().unwrap_or_default();

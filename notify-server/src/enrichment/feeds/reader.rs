@@ -89,7 +89,7 @@ impl FeedReader {
         self.checking_apps.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Fetches and parses a feed. `validators` are those of the previous fetch.
+    /// Fetches and parses a feed. `validators` come from the response to the previous fetch.
     pub(crate) async fn read(
         &self,
         url: &str,
@@ -126,13 +126,14 @@ impl FeedReader {
         })
     }
 
+    /// Parses a feed on a blocking thread, after the feeds that wait for the parser already.
     async fn parse(&self, body: Body) -> Result<ParsedFeed, FetchError> {
         let parsers = Arc::clone(&self.parsers);
-        let parsing = async {
+        let parsed_in_turn = async {
             let Ok(permit) = parsers.acquire_owned().await else {
                 return Err(FetchError::NotAttempted);
             };
-            let parsing = tokio::task::spawn_blocking(move || {
+            let parser_thread = tokio::task::spawn_blocking(move || {
                 // The thread holds the permit: after a timeout the caller is gone, but the thread
                 // still parses.
                 let _permit = permit;
@@ -140,15 +141,15 @@ impl FeedReader {
                 let source = Source { bytes: &bytes, charset: body.charset(), url: &body.url };
                 Ok(parse(&source)?)
             });
-            parsing.await.unwrap_or_else(|_| {
+            parser_thread.await.unwrap_or_else(|_| {
                 // The panic message, which the log has already, names the line of code. The content
                 // of the feed must not be logged.
                 tracing::error!("a feed could not be parsed: the parser panicked");
                 Err(FetchError::NotAttempted)
             })
         };
-        let parsed = tokio::time::timeout(PARSE_TIMEOUT, parsing).await;
-        parsed.unwrap_or(Err(FetchError::NotAttempted))
+        let result = tokio::time::timeout(PARSE_TIMEOUT, parsed_in_turn).await;
+        result.unwrap_or(Err(FetchError::NotAttempted))
     }
 }
 
@@ -171,14 +172,14 @@ fn check_result(head: &Head, feed: ParsedFeed) -> FeedCheck {
     if feed.beyond > 0 {
         problems.push(format!("{} items after the first {count} are left out", feed.beyond));
     }
-    let without = |missing: usize, what: &str| {
+    let missing_problem = |missing: usize, what: &str| {
         (missing > 0).then(|| format!("{missing} of {count} items have no {what}"))
     };
-    problems.extend(without(
+    problems.extend(missing_problem(
         feed.items.iter().filter(|item| item.image_url.is_none()).count(),
         "image",
     ));
-    problems.extend(without(
+    problems.extend(missing_problem(
         feed.items.iter().filter(|item| item.published_at.is_none()).count(),
         "date",
     ));

@@ -2,7 +2,7 @@
 //! declare its namespace is parsed as well.
 
 use super::ParseError;
-use super::item::item;
+use super::item::parse_item;
 use super::parse::ParsedFeed;
 use super::xml::{Document, Piece};
 use crate::enrichment::feeds::xml::Ns;
@@ -12,7 +12,7 @@ use crate::enrichment::feeds::xml::Ns;
 pub(super) fn parse(mut document: Document<'_>, root: &str) -> Result<ParsedFeed, ParseError> {
     let mut feed = ParsedFeed::default();
     document.adopt_default_namespace(root != "feed");
-    match items(&mut document, &mut feed) {
+    match read_items(&mut document, &mut feed) {
         Ok(()) => feed.is_broken = document.has_mismatch(),
         Err(ParseError::NotWellFormed) => feed.is_broken = true,
         Err(error) => return Err(error),
@@ -23,7 +23,8 @@ pub(super) fn parse(mut document: Document<'_>, root: &str) -> Result<ParsedFeed
     Ok(feed)
 }
 
-fn items(document: &mut Document<'_>, feed: &mut ParsedFeed) -> Result<(), ParseError> {
+/// Reads all items of the document into `feed`.
+fn read_items(document: &mut Document<'_>, feed: &mut ParsedFeed) -> Result<(), ParseError> {
     while let Some(piece) = document.next()? {
         let Piece::Start(element) = piece else { continue };
         match (element.ns, element.name.as_str()) {
@@ -33,7 +34,7 @@ fn items(document: &mut Document<'_>, feed: &mut ParsedFeed) -> Result<(), Parse
             (Ns::Rss | Ns::Atom, "item" | "entry") => {
                 // RSS 1.0 identifies an item by its url.
                 let about = element.attribute("rdf:about").map(str::to_owned);
-                let mut draft = item(document)?;
+                let mut draft = parse_item(document)?;
                 if let Some(about) = about {
                     draft.add_id(document.base(), &about);
                 }

@@ -25,8 +25,8 @@ const CDATA_END: &str = "]]>";
 /// contain such brackets.
 pub(super) fn escape_stray_brackets(xml: &str) -> Cow<'_, str> {
     let (mut escaped, mut copied, mut at) = (String::new(), 0, 0);
-    while let Some(found) = xml[at..].find('<') {
-        at += found;
+    while let Some(distance) = xml[at..].find('<') {
+        at += distance;
         let rest = &xml[at..];
         let end = [("<!--", "-->"), (CDATA_START, CDATA_END)]
             .iter()
@@ -61,15 +61,16 @@ pub(super) fn escaped(text: &str) -> String {
 /// `None` when no text is left.
 pub(super) fn line(html: &str) -> Option<String> {
     // Some feeds escape the markers of a CDATA section together with its text.
-    let html = match html.contains(CDATA_START) {
-        true => Cow::Owned(html.replace(CDATA_START, "").replace(CDATA_END, "")),
-        false => Cow::Borrowed(html),
+    let html = if html.contains(CDATA_START) {
+        Cow::Owned(html.replace(CDATA_START, "").replace(CDATA_END, ""))
+    } else {
+        Cow::Borrowed(html)
     };
-    let without_tags = without_tags(&html);
-    let decoded = decoded(&without_tags);
+    let encoded_text = without_tags(&html);
+    let decoded_text = decoded(&encoded_text);
     let mut line = String::new();
     let mut chars = 0;
-    for word in decoded.split(|c: char| c.is_whitespace() || c.is_control()) {
+    for word in decoded_text.split(|c: char| c.is_whitespace() || c.is_control()) {
         if word.is_empty() {
             continue;
         }
@@ -105,8 +106,8 @@ pub(super) fn tags(html: &str) -> impl Iterator<Item = &str> {
                 continue;
             };
             let (tag, after) = rest.split_at(length);
-            let hidden = ["script", "style"].into_iter().find(|name| is_tag(tag, name));
-            rest = hidden.map_or(after, |name| &after[closing_tag(after, name)..]);
+            let hidden = ["script", "style"].into_iter().find(|name| is_opening_tag(tag, name));
+            rest = hidden.map_or(after, |name| &after[closing_tag_position(after, name)..]);
             if !tag.starts_with("<!--") {
                 return Some(tag);
             }
@@ -130,13 +131,13 @@ fn without_tags(html: &str) -> Cow<'_, str> {
             continue;
         };
         // Paragraphs and other block elements separate words.
-        if !INLINE.into_iter().any(|name| is_tag_of(rest, name)) {
+        if !INLINE.into_iter().any(|name| is_opening_or_closing_tag(rest, name)) {
             text.push(' ');
         }
-        let hidden = ["script", "style"].into_iter().find(|name| is_tag(rest, name));
+        let hidden = ["script", "style"].into_iter().find(|name| is_opening_tag(rest, name));
         rest = &rest[length..];
         if let Some(name) = hidden {
-            rest = &rest[closing_tag(rest, name)..];
+            rest = &rest[closing_tag_position(rest, name)..];
         }
     }
     text.push_str(rest);
@@ -173,13 +174,13 @@ fn tag_length(text: &str) -> Option<usize> {
 }
 
 /// Whether a text begins with an opening or closing tag of this name.
-fn is_tag_of(text: &str, name: &str) -> bool {
-    let closing = text.strip_prefix("</").is_some_and(|_| is_tag(&text[1..], name));
-    closing || is_tag(text, name)
+fn is_opening_or_closing_tag(text: &str, name: &str) -> bool {
+    let is_closing_tag = text.strip_prefix("</").is_some_and(|_| is_opening_tag(&text[1..], name));
+    is_closing_tag || is_opening_tag(text, name)
 }
 
 /// Whether a text begins with an opening tag of this name.
-fn is_tag(text: &str, name: &str) -> bool {
+fn is_opening_tag(text: &str, name: &str) -> bool {
     let bytes = text.as_bytes();
     bytes.len() > name.len()
         && bytes[1..=name.len()].eq_ignore_ascii_case(name.as_bytes())
@@ -187,7 +188,7 @@ fn is_tag(text: &str, name: &str) -> bool {
 }
 
 /// The position of the closing tag of this name, or the end of the text.
-fn closing_tag(text: &str, name: &str) -> usize {
+fn closing_tag_position(text: &str, name: &str) -> usize {
     let closing = |at: &usize| {
         let rest = &text.as_bytes()[at + 2..];
         rest.len() >= name.len() && rest[..name.len()].eq_ignore_ascii_case(name.as_bytes())
@@ -324,10 +325,10 @@ impl PictureSearch {
         match name {
             "img" | "amp-img" => self.image = image(attribute, base),
             "source" if self.still.is_none() => {
-                self.still = attribute("srcset").and_then(|set| best_of_set(set, base));
+                self.still = attribute("srcset").and_then(|set| best_of_srcset(set, base));
             }
             "video" if self.still.is_none() => {
-                self.still = attribute("poster").and_then(|url| usable(url, base));
+                self.still = attribute("poster").and_then(|url| picture_url(url, base));
             }
             _ => {}
         }
@@ -357,27 +358,27 @@ fn image<'v>(attribute: impl Fn(&str) -> Option<&'v str>, base: &Url) -> Option<
     // Some pages write `true` or a number into these attributes.
     let looks_like_url = |value: &&str| value.contains(['/', '.']);
     let mut lazy_urls = LAZY_SOURCES.into_iter().filter_map(&attribute).filter(looks_like_url);
-    if let Some(url) = lazy_urls.find_map(|url| usable(url, base)) {
+    if let Some(url) = lazy_urls.find_map(|url| picture_url(url, base)) {
         return Some(url);
     }
     let mut lazy_sets = LAZY_SETS.into_iter().filter_map(&attribute);
-    if let Some(url) = lazy_sets.find_map(|set| best_of_set(set, base)) {
+    if let Some(url) = lazy_sets.find_map(|set| best_of_srcset(set, base)) {
         return Some(url);
     }
-    if let Some(url) = attribute("src").and_then(|url| usable(url, base)) {
+    if let Some(url) = attribute("src").and_then(|url| picture_url(url, base)) {
         return Some(url);
     }
-    attribute("srcset").and_then(|set| best_of_set(set, base))
+    attribute("srcset").and_then(|set| best_of_srcset(set, base))
 }
 
 /// The absolute url of a picture; `None` if it is not a url of the web or is a decoration.
-fn usable(url: &str, base: &Url) -> Option<String> {
+fn picture_url(url: &str, base: &Url) -> Option<String> {
     web_url(base, url).filter(|url| !is_decoration(url))
 }
 
 /// The best url of a `srcset`: the widest up to [`CANDIDATE_WIDTH_MAX`], or else the narrowest. A
 /// url may contain commas, so only white space ends it.
-fn best_of_set(set: &str, base: &Url) -> Option<String> {
+fn best_of_srcset(set: &str, base: &Url) -> Option<String> {
     let is_gap = |c: char| c.is_ascii_whitespace() || c == ',';
     let (mut best, mut rest) = (None::<(f64, &str)>, set);
     for _ in 0..CANDIDATES_MAX {
@@ -395,15 +396,18 @@ fn best_of_set(set: &str, base: &Url) -> Option<String> {
             (descriptor, rest) = after.split_once(',').unwrap_or((after, ""));
         }
         let width = width_of(descriptor);
-        let is_better = best.is_none_or(|(best, _)| match best <= CANDIDATE_WIDTH_MAX {
-            true => width > best && width <= CANDIDATE_WIDTH_MAX,
-            false => width < best,
+        let is_better = best.is_none_or(|(best_width, _)| {
+            if best_width <= CANDIDATE_WIDTH_MAX {
+                width > best_width && width <= CANDIDATE_WIDTH_MAX
+            } else {
+                width < best_width
+            }
         });
         if is_better && !url.starts_with("data:") {
             best = Some((width, url));
         }
     }
-    best.and_then(|(_, url)| usable(url, base))
+    best.and_then(|(_, url)| picture_url(url, base))
 }
 
 /// The number in the descriptor of a candidate: a width (`300w`) or a density (`2x`), which is
@@ -433,7 +437,7 @@ fn hides_image(style: &str) -> bool {
     })
 }
 
-/// The name of a tag, as it is written, if such a tag can contain a picture.
+/// The name of a tag, as it is written; `None` if tags of this name cannot contain a picture.
 fn image_name(tag: &str) -> Option<&str> {
     let name = tag[1..].split(|c: char| !c.is_ascii_alphanumeric() && c != '-').next()?;
     let wanted = ["img", "amp-img", "source", "video"];

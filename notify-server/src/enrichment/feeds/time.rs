@@ -26,9 +26,12 @@ pub(super) fn read(text: &str) -> Option<Timestamp> {
     if text.len() > DATE_BYTES_MAX {
         return None;
     }
-    let time = text.parse::<jiff::Timestamp>().ok().or_else(|| Loose::new(text).read());
-    // The strict parser reads what `Loose` does not, such as nested comments of RFC 822.
-    let time = time.or_else(|| RFC_822.parse_timestamp(text).ok())?;
+    let time = text
+        .parse::<jiff::Timestamp>()
+        .ok()
+        .or_else(|| Loose::new(text).read())
+        // The strict parser reads what `Loose` does not, such as nested comments of RFC 822.
+        .or_else(|| RFC_822.parse_timestamp(text).ok())?;
     // A date before 1970 is treated as missing.
     Some(Timestamp(time.as_millisecond())).filter(|time| time.0 >= 0)
 }
@@ -43,6 +46,14 @@ enum Token {
     /// In lower case.
     Word(String),
     Sign(char),
+}
+
+/// Where a date contains the time of day.
+enum TimeOfDay {
+    /// The date has no time of day.
+    Missing,
+    /// The position of the time among the tokens.
+    At(usize),
 }
 
 /// A date whose parts can have any order. The parser removes each part that it has understood, so
@@ -62,21 +73,25 @@ impl Loose {
         let mut tokens = Vec::new();
         let mut rest = text.as_str();
         while let Some(first) = rest.chars().next() {
-            let is_same: fn(char) -> bool = match first {
+            let continues_part: fn(char) -> bool = match first {
                 c if c.is_ascii_digit() => |c| c.is_ascii_digit(),
                 c if c.is_alphabetic() => char::is_alphabetic,
                 _ => |_| false,
             };
-            let end = rest.find(|c| !is_same(c)).unwrap_or(rest.len()).max(first.len_utf8());
+            let end = rest.find(|c| !continues_part(c)).unwrap_or(rest.len()).max(first.len_utf8());
             let (part, after) = rest.split_at(end);
             rest = after;
-            tokens.push(match (part.parse(), first.is_alphabetic()) {
-                (Ok(value), false) => Token::Number { value, digits: part.len() },
-                (_, true) => Token::Word(part.to_owned()),
+            let token = if first.is_alphabetic() {
+                Token::Word(part.to_owned())
+            } else if let Ok(value) = part.parse() {
+                Token::Number { value, digits: part.len() }
+            } else if first == '\u{2212}' {
                 // Unicode's minus is read as a hyphen.
-                _ if first == '\u{2212}' => Token::Sign('-'),
-                _ => Token::Sign(first),
-            });
+                Token::Sign('-')
+            } else {
+                Token::Sign(first)
+            };
+            tokens.push(token);
         }
         let offset = Offset::UTC;
         Self { tokens, time: None, half: None, offset, is_midnight_after: false }
@@ -91,8 +106,8 @@ impl Loose {
         }
         self.split_compact()?;
         self.take_half();
-        if let Some(after) = self.take_time()? {
-            self.take_zone(after);
+        if let TimeOfDay::At(position) = self.take_time()? {
+            self.take_zone(position);
         }
         let date = self.date()?;
         let time = self.time.unwrap_or(Time::midnight());
@@ -140,7 +155,7 @@ impl Loose {
         let (value, digits) = self.number(at)?;
         let has_t = self.word(at + 1) == Some("t");
         let following = self.number(at + 2).filter(|_| has_t);
-        let (date, clock, taken) = match (digits, following) {
+        let (date, clock, token_count) = match (digits, following) {
             (8, Some((clock, 6))) => (value, Some(clock), 3),
             (8, Some((clock, 4))) => (value, Some(clock * 100), 3),
             (8, _) => (value, None, 1),
@@ -167,7 +182,7 @@ impl Loose {
                 number(second, 2),
             ]);
         }
-        self.tokens.splice(at..at + taken, parts);
+        self.tokens.splice(at..at + token_count, parts);
         Some(())
     }
 
@@ -194,14 +209,16 @@ impl Loose {
         words.into_iter().any(|word| RELATIVE.contains(&word.trim_end_matches('s')))
     }
 
-    /// Removes the time of day and stores it in `self.time`. Returns its position, or `Some(None)`
-    /// if the date has no time; `None` if the time is invalid.
-    fn take_time(&mut self) -> Option<Option<usize>> {
+    /// Removes the time of day and stores it in `self.time`. Returns where the time was; `None` if
+    /// the time is invalid.
+    fn take_time(&mut self) -> Option<TimeOfDay> {
         let is_between = |at: usize| self.sign(at) == Some(':') || self.word(at) == Some("h");
         let is_time = |at: &usize| {
             self.number(*at).is_some() && is_between(at + 1) && self.number(at + 2).is_some()
         };
-        let Some(at) = (0..self.tokens.len()).find(is_time) else { return Some(None) };
+        let Some(at) = (0..self.tokens.len()).find(is_time) else {
+            return Some(TimeOfDay::Missing);
+        };
         let (hour, _) = self.number(at)?;
         let (minute, _) = self.number(at + 2)?;
         let mut end = at + 3;
@@ -215,17 +232,17 @@ impl Loose {
                 end += 2;
             }
         }
-        let hour = match (self.half, hour) {
+        let hour_in_day = match (self.half, hour) {
             (Some(Half::Morning), 12) => 0,
             (Some(Half::Afternoon), 1..=11) => hour + 12,
             _ => hour,
         };
-        self.is_midnight_after = (hour, minute, second) == (24, 0, 0);
-        let hour = if self.is_midnight_after { 0 } else { hour };
+        self.is_midnight_after = (hour_in_day, minute, second) == (24, 0, 0);
+        let clock_hour = if self.is_midnight_after { 0 } else { hour_in_day };
         let part = |value: i64| i8::try_from(value).ok();
         // A leap second, 60, is read as 59.
         let time = Time::new(
-            part(hour)?,
+            part(clock_hour)?,
             part(minute)?,
             part(second.min(59))?,
             i32::try_from(nanosecond).ok()?,
@@ -234,7 +251,7 @@ impl Loose {
         self.tokens.drain(at..end);
         // A space keeps the numbers before and after the time apart.
         self.tokens.insert(at, Token::Sign(' '));
-        Some(Some(at))
+        Some(TimeOfDay::At(at))
     }
 
     /// Removes the zone that follows the time: a name, an offset, or both. `time` is the position
@@ -260,7 +277,7 @@ impl Loose {
             (Some(':'), Some((minutes, 2))) => Some(minutes),
             _ => None,
         };
-        let (offset, taken) = match (digits, minutes) {
+        let (offset, token_count) = match (digits, minutes) {
             (1 | 2, Some(minutes)) => (value * 60 + minutes, 4),
             (1 | 2, None) => (value * 60, 2),
             (3 | 4, _) => (value / 100 * 60 + value % 100, 2),
@@ -269,7 +286,7 @@ impl Loose {
         let offset = if sign == '-' { -offset } else { offset };
         let offset = i32::try_from(offset * 60).ok().and_then(|s| Offset::from_seconds(s).ok());
         self.offset = offset.unwrap_or(self.offset);
-        self.tokens.drain(at..at + taken);
+        self.tokens.drain(at..at + token_count);
     }
 
     /// The day, from the tokens that are left.
@@ -278,10 +295,11 @@ impl Loose {
         let mut months = (0..self.tokens.len()).filter_map(|at| self.word(at).and_then(month));
         // Three numbers need no name of a month. Of several words that could be months, the last
         // one is the month and the first a weekday: `mar.` is also Tuesday in some languages.
-        self.of_numbers(&numbers).or_else(|| of_named_month(months.next_back()?, &numbers))
+        self.date_of_numbers(&numbers).or_else(|| of_named_month(months.next_back()?, &numbers))
     }
 
-    fn of_numbers(&self, numbers: &[(i64, usize)]) -> Option<Date> {
+    /// A date whose month is a number. Each number comes with its count of digits.
+    fn date_of_numbers(&self, numbers: &[(i64, usize)]) -> Option<Date> {
         match numbers[..] {
             [(year, 4), (month, 1 | 2), (day, 1 | 2), ..] => day_of(year, month, day),
             [(first, 1 | 2), (second, 1 | 2), (year, digits @ (2 | 4)), ..] => {
@@ -297,15 +315,17 @@ impl Loose {
     /// A date of three numbers with the year last. Europe writes the day first, the USA the month.
     /// `None` if both orders are possible.
     fn with_year_last(&self, first: i64, second: i64, year: (i64, usize)) -> Option<Date> {
-        let between = self.tokens.iter().filter_map(|token| match token {
+        let (year, year_digits) = year;
+        let separator = self.tokens.iter().find_map(|token| match token {
             Token::Sign(sign @ ('.' | '-' | '/')) => Some(*sign),
             _ => None,
-        });
-        let between = between.into_iter().next()?;
-        let is_clear = year.1 == 4 || year.0 > 31 || between == '.';
-        let (day, month) = match between {
-            _ if first > 31 => return day_of(full_year(first, 2)?, second, year.0),
-            _ if !is_clear && between == '-' => return None,
+        })?;
+        let is_year_clear = year_digits == 4 || year > 31 || separator == '.';
+        let (day, month) = match separator {
+            // Only a year is so large: it comes first, and the day comes last.
+            _ if first > 31 => return day_of(full_year(first, 2)?, second, year),
+            // In `03-04-05`, the year may be first or last.
+            '-' if !is_year_clear => return None,
             _ if first > 12 => (first, second),
             _ if second > 12 => (second, first),
             '/' if self.half.is_some() => (second, first),
@@ -313,23 +333,24 @@ impl Loose {
             '/' if first != second => return None,
             _ => (first, second),
         };
-        day_of(full_year(year.0, year.1)?, month, day)
+        day_of(full_year(year, year_digits)?, month, day)
     }
 }
 
 /// A named month with its day and its year, which can have either order.
 fn of_named_month(month: i8, numbers: &[(i64, usize)]) -> Option<Date> {
     let is_year = |(value, digits): &(i64, usize)| *digits >= 3 || *value > 31;
-    let (day, year) = match numbers {
+    let (day, (year, year_digits)) = match numbers {
         [year] if is_year(year) => (1, *year),
-        [year, day, ..] if is_year(year) => (day.0, *year),
-        [day, year, ..] => (day.0, *year),
+        [year, (day, _), ..] if is_year(year) => (*day, *year),
+        [(day, _), year, ..] => (*day, *year),
         _ => return None,
     };
-    day_of(full_year(year.0, year.1)?, month.into(), day)
+    day_of(full_year(year, year_digits)?, month.into(), day)
 }
 
-/// The full year for a number with so many digits. RFC 2822 counts years of three digits from 1900.
+/// The full year for a number with this count of digits. RFC 2822 counts years of three digits from
+/// 1900.
 fn full_year(year: i64, digits: usize) -> Option<i64> {
     match digits {
         2 if year < TWO_DIGITS_PIVOT => Some(2_000 + year),
@@ -352,7 +373,7 @@ fn day_of(year: i64, month: i64, day: i64) -> Option<Date> {
 const MONTHS: [(&str, i8); 114] = [
     // Before `mar`: November in Finnish.
     ("marras", 11),
-    // English, and what others share with it.
+    // English, and the names that other languages share with English.
     ("jan", 1),
     ("feb", 2),
     ("mar", 3),
@@ -474,8 +495,8 @@ const MONTHS: [(&str, i8); 114] = [
     ("дек", 12),
 ];
 
-/// Zones in minutes east of Greenwich. Names of RFC 822 have the meaning of RFC 822. If another name
-/// belongs to several zones, it means the zone in which most people live.
+/// Zones in minutes east of Greenwich. Names of RFC 822 have the meaning of RFC 822. If another
+/// name belongs to several zones, it means the zone in which most people live.
 const ZONES: [(&str, i32); 56] = [
     ("ut", 0),
     ("utc", 0),

@@ -158,8 +158,8 @@ async fn start_due(
 
 async fn fetch(worker: &FeedWorker, claim: FeedClaim) {
     let read = worker.reader.read(&claim.url, &claim.validators).await;
-    worker.metrics.fetched(metric_of(&read));
-    let feed_fetch = feed_fetch(worker.clock.now(), &claim, read);
+    worker.metrics.count_fetch(metric_of(&read));
+    let feed_fetch = to_feed_fetch(worker.clock.now(), &claim, read);
     match worker.store.finish_feed(claim.feed, claim.claim, feed_fetch).await {
         // The feed was deleted, or the claim expired and another server fetched the feed.
         Ok(()) | Err(StoreError::NotFound) => {}
@@ -192,7 +192,7 @@ fn metric_of(read: &Result<FetchedFeed, FetchError>) -> FeedResult {
 }
 
 /// The result of a fetch, as it is stored.
-fn feed_fetch(
+fn to_feed_fetch(
     now: Timestamp,
     claim: &FeedClaim,
     read: Result<FetchedFeed, FetchError>,
@@ -211,8 +211,8 @@ fn feed_fetch(
         Err(error) => error,
     };
     // `NotAttempted` is a problem of this server. It does not count as a failure of the feed.
-    let counted = u32::from(error != FetchError::NotAttempted);
-    let failures = claim.failures.saturating_add(counted);
+    let new_failures = u32::from(error != FetchError::NotAttempted);
+    let failures = claim.failures.saturating_add(new_failures);
     let outcome = match error {
         FetchError::Gone => Outcome::Gone,
         FetchError::Status { retry_after_ms, .. } => Outcome::Failed { failures, retry_after_ms },

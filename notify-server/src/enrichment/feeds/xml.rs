@@ -74,7 +74,7 @@ pub(super) struct Text {
 }
 
 /// An element that is open.
-struct Open {
+struct OpenElement {
     /// The name with its prefix, in lower case.
     name: String,
     /// The number of namespace declarations in scope outside of this element.
@@ -85,10 +85,10 @@ struct Open {
 /// A reader over a document.
 pub(super) struct Document<'a> {
     reader: Reader<&'a [u8]>,
-    open: Vec<Open>,
+    open: Vec<OpenElement>,
     /// The number of [`Piece::End`]s to return before the next piece is read.
     pending_ends: usize,
-    /// A start to return after these ends.
+    /// A start to return after the pending ends.
     pending_start: Option<BytesStart<'a>>,
     elements: usize,
     /// The declared prefixes in scope; those of outer elements come first.
@@ -169,7 +169,7 @@ impl<'a> Document<'a> {
                 Event::Text(text) => Piece::Text(to_text(text.into_inner())?),
                 Event::CData(text) => Piece::Text(to_text(text.into_inner())?),
                 Event::GeneralRef(name) => Piece::Text(Cow::Owned(entity(&name)?)),
-                Event::DocType(kind) if has_declarations(part(&kind)?) => {
+                Event::DocType(kind) if has_declarations(to_str(&kind)?) => {
                     return Err(ParseError::DocumentType);
                 }
                 Event::Eof if !self.open.is_empty() => return Err(ParseError::NotWellFormed),
@@ -223,16 +223,16 @@ impl<'a> Document<'a> {
         let Some(parent) = self.open.last().map(|open| open.name.as_str()) else { return 0 };
         let local_name = parent.rsplit(':').next().unwrap_or_default();
         let is_same = parent.as_bytes().eq_ignore_ascii_case(name);
-        let is_ended = is_same && NOT_NESTED.contains(&local_name);
-        let is_missing = is_ended || HTML_VOID.contains(&parent);
-        self.has_mismatch |= is_missing;
-        usize::from(is_missing)
+        let is_not_nested = is_same && NOT_NESTED.contains(&local_name);
+        let is_end_missing = is_not_nested || HTML_VOID.contains(&parent);
+        self.has_mismatch |= is_end_missing;
+        usize::from(is_end_missing)
     }
 
     /// How many open elements a closing tag ends; 0 if it has no open element. Such a tag counts
     /// towards [`ELEMENTS_MAX`], because each one costs a search through all open elements.
     fn matching_ends(&mut self, name: &[u8]) -> Result<usize, ParseError> {
-        let has_name = |open: &Open| open.name.as_bytes().eq_ignore_ascii_case(name);
+        let has_name = |open: &OpenElement| open.name.as_bytes().eq_ignore_ascii_case(name);
         let ends = match self.open.iter().rev().position(has_name) {
             Some(elements_inside) => elements_inside + 1,
             None => 0,
@@ -264,12 +264,14 @@ impl<'a> Document<'a> {
         if self.scope.len() > NAMESPACES_MAX {
             return Err(ParseError::TooMany("namespaces"));
         }
-        let base = attributes.iter().find(|(name, _)| name == "xml:base");
-        let base = base.and_then(|(_, base)| base_of(self.base(), base.trim()));
-        let full_name = part(start.name().into_inner())?.to_ascii_lowercase();
+        let base = attributes
+            .iter()
+            .find(|(name, _)| name == "xml:base")
+            .and_then(|(_, value)| resolve_base(self.base(), value.trim()));
+        let full_name = to_str(start.name().into_inner())?.to_ascii_lowercase();
         let (prefix, name) = full_name.split_once(':').unwrap_or(("", &full_name));
         let element = Element { ns: self.resolve(prefix), name: name.to_owned(), attributes };
-        self.open.push(Open { name: full_name, outer_namespaces, base });
+        self.open.push(OpenElement { name: full_name, outer_namespaces, base });
         Ok(element)
     }
 
@@ -302,9 +304,9 @@ fn has_declarations(document_type: &str) -> bool {
     })
 }
 
-/// The url of an `xml:base` inside another base. A base that is too long is ignored, because every
-/// relative url would copy it.
-fn base_of(outer: &Url, text: &str) -> Option<Url> {
+/// The base that an `xml:base` inside another base defines. A base that is too long is ignored,
+/// because every relative url would copy it.
+fn resolve_base(outer: &Url, text: &str) -> Option<Url> {
     if text.len() > URL_BYTES_MAX {
         return None;
     }
@@ -323,16 +325,17 @@ fn attributes(start: &BytesStart<'_>) -> Result<Vec<(String, String)>, ParseErro
             return Err(ParseError::TooMany("attributes of one element"));
         }
         let Ok(attribute) = attribute else { continue };
-        let name = part(attribute.key.into_inner())?.to_ascii_lowercase();
-        if is_used(&name) {
-            let value = decoded(part(&attribute.value)?).into_owned();
+        let name = to_str(attribute.key.into_inner())?.to_ascii_lowercase();
+        if is_read(&name) {
+            let value = decoded(to_str(&attribute.value)?).into_owned();
             attributes.push((name, value));
         }
     }
     Ok(attributes)
 }
 
-fn is_used(name: &str) -> bool {
+/// Whether the value of an attribute is read.
+fn is_read(name: &str) -> bool {
     let is_feed_attribute = matches!(
         name,
         "url"
@@ -357,7 +360,7 @@ fn is_used(name: &str) -> bool {
 /// XML does not define it. Any other reference stays as it is written, because document types
 /// cannot declare entities here.
 fn entity(name: &[u8]) -> Result<String, ParseError> {
-    let name = part(name)?;
+    let name = to_str(name)?;
     let mut text = String::new();
     if !push_entity(name, &mut text) {
         text = format!("&{name};");
@@ -368,7 +371,7 @@ fn entity(name: &[u8]) -> Result<String, ParseError> {
 /// Bytes of `quick-xml` as text.
 fn to_text(bytes: Cow<'_, [u8]>) -> Result<Cow<'_, str>, ParseError> {
     match bytes {
-        Cow::Borrowed(bytes) => part(bytes).map(Cow::Borrowed),
+        Cow::Borrowed(bytes) => to_str(bytes).map(Cow::Borrowed),
         Cow::Owned(bytes) => {
             String::from_utf8(bytes).map(Cow::Owned).map_err(|_| ParseError::NotWellFormed)
         }
@@ -376,7 +379,7 @@ fn to_text(bytes: Cow<'_, [u8]>) -> Result<Cow<'_, str>, ParseError> {
 }
 
 /// Borrowed bytes of `quick-xml` as text.
-fn part(bytes: &[u8]) -> Result<&str, ParseError> {
+fn to_str(bytes: &[u8]) -> Result<&str, ParseError> {
     std::str::from_utf8(bytes).map_err(|_| ParseError::NotWellFormed)
 }
 
@@ -430,12 +433,11 @@ pub(super) fn by_prefix(prefix: &str) -> Ns {
 
 /// The vocabulary of a namespace address. Scheme, `www`, case and a final slash are ignored.
 fn by_address(address: &str) -> Ns {
-    let address = address.trim().to_ascii_lowercase();
-    let address =
-        address.strip_prefix("https:").or(address.strip_prefix("http:")).unwrap_or(&address);
-    let address = address.trim_start_matches('/').trim_end_matches(['/', '#']);
-    let address = address.strip_prefix("www.").unwrap_or(address);
-    match address {
+    let url = address.trim().to_ascii_lowercase();
+    let without_scheme = url.strip_prefix("https:").or(url.strip_prefix("http:")).unwrap_or(&url);
+    let trimmed = without_scheme.trim_start_matches('/').trim_end_matches(['/', '#']);
+    let name = trimmed.strip_prefix("www.").unwrap_or(trimmed);
+    match name {
         ""
         | "purl.org/rss/1.0"
         | "purl.org/rss/2.0"
@@ -461,7 +463,7 @@ fn by_address(address: &str) -> Ns {
         "rssnamespace.org/feedburner/ext/1.0" => Ns::FeedBurner,
         "w3.org/1999/xhtml" => Ns::Xhtml,
         // Several hosts use these: Yahoo with and without `search`, and the RSS Advisory Board.
-        _ => match address.rsplit('/').next() {
+        _ => match name.rsplit('/').next() {
             Some("mrss" | "media-rss") => Ns::Media,
             Some("podcast-1.0.dtd") => Ns::Itunes,
             _ => Ns::Other,

@@ -43,8 +43,8 @@ fn outcome(settled: Outcome, reason: Option<&'static str>) -> DeviceOutcome {
 #[test]
 fn metrics_have_their_documented_names() {
     let metrics = Metrics::default();
-    metrics.answered("POST", "/v1/devices", 200, Duration::from_millis(3));
-    metrics.accepted();
+    metrics.count_response("POST", "/v1/devices", 200, Duration::from_millis(3));
+    metrics.count_notification();
     let delivery = metrics.delivery();
     delivery.attempted(ProviderKind::Apns, Duration::from_millis(30));
     let dead = "BadDeviceToken";
@@ -66,8 +66,8 @@ fn metrics_have_their_documented_names() {
         ProviderKind::Fcm,
         &[RetryOutcome { no: RetryNo(1), result: step, dead: None, moved: None, verified: None }],
     );
-    metrics.encode(&sample(), Form::Prometheus);
-    let text = metrics.encode(&sample(), Form::Prometheus);
+    metrics.encode(&sample(), MetricsFormat::Prometheus);
+    let text = metrics.encode(&sample(), MetricsFormat::Prometheus);
     for line in [
         "# TYPE notify_http_requests_total counter",
         "notify_http_requests_total{route=\"/v1/devices\",code=\"200\",method=\"POST\"} 1",
@@ -100,24 +100,24 @@ fn metrics_have_their_documented_names() {
         assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
     }
     assert!(text.contains("notify_build_info{version="));
-    let open_metrics = metrics.encode(&sample(), Form::OpenMetrics);
+    let open_metrics = metrics.encode(&sample(), MetricsFormat::OpenMetrics);
     assert!(open_metrics.ends_with("# EOF\n"));
 }
 
 #[test]
 fn no_certificate_expiry_without_tls() {
     let metrics = Metrics::default();
-    metrics.encode(&sample(), Form::Prometheus);
+    metrics.encode(&sample(), MetricsFormat::Prometheus);
     let without = Sample { certificate_not_after: None, ..sample() };
-    let text = metrics.encode(&without, Form::Prometheus);
+    let text = metrics.encode(&without, MetricsFormat::Prometheus);
     assert!(!text.contains("\nnotify_tls_certificate_not_after_seconds"), "{text}");
 }
 
 #[test]
 fn no_queue_metrics_without_storage() {
     let metrics = Metrics::default();
-    metrics.encode(&sample(), Form::Prometheus);
-    let text = metrics.encode(&Sample { queues: None, ..sample() }, Form::Prometheus);
+    metrics.encode(&sample(), MetricsFormat::Prometheus);
+    let text = metrics.encode(&Sample { queues: None, ..sample() }, MetricsFormat::Prometheus);
     assert!(
         !text.contains("notify_queue_depth{") && !text.contains("notify_oldest_due_age_seconds{")
     );
@@ -135,15 +135,15 @@ fn the_number_of_series_is_bounded() {
         let route = shared(route);
         for method in methods.as_object().unwrap().keys() {
             for code in [200, 304, 400, 401, 404, 409, 413, 429, 500, 503] {
-                metrics.answered(shared(method), route, code, Duration::ZERO);
+                metrics.count_response(shared(method), route, code, Duration::ZERO);
             }
         }
         for code in [401, 405, 429, 500, 503] {
-            metrics.answered("other", route, code, Duration::ZERO);
+            metrics.count_response("other", route, code, Duration::ZERO);
         }
     }
     for code in [401, 404, 405, 429, 500, 503] {
-        metrics.answered("other", "unknown", code, Duration::ZERO);
+        metrics.count_response("other", "unknown", code, Duration::ZERO);
     }
     let delivery = metrics.delivery();
     for number in 0..1_000 {
@@ -153,7 +153,7 @@ fn the_number_of_series_is_bounded() {
             delivery.attempted(provider, Duration::ZERO);
         }
     }
-    let text = metrics.encode(&sample(), Form::Prometheus);
+    let text = metrics.encode(&sample(), MetricsFormat::Prometheus);
     let series = text.lines().filter(|line| !line.starts_with('#')).count();
     // Each word as `failed` and as `unregistered` on each channel, though no provider has them all.
     let reasons = ProviderKind::ALL.len() * 2 * LABELS_MAX;

@@ -22,8 +22,11 @@ pub(crate) async fn create(
 }
 
 /// `GET /admin/v1/apps`.
-pub(crate) async fn list(ctx: RequestCtx, page: PageQuery) -> Result<JsonReply<AppList>, ApiError> {
-    let page = ctx.api.store.list_apps(page_request(page)).await?;
+pub(crate) async fn list(
+    ctx: RequestCtx,
+    query: PageQuery,
+) -> Result<JsonReply<AppList>, ApiError> {
+    let page = ctx.api.store.list_apps(page_request(query)).await?;
     Ok(JsonReply::ok(AppList { apps: page.rows, next_cursor: page.next }))
 }
 

@@ -43,45 +43,41 @@ pub(crate) async fn app(
     _: NoQuery,
 ) -> Result<JsonReply<AppDiagnostics>, ApiError> {
     let (api, app) = (&ctx.api, ctx.id("id")?);
-    let (no, _) = api.store.app(app).await?;
+    let (app_no, _) = api.store.app(app).await?;
     let devices = api.store.ios_devices(app).await?;
     let rows = api.store.providers(app).await?;
     let apns = rows.iter().find(|row| row.provider == ProviderKind::Apns);
-    let topic = apns.and_then(|row| {
-        match ProviderConfig::open(&api.master_key, app, row).ok()?.redacted().get("topic")? {
-            serde_json::Value::String(topic) => Some(topic.clone()),
-            _ => None,
-        }
-    });
-    let counted = |(store_identifier, devices)| IdentifierCount { store_identifier, devices };
+    let config = apns.and_then(|row| ProviderConfig::open(&api.master_key, app, row).ok());
+    let topic = config.and_then(|config| config.apns_topic().map(str::to_owned));
+    let to_count = |(store_identifier, devices)| IdentifierCount { store_identifier, devices };
     Ok(JsonReply::ok(AppDiagnostics {
         ios: IosDiagnostics {
             topic,
             sampled: devices.sampled,
             sandbox: devices.sandbox,
-            store_identifiers: devices.store_identifiers.into_iter().map(counted).collect(),
+            store_identifiers: devices.store_identifiers.into_iter().map(to_count).collect(),
         },
-        channels: channels(&ctx, no, &rows).await?,
-        webhooks: webhooks(&ctx, no).await?,
-        feeds: feeds(&ctx, no).await?,
+        channels: channels(&ctx, app_no, &rows).await?,
+        webhooks: webhooks(&ctx, app_no).await?,
+        feeds: feeds(&ctx, app_no).await?,
     }))
 }
 
 /// Webhooks that are disabled, or whose last attempt failed.
 async fn webhooks(ctx: &RequestCtx, app: AppNo) -> Result<Vec<Webhook>, ApiError> {
-    let all = ctx.api.store.list_webhooks(app, first(WEBHOOKS_MAX), ctx.received_at).await?;
+    let all = ctx.api.store.list_webhooks(app, page_of_all(WEBHOOKS_MAX), ctx.received_at).await?;
     let is_broken = |webhook: &Webhook| !webhook.enabled || webhook.failing_since.is_some();
     Ok(all.rows.into_iter().filter(is_broken).collect())
 }
 
 /// Feeds whose last fetches failed.
 async fn feeds(ctx: &RequestCtx, app: AppNo) -> Result<Vec<Feed>, ApiError> {
-    let all = ctx.api.store.list_feeds(app, first(FEEDS_MAX)).await?;
+    let all = ctx.api.store.list_feeds(app, page_of_all(FEEDS_MAX)).await?;
     Ok(all.rows.into_iter().filter(|feed| feed.status == FeedStatus::Failing).collect())
 }
 
 /// A page that contains all items of an application, which has at most `count_max` of them.
-fn first(count_max: u64) -> PageRequest {
+fn page_of_all(count_max: u64) -> PageRequest {
     PageRequest { limit: u32::try_from(count_max).unwrap_or(u32::MAX), cursor: None }
 }
 
@@ -89,17 +85,18 @@ fn first(count_max: u64) -> PageRequest {
 /// provider.
 async fn channels(
     ctx: &RequestCtx,
-    no: AppNo,
+    app_no: AppNo,
     rows: &[ProviderRow],
 ) -> Result<Vec<ChannelDiagnostics>, ApiError> {
-    let counts = ctx.api.store.count_devices(no, None, ctx.received_at, ctx.received_at).await?;
-    let statuses = ProviderStatuses::of(&ctx.api, no).await?;
+    let counts =
+        ctx.api.store.count_devices(app_no, None, ctx.received_at, ctx.received_at).await?;
+    let statuses = ProviderStatuses::of(&ctx.api, app_no).await?;
     let mut channels = Vec::new();
     for platform in Platform::ALL {
         let provider = platform.provider();
         let configured = rows.iter().any(|row| row.provider == provider);
-        let counted = counts.iter().find(|count| count.platform == platform);
-        let devices = counted.map_or(0, |count| count.enabled);
+        let count = counts.iter().find(|count| count.platform == platform);
+        let devices = count.map_or(0, |count| count.enabled);
         if configured || devices > 0 {
             let channel = statuses.on(platform);
             channels.push(ChannelDiagnostics { provider, configured, devices, channel });

@@ -17,7 +17,8 @@ use crate::api::request_ctx::RequestCtx;
 use crate::provider_config;
 use crate::store::{AppNo, ProviderRow, StoreError, before_deadline};
 
-/// The body of `PUT`: a JSON object whose fields depend on the provider.
+/// The body of `PUT`: a JSON object whose fields depend on the provider. The name of this type is
+/// the name of its schema in the OpenAPI document.
 pub(crate) struct ProviderConfig(Bytes);
 
 impl Request for ProviderConfig {
@@ -79,9 +80,9 @@ async fn previous_config(
 /// `GET /admin/v1/apps/{id}/providers/{provider}`.
 pub(crate) async fn get(ctx: RequestCtx, _: NoQuery) -> Result<JsonReply<ProviderView>, ApiError> {
     let app: AppId = ctx.id("id")?;
-    let wanted = provider(&ctx)?;
+    let kind = provider(&ctx)?;
     let mut rows = ctx.api.store.providers(app).await?.into_iter();
-    let row = rows.find(|row| row.provider == wanted).ok_or(ApiError::NotFound)?;
+    let row = rows.find(|row| row.provider == kind).ok_or(ApiError::NotFound)?;
     Ok(JsonReply::ok(view(&statuses(&ctx.api, app).await?, app, &row)))
 }
 

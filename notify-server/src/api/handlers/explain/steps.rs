@@ -124,9 +124,9 @@ impl ExplanationBuilder<'_> {
     /// The device's own time, with `send_at_local`.
     fn add_local_time(&mut self) {
         let notification = &self.facts.notification;
-        let is_to_come =
+        let is_turn_ahead =
             matches!(self.facts.progress, DeliveryProgress::None | DeliveryProgress::NotReached);
-        let Some(local_time) = notification.local_time.filter(|_| is_to_come) else { return };
+        let Some(local_time) = notification.local_time.filter(|_| is_turn_ahead) else { return };
         if notification.cancel_requested_at.is_some() {
             return;
         }
@@ -143,7 +143,8 @@ impl ExplanationBuilder<'_> {
         self.add(Some(turn_at), StepKind::Scheduled, detail);
     }
 
-    /// The time at which an attempt or outcome proves that the device was eligible.
+    /// The time at which the device is known to have been eligible: the first attempt, or the
+    /// outcome of a delivery without attempts. `None` if there is no proof.
     fn proven_at(&self) -> Option<Timestamp> {
         match self.facts.progress {
             DeliveryProgress::Retrying { first_attempt_at, .. } => Some(first_attempt_at),
@@ -257,7 +258,7 @@ impl ExplanationBuilder<'_> {
         self.add(None, StepKind::NoAddress, detail);
     }
 
-    /// Adds why the device is disabled, if it is. Returns whether it is.
+    /// Adds why the device is disabled, if it is disabled. Returns whether it is.
     fn add_disabled(&mut self) -> bool {
         let device = &self.facts.device;
         if device.push_disabled {
@@ -388,7 +389,8 @@ impl ExplanationBuilder<'_> {
         }
     }
 
-    /// When a retry is sent: at its own time, but not before the provider can be used.
+    /// When a retry is sent, with a description: when it is due, but not before the provider can be
+    /// used. The time is `None` if it is unknown when the provider can be used.
     fn next_attempt(&self, due_at: Timestamp) -> (Option<Timestamp>, String) {
         let due = time(due_at);
         match self.channel.status {
@@ -551,6 +553,7 @@ impl ExplanationBuilder<'_> {
         self.add(first, StepKind::Attempted, format!("{attempts} attempt{plural}{last_answer}"));
     }
 
+    /// Adds the request to cancel the notification, if there was one. Returns whether there was.
     fn add_cancel_request(&mut self) -> bool {
         let requested_at = self.facts.notification.cancel_requested_at;
         if let Some(at) = requested_at {

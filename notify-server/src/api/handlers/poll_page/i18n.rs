@@ -111,13 +111,13 @@ const LANGUAGES: [Strings; 7] = [
 ];
 
 /// The primary language of a code such as `pt-BR`.
-fn primary(code: &str) -> String {
+fn primary_language(code: &str) -> String {
     code.split(['-', '_']).next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
 /// The direction of a language, as a value of `dir`.
 pub(super) fn direction(code: &str) -> &'static str {
-    if RIGHT_TO_LEFT.contains(&primary(code).as_str()) { "rtl" } else { "ltr" }
+    if RIGHT_TO_LEFT.contains(&primary_language(code).as_str()) { "rtl" } else { "ltr" }
 }
 
 impl Strings {
@@ -128,9 +128,10 @@ impl Strings {
 
     /// The texts of a language, if there are any.
     fn in_language(code: &str) -> Option<&'static Self> {
-        let primary = primary(code);
-        let primary = if primary == "iw" { "he" } else { &*primary };
-        LANGUAGES.iter().find(|strings| strings.lang == primary)
+        let language = primary_language(code);
+        // `iw` is the earlier code of Hebrew.
+        let lang = if language == "iw" { "he" } else { &*language };
+        LANGUAGES.iter().find(|strings| strings.lang == lang)
     }
 
     /// The texts in a poll's language.
@@ -139,7 +140,7 @@ impl Strings {
     }
 
     /// The texts in the first known language of `Accept-Language`.
-    pub(super) fn accepted(accept_language: &str) -> &'static Self {
+    pub(super) fn for_accept_language(accept_language: &str) -> &'static Self {
         let codes = accept_language.split(',').filter_map(|range| range.split(';').next());
         codes.filter_map(Self::in_language).next().unwrap_or(Self::english())
     }
@@ -167,7 +168,7 @@ mod tests {
             let strings = Strings::in_language(code).unwrap_or(Strings::english());
             assert_eq!((strings.lang, direction(code)), (lang, dir), "{code}");
         }
-        assert_eq!(Strings::accepted("ja, de-CH;q=0.8, en;q=0.5").lang, "de");
-        assert_eq!(Strings::accepted("*").lang, "en");
+        assert_eq!(Strings::for_accept_language("ja, de-CH;q=0.8, en;q=0.5").lang, "de");
+        assert_eq!(Strings::for_accept_language("*").lang, "en");
     }
 }

@@ -47,8 +47,8 @@ struct Form {
 pub(crate) async fn show(ctx: RequestCtx) -> Result<Response, ApiError> {
     let public_id: Uuid = ctx.id("public_id")?;
     let visitor_cookie = VisitorId::from_cookies(ctx.headers().get_all(header::COOKIE).iter());
-    let hashed = visitor_cookie.as_ref().map(VisitorId::hashed);
-    let (poll, chosen) = ctx.api.store.public_poll(public_id, hashed).await?;
+    let hash = visitor_cookie.as_ref().map(VisitorId::hash);
+    let (poll, chosen) = ctx.api.store.public_poll(public_id, hash).await?;
     let poll = polls::poll_response(&ctx, poll);
     let state = match chosen {
         Some(answer) => VoteState::Voted(answer),
@@ -70,8 +70,8 @@ pub(crate) async fn vote(ctx: RequestCtx) -> Result<Response, ApiError> {
     // once.
     let visitor_cookie = VisitorId::from_cookies(ctx.headers().get_all(header::COOKIE).iter());
     let visitor = visitor_cookie.or(form.visitor).unwrap_or_else(VisitorId::random);
-    let (api, hashed) = (&ctx.api, visitor.hashed());
-    api.store.answer_public_poll(public_id, form.answer, hashed, api.clock.now()).await?;
+    let (api, hash) = (&ctx.api, visitor.hash());
+    api.store.answer_public_poll(public_id, form.answer, hash, api.clock.now()).await?;
     let mut response = StatusCode::SEE_OTHER.into_response();
     let headers = response.headers_mut();
     // The address is relative, since a proxy may add a path.
@@ -85,7 +85,7 @@ pub(crate) async fn vote(ctx: RequestCtx) -> Result<Response, ApiError> {
 /// The schema of the form.
 pub(crate) fn form_schema() -> Value {
     let id = json!({ "type": "string", "format": "uuid", "pattern": SERVER_ID });
-    let visitor = json!({ "type": "string", "pattern": VISITOR_ID });
+    let visitor = json!({ "type": "string", "pattern": VISITOR_ID_PATTERN });
     json!({
         "type": "object",
         "required": ["answer"],
@@ -100,8 +100,8 @@ pub(crate) fn accept_language(headers: &HeaderMap) -> &str {
     languages.unwrap_or_default()
 }
 
-/// Whether a page of this server submitted the form. Browsers show this by Fetch Metadata, older
-/// ones by `Origin`. Clients that are not browsers send neither and are accepted.
+/// Whether a page of this server submitted the form. Current browsers send Fetch Metadata, older
+/// browsers send `Origin`. Clients that are not browsers send neither and are accepted.
 fn is_same_origin(ctx: &RequestCtx) -> bool {
     if let Some(site) = ctx.headers().get(FETCH_SITE) {
         return matches!(site.as_bytes(), b"same-origin" | b"none");
@@ -125,22 +125,22 @@ fn is_secure(ctx: &RequestCtx) -> bool {
 }
 
 fn parse_form(body: &Bytes) -> Result<Form, ApiError> {
-    let refused = || ApiError::invalid("form", "must be an answer of the page");
-    let text = std::str::from_utf8(body).map_err(|_| refused())?;
+    let invalid_form = || ApiError::invalid("form", "must be an answer of the page");
+    let text = std::str::from_utf8(body).map_err(|_| invalid_form())?;
     let (mut answer, mut visitor) = (None, None);
     for (name, value) in decode_pairs(text)? {
         let field = match &*name {
             "answer" => &mut answer,
             "visitor" => &mut visitor,
-            _ => return Err(refused()),
+            _ => return Err(invalid_form()),
         };
         if field.replace(value).is_some() {
-            return Err(refused());
+            return Err(invalid_form());
         }
     }
-    let answer = answer.and_then(|answer| answer.parse().ok()).ok_or_else(refused)?;
+    let answer = answer.and_then(|answer| answer.parse().ok()).ok_or_else(invalid_form)?;
     let visitor = match visitor {
-        Some(given) => Some(VisitorId::parse(&given).ok_or_else(refused)?),
+        Some(given) => Some(VisitorId::parse(&given).ok_or_else(invalid_form)?),
         None => None,
     };
     Ok(Form { answer, visitor })
@@ -152,7 +152,7 @@ fn parse_form(body: &Bytes) -> Result<Form, ApiError> {
 /// Random bytes of an id.
 const ID_BYTES: usize = 16;
 /// The pattern of an id: [`ID_BYTES`] in base64url.
-const VISITOR_ID: &str = "^[A-Za-z0-9_-]{21}[AQgw]$";
+const VISITOR_ID_PATTERN: &str = "^[A-Za-z0-9_-]{21}[AQgw]$";
 const COOKIE: &str = "visitor";
 /// How long the browser stores the cookie: a year, in seconds.
 const COOKIE_SECONDS: u32 = 31_536_000;
@@ -191,7 +191,7 @@ impl VisitorId {
     }
 
     /// The hash that is stored.
-    fn hashed(&self) -> Visitor {
+    fn hash(&self) -> Visitor {
         Visitor::of(&sha256(self.0.as_bytes()))
     }
 
@@ -227,6 +227,6 @@ mod tests {
         assert_eq!(own(&[&format!("a=b; visitor=short;{pair}")]), Some(id.clone()));
         assert_eq!(own(&["x=1", pair]), Some(id.clone()));
         assert_eq!(own(&["visitor=", "visitors=AAAAAAAAAAAAAAAAAAAAAA"]), None);
-        assert_eq!(id.hashed(), VisitorId::parse(id.as_str()).unwrap().hashed());
+        assert_eq!(id.hash(), VisitorId::parse(id.as_str()).unwrap().hash());
     }
 }

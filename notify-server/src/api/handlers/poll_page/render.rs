@@ -50,18 +50,18 @@ pub(super) fn poll(poll: &Poll, public_id: uuid::Uuid, state: &VoteState) -> Res
 
 /// The page of an error, with the headers of the error.
 pub(crate) fn error_page(error: ApiError, accept_language: &str) -> Response {
-    let strings = Strings::accepted(accept_language);
+    let strings = Strings::for_accept_language(accept_language);
     let text = match error.status() {
         StatusCode::NOT_FOUND => strings.unknown,
         StatusCode::TOO_MANY_REQUESTS => strings.busy,
         status if status.is_client_error() => strings.refused,
         _ => strings.failed,
     };
-    let (error, _) = error.into_response().into_parts();
+    let (error_head, _) = error.into_response().into_parts();
     let mut html = begin(text, strings.lang);
     html.raw("<h1>").text(text).raw("</h1>\n");
-    let (page, body) = end(html, error.status).into_parts();
-    let mut response = Response::from_parts(error, body);
+    let (page, body) = end(html, error_head.status).into_parts();
+    let mut response = Response::from_parts(error_head, body);
     // The response keeps the headers of the error, such as `Retry-After` and `Allow`, unless the
     // page sets the same header.
     response.headers_mut().extend(page.headers);

@@ -11,7 +11,7 @@ fn client(last: u8) -> Owner {
 /// Reserves bodies of that size until the owner is refused.
 fn fill(bodies: &BodyMemory, owner: Owner, bytes: usize) -> Vec<MemoryPermit> {
     let mut permits = Vec::new();
-    while let Ok(mut permit) = bodies.reserve(owner, bytes as u64) {
+    while let Ok(mut permit) = bodies.admit(owner, bytes as u64) {
         permit.grow(bytes).unwrap();
         permits.push(permit);
     }
@@ -28,23 +28,23 @@ fn one_client_leaves_memory_for_others_and_anonymous_clients_leave_memory_for_ke
     assert_eq!(all * 65_536, ANONYMOUS_BODIES.total);
     assert_eq!(fill(&bodies, Owner::Admin, 65_536).len() * 65_536, KEY_BODIES.per_owner);
     drop(first);
-    assert!(bodies.reserve(client(66), 65_536).is_ok(), "memory is released");
+    assert!(bodies.admit(client(66), 65_536).is_ok(), "memory is released");
 }
 
 #[test]
 fn a_declared_length_is_checked_before_reading_and_reserves_nothing() {
     let bodies = BodyMemory::new(BODY_BYTES_MAX);
     let declared: Vec<_> =
-        (0..1_000).map(|_| bodies.reserve(client(1), BODY_BYTES_MAX as u64)).collect();
+        (0..1_000).map(|_| bodies.admit(client(1), BODY_BYTES_MAX as u64)).collect();
     assert!(declared.iter().all(Result::is_ok), "nothing has been read yet");
     let _full = fill(&bodies, client(1), BODY_BYTES_MAX);
-    assert!(matches!(bodies.reserve(client(1), 1), Err(ApiError::Busy)));
+    assert!(matches!(bodies.admit(client(1), 1), Err(ApiError::Busy)));
 }
 
 #[test]
 fn a_body_without_a_length_is_refused_at_the_limit() {
     let bodies = BodyMemory::new(BODY_BYTES_MAX);
-    let mut permit = bodies.reserve(client(1), 0).unwrap();
+    let mut permit = bodies.admit(client(1), 0).unwrap();
     permit.grow(ANONYMOUS_BODIES.per_owner).unwrap();
     assert!(matches!(permit.grow(1), Err(ApiError::Busy)));
 }
@@ -52,7 +52,7 @@ fn a_body_without_a_length_is_refused_at_the_limit() {
 #[test]
 fn one_body_of_the_largest_size_always_fits() {
     let bodies = BodyMemory::new(1 << 30);
-    let mut permit = bodies.reserve(Owner::Admin, 1 << 30).unwrap();
+    let mut permit = bodies.admit(Owner::Admin, 1 << 30).unwrap();
     permit.grow(1 << 30).unwrap();
 }
 
@@ -60,11 +60,11 @@ fn one_body_of_the_largest_size_always_fits() {
 fn messenger_webhooks_do_not_share_memory_with_votes_and_browsers() {
     let bodies = BodyMemory::new(BODY_BYTES_MAX);
     let _anonymous: Vec<_> = (1..=65).map(|last| fill(&bodies, client(last), 65_536)).collect();
-    assert!(bodies.reserve(client(66), 65_536).is_err());
+    assert!(bodies.admit(client(66), 65_536).is_err());
     let messenger = Owner::Messenger(IpAddr::from([1, 1, 1, 1]));
     let permits = fill(&bodies, messenger, 65_536);
     assert_eq!(permits.len() * 65_536, WEBHOOK_BODIES.per_owner);
-    assert!(bodies.reserve(Owner::TelegramWebhook(AppNo(1)), 65_536).is_ok());
+    assert!(bodies.admit(Owner::TelegramWebhook(AppNo(1)), 65_536).is_ok());
 }
 
 async fn read(

@@ -55,7 +55,7 @@ fn failed_fetch_records_error_and_backs_off() {
     ];
     for (error, text, minutes) in cases {
         let claim = claim(Some(("https://b.example/", 1)));
-        let written = feed_fetch(NOW, &claim, Err(error));
+        let written = to_feed_fetch(NOW, &claim, Err(error));
         let next_at = minutes.map(|minutes| NOW.plus_ms(minutes * MINUTE_MS));
         assert_eq!((written.error.as_deref(), written.next_at), (Some(text), next_at));
         assert_eq!((written.failures, written.items, written.url), (3, None, None), "{text}");
@@ -66,7 +66,7 @@ fn failed_fetch_records_error_and_backs_off() {
 #[test]
 fn feed_that_the_server_did_not_parse_has_not_failed() {
     let claim = claim(None);
-    let written = feed_fetch(NOW, &claim, Err(FetchError::NotAttempted));
+    let written = to_feed_fetch(NOW, &claim, Err(FetchError::NotAttempted));
     assert_eq!(written.error.as_deref(), Some("could not be read by this server this time"));
     assert_eq!(written.failures, claim.failures);
     assert_eq!(written.next_at, Some(NOW.plus_ms(15 * MINUTE_MS)));
@@ -74,14 +74,14 @@ fn feed_that_the_server_did_not_parse_has_not_failed() {
 
 #[test]
 fn successful_fetch_resets_failures_and_schedules_next() {
-    let unchanged = feed_fetch(NOW, &claim(None), Ok(FetchedFeed::Unchanged(head(None))));
+    let unchanged = to_feed_fetch(NOW, &claim(None), Ok(FetchedFeed::Unchanged(head(None))));
     // Without a body, the TTL of the last body applies.
     assert_eq!(unchanged.next_at, Some(NOW.plus_ms(40 * MINUTE_MS)));
     assert_eq!((unchanged.error, unchanged.failures, unchanged.items), (None, 0, None));
     let feed = ParsedFeed { ttl_minutes: None, ..ParsedFeed::default() };
     let validators = Validators { etag: Some("W/\"1\"".to_owned()), last_modified: None };
     let read = FetchedFeed::Changed { head: head(None), validators: validators.clone(), feed };
-    let changed = feed_fetch(NOW, &claim(None), Ok(read));
+    let changed = to_feed_fetch(NOW, &claim(None), Ok(read));
     assert_eq!(changed.next_at, Some(NOW.plus_ms(20 * MINUTE_MS)));
     assert_eq!(changed.items.map(|items| items.validators), Some(validators));
 }
@@ -99,7 +99,7 @@ fn permanent_redirect_is_applied_at_the_third_response() {
     ];
     // The stored move, the new url of this response, the move and the url that are stored then.
     for (stored, to, moved, url) in cases {
-        let written = feed_fetch(NOW, &claim(stored), Ok(FetchedFeed::Unchanged(head(to))));
+        let written = to_feed_fetch(NOW, &claim(stored), Ok(FetchedFeed::Unchanged(head(to))));
         let stored_move = written.moved.as_ref().map(|moved| (moved.to.as_str(), moved.times));
         assert_eq!((stored_move, written.url.as_deref()), (moved, url), "{stored:?} {to:?}");
     }
