@@ -139,9 +139,11 @@ impl RetryTask {
                 self.reschedule_front(now);
                 continue;
             }
-            let is_canceled =
+            let settles_as_canceled =
                 matches!(mode, DeliveryMode::Settle { settled: Outcome::Canceled, .. });
-            if version != self.lane.provider_version() || (dispatch.is_canceled() && !is_canceled) {
+            let missed_cancellation = dispatch.is_canceled() && !settles_as_canceled;
+            // The mode is outdated, so it is determined again.
+            if version != self.lane.provider_version() || missed_cancellation {
                 continue;
             }
             let (provider, payload) = match mode {
@@ -353,7 +355,7 @@ async fn mode_of(
     }
     // A newer notification with the same `collapse_key` was sent already. On the device, this older
     // notification would replace it.
-    if dispatch.replaces_others()
+    if dispatch.has_collapse_key()
         && lane.context.store.superseded(retry.dispatch, retry.key).await?
     {
         return settle(Outcome::Expired, reasons::OVERTAKEN);
