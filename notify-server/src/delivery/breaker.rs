@@ -85,6 +85,7 @@ impl BreakerState {
         }
     }
 
+    /// See [`CircuitBreaker::is_waiting_for_probe`].
     fn is_waiting_for_probe(&self, now: Timestamp) -> bool {
         match *self {
             Self::Closed | Self::Throttled { .. } | Self::Unreachable { .. } | Self::Suspect => {

@@ -146,8 +146,9 @@ pub fn decide(answer: SendResult, attempt: &AttemptContext, policy: &RetryPolicy
             Decision::End { settled: Outcome::Failed, reason: Some(reason) }
         }
         SendResult::AuthRejected { reason } => Decision::Hold { reason, scope: Scope::Provider },
-        // The arms below handle fewer rejections: a single rejection may concern a subscription that was made with another key. Many
-        // rejections in a row, at verified addresses, mean that our key or our clock is wrong.
+        // The arms below handle fewer rejections, because a single rejection may concern a subscription that
+        // was made with another key. Many rejections in a row, at verified addresses, mean that our key or
+        // our clock is wrong.
         SendResult::ServiceRefused { reason }
             if attempt.service_refusals >= policy.service_refusals_max =>
         {

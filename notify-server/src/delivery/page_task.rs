@@ -456,6 +456,7 @@ impl PageTask {
 // Results and checkpoints.
 
 impl PageTask {
+    /// Adds the result of an attempt to the batch, or puts a postponed device back into the queue.
     fn on_completed(&mut self, completed: CompletedAttempt) {
         match self.batch.record(&self.lane, completed.complete(&self.tracker)) {
             // A postponed delivery stays in the page and does not become a retry.

@@ -176,9 +176,8 @@ impl RetryTask {
                 Err(Blocked::Admission(until)) => {
                     // Retries that wait for a probe or an administrator stay due, so that they continue
                     // as soon as the breaker changes. Until then the lane claims no retries.
-                    let until =
-                        if self.lane.breaker.is_waiting_for_probe(now) { now } else { until };
-                    self.reschedule_all(until);
+                    let stays_due = self.lane.breaker.is_waiting_for_probe(now);
+                    self.reschedule_all(if stays_due { now } else { until });
                     continue;
                 }
             }
@@ -191,6 +190,7 @@ impl RetryTask {
         Ok(())
     }
 
+    /// Starts the attempt of the first retry, for which permits were taken.
     fn start_front(
         &mut self,
         in_flight: &mut InFlight<CompletedRetry>,

@@ -244,6 +244,7 @@ impl SingleTask {
             && upstream_has_room()
     }
 
+    /// Starts the attempt of the first notification, for which permits were taken.
     fn start_front(
         &mut self,
         in_flight: &mut InFlight<CompletedSingle>,

@@ -60,27 +60,22 @@ impl Lane {
         &self,
         answer: SendResult,
         context: &AnswerContext<'_>,
-        attempt: AttemptContext,
+        mut attempt: AttemptContext,
     ) -> (Decision, AnswerEffects) {
         let is_current = context.version == self.provider_version();
-        let answer = self.narrow_throttle(answer, context);
-        let answer = match context.upstream() {
-            Some(upstream) if is_current => {
-                self.weaken_unverified_answer(answer, upstream, context.trust, attempt.now)
-            }
-            Some(_) | None => answer,
-        };
+        let mut answer = self.narrow_throttle(answer, context);
+        if let Some(upstream) = context.upstream()
+            && is_current
+        {
+            answer = self.weaken_unverified_answer(answer, upstream, context.trust, attempt.now);
+        }
         let effects = self.record_answer(&answer, context, attempt.now);
-        let accepts_credentials = |upstream: &Upstream| {
+        let accepts_credentials = context.upstream().is_some_and(|upstream| {
             upstream.accepts_credentials(attempt.first_attempt_at, attempt.now)
-        };
-        let attempt = AttemptContext {
-            service_refusals: effects.service_refusals,
-            is_address_at_fault: is_current
-                && !context.trust.is_verified()
-                && context.upstream().is_some_and(accepts_credentials),
-            ..attempt
-        };
+        });
+        attempt.service_refusals = effects.service_refusals;
+        attempt.is_address_at_fault =
+            is_current && !context.trust.is_verified() && accepts_credentials;
         let decision = decide(answer, &attempt, &self.context.config.retry);
         (self.confirm_auth_failure(decision, &attempt, context), effects)
     }

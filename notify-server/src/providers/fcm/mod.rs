@@ -238,6 +238,7 @@ pub(super) fn classify(reply: &ProviderResponse, wall: Timestamp) -> SendResult 
         .with_retry_after(retry_after(&reply.headers, wall))
 }
 
+/// Classifies an error by its `errorCode`; `None` if the code is unknown or missing.
 fn by_error_code(error: &GoogleError) -> Option<SendResult> {
     let code = error.error_code();
     let reason = || -> Reason { Cow::Owned(code.to_owned()) };
@@ -256,6 +257,7 @@ fn by_error_code(error: &GoogleError) -> Option<SendResult> {
     Some(answer)
 }
 
+/// Classifies an error by Google's canonical status; `None` if the status is unknown or missing.
 fn by_canonical_status(http: StatusCode, error: &GoogleError) -> Option<SendResult> {
     let reason = || -> Reason { Cow::Owned(error.status.clone()) };
     let answer = match (http.as_u16(), error.status.as_str()) {
@@ -283,6 +285,7 @@ fn by_http_status(http: StatusCode, error: &GoogleError) -> SendResult {
     }
 }
 
+/// Classifies an `INVALID_ARGUMENT`: either the registration token or the message is invalid.
 fn invalid_argument(error: &GoogleError) -> SendResult {
     let reason = Reason::Borrowed("INVALID_ARGUMENT");
     if error.is_about_token() {
@@ -292,6 +295,7 @@ fn invalid_argument(error: &GoogleError) -> SendResult {
     }
 }
 
+/// The throttle for an exceeded quota, of one address or of the whole project.
 fn throttle_by_quota(error: &GoogleError, reason: Reason) -> SendResult {
     let scope = if error.is_quota_of_address() { Scope::Address } else { Scope::Provider };
     SendResult::Throttle { reason, after: None, scope }

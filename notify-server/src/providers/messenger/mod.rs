@@ -422,6 +422,7 @@ pub(super) fn classify(reply: &ProviderResponse, wall: Timestamp) -> SendResult 
     answer.with_retry_after(retry_after(&reply.headers, wall))
 }
 
+/// Classifies a Graph error by the table; `None` if the table has no matching row.
 fn by_code(error: &GraphError) -> Option<SendResult> {
     let (_, _, class, word) = ROWS.iter().find(|(code, subcode, _, _)| {
         let subcode_matches = match subcode {

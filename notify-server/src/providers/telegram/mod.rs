@@ -327,6 +327,7 @@ fn plain(answer: SendResult) -> Classification {
     Classification { answer, is_formatting_refused: false }
 }
 
+/// Classifies an error by its description; `None` if no row of the table matches.
 fn by_description(code: u16, description: &str) -> Option<Classification> {
     let description = description.to_ascii_lowercase();
     let (_, _, class, word) =

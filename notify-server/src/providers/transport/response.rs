@@ -69,6 +69,7 @@ impl Body {
         is_full
     }
 
+    /// The chunks so far as one body.
     pub(super) fn finish(self) -> Bytes {
         if self.rest.is_empty() { self.first } else { self.rest.freeze() }
     }

@@ -241,9 +241,13 @@ impl Services {
             Some(service) => service.http1.clone(),
             None => Http1::guarded(self.pools.tls(), trust, &self.guard),
         };
-        let trust_and_http1 = (trust.clone(), http1.clone());
-        let sender =
-            Arc::new(Sender::guarded(&self.pools, &base_url, trust_and_http1, &self.guard));
+        let sender = Arc::new(Sender::guarded(
+            &self.pools,
+            &base_url,
+            trust.clone(),
+            http1.clone(),
+            &self.guard,
+        ));
         services.push(KnownService {
             trust: trust.clone(),
             origin: to.origin.clone(),
